@@ -119,9 +119,9 @@ amalgamation: ## build/amalgamation/sft.h and sft.c: the library in two files
 	@command -v python3 >/dev/null || scripts/bootstrap.sh test
 	@python3 scripts/amalgamate.py --out build/amalgamation
 
-format: ## clang-format over our C files
-	@scripts/bootstrap.sh format
-	@git ls-files '*.c' '*.h' | xargs clang-format-14 -i
+format: ## clang-format and ruff, both pinned, over C and Python
+	@scripts/venv.sh
+	@scripts/check_format.sh --fix
 
 clean: ## remove the build, keep the Python environment
 	@if [ -d $(BUILD) ]; then find $(BUILD) -mindepth 1 -maxdepth 1 ! -name venv ! -name tools -exec rm -rf {} +; fi

@@ -157,7 +157,8 @@ static void read_part(const sft_catalog *c, bool rows, sft_strategy strategy,
         o.pool = pool;
         for (size_t i = 0; i < count; i++) {
             unsigned char *to = dst + i * (size_t)each;
-            bench_try(sft_tensor_read(c, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err, "read");
+            bench_try(sft_tensor_read(c, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err,
+                      "read");
         }
         return;
     }
@@ -167,7 +168,8 @@ static void read_part(const sft_catalog *c, bool rows, sft_strategy strategy,
     bench_try(sft_stream_create(&stream, c, &how, &err), &err, "stream");
     for (size_t i = 0; i < count; i++) {
         unsigned char *to = dst + i * (size_t)each;
-        bench_try(sft_stream_add(stream, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err, "tensor");
+        bench_try(sft_stream_add(stream, sft_catalog_at(c, i), &o, to, (size_t)each, &err), &err,
+                  "tensor");
     }
     do {
         bench_try(sft_stream_next(stream, &item, &err), &err, "next");

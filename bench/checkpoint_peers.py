@@ -22,6 +22,7 @@ tool); peak memory is what the process had at most, less what it had when the ca
 Three shapes of a model: few large tensors cut by rows or by columns among 4 ranks, and many small ones among 64.
 Prints a table, and JSON with -o. Exit 1 if a target is missed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -46,7 +47,9 @@ SHAPES = {"rows": (4, 4096, 8192, 0), "columns": (4, 4096, 8192, 1), "small": (6
 # ---------------------------------------------------------------- files
 
 
-def write_file(path: str, dtype: str, tensors: dict[str, list[int]], metadata: dict[str, str], block: bytes) -> None:
+def write_file(
+    path: str, dtype: str, tensors: dict[str, list[int]], metadata: dict[str, str], block: bytes
+) -> None:
     header: dict[str, object] = {"__metadata__": metadata}
     at = 0
     for name, shape in tensors.items():
@@ -165,7 +168,9 @@ def read_ours(folder: str, names: dict[str, list[int]]) -> None:
     timed(call)
 
 
-def one_reader(rank: int, folder: str, shape: str, names: dict[str, list[int]], threads: int, port: int) -> None:
+def one_reader(
+    rank: int, folder: str, shape: str, names: dict[str, list[int]], threads: int, port: int
+) -> None:
     import warnings
 
     import torch
@@ -217,7 +222,11 @@ def read_two(folder: str, shape: str, names: dict[str, list[int]], threads: int)
 def unify(folder: str, out: str, strategy: str, processes: int) -> None:
     import mindspore as ms
 
-    timed(lambda: ms.unified_safetensors(folder, strategy, out, merge_with_redundancy=True, max_process_num=processes))
+    timed(
+        lambda: ms.unified_safetensors(
+            folder, strategy, out, merge_with_redundancy=True, max_process_num=processes
+        )
+    )
 
 
 def write_strategy(path: str, names: dict[str, list[int]]) -> None:
@@ -346,7 +355,18 @@ def mindspore_rows(args: argparse.Namespace, folder: str, shape: str) -> list[di
     run(args.mindspore, shape, args.mib, "strategy", [strategy])
     theirs = {f"{n} processes": (args.mindspore, "unify", [source, os.path.join(out, "u"), strategy, str(n)])
               for n in (2, 64)}  # fmt: skip
-    ours = [args.tool, "join", source, "--unified", "--layout", strategy, "-o", os.path.join(out, "u"), "--no-sync", "-q"]
+    ours = [
+        args.tool,
+        "join",
+        source,
+        "--unified",
+        "--layout",
+        strategy,
+        "-o",
+        os.path.join(out, "u"),
+        "--no-sync",
+        "-q",
+    ]
     rows = [compare(args, "unified", shape, size, source, out, theirs, (sys.executable, "tool", ours))]
     shutil.rmtree(source)
     return rows

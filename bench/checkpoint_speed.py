@@ -15,6 +15,7 @@ Baselines: cp, copy_file_range, and preallocation with two threads of pread and 
 baseline (join, split, rows), or over cp (columns): targets 0.85, 0.85, 0.85, 1.0. Peak memory is the tool's, or that of
 this script (24 MiB), whichever is larger. Prints a table, and JSON with -o. Exit 1 if a target is missed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -143,7 +144,9 @@ def clear(path: str) -> None:
         os.unlink(path)
 
 
-def measure(args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str) -> dict:
+def measure(
+    args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str
+) -> dict:
     inputs = files_of(source) if os.path.isdir(source) else [source]
     inputs = [p for p in inputs if p.endswith(".safetensors")]
     size = sum(os.path.getsize(p) for p in inputs)
@@ -174,19 +177,44 @@ def measure(args: argparse.Namespace, folder: str, name: str, source: str, comma
     speed = {k: size / min(v) / 1e9 for k, v in times.items()}
     best = max(v for k, v in speed.items() if k != "safetensors")
     against = speed["cp"] if name.startswith("columns") else best
-    row = {"name": name, "bytes": size, "gb_per_s": speed, "times": times, "peak_bytes": peak,
-           "ratio": speed["safetensors"] / against, "target": TARGETS[name]}
-    print("%-16s %6.2f GB/s   cp %5.2f   copy_file_range %5.2f   two threads %5.2f   ratio %4.2f (target %.2f)   "
-          "peak %4d MiB" % (name, speed["safetensors"], speed["cp"], speed["copy_file_range"], speed["two threads"],
-                            row["ratio"], row["target"], peak >> 20), flush=True)
+    row = {
+        "name": name,
+        "bytes": size,
+        "gb_per_s": speed,
+        "times": times,
+        "peak_bytes": peak,
+        "ratio": speed["safetensors"] / against,
+        "target": TARGETS[name],
+    }
+    print(
+        "%-16s %6.2f GB/s   cp %5.2f   copy_file_range %5.2f   two threads %5.2f   ratio %4.2f (target %.2f)   "
+        "peak %4d MiB"
+        % (
+            name,
+            speed["safetensors"],
+            speed["cp"],
+            speed["copy_file_range"],
+            speed["two threads"],
+            row["ratio"],
+            row["target"],
+            peak >> 20,
+        ),
+        flush=True,
+    )
     return row
 
 
-def measure_mpi(args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str) -> dict:
+def measure_mpi(
+    args: argparse.Namespace, folder: str, name: str, source: str, command: list[str], out: str
+) -> dict:
     """Two ranks of one thread against one process of two, in turn. Starting MPI, which takes as long for a job of an
     hour, is told apart: it is what `safetensors-mpi --version` takes."""
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                   "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    environment = {
+        **os.environ,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    }
     mpirun = ["mpirun", "-n", "2", args.mpi_tool]
     contenders = {
         "threads": [args.tool, *command, "-o", out, "--no-sync", "-q", "--jobs", "2"],
@@ -206,12 +234,28 @@ def measure_mpi(args: argparse.Namespace, folder: str, name: str, source: str, c
     clear(out)
     best = {k: min(v) for k, v in times.items()}
     work = best["ranks"] - best["start"]
-    row = {"name": f"{name}, mpirun -n 2", "bytes": size, "times": times, "seconds": best["ranks"],
-           "start_seconds": best["start"], "safetensors_seconds": best["threads"], "ratio": best["threads"] / work,
-           "target": MPI_TARGET}
-    print("%-16s %6.2f GB/s without the start of MPI (%.2f s), two threads %5.2f   ratio %4.2f (target %.2f)"
-          % (f"{name}, 2 ranks", size / work / 1e9, best["start"], size / best["threads"] / 1e9, row["ratio"],
-             MPI_TARGET), flush=True)
+    row = {
+        "name": f"{name}, mpirun -n 2",
+        "bytes": size,
+        "times": times,
+        "seconds": best["ranks"],
+        "start_seconds": best["start"],
+        "safetensors_seconds": best["threads"],
+        "ratio": best["threads"] / work,
+        "target": MPI_TARGET,
+    }
+    print(
+        "%-16s %6.2f GB/s without the start of MPI (%.2f s), two threads %5.2f   ratio %4.2f (target %.2f)"
+        % (
+            f"{name}, 2 ranks",
+            size / work / 1e9,
+            best["start"],
+            size / best["threads"] / 1e9,
+            row["ratio"],
+            MPI_TARGET,
+        ),
+        flush=True,
+    )
     return row
 
 
@@ -239,8 +283,21 @@ def main() -> int:
 
         def ranks(kind: str, n: int) -> str:
             out = os.path.join(folder, f"{kind}{n}")
-            run_tool(args.tool, ["reshard", model, "--target-layout", plans[kind], "--ranks", str(n), "-o", out,
-                                 "--no-sync", "-q"])
+            run_tool(
+                args.tool,
+                [
+                    "reshard",
+                    model,
+                    "--target-layout",
+                    plans[kind],
+                    "--ranks",
+                    str(n),
+                    "-o",
+                    out,
+                    "--no-sync",
+                    "-q",
+                ],
+            )
             return out
 
         shards = os.path.join(folder, "shards")
@@ -250,31 +307,81 @@ def main() -> int:
         rows.append(measure(args, folder, "split", model, ["split", model, "--max-shard-size", "256MB"], out))
         clear(shards)
         source = ranks("rows", 4)
-        rows.append(measure(args, folder, "rows", source,
-                            ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"], out))
+        rows.append(
+            measure(
+                args,
+                folder,
+                "rows",
+                source,
+                ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"],
+                out,
+            )
+        )
         if args.mpi_tool:
-            rows.append(measure_mpi(args, folder, "rows", source,
-                                    ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"], out))
+            rows.append(
+                measure_mpi(
+                    args,
+                    folder,
+                    "rows",
+                    source,
+                    ["reshard", source, "--target-layout", plans["rows"], "--ranks", "3"],
+                    out,
+                )
+            )
         clear(source)
         source = ranks("columns", 4)
-        rows.append(measure(args, folder, "columns", source,
-                            ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"], out))
+        rows.append(
+            measure(
+                args,
+                folder,
+                "columns",
+                source,
+                ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"],
+                out,
+            )
+        )
         if args.mpi_tool:
-            rows.append(measure_mpi(args, folder, "columns", source,
-                                    ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"], out))
+            rows.append(
+                measure_mpi(
+                    args,
+                    folder,
+                    "columns",
+                    source,
+                    ["reshard", source, "--target-layout", plans["columns"], "--ranks", "3"],
+                    out,
+                )
+            )
         clear(source)
         source = ranks("columns", 8)
         clear(model)
-        rows.append(measure(args, folder, "columns 8 to 8", source,
-                            ["reshard", source, "--target-layout", plans["rows"], "--ranks", "8"], out))
+        rows.append(
+            measure(
+                args,
+                folder,
+                "columns 8 to 8",
+                source,
+                ["reshard", source, "--target-layout", plans["rows"], "--ranks", "8"],
+                out,
+            )
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     missed = [r["name"] for r in rows if r["ratio"] < r["target"]]
     if args.output:
         with open(args.output, "w") as f:
-            json.dump({"schema": 2, "machine": platform.machine(), "cpus": os.cpu_count(),
-                       "system": platform.release(), "rounds": args.rounds, "rows": rows,
-                       "self_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}, f, indent=1)
+            json.dump(
+                {
+                    "schema": 2,
+                    "machine": platform.machine(),
+                    "cpus": os.cpu_count(),
+                    "system": platform.release(),
+                    "rounds": args.rounds,
+                    "rows": rows,
+                    "self_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                },
+                f,
+                indent=1,
+            )
             f.write("\n")
     print("targets missed: " + ", ".join(missed) if missed else "all targets met")
     return 1 if missed else 0

@@ -14,18 +14,29 @@ from report import amount
 
 
 def medians(result):
-    return {(row["workload"], row["case"], name): (c["median"], row["unit"])
-            for row in result["rows"] for name, c in row["contenders"].items()}
+    return {
+        (row["workload"], row["case"], name): (c["median"], row["unit"])
+        for row in result["rows"]
+        for name, c in row["contenders"].items()
+    }
 
 
 def ratios(result):
-    return {(row["workload"], row["case"], t["text"]): t["ratio"] for row in result["rows"] for t in row["targets"]
-            if t.get("ratio") and not t.get("most")}
+    return {
+        (row["workload"], row["case"], t["text"]): t["ratio"]
+        for row in result["rows"]
+        for t in row["targets"]
+        if t.get("ratio") and not t.get("most")
+    }
 
 
 def verdicts(result):
-    return {(row["workload"], row["case"], t["text"]): t["met"] for row in result["rows"] for t in row["targets"]
-            if t["wanted"] is not None}
+    return {
+        (row["workload"], row["case"], t["text"]): t["met"]
+        for row in result["rows"]
+        for t in row["targets"]
+        if t["wanted"] is not None
+    }
 
 
 def apart(a, b):
@@ -39,20 +50,26 @@ def compare(one, two):
     out = ["| | case | contender | first | second | spread |", "|---|---|---|---|---|---|"]
     for key in both:
         (first, unit), (second, _) = a[key], b[key]
-        out.append(f"| {key[0]} | {key[1]} | {key[2]} | {amount(first, unit)} | {amount(second, unit)} | "
-                   f"{apart(first, second):.2f} |")
+        out.append(
+            f"| {key[0]} | {key[1]} | {key[2]} | {amount(first, unit)} | {amount(second, unit)} | "
+            f"{apart(first, second):.2f} |"
+        )
     times = sorted(apart(a[k][0], b[k][0]) for k in both)
     c, d = ratios(one), ratios(two)
     spreads = sorted(apart(c[k], d[k]) for k in c if k in d)
     out.append("")
     for what, values in (("medians", times), ("ratios", spreads)):
         if values:
-            out.append(f"{len(values)} {what}: half of them within {statistics.median(values):.2f}, nine of ten within "
-                       f"{values[int(0.9 * (len(values) - 1))]:.2f}, the widest {values[-1]:.2f} times apart.")
+            out.append(
+                f"{len(values)} {what}: half of them within {statistics.median(values):.2f}, nine of ten within "
+                f"{values[int(0.9 * (len(values) - 1))]:.2f}, the widest {values[-1]:.2f} times apart."
+            )
     v, w = verdicts(one), verdicts(two)
     changed = [k for k in v if k in w and v[k] != w[k]]
-    out.append(f"{len(changed)} of {sum(k in w for k in v)} verdicts differ"
-               + ("".join(f"\n- {' / '.join(k)}" for k in changed) if changed else "."))
+    out.append(
+        f"{len(changed)} of {sum(k in w for k in v)} verdicts differ"
+        + ("".join(f"\n- {' / '.join(k)}" for k in changed) if changed else ".")
+    )
     lonely = sorted(set(a) ^ set(b))
     if lonely:
         out.append("\nOnly in one of the two: " + "; ".join(" / ".join(k) for k in lonely))

@@ -16,9 +16,12 @@ def proc_number(path, key):
 
 def _count():
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    return {"minor": usage.ru_minflt, "major": usage.ru_majflt,
-            "cpu_us": (usage.ru_utime + usage.ru_stime) * 1e6,
-            "device": proc_number("/proc/self/io", "read_bytes:")}
+    return {
+        "minor": usage.ru_minflt,
+        "major": usage.ru_majflt,
+        "cpu_us": (usage.ru_utime + usage.ru_stime) * 1e6,
+        "device": proc_number("/proc/self/io", "read_bytes:"),
+    }
 
 
 class Clock:

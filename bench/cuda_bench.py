@@ -17,6 +17,7 @@ spread over the repetitions, cold (page cache dropped by posix_fadvise, and prov
 cannot run is named with its reason. Where there is no GPU one line says so and the status is 0.
 Run it on a quiet machine, with a model of at least 10 GB for figures that mean something.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -81,7 +82,10 @@ def cached(paths: list[pathlib.Path]) -> float:
         size = path.stat().st_size
         if size == 0:
             continue
-        with open(path, "rb") as f, mmap.mmap(f.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as m:
+        with (
+            open(path, "rb") as f,
+            mmap.mmap(f.fileno(), size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE) as m,
+        ):
             count = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE
             seen = (ctypes.c_ubyte * count)()
             anchor = ctypes.c_char.from_buffer(m)

@@ -35,8 +35,11 @@ def header_bytes(path):
 
 def entries(count, order=None):
     """Entries of [8, 8] BF16 tensors as a mixture of experts would have them, and the data bytes."""
-    out = ['"layers.%d.experts.%d.w":{"dtype":"BF16","shape":[8,8],"data_offsets":[%d,%d]}'
-           % (i // 256, i % 256, 128 * i, 128 * i + 128) for i in range(count)]
+    out = [
+        '"layers.%d.experts.%d.w":{"dtype":"BF16","shape":[8,8],"data_offsets":[%d,%d]}'
+        % (i // 256, i % 256, 128 * i, 128 * i + 128)
+        for i in range(count)
+    ]
     if order == "reversed":
         out.reverse()
     elif order == "random":
@@ -84,16 +87,22 @@ def layers(folder, mib, count=290, dtype="F16", name="layers"):
     if not path.exists():
         width = 4 if dtype == "F32" else 2
         size = (mib << 20) // count // width * width
-        text = "{%s}" % ",".join('"model.layers.%03d.weight":{"dtype":"%s","shape":[%d],"data_offsets":[%d,%d]}'
-                                 % (i, dtype, size // width, size * i, size * (i + 1)) for i in range(count))
+        text = "{%s}" % ",".join(
+            '"model.layers.%03d.weight":{"dtype":"%s","shape":[%d],"data_offsets":[%d,%d]}'
+            % (i, dtype, size // width, size * i, size * (i + 1))
+            for i in range(count)
+        )
         write(path, text, size * count, os.urandom(BLOCK) if dtype == "F16" else normal(dtype))
     return path
 
 
 def normal(dtype):
     import numpy
+
     values = numpy.random.default_rng(1).standard_normal(BLOCK // 4, numpy.float32)
-    return (values if dtype == "F32" else numpy.tile((values.view(numpy.uint32) >> 16).astype(numpy.uint16), 2)).tobytes()
+    return (
+        values if dtype == "F32" else numpy.tile((values.view(numpy.uint32) >> 16).astype(numpy.uint16), 2)
+    ).tobytes()
 
 
 def shards(folder, mib, count=8):
@@ -107,7 +116,9 @@ def shards(folder, mib, count=8):
         if not path.exists():
             text = "{%s}" % ",".join(
                 '"model.layers.%03d.weight":{"dtype":"BF16","shape":[%d],"data_offsets":[%d,%d]}'
-                % (32 * k + i, size // 2, size * i, size * (i + 1)) for i in range(32))
+                % (32 * k + i, size // 2, size * i, size * (i + 1))
+                for i in range(32)
+            )
             write(path, text, size * 32, os.urandom(BLOCK))
         paths.append(path)
     return inner, paths
@@ -122,15 +133,20 @@ def rejects(folder):
         "overlap at the end": ("{%s,%s}" % (good, last % (size - 128, size)), size),
         "hole at the end": ("{%s,%s}" % (good, last % (size + 128, size + 256)), size + 256),
         "name twice at the end": ("{%s,%s}" % (good, out[0]), size),
-        "overflow at the end": ('{%s,"z":{"dtype":"BF16","shape":[4294967296,4294967296],"data_offsets":[%d,%d]}}'
-                                % (good, size, size), size),
+        "overflow at the end": (
+            '{%s,"z":{"dtype":"BF16","shape":[4294967296,4294967296],"data_offsets":[%d,%d]}}'
+            % (good, size, size),
+            size,
+        ),
         "cut in the last entry": ("{%s" % good[:-10], size),
         "invalid UTF-8 at the end": (b"{%s," % good.encode() + b'"\xff":1}', size),
         "too deep at the end": ('{%s,"z":%s}' % (good, "[" * 200), size),
         "trailing byte": ("{%s}" % good, size + 1),
         "first entry wrong": ('{"z":{"dtype":"BF17","shape":[],"data_offsets":[0,0]},%s}' % good, size),
-        "every entry out of order, last overlaps":
-            ("{%s,%s}" % (",".join(reversed(out)), last % (0, 128)), size),
+        "every entry out of order, last overlaps": (
+            "{%s,%s}" % (",".join(reversed(out)), last % (0, 128)),
+            size,
+        ),
         "brackets": ("[" * len(good), 0),
     }
     made = {}
@@ -157,20 +173,38 @@ def bombs(folder):
         "tensors in order": lambda: tensors(None),
         "tensors in random order": lambda: tensors("random"),
         "tensors in reverse order": lambda: tensors("reversed"),
-        "empty tensors": lambda: ("{%s}" % repeated(
-            '"%07d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}', 59), 0),
-        "scalars, short names": lambda: ("{%s}" % ",".join(
-            ['"%x":{"dtype":"U8","shape":[],"data_offsets":[%d,%d]}' % (i, i, i + 1) for i in range(1_400_000)]),
-            1_400_000),
+        "empty tensors": lambda: (
+            "{%s}" % repeated('"%07d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}', 59),
+            0,
+        ),
+        "scalars, short names": lambda: (
+            "{%s}"
+            % ",".join(
+                [
+                    '"%x":{"dtype":"U8","shape":[],"data_offsets":[%d,%d]}' % (i, i, i + 1)
+                    for i in range(1_400_000)
+                ]
+            ),
+            1_400_000,
+        ),
         "metadata keys": lambda: ('{"__metadata__":{%s}}' % repeated('"%07d":""', 13), 0),
         "one metadata string": lambda: ('{"__metadata__":{"k":"%s"}}' % ("a" * limit), 0),
-        "escapes in one metadata string": lambda: ('{"__metadata__":{"k":"%s"}}' % ("\\u0041" * (limit // 6)), 0),
+        "escapes in one metadata string": lambda: (
+            '{"__metadata__":{"k":"%s"}}' % ("\\u0041" * (limit // 6)),
+            0,
+        ),
         "shape of many ones": lambda: (
-            '{"a":{"dtype":"U8","shape":[%s],"data_offsets":[0,1]}}' % ",".join("1" * (limit // 2)), 1),
-        "ignored array": lambda: ('{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[%s]}}'
-                                  % ",".join("1" * (limit // 2)), 1),
-        "ignored object": lambda: ('{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":{%s}}}'
-                                   % repeated('"%07d":1', 12), 1),
+            '{"a":{"dtype":"U8","shape":[%s],"data_offsets":[0,1]}}' % ",".join("1" * (limit // 2)),
+            1,
+        ),
+        "ignored array": lambda: (
+            '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":[%s]}}' % ",".join("1" * (limit // 2)),
+            1,
+        ),
+        "ignored object": lambda: (
+            '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"x":{%s}}}' % repeated('"%07d":1', 12),
+            1,
+        ),
         "brackets": lambda: ("[" * limit, 0),
         "blanks": lambda: ("{}" + " " * limit, 0),
         "no closing quote": lambda: ('{"' + "a" * limit, 0),

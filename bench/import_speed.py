@@ -97,8 +97,7 @@ def make_transposed(dtype: str) -> Callable[[Path, int], Path]:
 
 
 def make_channels_last(folder: Path, size: int) -> Path:
-    return make_views(folder, size, "float32",
-                      lambda t, n: t.reshape(-1, 16, 16, 256).permute(0, 3, 1, 2))
+    return make_views(folder, size, "float32", lambda t, n: t.reshape(-1, 16, 16, 256).permute(0, 3, 1, 2))
 
 
 def make_columns(folder: Path, size: int) -> Path:
@@ -146,7 +145,11 @@ def make_gguf(folder: Path, size: int, kind: int = 0, block: int = 1, block_byte
     nbytes = each // block * block_bytes
     for i in range(count):
         name = b"blk.%d.weight" % i
-        head += struct.pack("<Q", len(name)) + name + struct.pack("<IQQIQ", 2, 4096, each // 4096, kind, i * nbytes)
+        head += (
+            struct.pack("<Q", len(name))
+            + name
+            + struct.pack("<IQQIQ", 2, 4096, each // 4096, kind, i * nbytes)
+        )
     blocks = numpy.random.default_rng(1).integers(0, 256, (each // block, block_bytes), dtype=numpy.uint8)
     if block > 1:  # scales that are ordinary numbers
         blocks[:, :2] = numpy.frombuffer(numpy.float16(0.01).tobytes(), numpy.uint8)
@@ -209,7 +212,12 @@ def make_mindspore(folder: Path, size: int) -> Path:
     with open(path, "wb") as f:
         for name, t in tensors(size).items():
             a = t.numpy()
-            inner = b"".join(proto(1, d) for d in a.shape) + proto(2, b"Float32") + varint(3 << 3 | 2) + varint(a.nbytes)
+            inner = (
+                b"".join(proto(1, d) for d in a.shape)
+                + proto(2, b"Float32")
+                + varint(3 << 3 | 2)
+                + varint(a.nbytes)
+            )
             value = proto(1, name.encode()) + varint(2 << 3 | 2) + varint(len(inner) + a.nbytes) + inner
             f.write(varint(1 << 3 | 2) + varint(len(value) + a.nbytes) + value)
             f.write(a.data)
@@ -217,8 +225,10 @@ def make_mindspore(folder: Path, size: int) -> Path:
 
 
 def torch_pair(source: Path, target: Path) -> list[str]:
-    code = ("import sys, torch; from safetensors.torch import save_file\n"
-            "save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])")
+    code = (
+        "import sys, torch; from safetensors.torch import save_file\n"
+        "save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])"
+    )
     return [sys.executable, "-c", code, str(source), str(target)]
 
 
@@ -240,7 +250,9 @@ ROWS = [
     Row("onnx, external data", lambda folder, size: make_onnx(folder, size, True), 0.8),
     Row("mindspore", make_mindspore, 0.8),
     Row("gguf Q8_0 to f32", lambda folder, size: make_gguf(folder, size, 8, 32, 34), 0.5, ["--dequantize"]),
-    Row("gguf Q4_K to f32", lambda folder, size: make_gguf(folder, size, 12, 256, 144), 0.5, ["--dequantize"]),
+    Row(
+        "gguf Q4_K to f32", lambda folder, size: make_gguf(folder, size, 12, 256, 144), 0.5, ["--dequantize"]
+    ),
 ]
 
 
@@ -357,9 +369,17 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
             copy(model, copied, moved)
             best[name].append(time.perf_counter() - start)
             copied.unlink()
-    result = {"row": row.name, "bytes": moved, "seconds": ours, "peak_bytes": max(peaks), "best": best,
-              "target": row.target}
-    result["own_peak_bytes"] = own_peak([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
+    result = {
+        "row": row.name,
+        "bytes": moved,
+        "seconds": ours,
+        "peak_bytes": max(peaks),
+        "best": best,
+        "target": row.target,
+    }
+    result["own_peak_bytes"] = own_peak(
+        [tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options]
+    )
     target.unlink()
     lowest = min(statistics.median(b) for b in best.values())
     result["of_best"] = lowest / statistics.median(ours)
@@ -378,7 +398,9 @@ def make_many(folder: Path, size: int) -> Path:
     import torch
 
     path = folder / "many.pt"
-    torch.save({f"model.layers.{i // 10}.part.{i % 10}.weight": torch.zeros(2, 3) for i in range(10000)}, path)
+    torch.save(
+        {f"model.layers.{i // 10}.part.{i % 10}.weight": torch.zeros(2, 3) for i in range(10000)}, path
+    )
     return path
 
 
@@ -399,12 +421,16 @@ def line(result: dict) -> str:
         return f"{result['row']:24} {seconds * 1e3:9.1f} ms, at most {result['target_seconds'] * 1e3:.0f}: {verdict}"
     rate = result["bytes"] / seconds / 1e9
     verdict = "" if result["target"] == 0 else "met" if result["of_best"] >= result["target"] else "MISSED"
-    text = (f"{result['row']:24} {rate:6.2f} GB/s {result['of_best']:5.2f} of best"
-            f" (at least {result['target']}: {verdict}), peak {result['peak_bytes'] / 2**20:.0f} MiB,"
-            f" without mapped files {result['own_peak_bytes'] / 2**20:.0f}")
+    text = (
+        f"{result['row']:24} {rate:6.2f} GB/s {result['of_best']:5.2f} of best"
+        f" (at least {result['target']}: {verdict}), peak {result['peak_bytes'] / 2**20:.0f} MiB,"
+        f" without mapped files {result['own_peak_bytes'] / 2**20:.0f}"
+    )
     if "times_peer" in result:
-        text += (f"; {result['times_peer']:.1f} times torch.load + save_file, which take"
-                 f" {result['peer_peak_bytes'] / 2**20:.0f} MiB")
+        text += (
+            f"; {result['times_peer']:.1f} times torch.load + save_file, which take"
+            f" {result['peer_peak_bytes'] / 2**20:.0f} MiB"
+        )
     return text
 
 
@@ -436,8 +462,12 @@ def main() -> None:
             print(line(results[-1]), flush=True)
     out = Path(options.json or Path(options.build, "bench", "import.json"))
     out.parent.mkdir(parents=True, exist_ok=True)
-    machine = {"cpus": os.cpu_count(), "system": platform.platform(), "size_mib": options.size,
-               "own_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    machine = {
+        "cpus": os.cpu_count(),
+        "system": platform.platform(),
+        "size_mib": options.size,
+        "own_peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
     out.write_text(json.dumps({"machine": machine, "results": results}, indent=1) + "\n")
 
 

@@ -9,6 +9,7 @@ medians, and AUTO against the best fixed one that it may choose. map is shown be
 populates and copies nothing, the others copy out of the mapping, where a file cut short is a signal. Files are made in FOLDER, at least 60 MiB of space more than asked, and
 removed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,9 +25,7 @@ STRATEGIES = ("auto", "read", "direct", "uring", "map")
 
 class Server:
     def __init__(self, program: str) -> None:
-        self.process = subprocess.Popen(
-            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, *words: object) -> float:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -63,9 +62,7 @@ def main() -> None:
                     times: dict[str, list[float]] = {s: [] for s in STRATEGIES}
                     for _ in range(args.reps):
                         for s in STRATEGIES:
-                            times[s].append(
-                                server.ask("matrix", folder, cache, what, s, args.threads) / 1e6
-                            )
+                            times[s].append(server.ask("matrix", folder, cache, what, s, args.threads) / 1e6)
                     medians = {s: statistics.median(times[s]) for s in STRATEGIES}
                     best = min(medians["read"], medians["direct"])
                     if what == "whole":

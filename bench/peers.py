@@ -22,7 +22,6 @@ import sys
 import time
 
 import numpy as np
-
 from counters import Clock
 
 COMMANDS = {}
@@ -42,8 +41,10 @@ def layout(path):
         size = struct.unpack("<Q", f.read(8))[0]
         header = json.loads(f.read(size))
     header.pop("__metadata__", None)
-    places = {n: (8 + size + t["data_offsets"][0], t["data_offsets"][1] - t["data_offsets"][0])
-              for n, t in header.items()}
+    places = {
+        n: (8 + size + t["data_offsets"][0], t["data_offsets"][1] - t["data_offsets"][0])
+        for n, t in header.items()
+    }
     return places, np.memmap(path, np.uint8, "r")
 
 
@@ -51,6 +52,7 @@ def as_bytes(tensor):
     if isinstance(tensor, np.ndarray):
         return tensor.reshape(-1).view(np.uint8)
     import torch
+
     return tensor.reshape(-1).view(torch.uint8).numpy()
 
 
@@ -59,7 +61,7 @@ def verify(tensors, path):
     if set(tensors) != set(places):
         raise ValueError("other names than the file has")
     for name, (at, size) in places.items():
-        if not np.array_equal(as_bytes(tensors[name]), data[at:at + size]):
+        if not np.array_equal(as_bytes(tensors[name]), data[at : at + size]):
             raise ValueError(f"{name}: other bytes than the file has")
 
 
@@ -126,6 +128,7 @@ class Safetensors:
 class Torch:
     def __init__(self, _name):
         import torch
+
         self.version = torch.__version__
         self.torch = torch
 
@@ -147,23 +150,25 @@ class Numpy:
 
     def owned(self, path, _framework, way):
         data = np.fromfile(path, np.uint8)
-        return {n: data[at:at + size] for n, (at, size) in self.places.items()}
+        return {n: data[at : at + size] for n, (at, size) in self.places.items()}
 
     def lazy(self, path, _framework):
         data = np.memmap(path, np.uint8, "r")
-        return {n: data[at:at + size] for n, (at, size) in self.places.items()}
+        return {n: data[at : at + size] for n, (at, size) in self.places.items()}
 
 
 class Fastsafetensors:
     def __init__(self, _name):
         import fastsafetensors
+
         self.version = importlib.metadata.version("fastsafetensors")
         self.module = fastsafetensors
         self.kept = []
 
     def owned(self, path, _framework, way):
-        loader = self.module.SafeTensorsFileLoader(self.module.SingleGroup(), "cpu", nogds=True, set_numa=False,
-                                                   disable_cache=False)
+        loader = self.module.SafeTensorsFileLoader(
+            self.module.SingleGroup(), "cpu", nogds=True, set_numa=False, disable_cache=False
+        )
         loader.add_filenames({0: [path]})
         buffer = loader.copy_files_to_device()
         self.kept.append((loader, buffer))  # the tensors die with it
@@ -174,6 +179,7 @@ class Runai:
     def __init__(self, _name):
         os.environ.setdefault("RUNAI_STREAMER_LOG_LEVEL", "ERROR")
         import runai_model_streamer
+
         self.version = importlib.metadata.version("runai-model-streamer")
         self.module = runai_model_streamer
 
@@ -192,6 +198,7 @@ class Runai:
 class Gguf:
     def __init__(self, _name):
         import gguf
+
         self.version = importlib.metadata.version("gguf")
         self.module = gguf
 
@@ -205,6 +212,7 @@ class Gguf:
 class Tensorizer:
     def __init__(self, _name):
         import tensorizer
+
         self.version = importlib.metadata.version("tensorizer")
         self.module = tensorizer
         self.kept = []
@@ -218,6 +226,7 @@ class Tensorizer:
 class Instanttensor:
     def __init__(self, _name):
         import instanttensor
+
         self.version = importlib.metadata.version("instanttensor")
         self.module = instanttensor
 
@@ -226,9 +235,17 @@ class Instanttensor:
             return dict(f.tensors())
 
 
-KITS = {"safetensors": Safetensors, "safetensors_c": Safetensors, "torch": Torch, "numpy": Numpy,
-        "fastsafetensors": Fastsafetensors, "runai": Runai, "gguf": Gguf, "tensorizer": Tensorizer,
-        "instanttensor": Instanttensor}
+KITS = {
+    "safetensors": Safetensors,
+    "safetensors_c": Safetensors,
+    "torch": Torch,
+    "numpy": Numpy,
+    "fastsafetensors": Fastsafetensors,
+    "runai": Runai,
+    "gguf": Gguf,
+    "tensorizer": Tensorizer,
+    "instanttensor": Instanttensor,
+}
 
 # ------------------------------------------------------------------ commands: loads
 
@@ -268,11 +285,12 @@ def total(kit, path, framework):
 
     def work():
         return sum(int(words(as_bytes(t)).sum(dtype=np.uint64)) for t in kit.lazy(path, framework).values())
+
     return timed(work)
 
 
 def words(data):
-    return data[:len(data) // 8 * 8].view(np.uint64) if data.ctypes.data % 8 == 0 else data
+    return data[: len(data) // 8 * 8].view(np.uint64) if data.ctypes.data % 8 == 0 else data
 
 
 @command
@@ -281,7 +299,9 @@ def total_base(kit, path):
     places, mapped = layout(path)
     data = huge(len(mapped))
     data[:] = mapped
-    return timed(lambda: sum(int(words(data[at:at + size]).sum(dtype=np.uint64)) for at, size in places.values()))
+    return timed(
+        lambda: sum(int(words(data[at : at + size]).sum(dtype=np.uint64)) for at, size in places.values())
+    )
 
 
 def huge(size):
@@ -302,9 +322,10 @@ def stream(kit, path):
 def dlpack_loop(kit, count, framework):
     """dlpack_loop COUNT torch|numpy: a dict out of that many ready capsules; the least a binding can do."""
     import torch
+
     names = [f"layers.{i // 256}.experts.{i % 256}.w" for i in range(int(count))]
     storage = torch.zeros(int(count) * 64, dtype=torch.bfloat16 if framework == "torch" else torch.float16)
-    parts = [storage[64 * i:64 * i + 64].view(8, 8) for i in range(int(count))]
+    parts = [storage[64 * i : 64 * i + 64].view(8, 8) for i in range(int(count))]
     if framework == "torch":
         capsules = [torch.utils.dlpack.to_dlpack(t) for t in parts]
         take = torch.utils.dlpack.from_dlpack
@@ -322,6 +343,7 @@ def one_of_many(kit, path, name, framework, n):
     def work():
         with kit.top.safe_open(path, framework=short) as f:
             return int(words(as_bytes(f.get_tensor(name))).sum())
+
     work()
     return mean(work, int(n))
 
@@ -360,9 +382,10 @@ def verified(kit, path, check):
 
 def model(mib):
     import torch
+
     size = (int(mib) << 20) // 64
     data = torch.frombuffer(bytearray(os.urandom(8 << 20)), dtype=torch.float16)
-    parts = data.repeat(((size * 64) >> 23) + 1)[:size * 32].view(64, -1, 1024)
+    parts = data.repeat(((size * 64) >> 23) + 1)[: size * 32].view(64, -1, 1024)
     return {f"model.layers.{i:02d}.weight": parts[i].clone() for i in range(64)}
 
 
@@ -400,10 +423,12 @@ def save_bytes(kit, mib):
 def convert(kit, source, target, dtype):
     """convert SOURCE TARGET bfloat16|float32|...: load, cast, save, as one writes it with torch."""
     import torch
+
     wanted = getattr(torch, dtype)
 
     def work():
         kit.torch.save_file({n: t.to(wanted) for n, t in kit.torch.load_file(source).items()}, target)
+
     answer = timed(work)
     settle(target)
     return answer
@@ -420,8 +445,9 @@ def reshard(kit, target, parts, *sources):
             tensors.update(kit.torch.load_file(source))
         names = sorted(tensors)
         for i, path in enumerate(targets):
-            chosen = names[len(names) * i // len(targets):len(names) * (i + 1) // len(targets)]
+            chosen = names[len(names) * i // len(targets) : len(names) * (i + 1) // len(targets)]
             kit.torch.save_file({n: tensors[n] for n in chosen}, path)
+
     answer = timed(work)
     for path in targets:
         settle(path)
@@ -432,6 +458,7 @@ def reshard(kit, target, parts, *sources):
 def make(kit, source, target):
     """make SOURCE TARGET: the same tensors in this kit's own format; kept."""
     from safetensors.torch import load_file
+
     tensors = load_file(source)
     part = target + ".part"
     if isinstance(kit, Torch):

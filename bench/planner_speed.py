@@ -17,6 +17,7 @@ reads every header, proves that the target is covered, and says what each file w
 
 Targets: under 1 s for 1,000 ranks; under 10 s and 2 GiB for the trillions. Peak memory is the process's. Exit 1 if missed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -70,15 +71,24 @@ def rows_of_many(base: str, ranks: int, tensors: int, replicas: int) -> str:
     blob, size = header([(f"layers.{i:03d}.mlp.weight", [2, 512]) for i in range(tensors)])
     for r in range(ranks):
         write_rank(folder, r, blob, size)
-    layout(os.path.join(folder, "layout.json"), {"dp": replicas, "tp": ranks // replicas},
-           [{"pattern": "*", "cuts": ["tp", None]}])
+    layout(
+        os.path.join(folder, "layout.json"),
+        {"dp": replicas, "tp": ranks // replicas},
+        [{"pattern": "*", "cuts": ["tp", None]}],
+    )
     return folder
 
 
 HIDDEN, INNER, LAYERS, VOCABULARY = 25600, 102400, 96, 131072
-MATRICES = {"self_attn.q_proj": (HIDDEN, HIDDEN, 0), "self_attn.k_proj": (HIDDEN, HIDDEN, 0),
-            "self_attn.v_proj": (HIDDEN, HIDDEN, 0), "self_attn.o_proj": (HIDDEN, HIDDEN, 1),
-            "mlp.gate_proj": (INNER, HIDDEN, 0), "mlp.up_proj": (INNER, HIDDEN, 0), "mlp.down_proj": (HIDDEN, INNER, 1)}
+MATRICES = {
+    "self_attn.q_proj": (HIDDEN, HIDDEN, 0),
+    "self_attn.k_proj": (HIDDEN, HIDDEN, 0),
+    "self_attn.v_proj": (HIDDEN, HIDDEN, 0),
+    "self_attn.o_proj": (HIDDEN, HIDDEN, 1),
+    "mlp.gate_proj": (INNER, HIDDEN, 0),
+    "mlp.up_proj": (INNER, HIDDEN, 0),
+    "mlp.down_proj": (HIDDEN, INNER, 1),
+}
 NORMS = ("input_layernorm", "post_attention_layernorm")
 
 
@@ -106,12 +116,19 @@ def staged(path: str, stages: int, tp: int, dp: int) -> str:
     for i in range(LAYERS):
         mesh = f"stage{i * stages // LAYERS}"
         for name, (_, _, dim) in MATRICES.items():
-            entries.append({"name": f"model.layers.{i}.{name}.weight", "mesh": mesh,
-                            "cuts": [["tp", "dp"], None] if dim == 0 else ["dp", "tp"]})
+            entries.append(
+                {
+                    "name": f"model.layers.{i}.{name}.weight",
+                    "mesh": mesh,
+                    "cuts": [["tp", "dp"], None] if dim == 0 else ["dp", "tp"],
+                }
+            )
         entries += [{"name": f"model.layers.{i}.{n}.weight", "mesh": mesh, "cuts": [None]} for n in NORMS]
-    entries += [{"name": "model.embed_tokens.weight", "mesh": "stage0", "cuts": [["tp", "dp"], None]},
-                {"name": "model.norm.weight", "mesh": f"stage{stages - 1}", "cuts": [None]},
-                {"name": "lm_head.weight", "mesh": f"stage{stages - 1}", "cuts": [["tp", "dp"], None]}]
+    entries += [
+        {"name": "model.embed_tokens.weight", "mesh": "stage0", "cuts": [["tp", "dp"], None]},
+        {"name": "model.norm.weight", "mesh": f"stage{stages - 1}", "cuts": [None]},
+        {"name": "lm_head.weight", "mesh": f"stage{stages - 1}", "cuts": [["tp", "dp"], None]},
+    ]
     meshes = {f"stage{s}": {"axes": {"dp": dp, "tp": tp}, "first_rank": s * tp * dp} for s in range(stages)}
     return layout(path, {"dp": dp, "tp": tp}, entries, meshes)
 
@@ -119,8 +136,10 @@ def staged(path: str, stages: int, tp: int, dp: int) -> str:
 def flat(folder: str, ranks: int) -> None:
     tensors = []
     for i in range(LAYERS):
-        tensors += [(f"model.layers.{i}.{n}.weight", [-(-rows // ranks), columns])
-                    for n, (rows, columns, _) in MATRICES.items()]
+        tensors += [
+            (f"model.layers.{i}.{n}.weight", [-(-rows // ranks), columns])
+            for n, (rows, columns, _) in MATRICES.items()
+        ]
         tensors += [(f"model.layers.{i}.{n}.weight", [HIDDEN]) for n in NORMS]
     tensors += [(n, [VOCABULARY // ranks, HIDDEN]) for n in ("model.embed_tokens.weight", "lm_head.weight")]
     tensors.append(("model.norm.weight", [HIDDEN]))
@@ -140,8 +159,14 @@ def flat(folder: str, ranks: int) -> None:
 
 
 def flat_layout(path: str, ranks: int) -> str:
-    return layout(path, {"x": ranks}, [{"pattern": "*norm.weight", "whole": True},
-                                       {"pattern": "*", "cuts": [{"by": "x", "split": "chunk"}, None]}])
+    return layout(
+        path,
+        {"x": ranks},
+        [
+            {"pattern": "*norm.weight", "whole": True},
+            {"pattern": "*", "cuts": [{"by": "x", "split": "chunk"}, None]},
+        ],
+    )
 
 
 # ---------------------------------------------------------------- runs
@@ -158,7 +183,12 @@ def plan(tool: str, arguments: list[str]) -> tuple[float, float, int, dict[str, 
         if p.returncode != 0:
             raise SystemExit(f"{arguments}: exit {p.returncode}")
         out.seek(max(0, out.seek(0, 2) - 4096))
-        return took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, json.loads(out.read().splitlines()[-1])
+        return (
+            took,
+            usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss * 1024,
+            json.loads(out.read().splitlines()[-1]),
+        )
 
 
 def cases(base: str, only: str) -> list[tuple[str, list[str], float, float]]:
@@ -174,27 +204,91 @@ def cases(base: str, only: str) -> list[tuple[str, list[str], float, float]]:
         source = rows_of_many(base, 1000, 1000, 1)
         out.append(("join 1,000 ranks", ["join", source, "-o", file("one.safetensors")], 1, gib))
         for ranks in (500, 7):
-            to = layout(file(f"to{ranks}.json"), {"x": ranks}, [{"pattern": "*", "cuts": [{"by": "x", "split": "chunk"}, None]}])
-            out.append((f"reshard 1,000 ranks to {ranks}", ["reshard", source, "--source-layout", source + "/layout.json",
-                                                            "--target-layout", to, "-o", target], 1, gib))
-        out.append(("dedupe 1,000 ranks", ["dedupe", rows_of_many(base, 1000, 1000, 10), "-o", target], 1, gib))
+            to = layout(
+                file(f"to{ranks}.json"),
+                {"x": ranks},
+                [{"pattern": "*", "cuts": [{"by": "x", "split": "chunk"}, None]}],
+            )
+            out.append(
+                (
+                    f"reshard 1,000 ranks to {ranks}",
+                    [
+                        "reshard",
+                        source,
+                        "--source-layout",
+                        source + "/layout.json",
+                        "--target-layout",
+                        to,
+                        "-o",
+                        target,
+                    ],
+                    1,
+                    gib,
+                )
+            )
+        out.append(
+            ("dedupe 1,000 ranks", ["dedupe", rows_of_many(base, 1000, 1000, 10), "-o", target], 1, gib)
+        )
     if only in "ten":
         source = rows_of_many(base, 10000, 100, 1)
         to = layout(file("to5000.json"), {"x": 5000}, [{"pattern": "*", "cuts": ["x", None]}])
-        out.append(("reshard 10,000 ranks to 5,000", ["reshard", source, "--source-layout", source + "/layout.json",
-                                                      "--target-layout", to, "-o", target], 10, 2 * gib))
+        out.append(
+            (
+                "reshard 10,000 ranks to 5,000",
+                [
+                    "reshard",
+                    source,
+                    "--source-layout",
+                    source + "/layout.json",
+                    "--target-layout",
+                    to,
+                    "-o",
+                    target,
+                ],
+                10,
+                2 * gib,
+            )
+        )
     if only in "trillion":
         source = file("trillion")
         trillion(source, 16, 8, 32)
-        out.append(("trillion, 8 x 16 x 32 to 8 x 8 x 32", [
-            "reshard", source, "--source-layout", staged(file("t4096.json"), 16, 8, 32),
-            "--target-layout", staged(file("t2048.json"), 8, 8, 32), "-o", target], 10, 2 * gib))
+        out.append(
+            (
+                "trillion, 8 x 16 x 32 to 8 x 8 x 32",
+                [
+                    "reshard",
+                    source,
+                    "--source-layout",
+                    staged(file("t4096.json"), 16, 8, 32),
+                    "--target-layout",
+                    staged(file("t2048.json"), 8, 8, 32),
+                    "-o",
+                    target,
+                ],
+                10,
+                2 * gib,
+            )
+        )
     if only in "flat":
         source = file("flat")
         flat(source, 4096)
-        out.append(("trillion, 4,096 to 2,048 ways", [
-            "reshard", source, "--source-layout", flat_layout(file("f4096.json"), 4096),
-            "--target-layout", flat_layout(file("f2048.json"), 2048), "-o", target], 10, 2 * gib))
+        out.append(
+            (
+                "trillion, 4,096 to 2,048 ways",
+                [
+                    "reshard",
+                    source,
+                    "--source-layout",
+                    flat_layout(file("f4096.json"), 4096),
+                    "--target-layout",
+                    flat_layout(file("f2048.json"), 2048),
+                    "-o",
+                    target,
+                ],
+                10,
+                2 * gib,
+            )
+        )
     return out
 
 
@@ -204,7 +298,9 @@ def main() -> int:
     p.add_argument("--folder", help="where the headers go: 600 MB (default: a temporary one)")
     p.add_argument("--only", default="", help="thousand, ten, trillion or flat")
     p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--keep", action="store_true", help="leave the headers where they are, and say how to plan with them")
+    p.add_argument(
+        "--keep", action="store_true", help="leave the headers where they are, and say how to plan with them"
+    )
     p.add_argument("-o", "--output")
     a = p.parse_args()
     base = tempfile.mkdtemp(prefix="sft-planner-", dir=a.folder)
@@ -220,10 +316,22 @@ def main() -> int:
             missed += not ok
             if a.keep:
                 print(" ".join([a.tool, *arguments, "--plan"]))
-            rows.append({"plan": name, "seconds": took, "cpu_seconds": busy, "peak_bytes": peak, "seconds_target": seconds,
-                         "bytes_target": memory, "total": total})
-            print(f"{name:40} {took:7.2f} {busy:7.2f} {peak / (1 << 20):7.0f} {total['files']:6} {total['runs']:10} "
-                  f"{total['bytes'] / 1e12:8.3f}{'' if ok else '  MISSED'}", flush=True)
+            rows.append(
+                {
+                    "plan": name,
+                    "seconds": took,
+                    "cpu_seconds": busy,
+                    "peak_bytes": peak,
+                    "seconds_target": seconds,
+                    "bytes_target": memory,
+                    "total": total,
+                }
+            )
+            print(
+                f"{name:40} {took:7.2f} {busy:7.2f} {peak / (1 << 20):7.0f} {total['files']:6} {total['runs']:10} "
+                f"{total['bytes'] / 1e12:8.3f}{'' if ok else '  MISSED'}",
+                flush=True,
+            )
     finally:
         if not a.keep:
             shutil.rmtree(base)

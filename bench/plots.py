@@ -14,16 +14,18 @@ import pathlib
 import statistics
 import sys
 
-GROUPS = {"open": "Opening files and refusing broken ones; no tensor data is touched",
-          "views": "Lazy views: tensor objects, no byte of data is read",
-          "owned": "All bytes in memory of the caller's own",
-          "mapped": "Mapped, and every byte summed",
-          "slices": "One tensor, rows and columns",
-          "save": "Saving",
-          "files": "Files into other files: merge, split, cast",
-          "verify": "Verifying",
-          "start": "Starting",
-          "many": "Dicts of very many tensors"}
+GROUPS = {
+    "open": "Opening files and refusing broken ones; no tensor data is touched",
+    "views": "Lazy views: tensor objects, no byte of data is read",
+    "owned": "All bytes in memory of the caller's own",
+    "mapped": "Mapped, and every byte summed",
+    "slices": "One tensor, rows and columns",
+    "save": "Saving",
+    "files": "Files into other files: merge, split, cast",
+    "verify": "Verifying",
+    "start": "Starting",
+    "many": "Dicts of very many tensors",
+}
 BY_WORKLOAD = {"W1": "open", "W20": "open", "W8": "slices", "W9": "slices", "W10": "slices", "W14": "save"}
 LEFT, WIDTH, BAR, GAP = 430, 460, 13, 10
 
@@ -44,7 +46,9 @@ def bars_of(row):
             continue
         ratios = sorted(a / b for a, b in zip(c["values"], mine) if b > 0)
         if ratios and ratios[0] > 0:
-            out.append((name, statistics.median(ratios), ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10]))
+            out.append(
+                (name, statistics.median(ratios), ratios[len(ratios) // 10], ratios[-1 - len(ratios) // 10])
+            )
     return out
 
 
@@ -67,6 +71,7 @@ def svg(title, rows):
 
     def x(value):
         return LEFT + WIDTH * (math.log10(value) - least) / (most - least)
+
     y, out = 56, []
     for row, bars in blocks:
         out.append(text(8, y + BAR - 3, f"{row['workload']} {row['case']}", extra=' font-weight="bold"'))
@@ -75,23 +80,34 @@ def svg(title, rows):
             a, b = sorted((x(1), x(ratio)))
             middle = y + BAR / 2
             out.append(text(LEFT - 6, y + BAR - 3, name, anchor="end"))
-            out.append(f'<rect x="{a:.1f}" y="{y}" width="{max(b - a, 0.5):.1f}" height="{BAR - 2}" '
-                       f'fill="{"#3b6ea5" if ratio >= 1 else "#e0a030"}"/>')
-            out.append(f'<path d="M{x(low):.1f} {middle}H{x(high):.1f}M{x(low):.1f} {middle - 3}v6M{x(high):.1f} '
-                       f'{middle - 3}v6" stroke="#222" fill="none"/>')
+            out.append(
+                f'<rect x="{a:.1f}" y="{y}" width="{max(b - a, 0.5):.1f}" height="{BAR - 2}" '
+                f'fill="{"#3b6ea5" if ratio >= 1 else "#e0a030"}"/>'
+            )
+            out.append(
+                f'<path d="M{x(low):.1f} {middle}H{x(high):.1f}M{x(low):.1f} {middle - 3}v6M{x(high):.1f} '
+                f'{middle - 3}v6" stroke="#222" fill="none"/>'
+            )
             out.append(text(max(x(high), x(ratio), x(1)) + 5, y + BAR - 3, f"{ratio:.3g}", 10))
             y += BAR
         y += GAP
     lines = []
     for power in range(least, most + 1):
-        at = x(10.0 ** power)
+        at = x(10.0**power)
         lines.append(f'<path d="M{at:.1f} 46V{y}" stroke="{"#000" if power == 0 else "#ccc"}"/>')
-        lines.append(text(at, 42, f"{10.0 ** power:g}", 10, "middle"))
-    head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 60}" height="{y + 10}" '
-            'font-family="sans-serif"><rect width="100%" height="100%" fill="#fff"/>',
-            text(8, 18, title, 14, extra=' font-weight="bold"'),
-            text(8, 34, "how many times as long as ours (the first of ours in each row); whiskers: 10th to 90th "
-                        "percentile", 10)]
+        lines.append(text(at, 42, f"{10.0**power:g}", 10, "middle"))
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 60}" height="{y + 10}" '
+        'font-family="sans-serif"><rect width="100%" height="100%" fill="#fff"/>',
+        text(8, 18, title, 14, extra=' font-weight="bold"'),
+        text(
+            8,
+            34,
+            "how many times as long as ours (the first of ours in each row); whiskers: 10th to 90th "
+            "percentile",
+            10,
+        ),
+    ]
     return "\n".join(head + lines + out + ["</svg>"]) + "\n"
 
 

@@ -12,6 +12,7 @@ interquartile ranges over the median. A row whose ratio plus spread is below 0.9
 still is, it counts as lost and the exit status is 1. --narrow: not random rows but the first columns of tensors of 32 MiB with
 rows of 256 B to 16 KiB, once with a new handle each time and once through one that stays open (held). --only: random rows of these operations.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -26,7 +27,18 @@ import tempfile
 import time
 
 TYPES = {"F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "C64": 8}
-OPERATIONS = ("save", "save_file", "load", "load_file", "load_file pread", "open", "get_tensor", "rows", "columns", "iterate")
+OPERATIONS = (
+    "save",
+    "save_file",
+    "load",
+    "load_file",
+    "load_file pread",
+    "open",
+    "get_tensor",
+    "rows",
+    "columns",
+    "iterate",
+)
 LOST = 0.95
 
 
@@ -41,19 +53,40 @@ def row(rng: random.Random, memory: bool, operations: tuple = OPERATIONS) -> dic
     each = max(total // count // TYPES[dtype], 1)
     width = min(int(2 ** rng.uniform(0, 12)), each)
     return {
-        "operation": operation, "framework": framework, "dtype": dtype, "shape": [max(each // width, 1), width],
-        "count": count, "first": rng.random() < 0.5, "memory": memory and rng.random() < 0.5,
-        "part": rng.choice((1, 8, 64, 1000)), "backend": rng.choice(("mmap", "mmap", "pread")),
+        "operation": operation,
+        "framework": framework,
+        "dtype": dtype,
+        "shape": [max(each // width, 1), width],
+        "count": count,
+        "first": rng.random() < 0.5,
+        "memory": memory and rng.random() < 0.5,
+        "part": rng.choice((1, 8, 64, 1000)),
+        "backend": rng.choice(("mmap", "mmap", "pread")),
     }
 
 
 def narrow() -> list[dict]:
     """Columns of each width, from the file's pages in memory."""
     common = {"dtype": "U8", "count": 1, "first": False, "memory": False, "backend": "mmap"}
-    return [{**common, "operation": operation, "framework": framework, "shape": [(32 << 20) // width, width], "part": part}
-            for operation in ("columns", "columns held") for framework in ("numpy", "torch")
-            for width, parts in ((16384, (16, 64, 512, 1024)), (4096, (16, 512)), (1024, (4, 16, 64)), (256, (16,)))
-            for part in parts if framework == "numpy" or width == 16384]
+    return [
+        {
+            **common,
+            "operation": operation,
+            "framework": framework,
+            "shape": [(32 << 20) // width, width],
+            "part": part,
+        }
+        for operation in ("columns", "columns held")
+        for framework in ("numpy", "torch")
+        for width, parts in (
+            (16384, (16, 64, 512, 1024)),
+            (4096, (16, 512)),
+            (1024, (4, 16, 64)),
+            (256, (16,)),
+        )
+        for part in parts
+        if framework == "numpy" or width == 16384
+    ]
 
 
 def label(r: dict) -> str:
@@ -73,7 +106,16 @@ def make(r: dict):
     import numpy as np
 
     names = [f"layers.{i}.weight" for i in range(r["count"])]
-    kinds = {"F32": "f4", "F16": "f2", "BF16": "u2", "I64": "i8", "U8": "u1", "BOOL": "?", "F8_E4M3": "u1", "C64": "c8"}
+    kinds = {
+        "F32": "f4",
+        "F16": "f2",
+        "BF16": "u2",
+        "I64": "i8",
+        "U8": "u1",
+        "BOOL": "?",
+        "F8_E4M3": "u1",
+        "C64": "c8",
+    }
     arrays = {n: np.ones(r["shape"], kinds[r["dtype"]]) for n in names}
     if r["framework"] == "numpy":
         import safetensors.numpy as module
@@ -122,7 +164,7 @@ def operation(r: dict, path: str, folder: str):
 
     if kind == "columns held":
         held = safetensors.safe_open(path, framework, backend=r["backend"])
-        return lambda i: touch(held.get_slice(n)[:, :r["part"]] for n in held.keys())
+        return lambda i: touch(held.get_slice(n)[:, : r["part"]] for n in held.keys())
 
     def opened(i):
         with safetensors.safe_open(path, framework, backend=r["backend"]) as f:
@@ -131,7 +173,9 @@ def operation(r: dict, path: str, folder: str):
             if kind == "get_tensor":
                 return touch(f.get_tensor(n) for n in f.keys())
             if kind == "iterate":
-                return touch(f.get_slice(n)[k] for n in list(f.keys())[:8] for k in range(min(r["shape"][0], 64)))
+                return touch(
+                    f.get_slice(n)[k] for n in list(f.keys())[:8] for k in range(min(r["shape"][0], 64))
+                )
             part = min(r["part"], r["shape"][0 if kind == "rows" else 1])
             index = slice(0, part) if kind == "rows" else (slice(None), slice(0, part))
             return touch(f.get_slice(n)[index] for n in f.keys())
@@ -166,8 +210,12 @@ def measure(python: str, r: dict, path: str, folder: str, times: int) -> tuple[l
         environment = {k: v for k, v in os.environ.items() if k != "SAFETENSORS_C"}
         environment.update({"SAFETENSORS_C": "1"} if side == 0 else {})
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            done = subprocess.run([python, os.path.abspath(__file__), "--timed", json.dumps(r), path, scratch],
-                                  env=environment, capture_output=True, text=True)
+            done = subprocess.run(
+                [python, os.path.abspath(__file__), "--timed", json.dumps(r), path, scratch],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
         if done.returncode != 0:
             raise SystemExit(f"{label(r)}: {done.stderr[-2000:]}")
         out[side].append(float(done.stdout))
@@ -180,8 +228,13 @@ def summary(ours: list, theirs: list) -> dict:
         return (q[2] - q[0]) / statistics.median(values)
 
     ratio = statistics.median(theirs) / statistics.median(ours)
-    return {"ours": statistics.median(ours), "reference": statistics.median(theirs), "ratio": ratio,
-            "spread": max(spread(ours), spread(theirs)) * ratio, "times": len(ours)}
+    return {
+        "ours": statistics.median(ours),
+        "reference": statistics.median(theirs),
+        "ratio": ratio,
+        "spread": max(spread(ours), spread(theirs)) * ratio,
+        "times": len(ours),
+    }
 
 
 def run(given: argparse.Namespace, places: dict) -> list[dict]:
@@ -199,8 +252,11 @@ def run(given: argparse.Namespace, places: dict) -> list[dict]:
             result = summary(*measure(given.python, r, path, folder, given.again))
         out.append({"row": r, "label": label(r), **result})
         lost = " LOST" if result["ratio"] + result["spread"] < LOST else ""
-        print(f"{number + 1:4} {result['ratio']:8.2f} +-{result['spread']:.2f} {result['ours'] * 1e3:10.3f} ms"
-              f" {result['reference'] * 1e3:10.3f} ms  {label(r)}{lost}", flush=True)
+        print(
+            f"{number + 1:4} {result['ratio']:8.2f} +-{result['spread']:.2f} {result['ours'] * 1e3:10.3f} ms"
+            f" {result['reference'] * 1e3:10.3f} ms  {label(r)}{lost}",
+            flush=True,
+        )
     return out
 
 
@@ -235,8 +291,10 @@ def main() -> int:
     lost = [r for r in rows if r["ratio"] + r["spread"] < LOST]
     below = [r for r in rows if r["ratio"] < LOST]
     ratios = sorted(r["ratio"] for r in rows)
-    print(f"{len(rows)} rows: {len(lost)} lost, {len(below)} below {LOST} within their spread, median ratio"
-          f" {statistics.median(ratios):.2f}, least {ratios[0]:.2f}")
+    print(
+        f"{len(rows)} rows: {len(lost)} lost, {len(below)} below {LOST} within their spread, median ratio"
+        f" {statistics.median(ratios):.2f}, least {ratios[0]:.2f}"
+    )
     if given.out:
         with open(given.out, "w", encoding="utf-8") as f:
             json.dump({"seed": given.seed, "rows": rows}, f, indent=1)

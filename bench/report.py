@@ -53,9 +53,12 @@ def counters(s):
     t = s.get("typical")
     if not t:
         return ""
-    parts = [f"peak {amount(t['peak'], 'bytes')}", f"{t['minor']:,.0f} faults" if t["minor"] >= 100 else "",
-             f"{t['major']:,.0f} major" if t["major"] >= 1 else "",
-             f"{amount(t['device'], 'bytes')} from the device" if t["device"] >= 1e6 else ""]
+    parts = [
+        f"peak {amount(t['peak'], 'bytes')}",
+        f"{t['minor']:,.0f} faults" if t["minor"] >= 100 else "",
+        f"{t['major']:,.0f} major" if t["major"] >= 1 else "",
+        f"{amount(t['device'], 'bytes')} from the device" if t["device"] >= 1e6 else "",
+    ]
     return "; " + ", ".join(filter(None, parts)) if t["peak"] >= 1e6 or t["device"] >= 1e6 else ""
 
 
@@ -69,10 +72,12 @@ def about(result):
     """The machine and how it was measured."""
     m = result["machine"]
     peers = m.get("peers", {})
-    out = [f"{m['cpu']}, {m['cores']} cores, {m['memory'] / 2**30:.1f} GiB, Linux {m['kernel']}, {m['file_system']}, "
-           f"huge pages {m.get('huge_pages', 'unknown')}; Python {m['python']}, safetensors {m['safetensors']}, numpy "
-           f"{m['numpy']}; mode {m['mode']}, {m['turns']} turns, {m['seconds']} s, load {m['load_before']:.2f} before, "
-           f"{m['load_after']:.2f} after"]
+    out = [
+        f"{m['cpu']}, {m['cores']} cores, {m['memory'] / 2**30:.1f} GiB, Linux {m['kernel']}, {m['file_system']}, "
+        f"huge pages {m.get('huge_pages', 'unknown')}; Python {m['python']}, safetensors {m['safetensors']}, numpy "
+        f"{m['numpy']}; mode {m['mode']}, {m['turns']} turns, {m['seconds']} s, load {m['load_before']:.2f} before, "
+        f"{m['load_after']:.2f} after"
+    ]
     if peers:
         out += ["", "Peers: " + "; ".join(f"{name} {version}" for name, version in peers.items())]
     if result.get("problems"):
@@ -104,7 +109,9 @@ def targets_table(result):
         else:
             measured = f"{t['ratio']:.3g} ({t['low']:.3g} .. {t['high']:.3g}), wanted {t['wanted']:.3g}"
         held = sum(x["met"] for _, x in rows)
-        verdict_ = "met" if held == len(rows) else ("NOT MET" if held == 0 else f"met in {held} of {len(rows)} rows")
+        verdict_ = (
+            "met" if held == len(rows) else ("NOT MET" if held == 0 else f"met in {held} of {len(rows)} rows")
+        )
         why = "" if held == len(rows) else ". " + targets.WHY.get(name, "See the row.")
         out.append(f"| {words} | {row['case']}: {measured} | {verdict_}{why} |")
     return out + ["", f"{met} of {total} measured targets met; {len(targets.TARGETS) - total} not measured."]
@@ -118,24 +125,45 @@ def badness(pair):
 
 
 def table(result):
-    out = ["| | case | ours: median (min .. p95) | beside it | target: ratio (wanted) |", "|---|---|---|---|---|"]
+    out = [
+        "| | case | ours: median (min .. p95) | beside it | target: ratio (wanted) |",
+        "|---|---|---|---|---|",
+    ]
     for row in result["rows"]:
         unit = row["unit"]
-        cells = [("" if n == "ours" else n + ": ") + spread(s, unit) + counters(s) for n, s in row["contenders"].items()]
+        cells = [
+            ("" if n == "ours" else n + ": ") + spread(s, unit) + counters(s)
+            for n, s in row["contenders"].items()
+        ]
         mine = [c for c, n in zip(cells, row["contenders"]) if n.startswith("ours")]
         beside = [c for c, n in zip(cells, row["contenders"]) if not n.startswith("ours")]
         beside += [f"{n}: did not run: {why}" for n, why in row.get("failed", {}).items()]
         beside += list(filter(None, [row["note"], lowered(row)]))
         marks = "<br>".join(verdict(t, unit) for t in row["targets"])
-        out.append("| " + " | ".join([row["workload"], row["case"], "<br>".join(mine), "<br>".join(beside).replace(
-            "|", "/"), marks]) + " |")
+        out.append(
+            "| "
+            + " | ".join(
+                [
+                    row["workload"],
+                    row["case"],
+                    "<br>".join(mine),
+                    "<br>".join(beside).replace("|", "/"),
+                    marks,
+                ]
+            )
+            + " |"
+        )
     met = [t["met"] for row in result["rows"] for t in row["targets"] if t["wanted"] is not None]
     return out + ["", f"{sum(met)} of {len(met)} comparisons with a wanted value met it."]
 
 
 def page(result):
     """All that goes between the marks of docs/PERFORMANCE.md."""
-    parts = [about(result), ["### Targets", ""] + targets_table(result), ["### Every row", ""] + table(result)]
+    parts = [
+        about(result),
+        ["### Targets", ""] + targets_table(result),
+        ["### Every row", ""] + table(result),
+    ]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 

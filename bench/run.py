@@ -28,12 +28,42 @@ from server import Failed, Server
 MODES = {
     # turns, MiB of a save, rows of the matrix (16 KiB each), MiB touched before anything is timed (0: half of
     # what is free), MiB of a load, MiB of the streamed file, MiB of a shard, tensors of the large dict
-    "quick": {"turns": 3, "save_mib": 128, "rows": 8192, "prewarm": 2048, "load_mib": 128, "stream_mib": 512,
-              "shard_mib": 32, "many": 18_867, "matrix_mib": 128, "budget": 600},
-    "default": {"turns": 11, "save_mib": 1024, "rows": 65536, "prewarm": 0, "load_mib": 1024, "stream_mib": 4096,
-                "shard_mib": 128, "many": 18_867, "matrix_mib": 1024, "budget": 1440},
-    "full": {"turns": 15, "save_mib": 4096, "rows": 65536, "prewarm": 0, "load_mib": 4096, "stream_mib": 0,
-             "shard_mib": 512, "many": 18_867, "matrix_mib": 4096, "budget": 4 * 3600},
+    "quick": {
+        "turns": 3,
+        "save_mib": 128,
+        "rows": 8192,
+        "prewarm": 2048,
+        "load_mib": 128,
+        "stream_mib": 512,
+        "shard_mib": 32,
+        "many": 18_867,
+        "matrix_mib": 128,
+        "budget": 600,
+    },
+    "default": {
+        "turns": 11,
+        "save_mib": 1024,
+        "rows": 65536,
+        "prewarm": 0,
+        "load_mib": 1024,
+        "stream_mib": 4096,
+        "shard_mib": 128,
+        "many": 18_867,
+        "matrix_mib": 1024,
+        "budget": 1440,
+    },
+    "full": {
+        "turns": 15,
+        "save_mib": 4096,
+        "rows": 65536,
+        "prewarm": 0,
+        "load_mib": 4096,
+        "stream_mib": 0,
+        "shard_mib": 512,
+        "many": 18_867,
+        "matrix_mib": 4096,
+        "budget": 4 * 3600,
+    },
 }
 LEAST_TURNS = 3
 
@@ -79,20 +109,28 @@ class Bench:
 
         def python(name):
             return peers / name / "bin" / "python"
-        self.pythons = {"peers": python("bench-venv"), "rc": python("bench-venv-rc"),
-                        "ours": python("bench-venv-ours"), "tests": pathlib.Path(sys.executable)}
-        self.commands = {"c": [self.build / "bench" / "sft_bench"],
-                         "wheel": [sys.executable, here / "wheel.py"],
-                         "ours-warm": [self.pythons["ours"], here / "wheel.py", "safetensors_c"],
-                         "ref": [self.pythons["peers"], here / "peers.py", "safetensors"],
-                         "rc": [self.pythons["rc"], here / "peers.py", "safetensors"],
-                         "ours": [self.pythons["ours"], here / "peers.py", "safetensors_c"]}
+
+        self.pythons = {
+            "peers": python("bench-venv"),
+            "rc": python("bench-venv-rc"),
+            "ours": python("bench-venv-ours"),
+            "tests": pathlib.Path(sys.executable),
+        }
+        self.commands = {
+            "c": [self.build / "bench" / "sft_bench"],
+            "wheel": [sys.executable, here / "wheel.py"],
+            "ours-warm": [self.pythons["ours"], here / "wheel.py", "safetensors_c"],
+            "ref": [self.pythons["peers"], here / "peers.py", "safetensors"],
+            "rc": [self.pythons["rc"], here / "peers.py", "safetensors"],
+            "ours": [self.pythons["ours"], here / "peers.py", "safetensors_c"],
+        }
         for kit in ("torch", "numpy", "fastsafetensors", "runai", "gguf", "tensorizer", "instanttensor"):
             self.commands[kit] = [self.pythons["peers"], here / "peers.py", kit]
         self.servers, self.peers, self.rows, self.problems = {}, {}, [], []
         self.c, self.wheel = self.server("c"), self.server("wheel")
-        weights = {name: weight for name, _, weight in workloads.ALL
-                   if not args.only or name in args.only.split(",")}
+        weights = {
+            name: weight for name, _, weight in workloads.ALL if not args.only or name in args.only.split(",")
+        }
         self.budget = Budget(args.budget or self.mode["budget"], weights)
 
     # -------------------------------------------------------------- contenders
@@ -101,8 +139,9 @@ class Bench:
         """The one server of that kind, started when it is first asked."""
         if kind not in self.servers:
             command = self.commands[kind]
-            self.servers[kind] = Server(command, greets=str(command[1]).endswith("peers.py") if len(command) > 1
-                                        else False)
+            self.servers[kind] = Server(
+                command, greets=str(command[1]).endswith("peers.py") if len(command) > 1 else False
+            )
         return self.servers[kind]
 
     def fresh(self, kind):
@@ -183,11 +222,19 @@ class Bench:
 
     def fact(self, workload, case, value, unit, target=None, most=None, note="", id=None):
         """One number that is not a time of turns: a size, a peak. Target: at most `most`."""
-        row = {"workload": workload, "case": case, "unit": unit, "note": note, "group": "",
-               "contenders": {"ours": summary([value])}, "targets": []}
+        row = {
+            "workload": workload,
+            "case": case,
+            "unit": unit,
+            "note": note,
+            "group": "",
+            "contenders": {"ours": summary([value])},
+            "targets": [],
+        }
         if most is not None:
-            row["targets"].append({"text": target, "ratio": value, "wanted": most, "met": value <= most,
-                                   "id": id, "most": True})
+            row["targets"].append(
+                {"text": target, "ratio": value, "wanted": most, "met": value <= most, "id": id, "most": True}
+            )
         self.add(row)
 
     def add(self, row):
@@ -203,8 +250,12 @@ def summary(values):
     """values: numbers, or dicts of counters whose medians are kept beside the times."""
     times = [ns_of(v) for v in values]
     ordered = sorted(times)
-    out = {"median": statistics.median(times), "min": ordered[0],
-           "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))], "values": times}
+    out = {
+        "median": statistics.median(times),
+        "min": ordered[0],
+        "p95": ordered[min(len(ordered) - 1, int(0.95 * len(ordered)))],
+        "values": times,
+    }
     if isinstance(values[0], dict):
         out["counters"] = {k: [v[k] for v in values] for k in values[0] if k != "ns"}
         out["typical"] = {k: statistics.median(v) for k, v in out["counters"].items()}
@@ -213,8 +264,16 @@ def summary(values):
 
 def row_of(workload, case, unit, note, group, taken, failed, wanted, planned):
     values = {n: v for n, v in taken.items() if v and n not in failed}
-    row = {"workload": workload, "case": case, "unit": unit, "note": note, "group": group, "failed": failed,
-           "contenders": {n: summary(v) for n, v in values.items()}, "targets": []}
+    row = {
+        "workload": workload,
+        "case": case,
+        "unit": unit,
+        "note": note,
+        "group": group,
+        "failed": failed,
+        "contenders": {n: summary(v) for n, v in values.items()},
+        "targets": [],
+    }
     turns = max((len(v) for v in values.values()), default=0)
     row["turns"] = turns
     if turns < planned:
@@ -223,14 +282,22 @@ def row_of(workload, case, unit, note, group, taken, failed, wanted, planned):
         target = {"text": text, "wanted": least, "id": rest[0] if rest else None}
         over = [n for n in ((over,) if isinstance(over, str) else over) if n in values]
         if over and under in values:
-            best = [min(ns_of(values[n][i]) for n in over) for i in range(turns) if
-                    all(i < len(values[n]) for n in over)]
+            best = [
+                min(ns_of(values[n][i]) for n in over)
+                for i in range(turns)
+                if all(i < len(values[n]) for n in over)
+            ]
             below = [ns_of(v) for v in values[under]]
             ratios = [a / b for a, b in zip(best, below)]
             ordered = sorted(ratios)
             got = statistics.median(ratios)
-            target.update(ratio=got, low=ordered[len(ordered) // 10], high=ordered[-1 - len(ordered) // 10],
-                          of_minima=min(best) / min(below), met=least is None or got >= least)
+            target.update(
+                ratio=got,
+                low=ordered[len(ordered) // 10],
+                high=ordered[-1 - len(ordered) // 10],
+                of_minima=min(best) / min(below),
+                met=least is None or got >= least,
+            )
         elif least is None:
             continue
         else:
@@ -245,21 +312,39 @@ def sizes_of_memory():
 
 def machine(folder):
     try:
-        cpu = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+        cpu = next(
+            line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")
+        )
     except (OSError, StopIteration):
         cpu = platform.processor()
-    kind = subprocess.run(["findmnt", "-no", "FSTYPE", "-T", folder], capture_output=True, text=True, check=False)
+    kind = subprocess.run(
+        ["findmnt", "-no", "FSTYPE", "-T", folder], capture_output=True, text=True, check=False
+    )
     try:
-        huge = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text().split("[")[1].split("]")[0]
+        huge = (
+            pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
+            .read_text()
+            .split("[")[1]
+            .split("]")[0]
+        )
     except (OSError, IndexError):
         huge = "unknown"
     import numpy
     import safetensors
-    return {"cpu": cpu, "cores": os.cpu_count(), "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "kernel": platform.release(), "file_system": kind.stdout.strip(), "huge_pages": huge,
-            "python": platform.python_version(), "safetensors": safetensors.__version__,
-            "numpy": numpy.__version__, "compiler": platform.python_compiler(),
-            "disk_free": shutil.disk_usage(folder).free}
+
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "file_system": kind.stdout.strip(),
+        "huge_pages": huge,
+        "python": platform.python_version(),
+        "safetensors": safetensors.__version__,
+        "numpy": numpy.__version__,
+        "compiler": platform.python_compiler(),
+        "disk_free": shutil.disk_usage(folder).free,
+    }
 
 
 def seconds_of(text):
@@ -271,14 +356,20 @@ def seconds_of(text):
 def options(argv):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--peers", default="", help="where bench/peers.sh put its environments (the build folder)")
+    parser.add_argument(
+        "--peers", default="", help="where bench/peers.sh put its environments (the build folder)"
+    )
     parser.add_argument("--dir", default="build/bench", help="where the files and results.json go")
     parser.add_argument("--mode", choices=MODES, default="default")
     parser.add_argument("--turns", type=int, default=0)
-    parser.add_argument("--budget", type=seconds_of, default=0, help="25m, 90s, 2h: fewer turns when it runs short")
+    parser.add_argument(
+        "--budget", type=seconds_of, default=0, help="25m, 90s, 2h: fewer turns when it runs short"
+    )
     parser.add_argument("--only", default="", help="workloads, comma-separated: W1,W9")
     parser.add_argument("--keep", action="store_true", help="keep the files for the next run")
-    parser.add_argument("--list", action="store_true", help="name the workloads, with the seconds each may take")
+    parser.add_argument(
+        "--list", action="store_true", help="name the workloads, with the seconds each may take"
+    )
     return parser.parse_args(argv)
 
 
@@ -312,7 +403,9 @@ def main(argv):
     only = set(filter(None, args.only.split(",")))
     if args.list:
         for name, workload, weight in workloads.ALL:
-            print(f"{name:<7}{weight:>4} s  {(workload.__doc__ or '').splitlines()[0] if workload.__doc__ else ''}")
+            print(
+                f"{name:<7}{weight:>4} s  {(workload.__doc__ or '').splitlines()[0] if workload.__doc__ else ''}"
+            )
         return 0
     unknown = only - {name for name, _, _ in workloads.ALL}
     if unknown:
@@ -321,9 +414,12 @@ def main(argv):
     bench = Bench(args)
     seconds = args.budget or bench.mode["budget"]
     estimate = sum(weight for name, _, weight in workloads.ALL if not only or name in only)
-    print(f"bench: mode {args.mode}, {bench.turns} turns; at most about {min(seconds, estimate) / 60:.0f} minutes"
-          if args.mode == "default" else f"bench: mode {args.mode}, {bench.turns} turns, within {seconds / 60:.1f} minutes",
-          flush=True)
+    print(
+        f"bench: mode {args.mode}, {bench.turns} turns; at most about {min(seconds, estimate) / 60:.0f} minutes"
+        if args.mode == "default"
+        else f"bench: mode {args.mode}, {bench.turns} turns, within {seconds / 60:.1f} minutes",
+        flush=True,
+    )
     try:
         free = sizes_of_memory()["MemAvailable"] >> 20
         bench.c("prewarm", bench.mode["prewarm"] or min(free // 2, 12 << 10))
@@ -332,8 +428,15 @@ def main(argv):
         for server in bench.servers.values():
             server.close()
         facts = machine(bench.folder)
-        facts.update(mode=args.mode, turns=bench.turns, seconds=round(time.monotonic() - start), budget=seconds,
-                     load_before=load, load_after=os.getloadavg()[0], peers=bench.peers)
+        facts.update(
+            mode=args.mode,
+            turns=bench.turns,
+            seconds=round(time.monotonic() - start),
+            budget=seconds,
+            load_before=load,
+            load_after=os.getloadavg()[0],
+            peers=bench.peers,
+        )
     finally:
         if not args.keep:
             clean(bench.folder)

@@ -61,21 +61,21 @@ TARGETS = [
 
 WHY = {
     "W4-fresh": "Fresh pages are zeroed by the kernel before the file is copied into them: half of the memory's "
-                "bandwidth. See \"into touched memory\" and \"reused arena\" in the same row.",
+    'bandwidth. See "into touched memory" and "reused arena" in the same row.',
     "W6": "A first load has to be given its pages: one thread has them cleared ahead of the reads, which takes memory "
-          "bandwidth from the disk's transfers; the row \"touched memory\" has none of that.",
+    'bandwidth from the disk\'s transfers; the row "touched memory" has none of that.',
     "W6-ref": "Probably: both wait for the same disk, and readahead behind a mapping comes close to it on this machine: "
-              "what the baseline leaves is less than a factor of two.",
+    "what the baseline leaves is less than a factor of two.",
     "W9-one": "Slices, options and the checks of a range take 30 to 40 ns on top of a pread of half a microsecond.",
     "W10-file": "Without a mapping (the default, because a file that somebody cuts short is then an error and "
-                "never a signal) the bound is the better of two rows beside it: a pread of each run, 0.3 us or more, or a "
-                "pread of everything; SFT_READ_BORROW has neither.",
+    "never a signal) the bound is the better of two rows beside it: a pread of each run, 0.3 us or more, or a "
+    "pread of everything; SFT_READ_BORROW has neither.",
     "W11-ref": "The page cache takes its copy (see fallocate + write) at a few GB/s, whoever writes; the reference's way of growing the "
-               "file costs less than twice that on this kernel and file system.",
-    "W11-durable": "On one thread the disk waits while a block is copied to where O_DIRECT wants it: see \"copied first\", a bare "
-                   "memcpy and pwrite. With the data at whole pages nothing is copied: see \"data_alignment 4096\".",
+    "file costs less than twice that on this kernel and file system.",
+    "W11-durable": 'On one thread the disk waits while a block is copied to where O_DIRECT wants it: see "copied first", a bare '
+    'memcpy and pwrite. With the data at whole pages nothing is copied: see "data_alignment 4096".',
     "W11-durable-2": "One thread copies while the other writes; what is left is the memory's bandwidth, which the disk's transfers need, "
-                     "too (\"data_alignment 4096\" copies nothing).",
+    'too ("data_alignment 4096" copies nothing).',
     "W11-durable-ref": "Both wait for the same disk; see O_DIRECT + fsync in the row.",
     "W13-split": "Eight files are created, written and published one after the other, each by two threads.",
     "W15-F32": "See the bare cast between pread and pwrite beside it; the rest is starting and ending the tool.",
@@ -83,13 +83,13 @@ WHY = {
     "W15-F16": "As above; every result is also searched for what F16 could not keep.",
     "W15-F8_E4M3": "As above; little is written, so the tool's 3 ms and the cast weigh more.",
     "VERIFIED-cold": "Probably: the disk has a read under way all the time; what is left is that the checksum takes the bytes out of "
-                     "memory once more beside the disk's transfers, and processor time, which others may want.",
-    "VERIFIED": "The checksum needs each byte once more while it is in the cache: half of \"CRC32C alone, in the cache, 1 thread\" (two "
-                "threads do it) is more than 5 % of the load beside it. Larger blocks do not change that.",
+    "memory once more beside the disk's transfers, and processor time, which others may want.",
+    "VERIFIED": 'The checksum needs each byte once more while it is in the cache: half of "CRC32C alone, in the cache, 1 thread" (two '
+    "threads do it) is more than 5 % of the load beside it. Larger blocks do not change that.",
     "VERIFIED-python": "As in C: the checksum needs each byte once more while it is in the cache.",
     "P-slices": "A tensor is made of every slice, where the C library's row writes to the same memory; see numpy.empty + os.preadv "
-                "in the row, the least that Python needs for that.",
+    "in the row, the least that Python needs for that.",
     "P-save": "The page cache takes its copy from both: bare fallocate + write is not twice as fast as the reference either (the "
-              "row's last two ratios), by one thread or two.",
+    "row's last two ratios), by one thread or two.",
     "GPU": "No GPU in the machine of these results.",
 }

@@ -161,8 +161,19 @@ def peak():
         return next(int(line.split()[1]) for line in f if line.startswith("VmHWM:")) * 1024
 
 
-COMMANDS = {"open": open_, "reject": reject, "judge": judge, "lookup": lookup, "tensor": tensor,
-            "load": load, "slice": slice_, "fresh": fresh, "save": save, "edit": edit, "peak": peak}
+COMMANDS = {
+    "open": open_,
+    "reject": reject,
+    "judge": judge,
+    "lookup": lookup,
+    "tensor": tensor,
+    "load": load,
+    "slice": slice_,
+    "fresh": fresh,
+    "save": save,
+    "edit": edit,
+    "peak": peak,
+}
 
 
 def main():

@@ -18,8 +18,8 @@ int main(int argc, char **argv) {
         std::vector<sft::tensor_view> chosen;
         for (const sft::tensor_view t : model) {
             std::printf("%-8s %12llu bytes  %.*s\n", t.dtype().name,
-                        static_cast<unsigned long long>(t.nbytes()), static_cast<int>(t.name().size()),
-                        t.name().data());
+                        static_cast<unsigned long long>(t.nbytes()),
+                        static_cast<int>(t.name().size()), t.name().data());
             if (t.dtype().kind == SFT_KIND_FLOAT) {
                 out.declare(t.name(), SFT_F32, t.shape());
                 chosen.push_back(t);

@@ -6,6 +6,7 @@ Needs numpy and the PyPI package safetensors 0.8.0 (tests/requirements.txt): the
 reference implementation, not by this project. Deterministic: numpy's PCG64 with a fixed seed, cut to
 bfloat16 by rounding to nearest even. Llama's names and shapes, 3 layers, tied embeddings, 248 KB.
 """
+
 import json
 import os
 import sys
@@ -63,19 +64,33 @@ def main():
     weight_map = {}
     for i, shard in enumerate(shards, 1):
         file = "model-%05d-of-%05d.safetensors" % (i, len(shards))
-        specs = {name: TensorSpec(dtype=dtype, shape=list(data.shape), data_ptr=data.ctypes.data,
-                                  data_len=data.nbytes) for name, (data, dtype) in shard.items()}
+        specs = {
+            name: TensorSpec(
+                dtype=dtype, shape=list(data.shape), data_ptr=data.ctypes.data, data_len=data.nbytes
+            )
+            for name, (data, dtype) in shard.items()
+        }
         serialize_file(specs, os.path.join(folder, file), metadata={"format": "pt"})
         os.chmod(os.path.join(folder, file), 0o644)
         weight_map.update(dict.fromkeys(shard, file))
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
     with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
         f.write(json.dumps(index, indent=2) + "\n")
-    config = {"architectures": ["LlamaForCausalLM"], "hidden_act": "silu", "hidden_size": HIDDEN,
-              "intermediate_size": INNER, "max_position_embeddings": 128, "model_type": "llama",
-              "num_attention_heads": HEADS, "num_hidden_layers": LAYERS, "num_key_value_heads": KV_HEADS,
-              "rms_norm_eps": 1e-05, "tie_word_embeddings": True, "torch_dtype": "bfloat16",
-              "vocab_size": VOCAB}
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_act": "silu",
+        "hidden_size": HIDDEN,
+        "intermediate_size": INNER,
+        "max_position_embeddings": 128,
+        "model_type": "llama",
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "num_key_value_heads": KV_HEADS,
+        "rms_norm_eps": 1e-05,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "vocab_size": VOCAB,
+    }
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         f.write(json.dumps(config, indent=2) + "\n")
 

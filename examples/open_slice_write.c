@@ -19,11 +19,13 @@ int main(int argc, char **argv) {
     slice.slices = &first_two;
     slice.slice_count = 1;
     if (argc != 4 || sft_catalog_open(&model, argv[1], NULL, &err)) {
-        fprintf(stderr, "%s\n", argc == 4 ? err.message : "usage: open_slice_write MODEL TENSOR OUT");
+        fprintf(stderr, "%s\n",
+                argc == 4 ? err.message : "usage: open_slice_write MODEL TENSOR OUT");
         return 2;
     }
     const sft_tensor *w = sft_catalog_find(model, argv[2], strlen(argv[2]));
-    sft_status status = w ? sft_tensor_result(w, &slice, shape, &rank, &nbytes, &err) : SFT_E_NOT_FOUND;
+    sft_status status =
+        w ? sft_tensor_result(w, &slice, shape, &rank, &nbytes, &err) : SFT_E_NOT_FOUND;
     void *rows = malloc(nbytes + 1);
     if (!status && rows && !(status = sft_tensor_read(model, w, &slice, rows, nbytes, &err))) {
         const sft_save_tensor out = {w->name, w->name_len, w->dtype, shape, rank, 0, rows, nbytes};

@@ -19,7 +19,8 @@ typedef struct counted {
 
 /* The library may call read_at from several threads at once. This program has one thread; with more, a
  * source guards its state (here: the stdio position) with a lock. */
-static sft_status counted_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+static sft_status counted_read(void *self, uint64_t offset, void *dst, size_t size,
+                               sft_error *err) {
     counted *c = self;
     c->calls++;
     c->bytes += size;

@@ -34,11 +34,11 @@ static const char *take_text(reader *r, size_t *len) {
     return text;
 }
 
-static void check_facts(const sft__header *h, const sft__entry *entries, const uint32_t *order,
-                        size_t count, bool sorted) {
+static void check_facts(const sft__format_header *h, const sft__format_entry *entries,
+                        const uint32_t *order, size_t count, bool sorted) {
     CHECK(h->tensor_count == count);
     for (size_t p = 0; p < count; p++) {
-        const sft__entry *e = &entries[order[p]];
+        const sft__format_entry *e = &entries[order[p]];
         const sft_tensor *t = &h->tensors[p];
         CHECK(e->position == p && t->name_len == e->name_len);
         CHECK(memcmp(t->name, e->name, e->name_len) == 0 && t->dtype->id == e->dtype->id);
@@ -49,17 +49,17 @@ static void check_facts(const sft__header *h, const sft__entry *entries, const u
     }
 }
 
-static void check_parses(const sft__buf *b, uint64_t bytes, const sft__entry *entries,
+static void check_parses(const sft__base_buf *b, uint64_t bytes, const sft__format_entry *entries,
                          const uint32_t *order, size_t count, size_t pairs, bool sorted) {
     const size_t len = b->len - 8;
     char *text = malloc(len + SFT__HEADER_SLACK);
     sft_open_options options;
-    sft__header h;
+    sft__format_header h;
     sft_error err;
     SFT_INIT(&options);
-    CHECK(text != NULL && sft__load_le64(b->data) == len && len % 8 == 0);
+    CHECK(text != NULL && sft__base_load_le64(b->data) == len && len % 8 == 0);
     memcpy(text, b->data + 8, len);
-    CHECK(sft__header_parse(&h, text, len, b->len + bytes, &options, &err) == SFT_OK);
+    CHECK(sft__format_header_parse(&h, text, len, b->len + bytes, &options, &err) == SFT_OK);
     CHECK(h.metadata_count == pairs);
     check_facts(&h, entries, order, count, sorted);
     for (size_t i = 1; i < pairs; i++) { /* sorted keys; all are different */
@@ -68,19 +68,19 @@ static void check_parses(const sft__buf *b, uint64_t bytes, const sft__entry *en
         const int c = memcmp(x[0].key, x[1].key, shorter);
         CHECK(c < 0 || (c == 0 && x[0].key_len < x[1].key_len));
     }
-    sft__header_reset(&h);
+    sft__format_header_reset(&h);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t shapes[MAX_TENSORS][MAX_RANK];
-    sft__entry entries[MAX_TENSORS];
+    sft__format_entry entries[MAX_TENSORS];
     sft_metadata_entry pairs[MAX_PAIRS + 1];
     uint32_t order[MAX_TENSORS];
     reader r = {data, size};
     sft_write_options options;
     sft_error err;
     uint64_t bytes;
-    sft__buf b;
+    sft__base_buf b;
     const uint8_t mode = take(&r);
     const size_t count = take(&r) % (MAX_TENSORS + 1);
     const size_t pair_count = take(&r) % (MAX_PAIRS + 1);
@@ -105,17 +105,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         pairs[i].key = take_text(&r, &pairs[i].key_len);
         pairs[i].value = take_text(&r, &pairs[i].value_len);
     }
-    sft__buf_init(&b, NULL);
-    sft_status status = sft__layout(entries, count, &options, order, &bytes, &err);
+    sft__base_buf_init(&b, NULL);
+    sft_status status = sft__format_layout(entries, count, &options, order, &bytes, &err);
     if (status == SFT_OK) {
-        status = sft__header_build(&b, entries, order, count, (mode & 64) != 0 ? pairs : NULL,
-                                   pair_count, &options, &err);
+        status = sft__format_header_build(
+            &b, entries, order, count, (mode & 64) != 0 ? pairs : NULL, pair_count, &options, &err);
     }
     if (status != SFT_OK) {
         CHECK(err.status == (int32_t)status && err.message[0] != '\0');
     } else if (bytes <= UINT64_MAX - b.len) {
-        check_parses(&b, bytes, entries, order, count, (mode & 64) != 0 ? pair_count : 0, (mode & 1) == 0);
+        check_parses(&b, bytes, entries, order, count, (mode & 64) != 0 ? pair_count : 0,
+                     (mode & 1) == 0);
     }
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
     return 0;
 }

@@ -36,7 +36,7 @@ static void check_findings(const sft_import_report *report, bool positive) {
 static void check_content(const char *name, const uint8_t *data, size_t size) {
     const bool script = strcmp(name, "m/code/a.py") == 0;
     sft_import_options options;
-    sft__scan_part part;
+    sft__import_scan_part part;
     sft__import job;
     sft_error err;
     bool positive = false;
@@ -49,10 +49,10 @@ static void check_content(const char *name, const uint8_t *data, size_t size) {
     options.allocator = &fuzz_allocator;
     job.path = script ? "x.pt" : name;
     job.scanning = true;
-    CHECK(sft__job_options(&job, &options, &err) == SFT_OK);
+    CHECK(sft__import_job_options(&job, &options, &err) == SFT_OK);
     job.walk_left = 1 << 20;
-    sft__arena_init(&job.arena, job.allocator, 8 << 20);
-    CHECK(sft__report_create(&job.report, job.allocator, &err) == SFT_OK);
+    sft__base_arena_init(&job.arena, job.allocator, 8 << 20);
+    CHECK(sft__import_report_create(&job.report, job.allocator, &err) == SFT_OK);
     sft_source *source;
     CHECK(sft_source_open_memory(&source, data, size, &fuzz_allocator, &err) == SFT_OK);
     job.file = source;
@@ -61,9 +61,9 @@ static void check_content(const char *name, const uint8_t *data, size_t size) {
     part.where = script ? name : "";
     part.container = script ? SFT_IMPORT_TORCH_ZIP : 0;
     part.format = strcmp(name, "model.onnx") == 0 ? SFT_IMPORT_ONNX : 0;
-    CHECK(sft__scan_content(&job, &part, &positive, &err) == SFT_OK);
+    CHECK(sft__import_scan_content(&job, &part, &positive, &err) == SFT_OK);
     check_findings(job.report, positive);
-    sft__job_reset(&job);
+    sft__import_job_reset(&job);
     sft_source_close(source);
 }
 

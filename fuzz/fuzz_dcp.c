@@ -72,12 +72,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(ftruncate(metadata, 0) == 0 && pwrite(metadata, data, size, 0) == (ssize_t)size);
     }
     fuzz_path = path;
-    check_reader(&sft__reader_dcp, hash, data, size);
+    check_reader(&sft__import_reader_dcp, hash, data, size);
     return 0;
 }
 #else
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    check_reader(&sft__reader_dcp, hash_of(data, size), data, size);
+    check_reader(&sft__import_reader_dcp, hash_of(data, size), data, size);
     return 0;
 }
 #endif

@@ -11,7 +11,7 @@
 
 static volatile uint64_t sink; /* what was read must be read */
 
-static sft_status parse(sft__header *h, const uint8_t *text, size_t len, uint64_t file_size,
+static sft_status parse(sft__format_header *h, const uint8_t *text, size_t len, uint64_t file_size,
                         const sft_open_options *options, bool canonical, sft_error *err) {
     char *copy = malloc(len + SFT__HEADER_SLACK);
     CHECK(copy != NULL);
@@ -21,7 +21,7 @@ static sft_status parse(sft__header *h, const uint8_t *text, size_t len, uint64_
     memset(copy + len, '"', SFT__HEADER_SLACK);
     memset(err, 0, sizeof *err);
     const sft_status status =
-        sft__header_parse_with(h, copy, len, file_size, options, canonical, err);
+        sft__format_header_parse_with(h, copy, len, file_size, options, canonical, err);
     CHECK(err->status == (int32_t)status);
     if (status != SFT_OK) {
         CHECK(h->text == NULL && h->tensors == NULL && h->tensor_count == 0);
@@ -31,13 +31,13 @@ static sft_status parse(sft__header *h, const uint8_t *text, size_t len, uint64_
     return status;
 }
 
-static void check_tensors(const sft__header *h) {
+static void check_tensors(const sft__format_header *h) {
     uint64_t at = 8 + h->header_bytes;
     for (size_t i = 0; i < h->tensor_count; i++) {
         const sft_tensor *t = &h->tensors[i];
         uint64_t elements = 1;
         CHECK(t->name[t->name_len] == '\0' && t->piece_count == 1 && t->flags == 0);
-        CHECK(sft__strmap_find(&h->names, t->name, t->name_len) == i);
+        CHECK(sft__base_strmap_find(&h->names, t->name, t->name_len) == i);
         for (uint32_t d = 0; d < t->rank; d++) {
             elements *= t->shape[d];
         }
@@ -48,7 +48,7 @@ static void check_tensors(const sft__header *h) {
     CHECK(at == h->file_size);
 }
 
-static void check_metadata(const sft__header *h) {
+static void check_metadata(const sft__format_header *h) {
     uint64_t sum = 0;
     for (size_t i = 0; i < h->metadata_count; i++) {
         const sft_metadata_entry *m = &h->metadata[i];
@@ -65,7 +65,7 @@ static void check_metadata(const sft__header *h) {
                           : h->metadata_begin == 0 && h->metadata_count == 0);
 }
 
-static void check_same(const sft__header *a, const sft__header *b, bool moved) {
+static void check_same(const sft__format_header *a, const sft__format_header *b, bool moved) {
     CHECK(a->tensor_count == b->tensor_count && a->metadata_count == b->metadata_count);
     CHECK(a->has_metadata == b->has_metadata);
     for (size_t i = 0; i < a->tensor_count; i++) {
@@ -85,16 +85,16 @@ static void check_same(const sft__header *a, const sft__header *b, bool moved) {
 }
 
 /* Builds a header from the facts and parses that. A tensor's declared order is its order in the file. */
-static void check_rebuilt(const sft__header *h) {
+static void check_rebuilt(const sft__format_header *h) {
     const size_t n = h->tensor_count;
-    sft__entry *entries = calloc(n + 1, sizeof *entries);
+    sft__format_entry *entries = calloc(n + 1, sizeof *entries);
     uint32_t *order = calloc(n + 1, sizeof *order);
     sft_metadata_entry none;
     sft_write_options options;
-    sft__header again;
+    sft__format_header again;
     sft_error err;
     uint64_t bytes;
-    sft__buf b;
+    sft__base_buf b;
 
     SFT_INIT(&options);
     options.order = SFT_ORDER_DECLARED;
@@ -106,29 +106,29 @@ static void check_rebuilt(const sft__header *h) {
         entries[i].shape = h->tensors[i].shape;
         entries[i].rank = h->tensors[i].rank;
     }
-    sft__buf_init(&b, NULL);
-    CHECK(sft__layout(entries, n, &options, order, &bytes, &err) == SFT_OK);
+    sft__base_buf_init(&b, NULL);
+    CHECK(sft__format_layout(entries, n, &options, order, &bytes, &err) == SFT_OK);
     CHECK(bytes == h->file_size - 8 - h->header_bytes);
-    CHECK(sft__header_build(&b, entries, order, n,
-                            h->metadata_count != 0 ? h->metadata
-                            : h->has_metadata      ? &none
-                                                   : NULL,
-                            h->metadata_count, &options, &err) == SFT_OK);
+    CHECK(sft__format_header_build(&b, entries, order, n,
+                                   h->metadata_count != 0 ? h->metadata
+                                   : h->has_metadata      ? &none
+                                                          : NULL,
+                                   h->metadata_count, &options, &err) == SFT_OK);
     if (bytes <= UINT64_MAX - b.len) {
-        CHECK(parse(&again, (const uint8_t *)b.data + 8, b.len - 8, b.len + bytes, NULL, true, &err) ==
-              SFT_OK);
+        CHECK(parse(&again, (const uint8_t *)b.data + 8, b.len - 8, b.len + bytes, NULL, true,
+                    &err) == SFT_OK);
         check_same(h, &again, true);
-        sft__header_reset(&again);
+        sft__format_header_reset(&again);
     }
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
     free(order);
     free(entries);
 }
 
-static void one(const uint8_t *text, size_t len, uint64_t file_size, const sft_open_options *options,
-                uint64_t *wanted_size) {
-    sft__header a;
-    sft__header b;
+static void one(const uint8_t *text, size_t len, uint64_t file_size,
+                const sft_open_options *options, uint64_t *wanted_size) {
+    sft__format_header a;
+    sft__format_header b;
     sft_error err_a;
     sft_error err_b;
     const sft_status status = parse(&a, text, len, file_size, options, true, &err_a);
@@ -145,8 +145,8 @@ static void one(const uint8_t *text, size_t len, uint64_t file_size, const sft_o
         CHECK(memcmp(&err_a, &err_b, sizeof err_a) == 0);
         *wanted_size = status == SFT_E_COVERAGE ? err_a.expected : 0;
     }
-    sft__header_reset(&a);
-    sft__header_reset(&b);
+    sft__format_header_reset(&a);
+    sft__format_header_reset(&b);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

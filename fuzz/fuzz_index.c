@@ -8,7 +8,7 @@
 #include "format/index.h"
 
 static void check_file(const char *file, size_t len) {
-    if (sft__shard_name_check(file, len, NULL) != SFT_OK) {
+    if (sft__format_shard_name_check(file, len, NULL) != SFT_OK) {
         return;
     }
     CHECK(len != 0 && file[0] != '/' && file[len - 1] != '/' && strlen(file) == len);
@@ -18,11 +18,11 @@ static void check_file(const char *file, size_t len) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    sft__index x;
+    sft__format_index x;
     sft_error err;
 
     memset(&err, 0, sizeof err);
-    const sft_status status = sft__index_parse(&x, (const char *)data, size, NULL, &err);
+    const sft_status status = sft__format_index_parse(&x, (const char *)data, size, NULL, &err);
     CHECK(err.status == (int32_t)status);
     if (status != SFT_OK) {
         CHECK(x.entries == NULL && err.message[0] != '\0');
@@ -30,12 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     for (size_t i = 0; i < x.entry_count; i++) {
-        const sft__index_entry *e = &x.entries[i];
+        const sft__format_index_entry *e = &x.entries[i];
         CHECK(e->name[e->name_len] == '\0' && e->file[e->file_len] == '\0');
         CHECK(e->offset < size && data[e->offset] == '"');
-        CHECK(sft__strmap_find(&x.names, e->name, e->name_len) == i);
+        CHECK(sft__base_strmap_find(&x.names, e->name, e->name_len) == i);
         check_file(e->file, e->file_len);
     }
-    sft__index_reset(&x);
+    sft__format_index_reset(&x);
     return 0;
 }

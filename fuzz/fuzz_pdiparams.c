@@ -55,6 +55,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size = sizeof tensors;
     }
 #endif
-    check_reader(&sft__reader_paddle, hash, data, size);
+    check_reader(&sft__import_reader_paddle, hash, data, size);
     return 0;
 }

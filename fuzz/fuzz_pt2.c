@@ -21,6 +21,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     zip_add(&z, "m/data/weights/model_weights_config.json", data, size);
     zip_add(&z, "m/models/model.json", "{}", 2);
     zip_end(&z);
-    check_reader(&sft__reader_torch_zip, hash_of(data, size), z.bytes, z.len);
+    check_reader(&sft__import_reader_torch_zip, hash_of(data, size), z.bytes, z.len);
     return 0;
 }

@@ -10,14 +10,14 @@
 #include "remote/url.h"
 
 static void one_head(const char *text, size_t len) {
-    sft__response r;
+    sft__remote_response r;
     uint8_t digest[32];
 
-    sft__response_init(&r);
+    sft__remote_response_init(&r);
     for (size_t at = 0; at < len;) {
         const char *end = memchr(text + at, '\n', len - at);
         const size_t n = end != NULL ? (size_t)(end - text) + 1 - at : len - at;
-        sft__response_line(&r, text + at, n);
+        sft__remote_response_line(&r, text + at, n);
         at += n;
     }
     CHECK(r.status == 0 || (r.status >= 100 && r.status <= 999));
@@ -30,41 +30,41 @@ static void one_head(const char *text, size_t len) {
     CHECK(r.head_bytes <= len);
     CHECK(memchr(r.boundary, 0, sizeof r.boundary) != NULL);
     CHECK(strpbrk(r.boundary, "\r\n\" ") == NULL);
-    CHECK(r.has_retry || sft__retry_after_ms(&r, 5) == 0);
-    (void)sft__etag_sha256(r.etag, digest);
-    CHECK(!sft__etag_strong(r.etag) || (r.etag[0] == '"' && strlen(r.etag) >= 2));
+    CHECK(r.has_retry || sft__remote_retry_after_ms(&r, 5) == 0);
+    (void)sft__remote_etag_sha256(r.etag, digest);
+    CHECK(!sft__remote_etag_strong(r.etag) || (r.etag[0] == '"' && strlen(r.etag) >= 2));
 }
 
 static void one_url(char *text) {
     char *name = strchr(text, '\n');
     char shown[64];
-    sft__url u;
-    sft__url v;
-    sft__buf b;
+    sft__remote_url u;
+    sft__remote_url v;
+    sft__base_buf b;
 
     if (name == NULL) {
         return;
     }
     *name++ = '\0';
-    sft__url_show(shown, sizeof shown, text);
+    sft__remote_url_show(shown, sizeof shown, text);
     CHECK(strlen(shown) < sizeof shown && strchr(shown, '?') == NULL &&
           strchr(shown, '\n') == NULL);
-    if (!sft__url_parse(&u, text)) {
+    if (!sft__remote_url_parse(&u, text)) {
         return;
     }
     CHECK(u.host_len > 0 && u.port > 0 && u.port <= 65535 && strchr(text, '#') == NULL);
     CHECK(memchr(u.host, '@', u.host_len) == NULL && memchr(u.host, '/', u.host_len) == NULL);
     CHECK(u.path_len == 0 || u.path[0] == '/');
-    CHECK(sft__url_same_origin(&u, &u));
+    CHECK(sft__remote_url_same_origin(&u, &u));
     if (u.path_len == 0) {
         return;
     }
-    sft__buf_init(&b, NULL);
-    sft__url_beside(&b, text, name); /* whatever the name holds, it stays at that origin */
-    sft__buf_add(&b, "", 1);
-    CHECK(!b.failed && sft__url_parse(&v, b.data) && sft__url_same_origin(&u, &v));
+    sft__base_buf_init(&b, NULL);
+    sft__remote_url_beside(&b, text, name); /* whatever the name holds, it stays at that origin */
+    sft__base_buf_add(&b, "", 1);
+    CHECK(!b.failed && sft__remote_url_parse(&v, b.data) && sft__remote_url_same_origin(&u, &v));
     CHECK(v.query_len == u.query_len);
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 /* The first byte is the size of the steps it comes in. Whatever comes out lies in ranges that were
@@ -76,14 +76,14 @@ static void one_body(const uint8_t *data, size_t size) {
     uint64_t at = begins[0];
     uint64_t high = 0; /* behind what came */
     size_t range = 0;
-    sft__multipart p;
-    sft__slice s;
+    sft__remote_multipart p;
+    sft__remote_slice s;
 
-    sft__multipart_init(&p, "B", 4000, ends[3], 4);
+    sft__remote_multipart_init(&p, "B", 4000, ends[3], 4);
     for (size_t i = 1; i < size; i += step) {
         const uint8_t *next = data + i;
         size_t left = size - i < step ? size - i : step;
-        while (sft__multipart_next(&p, at, &next, &left, &s)) {
+        while (sft__remote_multipart_next(&p, at, &next, &left, &s)) {
             CHECK(p.fault == NULL && s.size > 0 && s.data >= data + i && s.data + s.size <= next);
             CHECK(s.offset >= high && s.offset + s.size <= ends[3]);
             high = s.offset + s.size;
@@ -94,28 +94,28 @@ static void one_body(const uint8_t *data, size_t size) {
         CHECK(left == 0 || p.fault != NULL);
         CHECK(p.line_len <= SFT__PART_LINE);
     }
-    CHECK(!sft__multipart_ended(&p) || p.fault == NULL);
+    CHECK(!sft__remote_multipart_ended(&p) || p.fault == NULL);
 }
 
 static void one_hub(const char *text) {
     const char *bucket;
     const char *key;
     size_t len;
-    sft__hub_url u;
+    sft__remote_hub_url u;
 
-    if (sft__hub_url_parse(&u, text)) {
+    if (sft__remote_hub_url_parse(&u, text)) {
         CHECK(u.repo_len > 0 && u.revision_len > 0);
         CHECK(memchr(u.repo, '@', u.repo_len) == NULL && memchr(u.repo, '?', u.repo_len) == NULL);
         CHECK(u.file == NULL || (u.file[0] != '/' && strstr(u.file, "/../") == NULL));
         CHECK(u.file == NULL || strncmp(u.file, "../", 3) != 0);
     }
-    if (sft__s3_url_parse(text, &bucket, &len, &key)) {
+    if (sft__remote_s3_url_parse(text, &bucket, &len, &key)) {
         CHECK(len > 0 && key[0] != '\0' && key[0] != '/' && strstr(key, "/../") == NULL);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    sft__response r;
+    sft__remote_response r;
     uint64_t seconds;
 
     if (size == 0 || size > 65536) {
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CHECK(text != NULL);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
-    sft__response_init(&r);
+    sft__remote_response_init(&r);
     switch (data[0]) {
     case 'h':
         one_head(text, size - 1);
@@ -134,7 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         one_body((const uint8_t *)text, size - 1);
         break;
     case 'r':
-        if (sft__content_range(text, size - 1, &r)) {
+        if (sft__remote_content_range(text, size - 1, &r)) {
             CHECK(r.has_range || r.has_total);
             CHECK(!r.has_range || r.first <= r.last);
         } else {
@@ -142,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         break;
     case 'd':
-        if (sft__http_date(text, size - 1, &seconds)) {
+        if (sft__remote_http_date(text, size - 1, &seconds)) {
             CHECK(seconds < UINT64_C(253402300861)); /* the year 9999 */
         }
         break;

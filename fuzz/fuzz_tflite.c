@@ -6,6 +6,6 @@
 #include "reader_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    check_reader(&sft__reader_tflite, hash_of(data, size), data, size);
+    check_reader(&sft__import_reader_tflite, hash_of(data, size), data, size);
     return 0;
 }

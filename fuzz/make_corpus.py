@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes the seeds in fuzz/corpus. Run it by hand after a change; the seeds are checked in."""
+
 import os
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
@@ -27,7 +28,13 @@ HEADERS = {
     "metadata": '0{"__metadata__":{"format":"pt","k":"v"},' + TWO + "}",
     "null-metadata": '0{"__metadata__":null,' + TWO + "}",
     "reversed": "0{" + entry("b", "U8", [4], 4, 8) + "," + entry("a", "U8", [4], 0, 4) + "}",
-    "zeros": "0{" + entry("z", "F64", [0], 4, 4) + "," + entry("a", "U8", [4], 0, 4) + "," + entry("y", "I8", [3, 0], 0, 0) + "}",
+    "zeros": "0{"
+    + entry("z", "F64", [0], 4, 4)
+    + ","
+    + entry("a", "U8", [4], 0, 4)
+    + ","
+    + entry("y", "I8", [3, 0], 0, 0)
+    + "}",
     "scalar": "0{" + entry("s", "I64", [], 0, 8) + "}",
     "subbyte": "0{" + entry("s", "F4", [3, 2], 0, 3) + "," + entry("t", "F6_E2M3", [4], 3, 6) + "}",
     "long-dtype": "0{" + entry("s", "F8_E4M3FNUZ", [3], 0, 3) + "," + entry("t", "F8_E5M2", [4], 3, 7) + "}",
@@ -43,7 +50,9 @@ HEADERS = {
     "hole": "0{" + entry("a", "U8", [1], 0, 1) + "," + entry("b", "U8", [1], 2, 3) + "}",
     "overlap": "0{" + entry("a", "U8", [2], 0, 2) + "," + entry("b", "U8", [1], 1, 2) + "}",
     "deep": "0{" + entry("a", "U8", [1], 0, 1, ',"x":' + "[" * 125 + "]" * 125) + "}",
-    "numbers": "0{" + entry("a", "U8", [1], 0, 1, ',"x":[1e308,0.1e309,18446744073709551616,-0,17976931348623157e292]') + "}",
+    "numbers": "0{"
+    + entry("a", "U8", [1], 0, 1, ',"x":[1e308,0.1e309,18446744073709551616,-0,17976931348623157e292]')
+    + "}",
     "range": "0{" + entry("a", "U8", [1], 0, 1, ',"x":1e309') + "}",
     "utf8": '0{"é\u4e2d\U0001f600":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
     "bad-utf8": b'0{"\xff":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}',
@@ -80,7 +89,7 @@ SLICES = {
 BUILDS = {
     "none": b"\x00\x00\x00",
     "one": b"\x00\x01\x00\x11\x02\x02\x03\x01w",
-    "three": b"\x48\x03\x02\x11\x01\x02\x01a\x04\x01\x04\x02bb\x15\x00\x03abc\x01k\x01v\x02\n\"\x00",
+    "three": b'\x48\x03\x02\x11\x01\x02\x01a\x04\x01\x04\x02bb\x15\x00\x03abc\x01k\x01v\x02\n"\x00',
     "declared": b"\x01\x02\x00\x04\x01\x03\x01a\x11\x01\x02\x01b",
     "aligned": b"\x06\x01\x00\x04\x01\x03\x01a",
     "overflow": b"\x00\x01\x00\x04\x02\xc8\xc8\x01a",

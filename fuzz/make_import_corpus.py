@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Writes the seeds of the import wing's targets in fuzz/corpus, from the cases of tests/import/hostile.py and from
 what real pickles hold. Run it by hand after a change; the seeds are checked in."""
+
 import json
 import os
 import pickle
@@ -14,8 +15,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "tests", "import"))
 import hostile  # noqa: E402
 import hostile_content  # noqa: E402
 import hostile_walk  # noqa: E402
-from load_cases import CASES  # noqa: E402
 import scan_cases  # noqa: E402
+from load_cases import CASES  # noqa: E402
 
 LONGEST = 1200
 ITEM, OBJECT = 496, 243  # bytes of the archives that fuzz_dcp.c makes
@@ -33,13 +34,20 @@ def content():
     """The cases of hostile_content.py under the names that fuzz_content.c has, its first byte the name's number."""
     with open(os.path.join(HERE, "fuzz_content.c"), encoding="utf-8") as f:
         names = re.findall(r'"([^"]+)"', re.search(r"names\[\] = \{(.*?)\};", f.read(), re.S).group(1))
-    for cases in (hostile_content.keras_cases, hostile_content.json_cases, hostile_content.template_cases,
-                  hostile_content.graph_cases, hostile_content.text_cases):
+    for cases in (
+        hostile_content.keras_cases,
+        hostile_content.json_cases,
+        hostile_content.template_cases,
+        hostile_content.graph_cases,
+        hostile_content.text_cases,
+    ):
         cases()
     for i, (name, data, *_) in enumerate(scan_cases.CASES):
         if len(data) > LONGEST // 2:
             continue
-        same = [n for n in names if n == name] or [n for n in names if n.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]]
+        same = [n for n in names if n == name] or [
+            n for n in names if n.rsplit(".", 1)[-1] == name.rsplit(".", 1)[-1]
+        ]
         if same:
             put("content", f"{i:03}-{name}", bytes([names.index(same[0])]) + data)
 
@@ -55,8 +63,17 @@ def joblibs():
 
 def checkpoints():
     """.metadata for the file of fuzz_dcp.c: two items of 496 bytes, and an object."""
-    fields = {"metadata": ["Metadata", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
-                           "BytesStorageMetadata"], "filesystem": ["_StorageInfo"]}
+    fields = {
+        "metadata": [
+            "Metadata",
+            "TensorStorageMetadata",
+            "TensorProperties",
+            "ChunkStorageMetadata",
+            "MetadataIndex",
+            "BytesStorageMetadata",
+        ],
+        "filesystem": ["_StorageInfo"],
+    }
     classes = {}
     for module in ("torch", "torch.distributed", "torch.distributed.checkpoint"):
         sys.modules[module] = types.ModuleType(module)
@@ -92,30 +109,61 @@ def checkpoints():
         return make("MetadataIndex", fqn=name, index=0, offset=offset)
 
     size = ITEM
-    whole = {"w": tensor((2, 3), ((0, 0), (2, 3))), "v": tensor((2, 3), ((0, 0), (2, 3))), "n": make("BytesStorageMetadata")}
-    places = {index("w", (0, 0)): place(0, size), index("v", (0, 0)): place(size, size), index("n"): place(2 * size, OBJECT)}
+    whole = {
+        "w": tensor((2, 3), ((0, 0), (2, 3))),
+        "v": tensor((2, 3), ((0, 0), (2, 3))),
+        "n": make("BytesStorageMetadata"),
+    }
+    places = {
+        index("w", (0, 0)): place(0, size),
+        index("v", (0, 0)): place(size, size),
+        index("n"): place(2 * size, OBJECT),
+    }
     halves = {"w": tensor((4, 3), ((0, 0), (2, 3)), ((2, 0), (2, 3)))}
-    seeds = {"whole": (whole, places),
-             "halves": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(size, size)}),
-             "hole": (halves, {index("w", (0, 0)): place(0, size)}),
-             "overlap": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(9, size)}),
-             "elsewhere": (whole, {index("w", (0, 0)): place(0, size, "../x")})}
+    seeds = {
+        "whole": (whole, places),
+        "halves": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(size, size)}),
+        "hole": (halves, {index("w", (0, 0)): place(0, size)}),
+        "overlap": (halves, {index("w", (0, 0)): place(0, size), index("w", (2, 0)): place(9, size)}),
+        "elsewhere": (whole, {index("w", (0, 0)): place(0, size, "../x")}),
+    }
     for name, (tensors, storage) in seeds.items():
-        data = pickle.dumps(make("Metadata", state_dict_metadata=tensors, planner_data={"w": ("w",)}, storage_data=storage), 4)
+        data = pickle.dumps(
+            make("Metadata", state_dict_metadata=tensors, planner_data={"w": ("w",)}, storage_data=storage), 4
+        )
         put("dcp", name, data)
 
 
 def exports():
     """Lists of weights for the archive of fuzz_pt2.c."""
-    def entry(path, dtype, sizes, strides, offset=0):
-        return {"path_name": path, "is_param": True, "use_pickle": False, "tensor_meta": {
-            "dtype": dtype, "sizes": [{"as_int": n} for n in sizes], "requires_grad": True, "device": {"type": "cpu", "index": None},
-            "strides": [{"as_int": n} for n in strides], "storage_offset": {"as_int": offset}, "layout": 7}}
 
-    seeds = {"whole": {"w": entry("weight_0", 7, [4, 4], [4, 1]), "v": entry("weight_1", 13, [2, 64], [64, 1])},
-             "views": {"w": entry("weight_1", 7, [4, 4], [1, 4]), "t": entry("weight_1", 7, [4, 4], [1, 4]), "x": entry("weight_1", 5, [], [], 3)},
-             "none": {}, "null": {"w": {"path_name": "weight_0", "use_pickle": True, "tensor_meta": None}},
-             "elsewhere": {"w": entry("../weight_0", 7, [4], [1])}}
+    def entry(path, dtype, sizes, strides, offset=0):
+        return {
+            "path_name": path,
+            "is_param": True,
+            "use_pickle": False,
+            "tensor_meta": {
+                "dtype": dtype,
+                "sizes": [{"as_int": n} for n in sizes],
+                "requires_grad": True,
+                "device": {"type": "cpu", "index": None},
+                "strides": [{"as_int": n} for n in strides],
+                "storage_offset": {"as_int": offset},
+                "layout": 7,
+            },
+        }
+
+    seeds = {
+        "whole": {"w": entry("weight_0", 7, [4, 4], [4, 1]), "v": entry("weight_1", 13, [2, 64], [64, 1])},
+        "views": {
+            "w": entry("weight_1", 7, [4, 4], [1, 4]),
+            "t": entry("weight_1", 7, [4, 4], [1, 4]),
+            "x": entry("weight_1", 5, [], [], 3),
+        },
+        "none": {},
+        "null": {"w": {"path_name": "weight_0", "use_pickle": True, "tensor_meta": None}},
+        "elsewhere": {"w": entry("../weight_0", 7, [4], [1])},
+    }
     for name, config in seeds.items():
         put("pt2", name, json.dumps({"config": config}).encode())
 
@@ -157,7 +205,14 @@ def main():
     order = [parts[n] for n in ("sys_info", "storages", "tensors", "pickle")]
     put("tar", "parts", b"\0" + b"".join(len(p).to_bytes(2, "little") for p in order[:3]) + b"".join(order))
     put("tar", "whole", b"\1" + good)
-    for make in (hostile_walk.floor, hostile_walk.streams, hostile_walk.names, hostile_walk.containers, hostile_walk.nested, hostile_walk.joblib):
+    for make in (
+        hostile_walk.floor,
+        hostile_walk.streams,
+        hostile_walk.names,
+        hostile_walk.containers,
+        hostile_walk.nested,
+        hostile_walk.joblib,
+    ):
         make()
     put("scan", "opened", b"\xfe" + hostile.GOOD)
     for i, (name, data, *_) in enumerate(hostile_walk.CASES):

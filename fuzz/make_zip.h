@@ -28,7 +28,7 @@ static void zip_put(uint8_t *p, uint64_t value, size_t n) {
 static void zip_add(zip *z, const char *name, const void *data, size_t size) {
     const size_t n = strlen(name);
     const size_t at = z->len;
-    const uint32_t crc = sft__crc32(0, data, size);
+    const uint32_t crc = sft__import_crc32(0, data, size);
     uint8_t *h = z->bytes + z->len;
     uint8_t *d = z->directory + z->directory_len;
 

@@ -17,7 +17,7 @@ enum { REPLAY = 0, WHOLE_WAYS = 256 };
 enum { REPLAY = 1, WHOLE_WAYS = 2 };
 #endif
 
-static bool is_of(const sft__reader *reader, const uint8_t *data, size_t size) {
+static bool is_of(const sft__import_reader *reader, const uint8_t *data, size_t size) {
     static uint8_t head[SFT__IMPORT_HEAD];
     static size_t filled;
     sft_source *source;
@@ -30,7 +30,7 @@ static bool is_of(const sft__reader *reader, const uint8_t *data, size_t size) {
     memcpy(head, data, n);
     filled = n;
     CHECK(sft_source_open_memory(&source, data, size, &fuzz_allocator, &err) == SFT_OK);
-    const sft__probe probe = {head, n, size, source, &fuzz_allocator};
+    const sft__import_probe probe = {head, n, size, source, &fuzz_allocator};
     const bool is = reader->probe(&probe);
     sft_source_close(source);
     return is;
@@ -54,8 +54,8 @@ static void check_job(const uint8_t *data, size_t size, uint32_t flags, bool sca
     job.scanning = scanning;
     job.walk_left = 1 << 20;
     CHECK(sft_source_open_memory(&source, data, size, &fuzz_allocator, &err) == SFT_OK);
-    CHECK(sft__job_options(&job, &options, &err) == SFT_OK);
-    const sft_status status = sft__job_read(&job, &catalog, source, &err);
+    CHECK(sft__import_job_options(&job, &options, &err) == SFT_OK);
+    const sft_status status = sft__import_job_read(&job, &catalog, source, &err);
     if (status == SFT_OK) {
         check_tensors(catalog);
         sft_catalog_close(catalog);
@@ -63,7 +63,7 @@ static void check_job(const uint8_t *data, size_t size, uint32_t flags, bool sca
         CHECK(err.status == (int32_t)status && err.message[0] != '\0' && catalog == NULL);
         CHECK(status != SFT_E_INTERNAL && status != SFT_E_STATE && status != SFT_E_ARG);
     }
-    sft__job_reset(&job);
+    sft__import_job_reset(&job);
 }
 
 /* Of an input with this hash: is it scanned, too, and shown to all readers? */
@@ -73,8 +73,8 @@ static inline bool is_whole_way(uint32_t hash) {
 
 /* Strictly, with everything allowed, or as a scan does: which, the hash of the input says. reader
  * NULL: whichever takes it. */
-static inline void check_reader(const sft__reader *reader, uint32_t hash, const uint8_t *data,
-                                size_t size) {
+static inline void check_reader(const sft__import_reader *reader, uint32_t hash,
+                                const uint8_t *data, size_t size) {
     const size_t before = fuzz_memory.out;
     const bool is = reader == NULL || is_of(reader, data, size);
     const uint32_t way = hash >> 15 & 7;

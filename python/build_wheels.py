@@ -7,6 +7,7 @@ limited API of CPython 3.11; needs Python 3.11 or later with its headers, setupt
 Each wheel is then read: the extension must be of the right machine, need no symbol of a later glibc than
 2.17, no library but libc, libpthread, libm, libdl and the loader, and export PyInit__core alone; else exit 1.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -98,8 +99,10 @@ def check(wheel: str, machine: str) -> None:
     faults += [f"exports {n}" for n in elf.exported() if n != "PyInit__core"]
     if faults:
         raise SystemExit(f"{wheel}: {names[0]} " + ", ".join(sorted(set(faults))))
-    print(f"{os.path.basename(wheel)}: {os.path.getsize(wheel)} bytes, needs {', '.join(elf.needed())}, "
-          f"{max(elf.versions(), key=lambda v: [int(x) for x in re.findall(r'[0-9]+', v)], default='no version')}")
+    print(
+        f"{os.path.basename(wheel)}: {os.path.getsize(wheel)} bytes, needs {', '.join(elf.needed())}, "
+        f"{max(elf.versions(), key=lambda v: [int(x) for x in re.findall(r'[0-9]+', v)], default='no version')}"
+    )
 
 
 def build(source: str, machine: str, out: str) -> str:
@@ -118,15 +121,27 @@ def build(source: str, machine: str, out: str) -> str:
         for left in ("build", "dist"):
             shutil.rmtree(os.path.join(work, "p", left), ignore_errors=True)
         subprocess.run(
-            [sys.executable, "setup.py", "-q", "bdist_wheel", "--plat-name", f"linux_{machine}",
-             "--dist-dir", os.path.join(work, "dist")],
-            cwd=os.path.join(work, "p"), env=environment, check=True,
+            [
+                sys.executable,
+                "setup.py",
+                "-q",
+                "bdist_wheel",
+                "--plat-name",
+                f"linux_{machine}",
+                "--dist-dir",
+                os.path.join(work, "dist"),
+            ],
+            cwd=os.path.join(work, "p"),
+            env=environment,
+            check=True,
         )
         (name,) = os.listdir(os.path.join(work, "dist"))
         plain = os.path.join(work, "dist", name)
         done = subprocess.run(
             [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag, plain],
-            check=True, capture_output=True, text=True,
+            check=True,
+            capture_output=True,
+            text=True,
         ).stdout.split()[-1]
         target = os.path.join(out, os.path.basename(done))
         shutil.move(os.path.join(work, "dist", done), target)
@@ -143,7 +158,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         sdist = options.sdist
         if sdist is None:
-            subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", work], cwd=HERE, check=True)
+            subprocess.run(
+                [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", work], cwd=HERE, check=True
+            )
             sdist = os.path.join(work, next(n for n in os.listdir(work) if n.endswith(".tar.gz")))
             shutil.copy(sdist, options.out)
         with tarfile.open(sdist) as archive:

@@ -5,6 +5,7 @@ sft_cuda.h and sft_checkpoint.h are the headers of libraries that are opened whe
 In a checkout the amalgamation is made by ../scripts/amalgamate.py; an sdist carries it. One extension for
 every CPython from 3.11 on (limited API), one of its own for 3.10 and for free-threaded builds.
 """
+
 from __future__ import annotations
 
 import glob
@@ -77,7 +78,10 @@ class BuildPy(build_py):
 
     def facade(self) -> dict[str, str]:
         into = os.path.join(self.build_lib, "safetensors_c", "_facade")
-        return {path: os.path.join(into, os.path.basename(path)) for path in sorted(glob.glob("alias/safetensors/*.*"))}
+        return {
+            path: os.path.join(into, os.path.basename(path))
+            for path in sorted(glob.glob("alias/safetensors/*.*"))
+        }
 
     def run(self) -> None:
         super().run()
@@ -120,7 +124,8 @@ def extension() -> Extension:
     return Extension(
         "safetensors_c._core",
         sources=sorted(glob.glob("src/*.c")) + ["amalgamation/sft.c"],
-        depends=glob.glob("src/*.h") + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "src/core.map"]
+        depends=glob.glob("src/*.h")
+        + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "src/core.map"]
         + ["amalgamation/" + name for name in WINGS],
         include_dirs=["amalgamation", "src"],
         define_macros=define,
@@ -131,4 +136,7 @@ def extension() -> Extension:
 
 
 os.chdir(HERE)
-setup(ext_modules=[extension()], cmdclass={"build_py": BuildPy, "build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel})
+setup(
+    ext_modules=[extension()],
+    cmdclass={"build_py": BuildPy, "build_ext": BuildExt, "sdist": Sdist, "bdist_wheel": Wheel},
+)

@@ -12,27 +12,67 @@ condition. Macros that a source defines are undefined at its end.
 
 Standard library only. The output depends on the sources alone: same sources, same bytes.
 """
+
 import argparse
 import os
 import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-ROOMS = ["base", "fs", "fs/output", "format", "io", "catalog", "move/kernels", "move", "move/load", "move/write"]
-PUBLIC = ["types.h", "dtype.h", "region.h", "source.h", "catalog.h", "write.h", "read.h", "digest.h", "load.h",
-          "stream.h", "edit.h", "extend.h"]
+ROOMS = [
+    "base",
+    "fs",
+    "fs/output",
+    "format",
+    "io",
+    "catalog",
+    "move/kernels",
+    "move",
+    "move/load",
+    "move/write",
+]
+PUBLIC = [
+    "types.h",
+    "dtype.h",
+    "region.h",
+    "source.h",
+    "catalog.h",
+    "write.h",
+    "read.h",
+    "digest.h",
+    "load.h",
+    "stream.h",
+    "edit.h",
+    "extend.h",
+]
 # Headers of the wings, libraries of their own; not part of the two files.
-WINGS = {"import.h", "remote.h", "cuda.h", "dlpack.h", "mpi.h", "layout.h", "mindspore.h", "checkpoint.h",
-         "layout_set.h", "job.h", "names.h", "checkpoint_open.h", "checkpoint_group.h", "dedupe.h",
-         "checkpoint_api.h"}
+WINGS = {
+    "import.h",
+    "remote.h",
+    "cuda.h",
+    "dlpack.h",
+    "mpi.h",
+    "layout.h",
+    "mindspore.h",
+    "checkpoint.h",
+    "layout_set.h",
+    "job.h",
+    "names.h",
+    "checkpoint_open.h",
+    "checkpoint_group.h",
+    "dedupe.h",
+    "checkpoint_api.h",
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')
 DEFINE = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)")
 CONDITION = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)$")
-KEYWORDS = set("""auto break case char const continue default do double else enum extern float for goto if
+KEYWORDS = set(
+    """auto break case char const continue default do double else enum extern float for goto if
 inline int long register restrict return short signed sizeof static struct switch typedef union unsigned
 void volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Noreturn _Static_assert
-__attribute__ SFT_COLD SFT_NOINLINE SFT_PRINTF""".split())
+__attribute__ SFT_COLD SFT_NOINLINE SFT_PRINTF""".split()
+)
 
 HEAD_H = """\
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -203,8 +243,11 @@ def rename_tokens(text, names, stem):
     """Rewrites identifiers outside of comments, literals and #include lines; members keep theirs."""
     if not names:
         return text
-    token = re.compile(r'''//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?:->|\.)\s*[A-Za-z_]\w*'''
-                       r"|[A-Za-z_]\w*", re.S)
+    token = re.compile(
+        r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(?:->|\.)\s*[A-Za-z_]\w*"""
+        r"|[A-Za-z_]\w*",
+        re.S,
+    )
 
     def one(m):
         t = m.group(0)
@@ -228,7 +271,9 @@ def collect(statement, names, body):
     for i, t in enumerate(words):
         if t in ("struct", "union", "enum") and i + 1 < len(words):
             following = words[i + 2] if i + 2 < len(words) else ("{" if body else "")
-            if re.match(r"[A-Za-z_]", words[i + 1]) and (following in ("{", "") or (body and i + 2 == len(words))):
+            if re.match(r"[A-Za-z_]", words[i + 1]) and (
+                following in ("{", "") or (body and i + 2 == len(words))
+            ):
                 names.add(words[i + 1])
     if "typedef" in words:
         if not body:
@@ -248,7 +293,7 @@ def collect(statement, names, body):
         words = words[: words.index("=")]
     if "{" in words:
         # `static const struct {...} name`: what follows the closing brace
-        words = words[len(words) - words[::-1].index("}"):] if "}" in words else words[: words.index("{")]
+        words = words[len(words) - words[::-1].index("}") :] if "}" in words else words[: words.index("{")]
     # drop attributes
     text = " ".join(words)
     text = re.sub(r"__attribute__ \( \( .*? \) \)", "", text)
@@ -278,7 +323,9 @@ def conditional_includes(text):
         if c:
             word, rest = c.group(1), c.group(2).strip()
             if word in ("if", "ifdef", "ifndef"):
-                stack.append([{"if": rest, "ifdef": "defined(%s)" % rest, "ifndef": "!defined(%s)" % rest}[word]])
+                stack.append(
+                    [{"if": rest, "ifdef": "defined(%s)" % rest, "ifndef": "!defined(%s)" % rest}[word]]
+                )
             elif word == "elif":
                 stack[-1] = ["!(%s)" % t for t in stack[-1][:1]] + stack[-1][1:]
                 stack[-1] = [" && ".join(stack[-1]) + " && (%s)" % rest]
@@ -351,8 +398,9 @@ class Amalgamation:
         self.out.append("\n/* ======== system headers ======== */\n")
         for conditions, header in sorted(seen, key=lambda item: (len(item[0]), seen.index(item))):
             if conditions:
-                self.out.append("#if %s\n#include <%s>\n#endif\n"
-                                % (" && ".join("(%s)" % c for c in conditions), header))
+                self.out.append(
+                    "#if %s\n#include <%s>\n#endif\n" % (" && ".join("(%s)" % c for c in conditions), header)
+                )
             else:
                 self.out.append("#include <%s>\n" % header)
 
@@ -397,7 +445,9 @@ class Amalgamation:
         rename, macros = self.clashes()
         header_macros = set()
         for n in self.placed:
-            header_macros |= {m.group(1) for m in map(DEFINE.match, join_lines(self.unit(n).text).split("\n")) if m}
+            header_macros |= {
+                m.group(1) for m in map(DEFINE.match, join_lines(self.unit(n).text).split("\n")) if m
+            }
         for name in self.sources:
             self.out.append("\n/* ======== src/%s ======== */\n" % name)
             stem = re.sub(r"\W", "_", name[:-2])
@@ -442,8 +492,10 @@ def main():
     header, source = public_header(), work.text()
     write(os.path.join(options.out, "sft.h"), header)
     write(os.path.join(options.out, "sft.c"), source)
-    print("%s: sft.h %d lines, sft.c %d lines, %d names renamed"
-          % (options.out, header.count("\n"), source.count("\n"), sum(len(v) for v in rename.values())))
+    print(
+        "%s: sft.h %d lines, sft.c %d lines, %d names renamed"
+        % (options.out, header.count("\n"), source.count("\n"), sum(len(v) for v in rename.values()))
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports|format] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -99,7 +99,6 @@ case $goal in
         look_test
         need_command gcovr gcovr
         ;;
-    format) need_command clang-format-14 clang-format-14 ;;
     fresh-root) need_command debootstrap debootstrap ;;
     *)
         echo "bootstrap: unknown goal '$goal'" >&2

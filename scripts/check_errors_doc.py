@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """check_errors_doc.py - docs/errors.md lists every status of sft/types.h with its number, and the exit
 status that src/cli/fail.c gives it. Prints each disagreement and exits 1. Standard library only."""
+
 import os
 import re
 import sys
@@ -31,8 +32,10 @@ def exits():
 
 def main():
     faults = []
-    known = {name: int(number) for name, number in
-             re.findall(r"^\s*X\((SFT_\w+), (\d+), \"", read("include/sft/types.h"), re.M)}
+    known = {
+        name: int(number)
+        for name, number in re.findall(r"^\s*X\((SFT_\w+), (\d+), \"", read("include/sft/types.h"), re.M)
+    }
     rows = re.findall(r"^\| (\d+) \| `(SFT_\w+)` \| (.+?) \| (\d+) \|$", read("docs/errors.md"), re.M)
     documented = {}
     for number, name, _, exit_status in rows:

@@ -14,6 +14,7 @@
 Prints every offence as FILE:LINE: text and exits 1; exits 0 with a count otherwise.
 `--self-test` proves that each rule can fail.
 """
+
 import os
 import re
 import sys
@@ -22,23 +23,53 @@ import tempfile
 RANKS = ["base", "fs", "format", "io", "catalog", "move"]
 GROUND = ["base", "fs"]
 # Rooms of other libraries: the rooms besides their own that they may include. Layouts are arithmetic.
-WINGS = {"import": GROUND, "remote": GROUND, "cuda": GROUND, "mpi": GROUND, "mpitool": ["cli"],
-         "layout": ["base"], "checkpoint": GROUND + ["layout"]}
+WINGS = {
+    "import": GROUND,
+    "remote": GROUND,
+    "cuda": GROUND,
+    "mpi": GROUND,
+    "mpitool": ["cli"],
+    "layout": ["base"],
+    "checkpoint": GROUND + ["layout"],
+}
 ALONE = list(WINGS) + ["cli"]
 LONGEST = 900
 WIDEST = 110
-FORMAT_BANNED = {"stdio.h", "unistd.h", "fcntl.h", "errno.h", "time.h", "dirent.h", "signal.h",
-                 "pthread.h", "windows.h", "locale.h"}
-PLATFORM = {"unistd.h", "fcntl.h", "windows.h", "dirent.h", "pthread.h", "io.h", "direct.h",
-            "winternl.h", "winioctl.h", "sched.h", "dlfcn.h"}
+FORMAT_BANNED = {
+    "stdio.h",
+    "unistd.h",
+    "fcntl.h",
+    "errno.h",
+    "time.h",
+    "dirent.h",
+    "signal.h",
+    "pthread.h",
+    "windows.h",
+    "locale.h",
+}
+PLATFORM = {
+    "unistd.h",
+    "fcntl.h",
+    "windows.h",
+    "dirent.h",
+    "pthread.h",
+    "io.h",
+    "direct.h",
+    "winternl.h",
+    "winioctl.h",
+    "sched.h",
+    "dlfcn.h",
+}
 # The two seams of the base room: lock types by value, and the text of GetLastError numbers.
 PLATFORM_FILES = {"platform.h", "thread.h", "error.c"}
 PUBLIC_ALLOWED = {"stddef.h", "stdint.h"}
-BANNED = ("strcpy strcat sprintf vsprintf strtok gets atoi atol atoll atof scanf sscanf fscanf vscanf "
-          "vsscanf vfscanf strtol strtoul strtoll strtoull strtod strtof strtold rand srand random "
-          "alloca setlocale tmpnam mktemp isalpha isdigit isalnum isspace isupper islower toupper "
-          "tolower isprint ispunct iscntrl isxdigit strerror strcasecmp strncasecmp strncpy strncat "
-          "system popen").split()
+BANNED = (
+    "strcpy strcat sprintf vsprintf strtok gets atoi atol atoll atof scanf sscanf fscanf vscanf "
+    "vsscanf vfscanf strtol strtoul strtoll strtoull strtod strtof strtold rand srand random "
+    "alloca setlocale tmpnam mktemp isalpha isdigit isalnum isspace isupper islower toupper "
+    "tolower isprint ispunct iscntrl isxdigit strerror strcasecmp strncasecmp strncpy strncat "
+    "system popen"
+).split()
 BANNED_LIBRARY = "abort exit _exit quick_exit atexit signal sigaction printf puts putchar perror \
 fprintf vprintf vfprintf setenv putenv assert_fail".split()
 # The tool prints and exits, so the second list is not for it; from the first it may use these.
@@ -56,7 +87,7 @@ def strip_code(text):
     pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
     last = 0
     for m in pattern.finditer(text):
-        out.append(text[last:m.start()])
+        out.append(text[last : m.start()])
         out.append(re.sub(r"[^\n]", " ", m.group(0)))
         last = m.end()
     out.append(text[last:])
@@ -124,14 +155,14 @@ class Checker:
                 continue
             if room in ALONE:
                 if "/" in what and first != room and first not in WINGS.get(room, []):
-                    self.fault(path, number, "src/%s may include only <sft/...>, not \"%s\"" % (room, what))
+                    self.fault(path, number, 'src/%s may include only <sft/...>, not "%s"' % (room, what))
                 continue
             if first not in RANKS or "/" not in what:
-                self.fault(path, number, "private headers are included as \"room/name.h\", not \"%s\"" % what)
+                self.fault(path, number, 'private headers are included as "room/name.h", not "%s"' % what)
             elif RANKS.index(first) > RANKS.index(room):
                 self.fault(path, number, "%s is above %s" % (first, room))
             elif room == "format" and first == "fs":
-                self.fault(path, number, "src/format may not include \"%s\"" % what)
+                self.fault(path, number, 'src/format may not include "%s"' % what)
 
     def calls(self, path, room, text):
         code = strip_code(text)
@@ -155,7 +186,9 @@ class Checker:
             elif what.startswith("sft/") or path.endswith(".hpp"):
                 continue
             elif what not in PUBLIC_ALLOWED:
-                self.fault(path, number, "public headers need only <stddef.h> and <stdint.h>, not <%s>" % what)
+                self.fault(
+                    path, number, "public headers need only <stddef.h> and <stdint.h>, not <%s>" % what
+                )
 
     def run(self):
         for folder in ("src", "include", "tests", "examples", "bench", "fuzz"):
@@ -204,7 +237,10 @@ CASES = [
     ("src/base/a.c", "int x; \n", "blanks"),
 ]
 INNOCENT = [
-    ("src/io/a.c", '#include "base/buf.h"\n#include "fs/file.h"\n#include <string.h>\n#include <sft/sft.h>\n'),
+    (
+        "src/io/a.c",
+        '#include "base/buf.h"\n#include "fs/file.h"\n#include <string.h>\n#include <sft/sft.h>\n',
+    ),
     ("src/io/a_posix.c", "#include <unistd.h>\n#include <sys/stat.h>\n"),
     ("src/cli/a.c", '#include "cli.h"\n#include <stdio.h>\nvoid f(void) { printf("strcpy(a)"); }\n'),
     ("src/base/a.c", "/* strcpy(a, b) */\nint x_strcpy(void);\n"),

@@ -8,6 +8,7 @@ print (standard output and error together). A line "..." stands for any number o
 difference and exits 1. --update writes what was printed into README.md (blocks with "..." stay).
 Standard library only.
 """
+
 import os
 import re
 import shutil
@@ -47,14 +48,25 @@ def main():
         shutil.copy(os.path.join(ROOT, "tests", "import", "fixtures", "checkpoint.pt"), scratch)
         os.mkdir(os.path.join(scratch, ".bin"))
         os.symlink(tool, os.path.join(scratch, ".bin", "safetensors"))
-        env = {"PATH": os.path.join(scratch, ".bin") + os.pathsep + os.environ["PATH"], "HOME": scratch,
-               "LC_ALL": "C.UTF-8", "COLUMNS": "100"}
+        env = {
+            "PATH": os.path.join(scratch, ".bin") + os.pathsep + os.environ["PATH"],
+            "HOME": scratch,
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": "100",
+        }
         new = text
         for block in blocks:
             rewritten = ""
             for command, want in steps(block.group(1)):
-                run = subprocess.run(["sh", "-c", command], cwd=scratch, env=env, stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                run = subprocess.run(
+                    ["sh", "-c", command],
+                    cwd=scratch,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    check=False,
+                )
                 got = run.stdout.decode("utf-8", "replace").rstrip("\n").split("\n")
                 got = [] if got == [""] else got
                 while want and want[-1] == "":
@@ -63,8 +75,10 @@ def main():
                 if not matches(want, got):
                     faults += 1
                     if not update:
-                        print("$ %s\n--- README.md says\n%s\n--- the tool says\n%s"
-                              % (command, "\n".join(want), "\n".join(got)))
+                        print(
+                            "$ %s\n--- README.md says\n%s\n--- the tool says\n%s"
+                            % (command, "\n".join(want), "\n".join(got))
+                        )
                 keep = want if "..." in want else got
                 rewritten += "$ %s\n" % command + "".join(line + "\n" for line in keep)
             new = new.replace(block.group(1), rewritten)

@@ -11,6 +11,7 @@ Where the names of modules come from:
   - EXTRA below, for what neither lists (platforms, builds, test helpers).
 A module that is already in the file stays there: the union only grows. ROOTS and DANGEROUS are written here by hand.
 """
+
 import argparse
 import pathlib
 import re
@@ -355,7 +356,7 @@ pyodide *
 js *
 """.strip().splitlines()
 
-HEAD = '''/* SPDX-License-Identifier: Apache-2.0 OR MIT
+HEAD = """/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/pickle/globals_std.c - names of modules, for verdicts: the top level of Python's standard library
  * (2.7 to 3.15, all platforms) and of what is installed with it, those that run things whatever they
@@ -363,7 +364,7 @@ HEAD = '''/* SPDX-License-Identifier: Apache-2.0 OR MIT
  * scripts/generate_globals.py: change it there.
  */
 #include "import/pickle/globals_std.h"
-'''
+"""
 
 
 def of_stdlibs(where):
@@ -397,7 +398,9 @@ sys.stdout.write("\n".join(sorted(names)))
 
 
 def of_python(python):
-    return set(subprocess.run([python, "-c", ASK], stdout=subprocess.PIPE, check=True).stdout.decode().split())
+    return set(
+        subprocess.run([python, "-c", ASK], stdout=subprocess.PIPE, check=True).stdout.decode().split()
+    )
 
 
 def listed(text, name):
@@ -414,8 +417,10 @@ def array(comment, name, count, values):
             line = "   "
         line += word
     rows.append(line)
-    return "\n/* %s */\n/* clang-format off */\nconst char *const %s[] = {\n%s\n};\n/* clang-format on */\nconst size_t %s = sizeof %s / sizeof %s[0];\n" % (
-        comment, name, "\n".join(rows), count, name, name)
+    return (
+        "\n/* %s */\n/* clang-format off */\nconst char *const %s[] = {\n%s\n};\n/* clang-format on */\nconst size_t %s = sizeof %s / sizeof %s[0];\n"
+        % (comment, name, "\n".join(rows), count, name, name)
+    )
 
 
 def main():
@@ -425,7 +430,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     before = OUT.read_text()
-    names = set(listed(before, "sft__std_modules")) | set(EXTRA)
+    names = set(listed(before, "sft__import_std_modules")) | set(EXTRA)
     for more in [of_stdlibs(args.stdlibs)] if args.stdlibs else []:
         names |= more
     for python in args.python:
@@ -434,15 +439,27 @@ def main():
     names = sorted((n for n in names if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", n)), key=lambda n: n.encode())
     roots = sorted(set(ROOTS), key=lambda n: n.encode())
     dangerous = sorted(set(DANGEROUS), key=lambda n: n.encode())
-    after = HEAD + array("In byte order: searched by halves.", "sft__std_modules", "sft__std_module_count", names)
-    after += array("Reach everything from anywhere: also as a part of a dotted name. In byte order.", "sft__root_modules",
-                   "sft__root_module_count", roots)
-    after += array('Outside the standard library: "module name", name * for all, module ending in . for all below.\n * In byte order.',
-                   "sft__dangerous", "sft__dangerous_count", dangerous)
+    after = HEAD + array(
+        "In byte order: searched by halves.", "sft__import_std_modules", "sft__import_std_module_count", names
+    )
+    after += array(
+        "Reach everything from anywhere: also as a part of a dotted name. In byte order.",
+        "sft__import_root_modules",
+        "sft__import_root_module_count",
+        roots,
+    )
+    after += array(
+        'Outside the standard library: "module name", name * for all, module ending in . for all below.\n * In byte order.',
+        "sft__import_dangerous",
+        "sft__import_dangerous_count",
+        dangerous,
+    )
     if any(len(entry.split()[0]) > 64 for entry in dangerous):
         raise SystemExit("a module of more than 64 bytes: see LISTED_MOST in globals.c")
-    print("%d modules (%d before), %d roots, %d other names" % (len(names), len(listed(before, "sft__std_modules")),
-                                                                 len(roots), len(dangerous)))
+    print(
+        "%d modules (%d before), %d roots, %d other names"
+        % (len(names), len(listed(before, "sft__import_std_modules")), len(roots), len(dangerous))
+    )
     if args.check:
         return int(after != before)
     OUT.write_text(after)

@@ -3,6 +3,7 @@
 """generate_keras_names.py [--check] - writes src/import/content/keras_names.c: the classes, losses, metrics and activations
 that Keras itself has, by the packages that are installed where this runs: keras (3) and, where it is there, tf_keras (2).
 Names that are already in the file stay there: the union only grows. Run it once with each package's own interpreter."""
+
 import argparse
 import importlib
 import inspect
@@ -13,9 +14,26 @@ import sys
 
 os.environ.setdefault("KERAS_BACKEND", "numpy")
 OUT = pathlib.Path(__file__).resolve().parents[1] / "src/import/content/keras_names.c"
-PARTS = ("layers", "models", "initializers", "regularizers", "constraints", "optimizers", "losses", "metrics", "dtype_policies", "quantizers",
-         "optimizers.schedules", "optimizers.legacy", "mixed_precision", "layers.experimental", "layers.experimental.preprocessing", "random",
-         "applications", "callbacks")
+PARTS = (
+    "layers",
+    "models",
+    "initializers",
+    "regularizers",
+    "constraints",
+    "optimizers",
+    "losses",
+    "metrics",
+    "dtype_policies",
+    "quantizers",
+    "optimizers.schedules",
+    "optimizers.legacy",
+    "mixed_precision",
+    "layers.experimental",
+    "layers.experimental.preprocessing",
+    "random",
+    "applications",
+    "callbacks",
+)
 # What configurations hold beside classes of the public interface.
 MORE_CLASSES = """Functional Model Sequential InputLayer Lambda __lambda__ __tensor__ __keras_tensor__ __numpy__ __ellipsis__ __slice__ __typespec__
 __bytes__ __timestamp__ function TFOpLambda SlicingOpLambda TensorFlowOpLayer ClassMethod InstanceMethod InstanceProperty Policy PolicyV1 TypeSpec
@@ -41,7 +59,11 @@ def of_package(package):
             if inspect.isclass(value) and not name.startswith("_"):
                 classes.add(value.__name__)
                 classes.add(name)
-            elif inspect.isfunction(value) and part in ("activations", "losses", "metrics") and not name.startswith("_"):
+            elif (
+                inspect.isfunction(value)
+                and part in ("activations", "losses", "metrics")
+                and not name.startswith("_")
+            ):
                 words.add(name)
                 words.add(value.__name__)
     return classes, words - {"get", "deserialize", "serialize"}
@@ -56,8 +78,10 @@ def array(comment, name, values):
             line = "   "
         line += word
     rows.append(line)
-    return "\n/* %s */\nconst char *const sft__keras_%s[] = {\n%s\n};\nconst size_t sft__keras_%s_count =\n    sizeof sft__keras_%s / sizeof sft__keras_%s[0];\n" % (
-        comment, name, "\n".join(rows), name, name, name)
+    return (
+        "\n/* %s */\nconst char *const sft__keras_%s[] = {\n%s\n};\nconst size_t sft__keras_%s_count =\n    sizeof sft__keras_%s / sizeof sft__keras_%s[0];\n"
+        % (comment, name, "\n".join(rows), name, name, name)
+    )
 
 
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 OR MIT
@@ -77,14 +101,19 @@ def main():
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     before = OUT.read_text(encoding="utf-8") if OUT.exists() else ""
-    classes, words = texts(before, "sft__keras_classes") | set(MORE_CLASSES), texts(before, "sft__keras_words") | set(MORE_WORDS)
+    classes, words = (
+        texts(before, "sft__import_keras_classes") | set(MORE_CLASSES),
+        texts(before, "sft__import_keras_words") | set(MORE_WORDS),
+    )
     for package in ("keras", "tf_keras", "tf_keras.api._v1.keras"):
         more = of_package(package)
         print("%s: %d classes, %d functions" % (package, len(more[0]), len(more[1])))
         classes |= more[0]
         words |= more[1]
     after = HEAD + array("Classes. In byte order: searched by halves.", "classes", classes)
-    after += array("Losses, metrics and activations. In byte order.", "words", words) + "/* clang-format on */\n"
+    after += (
+        array("Losses, metrics and activations. In byte order.", "words", words) + "/* clang-format on */\n"
+    )
     if given.check:
         return int(after != before)
     OUT.write_text(after, encoding="utf-8")

@@ -5,11 +5,11 @@
 
 def print_names(head, array, count, names):
     """head: the comment; array, count: names of the array and of the number of its entries, both declared in content/graph.h."""
-    print(f'''{head}
+    print(f"""{head}
 #include "import/content/graph.h"
 
 /* clang-format off */
-const char *const {array}[] = {{''')
+const char *const {array}[] = {{""")
     line = "   "
     for name in sorted(names):
         word = f' "{name}",'
@@ -18,6 +18,6 @@ const char *const {array}[] = {{''')
             line = "   "
         line += word
     print(line)
-    print(f'''}};
+    print(f"""}};
 /* clang-format on */
-const size_t {count} = sizeof {array} / sizeof {array}[0];''')
+const size_t {count} = sizeof {array} / sizeof {array}[0];""")

@@ -5,7 +5,7 @@
  */
 #include "base/sizes.h"
 
-const sft__sizes sft__size = {
+const sft__base_sizes sft__base_size = {
     .load_job = UINT64_C(64) << 10,
     .load_direct = UINT64_C(128) << 10,
     .load_file = UINT64_C(96) << 10,

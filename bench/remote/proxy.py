@@ -5,6 +5,7 @@ Every byte is passed on half a round trip after it came, in both directions; a n
 more before its first byte goes on, as a TCP handshake does (loopback's own takes no time). Bytes towards the client
 share one link; besides, each connection has a limit of its own.
 """
+
 from __future__ import annotations
 
 import asyncio
@@ -29,7 +30,9 @@ class Bucket:
 
 
 class Proxy:
-    def __init__(self, port: int, rtt: float, link: float = 0.0, each: float = 0.0, handshake: bool = True) -> None:
+    def __init__(
+        self, port: int, rtt: float, link: float = 0.0, each: float = 0.0, handshake: bool = True
+    ) -> None:
         self.target = port
         self.rtt = rtt
         self.link = Bucket(link)

@@ -5,6 +5,7 @@ server. Prints JSON: every figure with what it is compared to. Standard library 
 
     bench/remote/run.py [--build BUILD] [--repeat 3]
 """
+
 from __future__ import annotations
 
 import argparse
@@ -75,7 +76,9 @@ class Bench:
     def __init__(self, args: argparse.Namespace) -> None:
         self.build = os.path.abspath(args.build)
         self.repeat = args.repeat
-        self.tmp = tempfile.mkdtemp(prefix="sft-bench-remote-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        self.tmp = tempfile.mkdtemp(
+            prefix="sft-bench-remote-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None
+        )
         self.place = Place(self.tmp)
         self.nginx = test_nginx.Nginx(self.place)
         self.port = int(self.nginx.plain.rsplit(":", 1)[1])
@@ -101,7 +104,10 @@ class Bench:
             folder = os.path.join(self.place.files, "m%d" % each)
             header = model(folder, 20, each)
             index = os.path.getsize(os.path.join(folder, "model.safetensors.index.json"))
-            for kind, port in (("http, a connection for each shard", self.port), ("https, HTTP/2 on one", self.tls)):
+            for kind, port in (
+                ("http, a connection for each shard", self.port),
+                ("https, HTTP/2 on one", self.tls),
+            ):
                 proxy = Proxy(port, RTT, LINK)
                 url = "%s/m%d/model.safetensors.index.json" % (proxy.url, each)
                 if port == self.tls:
@@ -138,8 +144,25 @@ class Bench:
                 if n == 1:
                     theirs.append(self.timed("curl", "-s", "-o", out + "/theirs", url))
                 else:
-                    theirs.append(self.timed("aria2c", "-q", "-x", str(n), "-s", str(n), "-k", "1M", "-d", out,
-                                             "-o", "theirs", "--file-allocation=none", "--no-conf", url))
+                    theirs.append(
+                        self.timed(
+                            "aria2c",
+                            "-q",
+                            "-x",
+                            str(n),
+                            "-s",
+                            str(n),
+                            "-k",
+                            "1M",
+                            "-d",
+                            out,
+                            "-o",
+                            "theirs",
+                            "--file-allocation=none",
+                            "--no-conf",
+                            url,
+                        )
+                    )
                 os.remove(out + "/theirs")
                 begun = time.monotonic()
                 self.probe("connections=%d" % n, "fetch", url, out)
@@ -147,10 +170,22 @@ class Bench:
                 loads.append(self.probe("connections=%d" % n, "threads=2", "load", url)["ms"] / 1e3)
             name = "curl" if n == 1 else "aria2c"
             a, b, c = (statistics.median(x) for x in (theirs, ours, loads))
-            self.row("fetch 384 MiB, %d connection%s" % (n, "" if n == 1 else "s"), against=name, ours_s=b,
-                     theirs_s=a, ratio=a / b, mb_per_s=size / b / 1e6)
-            self.row("load 384 MiB into memory, %d connection%s" % (n, "" if n == 1 else "s"), against=name,
-                     ours_s=c, theirs_s=a, ratio=a / c, mb_per_s=size / c / 1e6)
+            self.row(
+                "fetch 384 MiB, %d connection%s" % (n, "" if n == 1 else "s"),
+                against=name,
+                ours_s=b,
+                theirs_s=a,
+                ratio=a / b,
+                mb_per_s=size / b / 1e6,
+            )
+            self.row(
+                "load 384 MiB into memory, %d connection%s" % (n, "" if n == 1 else "s"),
+                against=name,
+                ours_s=c,
+                theirs_s=a,
+                ratio=a / c,
+                mb_per_s=size / c / 1e6,
+            )
 
     def slices(self) -> None:
         rows, columns = 8192, 2048
@@ -167,12 +202,33 @@ class Bench:
         ):
             proxy = Proxy(self.port, RTT, LINK)
             begun = time.monotonic()
-            done = subprocess.run([tool, "get", "-v", "-f", proxy.url + "/wide.safetensors", "w[%s]" % text, "-o",
-                                   os.path.join(self.tmp, "slice.npy")], capture_output=True, text=True, check=True)
+            done = subprocess.run(
+                [
+                    tool,
+                    "get",
+                    "-v",
+                    "-f",
+                    proxy.url + "/wide.safetensors",
+                    "w[%s]" % text,
+                    "-o",
+                    os.path.join(self.tmp, "slice.npy"),
+                ],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             got = int(done.stderr.split(" bytes received")[0].split()[-1])
             requests = int(done.stderr.split(" requests")[0].split()[-1])
-            self.row("slice [%s]" % text, slice_bytes=part, received=got - 65536, ratio=(got - 65536) / part,
-                     over=got - 65536 - part, one_round_trip=worth, requests=requests, s=time.monotonic() - begun)
+            self.row(
+                "slice [%s]" % text,
+                slice_bytes=part,
+                received=got - 65536,
+                ratio=(got - 65536) / part,
+                over=got - 65536 - part,
+                one_round_trip=worth,
+                requests=requests,
+                s=time.monotonic() - begun,
+            )
 
     def starts(self) -> None:
         path = os.path.join(self.place.files, "local.safetensors")
@@ -192,7 +248,9 @@ class Bench:
             os.rename(moved, moved + ".away")
             if nth < 2:  # what it asks of the system, which no other work disturbs
                 log = os.path.join(self.tmp, "strace")
-                subprocess.run(["strace", "-f", "-o", log, tool, "ls", path], stdout=subprocess.DEVNULL, check=True)
+                subprocess.run(
+                    ["strace", "-f", "-o", log, tool, "ls", path], stdout=subprocess.DEVNULL, check=True
+                )
                 with open(log, encoding="utf-8", errors="replace") as f:
                     calls[there] = len(f.readlines())
             begun = time.perf_counter()
@@ -201,8 +259,14 @@ class Bench:
             os.rename(moved + ".away", moved)
         os.remove(decoy)
         there_ms, away_ms = (statistics.quantiles(times[k], n=4)[0] * 1e3 for k in (True, False))
-        self.row("ls of a local file", with_wing_ms=there_ms, without_wing_ms=away_ms,
-                 ratio=away_ms / there_ms, system_calls=calls[True], system_calls_without=calls[False])
+        self.row(
+            "ls of a local file",
+            with_wing_ms=there_ms,
+            without_wing_ms=away_ms,
+            ratio=away_ms / there_ms,
+            system_calls=calls[True],
+            system_calls_without=calls[False],
+        )
 
 
 def main() -> int:
@@ -218,7 +282,9 @@ def main() -> int:
     finally:
         bench.nginx.stop()
         shutil.rmtree(bench.tmp, ignore_errors=True)
-    print(json.dumps({"schema": 1, "rtt_ms": RTT * 1e3, "link_bytes_per_s": LINK, "rows": bench.rows}, indent=1))
+    print(
+        json.dumps({"schema": 1, "rtt_ms": RTT * 1e3, "link_bytes_per_s": LINK, "rows": bench.rows}, indent=1)
+    )
     return 0
 
 

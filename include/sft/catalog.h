@@ -25,12 +25,12 @@ typedef struct sft_catalog sft_catalog;
 
 /* A box of a tensor and where its bytes lie. A tensor of a safetensors file has exactly one, packed. */
 typedef struct sft_piece {
-    uint64_t offset; /* absolute, in the source */
-    uint64_t nbytes; /* bytes from offset to the end of the last element */
-    const uint64_t *start;   /* per dimension, lower corner in the tensor; NULL: zeros */
-    const uint64_t *count;   /* per dimension, extent; NULL: the whole tensor */
-    const int64_t *strides;  /* per dimension, bytes; NULL: packed row-major */
-    uint32_t source;         /* index of the catalog's source */
+    uint64_t offset;        /* absolute, in the source */
+    uint64_t nbytes;        /* bytes from offset to the end of the last element */
+    const uint64_t *start;  /* per dimension, lower corner in the tensor; NULL: zeros */
+    const uint64_t *count;  /* per dimension, extent; NULL: the whole tensor */
+    const int64_t *strides; /* per dimension, bytes; NULL: packed row-major */
+    uint32_t source;        /* index of the catalog's source */
     uint32_t reserved;
 } sft_piece;
 
@@ -44,7 +44,7 @@ typedef struct sft_tensor {
     uint64_t nbytes;         /* packed size of the whole tensor */
     uint32_t rank;           /* 0: a scalar, one element */
     uint32_t piece_count;
-    uint32_t file; /* index of the catalog's file that declared it */
+    uint32_t file;  /* index of the catalog's file that declared it */
     uint32_t flags; /* SFT_TENSOR_* */
 } sft_tensor;
 
@@ -60,7 +60,7 @@ typedef struct sft_file {
     uint64_t data_offset;  /* 8 + N; 0 for formats without one */
     uint64_t data_bytes;   /* size - data_offset */
     uint64_t tensor_count;
-    uint32_t source; /* index of the catalog's source */
+    uint32_t source;       /* index of the catalog's source */
     uint32_t has_metadata; /* 0: absent or null; 1: present, maybe empty */
 } sft_file;
 
@@ -121,7 +121,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_memory(sft_catalog **out, con
 
 /* A safetensors file behind a descriptor (duplicated; the caller keeps his own). Regular files only. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_fd(sft_catalog **out, int fd,
-                                                      const sft_open_options *options, sft_error *err);
+                                                      const sft_open_options *options,
+                                                      sft_error *err);
 
 /* A safetensors file behind any source. The source is taken over in every case: closed with the catalog,
  * or before this returns if it fails. */
@@ -160,8 +161,8 @@ SFT_API size_t sft_catalog_metadata_count(const sft_catalog *catalog, size_t fil
 SFT_API sft_status sft_catalog_metadata_at(const sft_catalog *catalog, size_t file, size_t index,
                                            const char **key, size_t *key_len, const char **value,
                                            size_t *value_len);
-SFT_API const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, const char *key,
-                                              size_t key_len, size_t *value_len);
+SFT_API const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file,
+                                              const char *key, size_t key_len, size_t *value_len);
 
 /* May the tensor be cast? SFT_E_UNSUPPORTED if the metadata of its file (gguf.tensors, docs/import.md) say
  * that its bytes are blocks of a quantised type, which are U8 for want of a type of their own: every read,

@@ -48,29 +48,32 @@ typedef struct sft_rank_part {
  * options: allocator and limits; NULL for defaults. Cost: O(parts * tensors), from headers alone. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts,
                                                       size_t count, sft_layout_find find, void *ctx,
-                                                      const sft_open_options *options, sft_error *err);
+                                                      const sft_open_options *options,
+                                                      sft_error *err);
 
 /* What rank `rank` holds of the whole: each tensor cut by its layout, replicated where it has none, left out
  * where its layout does not have the rank. An empty part stays, with a size of 0. SFT_E_SHAPE names the
  * tensor that cannot be cut so. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole,
-                                                      uint64_t rank, sft_layout_find find, void *ctx,
-                                                      const sft_open_options *options, sft_error *err);
+                                                      uint64_t rank, sft_layout_find find,
+                                                      void *ctx, const sft_open_options *options,
+                                                      sft_error *err);
 
 /* The layouts of a MindSpore strategy, made once: `find` for join and part, with the object as ctx. Names
  * that the strategy does not know (step, learning rate ...) are not cut. Outlives the strategy's use. */
 typedef struct sft_ms_layouts sft_ms_layouts;
 SFT_API SFT_MUST_CHECK sft_status sft_ms_layouts_create(sft_ms_layouts **out,
                                                         const sft_ms_strategy *strategy,
-                                                        const sft_allocator *allocator, sft_error *err);
+                                                        const sft_allocator *allocator,
+                                                        sft_error *err);
 /* For join: the shape of the full tensor comes from the rank's part. */
 SFT_API sft_status sft_ms_layouts_find_part(void *layouts, const sft_tensor *tensor, uint64_t rank,
-                                            const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                            sft_error *err);
+                                            const sft_layout **layout, uint64_t *shape,
+                                            size_t *dims, sft_error *err);
 /* For part: the tensor given is the full one. */
 SFT_API sft_status sft_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor, uint64_t rank,
-                                             const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                             sft_error *err);
+                                             const sft_layout **layout, uint64_t *shape,
+                                             size_t *dims, sft_error *err);
 SFT_API void sft_ms_layouts_free(sft_ms_layouts *layouts); /* NULL is fine */
 
 /* The number that MindSpore's save_checkpoint(crc_check=True) records as "crc_num" in the metadata

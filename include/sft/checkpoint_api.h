@@ -23,16 +23,16 @@ typedef struct sft_checkpoint_api {
     sft_status (*layout_rank_at)(const sft_layout *, uint64_t, uint64_t *, sft_error *);
     int (*layout_holds)(const sft_layout *, uint64_t);
     int (*layout_is_flat)(const sft_layout *);
-    sft_status (*layout_local_shape)(const sft_layout *, const uint64_t *, size_t, uint64_t, uint64_t *,
-                                     sft_error *);
+    sft_status (*layout_local_shape)(const sft_layout *, const uint64_t *, size_t, uint64_t,
+                                     uint64_t *, sft_error *);
     /* sft/mindspore.h */
     sft_status (*ms_strategy_write)(const sft_ms_strategy *, sft_ms_form, void *, size_t, size_t *,
                                     sft_error *);
     /* sft/checkpoint.h */
-    sft_status (*checkpoint_join)(sft_catalog **, const sft_rank_part *, size_t, sft_layout_find, void *,
-                                  const sft_open_options *, sft_error *);
-    sft_status (*checkpoint_part)(sft_catalog **, const sft_catalog *, uint64_t, sft_layout_find, void *,
-                                  const sft_open_options *, sft_error *);
+    sft_status (*checkpoint_join)(sft_catalog **, const sft_rank_part *, size_t, sft_layout_find,
+                                  void *, const sft_open_options *, sft_error *);
+    sft_status (*checkpoint_part)(sft_catalog **, const sft_catalog *, uint64_t, sft_layout_find,
+                                  void *, const sft_open_options *, sft_error *);
     /* sft/layout_set.h */
     sft_status (*layout_set_open)(sft_layout_set **, const char *, const sft_layout_set_options *,
                                   sft_error *);
@@ -41,8 +41,8 @@ typedef struct sft_checkpoint_api {
     uint64_t (*layout_set_ranks)(const sft_layout_set *);
     const sft_ms_strategy *(*layout_set_strategy)(const sft_layout_set *);
     sft_status (*layout_set_learn)(sft_layout_set *, const sft_rank_part *, size_t, sft_error *);
-    sft_status (*layout_set_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **, uint64_t *,
-                                       size_t *, sft_error *);
+    sft_status (*layout_set_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **,
+                                       uint64_t *, size_t *, sft_error *);
     sft_status (*layout_set_find_whole)(void *, const sft_tensor *, uint64_t, const sft_layout **,
                                         uint64_t *, size_t *, sft_error *);
     size_t (*layout_set_count)(const sft_layout_set *);
@@ -55,8 +55,8 @@ typedef struct sft_checkpoint_api {
     sft_status (*job_plan)(const sft_job *, sft_job_visit, void *, sft_error *);
     void (*job_total)(const sft_job *, sft_job_cost *);
     void (*job_key)(const sft_job *, uint8_t[32]);
-    sft_status (*job_run)(const sft_job *, const char *, const sft_job_run_options *, sft_job_result *,
-                          sft_error *);
+    sft_status (*job_run)(const sft_job *, const char *, const sft_job_run_options *,
+                          sft_job_result *, sft_error *);
     /* sft/checkpoint_open.h */
     const char *(*checkpoint_kind_name)(uint32_t);
     const char *(*checkpoint_kind_title)(uint32_t);
@@ -66,33 +66,38 @@ typedef struct sft_checkpoint_api {
     void (*checkpoint_close)(sft_checkpoint *);
     uint32_t (*checkpoint_kind_of)(const sft_checkpoint *);
     const sft_rank_part *(*checkpoint_ranks)(const sft_checkpoint *, size_t *);
-    sft_status (*checkpoint_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **, uint64_t *,
-                                       size_t *, sft_error *);
+    sft_status (*checkpoint_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **,
+                                       uint64_t *, size_t *, sft_error *);
     const char *(*checkpoint_layout_path)(const sft_checkpoint *);
-    sft_status (*checkpoint_join_ranks)(sft_catalog **, const sft_checkpoint *, const sft_open_options *,
-                                        sft_error *);
+    sft_status (*checkpoint_join_ranks)(sft_catalog **, const sft_checkpoint *,
+                                        const sft_open_options *, sft_error *);
     sft_status (*checkpoint_take_whole)(sft_catalog **, sft_checkpoint *, const sft_open_options *,
                                         sft_error *);
-    sft_status (*checkpoint_verify)(const sft_checkpoint *, const sft_control *, uint64_t *, sft_error *);
-    sft_status (*resume_find)(sft_resume **, const char *, const sft_checkpoint_options *, sft_error *);
+    sft_status (*checkpoint_verify)(const sft_checkpoint *, const sft_control *, uint64_t *,
+                                    sft_error *);
+    sft_status (*resume_find)(sft_resume **, const char *, const sft_checkpoint_options *,
+                              sft_error *);
     const sft_resume_step *(*resume_at)(const sft_resume *, size_t);
     const sft_resume_step *(*resume_chosen)(const sft_resume *);
     void (*resume_free)(sft_resume *);
     const sft_layout_set *(*checkpoint_layouts)(const sft_checkpoint *);
     /* sft/names.h */
-    sft_status (*names_parse)(sft_names **, const char *, size_t, const sft_allocator *, sft_error *);
+    sft_status (*names_parse)(sft_names **, const char *, size_t, const sft_allocator *,
+                              sft_error *);
     const char *(*names_shipped)(size_t, const char **);
     const char *(*names_shipped_text)(const char *);
     void (*names_free)(sft_names *);
     sft_status (*names_apply)(sft_catalog **, const sft_catalog *, const sft_names *,
                               const sft_names_options *, sft_names_result *, sft_error *);
     /* sft/checkpoint_group.h */
-    sft_status (*job_run_group)(const sft_job *, const char *, const sft_job_run_options *, const sft_group *,
-                                sft_job_result *, sft_error *);
-    sft_status (*checkpoint_save_group)(const sft_group *, const char *, const sft_group_tensor *, size_t,
-                                        const sft_group_save_options *, sft_group_result *, sft_error *);
-    sft_status (*checkpoint_load_group)(const sft_group *, const char *, const sft_group_tensor *, size_t,
-                                        const sft_group_load_options *, sft_group_result *, sft_error *);
+    sft_status (*job_run_group)(const sft_job *, const char *, const sft_job_run_options *,
+                                const sft_group *, sft_job_result *, sft_error *);
+    sft_status (*checkpoint_save_group)(const sft_group *, const char *, const sft_group_tensor *,
+                                        size_t, const sft_group_save_options *, sft_group_result *,
+                                        sft_error *);
+    sft_status (*checkpoint_load_group)(const sft_group *, const char *, const sft_group_tensor *,
+                                        size_t, const sft_group_load_options *, sft_group_result *,
+                                        sft_error *);
     sft_status (*layout_set_parse)(sft_layout_set **, const void *, size_t, const char *,
                                    const sft_layout_set_options *, sft_error *);
     /* sft/dedupe.h */
@@ -105,8 +110,8 @@ typedef struct sft_checkpoint_api {
     const sft_job_text *(*dedupe_texts)(const sft_dedupe *, size_t *);
     sft_order (*dedupe_order)(const sft_dedupe *);
     void (*dedupe_total)(const sft_dedupe *, uint64_t *, uint64_t *);
-    sft_status (*dedupe_compare)(const sft_dedupe *, const sft_pool *, const sft_control *, uint64_t *,
-                                 sft_error *);
+    sft_status (*dedupe_compare)(const sft_dedupe *, const sft_pool *, const sft_control *,
+                                 uint64_t *, sft_error *);
     /* sft/checkpoint_open.h */
     const char *(*checkpoint_absent)(const sft_checkpoint *);
     /* sft/layout_set.h */
@@ -117,8 +122,8 @@ typedef struct sft_checkpoint_api {
     sft_status (*ms_crc_num)(const sft_catalog *, size_t, const sft_control *, uint32_t *,
                              sft_error *);
     /* sft/checkpoint_open.h */
-    sft_status (*checkpoint_from_ranks)(sft_checkpoint **, const sft_rank_part *, size_t, sft_layout_set *,
-                                        sft_error *);
+    sft_status (*checkpoint_from_ranks)(sft_checkpoint **, const sft_rank_part *, size_t,
+                                        sft_layout_set *, sft_error *);
 } sft_checkpoint_api;
 
 SFT_API const sft_checkpoint_api *sft_checkpoint_api_get(void);

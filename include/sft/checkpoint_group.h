@@ -80,7 +80,7 @@ typedef struct sft_group_tensor {
      * empty part. */
     const uint64_t *start;
     const uint64_t *count;
-    void *data;      /* the part, packed, row-major, little-endian; any alignment. Save only reads it */
+    void *data; /* the part, packed, row-major, little-endian; any alignment. Save only reads it */
     uint64_t nbytes; /* of the part: checked */
 } sft_group_tensor;
 /* As count: this process has failed already, err says how. */
@@ -137,18 +137,16 @@ typedef struct sft_group_result {
  * that leave something out, or overlap without being equal), SFT_E_SHAPE (a layout that does not
  * fit). What replicas hold is believed to be equal. Memory: 64 bytes for each different part of
  * the job and each of its holders, and 64 MiB. result may be NULL. */
-SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_save_group(const sft_group *group, const char *path,
-                                                            const sft_group_tensor *tensors,
-                                                            size_t count,
-                                                            const sft_group_save_options *options,
-                                                            sft_group_result *result,
-                                                            sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_save_group(
+    const sft_group *group, const char *path, const sft_group_tensor *tensors, size_t count,
+    const sft_group_save_options *options, sft_group_result *result, sft_error *err);
 
 /* ---------------------------------------------------------------- load */
 
 typedef struct sft_group_load_options {
     size_t struct_size;
-    const sft_checkpoint_options *source; /* how the checkpoint is opened; NULL: as it says itself */
+    const sft_checkpoint_options
+        *source;             /* how the checkpoint is opened; NULL: as it says itself */
     sft_layout_set *layouts; /* how tensors without a box are cut here; borrowed; NULL: whole */
     const sft_pool *pool;
     const sft_control *control;
@@ -166,12 +164,9 @@ typedef struct sft_group_load_options {
  * Errors: SFT_E_NOT_FOUND (a tensor is not there), SFT_E_SHAPE, SFT_E_MISMATCH (dtype), SFT_E_ARG
  * (nbytes), and those of opening and of sft_load. After a failure the memory holds anything.
  * result may be NULL. */
-SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_load_group(const sft_group *group, const char *path,
-                                                            const sft_group_tensor *tensors,
-                                                            size_t count,
-                                                            const sft_group_load_options *options,
-                                                            sft_group_result *result,
-                                                            sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_load_group(
+    const sft_group *group, const char *path, const sft_group_tensor *tensors, size_t count,
+    const sft_group_load_options *options, sft_group_result *result, sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -49,11 +49,13 @@ typedef struct sft_cuda_options {
     const char *driver_path;        /* library of the driver; NULL: "libcuda.so.1" */
     const char *cufile_path;        /* library of cuFile; NULL: "libcufile.so.0" */
     uint64_t memory_bytes; /* slabs alive at once above this: SFT_E_LIMIT; 0: what the device has */
-    uint64_t ring_bytes;   /* pinned host memory in all; default 128 MiB, at least one chunk. It is taken
+    uint64_t
+        ring_bytes; /* pinned host memory in all; default 128 MiB, at least one chunk. It is taken
                               when the first load needs it and stays until close */
-    uint64_t chunk_bytes;  /* of one read and copy; rounded up to 4,096; default 8 MiB; at most 1 GiB */
-    uint32_t device;       /* ordinal, as in CUDA_VISIBLE_DEVICES */
-    uint32_t streams;      /* copies under way side by side; default 4, at most 32 */
+    uint64_t
+        chunk_bytes;  /* of one read and copy; rounded up to 4,096; default 8 MiB; at most 1 GiB */
+    uint32_t device;  /* ordinal, as in CUDA_VISIBLE_DEVICES */
+    uint32_t streams; /* copies under way side by side; default 4, at most 32 */
 } sft_cuda_options;
 
 typedef struct sft_cuda_info {
@@ -61,9 +63,9 @@ typedef struct sft_cuda_info {
     uint8_t uuid[16];
     uint64_t total_bytes; /* of the device's memory */
     uint64_t free_bytes;
-    uint64_t held_bytes; /* in slabs of this handle */
-    uint64_t peak_bytes; /* most that held_bytes has been */
-    uint64_t ring_bytes; /* pinned now */
+    uint64_t held_bytes;     /* in slabs of this handle */
+    uint64_t peak_bytes;     /* most that held_bytes has been */
+    uint64_t ring_bytes;     /* pinned now */
     uint32_t driver_version; /* 12040: CUDA 12.4 */
     uint32_t device;
     uint32_t capability_major;
@@ -104,7 +106,8 @@ typedef struct sft_cuda_item {
     size_t slice_count;
 } sft_cuda_item;
 
-#define SFT_CUDA_DIRECT_STORAGE 1u /* GPUDirect Storage for files whose probe says yes, the ring for others */
+#define SFT_CUDA_DIRECT_STORAGE                                                                    \
+    1u /* GPUDirect Storage for files whose probe says yes, the ring for others */
 
 typedef struct sft_cuda_load_options {
     size_t struct_size;
@@ -112,17 +115,17 @@ typedef struct sft_cuda_load_options {
     size_t item_count;
     const sft_pool *pool;       /* readers; NULL: the calling thread alone */
     const sft_control *control; /* progress counts bytes handed to the device */
-    uint64_t memory;            /* device address to load to, of this device, a multiple of `alignment`
+    uint64_t memory;      /* device address to load to, of this device, a multiple of `alignment`
                                    (else SFT_E_ARG); 0: a slab of the library's. The caller's must live
                                    as long as what is loaded and exported */
-    uint64_t memory_size;       /* bytes there; too few: SFT_E_NOMEM */
-    uintptr_t stream;           /* the consumer's stream, as DLPack counts: 0: return when all is on the
+    uint64_t memory_size; /* bytes there; too few: SFT_E_NOMEM */
+    uintptr_t stream;     /* the consumer's stream, as DLPack counts: 0: return when all is on the
                                    device; 1: legacy default stream; 2: per-thread default stream; else a
                                    CUstream (cudaStream_t) of this context. The stream waits for the
                                    copies; copies wait for what is on the stream already */
-    uint32_t alignment;         /* of each tensor in the slab, a power of two up to 65,536; default 256 */
-    sft_strategy strategy;      /* AUTO, READ or DIRECT; MAP is SFT_E_UNSUPPORTED */
-    uint32_t flags;             /* SFT_CUDA_* */
+    uint32_t alignment;   /* of each tensor in the slab, a power of two up to 65,536; default 256 */
+    sft_strategy strategy; /* AUTO, READ or DIRECT; MAP is SFT_E_UNSUPPORTED */
+    uint32_t flags;        /* SFT_CUDA_* */
     uint32_t reserved;
 } sft_cuda_load_options;
 
@@ -143,7 +146,8 @@ typedef struct sft_cuda_loaded sft_cuda_loaded;
  * After a failure nothing is left on the device and no copy is under way. */
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_load(sft_cuda_loaded **out, sft_cuda *cuda,
                                                 const sft_catalog *catalog,
-                                                const sft_cuda_load_options *options, sft_error *err);
+                                                const sft_cuda_load_options *options,
+                                                sft_error *err);
 
 /* One item on the device. */
 typedef struct sft_cuda_view {
@@ -159,9 +163,11 @@ typedef struct sft_cuda_view {
 
 SFT_API size_t sft_cuda_loaded_count(const sft_cuda_loaded *loaded); /* items */
 /* Item `index` in the order of the options. SFT_E_RANGE past the end (out is then untouched). */
-SFT_API sft_status sft_cuda_loaded_at(const sft_cuda_loaded *loaded, size_t index, sft_cuda_view *out);
+SFT_API sft_status sft_cuda_loaded_at(const sft_cuda_loaded *loaded, size_t index,
+                                      sft_cuda_view *out);
 SFT_API uint64_t sft_cuda_loaded_bytes(const sft_cuda_loaded *loaded); /* of the items */
-SFT_API uint64_t sft_cuda_loaded_memory(const sft_cuda_loaded *loaded, uint64_t *size); /* the slab */
+SFT_API uint64_t sft_cuda_loaded_memory(const sft_cuda_loaded *loaded,
+                                        uint64_t *size); /* the slab */
 
 /* What the load did. */
 typedef struct sft_cuda_stats {
@@ -170,7 +176,8 @@ typedef struct sft_cuda_stats {
     uint64_t bytes_direct; /* from storage to the device */
     uint64_t chunks;
     uint64_t copies;
-    uint64_t ring_waits; /* how often a reader found the ring full: above zero, the copies are the limit */
+    uint64_t
+        ring_waits; /* how often a reader found the ring full: above zero, the copies are the limit */
     uint64_t reserved[2];
 } sft_cuda_stats;
 SFT_API void sft_cuda_loaded_stats(const sft_cuda_loaded *loaded, sft_cuda_stats *out);
@@ -182,23 +189,26 @@ SFT_API sft_strategy sft_cuda_loaded_strategy(const sft_cuda_loaded *loaded, siz
                                               const char **direct_reason);
 
 /* Makes `stream` (as in the options; 0: the calling thread) wait until all of the load is on the device. */
-SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_wait(const sft_cuda_loaded *loaded, uintptr_t stream,
-                                                       sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_wait(const sft_cuda_loaded *loaded,
+                                                       uintptr_t stream, sft_error *err);
 SFT_API void sft_cuda_loaded_free(sft_cuda_loaded *loaded); /* NULL is fine; exports live on */
 
 /* ---------------------------------------------------------------- DLPack */
 
-#define SFT_CUDA_DL_BYTES 1u /* as U8 of nbytes elements: for types that the consumer does not know */
+#define SFT_CUDA_DL_BYTES                                                                          \
+    1u /* as U8 of nbytes elements: for types that the consumer does not know */
 
 /* Item `index` as a managed tensor that keeps the slab alive by itself; its deleter gives it up. F4 is
  * told as 4-bit elements in the tensor's shape, packed. No copy. device_type is SFT_DL_CUDA.
  * SFT_E_RANGE, SFT_E_NOMEM, SFT_E_UNSUPPORTED (a type that DLPack has no code for), SFT_E_SHAPE. */
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_dlpack(sft_dl_managed **out,
-                                                         const sft_cuda_loaded *loaded, size_t index,
-                                                         uint32_t flags, sft_error *err);
+                                                         const sft_cuda_loaded *loaded,
+                                                         size_t index, uint32_t flags,
+                                                         sft_error *err);
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old **out,
-                                                             const sft_cuda_loaded *loaded, size_t index,
-                                                             uint32_t flags, sft_error *err);
+                                                             const sft_cuda_loaded *loaded,
+                                                             size_t index, uint32_t flags,
+                                                             sft_error *err);
 
 /* ---------------------------------------------------------------- for those who load it at run time */
 

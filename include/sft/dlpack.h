@@ -21,30 +21,30 @@ extern "C" {
 #define SFT_DL_MINOR 1
 
 /* device_type */
-#define SFT_DL_CPU 1
-#define SFT_DL_CUDA 2
-#define SFT_DL_CUDA_HOST 3
+#define SFT_DL_CPU          1
+#define SFT_DL_CUDA         2
+#define SFT_DL_CUDA_HOST    3
 #define SFT_DL_CUDA_MANAGED 13
 
 /* code of a data type */
-#define SFT_DL_INT 0
-#define SFT_DL_UINT 1
-#define SFT_DL_FLOAT 2
-#define SFT_DL_BFLOAT 4
-#define SFT_DL_COMPLEX 5
-#define SFT_DL_BOOL 6
-#define SFT_DL_FLOAT8_E4M3FN 10
+#define SFT_DL_INT             0
+#define SFT_DL_UINT            1
+#define SFT_DL_FLOAT           2
+#define SFT_DL_BFLOAT          4
+#define SFT_DL_COMPLEX         5
+#define SFT_DL_BOOL            6
+#define SFT_DL_FLOAT8_E4M3FN   10
 #define SFT_DL_FLOAT8_E4M3FNUZ 11
-#define SFT_DL_FLOAT8_E5M2 12
+#define SFT_DL_FLOAT8_E5M2     12
 #define SFT_DL_FLOAT8_E5M2FNUZ 13
-#define SFT_DL_FLOAT8_E8M0FNU 14
-#define SFT_DL_FLOAT6_E2M3FN 15
-#define SFT_DL_FLOAT6_E3M2FN 16
-#define SFT_DL_FLOAT4_E2M1FN 17
+#define SFT_DL_FLOAT8_E8M0FNU  14
+#define SFT_DL_FLOAT6_E2M3FN   15
+#define SFT_DL_FLOAT6_E3M2FN   16
+#define SFT_DL_FLOAT4_E2M1FN   17
 
 /* flags */
 #define SFT_DL_READ_ONLY 1u
-#define SFT_DL_COPIED 2u
+#define SFT_DL_COPIED    2u
 
 typedef struct sft_dl_device {
     int32_t device_type;

@@ -24,35 +24,35 @@ typedef enum sft_dtype_kind {
 
 /* X(id, number, name, kind, block elements, block bytes, alignment in bytes of one natural element).
  * Order = the reference's enum order (ascending alignment); its writer sorts by it, descending. */
-#define SFT_DTYPE_MAP(X)                                       \
-    X(SFT_BOOL, 1, "BOOL", SFT_KIND_BOOL, 1, 1, 1)             \
-    X(SFT_F4, 2, "F4", SFT_KIND_FLOAT, 2, 1, 1)                \
-    X(SFT_F6_E2M3, 3, "F6_E2M3", SFT_KIND_FLOAT, 4, 3, 1)      \
-    X(SFT_F6_E3M2, 4, "F6_E3M2", SFT_KIND_FLOAT, 4, 3, 1)      \
-    X(SFT_U8, 5, "U8", SFT_KIND_UINT, 1, 1, 1)                 \
-    X(SFT_I8, 6, "I8", SFT_KIND_INT, 1, 1, 1)                  \
-    X(SFT_F8_E5M2, 7, "F8_E5M2", SFT_KIND_FLOAT, 1, 1, 1)      \
-    X(SFT_F8_E4M3, 8, "F8_E4M3", SFT_KIND_FLOAT, 1, 1, 1)      \
-    X(SFT_F8_E8M0, 9, "F8_E8M0", SFT_KIND_FLOAT, 1, 1, 1)      \
-    X(SFT_F8_E4M3FNUZ, 10, "F8_E4M3FNUZ", SFT_KIND_FLOAT, 1, 1, 1) \
-    X(SFT_F8_E5M2FNUZ, 11, "F8_E5M2FNUZ", SFT_KIND_FLOAT, 1, 1, 1) \
-    X(SFT_I16, 12, "I16", SFT_KIND_INT, 1, 2, 2)               \
-    X(SFT_U16, 13, "U16", SFT_KIND_UINT, 1, 2, 2)              \
-    X(SFT_F16, 14, "F16", SFT_KIND_FLOAT, 1, 2, 2)             \
-    X(SFT_BF16, 15, "BF16", SFT_KIND_FLOAT, 1, 2, 2)           \
-    X(SFT_I32, 16, "I32", SFT_KIND_INT, 1, 4, 4)               \
-    X(SFT_U32, 17, "U32", SFT_KIND_UINT, 1, 4, 4)              \
-    X(SFT_F32, 18, "F32", SFT_KIND_FLOAT, 1, 4, 4)             \
-    X(SFT_C64, 19, "C64", SFT_KIND_COMPLEX, 1, 8, 4)           \
-    X(SFT_F64, 20, "F64", SFT_KIND_FLOAT, 1, 8, 8)             \
-    X(SFT_I64, 21, "I64", SFT_KIND_INT, 1, 8, 8)               \
+#define SFT_DTYPE_MAP(X)                                                                           \
+    X(SFT_BOOL, 1, "BOOL", SFT_KIND_BOOL, 1, 1, 1)                                                 \
+    X(SFT_F4, 2, "F4", SFT_KIND_FLOAT, 2, 1, 1)                                                    \
+    X(SFT_F6_E2M3, 3, "F6_E2M3", SFT_KIND_FLOAT, 4, 3, 1)                                          \
+    X(SFT_F6_E3M2, 4, "F6_E3M2", SFT_KIND_FLOAT, 4, 3, 1)                                          \
+    X(SFT_U8, 5, "U8", SFT_KIND_UINT, 1, 1, 1)                                                     \
+    X(SFT_I8, 6, "I8", SFT_KIND_INT, 1, 1, 1)                                                      \
+    X(SFT_F8_E5M2, 7, "F8_E5M2", SFT_KIND_FLOAT, 1, 1, 1)                                          \
+    X(SFT_F8_E4M3, 8, "F8_E4M3", SFT_KIND_FLOAT, 1, 1, 1)                                          \
+    X(SFT_F8_E8M0, 9, "F8_E8M0", SFT_KIND_FLOAT, 1, 1, 1)                                          \
+    X(SFT_F8_E4M3FNUZ, 10, "F8_E4M3FNUZ", SFT_KIND_FLOAT, 1, 1, 1)                                 \
+    X(SFT_F8_E5M2FNUZ, 11, "F8_E5M2FNUZ", SFT_KIND_FLOAT, 1, 1, 1)                                 \
+    X(SFT_I16, 12, "I16", SFT_KIND_INT, 1, 2, 2)                                                   \
+    X(SFT_U16, 13, "U16", SFT_KIND_UINT, 1, 2, 2)                                                  \
+    X(SFT_F16, 14, "F16", SFT_KIND_FLOAT, 1, 2, 2)                                                 \
+    X(SFT_BF16, 15, "BF16", SFT_KIND_FLOAT, 1, 2, 2)                                               \
+    X(SFT_I32, 16, "I32", SFT_KIND_INT, 1, 4, 4)                                                   \
+    X(SFT_U32, 17, "U32", SFT_KIND_UINT, 1, 4, 4)                                                  \
+    X(SFT_F32, 18, "F32", SFT_KIND_FLOAT, 1, 4, 4)                                                 \
+    X(SFT_C64, 19, "C64", SFT_KIND_COMPLEX, 1, 8, 4)                                               \
+    X(SFT_F64, 20, "F64", SFT_KIND_FLOAT, 1, 8, 8)                                                 \
+    X(SFT_I64, 21, "I64", SFT_KIND_INT, 1, 8, 8)                                                   \
     X(SFT_U64, 22, "U64", SFT_KIND_UINT, 1, 8, 8)
 
 typedef enum sft_dtype_id {
 #define SFT_DTYPE_ENUM(id, number, name, kind, elements, bytes, align) id = number,
     SFT_DTYPE_MAP(SFT_DTYPE_ENUM)
 #undef SFT_DTYPE_ENUM
-    SFT_DTYPE_FORCE_32BIT = 0x7fffffff
+        SFT_DTYPE_FORCE_32BIT = 0x7fffffff
 } sft_dtype_id;
 #define SFT_DTYPE_COUNT 22
 
@@ -90,9 +90,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_dtype_bytes(const sft_dtype *dtype, uint64
  * Cost: one pass; SIMD where the processor has it. */
 #define SFT_CONVERT_HOST_DST 1u /* destination in host byte order */
 #define SFT_CONVERT_HOST_SRC 2u /* source in host byte order */
-SFT_API SFT_MUST_CHECK sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
-                                              const sft_dtype *src_dtype, uint64_t count, uint32_t flags,
-                                              sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_convert(void *dst, const sft_dtype *dst_dtype,
+                                              const void *src, const sft_dtype *src_dtype,
+                                              uint64_t count, uint32_t flags, sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -31,8 +31,9 @@ typedef struct sft_edit_options {
     const sft_allocator *allocator;
     const sft_limits *limits;
     sft_durability durability;
-    uint32_t flags;         /* SFT_EDIT_* */
-    uint64_t reserve_bytes; /* if a new file must be written: room left for later edits; default 1,024 */
+    uint32_t flags; /* SFT_EDIT_* */
+    uint64_t
+        reserve_bytes; /* if a new file must be written: room left for later edits; default 1,024 */
     const sft_control *control;
     /* NULL, or a catalog of this file that what is written was made of (digests, say): SFT_E_CHANGED if
      * the file is not, any more, what that was opened over. */
@@ -42,23 +43,25 @@ typedef struct sft_edit_options {
 typedef enum sft_edit_way {
     SFT_EDITED_NOTHING = 0,  /* the file already said so */
     SFT_EDITED_IN_PLACE = 1, /* independent of file size */
-    SFT_EDITED_NEW_FILE = 2  /* copied in the kernel (shared blocks where the file system can), renamed */
+    SFT_EDITED_NEW_FILE =
+        2 /* copied in the kernel (shared blocks where the file system can), renamed */
 } sft_edit_way;
 
 /* Sets (value not NULL) or deletes (value NULL; no error if absent) metadata keys. way: may be NULL.
  * In place when the change fits the header's blanks and lies within one 4096-byte block of the file, so
  * that one write carries it out; otherwise (unless SFT_EDIT_IN_PLACE) by a new file. */
-SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries,
-                                                    size_t count, const sft_edit_options *options,
+SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path,
+                                                    const sft_metadata_entry *entries, size_t count,
+                                                    const sft_edit_options *options,
                                                     sft_edit_way *way, sft_error *err);
 
 /* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests, in
  * the header and in a sidecar, are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE
  * overwrites (fast, not crash-safe). */
-SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len,
-                                                  const void *data, uint64_t nbytes,
-                                                  const sft_edit_options *options, sft_edit_way *way,
-                                                  sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name,
+                                                  size_t name_len, const void *data,
+                                                  uint64_t nbytes, const sft_edit_options *options,
+                                                  sft_edit_way *way, sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -15,11 +15,14 @@ extern "C" {
 
 /* ---------------------------------------------------------------- sources */
 
-#define SFT_SOURCE_SEQUENTIAL 1u /* ascending reads are much cheaper (inflater, pipe): moves are sorted */
-#define SFT_SOURCE_REMOTE 2u     /* a read costs a round trip: small gaps are read over generously */
-#define SFT_SOURCE_SCATTERED 8u  /* read_many gets many short ranges for little more than their bytes: it is
+#define SFT_SOURCE_SEQUENTIAL                                                                      \
+    1u /* ascending reads are much cheaper (inflater, pipe): moves are sorted */
+#define SFT_SOURCE_REMOTE 2u /* a read costs a round trip: small gaps are read over generously */
+#define SFT_SOURCE_SCATTERED                                                                       \
+    8u /* read_many gets many short ranges for little more than their bytes: it is
                                   * asked for what is wanted and decides itself which gaps to read over */
-#define SFT_SOURCE_MEMORY 4u     /* borrow lends plain memory (no mapping of a file): reads copy from it */
+#define SFT_SOURCE_MEMORY                                                                          \
+    4u /* borrow lends plain memory (no mapping of a file): reads copy from it */
 
 /* All functions may be called from several threads at once, close excepted. */
 typedef struct sft_source_vtable {
@@ -32,7 +35,8 @@ typedef struct sft_source_vtable {
     sft_status (*read_many)(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
                             void *done_ctx, const sft_control *control, sft_error *err);
     /* NULL: cannot lend memory. */
-    sft_status (*borrow)(void *self, uint64_t offset, size_t size, const void **data, sft_error *err);
+    sft_status (*borrow)(void *self, uint64_t offset, size_t size, const void **data,
+                         sft_error *err);
     void (*advise)(void *self, uint64_t offset, uint64_t size, sft_advice advice); /* may be NULL */
     /* The descriptor behind it, positions equal to the source's, for copies inside the kernel; -1 or a
      * NULL function: none. */
@@ -44,20 +48,22 @@ typedef struct sft_source_vtable {
 } sft_source_vtable;
 
 /* vtable and name are copied. self belongs to the source from here on if this succeeds. */
-SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable,
-                                                    void *self, uint64_t size, uint32_t flags,
-                                                    const char *name, const sft_allocator *allocator,
-                                                    sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out,
+                                                    const sft_source_vtable *vtable, void *self,
+                                                    uint64_t size, uint32_t flags, const char *name,
+                                                    const sft_allocator *allocator, sft_error *err);
 SFT_API uint32_t sft_source_flags(const sft_source *source);
 SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
-SFT_API uint64_t sft_source_version(const sft_source *source); /* 0: not known. Files have stamps instead */
+SFT_API uint64_t
+sft_source_version(const sft_source *source); /* 0: not known. Files have stamps instead */
 
 /* ---------------------------------------------------------------- models that lie in no folder */
 
 /* The files of a model that lie behind URLs, in an archive, in a store ... */
 typedef struct sft_model_files {
     size_t struct_size;
-    sft_source *index; /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
+    sft_source
+        *index; /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
     const char *const *names; /* without an index: *.safetensors, relative, "/" between folders */
     size_t name_count;
     /* Opens `count` files, all at once: with an index those that it names, in byte order. Every name was
@@ -81,7 +87,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_model(sft_catalog **out,
 
 typedef struct sft_builder sft_builder;
 
-SFT_API SFT_MUST_CHECK sft_status sft_builder_create(sft_builder **out, const sft_open_options *options,
+SFT_API SFT_MUST_CHECK sft_status sft_builder_create(sft_builder **out,
+                                                     const sft_open_options *options,
                                                      sft_error *err);
 /* Takes the source over in every case. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_source(sft_builder *builder, sft_source *source,
@@ -97,16 +104,17 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_add_metadata(sft_builder *builder,
  * Everything is copied except the dtype descriptor, which must outlive the catalog. Checked: shape and
  * dtype give nbytes (the field is filled in), every piece lies inside its source, boxes inside the shape,
  * names are new (SFT_E_DUPLICATE). */
-SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor,
-                                                         sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_builder_add_tensor(sft_builder *builder,
+                                                         const sft_tensor *tensor, sft_error *err);
 /* `name` is another name of the tensor called `of` (added before). */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_alias(sft_builder *builder, const char *name,
-                                                        size_t name_len, const char *of, size_t of_len,
-                                                        sft_error *err);
+                                                        size_t name_len, const char *of,
+                                                        size_t of_len, sft_error *err);
 /* part->name is another name of a part of the tensor called `of` (added before, in one packed piece): one
  * piece of the same source inside of its bytes. `file` is that of the tensor. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part,
-                                                       const char *of, size_t of_len, sft_error *err);
+                                                       const char *of, size_t of_len,
+                                                       sft_error *err);
 /* What the catalog is to tell of beside its tensors: kind (sft_problem_kind), what it is about, and
  * one printable sentence; both are copied. Not fatal. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind,

@@ -30,47 +30,47 @@ extern "C" {
 
 /* Stable numbers. X(name, number, short name, title). From 33 on: what a scan finds beside weights, for
  * a reason of its own; no reader's, and never sft_import_detect()'s. */
-#define SFT_IMPORT_FORMAT_MAP(X)                                                                     \
-    X(SFT_IMPORT_UNKNOWN, 0, "unknown", "no known format")                                           \
-    X(SFT_IMPORT_SAFETENSORS, 1, "safetensors", "safetensors")                                       \
-    X(SFT_IMPORT_TORCH_ZIP, 2, "torch-zip", "PyTorch zip archive (1.6 and later)")                   \
-    X(SFT_IMPORT_TORCH_LEGACY, 3, "torch-legacy", "PyTorch legacy stream (before 1.6)")              \
-    X(SFT_IMPORT_TORCH_TAR, 4, "torch-tar", "PyTorch legacy tar (0.1)")                              \
-    X(SFT_IMPORT_PICKLE, 5, "pickle", "Python pickle")                                               \
-    X(SFT_IMPORT_DCP, 30, "dcp", "PyTorch distributed checkpoint (DCP)")                              \
-    X(SFT_IMPORT_JOBLIB, 31, "joblib", "joblib dump")                                                \
-    X(SFT_IMPORT_PT2, 32, "pt2", "PyTorch exported program (.pt2)")                                  \
-    X(SFT_IMPORT_NPY, 6, "npy", "numpy array")                                                       \
-    X(SFT_IMPORT_NPZ, 7, "npz", "numpy archive")                                                     \
-    X(SFT_IMPORT_GGUF, 8, "gguf", "GGUF")                                                            \
-    X(SFT_IMPORT_ONNX, 9, "onnx", "ONNX model")                                                      \
-    X(SFT_IMPORT_MINDSPORE, 10, "mindspore", "MindSpore checkpoint")                                 \
-    X(SFT_IMPORT_FLAX, 11, "flax", "Flax msgpack")                                                   \
-    X(SFT_IMPORT_HDF5, 12, "hdf5", "HDF5 (Keras, h5py)")                                             \
-    X(SFT_IMPORT_TF_BUNDLE, 13, "tf-bundle", "TensorFlow checkpoint (tensor bundle)")                \
-    X(SFT_IMPORT_KERAS, 14, "keras", "Keras archive (.keras)")                                       \
-    X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow")                                                 \
-    X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                          \
-    X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")                          \
-    X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")                         \
-    X(SFT_IMPORT_PADDLE, 19, "paddle", "Paddle parameters of a static graph (.pdiparams)")              \
-    X(SFT_IMPORT_TEXT, 33, "text", "text")                                                             \
-    X(SFT_IMPORT_JSON, 34, "json", "JSON")                                                             \
-    X(SFT_IMPORT_YAML, 35, "yaml", "YAML")                                                             \
-    X(SFT_IMPORT_TEMPLATE, 36, "template", "Jinja template")                                           \
-    X(SFT_IMPORT_IMAGE, 37, "image", "image")                                                          \
-    X(SFT_IMPORT_GRAPH, 38, "graph", "graph of TensorFlow or Paddle")                                  \
-    X(SFT_IMPORT_TOKENIZER, 39, "tokenizer", "sentencepiece model")                                    \
-    X(SFT_IMPORT_NUMBERS, 40, "numbers", "numbers that a file beside it describes")                    \
-    X(SFT_IMPORT_ARCHIVE, 41, "archive", "archive")                                                    \
-    X(SFT_IMPORT_PACKED, 42, "compressed", "compressed")                                               \
+#define SFT_IMPORT_FORMAT_MAP(X)                                                                   \
+    X(SFT_IMPORT_UNKNOWN, 0, "unknown", "no known format")                                         \
+    X(SFT_IMPORT_SAFETENSORS, 1, "safetensors", "safetensors")                                     \
+    X(SFT_IMPORT_TORCH_ZIP, 2, "torch-zip", "PyTorch zip archive (1.6 and later)")                 \
+    X(SFT_IMPORT_TORCH_LEGACY, 3, "torch-legacy", "PyTorch legacy stream (before 1.6)")            \
+    X(SFT_IMPORT_TORCH_TAR, 4, "torch-tar", "PyTorch legacy tar (0.1)")                            \
+    X(SFT_IMPORT_PICKLE, 5, "pickle", "Python pickle")                                             \
+    X(SFT_IMPORT_DCP, 30, "dcp", "PyTorch distributed checkpoint (DCP)")                           \
+    X(SFT_IMPORT_JOBLIB, 31, "joblib", "joblib dump")                                              \
+    X(SFT_IMPORT_PT2, 32, "pt2", "PyTorch exported program (.pt2)")                                \
+    X(SFT_IMPORT_NPY, 6, "npy", "numpy array")                                                     \
+    X(SFT_IMPORT_NPZ, 7, "npz", "numpy archive")                                                   \
+    X(SFT_IMPORT_GGUF, 8, "gguf", "GGUF")                                                          \
+    X(SFT_IMPORT_ONNX, 9, "onnx", "ONNX model")                                                    \
+    X(SFT_IMPORT_MINDSPORE, 10, "mindspore", "MindSpore checkpoint")                               \
+    X(SFT_IMPORT_FLAX, 11, "flax", "Flax msgpack")                                                 \
+    X(SFT_IMPORT_HDF5, 12, "hdf5", "HDF5 (Keras, h5py)")                                           \
+    X(SFT_IMPORT_TF_BUNDLE, 13, "tf-bundle", "TensorFlow checkpoint (tensor bundle)")              \
+    X(SFT_IMPORT_KERAS, 14, "keras", "Keras archive (.keras)")                                     \
+    X(SFT_IMPORT_ARROW, 15, "arrow", "Apache Arrow")                                               \
+    X(SFT_IMPORT_CAPNP, 16, "capnp", "Cap'n Proto message")                                        \
+    X(SFT_IMPORT_OTHER, 17, "other", "a known format that holds no weights")                       \
+    X(SFT_IMPORT_TFLITE, 18, "tflite", "TensorFlow Lite model (TFLite, LiteRT)")                   \
+    X(SFT_IMPORT_PADDLE, 19, "paddle", "Paddle parameters of a static graph (.pdiparams)")         \
+    X(SFT_IMPORT_TEXT, 33, "text", "text")                                                         \
+    X(SFT_IMPORT_JSON, 34, "json", "JSON")                                                         \
+    X(SFT_IMPORT_YAML, 35, "yaml", "YAML")                                                         \
+    X(SFT_IMPORT_TEMPLATE, 36, "template", "Jinja template")                                       \
+    X(SFT_IMPORT_IMAGE, 37, "image", "image")                                                      \
+    X(SFT_IMPORT_GRAPH, 38, "graph", "graph of TensorFlow or Paddle")                              \
+    X(SFT_IMPORT_TOKENIZER, 39, "tokenizer", "sentencepiece model")                                \
+    X(SFT_IMPORT_NUMBERS, 40, "numbers", "numbers that a file beside it describes")                \
+    X(SFT_IMPORT_ARCHIVE, 41, "archive", "archive")                                                \
+    X(SFT_IMPORT_PACKED, 42, "compressed", "compressed")                                           \
     X(SFT_IMPORT_MARKER, 43, "marker", "empty, as its name says")
 
 typedef enum sft_import_format {
 #define SFT_IMPORT_ENUM(name, number, word, title) name = number,
     SFT_IMPORT_FORMAT_MAP(SFT_IMPORT_ENUM)
 #undef SFT_IMPORT_ENUM
-    SFT_IMPORT_FORCE_32BIT = 0x7fffffff
+        SFT_IMPORT_FORCE_32BIT = 0x7fffffff
 } sft_import_format;
 
 /* "torch-zip" and "PyTorch zip archive ..."; the row of UNKNOWN for other numbers. Static. */
@@ -119,8 +119,8 @@ typedef enum sft_import_dedup {
 typedef struct sft_import_options {
     size_t struct_size;
     const sft_allocator *allocator; /* must outlive the catalog */
-    const sft_limits *limits;       /* of names, ranks, tensors; header_bytes: descriptions read whole */
-    const char *key;                /* part of a nested file: "state_dict", "ema.params"; "." for all of it;
+    const sft_limits *limits; /* of names, ranks, tensors; header_bytes: descriptions read whole */
+    const char *key; /* part of a nested file: "state_dict", "ema.params"; "." for all of it;
                                        NULL: the state dict is looked for */
     sft_access access;
     uint32_t flags; /* SFT_IMPORT_* */
@@ -164,7 +164,8 @@ typedef struct sft_finding {
     const char *rule;    /* stable short name, "global", "crc-mismatch" ...; see docs/import.md */
     const char *message; /* one printable sentence: why */
     uint64_t offset;     /* absolute in the file, or SFT_NO_OFFSET */
-    uint64_t count;      /* times seen; of SFT_FINDING_LEFT_OUT how many tensors it is: 0 if it is none */
+    uint64_t
+        count; /* times seen; of SFT_FINDING_LEFT_OUT how many tensors it is: 0 if it is none */
 } sft_finding;
 
 typedef struct sft_import_report sft_import_report;
@@ -201,7 +202,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_locate(char *found, size_t size, co
  * other files are SFT_E_UNSUPPORTED. */
 SFT_API SFT_MUST_CHECK sft_status sft_import_open_source(sft_catalog **out, sft_source *source,
                                                          const sft_import_options *options,
-                                                         sft_import_report **report, sft_error *err);
+                                                         sft_import_report **report,
+                                                         sft_error *err);
 
 /* ---------------------------------------------------------------- scanning */
 
@@ -210,7 +212,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_open_source(sft_catalog **out, sft_
 SFT_API SFT_MUST_CHECK sft_status sft_scan(sft_import_report **out, const char *path,
                                            const sft_import_options *options, sft_error *err);
 SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_source *source,
-                                                  const sft_import_options *options, sft_error *err);
+                                                  const sft_import_options *options,
+                                                  sft_error *err);
 
 /* ---------------------------------------------------------------- converting */
 
@@ -218,7 +221,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_s
 typedef struct sft_import_item {
     const sft_catalog *catalog;
     const sft_tensor *tensor;
-    const char *name; /* its name, or another name of it that the input has; changed by `choose`, it must
+    const char
+        *name; /* its name, or another name of it that the input has; changed by `choose`, it must
                          live until the conversion ends */
     size_t name_len;
     const sft_dtype *dtype; /* in the output */
@@ -227,12 +231,14 @@ typedef struct sft_import_item {
     uint32_t file;          /* which output file, from 0; filled in after choose */
 } sft_import_item;
 
-#define SFT_CONVERT_VERIFY 1u  /* read the output again and compare every byte with the input, whose own
+#define SFT_CONVERT_VERIFY                                                                         \
+    1u /* read the output again and compare every byte with the input, whose own
                                   checksums are checked, too (unless SFT_IMPORT_NO_CRC) */
-#define SFT_CONVERT_PLAN 2u    /* call `planned` for every tensor, and do nothing */
-#define SFT_CONVERT_REPLACE 4u /* files that exist are replaced; else SFT_E_EXISTS */
+#define SFT_CONVERT_PLAN        2u /* call `planned` for every tensor, and do nothing */
+#define SFT_CONVERT_REPLACE     4u /* files that exist are replaced; else SFT_E_EXISTS */
 #define SFT_CONVERT_NO_METADATA 8u /* neither "format" nor aliases are recorded */
-#define SFT_CONVERT_KEEP_NAMES 32u /* other names of tensors, and parts that these show, become tensors */
+#define SFT_CONVERT_KEEP_NAMES                                                                     \
+    32u /* other names of tensors, and parts that these show, become tensors */
 /* Tensors whose elements lie in another order are read from the mapping of their file: about twice as
  * fast, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error).
  * Pages of the file stay mapped while such a tensor is converted: they are the system's cache, and no part
@@ -241,8 +247,9 @@ typedef struct sft_import_item {
 
 typedef struct sft_import_convert_options {
     size_t struct_size;
-    const sft_import_options *read;  /* NULL: defaults */
-    const sft_write_options *write;  /* NULL: defaults. allocator, pool and control are used throughout;
+    const sft_import_options *read; /* NULL: defaults */
+    const sft_write_options
+        *write; /* NULL: defaults. allocator, pool and control are used throughout;
                                         order: reference unless DECLARED; flags and order_list are ignored */
     /* Called for every name of every tensor of every input before anything is written: the tensor's own,
      * then its other names (sft_catalog_alias_at). The first that is taken is the tensor's in the output;
@@ -261,7 +268,8 @@ typedef struct sft_import_convert_options {
     sft_status (*open)(void *ctx, const char *input, sft_source **out, sft_error *err);
     /* Called for what was cast, by any thread of the pool: n elements in the tensor's type and in the item's,
      * both little-endian and whole blocks. May be NULL. */
-    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after, size_t n);
+    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after,
+                   size_t n);
     /* Called once when all bytes are written, before the first file gets its name: the place to put what
      * belongs beside them. What it returns but SFT_OK ends the conversion; nothing appears. May be NULL. */
     sft_status (*ready)(void *ctx, sft_error *err);
@@ -270,8 +278,8 @@ typedef struct sft_import_convert_options {
 
 typedef struct sft_import_converted {
     uint64_t tensors;
-    uint64_t aliases;      /* other names, recorded in the metadata */
-    uint64_t left_out;     /* by choose, and of the findings SFT_FINDING_LEFT_OUT of the report */
+    uint64_t aliases;  /* other names, recorded in the metadata */
+    uint64_t left_out; /* by choose, and of the findings SFT_FINDING_LEFT_OUT of the report */
     uint64_t cast;
     uint64_t gathered;     /* tensors whose elements did not lie in order */
     uint64_t data_bytes;   /* of the output */
@@ -289,19 +297,17 @@ typedef enum sft_import_named {
     SFT_IMPORT_NAME_UNKNOWN = 2 /* no tensor has the name */
 } sft_import_named;
 /* What becomes of a tensor of the input by its name. */
-typedef sft_import_named (*sft_import_namer)(void *ctx, const char *name, size_t len, const char **now,
-                                             size_t *now_len);
+typedef sft_import_named (*sft_import_namer)(void *ctx, const char *name, size_t len,
+                                             const char **now, size_t *now_len);
 
 /* Does the entry describe tensors by their names (gguf.tensors, onnx:NAME, tflite:NAME, flax:NAME,
  * arrow.dim_names:NAME)? */
 SFT_API int sft_import_describes(const sft_metadata_entry *entry);
 /* The entry for tensors under their names in an output; out->key NULL: it describes none of them.
  * memory: what `out` points into beside `entry`, of memory_size bytes of the allocator's (NULL: none). */
-SFT_API SFT_MUST_CHECK sft_status sft_import_describe(sft_metadata_entry *out, char **memory,
-                                                      size_t *memory_size,
-                                                      const sft_metadata_entry *entry,
-                                                      sft_import_namer namer, void *ctx,
-                                                      const sft_allocator *allocator, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_import_describe(
+    sft_metadata_entry *out, char **memory, size_t *memory_size, const sft_metadata_entry *entry,
+    sft_import_namer namer, void *ctx, const sft_allocator *allocator, sft_error *err);
 
 /* Is the entry an object of which each file of a model has its own: of its blocks (gguf.tensors), of its
  * metadata's types (gguf.types)? */
@@ -321,7 +327,8 @@ typedef struct sft_import_collection {
 SFT_API SFT_MUST_CHECK sft_status sft_import_collect(sft_metadata_entry *out, char **memory,
                                                      size_t *memory_size,
                                                      const sft_metadata_entry *like,
-                                                     const sft_import_collection *from, sft_error *err);
+                                                     const sft_import_collection *from,
+                                                     sft_error *err);
 
 typedef void (*sft_import_retyped_fn)(void *ctx, const sft_metadata_entry *entry);
 /* Calls `tell` once for every key under which a file has the text of the first that has it, while their
@@ -363,7 +370,8 @@ typedef struct sft_export_options {
     sft_status (*choose)(void *ctx, sft_import_item *item, sft_error *err);
     void (*planned)(void *ctx, const sft_import_item *item);
     void *ctx;
-    const sft_metadata_entry *metadata; /* beside or instead of the catalog's, where the format has room
+    const sft_metadata_entry
+        *metadata; /* beside or instead of the catalog's, where the format has room
                                            for any; else SFT_E_UNSUPPORTED */
     size_t metadata_count;
     uint64_t piece_bytes; /* of formats that cut tensors: at most this much in one; 0: as they do */
@@ -373,7 +381,8 @@ typedef struct sft_export_options {
      * Owned by the caller on success (sft_import_report_free), NULL on failure. */
     sft_import_report **report;
     /* As in sft_import_convert_options. */
-    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after, size_t n);
+    void (*casted)(void *ctx, const sft_import_item *item, const void *before, const void *after,
+                   size_t n);
 } sft_export_options;
 
 /* Is there a writer for the format? Its formats: docs/import.md. */
@@ -401,8 +410,8 @@ typedef struct sft_import_api {
     size_t struct_size;
     const char *version; /* sft_version() that it was built with */
     sft_status (*detect)(const sft_source *, uint32_t *, sft_error *);
-    sft_status (*open)(sft_catalog **, const char *, const sft_import_options *, sft_import_report **,
-                       sft_error *);
+    sft_status (*open)(sft_catalog **, const char *, const sft_import_options *,
+                       sft_import_report **, sft_error *);
     sft_status (*open_source)(sft_catalog **, sft_source *, const sft_import_options *,
                               sft_import_report **, sft_error *);
     sft_status (*scan)(sft_import_report **, const char *, const sft_import_options *, sft_error *);
@@ -414,12 +423,14 @@ typedef struct sft_import_api {
     void (*report_free)(sft_import_report *);
     const char *(*format_name)(uint32_t);
     const char *(*format_title)(uint32_t);
-    sft_status (*convert)(const char *const *, size_t, const char *, const sft_import_convert_options *,
-                          sft_import_converted *, sft_import_report **, sft_error *);
+    sft_status (*convert)(const char *const *, size_t, const char *,
+                          const sft_import_convert_options *, sft_import_converted *,
+                          sft_import_report **, sft_error *);
     int (*can_export)(uint32_t);
-    sft_status (*export_file)(const sft_catalog *, uint32_t, const char *, const sft_export_options *,
-                              sft_import_converted *, sft_error *);
-    sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *, sft_error *);
+    sft_status (*export_file)(const sft_catalog *, uint32_t, const char *,
+                              const sft_export_options *, sft_import_converted *, sft_error *);
+    sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *,
+                              sft_error *);
     sft_status (*locate)(char *, size_t, const char *, sft_error *);
     int (*describes)(const sft_metadata_entry *);
     sft_status (*describe)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
@@ -427,7 +438,8 @@ typedef struct sft_import_api {
     int (*collects)(const sft_metadata_entry *);
     sft_status (*collect)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
                           const sft_import_collection *, sft_error *);
-    sft_status (*retyped)(const sft_import_collection *, sft_import_retyped_fn, void *, sft_error *);
+    sft_status (*retyped)(const sft_import_collection *, sft_import_retyped_fn, void *,
+                          sft_error *);
 } sft_import_api;
 SFT_API const sft_import_api *sft_import_api_get(void);
 

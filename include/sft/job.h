@@ -105,8 +105,9 @@ SFT_API void sft_job_total(const sft_job *job, sft_job_cost *cost);
  * same files. */
 SFT_API void sft_job_key(const sft_job *job, uint8_t key[32]);
 
-#define SFT_JOB_REPLACE 1u   /* files of these names may exist, and are replaced */
-#define SFT_JOB_RESTART 2u   /* forget what an earlier run has left; with tasks, of this task only \
+#define SFT_JOB_REPLACE 1u /* files of these names may exist, and are replaced */
+#define SFT_JOB_RESTART                                                                            \
+    2u                       /* forget what an earlier run has left; with tasks, of this task only \
                               */
 #define SFT_JOB_NO_FINISH 4u /* of a task: never publish, even if it is the last one */
 #define SFT_JOB_FINISH                                                                             \

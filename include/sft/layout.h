@@ -23,8 +23,8 @@
 extern "C" {
 #endif
 
-#define SFT_LAYOUT_AXES 32u      /* axes of a mesh, at most */
-#define SFT_LAYOUT_RANK 64u      /* dimensions of a tensor with a layout, at most */
+#define SFT_LAYOUT_AXES   32u    /* axes of a mesh, at most */
+#define SFT_LAYOUT_RANK   64u    /* dimensions of a tensor with a layout, at most */
 #define SFT_LAYOUT_BLOCKS 65536u /* blocks of one dimension, at most */
 
 /* Ranks on a grid. Device d (0 to product of axes - 1) has the coordinates of d written row-major: the last
@@ -32,8 +32,9 @@ extern "C" {
 typedef struct sft_mesh {
     const uint64_t *axes; /* sizes; none: one device */
     size_t axis_count;
-    uint64_t first_rank;   /* device d is global rank first_rank + d (stage s: s * devices) */
-    const uint64_t *ranks; /* or: device d is global rank ranks[d], all different. NULL: see above */
+    uint64_t first_rank; /* device d is global rank first_rank + d (stage s: s * devices) */
+    const uint64_t
+        *ranks; /* or: device d is global rank ranks[d], all different. NULL: see above */
 } sft_mesh;
 
 typedef enum sft_split {
@@ -61,7 +62,8 @@ typedef struct sft_cut {
     uint32_t reserved;
     const uint64_t *sizes; /* SFT_SPLIT_SIZES: of the parts, in the order of the factors' digits */
     size_t size_count;
-    const uint64_t *blocks; /* lengths of segments, each of them cut alike (fused qkv: q, k, v); they must
+    const uint64_t
+        *blocks; /* lengths of segments, each of them cut alike (fused qkv: q, k, v); they must
                                add up. NULL: the dimension is one segment */
     size_t block_count;
     uint64_t block_parts; /* instead of lengths: so many equal segments (gate_up: 2); 0: no */
@@ -89,7 +91,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_create(sft_layout **out, const sft_
  * layout). factors: as in a cut. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_create_flat(sft_layout **out, const sft_mesh *mesh,
                                                          const sft_factor *factors, size_t count,
-                                                         uint64_t align, const sft_allocator *allocator,
+                                                         uint64_t align,
+                                                         const sft_allocator *allocator,
                                                          sft_error *err);
 
 /* Explicit boxes: ranks[i] holds the box of 2 * dims numbers at boxes[i * 2 * dims], dims starts, then dims
@@ -97,7 +100,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_create_flat(sft_layout **out, const
  * tensor, or overlap, is for the plan that uses them. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_create_boxes(sft_layout **out, const uint64_t *ranks,
                                                           const uint64_t *boxes, size_t count,
-                                                          size_t dims, const sft_allocator *allocator,
+                                                          size_t dims,
+                                                          const sft_allocator *allocator,
                                                           sft_error *err);
 SFT_API void sft_layout_free(sft_layout *layout); /* NULL is fine */
 
@@ -115,26 +119,29 @@ SFT_API int sft_layout_holds(const sft_layout *layout, uint64_t rank);
 /* Which part a rank holds: ranks with equal numbers hold the same bytes. Numbers run from 0 to
  * sft_layout_part_count - 1. SFT_E_NOT_FOUND: the rank is not of this mesh. */
 SFT_API uint64_t sft_layout_part_count(const sft_layout *layout);
-SFT_API SFT_MUST_CHECK sft_status sft_layout_part(const sft_layout *layout, uint64_t rank, uint64_t *part,
-                                                  sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_layout_part(const sft_layout *layout, uint64_t rank,
+                                                  uint64_t *part, sft_error *err);
 
 /* Checks that a tensor of this shape can be cut so, on every rank: SFT_E_SHAPE otherwise. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_check(const sft_layout *layout, const uint64_t *shape,
                                                    size_t dims, sft_error *err);
 
 /* Shape of the rank's own tensor (dims entries; for a flat layout one). A part may be empty. */
-SFT_API SFT_MUST_CHECK sft_status sft_layout_local_shape(const sft_layout *layout, const uint64_t *shape,
-                                                         size_t dims, uint64_t rank, uint64_t *local,
+SFT_API SFT_MUST_CHECK sft_status sft_layout_local_shape(const sft_layout *layout,
+                                                         const uint64_t *shape, size_t dims,
+                                                         uint64_t rank, uint64_t *local,
                                                          sft_error *err);
 
 /* The boxes of the full tensor that the rank holds: one in the common case, one per block where a dimension
  * has blocks, up to 2 * dims in a flat layout. Empty boxes are left out. at: SFT_E_RANGE past the
  * end. Cost: O(dims * factors + index). */
-SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_count(const sft_layout *layout, const uint64_t *shape,
-                                                         size_t dims, uint64_t rank, uint64_t *count,
+SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_count(const sft_layout *layout,
+                                                         const uint64_t *shape, size_t dims,
+                                                         uint64_t rank, uint64_t *count,
                                                          sft_error *err);
-SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_at(const sft_layout *layout, const uint64_t *shape,
-                                                      size_t dims, uint64_t rank, uint64_t index,
+SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_at(const sft_layout *layout,
+                                                      const uint64_t *shape, size_t dims,
+                                                      uint64_t rank, uint64_t index,
                                                       const sft_shard *out, sft_error *err);
 
 /* ---------------------------------------------------------------- notations of others */
@@ -155,14 +162,16 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_parse_placements(sft_layout **out, 
 SFT_API SFT_MUST_CHECK sft_status sft_layout_parse_spec(sft_layout **out, const char *text,
                                                         const char *const *axis_names,
                                                         const sft_mesh *mesh, size_t dims,
-                                                        const sft_allocator *allocator, sft_error *err);
+                                                        const sft_allocator *allocator,
+                                                        sft_error *err);
 
 /* Hugging Face tensor-parallel style of one module ("colwise", "rowwise", "packed_colwise" ...) for a weight
  * (is_bias 0) or a bias, on the one-axis mesh. SFT_E_NOT_FOUND: unknown style. Split by SFT_SPLIT_CHUNK.
  * (transformers.integrations.tensor_parallel) */
-SFT_API SFT_MUST_CHECK sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bias,
-                                                        const sft_mesh *mesh, size_t dims,
-                                                        const sft_allocator *allocator, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_layout_from_style(sft_layout **out, const char *style,
+                                                        int is_bias, const sft_mesh *mesh,
+                                                        size_t dims, const sft_allocator *allocator,
+                                                        sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -45,16 +45,17 @@ SFT_API SFT_MUST_CHECK sft_status sft_arena_create_over(sft_arena **out, void *m
 /* Everything loaded into it is gone. The largest block stays, touched as it is: the next load into it
  * is spared what fresh pages cost. */
 SFT_API void sft_arena_reset(sft_arena *arena);
-SFT_API void sft_arena_free(sft_arena *arena); /* NULL is fine */
+SFT_API void sft_arena_free(sft_arena *arena);         /* NULL is fine */
 SFT_API size_t sft_arena_size(const sft_arena *arena); /* bytes of all its blocks */
 
 /* ---------------------------------------------------------------- strategies (see sft/read.h) */
 
 typedef struct sft_strategy_choice {
-    sft_strategy strategy;   /* never AUTO */
-    int32_t cached;          /* percent of the file in the page cache, from samples; -1: not known */
-    const char *file_system; /* "ext", "xfs", "nfs" ...; "unknown"; "" for sources that are no file. Static */
-    const char *reason;      /* one sentence, static */
+    sft_strategy strategy; /* never AUTO */
+    int32_t cached;        /* percent of the file in the page cache, from samples; -1: not known */
+    const char *
+        file_system; /* "ext", "xfs", "nfs" ...; "unknown"; "" for sources that are no file. Static */
+    const char *reason; /* one sentence, static */
     uint64_t reserved[4];
 } sft_strategy_choice;
 
@@ -76,7 +77,8 @@ typedef struct sft_name {
 typedef enum sft_match {
     SFT_MATCH_NAME = 0,   /* exactly this name, or an alias of a tensor */
     SFT_MATCH_PREFIX = 1, /* every name that begins so */
-    SFT_MATCH_GLOB = 2,   /* * any bytes, ? one byte, [a-z] [!a-z] one of a set, \x the byte x itself */
+    SFT_MATCH_GLOB =
+        2, /* * any bytes, ? one byte, [a-z] [!a-z] one of a set, \x the byte x itself */
     SFT_MATCH_FORCE_32BIT = 0x7fffffff
 } sft_match;
 
@@ -84,15 +86,16 @@ typedef enum sft_match {
  * positions: room for sft_catalog_count entries; count: how many were written. SFT_E_NOT_FOUND if one of
  * the names fits no tensor (err->tensor names it). Cost: O(1) a name for SFT_MATCH_NAME and one pass over
  * the catalog, else one comparison per name and tensor. */
-SFT_API SFT_MUST_CHECK sft_status sft_catalog_select(const sft_catalog *catalog, const sft_name *names,
-                                                     size_t name_count, sft_match match,
-                                                     size_t *positions, size_t *count,
-                                                     sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_catalog_select(const sft_catalog *catalog,
+                                                     const sft_name *names, size_t name_count,
+                                                     sft_match match, size_t *positions,
+                                                     size_t *count, sft_error *err);
 
 /* ---------------------------------------------------------------- loads */
 
-#define SFT_LOAD_POPULATE 1u   /* MAP: bring the pages in now, with the pool */
-#define SFT_LOAD_HOST_ORDER 2u /* elements in the host's byte order (not MAP, unless it is little-endian) */
+#define SFT_LOAD_POPULATE 1u /* MAP: bring the pages in now, with the pool */
+#define SFT_LOAD_HOST_ORDER                                                                        \
+    2u /* elements in the host's byte order (not MAP, unless it is little-endian) */
 /* Compare with the digests recorded in the files or beside them, while the bytes pass: SFT_E_MISMATCH
  * names the first damaged tensor and its bytes, SFT_E_NOT_FOUND if none of the tensors wanted has one.
  * The CRC32C where it is recorded, else the SHA-256, whose tensors are not divided among threads. */
@@ -117,8 +120,9 @@ typedef struct sft_load_options {
     uint64_t memory_bytes; /* data memory above this is SFT_E_LIMIT; 0: no limit */
     uint32_t alignment;    /* of each tensor, a power of two up to 4,096; 0: as the file has it */
     sft_strategy strategy;
-    uint32_t flags;   /* SFT_LOAD_* */
-    uint32_t digests; /* SFT_DIGEST_* to compute while loading, of the bytes as they are in the file */
+    uint32_t flags; /* SFT_LOAD_* */
+    uint32_t
+        digests; /* SFT_DIGEST_* to compute while loading, of the bytes as they are in the file */
     /* Types to cast to. float_dtype: of all F16, BF16, F32 and F64 tensors. dtypes: beside `select` (or one
      * per tensor of the catalog where that is NULL), NULL entries: nothing said; goes before float_dtype.
      * Casts are those of sft_convert. */
@@ -145,7 +149,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_load(sft_loaded **out, const sft_catalog *
 /* The tensor's packed bytes, or NULL if it was not selected; never NULL otherwise, not even for 0 bytes.
  * Of an alias that shows a part of a tensor: NULL, too, if its elements do not lie in order, or were cast.
  * size may be NULL. Memory from READ and DIRECT may be written to. */
-SFT_API const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor, size_t *size);
+SFT_API const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor,
+                                    size_t *size);
 /* The type of those bytes: the tensor's, or what it was cast to. */
 SFT_API const sft_dtype *sft_loaded_dtype(const sft_loaded *loaded, const sft_tensor *tensor);
 
@@ -169,7 +174,8 @@ SFT_API size_t sft_loaded_count(const sft_loaded *loaded);   /* tensors */
 SFT_API uint64_t sft_loaded_bytes(const sft_loaded *loaded); /* of those tensors */
 /* What was done with file `file` of the catalog, and why: a static sentence (reason may be NULL).
  * AUTO: nothing of it was wanted, or there is no such file. */
-SFT_API sft_strategy sft_loaded_strategy(const sft_loaded *loaded, size_t file, const char **reason);
+SFT_API sft_strategy sft_loaded_strategy(const sft_loaded *loaded, size_t file,
+                                         const char **reason);
 SFT_API void sft_loaded_free(sft_loaded *loaded); /* NULL is fine */
 
 #ifdef __cplusplus

@@ -24,17 +24,18 @@ extern "C" {
 typedef struct sft_ms_param {
     const char *name; /* without the stage prefix; UTF-8, also NUL-terminated */
     size_t name_len;
-    const uint64_t *dev_matrix; /* sizes of the mesh axes; the product is the devices of one stage */
+    const uint64_t
+        *dev_matrix; /* sizes of the mesh axes; the product is the devices of one stage */
     size_t axis_count;
     /* Dimension i is cut by the entries map[map_at[i]] to map[map_at[i + 1] - 1], major first: entry m is
      * axis axis_count - 1 - m. No entries: not cut (-1 in the file). */
     const uint32_t *map;
     const size_t *map_at; /* dims + 1 entries */
     size_t dims;
-    const uint64_t *shape;         /* of the full tensor, dims entries; NULL: the file does not say */
-    const uint64_t *split_rows;    /* rows of dimension 0 by slice, where they are given by hand */
-    const int64_t *split_offsets;  /* index offsets beside them */
-    size_t split_count;            /* 0: cut evenly */
+    const uint64_t *shape;      /* of the full tensor, dims entries; NULL: the file does not say */
+    const uint64_t *split_rows; /* rows of dimension 0 by slice, where they are given by hand */
+    const int64_t *split_offsets; /* index offsets beside them */
+    size_t split_count;           /* 0: cut evenly */
     int32_t field;
     int32_t opt_shard_step; /* distance of the ranks of one optimizer group */
     int32_t opt_shard_size; /* 0: no optimizer sharding; -1: over all ranks that are left */
@@ -57,7 +58,8 @@ typedef enum sft_ms_form {
 SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data,
                                                         size_t size, const char *name,
                                                         const sft_limits *limits,
-                                                        const sft_allocator *allocator, sft_error *err);
+                                                        const sft_allocator *allocator,
+                                                        sft_error *err);
 SFT_API void sft_ms_strategy_free(sft_ms_strategy *strategy); /* NULL is fine */
 
 SFT_API sft_ms_form sft_ms_strategy_form(const sft_ms_strategy *strategy);
@@ -79,13 +81,15 @@ SFT_API const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy
  * (mindspore.merge_pipeline_strategys) */
 SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_merge(sft_ms_strategy **out,
                                                         const sft_ms_strategy *const *strategies,
-                                                        size_t count, const sft_allocator *allocator,
+                                                        size_t count,
+                                                        const sft_allocator *allocator,
                                                         sft_error *err);
 
 /* The file's text. Writes at most `capacity` bytes to `data` (may be NULL) and its full length to *size:
  * call twice. Protobuf as MindSpore writes it, numbers unpacked; JSON compact, with shapes where known. */
-SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_write(const sft_ms_strategy *strategy, sft_ms_form form,
-                                                        void *data, size_t capacity, size_t *size,
+SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_write(const sft_ms_strategy *strategy,
+                                                        sft_ms_form form, void *data,
+                                                        size_t capacity, size_t *size,
                                                         sft_error *err);
 
 /* The layout of one parameter among the ranks of its stage: mesh, tensor map, optimizer sharding (which cuts
@@ -93,12 +97,14 @@ SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_write(const sft_ms_strategy *s
  * Errors: SFT_E_SCHEMA with the tensor's name for maps that no mesh can have, SFT_E_UNSUPPORTED for
  * `field`. */
 SFT_API SFT_MUST_CHECK sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
-                                                      const sft_allocator *allocator, sft_error *err);
+                                                      const sft_allocator *allocator,
+                                                      sft_error *err);
 
 /* Shape of the full tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
  * SFT_E_SHAPE: another number of dimensions. SFT_E_OVERFLOW. */
-SFT_API SFT_MUST_CHECK sft_status sft_ms_param_full_shape(const sft_ms_param *param, const uint64_t *local,
-                                                          size_t dims, uint64_t *full, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_ms_param_full_shape(const sft_ms_param *param,
+                                                          const uint64_t *local, size_t dims,
+                                                          uint64_t *full, sft_error *err);
 
 #ifdef __cplusplus
 }

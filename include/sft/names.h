@@ -46,7 +46,8 @@ typedef struct sft_names_options {
     const sft_open_options *open; /* allocator and limits of the result; NULL: defaults */
     const sft_names_value *values;
     size_t value_count;
-    const char *config; /* JSON whose plain numbers are values too ("values" come first); NULL: none */
+    const char
+        *config; /* JSON whose plain numbers are values too ("values" come first); NULL: none */
     size_t config_size;
     uint32_t reverse; /* 1: from the names on the right to those on the left */
     uint32_t reserved;
@@ -60,9 +61,9 @@ typedef struct sft_names_options {
 typedef struct sft_names_result {
     size_t struct_size;
     uint64_t renamed;
-    uint64_t fused;   /* input tensors that became part of another */
-    uint64_t split;   /* input tensors that became several */
-    uint64_t kept;    /* no rule matched */
+    uint64_t fused; /* input tensors that became part of another */
+    uint64_t split; /* input tensors that became several */
+    uint64_t kept;  /* no rule matched */
     uint64_t dropped;
 } sft_names_result;
 

@@ -25,7 +25,8 @@ typedef enum sft_strategy {
     SFT_STRATEGY_MAP = 1,    /* borrow from the source; nothing is copied */
     SFT_STRATEGY_READ = 2,   /* read through the page cache, or however the source reads */
     SFT_STRATEGY_DIRECT = 3, /* past the page cache; READ where the system has no such way */
-    SFT_STRATEGY_URING = 4,  /* DIRECT, each thread with up to 16 reads under way by io_uring(7); DIRECT
+    SFT_STRATEGY_URING =
+        4, /* DIRECT, each thread with up to 16 reads under way by io_uring(7); DIRECT
                                 where that is forbidden or missing. sft_load alone */
     SFT_STRATEGY_FORCE_32BIT = 0x7fffffff
 } sft_strategy;
@@ -60,8 +61,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_tensor_borrow(const sft_catalog *catalog,
 /* Shape and bytes of what sft_tensor_read with these options would write (packed).
  * shape: room for tensor->rank entries, or NULL; rank, nbytes may be NULL. */
 SFT_API SFT_MUST_CHECK sft_status sft_tensor_result(const sft_tensor *tensor,
-                                                    const sft_read_options *options, uint64_t *shape,
-                                                    uint32_t *rank, uint64_t *nbytes, sft_error *err);
+                                                    const sft_read_options *options,
+                                                    uint64_t *shape, uint32_t *rank,
+                                                    uint64_t *nbytes, sft_error *err);
 
 /* Reads the tensor, or the slice that options ask for, into dst. dst_size: bytes of room, counted from
  * dst to the end of the farthest element (strides negative: still the span); SFT_E_ARG if too small.
@@ -70,7 +72,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_tensor_result(const sft_tensor *tensor,
  * which choose a strategy.
  * Errors: SFT_E_SUBBYTE (a slice of a sub-byte type that cuts a byte), SFT_E_UNSUPPORTED (cast),
  * SFT_E_TRUNCATED, SFT_E_IO, SFT_E_CANCELLED. Cost: the bytes of the slice; small gaps are read over. */
-SFT_API SFT_MUST_CHECK sft_status sft_tensor_read(const sft_catalog *catalog, const sft_tensor *tensor,
+SFT_API SFT_MUST_CHECK sft_status sft_tensor_read(const sft_catalog *catalog,
+                                                  const sft_tensor *tensor,
                                                   const sft_read_options *options, void *dst,
                                                   size_t dst_size, sft_error *err);
 

@@ -42,14 +42,15 @@ typedef struct sft_dim {
 
 /* Parses "0:2, ::-1, 3, ..." (the text between the brackets; blanks allowed; "" gives no slices).
  * count: how many were written to slices[capacity]. SFT_E_ARG with offset = position in text. */
-SFT_API SFT_MUST_CHECK sft_status sft_slice_parse(const char *text, size_t text_len, sft_slice *slices,
-                                                  size_t capacity, size_t *count, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_slice_parse(const char *text, size_t text_len,
+                                                  sft_slice *slices, size_t capacity, size_t *count,
+                                                  sft_error *err);
 
 /* Resolves slices against a shape. dims: `rank` entries, written. Missing slices mean whole dimensions.
  * SFT_E_ARG (too many slices, step 0, two ellipses), SFT_E_RANGE (index outside its dimension). */
 SFT_API SFT_MUST_CHECK sft_status sft_slice_resolve(const sft_slice *slices, size_t slice_count,
-                                                    const uint64_t *shape, size_t rank, sft_dim *dims,
-                                                    sft_error *err);
+                                                    const uint64_t *shape, size_t rank,
+                                                    sft_dim *dims, sft_error *err);
 
 #ifdef __cplusplus
 }

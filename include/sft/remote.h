@@ -51,11 +51,11 @@ typedef struct sft_remote sft_remote;
  * AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3,
  * AWS_ENDPOINT_URL, SSL_CERT_FILE, CURL_CA_BUNDLE and the proxy variables of libcurl. Without it no
  * variable and no file of the user's is looked at. */
-#define SFT_REMOTE_ENVIRONMENT 1u
-#define SFT_REMOTE_ALLOW_HTTP  2u /* http:// to any host */
-#define SFT_REMOTE_OFFLINE     4u /* hf:// from the local cache; all else is SFT_E_HTTP */
-#define SFT_REMOTE_NO_HUB_CACHE 8u /* do not look into the local Hugging Face cache */
-#define SFT_REMOTE_ONE_COMMIT  16u /* a branch of the hub stays the commit that was met first */
+#define SFT_REMOTE_ENVIRONMENT  1u
+#define SFT_REMOTE_ALLOW_HTTP   2u  /* http:// to any host */
+#define SFT_REMOTE_OFFLINE      4u  /* hf:// from the local cache; all else is SFT_E_HTTP */
+#define SFT_REMOTE_NO_HUB_CACHE 8u  /* do not look into the local Hugging Face cache */
+#define SFT_REMOTE_ONE_COMMIT   16u /* a branch of the hub stays the commit that was met first */
 
 typedef struct sft_remote_options {
     size_t struct_size;
@@ -63,9 +63,9 @@ typedef struct sft_remote_options {
     const char *hf_endpoint;        /* default https://huggingface.co */
     const char *hf_token;           /* sent to the endpoint's scheme, host and port alone */
     const char *hf_cache;           /* folder of models--ORG--REPO; default: none */
-    const char *s3_endpoint;   /* default https://BUCKET.s3.REGION.amazonaws.com */
-    const char *s3_region;     /* default us-east-1 */
-    const char *s3_access_key; /* NULL: requests are not signed */
+    const char *s3_endpoint;        /* default https://BUCKET.s3.REGION.amazonaws.com */
+    const char *s3_region;          /* default us-east-1 */
+    const char *s3_access_key;      /* NULL: requests are not signed */
     const char *s3_secret_key;
     const char *s3_session_token;
     const char *ca_file;       /* PEM; default: the system's */

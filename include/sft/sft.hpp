@@ -145,9 +145,15 @@ template <class T> constexpr std::uint32_t dtype_id() {
         static_assert(sizeof(T) == 4 || sizeof(T) == 8, "float or double");
         return sizeof(T) == 4 ? SFT_F32 : SFT_F64;
     } else if constexpr (std::is_signed_v<T>) {
-        return sizeof(T) == 1 ? SFT_I8 : sizeof(T) == 2 ? SFT_I16 : sizeof(T) == 4 ? SFT_I32 : SFT_I64;
+        return sizeof(T) == 1   ? SFT_I8
+               : sizeof(T) == 2 ? SFT_I16
+               : sizeof(T) == 4 ? SFT_I32
+                                : SFT_I64;
     } else {
-        return sizeof(T) == 1 ? SFT_U8 : sizeof(T) == 2 ? SFT_U16 : sizeof(T) == 4 ? SFT_U32 : SFT_U64;
+        return sizeof(T) == 1   ? SFT_U8
+               : sizeof(T) == 2 ? SFT_U16
+               : sizeof(T) == 4 ? SFT_U32
+                                : SFT_U64;
     }
 }
 
@@ -198,7 +204,8 @@ class tensor_view {
 
     /* Elements converted to T, in the machine's byte order. */
     template <class T> std::vector<T> read_as(std::string_view slices = {}) const {
-        static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no bytes: use unsigned char");
+        static_assert(!std::is_same_v<T, bool>,
+                      "std::vector<bool> has no bytes: use unsigned char");
         return fetch<T>(slices, sft_dtype_get(detail::dtype_id<T>()), SFT_READ_HOST_ORDER);
     }
 
@@ -227,7 +234,8 @@ class tensor_view {
     }
 
     template <class T>
-    std::vector<T> fetch(std::string_view slices, const sft_dtype *dtype, std::uint32_t flags) const {
+    std::vector<T> fetch(std::string_view slices, const sft_dtype *dtype,
+                         std::uint32_t flags) const {
         const std::vector<sft_slice> parsed = detail::parse_slices(slices);
         const sft_read_options options = request(parsed, dtype, flags);
         std::uint64_t nbytes = 0;
@@ -238,7 +246,8 @@ class tensor_view {
         }
         std::vector<T> out(static_cast<std::size_t>(nbytes) / sizeof(T));
         detail::check(
-            sft_tensor_read(catalog_, tensor_, &options, out.data(), out.size() * sizeof(T), &e), e);
+            sft_tensor_read(catalog_, tensor_, &options, out.data(), out.size() * sizeof(T), &e),
+            e);
         return out;
     }
 
@@ -255,7 +264,8 @@ class catalog {
     /* The bytes are not copied: they must stay until the catalog is gone. */
     explicit catalog(span<const std::byte> bytes, const sft_open_options *options = nullptr) {
         sft_error e{};
-        detail::check(sft_catalog_open_memory(&handle_, bytes.data(), bytes.size(), options, &e), e);
+        detail::check(sft_catalog_open_memory(&handle_, bytes.data(), bytes.size(), options, &e),
+                      e);
     }
     /* Takes over a handle of the C interface. */
     explicit catalog(sft_catalog *handle) noexcept : handle_(handle) {
@@ -296,7 +306,8 @@ class catalog {
         return {handle_, t};
     }
     /* The metadata value of a key, from the file of that index. */
-    std::optional<std::string_view> metadata(std::string_view key, std::size_t file = 0) const noexcept {
+    std::optional<std::string_view> metadata(std::string_view key,
+                                             std::size_t file = 0) const noexcept {
         std::size_t size = 0;
         const char *value = sft_catalog_metadata_find(handle_, file, key.data(), key.size(), &size);
         if (value == nullptr) {
@@ -386,13 +397,15 @@ class writer {
         const char *v = value.data() != nullptr ? value.data() : "";
         detail::check(sft_writer_metadata(handle_, k, key.size(), v, value.size(), &e), e);
     }
-    std::uint32_t declare(std::string_view name, sft_dtype_id dtype, span<const std::uint64_t> shape) {
+    std::uint32_t declare(std::string_view name, sft_dtype_id dtype,
+                          span<const std::uint64_t> shape) {
         std::uint32_t index = 0;
         sft_error e{};
-        detail::check(sft_writer_declare(handle_, name.data() != nullptr ? name.data() : "", name.size(),
-                                         sft_dtype_get(static_cast<std::uint32_t>(dtype)), shape.data(),
-                                         static_cast<std::uint32_t>(shape.size()), &index, &e),
-                      e);
+        detail::check(
+            sft_writer_declare(handle_, name.data() != nullptr ? name.data() : "", name.size(),
+                               sft_dtype_get(static_cast<std::uint32_t>(dtype)), shape.data(),
+                               static_cast<std::uint32_t>(shape.size()), &index, &e),
+            e);
         return index;
     }
     std::uint32_t declare(std::string_view name, sft_dtype_id dtype,

@@ -44,30 +44,37 @@ typedef void (*sft_io_done)(void *ctx, size_t index, sft_status status, const sf
 
 /* Opens a regular file (no FIFO, device or folder: SFT_E_NOT_REGULAR). UTF-8 path on every system.
  * out: owned, close it (or give it to a catalog, which then closes it). Cost: open + fstat. */
-SFT_API SFT_MUST_CHECK sft_status sft_source_open(sft_source **out, const char *path, sft_access access,
-                                                  const sft_allocator *allocator, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_source_open(sft_source **out, const char *path,
+                                                  sft_access access, const sft_allocator *allocator,
+                                                  sft_error *err);
 
 /* The same over a descriptor of a regular file; it is duplicated, the caller keeps his own. */
 SFT_API SFT_MUST_CHECK sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
-                                                     const sft_allocator *allocator, sft_error *err);
+                                                     const sft_allocator *allocator,
+                                                     sft_error *err);
 
 /* Bytes in memory, not copied: they must stay unchanged until the source is closed. */
-SFT_API SFT_MUST_CHECK sft_status sft_source_open_memory(sft_source **out, const void *data, size_t size,
-                                                         const sft_allocator *allocator, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_source_open_memory(sft_source **out, const void *data,
+                                                         size_t size,
+                                                         const sft_allocator *allocator,
+                                                         sft_error *err);
 
 /* Reads a stream (pipe, socket, terminal: anything read() serves) to its end into memory, at most
  * max_bytes (0: 1 TiB), else SFT_E_LIMIT. The descriptor is neither closed nor kept. */
-SFT_API SFT_MUST_CHECK sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
-                                                         const sft_allocator *allocator, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_source_open_stream(sft_source **out, int fd,
+                                                         uint64_t max_bytes,
+                                                         const sft_allocator *allocator,
+                                                         sft_error *err);
 
 SFT_API void sft_source_close(sft_source *source); /* NULL is fine */
 
-SFT_API uint64_t sft_source_size(const sft_source *source);    /* bytes, fixed at opening */
-SFT_API const char *sft_source_name(const sft_source *source); /* path, URL or "memory"; for messages */
+SFT_API uint64_t sft_source_size(const sft_source *source); /* bytes, fixed at opening */
+SFT_API const char *
+sft_source_name(const sft_source *source); /* path, URL or "memory"; for messages */
 
 /* Reads exactly `size` bytes at `offset`, or fails. SFT_E_TRUNCATED if the source ends before. */
-SFT_API SFT_MUST_CHECK sft_status sft_source_read(const sft_source *source, uint64_t offset, void *dst,
-                                                  size_t size, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_source_read(const sft_source *source, uint64_t offset,
+                                                  void *dst, size_t size, sft_error *err);
 
 /* Reads many ranges, in whatever order and parallelism the source likes best. Returns when all have
  * ended; the first failure is returned, the rest may or may not have been read. done may be NULL. */

@@ -63,39 +63,44 @@ typedef enum sft_stream_order {
 typedef struct sft_stream_options {
     size_t struct_size;
     const sft_allocator *allocator; /* of the bookkeeping */
-    sft_arena *arena;      /* where the budget lies; NULL: one of its own. Not to be reset while the stream
+    sft_arena
+        *arena; /* where the budget lies; NULL: one of its own. Not to be reset while the stream
                               is open. Over pinned or other special memory: sft_arena_create_over */
-    const sft_pool *pool;  /* reads ahead; NULL: nothing does */
-    const sft_control *control; /* progress, cancel; polled by the pool's workers, too, until free */
+    const sft_pool *pool; /* reads ahead; NULL: nothing does */
+    const sft_control
+        *control;          /* progress, cancel; polled by the pool's workers, too, until free */
     uint64_t memory_bytes; /* the budget: bytes read ahead and handed out, in whole pages of 4,096,
                               at least two. Three times the largest result lets one item be held
                               while the next one is asked for, whatever their sizes; 0: that, but at
                               least 64 MiB */
-    uint32_t alignment;    /* of each tensor, a power of two up to 4,096; each is read by itself then, not
+    uint32_t
+        alignment; /* of each tensor, a power of two up to 4,096; each is read by itself then, not
                               DIRECT. 0: as the file has it */
-    sft_strategy strategy; /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory, and
+    sft_strategy
+        strategy;   /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory, and
                               for slices and casts that span 1 MiB or more of their file: cold columns are
                               then read as whole spans. MAP is SFT_E_UNSUPPORTED: it has nothing to read */
-    uint32_t order;        /* sft_stream_order */
-    uint32_t flags;        /* SFT_STREAM_* */
+    uint32_t order; /* sft_stream_order */
+    uint32_t flags; /* SFT_STREAM_* */
 } sft_stream_options;
 
 /* One result. The struct does not grow: it uses its reserve. */
 typedef struct sft_stream_item {
     const sft_tensor *tensor; /* NULL: the end */
-    void *data;               /* packed, or dst; never NULL in a success, not even for 0 bytes. The caller
+    void *data;      /* packed, or dst; never NULL in a success, not even for 0 bytes. The caller
                                  may write to it until he releases it */
-    size_t size;              /* bytes at data (dst: of the packed result) */
-    uint64_t offset;          /* of the part in the packed result; 0 for whole ones */
-    uint64_t nbytes;          /* of the packed result */
-    size_t index;             /* in the order of adding */
-    void *run;                /* the stream's own; NULL: nothing to release */
+    size_t size;     /* bytes at data (dst: of the packed result) */
+    uint64_t offset; /* of the part in the packed result; 0 for whole ones */
+    uint64_t nbytes; /* of the packed result */
+    size_t index;    /* in the order of adding */
+    void *run;       /* the stream's own; NULL: nothing to release */
     uint64_t reserved[4];
 } sft_stream_item;
 
 /* catalog: must outlive the stream. options: NULL for defaults. out: owned; sft_stream_free. */
 SFT_API SFT_MUST_CHECK sft_status sft_stream_create(sft_stream **out, const sft_catalog *catalog,
-                                                    const sft_stream_options *options, sft_error *err);
+                                                    const sft_stream_options *options,
+                                                    sft_error *err);
 
 /* Adds a tensor, or what the read options make of it: a slice, a cast, another byte order (copied; pool and
  * control are not used). The same tensor may be added again. dst: memory of the caller's for the result,

@@ -24,30 +24,30 @@
 #include <stdint.h>
 
 #if defined(SFT_STATIC) || !defined(_WIN32)
-#  if defined(__GNUC__)
-#    define SFT_API __attribute__((visibility("default")))
-#  else
-#    define SFT_API
-#  endif
-#elif defined(SFT_BUILDING)
-#  define SFT_API __declspec(dllexport)
+#if defined(__GNUC__)
+#define SFT_API __attribute__((visibility("default")))
 #else
-#  define SFT_API __declspec(dllimport)
+#define SFT_API
+#endif
+#elif defined(SFT_BUILDING)
+#define SFT_API __declspec(dllexport)
+#else
+#define SFT_API __declspec(dllimport)
 #endif
 
 #if defined(__GNUC__)
-#  define SFT_MUST_CHECK __attribute__((warn_unused_result))
+#define SFT_MUST_CHECK __attribute__((warn_unused_result))
 #else
-#  define SFT_MUST_CHECK
+#define SFT_MUST_CHECK
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SFT_VERSION_MAJOR 0
-#define SFT_VERSION_MINOR 1
-#define SFT_VERSION_PATCH 0
+#define SFT_VERSION_MAJOR  0
+#define SFT_VERSION_MINOR  1
+#define SFT_VERSION_PATCH  0
 #define SFT_VERSION_STRING "0.1.0"
 
 /* Version of the library at run time, "major.minor.patch". Static storage. */
@@ -55,68 +55,67 @@ SFT_API const char *sft_version(void);
 
 /* Sets every byte of a struct to zero and its struct_size; use it on every options struct:
  *     sft_open_options opt; SFT_INIT(&opt);                                                          */
-#define SFT_INIT(p) \
-    (sft_zero((p), sizeof *(p)), (void)((p)->struct_size = sizeof *(p)))
+#define SFT_INIT(p) (sft_zero((p), sizeof *(p)), (void)((p)->struct_size = sizeof *(p)))
 SFT_API void sft_zero(void *p, size_t size);
 
 /* ---------------------------------------------------------------- status */
 
 /* Stable numbers, in groups of ten; never renumbered or reused. X(name, number, text) */
-#define SFT_STATUS_MAP(X)                                                                            \
-    X(SFT_OK, 0, "ok")                                                                               \
-    /* the caller */                                                                                 \
-    X(SFT_E_ARG, 1, "invalid argument")                                                              \
-    X(SFT_E_NOMEM, 2, "out of memory")                                                               \
-    X(SFT_E_LIMIT, 3, "limit exceeded")                                                              \
-    X(SFT_E_UNSUPPORTED, 4, "not supported")                                                         \
-    X(SFT_E_STATE, 5, "call not allowed in this state")                                              \
-    X(SFT_E_CANCELLED, 6, "cancelled")                                                               \
-    X(SFT_E_INTERNAL, 7, "internal error")                                                           \
-    /* the world outside */                                                                          \
-    X(SFT_E_IO, 10, "input or output error")                                                         \
-    X(SFT_E_TRUNCATED, 11, "file shorter than it was")                                               \
-    X(SFT_E_CHANGED, 12, "file changed while in use")                                                \
-    X(SFT_E_HTTP, 13, "HTTP error")                                                                  \
-    X(SFT_E_NOT_COMMITTED, 14, "not committed, the old state is intact")                             \
-    X(SFT_E_DURABILITY, 15, "committed, but durability is uncertain")                                \
-    X(SFT_E_PATH, 16, "path refused")                                                                \
-    X(SFT_E_EXISTS, 17, "target exists")                                                             \
-    X(SFT_E_NOT_REGULAR, 18, "target is not a regular file")                                         \
-    X(SFT_E_FORMAT, 19, "not a file of a known format")                                              \
-    /* the header */                                                                                 \
-    X(SFT_E_TOO_SMALL, 20, "file shorter than 8 bytes")                                              \
-    X(SFT_E_HEADER_TOO_LARGE, 21, "header length above the limit")                                   \
-    X(SFT_E_HEADER_PAST_END, 22, "header length points past the end of the file")                    \
-    X(SFT_E_UTF8, 23, "header is not UTF-8")                                                         \
-    X(SFT_E_JSON, 24, "header is not JSON")                                                          \
-    X(SFT_E_SCHEMA, 25, "header has the wrong structure")                                            \
-    X(SFT_E_DUPLICATE, 26, "name given twice")                                                       \
-    X(SFT_E_MISSING_FIELD, 27, "required field missing")                                             \
-    /* the tensors */                                                                                \
-    X(SFT_E_DTYPE, 30, "unknown element type")                                                       \
-    X(SFT_E_SHAPE, 31, "invalid shape")                                                              \
-    X(SFT_E_OFFSETS, 32, "invalid data offsets")                                                     \
-    X(SFT_E_HOLE, 33, "hole in the data section")                                                    \
-    X(SFT_E_OVERLAP, 34, "tensors overlap")                                                          \
-    X(SFT_E_SIZE, 35, "data offsets disagree with dtype and shape")                                  \
-    X(SFT_E_OVERFLOW, 36, "size overflows 64 bits")                                                  \
-    X(SFT_E_SUBBYTE, 37, "sub-byte tensor does not end on a byte boundary")                          \
-    X(SFT_E_COVERAGE, 38, "data section and file size disagree")                                     \
-    /* questions whose answer is no */                                                               \
-    X(SFT_E_NOT_FOUND, 40, "not found")                                                              \
-    X(SFT_E_RANGE, 41, "index out of range")                                                         \
-    X(SFT_E_MISMATCH, 42, "content does not match")                                                  \
-    X(SFT_E_STALE, 43, "recorded digests belong to other tensors")                                   \
-    /* models of several files */                                                                    \
-    X(SFT_E_INDEX, 50, "invalid index file")                                                         \
-    X(SFT_E_SHARD_MISSING, 51, "shard missing")                                                      \
+#define SFT_STATUS_MAP(X)                                                                          \
+    X(SFT_OK, 0, "ok")                                                                             \
+    /* the caller */                                                                               \
+    X(SFT_E_ARG, 1, "invalid argument")                                                            \
+    X(SFT_E_NOMEM, 2, "out of memory")                                                             \
+    X(SFT_E_LIMIT, 3, "limit exceeded")                                                            \
+    X(SFT_E_UNSUPPORTED, 4, "not supported")                                                       \
+    X(SFT_E_STATE, 5, "call not allowed in this state")                                            \
+    X(SFT_E_CANCELLED, 6, "cancelled")                                                             \
+    X(SFT_E_INTERNAL, 7, "internal error")                                                         \
+    /* the world outside */                                                                        \
+    X(SFT_E_IO, 10, "input or output error")                                                       \
+    X(SFT_E_TRUNCATED, 11, "file shorter than it was")                                             \
+    X(SFT_E_CHANGED, 12, "file changed while in use")                                              \
+    X(SFT_E_HTTP, 13, "HTTP error")                                                                \
+    X(SFT_E_NOT_COMMITTED, 14, "not committed, the old state is intact")                           \
+    X(SFT_E_DURABILITY, 15, "committed, but durability is uncertain")                              \
+    X(SFT_E_PATH, 16, "path refused")                                                              \
+    X(SFT_E_EXISTS, 17, "target exists")                                                           \
+    X(SFT_E_NOT_REGULAR, 18, "target is not a regular file")                                       \
+    X(SFT_E_FORMAT, 19, "not a file of a known format")                                            \
+    /* the header */                                                                               \
+    X(SFT_E_TOO_SMALL, 20, "file shorter than 8 bytes")                                            \
+    X(SFT_E_HEADER_TOO_LARGE, 21, "header length above the limit")                                 \
+    X(SFT_E_HEADER_PAST_END, 22, "header length points past the end of the file")                  \
+    X(SFT_E_UTF8, 23, "header is not UTF-8")                                                       \
+    X(SFT_E_JSON, 24, "header is not JSON")                                                        \
+    X(SFT_E_SCHEMA, 25, "header has the wrong structure")                                          \
+    X(SFT_E_DUPLICATE, 26, "name given twice")                                                     \
+    X(SFT_E_MISSING_FIELD, 27, "required field missing")                                           \
+    /* the tensors */                                                                              \
+    X(SFT_E_DTYPE, 30, "unknown element type")                                                     \
+    X(SFT_E_SHAPE, 31, "invalid shape")                                                            \
+    X(SFT_E_OFFSETS, 32, "invalid data offsets")                                                   \
+    X(SFT_E_HOLE, 33, "hole in the data section")                                                  \
+    X(SFT_E_OVERLAP, 34, "tensors overlap")                                                        \
+    X(SFT_E_SIZE, 35, "data offsets disagree with dtype and shape")                                \
+    X(SFT_E_OVERFLOW, 36, "size overflows 64 bits")                                                \
+    X(SFT_E_SUBBYTE, 37, "sub-byte tensor does not end on a byte boundary")                        \
+    X(SFT_E_COVERAGE, 38, "data section and file size disagree")                                   \
+    /* questions whose answer is no */                                                             \
+    X(SFT_E_NOT_FOUND, 40, "not found")                                                            \
+    X(SFT_E_RANGE, 41, "index out of range")                                                       \
+    X(SFT_E_MISMATCH, 42, "content does not match")                                                \
+    X(SFT_E_STALE, 43, "recorded digests belong to other tensors")                                 \
+    /* models of several files */                                                                  \
+    X(SFT_E_INDEX, 50, "invalid index file")                                                       \
+    X(SFT_E_SHARD_MISSING, 51, "shard missing")                                                    \
     X(SFT_E_SHARD_DISAGREES, 52, "shard and index disagree")
 
 typedef enum sft_status {
 #define SFT_STATUS_ENUM(name, number, text) name = number,
     SFT_STATUS_MAP(SFT_STATUS_ENUM)
 #undef SFT_STATUS_ENUM
-    SFT_STATUS_FORCE_32BIT = 0x7fffffff
+        SFT_STATUS_FORCE_32BIT = 0x7fffffff
 } sft_status;
 
 /* "SFT_E_JSON" and "header is not JSON"; "SFT_E_?" and "unknown status" for other numbers. Static. */
@@ -129,10 +128,10 @@ SFT_API const char *sft_status_text(int32_t status);
 
 /* Exactly 512 bytes; may live on the stack; nothing to free. Never grows: it uses its reserve. */
 typedef struct sft_error {
-    int32_t status;       /* sft_status */
-    int32_t sys;          /* errno (GetLastError on Windows); HTTP status for SFT_E_HTTP; else 0 */
-    uint64_t offset;      /* absolute byte offset in the file where the fault is, or SFT_NO_OFFSET */
-    uint64_t expected;    /* bytes the file should have, where it is too short or too long; else 0 */
+    int32_t status;    /* sft_status */
+    int32_t sys;       /* errno (GetLastError on Windows); HTTP status for SFT_E_HTTP; else 0 */
+    uint64_t offset;   /* absolute byte offset in the file where the fault is, or SFT_NO_OFFSET */
+    uint64_t expected; /* bytes the file should have, where it is too short or too long; else 0 */
     uint64_t reserved[3]; /* zero */
     char tensor[112];     /* tensor name, escaped for a terminal, cut with "..."; "" if none */
     char message[352];    /* one sentence, lower case, no full stop, no newline, safe to print */

@@ -29,17 +29,18 @@ typedef enum sft_order {
 } sft_order;
 
 typedef enum sft_durability {
-    SFT_DURABLE_FULL = 0, /* fsync the file before the rename and the folder after it; files of 64 MiB and
+    SFT_DURABLE_FULL =
+        0, /* fsync the file before the rename and the folder after it; files of 64 MiB and
                              more go past the page cache where the system can */
-    SFT_DURABLE_NONE = 1  /* leave it to the operating system; still atomic against kill */
+    SFT_DURABLE_NONE = 1 /* leave it to the operating system; still atomic against kill */
 } sft_durability;
 
 /* Per-tensor digests; see sft/digest.h for where and how they are recorded. */
 #define SFT_DIGEST_CRC32C 1u
 #define SFT_DIGEST_SHA256 2u
 
-#define SFT_WRITE_NEW_ONLY 1u         /* SFT_E_EXISTS if the target exists */
-#define SFT_WRITE_DIGESTS_SIDECAR 2u  /* digests into PATH.digests.json instead of __metadata__ */
+#define SFT_WRITE_NEW_ONLY        1u /* SFT_E_EXISTS if the target exists */
+#define SFT_WRITE_DIGESTS_SIDECAR 2u /* digests into PATH.digests.json instead of __metadata__ */
 
 typedef struct sft_write_options {
     size_t struct_size;
@@ -47,13 +48,15 @@ typedef struct sft_write_options {
     const sft_limits *limits;
     sft_order order;
     sft_durability durability;
-    const uint32_t *order_list; /* declaration indexes in wanted file order; all of them, once each */
+    const uint32_t
+        *order_list; /* declaration indexes in wanted file order; all of them, once each */
     size_t order_count;
-    uint64_t data_alignment; /* data section starts at a multiple of it: power of two, 8 (default) to 2^20 */
-    uint64_t reserve_bytes;  /* room for later metadata edits, as blanks inside __metadata__ */
-    uint32_t mode;           /* POSIX permission bits | SFT_MODE_SET; 0: the old file's, or 0666 & ~umask */
-    uint32_t digests;        /* SFT_DIGEST_* */
-    uint32_t flags;          /* SFT_WRITE_* */
+    uint64_t
+        data_alignment; /* data section starts at a multiple of it: power of two, 8 (default) to 2^20 */
+    uint64_t reserve_bytes; /* room for later metadata edits, as blanks inside __metadata__ */
+    uint32_t mode; /* POSIX permission bits | SFT_MODE_SET; 0: the old file's, or 0666 & ~umask */
+    uint32_t digests; /* SFT_DIGEST_* */
+    uint32_t flags;   /* SFT_WRITE_* */
     uint32_t reserved;
     const sft_pool *pool;
     const sft_control *control;
@@ -93,8 +96,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_save(const char *path, const sft_save_tens
                                            sft_error *err);
 
 /* The same into an open descriptor as a stream (pipe, socket, terminal or file at its position). */
-SFT_API SFT_MUST_CHECK sft_status sft_save_stream(int fd, const sft_save_tensor *tensors, size_t count,
-                                                  const sft_metadata_entry *metadata,
+SFT_API SFT_MUST_CHECK sft_status sft_save_stream(int fd, const sft_save_tensor *tensors,
+                                                  size_t count, const sft_metadata_entry *metadata,
                                                   size_t metadata_count,
                                                   const sft_write_options *options, sft_error *err);
 
@@ -124,7 +127,8 @@ typedef struct sft_writer sft_writer;
 /* path: the target. Nothing appears there before commit. out: owned. options are copied, but the
  * allocator, pool and control in them must live as long as the writer. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_create(sft_writer **out, const char *path,
-                                                    const sft_write_options *options, sft_error *err);
+                                                    const sft_write_options *options,
+                                                    sft_error *err);
 /* Into a stream: puts must then come in file order, each byte once. The descriptor stays the caller's. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_create_stream(sft_writer **out, int fd,
                                                            const sft_write_options *options,
@@ -134,8 +138,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_writer_metadata(sft_writer *writer, const 
                                                       size_t key_len, const char *value,
                                                       size_t value_len, sft_error *err);
 /* The value of a key that was given, or that sft_writer_carry_digests gave; NULL: there is none. A borrow. */
-SFT_API const char *sft_writer_metadata_find(const sft_writer *writer, const char *key, size_t key_len,
-                                             size_t *value_len);
+SFT_API const char *sft_writer_metadata_find(const sft_writer *writer, const char *key,
+                                             size_t key_len, size_t *value_len);
 /* Another name of a tensor of the file. */
 typedef struct sft_writer_name {
     const char *name;
@@ -144,7 +148,8 @@ typedef struct sft_writer_name {
     size_t of_len;
     const sft_dtype *dtype;  /* its type there */
     const sft_tensor *whole; /* the tensor that it is made of, of any catalog */
-    const sft_tensor *shows; /* the part of `whole`, as it lies there, that the name shows; NULL: all */
+    const sft_tensor
+        *shows; /* the part of `whole`, as it lies there, that the name shows; NULL: all */
 } sft_writer_name;
 /* Records other names, which sft_catalog_find knows: "name": "of" in the metadata, and in sft.aliases
  * (docs/tree.md) what shows a part, or whose name is an entry already. Call it behind all entries, once. */
@@ -159,14 +164,17 @@ SFT_API SFT_MUST_CHECK sft_status sft_writer_declare(sft_writer *writer, const c
  * any data). Called by the first put if you do not. Afterwards these say where things will lie. */
 SFT_API SFT_MUST_CHECK sft_status sft_writer_start(sft_writer *writer, sft_error *err);
 SFT_API uint64_t sft_writer_file_bytes(const sft_writer *writer);
-SFT_API uint64_t sft_writer_offset(const sft_writer *writer, uint32_t index); /* absolute, of its data */
+SFT_API uint64_t sft_writer_offset(const sft_writer *writer,
+                                   uint32_t index); /* absolute, of its data */
 SFT_API uint64_t sft_writer_nbytes(const sft_writer *writer, uint32_t index);
-SFT_API uint32_t sft_writer_at(const sft_writer *writer, uint32_t position); /* index at file position */
+SFT_API uint32_t sft_writer_at(const sft_writer *writer,
+                               uint32_t position); /* index at file position */
 
 /* Writes `size` bytes at `offset` of tensor `index`. Every byte must be put exactly once before commit;
  * overlapping puts are SFT_E_STATE at commit or before. */
-SFT_API SFT_MUST_CHECK sft_status sft_writer_put(sft_writer *writer, uint32_t index, uint64_t offset,
-                                                 const void *data, size_t size, sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_writer_put(sft_writer *writer, uint32_t index,
+                                                 uint64_t offset, const void *data, size_t size,
+                                                 sft_error *err);
 /* Puts tensors of a catalog as they are: tensors[i], which has as many bytes as declared tensor i, goes
  * there; NULL: not this one, it is put otherwise. One entry per declared tensor. Read and written in blocks
  * of 256 KiB of the new file (4 MiB if it is durable), neighbours together, by the pool of the writer's

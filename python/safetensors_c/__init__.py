@@ -4,6 +4,7 @@
 Imports nothing but the extension module; the frameworks live in safetensors_c.torch, .numpy, .flax,
 .tensorflow, .paddle and .mlx, each imported when it is asked for. docs/python.md is the guide.
 """
+
 from . import _core
 from ._core import *  # noqa: F401,F403
 from ._core import (  # noqa: F401
@@ -22,10 +23,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._convert import convert as convert
     from ._prefetch import PrefetchLoader as PrefetchLoader
+    from ._stream import stream as stream
     from ._switch import install as install
     from ._switch import installed as installed
     from ._switch import uninstall as uninstall
-    from ._stream import stream as stream
     from .tree import load_tree as load_tree
     from .tree import save_tree as save_tree
 
@@ -42,9 +43,7 @@ _LATER = {
 }
 _MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree", "distributed")
 
-__all__ = sorted(
-    {name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"}
-)
+__all__ = sorted({name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"})
 
 
 def __getattr__(name: str):  # type: ignore[no-untyped-def]

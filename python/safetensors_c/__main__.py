@@ -3,6 +3,7 @@
 
 The program, and the Python processes that it starts, get safetensors_c where they import safetensors.
 """
+
 from __future__ import annotations
 
 import os

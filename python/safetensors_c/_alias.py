@@ -5,6 +5,7 @@ The value is a JSON object {alias: {"of": stored name, "dtype", "shape", "stride
 is that strided view of the stored tensor, in elements of its own dtype. Metadata is input: everything
 is checked here, and no view that leaves its tensor is ever made.
 """
+
 from __future__ import annotations
 
 from . import _core
@@ -48,9 +49,7 @@ class View:
 
 
 def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        type(n) is int and 0 <= n < 1 << 62 for n in value
-    )
+    return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 62 for n in value)
 
 
 def parse(metadata: Mapping[str, str]) -> dict[str, View] | None:

@@ -4,6 +4,7 @@
 The work is libsafetensors-import's, opened when it is first needed; nothing of a file is executed. This module turns
 selections, names and types into the answers that the library asks for, tensor by tensor.
 """
+
 from __future__ import annotations
 
 import os
@@ -164,7 +165,9 @@ def _size(value: int | str | None) -> int:
         return value or 0
     found = re.fullmatch(r"\s*(\d+)\s*([KMGT]?I?)B?\s*", value.upper())
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"max_shard_size {value!r}: a number of bytes, or one with KB, MB, GB, KiB, MiB, GiB")
+        raise ValueError(
+            f"max_shard_size {value!r}: a number of bytes, or one with KB, MB, GB, KiB, MiB, GiB"
+        )
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -179,7 +182,7 @@ def _matcher(what: Any) -> Callable[[str], bool]:
 
 
 def _type_name(dtype: Any) -> str:
-    """"BF16", "bfloat16", torch.bfloat16, numpy.float16 and numpy.dtype("float16"), by name."""
+    """ "BF16", "bfloat16", torch.bfloat16, numpy.float16 and numpy.dtype("float16"), by name."""
     if isinstance(dtype, str):
         return dtype.upper() if _core_name.fullmatch(dtype) else dtype
     if isinstance(dtype, type):
@@ -202,7 +205,9 @@ def _chooser(
     by_name = {n: _type_name(d) for n, d in dtype.items()} if hasattr(dtype, "items") else None
     floats = _type_name(dtype) if dtype is not None and by_name is None else None
 
-    def choose(name: str, stored: str, shape: tuple[int, ...], is_float: bool) -> tuple[str, str | None] | None:
+    def choose(
+        name: str, stored: str, shape: tuple[int, ...], is_float: bool
+    ) -> tuple[str, str | None] | None:
         if asked is not None:
             asked.add(name)
         if (keep is not None and not keep(name)) or (leave is not None and leave(name)):

@@ -4,6 +4,7 @@
 A framework module brings a `Frame`: how one of its tensors becomes a TensorSpec, how it is cast and moved.
 This module knows files, names, selections, digests and progress, and no framework. It may not import one.
 """
+
 from __future__ import annotations
 
 import os
@@ -13,7 +14,7 @@ from . import _alias, _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
 SafetensorError = _core.SafetensorError
@@ -312,15 +313,15 @@ def load(
     return (tensors, metadata) if with_metadata else tensors
 
 
-def _load_open(
-    frame: Frame, f: Any, choose: Any, links: Any, progress: Any, aliases: bool
-) -> dict[str, Any]:
+def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any, aliases: bool) -> dict[str, Any]:
     if choose is None and links is None and progress is None:
         return f.get_tensors()
     stored = f.offset_keys()
     names = list(stored) if links is None else _alias.visible(stored, links)
     if choose is not None:
-        if aliases and isinstance(f, _core.safe_open):  # other names that the metadata record ("alias": "tensor")
+        if aliases and isinstance(
+            f, _core.safe_open
+        ):  # other names that the metadata record ("alias": "tensor")
             names += [n for n in getattr(choose, "wanted", ()) if n not in names and n in f]
         names = choose(names)
     needed = dict.fromkeys(links[n].of if links and n in links else n for n in names)

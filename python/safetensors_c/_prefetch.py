@@ -5,6 +5,7 @@ Reader threads take tensors in file order: read into pinned memory with the GIL 
 device on a stream of their own, wait for it, and put the tensor where take() and iteration find it. The
 loader holds the file itself: the handle may go first. Memory of a tensor is torch's and goes with it.
 """
+
 from __future__ import annotations
 
 import threading
@@ -136,9 +137,7 @@ def _rows(f: Any, name: str, wanted: Any) -> slice | None:
     if wanted is None:
         return None
     if not isinstance(wanted, slice):
-        raise SafetensorError(
-            f"prefetch plan values must be None or a slice, got {type(wanted)} for {name}"
-        )
+        raise SafetensorError(f"prefetch plan values must be None or a slice, got {type(wanted)} for {name}")
     if not meta.shape:
         raise SafetensorError(f"cannot slice rows of the 0-d tensor {name}")
     rows = meta.shape[0]
@@ -190,9 +189,7 @@ def _jobs(f: Any, plan: Any) -> dict[str, Callable[[], Any]]:
             continue
         dtype = f.get_tensor_meta(name).dtype
         if dtype in _NO_TORCH_TYPE:
-            raise SafetensorError(
-                f"prefetch cannot hand out dtype {dtype}: torch has no matching dtype"
-            )
+            raise SafetensorError(f"prefetch cannot hand out dtype {dtype}: torch has no matching dtype")
         part = rows[name] if rows is not None else None
         jobs[name] = _reader(f.get_slice(name), part)
     if rows is not None and not jobs:

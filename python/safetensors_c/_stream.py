@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """stream(): tensors of one or many files, one after the other, read ahead."""
+
 from __future__ import annotations
 
 import os

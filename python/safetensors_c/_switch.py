@@ -6,6 +6,7 @@ submodules and its distribution metadata: the reference is never loaded, nor nee
 been imported already, its modules are filled with our names in place, and names that other modules took
 from it (`from safetensors import safe_open`) are replaced there. uninstall() undoes both.
 """
+
 from __future__ import annotations
 
 import sys
@@ -52,7 +53,9 @@ def directory() -> str:
 
     ours = import_module(_OURS).__path__[0]
     built = os.path.join(ours, "_facade")
-    return built if os.path.isdir(built) else os.path.join(os.path.dirname(ours), "alias", _THEIRS)  # a checkout
+    return (
+        built if os.path.isdir(built) else os.path.join(os.path.dirname(ours), "alias", _THEIRS)
+    )  # a checkout
 
 
 def facade() -> ModuleType:

@@ -11,6 +11,7 @@ copies overlapping; of a slice only its bytes are read. Handed over through DLPa
 The library is opened at the first use (SAFETENSORS_CUDA_LIBRARY names another than the system's); it needs the driver's
 libcuda.so.1 and nothing else. Without it SafetensorError says so (status "unsupported").
 """
+
 from __future__ import annotations
 
 import math
@@ -34,7 +35,9 @@ class CudaTensor:
 
     __slots__ = ("_index", "_loaded", "_bytes", "address", "device", "dtype", "name", "nbytes", "shape")
 
-    def __init__(self, loaded: Any, index: int, device: int, view: tuple[str, str, tuple[int, ...], int, int]):
+    def __init__(
+        self, loaded: Any, index: int, device: int, view: tuple[str, str, tuple[int, ...], int, int]
+    ):
         self._loaded, self._index, self._bytes, self.device = loaded, index, False, device
         self.name, self.dtype, self.shape, self.nbytes, self.address = view
 
@@ -54,7 +57,9 @@ class CudaTensor:
             raise BufferError("a copy was asked for: take one of what this gives")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the tensor is on CUDA device {self.device}, not on {dl_device}")
-        return _core._cuda_dlpack(self._loaded, self._index, self._bytes, max_version is not None and max_version[0] >= 1)
+        return _core._cuda_dlpack(
+            self._loaded, self._index, self._bytes, max_version is not None and max_version[0] >= 1
+        )
 
     def as_bytes(self) -> CudaTensor:
         """The same memory as U8 of `nbytes` elements, for types that a consumer does not know."""

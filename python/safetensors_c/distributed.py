@@ -11,6 +11,7 @@ Needs libsafetensors-checkpoint of the same version, found by the system or name
 torch only for save and load. Tensor bytes go through files alone, which all processes must see; what is exchanged is a
 few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md says which folders open.
 """
+
 from __future__ import annotations
 
 import json
@@ -28,8 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Union
-
-    import torch
 
     Path = Union[str, os.PathLike]
     Layout = Union[Path, Mapping[str, Any]]
@@ -115,9 +114,7 @@ def open_part(
     of reading a layout.
     Cost: O(tensors * pieces), from headers alone; reading a part reads only its bytes.
     """
-    return _core._part(
-        whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated
-    )
+    return _core._part(whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated)
 
 
 def load_part(
@@ -140,9 +137,7 @@ def load_part(
     """
     whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework, partial=partial)
     try:
-        with open_part(
-            whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated
-        ) as part:
+        with open_part(whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated) as part:
             return part.get_tensors(names, owned=True)
     finally:
         if whole is not path:
@@ -392,9 +387,7 @@ def save(
     """
     parts, error = _prepare(state_dict, False)
     talk = _group(group)
-    if error is None and not all(
-        isinstance(text, str) for pair in (metadata or {}).items() for text in pair
-    ):
+    if error is None and not all(isinstance(text, str) for pair in (metadata or {}).items() for text in pair):
         error = TypeError("metadata maps texts to texts")
     given = dict(metadata) if metadata is not None and error is None else None
     return _together(

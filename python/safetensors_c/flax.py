@@ -3,6 +3,7 @@
 
 The dict of the caller is left as it is. bfloat16 and float8 come and go as JAX's own (ml_dtypes).
 """
+
 from __future__ import annotations
 
 import os
@@ -34,9 +35,7 @@ def _jnp2np(jnp_dict: Mapping[str, Array]) -> dict[str, np.ndarray]:
 class _Flax(_io.Frame):
     name = "flax"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return numpy._flatten(_jnp2np(tensors), keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors for MLX: save, save_file, load, load_file, save_stream. bfloat16 is saved and loaded, too."""
+
 from __future__ import annotations
 
 import os
@@ -49,9 +50,7 @@ def _mx2np(mx_dict: Mapping[str, mx.array]) -> dict[str, np.ndarray]:
 class _Mlx(_io.Frame):
     name = "mlx"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return numpy._flatten(_mx2np(tensors), keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:

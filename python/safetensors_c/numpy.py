@@ -5,6 +5,7 @@ Arrays of any layout and byte order are saved right. bfloat16, float8 and float4
 package ml_dtypes, imported when a tensor has one. docs/python.md lists the differences from
 `safetensors.numpy`.
 """
+
 from __future__ import annotations
 
 import os
@@ -14,7 +15,14 @@ from typing import Dict, List, Optional, Union  # noqa: F401  (importable from h
 import numpy as np
 
 from . import _alias, _core, _io
-from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file  # noqa: F401
+from ._core import (  # noqa: F401
+    SafetensorError,
+    TensorSpec,
+    deserialize,
+    safe_open,
+    serialize,
+    serialize_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,7 +80,9 @@ def _is_little_endian(tensor: np.ndarray) -> bool:
     raise ValueError(f"Unexpected byte order {order}")
 
 
-_NAMES: dict[Any, str] = {}  # little-endian types by dtype: dtype.name, in Python, takes longer than all the rest
+_NAMES: dict[
+    Any, str
+] = {}  # little-endian types by dtype: dtype.name, in Python, takes longer than all the rest
 
 
 def _spec(tensor: Any, keep: list) -> Any:
@@ -109,7 +119,7 @@ def _flatten(tensor_dict: Mapping[str, np.ndarray], keep_alive_buffer: list) -> 
 
 
 def _array(value: Any) -> np.ndarray:
-    value.dtype  # an AttributeError for what is no array
+    value.dtype  # noqa: B018 - an AttributeError for what is no array
     return np.asarray(value)
 
 
@@ -140,9 +150,7 @@ _OURS = (deserialize, _view2np)
 class _Numpy(_io.Frame):
     name = "np"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return _flatten(tensors, keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors for PaddlePaddle: save, save_file, load, load_file, save_stream."""
+
 from __future__ import annotations
 
 import os
@@ -10,7 +11,14 @@ import numpy as np
 import paddle
 
 from . import _alias, _io, numpy
-from ._core import SafetensorError, TensorSpec, deserialize, safe_open, serialize, serialize_file  # noqa: F401
+from ._core import (  # noqa: F401
+    SafetensorError,
+    TensorSpec,
+    deserialize,
+    safe_open,
+    serialize,
+    serialize_file,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,9 +71,7 @@ def _getdtype(dtype_str: str) -> Any:
     return _TYPES[dtype_str]
 
 
-def _np2paddle(
-    numpy_dict: dict[str, np.ndarray], device: str = "cpu"
-) -> dict[str, paddle.Tensor]:
+def _np2paddle(numpy_dict: dict[str, np.ndarray], device: str = "cpu") -> dict[str, paddle.Tensor]:
     return {name: paddle.to_tensor(a, place=device) for name, a in numpy_dict.items()}
 
 
@@ -120,14 +126,10 @@ def _to_ndarray(tensor: paddle.Tensor, name: str) -> tuple[Any, Any]:
 
 def _check_types(tensors: Any) -> None:
     if not isinstance(tensors, dict):
-        raise ValueError(
-            f"Expected a dict of [str, paddle.Tensor] but received {type(tensors)}"
-        )
+        raise ValueError(f"Expected a dict of [str, paddle.Tensor] but received {type(tensors)}")
     for name, tensor in tensors.items():
         if not isinstance(tensor, paddle.Tensor):
-            raise ValueError(
-                f"Key `{name}` is invalid, expected paddle.Tensor but received {type(tensor)}"
-            )
+            raise ValueError(f"Key `{name}` is invalid, expected paddle.Tensor but received {type(tensor)}")
 
 
 def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list) -> dict[str, Any]:
@@ -148,9 +150,7 @@ def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list) -> dict
 class _Paddle(_io.Frame):
     name = "paddle"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         if force_contiguous and isinstance(tensors, dict):
             _check_types(tensors)
             tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}

@@ -3,6 +3,7 @@
 
 The dict of the caller is left as it is. bfloat16 and float8 come and go as TensorFlow's own (ml_dtypes).
 """
+
 from __future__ import annotations
 
 import os
@@ -33,9 +34,7 @@ def _tf2np(tf_dict: Mapping[str, tf.Tensor]) -> dict[str, np.ndarray]:
 class _TensorFlow(_io.Frame):
     name = "tf"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return numpy._flatten(_tf2np(tensors), keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:

@@ -7,6 +7,7 @@ docs/python.md lists every difference, and the rules of shared and copied memory
 What the reference's functions look up in this module when they run (safe_open, serialize_file, save_file,
 _TYPES ...) ours look up there as well: programs replace these names.
 """
+
 from __future__ import annotations
 
 import os
@@ -154,10 +155,9 @@ def _find_shared_tensors(state_dict: Mapping[str, torch.Tensor]) -> list[set[str
 
 def _is_complete(tensor: torch.Tensor) -> bool:
     """Whether the tensor shows every byte of its storage."""
-    return (
-        tensor.data_ptr() == storage_ptr(tensor)
-        and tensor.nelement() * _SIZE[tensor.dtype] == storage_size(tensor)
-    )
+    return tensor.data_ptr() == storage_ptr(tensor) and tensor.nelement() * _SIZE[
+        tensor.dtype
+    ] == storage_size(tensor)
 
 
 def _remove_duplicate_names(
@@ -203,9 +203,7 @@ def _check_types(tensors: Any) -> None:
     sparse = []
     for name, tensor in tensors.items():
         if not isinstance(tensor, torch.Tensor):
-            raise ValueError(
-                f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}"
-            )
+            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}")
         if tensor.layout != torch.strided:
             sparse.append(name)
     if sparse:
@@ -272,9 +270,7 @@ def _spec(tensor: torch.Tensor, keep: list) -> Any:
     )
 
 
-def _flatten_as_ptr(
-    tensors: dict[str, torch.Tensor], keep_alive_buffer: list
-) -> dict[str, Any]:
+def _flatten_as_ptr(tensors: dict[str, torch.Tensor], keep_alive_buffer: list) -> dict[str, Any]:
     _evaluate_tensors_for_save(tensors)
     specs = {}
     for name, tensor in tensors.items():
@@ -386,9 +382,7 @@ _OURS = (deserialize, _view2torch)
 class _Torch(_io.Frame):
     name = "pt"
 
-    def specs(
-        self, tensors: Any, keep: list, *, force_contiguous: bool = False
-    ) -> dict[str, Any]:
+    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return _flatten_as_ptr(_contiguous(tensors) if force_contiguous else tensors, keep)
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:
@@ -448,9 +442,7 @@ def _share(
         whole = [
             n
             for n in group
-            if tensors[n].is_contiguous()
-            and tensors[n].data_ptr() == begin
-            and _end_ptr(tensors[n]) == end
+            if tensors[n].is_contiguous() and tensors[n].data_ptr() == begin and _end_ptr(tensors[n]) == end
         ]
         if whole:
             base = whole[0]
@@ -530,8 +522,7 @@ def save_file(
     elif shared != "error":
         raise ValueError(f'shared is "{shared}", expected "error", "alias" or "copy"')
     if isinstance(tensors, dict) and any(
-        isinstance(t, torch.Tensor) and t.device.type not in ("cpu", "meta")
-        for t in tensors.values()
+        isinstance(t, torch.Tensor) and t.device.type not in ("cpu", "meta") for t in tensors.values()
     ):
         _save_from_devices(tensors, filename, metadata, force_contiguous, digests, progress)
         return
@@ -553,9 +544,7 @@ def _save_from_devices(
         for name, tensor in tensors.items():
             if not tensor.is_contiguous():
                 raise ValueError(_NOT_CONTIGUOUS.format(name))
-    _io.save_stream(
-        _FRAME, target, tensors, lambda name: tensors[name], metadata, digests, progress
-    )
+    _io.save_stream(_FRAME, target, tensors, lambda name: tensors[name], metadata, digests, progress)
 
 
 def save_stream(

@@ -6,6 +6,7 @@ types in the metadata key "sft.tree" (docs/tree.md is its description, which `sa
 too). What load_tree returns equals what save_tree was given, types included; what JSON with these tags
 cannot hold is refused by name, never changed in silence.
 """
+
 from __future__ import annotations
 
 import base64
@@ -14,11 +15,11 @@ import sys
 from collections import Counter, OrderedDict
 from importlib import import_module
 
-from ._core import SafetensorError, safe_open
+from ._core import SafetensorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
 KEY = "sft.tree"
@@ -185,9 +186,7 @@ def dump(tree: Any) -> tuple[str, dict[str, Any], str | None]:
     """(JSON text, {name: tensor}, framework of the tensors) of a tree."""
     encoder = _Encoder()
     value = encoder.value(tree, _Where())
-    text = json.dumps(
-        {"version": VERSION, "tree": value}, ensure_ascii=False, separators=(",", ":")
-    )
+    text = json.dumps({"version": VERSION, "tree": value}, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as e:
@@ -370,9 +369,7 @@ def save_tree(
     module.save_file(tensors, filename, notes, **options)
 
 
-def load_tree(
-    filename: Any, framework: str = "pt", *, with_metadata: bool = False, **options: Any
-) -> Any:
+def load_tree(filename: Any, framework: str = "pt", *, with_metadata: bool = False, **options: Any) -> Any:
     """The tree of a file that save_tree (or `safetensors convert`) wrote, with tensors of `framework`.
 
     options: those of load_file (device, backend, verify, dtype, progress). with_metadata: return (tree,

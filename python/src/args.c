@@ -5,8 +5,7 @@
  */
 #include "core.h"
 
-static bool missing(const core_signature *s, PyObject **values)
-{
+static bool missing(const core_signature *s, PyObject **values) {
     PyObject *text = PyUnicode_FromString("");
     Py_ssize_t count = 0, seen = 0;
 
@@ -17,9 +16,11 @@ static bool missing(const core_signature *s, PyObject **values)
         if (values[i] != NULL) {
             continue;
         }
-        CORE_SET(text, PyUnicode_FromFormat("%U%s'%s'", text,
-                                            seen == 0 ? "" : (seen + 1 < count ? ", " : (count > 2 ? ", and " : " and ")),
-                                            s->parameters[i]));
+        CORE_SET(text,
+                 PyUnicode_FromFormat(
+                     "%U%s'%s'", text,
+                     seen == 0 ? "" : (seen + 1 < count ? ", " : (count > 2 ? ", and " : " and ")),
+                     s->parameters[i]));
         seen++;
     }
     if (text != NULL) {
@@ -30,8 +31,7 @@ static bool missing(const core_signature *s, PyObject **values)
     return false;
 }
 
-bool core_parse(const core_signature *s, PyObject *args, PyObject *kwargs, PyObject **values)
-{
+bool core_parse(const core_signature *s, PyObject *args, PyObject *kwargs, PyObject **values) {
     Py_ssize_t given = PyTuple_Size(args), position = 0;
     PyObject *key, *value;
 
@@ -40,11 +40,12 @@ bool core_parse(const core_signature *s, PyObject *args, PyObject *kwargs, PyObj
     }
     if (given > s->positional) {
         if (s->required < s->positional && s->required > 0) {
-            PyErr_Format(PyExc_TypeError, "%s() takes from %zd to %zd positional arguments but %zd were given",
+            PyErr_Format(PyExc_TypeError,
+                         "%s() takes from %zd to %zd positional arguments but %zd were given",
                          s->name, s->required, s->positional, given);
         } else {
-            PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments but %zd were given", s->name,
-                         s->positional, given);
+            PyErr_Format(PyExc_TypeError, "%s() takes %zd positional arguments but %zd were given",
+                         s->name, s->positional, given);
         }
         return false;
     }
@@ -54,11 +55,13 @@ bool core_parse(const core_signature *s, PyObject *args, PyObject *kwargs, PyObj
             i++;
         }
         if (i == s->count) {
-            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", s->name, key);
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", s->name,
+                         key);
             return false;
         }
         if (values[i] != NULL) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", s->name, key);
+            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%U'", s->name,
+                         key);
             return false;
         }
         values[i] = value;
@@ -71,8 +74,7 @@ bool core_parse(const core_signature *s, PyObject *args, PyObject *kwargs, PyObj
     return true;
 }
 
-int core_choice(PyObject *value, const char *argument, const char *const *choices)
-{
+int core_choice(PyObject *value, const char *argument, const char *const *choices) {
     if (!PyUnicode_Check(value)) {
         core_wrong_type(argument, value, "str");
         return -2;
@@ -85,13 +87,11 @@ int core_choice(PyObject *value, const char *argument, const char *const *choice
     return -1;
 }
 
-PyObject *core_none(PyObject *value)
-{
+PyObject *core_none(PyObject *value) {
     return value == Py_None ? NULL : value;
 }
 
-bool core_u64(PyObject *value, uint64_t *out)
-{
+bool core_u64(PyObject *value, uint64_t *out) {
     PyObject *index = PyNumber_Index(value);
     PyObject *zero;
     int negative;

@@ -9,9 +9,11 @@
 #include <stdlib.h>
 
 #define GROUP ((size_t)8 << 20) /* tensors that fill it half have memory of their own */
-#define COPY ((size_t)1 << 20)  /* one worker's share at a time */
+#define COPY  ((size_t)1 << 20) /* one worker's share at a time */
 #define ALIGN ((size_t)64)
-#define UNLOCKED ((size_t)64 << 10) /* below this the copy is over sooner than the GIL is let go of and taken back */
+#define UNLOCKED                                                                                   \
+    ((size_t)64                                                                                    \
+     << 10) /* below this the copy is over sooner than the GIL is let go of and taken back */
 
 typedef struct copying {
     core_state *state;
@@ -23,13 +25,11 @@ typedef struct copying {
     size_t *first;        /* the first share of each tensor; of the last one's end, too */
 } copying;
 
-static size_t aligned(size_t size)
-{
+static size_t aligned(size_t size) {
     return (size + ALIGN - 1) & ~(ALIGN - 1); /* cannot overflow: the bytes lie in memory */
 }
 
-static void copying_free(copying *c)
-{
+static void copying_free(copying *c) {
     for (size_t i = 0; c->memory != NULL && i < c->count; i++) {
         core_memory_drop(c->memory[i]);
     }
@@ -39,8 +39,7 @@ static void copying_free(copying *c)
 }
 
 /* How many tensors from `i` on share the next block, and its size. */
-static size_t group(const copying *c, size_t i, size_t *size)
-{
+static size_t group(const copying *c, size_t i, size_t *size) {
     size_t n = 0, sum = 0;
 
     for (; i + n < c->count; n++) {
@@ -58,8 +57,7 @@ static size_t group(const copying *c, size_t i, size_t *size)
     return n;
 }
 
-static bool place(copying *c)
-{
+static bool place(copying *c) {
     size_t shares = 0;
 
     c->memory = calloc(c->count + 1, sizeof(core_memory *));
@@ -90,8 +88,7 @@ static bool place(copying *c)
     return true;
 }
 
-static void copy_share(void *ctx, size_t share)
-{
+static void copy_share(void *ctx, size_t share) {
     const copying *c = ctx;
     size_t low = 0, high = c->count;
 
@@ -107,13 +104,12 @@ static void copy_share(void *ctx, size_t share)
         const sft_tensor *t = sft_catalog_at(c->file->catalog, low);
         const size_t from = (share - c->first[low]) * COPY;
         const size_t left = (size_t)t->nbytes - from;
-        memcpy(c->memory[low]->base + c->at[low] + from, c->file->bytes->base + t->pieces[0].offset + from,
-               left < COPY ? left : COPY);
+        memcpy(c->memory[low]->base + c->at[low] + from,
+               c->file->bytes->base + t->pieces[0].offset + from, left < COPY ? left : COPY);
     }
 }
 
-static void copy_all(copying *c)
-{
+static void copy_all(copying *c) {
     const size_t shares = c->first[c->count];
     const sft_pool *pool = shares >= 8 ? core_pool(c->state) : NULL;
     size_t bytes = 0;
@@ -124,14 +120,15 @@ static void copy_all(copying *c)
     if (bytes < UNLOCKED) {
         for (size_t i = 0; i < c->count; i++) {
             const sft_tensor *t = sft_catalog_at(c->file->catalog, i);
-            memcpy(c->memory[i]->base + c->at[i], c->file->bytes->base + t->pieces[0].offset, (size_t)t->nbytes);
+            memcpy(c->memory[i]->base + c->at[i], c->file->bytes->base + t->pieces[0].offset,
+                   (size_t)t->nbytes);
         }
         return;
     }
-    Py_BEGIN_ALLOW_THREADS
-    if (pool != NULL) {
+    Py_BEGIN_ALLOW_THREADS if (pool != NULL) {
         sft_pool_run(pool, shares, copy_share, c);
-    } else {
+    }
+    else {
         for (size_t i = 0; i < shares; i++) {
             copy_share(c, i);
         }
@@ -139,8 +136,7 @@ static void copy_all(copying *c)
     Py_END_ALLOW_THREADS
 }
 
-static bool where_copied(void *ctx, const sft_tensor *tensor, core_place *place)
-{
+static bool where_copied(void *ctx, const sft_tensor *tensor, core_place *place) {
     const copying *c = ctx;
     const size_t i = sft_catalog_index_of(c->file->catalog, tensor);
 
@@ -150,8 +146,7 @@ static bool where_copied(void *ctx, const sft_tensor *tensor, core_place *place)
     return true;
 }
 
-PyObject *core_load_bytes(PyObject *module, PyObject *args)
-{
+PyObject *core_load_bytes(PyObject *module, PyObject *args) {
     copying c = {core_state_of(module), NULL, CORE_NUMPY, 0, NULL, NULL, NULL};
     PyObject *data, *name, *dict = NULL;
     const char *framework;

@@ -10,8 +10,7 @@
 
 #include <stdlib.h>
 
-const sft_checkpoint_api *core_checkpoint_api(core_state *state)
-{
+const sft_checkpoint_api *core_checkpoint_api(core_state *state) {
     static const core_wing wing = {
         .name = "libsafetensors-checkpoint",
         .library = "libsafetensors-checkpoint.so.0",
@@ -45,8 +44,7 @@ typedef struct leaning {
     const sft_checkpoint_api *api;
 } leaning;
 
-static void leaning_drop(void *self)
-{
+static void leaning_drop(void *self) {
     leaning *l = self;
 
     core_file_drop(l->parent);
@@ -55,8 +53,8 @@ static void leaning_drop(void *self)
 }
 
 /* All given is taken over in every case. */
-static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_layout_set *layouts, core_file *parent)
-{
+static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_layout_set *layouts,
+                       core_file *parent) {
     core_file *file = core_file_over(catalog);
     leaning *l = file != NULL ? malloc(sizeof *l) : NULL;
 
@@ -76,8 +74,7 @@ static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_
 
 /* ---------------------------------------------------------------- arguments */
 
-const char *core_text(PyObject *value, const char *argument)
-{
+const char *core_text(PyObject *value, const char *argument) {
     Py_ssize_t len = 0;
     const char *text;
 
@@ -93,8 +90,7 @@ const char *core_text(PyObject *value, const char *argument)
     return text;
 }
 
-bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out)
-{
+bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out) {
     const sft_checkpoint_api *api = core_checkpoint_api(state);
     sft_layout_set_options options;
     sft_status status;
@@ -114,16 +110,15 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
         if (PyBytes_AsStringAndSize(value, &text, &size) < 0) {
             return false;
         }
-        Py_BEGIN_ALLOW_THREADS
-        status = api->layout_set_parse(out, text, (size_t)size, "the layout given", &options, &err);
+        Py_BEGIN_ALLOW_THREADS status =
+            api->layout_set_parse(out, text, (size_t)size, "the layout given", &options, &err);
         Py_END_ALLOW_THREADS
     } else {
         const char *path = core_text(value, "layout");
         if (path == NULL) {
             return false;
         }
-        Py_BEGIN_ALLOW_THREADS
-        status = api->layout_set_open(out, path, &options, &err);
+        Py_BEGIN_ALLOW_THREADS status = api->layout_set_open(out, path, &options, &err);
         Py_END_ALLOW_THREADS
     }
     if (status != SFT_OK) {
@@ -136,14 +131,14 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 /* ---------------------------------------------------------------- opening */
 
 static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, const char *path,
-                             const sft_checkpoint_options *options, sft_error *err)
-{
+                             const sft_checkpoint_options *options, sft_error *err) {
     sft_checkpoint *checkpoint;
     uint32_t kind = SFT_CHECKPOINT_NONE;
     sft_status status = api->checkpoint_detect(path, &kind, err);
 
     *out = NULL;
-    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && options->layouts == NULL && options->step == NULL) {
+    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && options->layouts == NULL &&
+        options->step == NULL) {
         return sft_catalog_open(out, path, NULL, err);
     }
     if (status == SFT_OK) {
@@ -153,9 +148,8 @@ static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, c
 }
 
 /* options: without layouts. */
-static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options, PyObject *layout,
-                            PyObject *ranks)
-{
+static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options,
+                            PyObject *layout, PyObject *ranks) {
     static const char doing[] = "Error while opening a checkpoint";
     const sft_checkpoint_api *api;
     sft_layout_set *layouts = NULL;
@@ -165,7 +159,8 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
 
     if (core_is_url(path)) {
         if (options->step != NULL || (layout != NULL && layout != Py_None)) {
-            core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "a URL names one model, which takes no layout and no step");
+            core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                            "a URL names one model, which takes no layout and no step");
             return NULL;
         }
         return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
@@ -175,19 +170,17 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
         return NULL;
     }
     options->layouts = layouts;
-    Py_BEGIN_ALLOW_THREADS
-    status = open_whole(api, &catalog, path, options, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status = open_whole(api, &catalog, path, options, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         api->layout_set_free(layouts);
         return (core_file *)core_raise(state, &err, doing);
     }
     return lean(api, catalog, layouts, NULL);
 }
 
-PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"path", "framework", "device", "layout", "step", "ranks", "partial"};
+PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"path", "framework", "device", "layout",
+                                             "step", "ranks",     "partial"};
     static const core_signature signature = {"_open_checkpoint", parameters, 7, 3, 2};
     core_state *state = core_state_of(module);
     PyObject *v[7], *path, *result = NULL;
@@ -206,7 +199,8 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
     options.flags = partial != 0 ? SFT_CHECKPOINT_PARTIAL : 0;
     path = core_path(v[0]);
     name = path != NULL ? core_text(path, "path") : NULL;
-    if (name != NULL && (v[4] == NULL || v[4] == Py_None || (options.step = core_text(v[4], "step")) != NULL)) {
+    if (name != NULL &&
+        (v[4] == NULL || v[4] == Py_None || (options.step = core_text(v[4], "step")) != NULL)) {
         file = open_file(state, name, &options, v[3], v[5]);
     }
     if (file != NULL) {
@@ -217,8 +211,7 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
 }
 
 /* [(name, sentence)] of tensors that are not whole in the files. */
-static PyObject *left_out(const sft_catalog *catalog)
-{
+static PyObject *left_out(const sft_catalog *catalog) {
     PyObject *list = PyList_New(0);
 
     for (size_t i = 0; list != NULL && i < sft_catalog_problem_count(catalog); i++) {
@@ -236,8 +229,7 @@ static PyObject *left_out(const sft_catalog *catalog)
     return list;
 }
 
-PyObject *core_left_out(PyObject *module, PyObject *handle)
-{
+PyObject *core_left_out(PyObject *module, PyObject *handle) {
     core_state *state = core_state_of(module);
     PyObject *list;
     core_file *file;
@@ -254,9 +246,9 @@ PyObject *core_left_out(PyObject *module, PyObject *handle)
 /* ---------------------------------------------------------------- parts */
 
 /* SFT_E_MISMATCH: a layout that fits no tensor, so that every rank would have all of the model. */
-static sft_status take_part(const sft_checkpoint_api *api, sft_catalog **out, const sft_catalog *whole,
-                            sft_layout_set *layouts, uint64_t rank, bool replicated, sft_error *err)
-{
+static sft_status take_part(const sft_checkpoint_api *api, sft_catalog **out,
+                            const sft_catalog *whole, sft_layout_set *layouts, uint64_t rank,
+                            bool replicated, sft_error *err) {
     const sft_status fit = api->layout_set_fit(layouts, whole, NULL, err);
 
     *out = NULL;
@@ -266,9 +258,9 @@ static sft_status take_part(const sft_checkpoint_api *api, sft_catalog **out, co
     return api->checkpoint_part(out, whole, rank, api->layout_set_find_whole, layouts, NULL, err);
 }
 
-PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"handle", "layout", "rank", "ranks", "allow_replicated"};
+PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"handle", "layout", "rank", "ranks",
+                                             "allow_replicated"};
     static const core_signature signature = {"_part", parameters, 5, 3, 3};
     core_state *state = core_state_of(module);
     const sft_checkpoint_api *api;
@@ -303,10 +295,9 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs)
         api->layout_set_free(layouts);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = take_part(api, &catalog, whole->catalog, layouts, rank, replicated != 0, &err);
-    Py_END_ALLOW_THREADS
-    api->layout_set_free(layouts);
+    Py_BEGIN_ALLOW_THREADS status =
+        take_part(api, &catalog, whole->catalog, layouts, rank, replicated != 0, &err);
+    Py_END_ALLOW_THREADS api->layout_set_free(layouts);
     if (status != SFT_OK) {
         core_file_drop(whole);
         return core_raise(state, &err, "Error while taking a rank's part");

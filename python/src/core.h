@@ -27,18 +27,18 @@ struct core_state;
 
 #if defined(Py_GIL_DISABLED)
 #define CORE_BEGIN_LOCKED(object) Py_BEGIN_CRITICAL_SECTION(object)
-#define CORE_END_LOCKED() Py_END_CRITICAL_SECTION()
+#define CORE_END_LOCKED()         Py_END_CRITICAL_SECTION()
 #else
 #define CORE_BEGIN_LOCKED(object) {
-#define CORE_END_LOCKED() }
+#define CORE_END_LOCKED()         }
 #endif
 
 /* Py_SETREF is not for the limited API. */
-#define CORE_SET(variable, value)          \
-    do {                                   \
-        PyObject *core_old_ = (variable);  \
-        (variable) = (value);              \
-        Py_DECREF(core_old_);              \
+#define CORE_SET(variable, value)                                                                  \
+    do {                                                                                           \
+        PyObject *core_old_ = (variable);                                                          \
+        (variable) = (value);                                                                      \
+        Py_DECREF(core_old_);                                                                      \
     } while (0)
 
 /* ---------------------------------------------------------------- memory.c */
@@ -54,7 +54,7 @@ typedef struct core_memory {
     size_t refs; /* atomic */
     unsigned char *base;
     size_t size;
-    size_t room; /* CORE_PAGES: what was allocated, size or more */
+    size_t room;              /* CORE_PAGES: what was allocated, size or more */
     struct core_spare *spare; /* CORE_PAGES: where they go */
     core_memory_kind kind;
     bool readonly;
@@ -82,7 +82,8 @@ void *core_pages_map(int fd, size_t size, int *shorter);
 void core_pages_unmap(void *base, size_t size);
 void *core_pages_new(size_t size);
 void core_pages_free(void *base, size_t size);
-void core_pages_idle(void *base, size_t size); /* a hint: what lies there is wanted no more, the room is */
+void core_pages_idle(void *base,
+                     size_t size); /* a hint: what lies there is wanted no more, the room is */
 void core_pages_huge(void *base, size_t size); /* a hint for memory that somebody else allocated */
 long core_process(void);
 
@@ -118,19 +119,19 @@ bool core_stamp_of(int fd, core_stamp *out);
 typedef struct core_file {
     size_t refs; /* atomic */
     sft_catalog *catalog;
-    core_memory *bytes;  /* what a catalog in memory lies in */
-    core_memory **maps;  /* one per source, made on first use */
-    PyObject **lenders;  /* the Python objects that lend them */
+    core_memory *bytes; /* what a catalog in memory lies in */
+    core_memory **maps; /* one per source, made on first use */
+    PyObject **lenders; /* the Python objects that lend them */
     size_t sources;
     size_t descriptors; /* that were counted */
     core_stamp *stamps; /* of the sources, where they are files */
-    void *leaning; /* what the catalog borrows from; NULL: nothing */
+    void *leaning;      /* what the catalog borrows from; NULL: nothing */
     void (*leaning_drop)(void *leaning);
 } core_file;
 
 /* how: NULL for safetensors, else a file of any format (foreign.c). mapped: its descriptor is not needed for long. */
-core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name, PyObject *how,
-                          const char *doing, bool mapped);
+core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name,
+                          PyObject *how, const char *doing, bool mapped);
 /* Takes the catalog over in every case. */
 core_file *core_file_over(sft_catalog *catalog);
 core_file *core_file_keep(core_file *file);
@@ -173,11 +174,11 @@ typedef struct core_state {
     PyObject *torch_dtype[SFT_DTYPE_COUNT + 1];
     PyObject *numpy_ndarray;
     PyObject *numpy_dtype[SFT_DTYPE_COUNT + 1];
-    sft_pool *pool;   /* atomic */
+    sft_pool *pool;    /* atomic */
     long pool_process; /* atomic: who made it */
     core_spare *spare;
-    PyObject *slice_fields[3]; /* "start", "stop", "step" */
-    struct core_remote *remote; /* atomic; remote.c */
+    PyObject *slice_fields[3];                   /* "start", "stop", "step" */
+    struct core_remote *remote;                  /* atomic; remote.c */
     const struct sft_checkpoint_api *checkpoint; /* atomic; checkpoint.c */
 } core_state;
 
@@ -202,9 +203,11 @@ typedef struct core_wing {
 /* getter: points to a pointer to that function. False with an exception. */
 bool core_wing_find(core_state *state, const core_wing *wing, void *getter);
 /* Whether the API that was got is large enough and of this version; false with an exception. */
-bool core_wing_fits(core_state *state, const core_wing *wing, bool large_enough, const char *version);
+bool core_wing_fits(core_state *state, const core_wing *wing, bool large_enough,
+                    const char *version);
 /* getter: where a pointer to a function is put; if there is none, NULL, and why says why. */
-bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size);
+bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why,
+                         size_t size);
 
 /* ---------------------------------------------------------------- remote.c */
 
@@ -230,7 +233,8 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, struct sf
 
 /* The file behind `source`, which is taken over in every case, or at `path`; how: what core_open_any was told.
  * False with an exception. path names it in warnings, too. */
-bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path, PyObject *how);
+bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path,
+                       PyObject *how);
 
 /* ---------------------------------------------------------------- error.c */
 
@@ -244,7 +248,8 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
 PyObject *core_raise_plain(core_state *state, const sft_error *err);
 /* MemoryError that says how much was wanted (0: little); returns NULL. */
 PyObject *core_no_memory(uint64_t bytes);
-PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...);
+PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor,
+                          const char *format, ...);
 /* The reference's sentence for a status. */
 const char *core_reference_text(int32_t status);
 
@@ -261,8 +266,9 @@ extern const char *const core_framework_name[CORE_FRAMEWORKS];
 
 /* A tensor of the framework over memory that it keeps alive. shape in elements. device: NULL is the CPU.
  */
-PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device, const sft_dtype *dtype,
-                      const uint64_t *shape, uint32_t rank, const core_place *place);
+PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device,
+                      const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
+                      const core_place *place);
 PyObject *core_shape_tuple(const uint64_t *shape, size_t rank);
 PyObject *core_shape_list(const uint64_t *shape, size_t rank);
 PyObject *core_name(const sft_tensor *tensor);
@@ -271,8 +277,8 @@ PyObject *core_name(const sft_tensor *tensor);
 typedef struct core_slab core_slab;
 core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory);
 void core_slab_drop(core_slab *slab);
-PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
-                            uint32_t rank, unsigned char *data);
+PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype,
+                            const uint64_t *shape, uint32_t rank, unsigned char *data);
 bool core_torch_ready(core_state *state);
 
 /* ---------------------------------------------------------------- load.c */
@@ -286,14 +292,16 @@ typedef struct core_watch {
     PyObject *progress; /* callable(done, total) or NULL */
     bool failed;        /* an exception is set */
     int64_t last;       /* when Python was last asked */
-    uint64_t seen;      /* bytes done when the clock was last looked at, and how often we were called since */
+    uint64_t
+        seen; /* bytes done when the clock was last looked at, and how often we were called since */
     uint32_t calls;
 } core_watch;
 
 void core_watch_begin(core_watch *watch, PyObject *progress); /* releases the GIL */
 void core_watch_end(core_watch *watch);                       /* takes it back */
 /* After the end: raises what the callback raised, or the error. */
-PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err, const char *doing);
+PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err,
+                           const char *doing);
 
 typedef struct core_wish {
     core_framework framework;
@@ -308,10 +316,13 @@ typedef struct core_wish {
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
 /* All tensors as a dict, each where `where` says. */
 typedef bool (*core_where)(void *ctx, const sft_tensor *tensor, core_place *place);
-PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework, core_where where, void *ctx);
+PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework,
+                           core_where where, void *ctx);
 /* One tensor, owned: read, not mapped. */
-PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish);
-PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress, bool verify);
+PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor,
+                        const core_wish *wish);
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress,
+                         bool verify);
 
 /* ---------------------------------------------------------------- args.c */
 
@@ -323,7 +334,8 @@ typedef struct core_signature {
     Py_ssize_t count, positional, required;
 } core_signature;
 
-bool core_parse(const core_signature *signature, PyObject *args, PyObject *kwargs, PyObject **values);
+bool core_parse(const core_signature *signature, PyObject *args, PyObject *kwargs,
+                PyObject **values);
 /* A string among others: -2 with an exception, -1 if it is none of them. choices ends with NULL. */
 int core_choice(PyObject *value, const char *argument, const char *const *choices);
 PyObject *core_none(PyObject *value); /* NULL for None */
@@ -341,8 +353,8 @@ extern PyType_Spec core_stream_spec;
 PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
                          core_framework framework, PyObject *device, bool owned);
 /* An index as the library's slices, checked against the tensor; room for CORE_MAX_RANK + 2. */
-bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index, sft_slice *slices,
-                 size_t *count);
+bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index,
+                 sft_slice *slices, size_t *count);
 PyObject *core_view_new(core_state *state, PyObject *handle, int what);
 PyObject *core_meta_new(core_state *state, core_file *file, const sft_tensor *tensor);
 const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
@@ -364,7 +376,8 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
 /* safe_open of (filename, framework, device, backend), NULL where not given. */
 PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how);
-PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs); /* safe_open(...) */
+PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args,
+                             PyObject *kwargs); /* safe_open(...) */
 PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -413,11 +426,11 @@ bool core_metadata_read(PyObject *metadata, core_metadata *out);
 void core_metadata_free(core_metadata *metadata);
 
 typedef struct core_handle {
-    PyObject_HEAD
-    core_state *state;
+    PyObject_HEAD core_state *state;
     core_file *file; /* NULL: closed */
     PyObject *source;
-    PyObject *where;  /* a path without the current directory; NULL: no path, or the source says it */
+    PyObject
+        *where; /* a path without the current directory; NULL: no path, or the source says it */
     PyObject *device; /* NULL: cpu */
     PyObject *backend;
     PyObject *how; /* a file of any format: what open_any was told; NULL: safetensors */
@@ -427,8 +440,8 @@ typedef struct core_handle {
 
 /* A handle over a file, which is taken over in every case; it cannot be pickled. framework: a str. device: as for
  * safe_open, or NULL. */
-PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source, PyObject *framework,
-                           PyObject *device);
+PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source,
+                           PyObject *framework, PyObject *device);
 /* The same with the framework and device of another handle. */
 PyObject *core_handle_part(core_handle *whole, core_file *file);
 /* The same file, device and all once more. */

@@ -25,8 +25,7 @@ typedef struct loaded {
     long process;
 } loaded;
 
-static const sft_cuda_api *cuda_api(core_state *state)
-{
+static const sft_cuda_api *cuda_api(core_state *state) {
     static const core_wing wing = {
         .name = "libsafetensors-cuda",
         .library = "libsafetensors-cuda.so.0",
@@ -46,8 +45,7 @@ static const sft_cuda_api *cuda_api(core_state *state)
 
 /* ---------------------------------------------------------------- devices */
 
-static void device_end(PyObject *capsule)
-{
+static void device_end(PyObject *capsule) {
     device *d = PyCapsule_GetPointer(capsule, DEVICE_NAME);
 
     if (d->process == core_process()) {
@@ -56,8 +54,7 @@ static void device_end(PyObject *capsule)
     free(d);
 }
 
-PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"device", "driver", "memory", NULL};
     static const core_signature signature = {"_cuda_open", parameters, 3, 3, 1};
     core_state *state = core_state_of(module);
@@ -87,12 +84,11 @@ PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs)
         core_no_memory(0);
     } else if ((d->api = cuda_api(state)) != NULL) {
         d->process = core_process();
-        Py_BEGIN_ALLOW_THREADS
-        status = d->api->open(&d->cuda, &options, &err);
-        Py_END_ALLOW_THREADS
-        if (status != SFT_OK) {
+        Py_BEGIN_ALLOW_THREADS status = d->api->open(&d->cuda, &options, &err);
+        Py_END_ALLOW_THREADS if (status != SFT_OK) {
             core_raise(state, &err, NULL);
-        } else {
+        }
+        else {
             capsule = PyCapsule_New(d, DEVICE_NAME, device_end);
             if (capsule == NULL) {
                 d->api->close(d->cuda);
@@ -106,8 +102,7 @@ PyObject *core_cuda_open(PyObject *module, PyObject *args, PyObject *kwargs)
     return capsule;
 }
 
-PyObject *core_cuda_info(PyObject *module, PyObject *capsule)
-{
+PyObject *core_cuda_info(PyObject *module, PyObject *capsule) {
     device *d = PyCapsule_GetPointer(capsule, DEVICE_NAME);
     sft_cuda_info info;
     sft_error err;
@@ -118,18 +113,18 @@ PyObject *core_cuda_info(PyObject *module, PyObject *capsule)
     if (d->api->info_get(d->cuda, &info, &err) != SFT_OK) {
         return core_raise(core_state_of(module), &err, NULL);
     }
-    return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:I,s:(II),s:O}", "name", info.name, "total_bytes",
-                         (unsigned long long)info.total_bytes, "free_bytes", (unsigned long long)info.free_bytes,
-                         "held_bytes", (unsigned long long)info.held_bytes, "peak_bytes",
-                         (unsigned long long)info.peak_bytes, "ring_bytes", (unsigned long long)info.ring_bytes,
-                         "driver_version", info.driver_version, "capability", info.capability_major,
-                         info.capability_minor, "unified", info.unified != 0 ? Py_True : Py_False);
+    return Py_BuildValue(
+        "{s:s,s:K,s:K,s:K,s:K,s:K,s:I,s:(II),s:O}", "name", info.name, "total_bytes",
+        (unsigned long long)info.total_bytes, "free_bytes", (unsigned long long)info.free_bytes,
+        "held_bytes", (unsigned long long)info.held_bytes, "peak_bytes",
+        (unsigned long long)info.peak_bytes, "ring_bytes", (unsigned long long)info.ring_bytes,
+        "driver_version", info.driver_version, "capability", info.capability_major,
+        info.capability_minor, "unified", info.unified != 0 ? Py_True : Py_False);
 }
 
 /* ---------------------------------------------------------------- loads */
 
-static void loaded_end(PyObject *capsule)
-{
+static void loaded_end(PyObject *capsule) {
     loaded *l = PyCapsule_GetPointer(capsule, LOADED_NAME);
 
     if (l->process == core_process()) {
@@ -145,18 +140,18 @@ typedef struct items {
     size_t count;
 } items;
 
-static void items_reset(items *w)
-{
+static void items_reset(items *w) {
     free(w->list);
     free(w->slices);
 }
 
 /* names: a list, or NULL for every tensor; slices: a dict from names to indexes, or NULL. */
-static bool items_read(items *w, core_state *state, core_file *file, PyObject *names, PyObject *slices)
-{
+static bool items_read(items *w, core_state *state, core_file *file, PyObject *names,
+                       PyObject *slices) {
     w->count = names != NULL ? (size_t)PyList_Size(names) : sft_catalog_count(file->catalog);
     w->list = calloc(w->count + 1, sizeof *w->list);
-    w->slices = slices != NULL ? calloc(w->count + 1, (CORE_MAX_RANK + 2) * sizeof *w->slices) : NULL;
+    w->slices =
+        slices != NULL ? calloc(w->count + 1, (CORE_MAX_RANK + 2) * sizeof *w->slices) : NULL;
     if (w->list == NULL || (slices != NULL && w->slices == NULL)) {
         core_no_memory(0);
         return false;
@@ -173,7 +168,8 @@ static bool items_read(items *w, core_state *state, core_file *file, PyObject *n
             PyObject *index = name != NULL ? PyDict_GetItemWithError(slices, name) : NULL;
             sft_slice *room = w->slices + i * (CORE_MAX_RANK + 2);
             const bool good = name != NULL && (index != NULL || PyErr_Occurred() == NULL) &&
-                              (index == NULL || core_slices(state, file, item->tensor, index, room, &item->slice_count));
+                              (index == NULL || core_slices(state, file, item->tensor, index, room,
+                                                            &item->slice_count));
             item->slices = index != NULL ? room : NULL;
             Py_XDECREF(name);
             if (!good) {
@@ -185,8 +181,7 @@ static bool items_read(items *w, core_state *state, core_file *file, PyObject *n
 }
 
 /* [(name, dtype, shape, nbytes, address), ...] */
-static PyObject *views(const loaded *l)
-{
+static PyObject *views(const loaded *l) {
     const size_t count = l->api->loaded_count(l->loaded);
     PyObject *list = PyList_New(0);
 
@@ -194,8 +189,9 @@ static PyObject *views(const loaded *l)
         sft_cuda_view v;
         PyObject *entry = NULL;
         if (l->api->loaded_at(l->loaded, i, &v) == SFT_OK) {
-            entry = Py_BuildValue("(NsNKK)", core_name(v.tensor), v.dtype->name, core_shape_tuple(v.shape, v.rank),
-                                  (unsigned long long)v.nbytes, (unsigned long long)v.address);
+            entry = Py_BuildValue("(NsNKK)", core_name(v.tensor), v.dtype->name,
+                                  core_shape_tuple(v.shape, v.rank), (unsigned long long)v.nbytes,
+                                  (unsigned long long)v.address);
         }
         if (entry == NULL || PyList_Append(list, entry) < 0) {
             Py_CLEAR(list);
@@ -205,8 +201,8 @@ static PyObject *views(const loaded *l)
     return list;
 }
 
-static PyObject *load(core_state *state, device *d, core_file *file, const items *w, PyObject *progress, uint32_t flags)
-{
+static PyObject *load(core_state *state, device *d, core_file *file, const items *w,
+                      PyObject *progress, uint32_t flags) {
     sft_cuda_load_options options;
     core_watch watch;
     sft_status status;
@@ -245,12 +241,13 @@ static PyObject *load(core_state *state, device *d, core_file *file, const items
         return NULL;
     }
     list = views(l);
-    return list != NULL ? Py_BuildValue("(NN)", capsule, list) : (Py_DECREF(capsule), (PyObject *)NULL);
+    return list != NULL ? Py_BuildValue("(NN)", capsule, list)
+                        : (Py_DECREF(capsule), (PyObject *)NULL);
 }
 
-PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"device", "handle", "names", "slices", "direct", "progress", NULL};
+PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"device", "handle",   "names", "slices",
+                                             "direct", "progress", NULL};
     static const core_signature signature = {"_cuda_load", parameters, 6, 6, 6};
     core_state *state = core_state_of(module);
     PyObject *values[6], *names = NULL, *result = NULL;
@@ -283,7 +280,8 @@ PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     if ((names != NULL || core_none(values[2]) == NULL) &&
         items_read(&w, state, file, names, core_none(values[3]))) {
-        result = load(state, d, file, &w, core_none(values[5]), direct != 0 ? SFT_CUDA_DIRECT_STORAGE : 0);
+        result = load(state, d, file, &w, core_none(values[5]),
+                      direct != 0 ? SFT_CUDA_DIRECT_STORAGE : 0);
     }
     items_reset(&w);
     Py_XDECREF(names);
@@ -293,24 +291,21 @@ PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs)
 
 /* ---------------------------------------------------------------- DLPack */
 
-static void versioned_end(PyObject *capsule)
-{
+static void versioned_end(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor_versioned")) { /* nobody took it over */
         sft_dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
         m->deleter(m);
     }
 }
 
-static void old_end(PyObject *capsule)
-{
+static void old_end(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         sft_dl_managed_old *m = PyCapsule_GetPointer(capsule, "dltensor");
         m->deleter(m);
     }
 }
 
-PyObject *core_cuda_dlpack(PyObject *module, PyObject *args)
-{
+PyObject *core_cuda_dlpack(PyObject *module, PyObject *args) {
     core_state *state = core_state_of(module);
     PyObject *capsule, *result;
     sft_dl_managed *versioned;
@@ -329,9 +324,11 @@ PyObject *core_cuda_dlpack(PyObject *module, PyObject *args)
         return NULL;
     }
     if (version != 0) {
-        status = l->api->loaded_dlpack(&versioned, l->loaded, (size_t)index, as_bytes ? SFT_CUDA_DL_BYTES : 0, &err);
+        status = l->api->loaded_dlpack(&versioned, l->loaded, (size_t)index,
+                                       as_bytes ? SFT_CUDA_DL_BYTES : 0, &err);
     } else {
-        status = l->api->loaded_dlpack_old(&old, l->loaded, (size_t)index, as_bytes ? SFT_CUDA_DL_BYTES : 0, &err);
+        status = l->api->loaded_dlpack_old(&old, l->loaded, (size_t)index,
+                                           as_bytes ? SFT_CUDA_DL_BYTES : 0, &err);
     }
     if (status != SFT_OK) {
         return core_raise(state, &err, NULL);
@@ -347,8 +344,7 @@ PyObject *core_cuda_dlpack(PyObject *module, PyObject *args)
 }
 
 /* Bytes read, copied, read directly; and how file 0 was read: what the load did, for those who measure. */
-PyObject *core_cuda_stats(PyObject *module, PyObject *capsule)
-{
+PyObject *core_cuda_stats(PyObject *module, PyObject *capsule) {
     loaded *l = PyCapsule_GetPointer(capsule, LOADED_NAME);
     sft_cuda_stats s;
     const char *reason, *direct_reason;
@@ -360,9 +356,10 @@ PyObject *core_cuda_stats(PyObject *module, PyObject *capsule)
     }
     l->api->loaded_stats(l->loaded, &s);
     (void)l->api->loaded_strategy(l->loaded, 0, &reason, &direct, &direct_reason);
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:O,s:s}", "bytes_read", (unsigned long long)s.bytes_read,
-                         "bytes_copied", (unsigned long long)s.bytes_copied, "bytes_direct",
-                         (unsigned long long)s.bytes_direct, "chunks", (unsigned long long)s.chunks, "copies",
-                         (unsigned long long)s.copies, "ring_waits", (unsigned long long)s.ring_waits, "reason", reason,
-                         "direct", direct != 0 ? Py_True : Py_False, "direct_reason", direct_reason);
+    return Py_BuildValue(
+        "{s:K,s:K,s:K,s:K,s:K,s:K,s:s,s:O,s:s}", "bytes_read", (unsigned long long)s.bytes_read,
+        "bytes_copied", (unsigned long long)s.bytes_copied, "bytes_direct",
+        (unsigned long long)s.bytes_direct, "chunks", (unsigned long long)s.chunks, "copies",
+        (unsigned long long)s.copies, "ring_waits", (unsigned long long)s.ring_waits, "reason",
+        reason, "direct", direct != 0 ? Py_True : Py_False, "direct_reason", direct_reason);
 }

@@ -34,13 +34,13 @@ static const text texts[] = {
     {SFT_E_OVERFLOW, "ValidationOverflow",
      "overflow computing buffer size from shape and/or element type"},
     {SFT_E_SUBBYTE, "MisalignedSlice",
-     "The slice is slicing for subbytes dtypes, and the slice does not end up at a byte boundary, this is "
+     "The slice is slicing for subbytes dtypes, and the slice does not end up at a byte boundary, "
+     "this is "
      "invalid."},
     {SFT_E_COVERAGE, "MetadataIncompleteBuffer", "incomplete metadata, file not fully covered"},
 };
 
-static const text *find_text(int32_t status)
-{
+static const text *find_text(int32_t status) {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i].status == status) {
             return &texts[i];
@@ -49,14 +49,12 @@ static const text *find_text(int32_t status)
     return NULL;
 }
 
-const char *core_reference_text(int32_t status)
-{
+const char *core_reference_text(int32_t status) {
     const text *t = find_text(status);
     return t != NULL ? t->text : NULL;
 }
 
-PyObject *core_error_class(void)
-{
+PyObject *core_error_class(void) {
     PyObject *dict = PyDict_New();
     PyObject *result = NULL;
 
@@ -64,23 +62,22 @@ PyObject *core_error_class(void)
         PyDict_SetItemString(dict, "offset", Py_None) == 0 &&
         PyDict_SetItemString(dict, "tensor", Py_None) == 0 &&
         PyDict_SetItemString(dict, "detail", Py_None) == 0) {
-        result = PyErr_NewExceptionWithDoc("safetensors_c.SafetensorError",
-                                           "Custom Python Exception for Safetensor errors.", NULL, dict);
+        result =
+            PyErr_NewExceptionWithDoc("safetensors_c.SafetensorError",
+                                      "Custom Python Exception for Safetensor errors.", NULL, dict);
     }
     Py_XDECREF(dict);
     return result;
 }
 
 /* Sets an attribute and lets go of the value; false when there is no value or it cannot be set. */
-static bool put(PyObject *object, const char *name, PyObject *value)
-{
+static bool put(PyObject *object, const char *name, PyObject *value) {
     bool done = value != NULL && PyObject_SetAttrString(object, name, value) == 0;
     Py_XDECREF(value);
     return done;
 }
 
-static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *message)
-{
+static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *message) {
     PyObject *error;
 
     if (message == NULL) {
@@ -92,9 +89,11 @@ static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *
         return NULL;
     }
     if (put(error, "status", PyUnicode_FromString(sft_status_name(err->status))) &&
-        (err->offset == SFT_NO_OFFSET || put(error, "offset", PyLong_FromUnsignedLongLong(err->offset))) &&
+        (err->offset == SFT_NO_OFFSET ||
+         put(error, "offset", PyLong_FromUnsignedLongLong(err->offset))) &&
         (err->tensor[0] == 0 || put(error, "tensor", PyUnicode_FromString(err->tensor))) &&
-        put(error, "detail", PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "replace"))) {
+        put(error, "detail",
+            PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "replace"))) {
         PyErr_SetObject(state->error, error);
     }
     Py_DECREF(error);
@@ -102,8 +101,7 @@ static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *
 }
 
 /* The operating system said no to a reader; a writer gets a SafetensorError, as from the reference. */
-static PyObject *raise_system(const sft_error *err)
-{
+static PyObject *raise_system(const sft_error *err) {
     PyObject *type = PyExc_OSError;
     PyObject *error;
 
@@ -128,8 +126,7 @@ static PyObject *raise_system(const sft_error *err)
     return NULL;
 }
 
-PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
-{
+PyObject *core_raise(core_state *state, const sft_error *err, const char *doing) {
     const text *t = find_text(err->status);
     const char *colon = doing != NULL ? ": " : "";
     PyObject *message;
@@ -155,25 +152,30 @@ PyObject *core_raise(core_state *state, const sft_error *err, const char *doing)
         return raise_system(err);
     }
     if (t == NULL && err->sys != 0 && err->status != SFT_E_HTTP) {
-        message = PyUnicode_FromFormat("%s%sI/O error: %s (os error %d)", doing, colon, err->message, (int)err->sys);
-    } else if (err->status == SFT_E_HOLE && strncmp(err->message, "no file", 7) == 0 && err->tensor[0] != 0) {
+        message = PyUnicode_FromFormat("%s%sI/O error: %s (os error %d)", doing, colon,
+                                       err->message, (int)err->sys);
+    } else if (err->status == SFT_E_HOLE && strncmp(err->message, "no file", 7) == 0 &&
+               err->tensor[0] != 0) {
         /* of many files: the reference knows no such error */
-        message = PyUnicode_FromFormat("%s%stensor `%s`: %s", doing, colon, err->tensor, err->message);
-    } else if (t == NULL || (err->status == SFT_E_HOLE && strncmp(err->message, "ranks ", 6) == 0)) {
+        message =
+            PyUnicode_FromFormat("%s%stensor `%s`: %s", doing, colon, err->tensor, err->message);
+    } else if (t == NULL ||
+               (err->status == SFT_E_HOLE && strncmp(err->message, "ranks ", 6) == 0)) {
         message = PyUnicode_FromFormat("%s%s%s", doing, colon, err->message);
     } else if (t->text == NULL) {
-        message = PyUnicode_FromFormat("%s%sinvalid offset for tensor `%s` (%s)", doing, colon, err->tensor,
+        message = PyUnicode_FromFormat("%s%sinvalid offset for tensor `%s` (%s)", doing, colon,
+                                       err->tensor, t->variant);
+    } else if (strcmp(t->variant, "InvalidHeaderDeserialization") == 0 ||
+               err->status == SFT_E_UTF8) {
+        message = PyUnicode_FromFormat("%s%s%s: %s (%s)", doing, colon, t->text, err->message,
                                        t->variant);
-    } else if (strcmp(t->variant, "InvalidHeaderDeserialization") == 0 || err->status == SFT_E_UTF8) {
-        message = PyUnicode_FromFormat("%s%s%s: %s (%s)", doing, colon, t->text, err->message, t->variant);
     } else {
         message = PyUnicode_FromFormat("%s%s%s (%s)", doing, colon, t->text, t->variant);
     }
     return raise_error(state, err, message);
 }
 
-PyObject *core_no_memory(uint64_t bytes)
-{
+PyObject *core_no_memory(uint64_t bytes) {
     if (bytes == 0) {
         PyErr_SetString(PyExc_MemoryError, "out of memory");
         return NULL;
@@ -181,18 +183,18 @@ PyObject *core_no_memory(uint64_t bytes)
     return PyErr_Format(PyExc_MemoryError, "cannot allocate %llu bytes", (unsigned long long)bytes);
 }
 
-PyObject *core_raise_plain(core_state *state, const sft_error *err)
-{
+PyObject *core_raise_plain(core_state *state, const sft_error *err) {
     if (find_text(err->status) == NULL && err->tensor[0] == 0) {
         return core_raise(state, err, NULL);
     }
     return raise_error(state, err,
-                       err->tensor[0] == 0 ? PyUnicode_FromString(err->message)
-                                           : PyUnicode_FromFormat("%s: %s", err->tensor, err->message));
+                       err->tensor[0] == 0
+                           ? PyUnicode_FromString(err->message)
+                           : PyUnicode_FromFormat("%s: %s", err->tensor, err->message));
 }
 
-PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor, const char *format, ...)
-{
+PyObject *core_raise_text(core_state *state, sft_status status, const char *tensor,
+                          const char *format, ...) {
     sft_error err;
     PyObject *message;
     va_list arguments;
@@ -217,18 +219,18 @@ PyObject *core_raise_text(core_state *state, sft_status status, const char *tens
     return raise_error(state, &err, message);
 }
 
-PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wanted)
-{
+PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wanted) {
     PyObject *name;
 
     if (value == Py_None) {
-        PyErr_Format(PyExc_TypeError, "argument '%s': 'None' is not an instance of '%s'", argument, wanted);
+        PyErr_Format(PyExc_TypeError, "argument '%s': 'None' is not an instance of '%s'", argument,
+                     wanted);
         return NULL;
     }
     name = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
     if (name != NULL) {
-        PyErr_Format(PyExc_TypeError, "argument '%s': '%U' object is not an instance of '%s'", argument, name,
-                     wanted);
+        PyErr_Format(PyExc_TypeError, "argument '%s': '%U' object is not an instance of '%s'",
+                     argument, name, wanted);
         Py_DECREF(name);
     }
     return NULL;

@@ -9,8 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-core_file *core_file_over(sft_catalog *catalog)
-{
+core_file *core_file_over(sft_catalog *catalog) {
     core_file *file = calloc(1, sizeof *file);
     if (file == NULL) {
         sft_catalog_close(catalog);
@@ -30,14 +29,12 @@ core_file *core_file_over(sft_catalog *catalog)
     return file;
 }
 
-core_file *core_file_keep(core_file *file)
-{
+core_file *core_file_keep(core_file *file) {
     __atomic_fetch_add(&file->refs, 1, __ATOMIC_RELAXED);
     return file;
 }
 
-void core_file_drop(core_file *file)
-{
+void core_file_drop(core_file *file) {
     if (file == NULL || __atomic_fetch_sub(&file->refs, 1, __ATOMIC_ACQ_REL) != 1) {
         return;
     }
@@ -62,8 +59,8 @@ void core_file_drop(core_file *file)
 }
 
 /* Of any format. */
-static core_file *open_foreign(core_state *state, sft_source *source, const char *path, PyObject *how)
-{
+static core_file *open_foreign(core_state *state, sft_source *source, const char *path,
+                               PyObject *how) {
     sft_catalog *catalog;
 
     if (source == NULL && core_is_url(path) && !core_remote_source(state, &source, path)) {
@@ -73,8 +70,7 @@ static core_file *open_foreign(core_state *state, sft_source *source, const char
 }
 
 /* With its descriptors counted, or given up. */
-static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped)
-{
+static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped) {
     core_memory *map = NULL;
     core_file *file;
     core_stamp stamp = {0, 0, 0, false};
@@ -109,15 +105,13 @@ static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped
     return file;
 }
 
-static core_file *no_such_file(PyObject *name)
-{
+static core_file *no_such_file(PyObject *name) {
     PyErr_Format(PyExc_FileNotFoundError, "No such file or directory: %U", name);
     return NULL;
 }
 
 /* Nothing can be found under such a name. */
-static bool is_nowhere(int sys)
-{
+static bool is_nowhere(int sys) {
 #ifdef ELOOP
     if (sys == ELOOP) {
         return true;
@@ -126,9 +120,8 @@ static bool is_nowhere(int sys)
     return sys == ENOENT || sys == ENOTDIR || sys == ENAMETOOLONG;
 }
 
-static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how, const char *doing,
-                            bool mapped)
-{
+static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how,
+                            const char *doing, bool mapped) {
     sft_catalog *catalog;
     sft_error err;
     sft_status status;
@@ -139,17 +132,15 @@ static core_file *open_path(core_state *state, PyObject *text, const char *path,
     if (core_is_url(path)) {
         return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = sft_catalog_open(&catalog, path, NULL, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
-        return is_nowhere(err.sys) ? no_such_file(text) : (core_file *)core_raise(state, &err, doing);
+    Py_BEGIN_ALLOW_THREADS status = sft_catalog_open(&catalog, path, NULL, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+        return is_nowhere(err.sys) ? no_such_file(text)
+                                   : (core_file *)core_raise(state, &err, doing);
     }
     return over_path(state, catalog, mapped);
 }
 
-static core_file *bytes_file(core_memory *memory, core_file *file)
-{
+static core_file *bytes_file(core_memory *memory, core_file *file) {
     if (file == NULL) {
         core_memory_drop(memory);
     } else {
@@ -158,8 +149,8 @@ static core_file *bytes_file(core_memory *memory, core_file *file)
     return file;
 }
 
-static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how, const char *doing)
-{
+static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
+                             const char *doing) {
     core_memory *memory = core_memory_view(object);
     sft_catalog *catalog;
     sft_source *source;
@@ -176,10 +167,9 @@ static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
         }
         return bytes_file(memory, open_foreign(state, source, "bytes", how));
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = sft_catalog_open_memory(&catalog, memory->base, memory->size, NULL, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status =
+        sft_catalog_open_memory(&catalog, memory->base, memory->size, NULL, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_memory_drop(memory);
         return (core_file *)core_raise(state, &err, doing);
     }
@@ -187,8 +177,8 @@ static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
 }
 
 /* A file object: by its descriptor if that is a regular file, else by reading it to its end. */
-static core_file *open_object(core_state *state, PyObject *object, PyObject *how, const char *doing)
-{
+static core_file *open_object(core_state *state, PyObject *object, PyObject *how,
+                              const char *doing) {
     PyObject *number = PyObject_CallMethod(object, "fileno", NULL);
     PyObject *bytes;
     core_file *file;
@@ -203,13 +193,13 @@ static core_file *open_object(core_state *state, PyObject *object, PyObject *how
         if (fd == -1 && PyErr_Occurred()) {
             return NULL;
         }
-        if (how != NULL && sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err) == SFT_OK) {
+        if (how != NULL &&
+            sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err) == SFT_OK) {
             return open_foreign(state, source, "file", how);
         }
-        Py_BEGIN_ALLOW_THREADS
-        status = how != NULL ? SFT_E_NOT_REGULAR : sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
-        Py_END_ALLOW_THREADS
-        if (status == SFT_OK) {
+        Py_BEGIN_ALLOW_THREADS status =
+            how != NULL ? SFT_E_NOT_REGULAR : sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
+        Py_END_ALLOW_THREADS if (status == SFT_OK) {
             return core_file_over(catalog);
         }
         if (status != SFT_E_NOT_REGULAR) {
@@ -230,14 +220,13 @@ static core_file *open_object(core_state *state, PyObject *object, PyObject *how
     return file;
 }
 
-bool core_has_bytes(PyObject *object)
-{
-    return PyObject_CheckBuffer(object) && !PyUnicode_Check(object); /* numpy.str_ is a str that has a buffer */
+bool core_has_bytes(PyObject *object) {
+    return PyObject_CheckBuffer(object) &&
+           !PyUnicode_Check(object); /* numpy.str_ is a str that has a buffer */
 }
 
 /* CPython's sentence, behind the name of the argument. */
-static void name_argument(void)
-{
+static void name_argument(void) {
     PyObject *type, *error, *traceback;
 
     PyErr_Fetch(&type, &error, &traceback);
@@ -247,8 +236,7 @@ static void name_argument(void)
     Py_XDECREF(traceback);
 }
 
-PyObject *core_path(PyObject *object)
-{
+PyObject *core_path(PyObject *object) {
     PyObject *path = PyOS_FSPath(object);
 
     if (path == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
@@ -261,8 +249,7 @@ PyObject *core_path(PyObject *object)
     return path;
 }
 
-PyObject *core_path_bytes(PyObject *path, const char **text)
-{
+PyObject *core_path_bytes(PyObject *path, const char **text) {
     PyObject *bytes = PyUnicode_EncodeFSDefault(path);
 
     *text = bytes != NULL ? PyBytes_AsString(bytes) : NULL;
@@ -272,22 +259,21 @@ PyObject *core_path_bytes(PyObject *path, const char **text)
     return bytes;
 }
 
-PyObject *core_target_path(core_state *state, PyObject *object, const char **text)
-{
+PyObject *core_target_path(core_state *state, PyObject *object, const char **text) {
     PyObject *path = core_path(object);
     PyObject *bytes = path != NULL ? core_path_bytes(path, text) : NULL;
 
     Py_XDECREF(path);
     if (bytes != NULL && *text == NULL) {
-        core_raise_text(state, SFT_E_PATH, NULL, CORE_SERIALIZING ": I/O error: Invalid argument (os error %d)", EINVAL);
+        core_raise_text(state, SFT_E_PATH, NULL,
+                        CORE_SERIALIZING ": I/O error: Invalid argument (os error %d)", EINVAL);
         Py_CLEAR(bytes);
     }
     return bytes;
 }
 
-core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how, const char *doing,
-                          bool mapped)
-{
+core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, PyObject *how,
+                          const char *doing, bool mapped) {
     PyObject *path, *bytes;
     const char *text;
     core_file *file;
@@ -299,7 +285,8 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
         return file;
     }
     if (!PyUnicode_Check(source)) {
-        int readable = PyObject_HasAttrString(source, "read") && !PyObject_HasAttrString(source, "__fspath__");
+        int readable =
+            PyObject_HasAttrString(source, "read") && !PyObject_HasAttrString(source, "__fspath__");
         if (readable) {
             file = open_object(state, source, how, doing);
             *name = file != NULL ? Py_NewRef(source) : NULL;
@@ -325,30 +312,29 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
 
 /* ---------------------------------------------------------------- where bytes lie */
 
-bool core_file_can_map(core_file *file, const sft_tensor *tensor)
-{
+bool core_file_can_map(core_file *file, const sft_tensor *tensor) {
     return tensor->piece_count == 1 && tensor->pieces[0].strides == NULL &&
-           (file->bytes != NULL || __atomic_load_n(&file->maps[tensor->pieces[0].source], __ATOMIC_ACQUIRE) != NULL ||
-            sft_source_descriptor(sft_catalog_source_at(file->catalog, tensor->pieces[0].source)) >= 0);
+           (file->bytes != NULL ||
+            __atomic_load_n(&file->maps[tensor->pieces[0].source], __ATOMIC_ACQUIRE) != NULL ||
+            sft_source_descriptor(sft_catalog_source_at(file->catalog, tensor->pieces[0].source)) >=
+                0);
 }
 
-bool core_file_holds(core_state *state, core_file *file, const sft_tensor *tensor)
-{
+bool core_file_holds(core_state *state, core_file *file, const sft_tensor *tensor) {
     const sft_piece *piece = &tensor->pieces[0];
     unsigned char last;
     sft_error err;
 
     if (file->bytes != NULL || tensor->nbytes == 0 ||
-        sft_source_read(sft_catalog_source_at(file->catalog, piece->source), piece->offset + tensor->nbytes - 1, &last, 1,
-                        &err) == SFT_OK) {
+        sft_source_read(sft_catalog_source_at(file->catalog, piece->source),
+                        piece->offset + tensor->nbytes - 1, &last, 1, &err) == SFT_OK) {
         return true;
     }
     return core_raise(state, &err, NULL) != NULL;
 }
 
 /* The mapping of a source; two threads may make one each, then the first stays. */
-static core_memory *map_source(core_state *state, core_file *file, size_t index)
-{
+static core_memory *map_source(core_state *state, core_file *file, size_t index) {
     core_memory *now = __atomic_load_n(&file->maps[index], __ATOMIC_ACQUIRE);
     core_memory *fresh;
 
@@ -359,8 +345,8 @@ static core_memory *map_source(core_state *state, core_file *file, size_t index)
         fresh = core_memory_keep(file->bytes);
     } else {
         const sft_source *source = sft_catalog_source_at(file->catalog, index);
-        fresh = core_memory_map(state, sft_source_descriptor(source), (size_t)sft_source_size(source),
-                                sft_source_name(source));
+        fresh = core_memory_map(state, sft_source_descriptor(source),
+                                (size_t)sft_source_size(source), sft_source_name(source));
         if (fresh == NULL) {
             return NULL;
         }
@@ -373,9 +359,8 @@ static core_memory *map_source(core_state *state, core_file *file, size_t index)
     return fresh;
 }
 
-bool core_file_data(core_state *state, core_file *file, const sft_tensor *tensor, unsigned char **data,
-                    core_memory **memory, PyObject **lender)
-{
+bool core_file_data(core_state *state, core_file *file, const sft_tensor *tensor,
+                    unsigned char **data, core_memory **memory, PyObject **lender) {
     const sft_piece *piece = &tensor->pieces[0];
     core_memory *m = map_source(state, file, piece->source);
     PyObject *lent;
@@ -391,19 +376,18 @@ bool core_file_data(core_state *state, core_file *file, const sft_tensor *tensor
         }
         lent = core_once(&file->lenders[piece->source], lent);
     }
-    *data = m->base + piece->offset; /* inside: the catalog checked it against the size that is mapped */
+    *data = m->base +
+            piece->offset; /* inside: the catalog checked it against the size that is mapped */
     *memory = m;
     *lender = lent;
     return true;
 }
 
-bool core_is_part(const core_file *file, const sft_tensor *tensor)
-{
+bool core_is_part(const core_file *file, const sft_tensor *tensor) {
     return sft_catalog_at(file->catalog, sft_catalog_index_of(file->catalog, tensor)) != tensor;
 }
 
-const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name)
-{
+const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name) {
     Py_ssize_t len;
     const char *utf8;
     const sft_tensor *tensor;

@@ -11,8 +11,7 @@
 
 #define WARNINGS_MAX 8
 
-static const sft_import_api *import_api(core_state *state)
-{
+static const sft_import_api *import_api(core_state *state) {
     static const core_wing wing = {
         .name = "libsafetensors-import",
         .library = "libsafetensors-import.so.0",
@@ -43,15 +42,17 @@ static const struct {
     {"dequantize", SFT_IMPORT_DEQUANTIZE},     {"tree", SFT_IMPORT_KEEP_TREE},
 };
 #define SWITCHES ((Py_ssize_t)(sizeof switches / sizeof switches[0]))
-#define READ_PARAMETERS "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree", "view_as"
+#define READ_PARAMETERS                                                                            \
+    "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree",   \
+        "view_as"
 #define READ_COUNT (3 + SWITCHES)
 
 /* "BF16", "bfloat16", torch.bfloat16, numpy.float16 and numpy.dtype("float16"), by name; NULL: an exception is set. */
-static const sft_dtype *named_dtype(PyObject *value)
-{
+static const sft_dtype *named_dtype(PyObject *value) {
     const sft_dtype *found = NULL;
-    PyObject *name = PyUnicode_Check(value) ? Py_NewRef(value)
-                                            : PyObject_GetAttrString(value, PyType_Check(value) ? "__name__" : "name");
+    PyObject *name = PyUnicode_Check(value)
+                         ? Py_NewRef(value)
+                         : PyObject_GetAttrString(value, PyType_Check(value) ? "__name__" : "name");
     Py_ssize_t len = 0;
     const char *text;
 
@@ -80,8 +81,7 @@ static const sft_dtype *named_dtype(PyObject *value)
 }
 
 /* {glob: type} as a list of (glob, the format's word); an empty one for None. New reference. */
-static PyObject *read_views(PyObject *value)
-{
+static PyObject *read_views(PyObject *value) {
     PyObject *list = PyList_New(0), *items = NULL;
 
     if (list == NULL || value == NULL || value == Py_None) {
@@ -96,8 +96,10 @@ static PyObject *read_views(PyObject *value)
     for (Py_ssize_t i = 0; list != NULL && i < PyList_Size(items); i++) {
         PyObject *glob, *type, *one = NULL;
         const sft_dtype *dtype;
-        if (!PyArg_ParseTuple(PyList_GetItem(items, i), "UO", &glob, &type) || (dtype = named_dtype(type)) == NULL ||
-            (one = Py_BuildValue("(Os)", glob, dtype->name)) == NULL || PyList_Append(list, one) < 0) {
+        if (!PyArg_ParseTuple(PyList_GetItem(items, i), "UO", &glob, &type) ||
+            (dtype = named_dtype(type)) == NULL ||
+            (one = Py_BuildValue("(Os)", glob, dtype->name)) == NULL ||
+            PyList_Append(list, one) < 0) {
             Py_CLEAR(list);
         }
         Py_XDECREF(one);
@@ -107,8 +109,7 @@ static PyObject *read_views(PyObject *value)
 }
 
 /* (key, dedup, flags, views) of the READ_PARAMETERS: what a pickled handle keeps. New reference. */
-static PyObject *read_parameters(PyObject **v)
-{
+static PyObject *read_parameters(PyObject **v) {
     PyObject *key = v[0] != NULL ? v[0] : Py_None, *views;
     uint32_t flags = 0;
     int dedup = 0;
@@ -118,7 +119,8 @@ static PyObject *read_parameters(PyObject **v)
     }
     if (v[1] != NULL && (dedup = core_choice(v[1], "dedup", dedups)) < 0) {
         if (dedup == -1) {
-            PyErr_Format(PyExc_ValueError, "dedup %R is none of: hf, first, keep, error, alias", v[1]);
+            PyErr_Format(PyExc_ValueError, "dedup %R is none of: hf, first, keep, error, alias",
+                         v[1]);
         }
         return NULL;
     }
@@ -141,8 +143,7 @@ typedef struct viewing {
     char *met;       /* by view: it fits a tensor */
 } viewing;
 
-static bool match_views(viewing *v, const sft_tensor *t, const sft_dtype **dtype)
-{
+static bool match_views(viewing *v, const sft_tensor *t, const sft_dtype **dtype) {
     PyObject *name = PyUnicode_DecodeUTF8(t->name, (Py_ssize_t)t->name_len, "backslashreplace");
     bool good = name != NULL;
 
@@ -161,19 +162,20 @@ static bool match_views(viewing *v, const sft_tensor *t, const sft_dtype **dtype
     return good;
 }
 
-static sft_status view_as(void *ctx, const sft_tensor *tensor, const sft_dtype **dtype, sft_error *err)
-{
+static sft_status view_as(void *ctx, const sft_tensor *tensor, const sft_dtype **dtype,
+                          sft_error *err) {
     viewing *v = ctx;
     bool good;
 
     PyEval_RestoreThread(*v->thread);
     good = match_views(v, tensor, dtype);
     *v->thread = PyEval_SaveThread();
-    return good ? SFT_OK : sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+    return good ? SFT_OK
+                : sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
 }
 
-static bool view_begin(viewing *v, PyObject *views, PyThreadState **thread, sft_import_options *options)
-{
+static bool view_begin(viewing *v, PyObject *views, PyThreadState **thread,
+                       sft_import_options *options) {
     PyObject *module;
 
     *v = (viewing){.thread = thread, .views = views};
@@ -194,13 +196,13 @@ static bool view_begin(viewing *v, PyObject *views, PyThreadState **thread, sft_
 }
 
 /* told: what fits no tensor is. */
-static bool view_end(viewing *v, bool told, const char *name)
-{
+static bool view_end(viewing *v, bool told, const char *name) {
     bool good = true;
 
     for (Py_ssize_t i = 0; told && good && v->met != NULL && i < PyList_Size(v->views); i++) {
         if (v->met[i] == 0) {
-            good = PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: view_as %R fits no tensor whose type may be told", name,
+            good = PyErr_WarnFormat(PyExc_UserWarning, 1,
+                                    "%s: view_as %R fits no tensor whose type may be told", name,
                                     PyTuple_GetItem(PyList_GetItem(v->views, i), 0)) == 0;
         }
     }
@@ -210,8 +212,7 @@ static bool view_end(viewing *v, bool told, const char *name)
 }
 
 /* The options borrow from the tuple. */
-static bool read_options(PyObject *how, sft_import_options *options, PyObject **views)
-{
+static bool read_options(PyObject *how, sft_import_options *options, PyObject **views) {
     PyObject *key;
     unsigned int flags;
     int dedup;
@@ -229,8 +230,7 @@ static bool read_options(PyObject *how, sft_import_options *options, PyObject **
 
 /* ---------------------------------------------------------------- opening */
 
-static bool warn_one(const char *name, const sft_finding *f)
-{
+static bool warn_one(const char *name, const sft_finding *f) {
     char subject[300];
 
     (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
@@ -240,8 +240,7 @@ static bool warn_one(const char *name, const sft_finding *f)
 }
 
 /* What is not in the catalog is told, not swallowed; and what is in it more than once. */
-static bool warn_all(const sft_import_api *api, const sft_import_report *report, const char *name)
-{
+static bool warn_all(const sft_import_api *api, const sft_import_report *report, const char *name) {
     size_t left = 0;
 
     for (size_t i = 0; i < api->report_count(report); i++) {
@@ -252,12 +251,12 @@ static bool warn_all(const sft_import_api *api, const sft_import_report *report,
             return false;
         }
     }
-    return left <= WARNINGS_MAX ||
-           PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %zu more", name, left - WARNINGS_MAX) == 0;
+    return left <= WARNINGS_MAX || PyErr_WarnFormat(PyExc_UserWarning, 1, "%s: left out: %zu more",
+                                                    name, left - WARNINGS_MAX) == 0;
 }
 
-bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path, PyObject *how)
-{
+bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path,
+                       PyObject *how) {
     const sft_import_api *api = import_api(state);
     sft_import_report *report = NULL;
     sft_import_options options;
@@ -269,7 +268,8 @@ bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source,
     bool done;
 
     *out = NULL;
-    if (api == NULL || !read_options(how, &options, &views) || !view_begin(&v, views, &thread, &options)) {
+    if (api == NULL || !read_options(how, &options, &views) ||
+        !view_begin(&v, views, &thread, &options)) {
         sft_source_close(source);
         return false;
     }
@@ -293,9 +293,9 @@ bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source,
     return done;
 }
 
-PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"filename", "framework", "device", "backend", READ_PARAMETERS};
+PyObject *core_open_any(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"filename", "framework", "device", "backend",
+                                             READ_PARAMETERS};
     static const core_signature signature = {"open_any", parameters, 4 + READ_COUNT, 3, 1};
     PyObject *values[4 + READ_COUNT], *framework = NULL, *how, *result = NULL;
 
@@ -322,12 +322,12 @@ typedef struct converting {
     PyObject *choose; /* NULL: everything as it is */
     PyObject *names;  /* list: texts that items point into */
     PyObject *plan;   /* list; NULL: none is wanted */
-    sft_import_report *lost; /* what another format has no room for; NULL: safetensors are written */
+    sft_import_report
+        *lost; /* what another format has no room for; NULL: safetensors are written */
 } converting;
 
 /* (name, dtype or None), None to leave it out. */
-static bool chosen(converting *k, sft_import_item *item, PyObject *answer)
-{
+static bool chosen(converting *k, sft_import_item *item, PyObject *answer) {
     PyObject *name, *dtype;
     Py_ssize_t len;
 
@@ -356,8 +356,7 @@ static bool chosen(converting *k, sft_import_item *item, PyObject *answer)
 }
 
 /* The next three run in the caller's thread, which gave the GIL away. */
-static sft_status choose(void *ctx, sft_import_item *item, sft_error *err)
-{
+static sft_status choose(void *ctx, sft_import_item *item, sft_error *err) {
     converting *k = ctx;
     const sft_tensor *t = item->tensor;
     PyObject *shape, *name, *answer = NULL;
@@ -374,11 +373,12 @@ static sft_status choose(void *ctx, sft_import_item *item, sft_error *err)
     Py_XDECREF(name);
     Py_XDECREF(shape);
     k->watch.thread = PyEval_SaveThread();
-    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled") : SFT_OK;
+    return k->watch.failed
+               ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
+               : SFT_OK;
 }
 
-static void planned(void *ctx, const sft_import_item *item)
-{
+static void planned(void *ctx, const sft_import_item *item) {
     converting *k = ctx;
     const sft_tensor *t = item->tensor;
     PyObject *shape, *one = NULL;
@@ -386,9 +386,10 @@ static void planned(void *ctx, const sft_import_item *item)
     PyEval_RestoreThread(k->watch.thread);
     shape = k->watch.failed ? NULL : core_shape_list(t->shape, t->rank);
     if (shape != NULL) {
-        one = Py_BuildValue("{s:s#,s:s,s:N,s:K,s:s#,s:s,s:I}", "name", item->name, (Py_ssize_t)item->name_len, "dtype",
-                            item->dtype->name, "shape", shape, "nbytes", (unsigned long long)item->nbytes,
-                            "from_name", t->name, (Py_ssize_t)t->name_len, "from_dtype", t->dtype->name, "file",
+        one = Py_BuildValue("{s:s#,s:s,s:N,s:K,s:s#,s:s,s:I}", "name", item->name,
+                            (Py_ssize_t)item->name_len, "dtype", item->dtype->name, "shape", shape,
+                            "nbytes", (unsigned long long)item->nbytes, "from_name", t->name,
+                            (Py_ssize_t)t->name_len, "from_dtype", t->dtype->name, "file",
                             (unsigned int)item->file);
     }
     k->watch.failed = one == NULL || PyList_Append(k->plan, one) < 0;
@@ -396,8 +397,7 @@ static void planned(void *ctx, const sft_import_item *item)
     k->watch.thread = PyEval_SaveThread();
 }
 
-static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err)
-{
+static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err) {
     converting *k = ctx;
 
     if (!core_is_url(input)) {
@@ -406,16 +406,30 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     PyEval_RestoreThread(k->watch.thread);
     k->watch.failed = !core_remote_source(k->state, out, input);
     k->watch.thread = PyEval_SaveThread();
-    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled") : SFT_OK;
+    return k->watch.failed
+               ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
+               : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- the call */
 
-enum { TO_INPUTS, TO_OUTPUT, TO_FORMAT, TO_CHOOSE, TO_METADATA, TO_SHARD, TO_PLAN, TO_REPLACE, TO_VERIFY, TO_DURABLE,
-       TO_PROGRESS, TO_COUNT };
+enum {
+    TO_INPUTS,
+    TO_OUTPUT,
+    TO_FORMAT,
+    TO_CHOOSE,
+    TO_METADATA,
+    TO_SHARD,
+    TO_PLAN,
+    TO_REPLACE,
+    TO_VERIFY,
+    TO_DURABLE,
+    TO_PROGRESS,
+    TO_COUNT
+};
 static const char *const formats[] = {"safetensors", "npz", "gguf", "pt", "ckpt", NULL};
-static const uint32_t format_ids[] = {SFT_IMPORT_SAFETENSORS, SFT_IMPORT_NPZ, SFT_IMPORT_GGUF, SFT_IMPORT_TORCH_ZIP,
-                                      SFT_IMPORT_MINDSPORE};
+static const uint32_t format_ids[] = {SFT_IMPORT_SAFETENSORS, SFT_IMPORT_NPZ, SFT_IMPORT_GGUF,
+                                      SFT_IMPORT_TORCH_ZIP, SFT_IMPORT_MINDSPORE};
 
 typedef struct wanted {
     const char **inputs;
@@ -429,15 +443,13 @@ typedef struct wanted {
     PyObject *how;
 } wanted;
 
-static bool switch_on(PyObject *value, uint32_t flag, uint32_t *flags)
-{
+static bool switch_on(PyObject *value, uint32_t flag, uint32_t *flags) {
     int on = value != NULL ? PyObject_IsTrue(value) : 0;
     *flags |= on > 0 ? flag : 0;
     return on >= 0;
 }
 
-static bool read_inputs(PyObject *list, wanted *w)
-{
+static bool read_inputs(PyObject *list, wanted *w) {
     w->count = PyList_Size(list);
     if (w->count < 0) {
         return false;
@@ -457,8 +469,7 @@ static bool read_inputs(PyObject *list, wanted *w)
     return true;
 }
 
-static bool read_wanted(PyObject **v, wanted *w)
-{
+static bool read_wanted(PyObject **v, wanted *w) {
     uint32_t durable = 0;
     int format;
 
@@ -469,12 +480,14 @@ static bool read_wanted(PyObject **v, wanted *w)
     w->output = PyUnicode_AsUTF8AndSize(v[TO_OUTPUT], NULL);
     format = core_choice(v[TO_FORMAT], "to", formats);
     if (format == -1) {
-        PyErr_Format(PyExc_ValueError, "to %R is none of: safetensors, npz, gguf, pt, ckpt", v[TO_FORMAT]);
+        PyErr_Format(PyExc_ValueError, "to %R is none of: safetensors, npz, gguf, pt, ckpt",
+                     v[TO_FORMAT]);
     }
     if (w->output == NULL || format < 0 || !core_metadata_read(v[TO_METADATA], &w->texts) ||
         !core_u64(v[TO_SHARD], &w->shard) || !switch_on(v[TO_PLAN], SFT_CONVERT_PLAN, &w->flags) ||
         !switch_on(v[TO_REPLACE], SFT_CONVERT_REPLACE, &w->flags) ||
-        !switch_on(v[TO_VERIFY], SFT_CONVERT_VERIFY, &w->flags) || !switch_on(v[TO_DURABLE], 1, &durable)) {
+        !switch_on(v[TO_VERIFY], SFT_CONVERT_VERIFY, &w->flags) ||
+        !switch_on(v[TO_DURABLE], 1, &durable)) {
         return false;
     }
     w->format = format_ids[format];
@@ -485,8 +498,7 @@ static bool read_wanted(PyObject **v, wanted *w)
 
 static sft_status into_safetensors(converting *k, const wanted *w, const sft_import_api *api,
                                    const sft_import_options *read, sft_import_converted *result,
-                                   sft_import_report **report, sft_error *err)
-{
+                                   sft_import_report **report, sft_error *err) {
     sft_import_convert_options o;
     sft_write_options write;
 
@@ -509,8 +521,7 @@ static sft_status into_safetensors(converting *k, const wanted *w, const sft_imp
 }
 
 /* What was left out while the one input of another output was opened; a conversion to safetensors counts it. */
-static uint64_t left_out(const sft_import_api *api, const sft_import_report *report)
-{
+static uint64_t left_out(const sft_import_api *api, const sft_import_report *report) {
     uint64_t count = 0;
 
     for (size_t i = 0; i < api->report_count(report); i++) {
@@ -522,8 +533,7 @@ static uint64_t left_out(const sft_import_api *api, const sft_import_report *rep
 
 static sft_status into_other(converting *k, const wanted *w, const sft_import_api *api,
                              const sft_import_options *read, sft_import_converted *result,
-                             sft_import_report **report, sft_error *err)
-{
+                             sft_import_report **report, sft_error *err) {
     sft_export_options o;
     sft_import_report *lost = NULL;
     sft_catalog *catalog;
@@ -559,15 +569,16 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
 }
 
 /* Findings of one kind as (subject, sentence), into the list. */
-static PyObject *findings(PyObject *list, const sft_import_api *api, const sft_import_report *report, uint32_t kind)
-{
+static PyObject *findings(PyObject *list, const sft_import_api *api,
+                          const sft_import_report *report, uint32_t kind) {
     for (size_t i = 0; list != NULL && i < api->report_count(report); i++) {
         const sft_finding *f = api->report_at(report, i);
         PyObject *subject, *one;
         if (f->kind != kind) {
             continue;
         }
-        subject = PyUnicode_DecodeUTF8(f->subject, (Py_ssize_t)strlen(f->subject), "backslashreplace");
+        subject =
+            PyUnicode_DecodeUTF8(f->subject, (Py_ssize_t)strlen(f->subject), "backslashreplace");
         one = subject != NULL ? Py_BuildValue("(Ns)", subject, f->message) : NULL;
         if (one == NULL || PyList_Append(list, one) < 0) {
             Py_CLEAR(list);
@@ -577,9 +588,8 @@ static PyObject *findings(PyObject *list, const sft_import_api *api, const sft_i
     return list;
 }
 
-static PyObject *told(const converting *k, const sft_import_api *api, const sft_import_report *report,
-                      const sft_import_converted *r)
-{
+static PyObject *told(const converting *k, const sft_import_api *api,
+                      const sft_import_report *report, const sft_import_converted *r) {
     PyObject *left = findings(PyList_New(0), api, report, SFT_FINDING_LEFT_OUT), *notes = NULL;
 
     left = findings(left, api, k->lost, SFT_FINDING_LEFT_OUT);
@@ -590,18 +600,18 @@ static PyObject *told(const converting *k, const sft_import_api *api, const sft_
         Py_XDECREF(left);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:O}", "format",
-                         api->format_name(api->report_format(report)), "tensors", (unsigned long long)r->tensors,
-                         "aliases", (unsigned long long)r->aliases, "left_out", (unsigned long long)r->left_out,
-                         "cast", (unsigned long long)r->cast, "gathered", (unsigned long long)r->gathered,
-                         "data_bytes", (unsigned long long)r->data_bytes, "file_bytes",
-                         (unsigned long long)r->file_bytes, "unused_bytes", (unsigned long long)r->unused_bytes,
-                         "files", (unsigned long long)r->files, "verified", (unsigned long long)r->verified,
-                         "left_out_parts", left, "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
+    return Py_BuildValue(
+        "{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:O}", "format",
+        api->format_name(api->report_format(report)), "tensors", (unsigned long long)r->tensors,
+        "aliases", (unsigned long long)r->aliases, "left_out", (unsigned long long)r->left_out,
+        "cast", (unsigned long long)r->cast, "gathered", (unsigned long long)r->gathered,
+        "data_bytes", (unsigned long long)r->data_bytes, "file_bytes",
+        (unsigned long long)r->file_bytes, "unused_bytes", (unsigned long long)r->unused_bytes,
+        "files", (unsigned long long)r->files, "verified", (unsigned long long)r->verified,
+        "left_out_parts", left, "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
 }
 
-static PyObject *run(core_state *state, PyObject **v, const wanted *w)
-{
+static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     converting k = {.state = state};
     bool viewed = false;
     sft_import_report *report = NULL;
@@ -613,7 +623,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
     viewing view;
     const sft_import_api *api = import_api(state);
 
-    if (api == NULL || !read_options(w->how, &read, &views) || !view_begin(&view, views, &k.watch.thread, &read)) {
+    if (api == NULL || !read_options(w->how, &read, &views) ||
+        !view_begin(&view, views, &k.watch.thread, &read)) {
         return NULL;
     }
     memset(&converted, 0, sizeof converted);
@@ -626,12 +637,14 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
                      ? into_safetensors(&k, w, api, &read, &converted, &report, &err)
                      : into_other(&k, w, api, &read, &converted, &report, &err);
         core_watch_end(&k.watch);
-        viewed = view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL, w->inputs[w->count - 1]);
+        viewed =
+            view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL, w->inputs[w->count - 1]);
         if (!viewed || PyErr_Occurred()) {
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
-        } else if (warn_all(api, report, w->inputs[w->count - 1]) && warn_all(api, k.lost, w->inputs[0])) {
+        } else if (warn_all(api, report, w->inputs[w->count - 1]) &&
+                   warn_all(api, k.lost, w->inputs[0])) {
             result = told(&k, api, report, &converted);
         }
         api->report_free(report);
@@ -644,11 +657,12 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w)
     return result;
 }
 
-PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"inputs",  "output", "to",     "choose",  "metadata", "max_shard_size", "plan",
-                                             "replace", "verify", "durable", "progress", READ_PARAMETERS};
-    static const core_signature signature = {"_convert", parameters, TO_COUNT + READ_COUNT, TO_COUNT, TO_COUNT};
+PyObject *core_convert(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {
+        "inputs", "output",  "to",     "choose",  "metadata", "max_shard_size",
+        "plan",   "replace", "verify", "durable", "progress", READ_PARAMETERS};
+    static const core_signature signature = {"_convert", parameters, TO_COUNT + READ_COUNT,
+                                             TO_COUNT, TO_COUNT};
     PyObject *values[TO_COUNT + READ_COUNT], *result = NULL;
     wanted w;
 

@@ -15,17 +15,15 @@ typedef struct talk {
     sft_group group;
     core_watch *watch;
     PyObject *gather; /* callable(bytes) -> bytes of all, in the order of ranks */
-    bool broken; /* it has raised: the others are not to be reached */
+    bool broken;      /* it has raised: the others are not to be reached */
 } talk;
 
-static sft_status fail(sft_error *err, const char *what)
-{
+static sft_status fail(sft_error *err, const char *what) {
     return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0, "%s", what);
 }
 
 /* Python's gather takes and gives bytes. An exception stays set: it is raised at the end. */
-static sft_status gather_bytes(talk *t, const void *mine, size_t bytes, void *all, sft_error *err)
-{
+static sft_status gather_bytes(talk *t, const void *mine, size_t bytes, void *all, sft_error *err) {
     PyObject *given = PyBytes_FromStringAndSize(mine, (Py_ssize_t)bytes);
     PyObject *got = given != NULL ? PyObject_CallFunctionObjArgs(t->gather, given, NULL) : NULL;
     const size_t wanted = bytes * t->group.size; /* both are checked: at most 2^20 by 2^32 */
@@ -48,8 +46,7 @@ static sft_status gather_bytes(talk *t, const void *mine, size_t bytes, void *al
 
 /* Called from the thread that made the call, without the GIL. Also when a callback of progress has raised: the
  * others wait to hear of it, and its exception is put back. */
-static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, sft_error *err)
-{
+static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, sft_error *err) {
     talk *t = ctx;
     PyObject *type, *value, *trace;
     sft_status status;
@@ -68,8 +65,7 @@ static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, s
 }
 
 /* group: None, or (rank, size, gather). *out: NULL for None. */
-static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_group **out)
-{
+static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_group **out) {
     uint64_t rank, size;
 
     memset(t, 0, sizeof *t);
@@ -82,7 +78,8 @@ static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_gr
     if (!PyTuple_Check(group) || PyTuple_Size(group) != 3) {
         return core_wrong_type("group", group, "tuple") != NULL;
     }
-    if (!core_u64(PyTuple_GetItem(group, 0), &rank) || !core_u64(PyTuple_GetItem(group, 1), &size)) {
+    if (!core_u64(PyTuple_GetItem(group, 0), &rank) ||
+        !core_u64(PyTuple_GetItem(group, 1), &size)) {
         return false;
     }
     if (size > UINT32_MAX || rank >= size) {
@@ -108,8 +105,7 @@ typedef struct parts {
     size_t number_count;
 } parts;
 
-static void parts_free(parts *p)
-{
+static void parts_free(parts *p) {
     for (size_t i = 0; i < p->number_count; i++) {
         free(p->numbers[i]);
     }
@@ -117,8 +113,7 @@ static void parts_free(parts *p)
     free(p->items);
 }
 
-static bool sizes_of(parts *p, PyObject *value, const uint64_t **out, uint32_t *rank)
-{
+static bool sizes_of(parts *p, PyObject *value, const uint64_t **out, uint32_t *rank) {
     uint64_t *numbers = NULL;
 
     if (!core_shape_read(value, &numbers, rank)) {
@@ -129,8 +124,7 @@ static bool sizes_of(parts *p, PyObject *value, const uint64_t **out, uint32_t *
     return true;
 }
 
-static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out)
-{
+static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out) {
     PyObject *v[7];
     Py_ssize_t len = 0;
     const char *dtype;
@@ -156,7 +150,8 @@ static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out)
         }
         return false;
     }
-    if (!sizes_of(p, v[2], &out->shape, &out->dims) || !core_u64(v[5], &address) || !core_u64(v[6], &out->nbytes)) {
+    if (!sizes_of(p, v[2], &out->shape, &out->dims) || !core_u64(v[5], &address) ||
+        !core_u64(v[6], &out->nbytes)) {
         return false;
     }
     out->data = (void *)(uintptr_t)address;
@@ -167,15 +162,15 @@ static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out)
         return false;
     }
     if (starts != out->dims || counts != out->dims) {
-        PyErr_Format(PyExc_ValueError, "the box of %R has another number of dimensions than its tensor", v[0]);
+        PyErr_Format(PyExc_ValueError,
+                     "the box of %R has another number of dimensions than its tensor", v[0]);
         return false;
     }
     return true;
 }
 
 /* list: a list of entries, or a str: why this process has failed. The list must stay. */
-static bool parts_read(parts *p, PyObject *list, sft_error *err)
-{
+static bool parts_read(parts *p, PyObject *list, sft_error *err) {
     size_t count;
     bool done;
 
@@ -183,7 +178,8 @@ static bool parts_read(parts *p, PyObject *list, sft_error *err)
     if (PyUnicode_Check(list)) {
         const char *why = PyUnicode_AsUTF8AndSize(list, NULL);
         p->count = SFT_GROUP_FAILED;
-        (void)sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "%s", why != NULL ? why : "");
+        (void)sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "%s",
+                            why != NULL ? why : "");
         return why != NULL;
     }
     if (!PyList_Check(list)) {
@@ -206,26 +202,32 @@ static bool parts_read(parts *p, PyObject *list, sft_error *err)
     return done;
 }
 
-static PyObject *told(const sft_group_result *r)
-{
+static PyObject *told(const sft_group_result *r) {
     return Py_BuildValue("(KKKK)", (unsigned long long)r->bytes, (unsigned long long)r->tensors,
                          (unsigned long long)r->total_bytes, (unsigned long long)r->total_files);
 }
 
 /* The path as text; *path is to be let go of. */
-static const char *path_of(PyObject *object, PyObject **path)
-{
+static const char *path_of(PyObject *object, PyObject **path) {
     *path = core_path(object);
     return *path != NULL ? core_text(*path, "path") : NULL;
 }
 
 /* ---------------------------------------------------------------- save */
 
-enum { SAVE_PATH, SAVE_TENSORS, SAVE_GROUP, SAVE_METADATA, SAVE_DIGESTS, SAVE_DURABLE, SAVE_PROGRESS, SAVE_COUNT };
+enum {
+    SAVE_PATH,
+    SAVE_TENSORS,
+    SAVE_GROUP,
+    SAVE_METADATA,
+    SAVE_DIGESTS,
+    SAVE_DURABLE,
+    SAVE_PROGRESS,
+    SAVE_COUNT
+};
 
-static PyObject *save(core_state *state, const sft_checkpoint_api *api, const char *path, PyObject **v,
-                      const core_metadata *metadata)
-{
+static PyObject *save(core_state *state, const sft_checkpoint_api *api, const char *path,
+                      PyObject **v, const core_metadata *metadata) {
     sft_group_save_options options;
     sft_group_result result;
     const sft_group *group;
@@ -241,7 +243,8 @@ static PyObject *save(core_state *state, const sft_checkpoint_api *api, const ch
     if (durable < 0 || !core_digests(v[SAVE_DIGESTS], &options.digests)) {
         return NULL;
     }
-    if (!talk_begin(&t, &watch, v[SAVE_GROUP], &group) || !parts_read(&tensors, v[SAVE_TENSORS], &err)) {
+    if (!talk_begin(&t, &watch, v[SAVE_GROUP], &group) ||
+        !parts_read(&tensors, v[SAVE_TENSORS], &err)) {
         return NULL;
     }
     options.metadata = metadata->entries;
@@ -250,7 +253,8 @@ static PyObject *save(core_state *state, const sft_checkpoint_api *api, const ch
     options.pool = core_pool(state);
     core_watch_begin(&watch, core_none(v[SAVE_PROGRESS]));
     options.control = &watch.control;
-    status = api->checkpoint_save_group(group, path, tensors.items, tensors.count, &options, &result, &err);
+    status = api->checkpoint_save_group(group, path, tensors.items, tensors.count, &options,
+                                        &result, &err);
     core_watch_end(&watch);
     parts_free(&tensors);
     if (status != SFT_OK || PyErr_Occurred()) {
@@ -259,11 +263,11 @@ static PyObject *save(core_state *state, const sft_checkpoint_api *api, const ch
     return told(&result);
 }
 
-PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"path",    "tensors", "group",   "metadata",
                                              "digests", "durable", "progress"};
-    static const core_signature signature = {"_save_group", parameters, SAVE_COUNT, SAVE_COUNT, SAVE_COUNT};
+    static const core_signature signature = {"_save_group", parameters, SAVE_COUNT, SAVE_COUNT,
+                                             SAVE_COUNT};
     core_state *state = core_state_of(module);
     const sft_checkpoint_api *api;
     PyObject *v[SAVE_COUNT], *path = NULL, *result = NULL;
@@ -299,9 +303,8 @@ enum {
     LOAD_COUNT
 };
 
-static PyObject *load(core_state *state, const sft_checkpoint_api *api, const char *path, PyObject **v,
-                      const sft_checkpoint_options *source)
-{
+static PyObject *load(core_state *state, const sft_checkpoint_api *api, const char *path,
+                      PyObject **v, const sft_checkpoint_options *source) {
     sft_group_load_options options;
     sft_group_result result;
     const sft_group *group;
@@ -323,7 +326,8 @@ static PyObject *load(core_state *state, const sft_checkpoint_api *api, const ch
     options.pool = core_pool(state);
     core_watch_begin(&watch, core_none(v[LOAD_PROGRESS]));
     options.control = &watch.control;
-    status = api->checkpoint_load_group(group, path, tensors.items, tensors.count, &options, &result, &err);
+    status = api->checkpoint_load_group(group, path, tensors.items, tensors.count, &options,
+                                        &result, &err);
     core_watch_end(&watch);
     parts_free(&tensors);
     if (status != SFT_OK || PyErr_Occurred()) {
@@ -332,11 +336,11 @@ static PyObject *load(core_state *state, const sft_checkpoint_api *api, const ch
     return told(&result);
 }
 
-PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"path", "tensors", "group", "layout", "ranks",
+PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"path", "tensors", "group",   "layout",  "ranks",
                                              "step", "cast",    "missing", "progress"};
-    static const core_signature signature = {"_load_group", parameters, LOAD_COUNT, LOAD_COUNT, LOAD_COUNT};
+    static const core_signature signature = {"_load_group", parameters, LOAD_COUNT, LOAD_COUNT,
+                                             LOAD_COUNT};
     core_state *state = core_state_of(module);
     const sft_checkpoint_api *api;
     sft_checkpoint_options source;
@@ -348,7 +352,8 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     SFT_INIT(&source);
     name = path_of(v[LOAD_PATH], &path);
-    if (name != NULL && (v[LOAD_STEP] == Py_None || (source.step = core_text(v[LOAD_STEP], "step")) != NULL) &&
+    if (name != NULL &&
+        (v[LOAD_STEP] == Py_None || (source.step = core_text(v[LOAD_STEP], "step")) != NULL) &&
         core_layouts(state, v[LOAD_LAYOUT], v[LOAD_RANKS], &source.layouts)) {
         result = load(state, api, name, v, &source);
     }

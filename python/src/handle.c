@@ -7,8 +7,7 @@
 
 #include <stdlib.h>
 
-static void handle_dealloc(PyObject *self)
-{
+static void handle_dealloc(PyObject *self) {
     core_handle *h = (core_handle *)self;
     PyTypeObject *type = Py_TYPE(self);
 
@@ -22,8 +21,7 @@ static void handle_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-core_file *core_handle_file(core_handle *h)
-{
+core_file *core_handle_file(core_handle *h) {
     core_file *file = NULL;
 
     CORE_BEGIN_LOCKED(h);
@@ -37,8 +35,7 @@ core_file *core_handle_file(core_handle *h)
     return file;
 }
 
-static PyObject *handle_close(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_close(PyObject *self, PyObject *ignored) {
     core_handle *h = (core_handle *)self;
     core_file *file;
 
@@ -51,35 +48,30 @@ static PyObject *handle_close(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-static PyObject *handle_enter(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_enter(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return Py_NewRef(self);
 }
 
-static PyObject *handle_exit(PyObject *self, PyObject *args)
-{
+static PyObject *handle_exit(PyObject *self, PyObject *args) {
     return handle_close(self, args);
 }
 
-static PyObject *get_closed(PyObject *self, void *closure)
-{
+static PyObject *get_closed(PyObject *self, void *closure) {
     (void)closure;
     return PyBool_FromLong(((core_handle *)self)->file == NULL);
 }
 
 /* ---------------------------------------------------------------- names */
 
-static int by_name(const void *a, const void *b)
-{
+static int by_name(const void *a, const void *b) {
     const sft_tensor *x = *(const sft_tensor *const *)a, *y = *(const sft_tensor *const *)b;
     size_t least = x->name_len < y->name_len ? x->name_len : y->name_len;
     int order = memcmp(x->name, y->name, least);
     return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
 }
 
-static PyObject *names(core_file *file, bool sorted)
-{
+static PyObject *names(core_file *file, bool sorted) {
     size_t count = sft_catalog_count(file->catalog);
     const sft_tensor **tensors = malloc((count + 1) * sizeof *tensors);
     PyObject *list;
@@ -110,8 +102,7 @@ static PyObject *names(core_file *file, bool sorted)
     return list;
 }
 
-static PyObject *handle_keys(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_keys(PyObject *self, PyObject *ignored) {
     core_file *file = core_handle_file((core_handle *)self);
     PyObject *list = file != NULL ? names(file, true) : NULL;
     (void)ignored;
@@ -119,8 +110,7 @@ static PyObject *handle_keys(PyObject *self, PyObject *ignored)
     return list;
 }
 
-static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored) {
     core_file *file = core_handle_file((core_handle *)self);
     PyObject *list = file != NULL ? names(file, false) : NULL;
     (void)ignored;
@@ -128,16 +118,14 @@ static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored)
     return list;
 }
 
-static PyObject *handle_iter(PyObject *self)
-{
+static PyObject *handle_iter(PyObject *self) {
     PyObject *list = handle_keys(self, NULL);
     PyObject *iterator = list != NULL ? PyObject_GetIter(list) : NULL;
     Py_XDECREF(list);
     return iterator;
 }
 
-static Py_ssize_t handle_length(PyObject *self)
-{
+static Py_ssize_t handle_length(PyObject *self) {
     core_file *file = core_handle_file((core_handle *)self);
     Py_ssize_t count = file != NULL ? (Py_ssize_t)sft_catalog_count(file->catalog) : -1;
     core_file_drop(file);
@@ -145,14 +133,12 @@ static Py_ssize_t handle_length(PyObject *self)
 }
 
 /* Closed or without tensors, it is a handle. */
-static int handle_bool(PyObject *self)
-{
+static int handle_bool(PyObject *self) {
     (void)self;
     return 1;
 }
 
-static int handle_contains(PyObject *self, PyObject *name)
-{
+static int handle_contains(PyObject *self, PyObject *name) {
     core_file *file = core_handle_file((core_handle *)self);
     int result = -1;
 
@@ -166,8 +152,7 @@ static int handle_contains(PyObject *self, PyObject *name)
     return result;
 }
 
-static bool add_metadata(core_file *file, size_t index, PyObject *dict)
-{
+static bool add_metadata(core_file *file, size_t index, PyObject *dict) {
     size_t count = sft_catalog_metadata_count(file->catalog, index);
 
     for (size_t i = 0; i < count; i++) {
@@ -175,7 +160,8 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict)
         size_t key_len, value_len;
         PyObject *k, *v;
         bool done;
-        if (sft_catalog_metadata_at(file->catalog, index, i, &key, &key_len, &value, &value_len) != SFT_OK) {
+        if (sft_catalog_metadata_at(file->catalog, index, i, &key, &key_len, &value, &value_len) !=
+            SFT_OK) {
             break;
         }
         k = PyUnicode_FromStringAndSize(key, (Py_ssize_t)key_len);
@@ -195,8 +181,7 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict)
     return true;
 }
 
-static PyObject *handle_metadata(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_metadata(PyObject *self, PyObject *ignored) {
     core_file *file = core_handle_file((core_handle *)self);
     PyObject *dict = NULL;
 
@@ -225,8 +210,7 @@ static PyObject *handle_metadata(PyObject *self, PyObject *ignored)
 
 /* ---------------------------------------------------------------- tensors */
 
-static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor)
-{
+static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor) {
     core_wish wish = {h->framework, h->device, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     core_place place;
 
@@ -243,15 +227,15 @@ static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor)
         PyErr_Clear(); /* a file system that cannot map */
         return core_load_one(h->state, file, tensor, &wish);
     }
-    return core_tensor(h->state, h->framework, h->device, tensor->dtype, tensor->shape, tensor->rank, &place);
+    return core_tensor(h->state, h->framework, h->device, tensor->dtype, tensor->shape,
+                       tensor->rank, &place);
 }
 
 static const char *const name_parameters[] = {"name"};
 
 /* The file, and the tensor whose name is the only argument. */
-static core_file *enter_named(PyObject *self, const char *function, PyObject *args, PyObject *kwargs,
-                              const sft_tensor **tensor)
-{
+static core_file *enter_named(PyObject *self, const char *function, PyObject *args,
+                              PyObject *kwargs, const sft_tensor **tensor) {
     core_signature signature = {function, name_parameters, 1, 1, 1};
     core_handle *h = (core_handle *)self;
     core_file *file;
@@ -272,8 +256,7 @@ static core_file *enter_named(PyObject *self, const char *function, PyObject *ar
     return file;
 }
 
-static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     const sft_tensor *tensor;
     core_file *file = enter_named(self, "safe_open.get_tensor", args, kwargs, &tensor);
     PyObject *result;
@@ -286,8 +269,7 @@ static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwa
     return result;
 }
 
-static PyObject *handle_subscript(PyObject *self, PyObject *name)
-{
+static PyObject *handle_subscript(PyObject *self, PyObject *name) {
     core_file *file = core_handle_file((core_handle *)self);
     const sft_tensor *tensor;
     PyObject *result = NULL;
@@ -308,8 +290,7 @@ static PyObject *handle_subscript(PyObject *self, PyObject *name)
     return result;
 }
 
-static PyObject *handle_get(PyObject *self, PyObject *args)
-{
+static PyObject *handle_get(PyObject *self, PyObject *args) {
     PyObject *name, *fallback = Py_None;
     int there;
 
@@ -323,8 +304,7 @@ static PyObject *handle_get(PyObject *self, PyObject *args)
     return there ? handle_subscript(self, name) : Py_NewRef(fallback);
 }
 
-static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwargs) {
     core_handle *h = (core_handle *)self;
     const sft_tensor *tensor;
     core_file *file = enter_named(self, "safe_open.get_slice", args, kwargs, &tensor);
@@ -338,8 +318,7 @@ static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwar
     return result;
 }
 
-static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
     const sft_tensor *tensor;
     core_file *file = enter_named(self, "safe_open.get_tensor_meta", args, kwargs, &tensor);
     PyObject *result;
@@ -354,16 +333,14 @@ static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject
 
 static const char *const strategies[] = {"auto", "map", "read", "direct", NULL};
 
-static bool truth(PyObject *value, bool *out)
-{
+static bool truth(PyObject *value, bool *out) {
     int given = value != NULL ? PyObject_IsTrue(value) : 0;
 
     *out = given > 0;
     return given >= 0;
 }
 
-static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"names", "owned", "strategy", "progress", "verify"};
     static const core_signature signature = {"safe_open.get_tensors", parameters, 5, 1, 0};
     core_handle *h = (core_handle *)self;
@@ -387,7 +364,8 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
         int strategy = core_choice(values[2], "strategy", strategies);
         if (strategy < 0) {
             if (strategy == -1) {
-                PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", values[2]);
+                PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct",
+                             values[2]);
             }
             return NULL;
         }
@@ -407,8 +385,7 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
     return result;
 }
 
-static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"tensors", "progress", "verify"};
     static const core_signature signature = {"safe_open.load_into", parameters, 3, 1, 1};
     core_handle *h = (core_handle *)self;
@@ -423,33 +400,31 @@ static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwar
     if (file == NULL) {
         return NULL;
     }
-    result = core_load_into(h->state, file, values[0], values[1] != NULL ? core_none(values[1]) : NULL, verify);
+    result = core_load_into(h->state, file, values[0],
+                            values[1] != NULL ? core_none(values[1]) : NULL, verify);
     core_file_drop(file);
     return result;
 }
 
 /* ---------------------------------------------------------------- what is known of it */
 
-static PyObject *explain(core_file *file, size_t index, sft_strategy wanted, core_state *state)
-{
+static PyObject *explain(core_file *file, size_t index, sft_strategy wanted, core_state *state) {
     sft_strategy_choice choice;
     sft_status status;
     sft_error err;
 
-    Py_BEGIN_ALLOW_THREADS
-    status = sft_strategy_choose(file->catalog, index, wanted, &choice, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status =
+        sft_strategy_choose(file->catalog, index, wanted, &choice, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         return core_raise(state, &err, NULL);
     }
     return Py_BuildValue("{s:N,s:s,s:i,s:s,s:s}", "path",
-                         PyUnicode_DecodeFSDefault(sft_catalog_file_at(file->catalog, index)->path), "strategy",
-                         strategies[choice.strategy], "cached", (int)choice.cached, "file_system",
-                         choice.file_system, "reason", choice.reason);
+                         PyUnicode_DecodeFSDefault(sft_catalog_file_at(file->catalog, index)->path),
+                         "strategy", strategies[choice.strategy], "cached", (int)choice.cached,
+                         "file_system", choice.file_system, "reason", choice.reason);
 }
 
-static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"strategy"};
     static const core_signature signature = {"safe_open.explain", parameters, 1, 1, 0};
     core_handle *h = (core_handle *)self;
@@ -462,7 +437,8 @@ static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs
     }
     if (value != NULL && (wanted = core_choice(value, "strategy", strategies)) < 0) {
         if (wanted == -1) {
-            PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", value);
+            PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct",
+                         value);
         }
         return NULL;
     }
@@ -483,8 +459,7 @@ static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs
 }
 
 /* Compares recorded digests; a dict of counts, or SafetensorError with the first damaged tensor. */
-static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"progress"};
     static const core_signature signature = {"safe_open.verify", parameters, 1, 0, 0};
     core_handle *h = (core_handle *)self;
@@ -513,8 +488,7 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
                          (unsigned long long)counts.unlisted);
 }
 
-static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs) {
     core_handle *h = (core_handle *)self;
     core_file *file = core_handle_file(h);
     PyObject *stream;
@@ -528,8 +502,7 @@ static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs)
 }
 
 /* prefetch(plan=None, *, device=None, threads=8): Python's part, told the framework and the device. */
-static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwargs) {
     core_handle *h = (core_handle *)self;
     PyObject *start = core_import_attribute("safetensors_c._prefetch", "start");
     PyObject *first = NULL, *all = NULL, *result = NULL;
@@ -537,8 +510,9 @@ static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwarg
     if (start == NULL) {
         return NULL;
     }
-    first = h->device != NULL ? Py_BuildValue("(OsO)", self, core_framework_name[h->framework], h->device)
-                              : Py_BuildValue("(Oss)", self, core_framework_name[h->framework], "cpu");
+    first = h->device != NULL
+                ? Py_BuildValue("(OsO)", self, core_framework_name[h->framework], h->device)
+                : Py_BuildValue("(Oss)", self, core_framework_name[h->framework], "cpu");
     all = first != NULL ? PySequence_Concat(first, args) : NULL;
     result = all != NULL ? PyObject_Call(start, all, kwargs) : NULL;
     Py_XDECREF(all);
@@ -547,20 +521,17 @@ static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwarg
     return result;
 }
 
-static PyObject *handle_items(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_items(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return core_view_new(((core_handle *)self)->state, self, 1);
 }
 
-static PyObject *handle_values(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_values(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return core_view_new(((core_handle *)self)->state, self, 0);
 }
 
-static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_reduce(PyObject *self, PyObject *ignored) {
     core_handle *h = (core_handle *)self;
     PyObject *function, *stamps;
 
@@ -569,9 +540,10 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
         return core_raise_text(h->state, SFT_E_STATE, NULL, "File is closed");
     }
     if (!PyUnicode_Check(h->source) && !PyBytes_Check(h->source)) {
-        PyErr_SetString(PyExc_TypeError, PyTuple_Check(h->source)
-                                             ? "a handle over a checkpoint cannot be pickled"
-                                             : "a handle over a file object or a buffer cannot be pickled");
+        PyErr_SetString(PyExc_TypeError,
+                        PyTuple_Check(h->source)
+                            ? "a handle over a checkpoint cannot be pickled"
+                            : "a handle over a file object or a buffer cannot be pickled");
         return NULL;
     }
     function = core_import_attribute("safetensors_c._core", "_reopen");
@@ -581,19 +553,17 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored)
         return NULL;
     }
     return Py_BuildValue("N(OsOOON)", function, h->where != NULL ? h->where : h->source,
-                         core_framework_name[h->framework], h->device != NULL ? h->device : Py_None, h->backend,
-                         h->how != NULL ? h->how : Py_None, stamps);
+                         core_framework_name[h->framework], h->device != NULL ? h->device : Py_None,
+                         h->backend, h->how != NULL ? h->how : Py_None, stamps);
 }
 
 /* copy.copy and copy.deepcopy: another handle on what is open, whatever has become of the path. */
-static PyObject *handle_copy(PyObject *self, PyObject *ignored)
-{
+static PyObject *handle_copy(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return core_handle_again((core_handle *)self);
 }
 
-static PyObject *handle_repr(PyObject *self)
-{
+static PyObject *handle_repr(PyObject *self) {
     core_handle *h = (core_handle *)self;
     core_file *file;
     PyObject *result;
@@ -604,11 +574,12 @@ static PyObject *handle_repr(PyObject *self)
     if (file == NULL) {
         return PyUnicode_FromString("<safe_open, closed>");
     }
-    result = PyUnicode_FromFormat("<safe_open %R, %zu tensors, framework %s>",
-                                  PyUnicode_Check(h->source)  ? h->source
-                                  : PyTuple_Check(h->source) ? PyTuple_GetItem(h->source, 0)
-                                                             : (PyObject *)Py_TYPE(h->source),
-                                  sft_catalog_count(file->catalog), core_framework_name[h->framework]);
+    result =
+        PyUnicode_FromFormat("<safe_open %R, %zu tensors, framework %s>",
+                             PyUnicode_Check(h->source) ? h->source
+                             : PyTuple_Check(h->source) ? PyTuple_GetItem(h->source, 0)
+                                                        : (PyObject *)Py_TYPE(h->source),
+                             sft_catalog_count(file->catalog), core_framework_name[h->framework]);
     core_file_drop(file);
     return result;
 }
@@ -616,25 +587,32 @@ static PyObject *handle_repr(PyObject *self)
 #define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef handle_methods[] = {
     {"keys", handle_keys, METH_NOARGS, "Names of the tensors, sorted."},
-    {"offset_keys", handle_offset_keys, METH_NOARGS, "Names of the tensors, by their place in the file."},
+    {"offset_keys", handle_offset_keys, METH_NOARGS,
+     "Names of the tensors, by their place in the file."},
     {"metadata", handle_metadata, METH_NOARGS, "The texts of __metadata__, or None."},
-    {"get_tensor", CALL(handle_get_tensor), METH_VARARGS | METH_KEYWORDS, "The tensor of that name."},
+    {"get_tensor", CALL(handle_get_tensor), METH_VARARGS | METH_KEYWORDS,
+     "The tensor of that name."},
     {"get_tensors", CALL(handle_get_tensors), METH_VARARGS | METH_KEYWORDS,
      "All tensors, or those named, as a dict. owned=True: in memory of their own. verify=True: "
      "so, and compared with the recorded digests on the way."},
-    {"get_slice", CALL(handle_get_slice), METH_VARARGS | METH_KEYWORDS, "A tensor to be sliced before it is read."},
+    {"get_slice", CALL(handle_get_slice), METH_VARARGS | METH_KEYWORDS,
+     "A tensor to be sliced before it is read."},
     {"get_tensor_meta", CALL(handle_get_tensor_meta), METH_VARARGS | METH_KEYWORDS,
      "dtype, shape and place of a tensor; reads nothing."},
     {"load_into", CALL(handle_load_into), METH_VARARGS | METH_KEYWORDS,
-     "Reads tensors into those of a dict, casting where types differ; verify=True: and compares with the recorded "
+     "Reads tensors into those of a dict, casting where types differ; verify=True: and compares "
+     "with the recorded "
      "digests."},
-    {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS, "How each file would be read, and why."},
+    {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS,
+     "How each file would be read, and why."},
     {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
     {"stream", CALL(handle_stream), METH_VARARGS | METH_KEYWORDS,
-     "stream(names=None, *, order='file', memory=None, slices=None, verify=False): pairs (name, tensor), read ahead "
+     "stream(names=None, *, order='file', memory=None, slices=None, verify=False): pairs (name, "
+     "tensor), read ahead "
      "within so many bytes of memory."},
     {"prefetch", CALL(handle_prefetch), METH_VARARGS | METH_KEYWORDS,
-     "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the background."},
+     "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the "
+     "background."},
     {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},
     {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},

@@ -8,8 +8,7 @@
 /* ---------------------------------------------------------------- devices */
 
 /* The digits after "cuda:". */
-static bool device_index(const char *digits)
-{
+static bool device_index(const char *digits) {
     uint64_t value = 0;
 
     if (*digits == 0) {
@@ -31,8 +30,7 @@ static bool device_index(const char *digits)
 }
 
 /* *out: NULL for the CPU, else what the framework is told. Owned. */
-static bool parse_device(core_state *state, PyObject *value, PyObject **out)
-{
+static bool parse_device(core_state *state, PyObject *value, PyObject **out) {
     static const char *const kinds[] = {"cuda", "npu", "xpu", "xla", "mlu", "musa", "hpu", NULL};
     PyObject *text;
     const char *name;
@@ -51,7 +49,8 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
         }
         return *out != NULL;
     }
-    text = PyUnicode_Check(value) || PyObject_HasAttrString(value, "type") ? PyObject_Str(value) : NULL;
+    text = PyUnicode_Check(value) || PyObject_HasAttrString(value, "type") ? PyObject_Str(value)
+                                                                           : NULL;
     name = text != NULL ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     if (name == NULL) {
         Py_XDECREF(text);
@@ -66,7 +65,8 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
         *out = PyUnicode_FromString("mps");
         done = *out != NULL;
     } else if (strncmp(name, "mps:", 4) == 0) {
-        core_raise_text(state, SFT_E_ARG, NULL, "device %U is invalid: only mps or mps:0 is supported", text);
+        core_raise_text(state, SFT_E_ARG, NULL,
+                        "device %U is invalid: only mps or mps:0 is supported", text);
     } else {
         size_t i = 0, len = 0;
         for (; kinds[i] != NULL; i++) {
@@ -76,8 +76,9 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
             }
         }
         if (kinds[i] == NULL) {
-            core_raise_text(state, SFT_E_ARG, NULL, PyUnicode_Check(value) ? "device %S is invalid" : "device %R is invalid",
-                            value);
+            core_raise_text(
+                state, SFT_E_ARG, NULL,
+                PyUnicode_Check(value) ? "device %S is invalid" : "device %R is invalid", value);
         } else if (name[len] == 0) {
             *out = PyUnicode_FromFormat("%s:0", name);
             done = *out != NULL;
@@ -94,11 +95,11 @@ static bool parse_device(core_state *state, PyObject *value, PyObject **out)
 
 enum { OPEN_FILENAME, OPEN_FRAMEWORK, OPEN_DEVICE, OPEN_BACKEND, OPEN_COUNT };
 static const char *const open_parameters[] = {"filename", "framework", "device", "backend"};
-static const core_signature open_signature = {"safe_open.__new__", open_parameters, OPEN_COUNT, 3, 2};
+static const core_signature open_signature = {"safe_open.__new__", open_parameters, OPEN_COUNT, 3,
+                                              2};
 static const char *const backends[] = {"mmap", "pread", NULL};
 
-static bool framework_into(core_handle *h, PyObject *value)
-{
+static bool framework_into(core_handle *h, PyObject *value) {
     Py_ssize_t len = 0;
     const char *framework;
     int found;
@@ -119,8 +120,7 @@ static bool framework_into(core_handle *h, PyObject *value)
 }
 
 /* The path as it is from any directory: a pickle is opened elsewhere. */
-static bool locate(core_handle *h)
-{
+static bool locate(core_handle *h) {
     const char *path = PyUnicode_Check(h->source) ? PyUnicode_AsUTF8AndSize(h->source, NULL) : "/";
     PyObject *absolute;
 
@@ -137,8 +137,7 @@ static bool locate(core_handle *h)
 }
 
 /* Fills a fresh handle from the arguments. */
-static bool open_into(core_handle *h, PyObject **v, PyObject *how)
-{
+static bool open_into(core_handle *h, PyObject **v, PyObject *how) {
     core_state *state = h->state;
     int backend = 0;
 
@@ -149,7 +148,8 @@ static bool open_into(core_handle *h, PyObject **v, PyObject *how)
         backend = core_choice(v[OPEN_BACKEND], "backend", backends);
         if (backend == -1) {
             core_raise_text(state, SFT_E_ARG, NULL,
-                            "backend \"%U\" is invalid (expected one of: \"mmap\", \"pread\")", v[OPEN_BACKEND]);
+                            "backend \"%U\" is invalid (expected one of: \"mmap\", \"pread\")",
+                            v[OPEN_BACKEND]);
         }
         if (backend < 0) {
             return false;
@@ -159,11 +159,12 @@ static bool open_into(core_handle *h, PyObject **v, PyObject *how)
         return false;
     }
     if (h->device != NULL && h->framework != CORE_TORCH && h->framework != CORE_PADDLE) {
-        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Device %S is not supported for framework %s",
-                               h->device, core_framework_name[h->framework]) != NULL;
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                               "Device %S is not supported for framework %s", h->device,
+                               core_framework_name[h->framework]) != NULL;
     }
-    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, how, "Error while deserializing header",
-                             backend == 0);
+    h->file = core_file_open(state, v[OPEN_FILENAME], &h->source, how,
+                             "Error while deserializing header", backend == 0);
     if (h->file == NULL || !locate(h)) {
         return false;
     }
@@ -174,8 +175,7 @@ static bool open_into(core_handle *h, PyObject **v, PyObject *how)
     return h->backend != NULL;
 }
 
-static core_handle *blank(core_state *state)
-{
+static core_handle *blank(core_state *state) {
     core_handle *h = PyObject_New(core_handle, state->handle_type);
 
     if (h != NULL) {
@@ -192,8 +192,8 @@ static core_handle *blank(core_state *state)
     return h;
 }
 
-PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source, PyObject *framework, PyObject *device)
-{
+PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source,
+                           PyObject *framework, PyObject *device) {
     core_handle *h = blank(state);
 
     if (h == NULL) {
@@ -211,8 +211,7 @@ PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source,
     return (PyObject *)h;
 }
 
-PyObject *core_handle_part(core_handle *whole, core_file *file)
-{
+PyObject *core_handle_part(core_handle *whole, core_file *file) {
     core_handle *h = blank(whole->state);
 
     if (h == NULL) {
@@ -220,7 +219,8 @@ PyObject *core_handle_part(core_handle *whole, core_file *file)
         return NULL;
     }
     h->file = file;
-    h->source = PyUnicode_Check(whole->source) ? PyTuple_Pack(1, whole->source) : Py_NewRef(whole->source);
+    h->source =
+        PyUnicode_Check(whole->source) ? PyTuple_Pack(1, whole->source) : Py_NewRef(whole->source);
     h->backend = Py_NewRef(whole->backend);
     h->device = Py_XNewRef(whole->device);
     h->framework = whole->framework;
@@ -232,8 +232,7 @@ PyObject *core_handle_part(core_handle *whole, core_file *file)
     return (PyObject *)h;
 }
 
-PyObject *core_handle_again(core_handle *handle)
-{
+PyObject *core_handle_again(core_handle *handle) {
     core_file *file = core_handle_file(handle);
     core_handle *h = file != NULL ? blank(handle->state) : NULL;
 
@@ -252,15 +251,15 @@ PyObject *core_handle_again(core_handle *handle)
     return (PyObject *)h;
 }
 
-PyObject *core_handle_stamps(core_file *file)
-{
+PyObject *core_handle_stamps(core_file *file) {
     PyObject *tuple = PyTuple_New((Py_ssize_t)(file->stamps != NULL ? file->sources : 0));
 
     for (size_t i = 0; tuple != NULL && file->stamps != NULL && i < file->sources; i++) {
         const core_stamp *s = &file->stamps[i];
-        PyObject *one = !s->known ? Py_NewRef(Py_None)
-                                  : Py_BuildValue("KKL", (unsigned long long)s->inode, (unsigned long long)s->size,
-                                                  (long long)s->mtime_ns);
+        PyObject *one = !s->known
+                            ? Py_NewRef(Py_None)
+                            : Py_BuildValue("KKL", (unsigned long long)s->inode,
+                                            (unsigned long long)s->size, (long long)s->mtime_ns);
         if (one == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, one) < 0) {
             Py_CLEAR(tuple);
         }
@@ -268,8 +267,7 @@ PyObject *core_handle_stamps(core_file *file)
     return tuple;
 }
 
-PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how)
-{
+PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how) {
     core_handle *h = blank(state);
 
     if (h == NULL) {
@@ -282,8 +280,7 @@ PyObject *core_handle_new(core_state *state, PyObject **values, PyObject *how)
     return (PyObject *)h;
 }
 
-PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *values[OPEN_COUNT];
     core_state *state = PyType_GetModuleState(type);
 
@@ -293,10 +290,10 @@ PyObject *core_handle_tp_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return core_handle_new(state, values, NULL);
 }
 
-PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"f", "framework", "device", "backend"};
-    static const core_signature signature = {"_safe_open_handle.__new__", parameters, OPEN_COUNT, 3, 2};
+    static const core_signature signature = {"_safe_open_handle.__new__", parameters, OPEN_COUNT, 3,
+                                             2};
     PyObject *values[OPEN_COUNT], *result;
     PyObject *name = NULL;
 
@@ -317,23 +314,24 @@ PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwar
 }
 
 /* A handle is opened from its pickle only over the files that it was pickled over. */
-static bool same_files(core_handle *h, PyObject *stamps)
-{
+static bool same_files(core_handle *h, PyObject *stamps) {
     PyObject *now = core_handle_stamps(h->file);
     const int same = now != NULL ? PyObject_RichCompareBool(now, stamps, Py_EQ) : -1;
 
     Py_XDECREF(now);
     if (same == 0) {
-        core_raise_text(h->state, SFT_E_CHANGED, NULL,
-                        "%S was replaced or changed after the handle that was pickled had opened it", h->source);
+        core_raise_text(
+            h->state, SFT_E_CHANGED, NULL,
+            "%S was replaced or changed after the handle that was pickled had opened it",
+            h->source);
     }
     return same > 0;
 }
 
-PyObject *core_reopen(PyObject *module, PyObject *args)
-{
+PyObject *core_reopen(PyObject *module, PyObject *args) {
     PyObject *values[OPEN_COUNT], *how, *stamps, *handle;
-    const Py_ssize_t given = PyTuple_Size(args); /* behind the four: what open_any was told; what the files were */
+    const Py_ssize_t given =
+        PyTuple_Size(args); /* behind the four: what open_any was told; what the files were */
 
     if (given < OPEN_COUNT || given > OPEN_COUNT + 2) {
         PyErr_SetString(PyExc_TypeError, "_reopen() takes 4 to 6 arguments");

@@ -16,14 +16,13 @@ typedef struct place_for {
     bool later; /* its tensor or some of its memory is another's, too: read after that */
 } place_for;
 
-static PyObject *wrong(core_state *state, const sft_tensor *tensor, const char *why)
-{
-    return core_raise_text(state, SFT_E_ARG, tensor->name, "cannot load into the tensor for %s: %s", tensor->name, why);
+static PyObject *wrong(core_state *state, const sft_tensor *tensor, const char *why) {
+    return core_raise_text(state, SFT_E_ARG, tensor->name, "cannot load into the tensor for %s: %s",
+                           tensor->name, why);
 }
 
 /* Its type by name: "torch.float32", dtype('float32'), "bfloat16". */
-static const sft_dtype *dtype_of(PyObject *object)
-{
+static const sft_dtype *dtype_of(PyObject *object) {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *text = dtype != NULL ? PyObject_Str(dtype) : NULL;
     const sft_dtype *found = NULL;
@@ -42,8 +41,7 @@ static const sft_dtype *dtype_of(PyObject *object)
     return found;
 }
 
-static bool same_shape(PyObject *object, const sft_tensor *tensor, uint64_t last_factor)
-{
+static bool same_shape(PyObject *object, const sft_tensor *tensor, uint64_t last_factor) {
     PyObject *shape = PyObject_GetAttrString(object, "shape");
     bool same = shape != NULL && PySequence_Size(shape) == (Py_ssize_t)tensor->rank;
 
@@ -58,8 +56,7 @@ static bool same_shape(PyObject *object, const sft_tensor *tensor, uint64_t last
     return same;
 }
 
-static bool torch_place(core_state *state, PyObject *object, place_for *p)
-{
+static bool torch_place(core_state *state, PyObject *object, place_for *p) {
     PyObject *device = PyObject_GetAttrString(object, "device");
     PyObject *kind = device != NULL ? PyObject_GetAttrString(device, "type") : NULL;
     PyObject *packed = kind != NULL ? PyObject_CallMethod(object, "is_contiguous", NULL) : NULL;
@@ -67,7 +64,8 @@ static bool torch_place(core_state *state, PyObject *object, place_for *p)
     uint64_t value = 0;
     bool done = false;
 
-    if (packed != NULL && (!PyUnicode_Check(kind) || PyUnicode_CompareWithASCIIString(kind, "cpu") != 0)) {
+    if (packed != NULL &&
+        (!PyUnicode_Check(kind) || PyUnicode_CompareWithASCIIString(kind, "cpu") != 0)) {
         wrong(state, p->tensor, "it is not on the CPU");
     } else if (packed != NULL && packed != Py_True) {
         wrong(state, p->tensor, "it is not contiguous");
@@ -83,8 +81,7 @@ static bool torch_place(core_state *state, PyObject *object, place_for *p)
     return done;
 }
 
-static bool array_place(core_state *state, PyObject *object, place_for *p)
-{
+static bool array_place(core_state *state, PyObject *object, place_for *p) {
     PyObject *interface = PyObject_GetAttrString(object, "__array_interface__");
     PyObject *data = interface != NULL ? PyMapping_GetItemString(interface, "data") : NULL;
     PyObject *strides = data != NULL ? PyMapping_GetItemString(interface, "strides") : NULL;
@@ -93,7 +90,8 @@ static bool array_place(core_state *state, PyObject *object, place_for *p)
 
     if (strides != NULL && strides != Py_None) {
         wrong(state, p->tensor, "it is not contiguous");
-    } else if (strides != NULL && PyTuple_Check(data) && PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
+    } else if (strides != NULL && PyTuple_Check(data) &&
+               PyObject_IsTrue(PyTuple_GetItem(data, 1))) {
         wrong(state, p->tensor, "it is read-only");
     } else if (strides != NULL && PyTuple_Check(data)) {
         done = core_u64(PyTuple_GetItem(data, 0), &value);
@@ -105,8 +103,8 @@ static bool array_place(core_state *state, PyObject *object, place_for *p)
     return done;
 }
 
-static bool find_place(core_state *state, core_file *file, PyObject *name, PyObject *object, place_for *p)
-{
+static bool find_place(core_state *state, core_file *file, PyObject *name, PyObject *object,
+                       place_for *p) {
     uint64_t elements = 1;
     sft_error err;
 
@@ -133,11 +131,11 @@ static bool find_place(core_state *state, core_file *file, PyObject *name, PyObj
         core_raise(state, &err, NULL);
         return false;
     }
-    return PyObject_HasAttrString(object, "data_ptr") ? torch_place(state, object, p) : array_place(state, object, p);
+    return PyObject_HasAttrString(object, "data_ptr") ? torch_place(state, object, p)
+                                                      : array_place(state, object, p);
 }
 
-static int by_address(const void *a, const void *b)
-{
+static int by_address(const void *a, const void *b) {
     const place_for *x = a, *y = b;
 
     if (x->data != y->data) {
@@ -146,15 +144,14 @@ static int by_address(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static int by_order(const void *a, const void *b)
-{
+static int by_order(const void *a, const void *b) {
     const place_for *x = a, *y = b;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
 /* What the pool may not write at the same time. seen: a byte per tensor of the catalog. */
-static void find_later(const core_file *file, place_for *places, size_t count, unsigned char *seen)
-{
+static void find_later(const core_file *file, place_for *places, size_t count,
+                       unsigned char *seen) {
     uintptr_t end = 0;
 
     qsort(places, count, sizeof *places, by_address);
@@ -172,9 +169,8 @@ static void find_later(const core_file *file, place_for *places, size_t count, u
 }
 
 /* One by one, in the order of the dict. */
-static sft_status read_later(core_state *state, core_file *file, const place_for *places, size_t count,
-                             core_watch *watch, sft_error *err)
-{
+static sft_status read_later(core_state *state, core_file *file, const place_for *places,
+                             size_t count, core_watch *watch, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         const place_for *p = &places[i];
         sft_read_options options;
@@ -186,7 +182,8 @@ static sft_status read_later(core_state *state, core_file *file, const place_for
         if (!p->later || p->nbytes == 0) {
             continue;
         }
-        status = sft_tensor_read(file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes, err);
+        status =
+            sft_tensor_read(file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes, err);
         if (status != SFT_OK) {
             return status;
         }
@@ -203,20 +200,20 @@ typedef struct together {
     uint64_t bytes;
 } together;
 
-static void together_free(together *t)
-{
+static void together_free(together *t) {
     free(t->select);
     free((void *)t->dtypes);
     free(t->places);
 }
 
-static bool together_make(together *t, const core_file *file, const place_for *places, size_t count)
-{
+static bool together_make(together *t, const core_file *file, const place_for *places,
+                          size_t count) {
     memset(t, 0, sizeof *t);
     t->select = malloc((count + 1) * sizeof *t->select);
     t->dtypes = malloc((count + 1) * sizeof *t->dtypes);
     t->places = malloc((count + 1) * sizeof *t->places);
-    for (size_t i = 0; t->select != NULL && t->dtypes != NULL && t->places != NULL && i < count; i++) {
+    for (size_t i = 0; t->select != NULL && t->dtypes != NULL && t->places != NULL && i < count;
+         i++) {
         const place_for *p = &places[i];
         if (p->later) {
             continue;
@@ -231,8 +228,7 @@ static bool together_make(together *t, const core_file *file, const place_for *p
 }
 
 static sft_status read_together(core_state *state, core_file *file, const together *t, bool verify,
-                                core_watch *watch, sft_error *err)
-{
+                                core_watch *watch, sft_error *err) {
     sft_loaded *loaded = NULL;
     sft_load_options options;
     sft_status status;
@@ -253,16 +249,16 @@ static sft_status read_together(core_state *state, core_file *file, const togeth
     return status;
 }
 
-static sft_status read_all(core_state *state, core_file *file, const place_for *places, size_t count,
-                           const together *t, bool verify, core_watch *watch, sft_error *err)
-{
+static sft_status read_all(core_state *state, core_file *file, const place_for *places,
+                           size_t count, const together *t, bool verify, core_watch *watch,
+                           sft_error *err) {
     sft_status status = read_together(state, file, t, verify, watch, err);
     return status == SFT_OK ? read_later(state, file, places, count, watch, err) : status;
 }
 
 /* The dict's tensors and their places; NULL with an exception. */
-static place_for *find_places(core_state *state, core_file *file, PyObject *targets, size_t *count)
-{
+static place_for *find_places(core_state *state, core_file *file, PyObject *targets,
+                              size_t *count) {
     place_for *places = calloc((size_t)PyDict_Size(targets) + 1, sizeof *places);
     unsigned char *seen = calloc(sft_catalog_count(file->catalog) + 1, 1);
     PyObject *name, *object;
@@ -287,8 +283,8 @@ static place_for *find_places(core_state *state, core_file *file, PyObject *targ
     return places;
 }
 
-PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress, bool verify)
-{
+PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress,
+                         bool verify) {
     PyObject *copy;
     place_for *places;
     size_t count = 0;

@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size)
-{
+bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why,
+                         size_t size) {
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     void *address = handle != NULL ? dlsym(handle, symbol) : NULL;
 

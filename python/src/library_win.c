@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why, size_t size)
-{
+bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why,
+                         size_t size) {
     void *nothing = NULL;
 
     (void)symbol;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define POOL_THREADS 8
-#define MANY 256
-#define FEW 16
+#define POOL_THREADS     8
+#define MANY             256
+#define FEW              16
 #define POLL_NANOSECONDS 50000000
 /* Small pieces come by the thousand: so many calls or bytes pass before the clock is looked at again. */
 #define POLL_CALLS 16
@@ -18,8 +18,7 @@
 /* What lies in memory beside a run of tensors: alignment on both ends, and a gap that is read over. */
 #define RUN_SLACK ((uint64_t)72 << 10)
 
-const sft_pool *core_pool(core_state *state)
-{
+const sft_pool *core_pool(core_state *state) {
     sft_pool *now = __atomic_load_n(&state->pool, __ATOMIC_ACQUIRE);
     sft_pool *fresh, *most = NULL;
     long process = core_process();
@@ -31,11 +30,13 @@ const sft_pool *core_pool(core_state *state)
     if (sft_pool_create(&fresh, 0, NULL, NULL) != SFT_OK) {
         return NULL;
     }
-    if (sft_pool_threads(fresh) > POOL_THREADS && sft_pool_create(&most, POOL_THREADS, NULL, NULL) == SFT_OK) {
+    if (sft_pool_threads(fresh) > POOL_THREADS &&
+        sft_pool_create(&most, POOL_THREADS, NULL, NULL) == SFT_OK) {
         sft_pool_free(fresh);
         fresh = most;
     }
-    if (!__atomic_compare_exchange_n(&state->pool, &now, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (!__atomic_compare_exchange_n(&state->pool, &now, fresh, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
         sft_pool_free(fresh);
         return now;
     }
@@ -45,14 +46,12 @@ const sft_pool *core_pool(core_state *state)
 
 /* ---------------------------------------------------------------- watching */
 
-static int64_t now_ns(void)
-{
+static int64_t now_ns(void) {
     struct timespec t;
     return timespec_get(&t, TIME_UTC) == TIME_UTC ? (int64_t)t.tv_sec * 1000000000 + t.tv_nsec : 0;
 }
 
-static int poll_python(void *ctx, const sft_progress *progress)
-{
+static int poll_python(void *ctx, const sft_progress *progress) {
     core_watch *watch = ctx;
     int64_t now;
 
@@ -77,8 +76,9 @@ static int poll_python(void *ctx, const sft_progress *progress)
     PyEval_RestoreThread(watch->thread);
     watch->failed = PyErr_CheckSignals() != 0;
     if (!watch->failed && watch->progress != NULL) {
-        PyObject *result = PyObject_CallFunction(watch->progress, "KK", (unsigned long long)progress->bytes_done,
-                                                 (unsigned long long)progress->bytes_total);
+        PyObject *result =
+            PyObject_CallFunction(watch->progress, "KK", (unsigned long long)progress->bytes_done,
+                                  (unsigned long long)progress->bytes_total);
         watch->failed = result == NULL;
         Py_XDECREF(result);
     }
@@ -86,8 +86,7 @@ static int poll_python(void *ctx, const sft_progress *progress)
     return watch->failed;
 }
 
-void core_watch_begin(core_watch *watch, PyObject *progress)
-{
+void core_watch_begin(core_watch *watch, PyObject *progress) {
     SFT_INIT(&watch->control);
     watch->control.poll = poll_python;
     watch->control.ctx = watch;
@@ -100,13 +99,12 @@ void core_watch_begin(core_watch *watch, PyObject *progress)
     watch->thread = PyEval_SaveThread();
 }
 
-void core_watch_end(core_watch *watch)
-{
+void core_watch_end(core_watch *watch) {
     PyEval_RestoreThread(watch->thread);
 }
 
-PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err, const char *doing)
-{
+PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err,
+                           const char *doing) {
     if (watch->failed && PyErr_Occurred()) {
         return NULL;
     }
@@ -121,14 +119,12 @@ typedef struct chosen {
     size_t count;
 } chosen;
 
-static void chosen_free(chosen *c)
-{
+static void chosen_free(chosen *c) {
     free((void *)c->tensors);
     free(c->positions);
 }
 
-static bool choose(core_state *state, core_file *file, PyObject *names, chosen *c)
-{
+static bool choose(core_state *state, core_file *file, PyObject *names, chosen *c) {
     PyObject *fast = NULL;
 
     memset(c, 0, sizeof *c);
@@ -167,8 +163,7 @@ fail:
 /* ---------------------------------------------------------------- the dict */
 
 /* How many tensors from i on lie in the same source, `most` at most, and their dimensions. */
-static size_t alike(const chosen *c, size_t i, size_t most, size_t *dimensions)
-{
+static size_t alike(const chosen *c, size_t i, size_t most, size_t *dimensions) {
     uint32_t source = c->tensors[i]->pieces[0].source;
     size_t n = 0;
 
@@ -179,8 +174,7 @@ static size_t alike(const chosen *c, size_t i, size_t most, size_t *dimensions)
     return n;
 }
 
-static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value)
-{
+static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value) {
     PyObject *name = value != NULL ? core_name(tensor) : NULL;
     bool done = name != NULL && PyDict_SetItem(dict, name, value) == 0;
     Py_XDECREF(name);
@@ -189,9 +183,8 @@ static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value
 }
 
 /* `where` tells each tensor's memory: the mapped file's, or that of a load. */
-static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device, core_where where,
-                       void *ctx)
-{
+static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device,
+                       core_where where, void *ctx) {
     core_slab *slab = NULL;
     const core_memory *memory = NULL;
     size_t left = 0, most = c->count;
@@ -228,8 +221,8 @@ static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObj
     return done;
 }
 
-static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, core_where where, void *ctx)
-{
+static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, core_where where,
+                      void *ctx) {
     PyObject *dict = PyDict_New();
     bool done = dict != NULL;
     /* Nothing that is made here can be garbage yet; without this the collector walks all of it again and
@@ -244,8 +237,8 @@ static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish,
             core_place place;
             done = where(ctx, t, &place) &&
                    put_tensor(dict, t,
-                              core_tensor(state, wish->framework, wish->device, t->dtype, t->shape, t->rank,
-                                          &place));
+                              core_tensor(state, wish->framework, wish->device, t->dtype, t->shape,
+                                          t->rank, &place));
         }
     }
     if (collecting) {
@@ -264,14 +257,12 @@ typedef struct mapped {
     core_file *file;
 } mapped;
 
-static bool where_mapped(void *ctx, const sft_tensor *tensor, core_place *place)
-{
+static bool where_mapped(void *ctx, const sft_tensor *tensor, core_place *place) {
     mapped *m = ctx;
     return core_file_data(m->state, m->file, tensor, &place->data, &place->memory, &place->lender);
 }
 
-static bool all_map(core_file *file, const chosen *c)
-{
+static bool all_map(core_file *file, const chosen *c) {
     for (size_t i = 0; i < c->count; i++) {
         if (!core_file_can_map(file, c->tensors[i])) {
             return false;
@@ -281,13 +272,13 @@ static bool all_map(core_file *file, const chosen *c)
 }
 
 /* The last tensor of each source speaks for those before it. */
-static bool holds_all(core_state *state, core_file *file, const chosen *c)
-{
+static bool holds_all(core_state *state, core_file *file, const chosen *c) {
     const sft_tensor *last = NULL;
 
     for (size_t i = 0; i < c->count; i++) {
         const sft_tensor *t = c->tensors[i];
-        if (last != NULL && t->pieces[0].source != last->pieces[0].source && !core_file_holds(state, file, last)) {
+        if (last != NULL && t->pieces[0].source != last->pieces[0].source &&
+            !core_file_holds(state, file, last)) {
             return false;
         }
         if (last == NULL || t->pieces[0].source != last->pieces[0].source ||
@@ -306,8 +297,7 @@ typedef struct owned {
     sft_loaded *loaded;
 } owned;
 
-static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place)
-{
+static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place) {
     owned *o = ctx;
     /* Memory from READ and DIRECT may be written to. */
     place->data = (unsigned char *)(uintptr_t)sft_loaded_data(o->loaded, tensor, NULL);
@@ -320,8 +310,7 @@ static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place)
 }
 
 /* Enough for the tensors wherever they lie; what is not used is never touched. */
-static bool room_for(core_file *file, const chosen *c, size_t *size)
-{
+static bool room_for(core_file *file, const chosen *c, size_t *size) {
     uint64_t wanted = 0, all = 0, room;
 
     for (size_t i = 0; i < c->count; i++) {
@@ -341,8 +330,8 @@ static bool room_for(core_file *file, const chosen *c, size_t *size)
     return true;
 }
 
-static PyObject *load_owned(core_state *state, core_file *file, const chosen *c, const core_wish *wish)
-{
+static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
+                            const core_wish *wish) {
     sft_load_options options;
     sft_arena *arena = NULL;
     owned o = {NULL, NULL, NULL};
@@ -391,8 +380,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
 }
 
 /* An alias that shows elements which do not lie in order is read by itself. */
-static bool any_scattered(core_file *file, const chosen *c)
-{
+static bool any_scattered(core_file *file, const chosen *c) {
     for (size_t i = 0; c->positions != NULL && i < c->count; i++) {
         if (core_is_part(file, c->tensors[i]) && c->tensors[i]->pieces[0].strides != NULL) {
             return true;
@@ -401,8 +389,8 @@ static bool any_scattered(core_file *file, const chosen *c)
     return false;
 }
 
-static PyObject *load_each(core_state *state, core_file *file, const chosen *c, const core_wish *wish)
-{
+static PyObject *load_each(core_state *state, core_file *file, const chosen *c,
+                           const core_wish *wish) {
     PyObject *dict = PyDict_New();
 
     for (size_t i = 0; dict != NULL && i < c->count; i++) {
@@ -413,8 +401,7 @@ static PyObject *load_each(core_state *state, core_file *file, const chosen *c, 
     return dict;
 }
 
-PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
-{
+PyObject *core_load(core_state *state, core_file *file, const core_wish *wish) {
     mapped m = {state, file};
     PyObject *dict = NULL;
     chosen c;
@@ -441,8 +428,8 @@ PyObject *core_load(core_state *state, core_file *file, const core_wish *wish)
     return dict;
 }
 
-PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework, core_where where, void *ctx)
-{
+PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework,
+                           core_where where, void *ctx) {
     core_wish wish = {framework, NULL, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     PyObject *dict;
     chosen c;
@@ -455,8 +442,8 @@ PyObject *core_load_placed(core_state *state, core_file *file, core_framework fr
     return dict;
 }
 
-PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor, const core_wish *wish)
-{
+PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *tensor,
+                        const core_wish *wish) {
     core_place place = {NULL, NULL, NULL};
     sft_read_options options;
     core_watch watch;
@@ -464,7 +451,8 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     sft_error err;
     PyObject *result = NULL;
 
-    if (tensor->nbytes > SIZE_MAX / 2 || (place.memory = core_memory_new(state, (size_t)tensor->nbytes)) == NULL) {
+    if (tensor->nbytes > SIZE_MAX / 2 ||
+        (place.memory = core_memory_new(state, (size_t)tensor->nbytes)) == NULL) {
         return core_no_memory(tensor->nbytes);
     }
     place.data = place.memory->base;
@@ -477,8 +465,8 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
         core_watch_raise(&watch, state, &err, NULL);
     } else {
-        result = core_tensor(state, wish->framework, wish->device, tensor->dtype, tensor->shape, tensor->rank,
-                             &place);
+        result = core_tensor(state, wish->framework, wish->device, tensor->dtype, tensor->shape,
+                             tensor->rank, &place);
     }
     core_memory_drop(place.memory);
     return result;

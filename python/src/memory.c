@@ -9,24 +9,23 @@
 #include <stdlib.h>
 
 /* Below this malloc is faster than pages of our own, and wastes less. */
-#define SMALL ((size_t)256 << 10)
+#define SMALL      ((size_t)256 << 10)
 #define HEAP_ALIGN ((size_t)64) /* what vector code likes */
 
 /* Pages that nobody uses any more are kept for the next tensor of about their size: a loop over slices then
  * writes to memory that exists, where fresh pages would cost more than the read. So much of it at most. */
-#define SPARE_BYTES ((size_t)64 << 20)
+#define SPARE_BYTES  ((size_t)64 << 20)
 #define SPARE_BLOCKS 8
 
 /* Counted: the module has one, and every block of pages that is in use. */
 struct core_spare {
-    size_t refs;                      /* atomic */
-    size_t ended;                     /* atomic: the module is gone, nothing more is kept */
-    size_t bytes;                     /* atomic: of all blocks */
+    size_t refs;                       /* atomic */
+    size_t ended;                      /* atomic: the module is gone, nothing more is kept */
+    size_t bytes;                      /* atomic: of all blocks */
     core_memory *blocks[SPARE_BLOCKS]; /* atomic, each; refs 0, spare NULL */
 };
 
-static core_memory *make(core_memory_kind kind, unsigned char *base, size_t size)
-{
+static core_memory *make(core_memory_kind kind, unsigned char *base, size_t size) {
     core_memory *m = calloc(1, sizeof *m);
     if (m != NULL) {
         m->refs = 1;
@@ -39,8 +38,7 @@ static core_memory *make(core_memory_kind kind, unsigned char *base, size_t size
 
 /* ---------------------------------------------------------------- spare pages */
 
-core_spare *core_spare_new(void)
-{
+core_spare *core_spare_new(void) {
     core_spare *spare = calloc(1, sizeof *spare);
     if (spare != NULL) {
         spare->refs = 1;
@@ -49,8 +47,7 @@ core_spare *core_spare_new(void)
 }
 
 /* What is in that place, now the caller's; NULL: nothing. */
-static core_memory *spare_out(core_spare *spare, size_t place)
-{
+static core_memory *spare_out(core_spare *spare, size_t place) {
     core_memory *m = __atomic_exchange_n(&spare->blocks[place], NULL, __ATOMIC_ACQ_REL);
     if (m != NULL) {
         __atomic_fetch_sub(&spare->bytes, m->room, __ATOMIC_RELAXED);
@@ -58,31 +55,27 @@ static core_memory *spare_out(core_spare *spare, size_t place)
     return m;
 }
 
-static void pages_end(core_memory *m)
-{
+static void pages_end(core_memory *m) {
     if (m != NULL) {
         core_pages_free(m->base, m->room);
         free(m);
     }
 }
 
-static void spare_empty(core_spare *spare)
-{
+static void spare_empty(core_spare *spare) {
     for (size_t i = 0; i < SPARE_BLOCKS; i++) {
         pages_end(spare_out(spare, i));
     }
 }
 
-static void spare_drop(core_spare *spare)
-{
+static void spare_drop(core_spare *spare) {
     if (spare != NULL && __atomic_fetch_sub(&spare->refs, 1, __ATOMIC_ACQ_REL) == 1) {
         spare_empty(spare);
         free(spare);
     }
 }
 
-void core_spare_end(core_spare *spare)
-{
+void core_spare_end(core_spare *spare) {
     if (spare != NULL) {
         __atomic_store_n(&spare->ended, 1, __ATOMIC_RELEASE);
         spare_empty(spare);
@@ -92,8 +85,7 @@ void core_spare_end(core_spare *spare)
 
 /* The block goes into a free place, or into the first: the newest is the likeliest to be wanted again. Others go
  * until it fits. */
-static void spare_in(core_spare *spare, core_memory *m)
-{
+static void spare_in(core_spare *spare, core_memory *m) {
     if (m->room > SPARE_BYTES || __atomic_load_n(&spare->ended, __ATOMIC_ACQUIRE) != 0) {
         pages_end(m);
         return;
@@ -108,7 +100,8 @@ static void spare_in(core_spare *spare, core_memory *m)
     __atomic_fetch_add(&spare->bytes, m->room, __ATOMIC_RELAXED);
     for (size_t i = 0; i < SPARE_BLOCKS; i++) {
         core_memory *none = NULL;
-        if (__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED)) {
             return;
         }
     }
@@ -120,8 +113,7 @@ static void spare_in(core_spare *spare, core_memory *m)
 }
 
 /* A block that has room for `size` bytes and not much more; NULL: none. */
-static core_memory *spare_find(core_spare *spare, size_t size)
-{
+static core_memory *spare_find(core_spare *spare, size_t size) {
     for (size_t i = 0; i < SPARE_BLOCKS; i++) {
         core_memory *m, *none = NULL;
         if (__atomic_load_n(&spare->blocks[i], __ATOMIC_RELAXED) == NULL) {
@@ -135,7 +127,8 @@ static core_memory *spare_find(core_spare *spare, size_t size)
             return m;
         }
         __atomic_fetch_add(&spare->bytes, m->room, __ATOMIC_RELAXED);
-        if (!__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        if (!__atomic_compare_exchange_n(&spare->blocks[i], &none, m, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_RELAXED)) {
             __atomic_fetch_sub(&spare->bytes, m->room, __ATOMIC_RELAXED);
             pages_end(m);
         }
@@ -146,21 +139,20 @@ static core_memory *spare_find(core_spare *spare, size_t size)
 /* ---------------------------------------------------------------- memory */
 
 /* One block of malloc: what is known of it, then the bytes. */
-static core_memory *heap_new(size_t size)
-{
+static core_memory *heap_new(size_t size) {
     core_memory *m = malloc(sizeof *m + HEAP_ALIGN + size);
     if (m != NULL) {
         memset(m, 0, sizeof *m);
         m->refs = 1;
         m->kind = CORE_HEAP;
-        m->base = (unsigned char *)(((uintptr_t)(m + 1) + HEAP_ALIGN - 1) & ~(uintptr_t)(HEAP_ALIGN - 1));
+        m->base =
+            (unsigned char *)(((uintptr_t)(m + 1) + HEAP_ALIGN - 1) & ~(uintptr_t)(HEAP_ALIGN - 1));
         m->size = m->room = size;
     }
     return m;
 }
 
-core_memory *core_memory_new(struct core_state *state, size_t size)
-{
+core_memory *core_memory_new(struct core_state *state, size_t size) {
     core_spare *spare = state->spare;
     core_memory *m;
 
@@ -186,8 +178,7 @@ core_memory *core_memory_new(struct core_state *state, size_t size)
     return m;
 }
 
-core_memory *core_memory_map(struct core_state *state, int fd, size_t size, const char *name)
-{
+core_memory *core_memory_map(struct core_state *state, int fd, size_t size, const char *name) {
     int shorter = 0;
     core_memory *m;
     void *base = core_pages_map(fd, size, &shorter);
@@ -208,8 +199,7 @@ core_memory *core_memory_map(struct core_state *state, int fd, size_t size, cons
     return m;
 }
 
-core_memory *core_memory_view(PyObject *object)
-{
+core_memory *core_memory_view(PyObject *object) {
     core_memory *m = make(CORE_VIEW, NULL, 0);
     if (m == NULL) {
         core_no_memory(0);
@@ -225,14 +215,12 @@ core_memory *core_memory_view(PyObject *object)
     return m;
 }
 
-core_memory *core_memory_keep(core_memory *memory)
-{
+core_memory *core_memory_keep(core_memory *memory) {
     __atomic_fetch_add(&memory->refs, 1, __ATOMIC_RELAXED);
     return memory;
 }
 
-static void pages_drop(core_memory *m)
-{
+static void pages_drop(core_memory *m) {
     core_spare *spare = m->spare;
 
     m->spare = NULL;
@@ -240,8 +228,7 @@ static void pages_drop(core_memory *m)
     spare_drop(spare);
 }
 
-void core_memory_drop(core_memory *memory)
-{
+void core_memory_drop(core_memory *memory) {
     if (memory == NULL || __atomic_fetch_sub(&memory->refs, 1, __ATOMIC_ACQ_REL) != 1) {
         return;
     }
@@ -268,12 +255,10 @@ void core_memory_drop(core_memory *memory)
 /* ---------------------------------------------------------------- the Python object */
 
 typedef struct memory_object {
-    PyObject_HEAD
-    core_memory *memory;
+    PyObject_HEAD core_memory *memory;
 } memory_object;
 
-PyObject *core_memory_object(struct core_state *state, core_memory *memory)
-{
+PyObject *core_memory_object(struct core_state *state, core_memory *memory) {
     memory_object *o = PyObject_New(memory_object, state->memory_type);
     if (o != NULL) {
         o->memory = core_memory_keep(memory);
@@ -281,22 +266,19 @@ PyObject *core_memory_object(struct core_state *state, core_memory *memory)
     return (PyObject *)o;
 }
 
-static void memory_dealloc(PyObject *self)
-{
+static void memory_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     core_memory_drop(((memory_object *)self)->memory);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
-static int memory_getbuffer(PyObject *self, Py_buffer *view, int flags)
-{
+static int memory_getbuffer(PyObject *self, Py_buffer *view, int flags) {
     core_memory *m = ((memory_object *)self)->memory;
     return PyBuffer_FillInfo(view, self, m->base, (Py_ssize_t)m->size, m->readonly, flags);
 }
 
-static Py_ssize_t memory_length(PyObject *self)
-{
+static Py_ssize_t memory_length(PyObject *self) {
     return (Py_ssize_t)((memory_object *)self)->memory->size;
 }
 

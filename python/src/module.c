@@ -4,15 +4,14 @@
  */
 #include "core.h"
 
-core_state *core_state_of(PyObject *module)
-{
+core_state *core_state_of(PyObject *module) {
     return PyModule_GetState(module);
 }
 
-PyObject *core_once(PyObject **slot, PyObject *fresh)
-{
+PyObject *core_once(PyObject **slot, PyObject *fresh) {
     PyObject *none = NULL;
-    if (__atomic_compare_exchange_n(slot, &none, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (__atomic_compare_exchange_n(slot, &none, fresh, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE)) {
         return fresh;
     }
     Py_DECREF(fresh);
@@ -22,22 +21,29 @@ PyObject *core_once(PyObject **slot, PyObject *fresh)
 #define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef methods[] = {
     {"serialize", CALL(core_serialize), METH_VARARGS | METH_KEYWORDS,
-     "serialize(tensor_dict, metadata=None, *, digests=None, progress=None)\n--\n\nA file as bytes."},
+     "serialize(tensor_dict, metadata=None, *, digests=None, progress=None)\n--\n\nA file as "
+     "bytes."},
     {"serialize_file", CALL(core_serialize_file), METH_VARARGS | METH_KEYWORDS,
-     "serialize_file(tensor_dict, filename, metadata=None, *, durable=False, digests=None, sidecar=False, "
-     "new_only=False, data_alignment=None, progress=None)\n--\n\nWrites a file; it appears at once or not at all."},
+     "serialize_file(tensor_dict, filename, metadata=None, *, durable=False, digests=None, "
+     "sidecar=False, "
+     "new_only=False, data_alignment=None, progress=None)\n--\n\nWrites a file; it appears at once "
+     "or not at all."},
     {"serialize_fd", CALL(core_serialize_fd), METH_VARARGS | METH_KEYWORDS,
      "serialize_fd(tensor_dict, fd, metadata=None, *, digests=None, progress=None)\n--\n\n"
      "Writes a file as a stream into a descriptor."},
-    {"_load_bytes", core_load_bytes, METH_VARARGS, "_load_bytes(data, framework): what load() of a module gives."},
-    {"_array_address", core_array_address, METH_O, "_array_address(array, /): array.ctypes.data, in a tenth of its time."},
+    {"_load_bytes", core_load_bytes, METH_VARARGS,
+     "_load_bytes(data, framework): what load() of a module gives."},
+    {"_array_address", core_array_address, METH_O,
+     "_array_address(array, /): array.ctypes.data, in a tenth of its time."},
     {"deserialize", CALL(core_deserialize), METH_VARARGS | METH_KEYWORDS,
      "deserialize(bytes)\n--\n\n[(name, {'shape': ..., 'dtype': ..., 'data': bytearray}), ...]"},
     {"_safe_open_handle", CALL(core_safe_open_handle), METH_VARARGS | METH_KEYWORDS,
-     "_safe_open_handle(f, framework, device='cpu', *, backend='mmap')\n--\n\nsafe_open of a file object."},
+     "_safe_open_handle(f, framework, device='cpu', *, backend='mmap')\n--\n\nsafe_open of a file "
+     "object."},
     {"_cuda_open", CALL(core_cuda_open), METH_VARARGS | METH_KEYWORDS,
      "_cuda_open(device, driver=None, memory=None)\n--\n\nA GPU, as a capsule."},
-    {"_cuda_info", core_cuda_info, METH_O, "_cuda_info(device, /)\n--\n\nWhat a device is and holds."},
+    {"_cuda_info", core_cuda_info, METH_O,
+     "_cuda_info(device, /)\n--\n\nWhat a device is and holds."},
     {"_cuda_load", CALL(core_cuda_load), METH_VARARGS | METH_KEYWORDS,
      "_cuda_load(device, handle, names, slices, direct, progress)\n--\n\n"
      "(load, [(name, dtype, shape, nbytes, address), ...])"},
@@ -45,26 +51,32 @@ static PyMethodDef methods[] = {
      "_cuda_dlpack(load, index, as_bytes, versioned, /)\n--\n\nA capsule of DLPack's."},
     {"_cuda_stats", core_cuda_stats, METH_O, "_cuda_stats(load, /)\n--\n\nWhat a load did."},
     {"_open_checkpoint", CALL(core_open_checkpoint), METH_VARARGS | METH_KEYWORDS,
-     "_open_checkpoint(path, framework, device='cpu', *, layout=None, step=None, ranks=None, partial=False)\n--\n\n"
+     "_open_checkpoint(path, framework, device='cpu', *, layout=None, step=None, ranks=None, "
+     "partial=False)\n--\n\n"
      "A handle over the whole of a training job's folder."},
     {"_left_out", core_left_out, METH_O,
      "_left_out(handle, /)\n--\n\n[(name, sentence)] of tensors that are not whole in the files."},
     {"_part", CALL(core_part), METH_VARARGS | METH_KEYWORDS,
-     "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what one rank holds of a model."},
-    {"_save_group", CALL(core_save_group), METH_VARARGS | METH_KEYWORDS, "What distributed.save does."},
-    {"_load_group", CALL(core_load_group), METH_VARARGS | METH_KEYWORDS, "What distributed.load does."},
+     "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what "
+     "one rank holds of a model."},
+    {"_save_group", CALL(core_save_group), METH_VARARGS | METH_KEYWORDS,
+     "What distributed.save does."},
+    {"_load_group", CALL(core_load_group), METH_VARARGS | METH_KEYWORDS,
+     "What distributed.load does."},
     {"open_any", CALL(core_open_any), METH_VARARGS | METH_KEYWORDS,
-     "open_any(filename, framework='pt', device='cpu', *, backend='mmap', key=None, dedup='hf', allow_opaque=False, "
+     "open_any(filename, framework='pt', device='cpu', *, backend='mmap', key=None, dedup='hf', "
+     "allow_opaque=False, "
      "no_crc=False, checksums=False, follow_links=False, dequantize=False, tree=False)\n--\n\n"
-     "safe_open of a file of any known format: PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ... Nothing of it is "
+     "safe_open of a file of any known format: PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ... "
+     "Nothing of it is "
      "executed. Needs libsafetensors-import."},
-    {"_convert", CALL(core_convert), METH_VARARGS | METH_KEYWORDS, "What safetensors_c.convert calls."},
+    {"_convert", CALL(core_convert), METH_VARARGS | METH_KEYWORDS,
+     "What safetensors_c.convert calls."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name)
-{
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *name) {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
     if (type != NULL && name != NULL && PyModule_AddObjectRef(module, name, type) < 0) {
         Py_CLEAR(type);
@@ -72,8 +84,7 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *n
     return (PyTypeObject *)type;
 }
 
-static int module_exec(PyObject *module)
-{
+static int module_exec(PyObject *module) {
     core_state *s = core_state_of(module);
 
     s->error = core_error_class();
@@ -104,15 +115,14 @@ static int module_exec(PyObject *module)
     s->spec_type = add_type(module, &core_spec_spec, "TensorSpec");
     s->writer_type = add_type(module, &core_writer_spec, "Writer");
     s->stream_type = add_type(module, &core_stream_spec, "TensorStream");
-    return s->memory_type == NULL || s->view_type == NULL || s->handle_type == NULL || s->slice_type == NULL ||
-                   s->meta_type == NULL || s->spec_type == NULL || s->writer_type == NULL ||
-                   s->stream_type == NULL
+    return s->memory_type == NULL || s->view_type == NULL || s->handle_type == NULL ||
+                   s->slice_type == NULL || s->meta_type == NULL || s->spec_type == NULL ||
+                   s->writer_type == NULL || s->stream_type == NULL
                ? -1
                : 0;
 }
 
-static int module_traverse(PyObject *module, visitproc visit, void *arg)
-{
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     core_state *s = core_state_of(module);
 
     Py_VISIT(s->error);
@@ -135,8 +145,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     return 0;
 }
 
-static int module_clear(PyObject *module)
-{
+static int module_clear(PyObject *module) {
     core_state *s = core_state_of(module);
 
     Py_CLEAR(s->error);
@@ -162,8 +171,7 @@ static int module_clear(PyObject *module)
     return 0;
 }
 
-static void module_free(void *module)
-{
+static void module_free(void *module) {
     core_state *s = core_state_of(module);
 
     (void)module_clear(module);
@@ -200,7 +208,6 @@ static struct PyModuleDef definition = {
     .m_free = module_free,
 };
 
-PyMODINIT_FUNC PyInit__core(void)
-{
+PyMODINIT_FUNC PyInit__core(void) {
     return PyModuleDef_Init(&definition);
 }

@@ -17,10 +17,11 @@
 #define getrandom(data, size, flags) ((ssize_t)syscall(SYS_getrandom, (data), (size), (flags)))
 #endif
 #if !__GLIBC_PREREQ(2, 27)
-#define copy_file_range(from, from_at, to, to_at, size, flags) \
+#define copy_file_range(from, from_at, to, to_at, size, flags)                                     \
     ((ssize_t)syscall(SYS_copy_file_range, (from), (from_at), (to), (to_at), (size), (flags)))
 #endif
-#define statx(fd, path, flags, mask, out) ((int)syscall(SYS_statx, (fd), (path), (flags), (mask), (out)))
+#define statx(fd, path, flags, mask, out)                                                          \
+    ((int)syscall(SYS_statx, (fd), (path), (flags), (mask), (out)))
 #endif
 #endif
 

@@ -21,8 +21,7 @@
 
 #define HUGE ((size_t)2 << 20)
 
-void *core_pages_map(int fd, size_t size, int *shorter)
-{
+void *core_pages_map(int fd, size_t size, int *shorter) {
     struct stat st;
     void *base;
 
@@ -37,8 +36,7 @@ void *core_pages_map(int fd, size_t size, int *shorter)
     return base == MAP_FAILED ? NULL : base;
 }
 
-bool core_stamp_of(int fd, core_stamp *out)
-{
+bool core_stamp_of(int fd, core_stamp *out) {
     struct stat st;
 
     out->known = fd >= 0 && fstat(fd, &st) == 0;
@@ -54,15 +52,13 @@ bool core_stamp_of(int fd, core_stamp *out)
     return out->known;
 }
 
-void core_pages_unmap(void *base, size_t size)
-{
+void core_pages_unmap(void *base, size_t size) {
     (void)munmap(base, size);
 }
 
 /* Pages start at a multiple of 2 MiB where there is room for one, or huge pages could not be used. Small ones,
  * all of which are about to be written, come at once: one by one each costs three times as much as its bytes. */
-void *core_pages_new(size_t size)
-{
+void *core_pages_new(size_t size) {
 #if defined(MAP_POPULATE)
     int now = size < HUGE ? MAP_POPULATE : 0;
 #else
@@ -75,7 +71,8 @@ void *core_pages_new(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    base = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | now, -1, 0);
+    base = mmap(NULL, span, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | now, -1, 0);
     if (base == MAP_FAILED) {
         return NULL;
     }
@@ -97,15 +94,13 @@ void *core_pages_new(size_t size)
     return start;
 }
 
-void core_pages_free(void *base, size_t size)
-{
+void core_pages_free(void *base, size_t size) {
     (void)munmap(base, size);
 }
 
 /* The system may take them when it needs memory. Asked for huge pages only: with small ones that costs as much as
  * it is worth to keep them. */
-void core_pages_idle(void *base, size_t size)
-{
+void core_pages_idle(void *base, size_t size) {
 #if defined(MADV_FREE)
     if (size >= HUGE) {
         (void)madvise(base, size, MADV_FREE);
@@ -116,8 +111,7 @@ void core_pages_idle(void *base, size_t size)
 #endif
 }
 
-void core_pages_huge(void *base, size_t size)
-{
+void core_pages_huge(void *base, size_t size) {
 #if defined(MADV_HUGEPAGE)
     uintptr_t from = ((uintptr_t)base + HUGE - 1) & ~(uintptr_t)(HUGE - 1);
     uintptr_t to = ((uintptr_t)base + size) & ~(uintptr_t)(HUGE - 1);
@@ -133,8 +127,7 @@ void core_pages_huge(void *base, size_t size)
 #endif
 }
 
-long core_process(void)
-{
+long core_process(void) {
     return (long)getpid();
 }
 #else

@@ -9,8 +9,7 @@
 #include <io.h>
 #include <windows.h>
 
-void *core_pages_map(int fd, size_t size, int *shorter)
-{
+void *core_pages_map(int fd, size_t size, int *shorter) {
     HANDLE file = (HANDLE)_get_osfhandle(fd);
     LARGE_INTEGER now;
     HANDLE mapping;
@@ -37,43 +36,36 @@ void *core_pages_map(int fd, size_t size, int *shorter)
     return base;
 }
 
-bool core_stamp_of(int fd, core_stamp *out)
-{
+bool core_stamp_of(int fd, core_stamp *out) {
     (void)fd;
     out->known = false; /* sources have no descriptors here */
     return false;
 }
 
-void core_descriptors_add(size_t count)
-{
+void core_descriptors_add(size_t count) {
     (void)count;
 }
 
-void core_descriptors_drop(size_t count)
-{
+void core_descriptors_drop(size_t count) {
     (void)count;
 }
 
-int core_gather(const core_runs *runs, void *dst, size_t size)
-{
+int core_gather(const core_runs *runs, void *dst, size_t size) {
     (void)runs, (void)dst, (void)size;
     return 0; /* a file that is mapped cannot be cut short here */
 }
 
-void core_park(core_state *state, sft_catalog **catalog, core_memory **map)
-{
+void core_park(core_state *state, sft_catalog **catalog, core_memory **map) {
     (void)state, (void)catalog;
     *map = NULL; /* handles are not scarce here */
 }
 
-void core_pages_unmap(void *base, size_t size)
-{
+void core_pages_unmap(void *base, size_t size) {
     (void)size;
     UnmapViewOfFile(base);
 }
 
-void *core_pages_new(size_t size)
-{
+void *core_pages_new(size_t size) {
     void *base = VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
     if (base == NULL) {
         errno = ENOMEM;
@@ -81,25 +73,21 @@ void *core_pages_new(size_t size)
     return base;
 }
 
-void core_pages_free(void *base, size_t size)
-{
+void core_pages_free(void *base, size_t size) {
     (void)size;
     VirtualFree(base, 0, MEM_RELEASE);
 }
 
-void core_pages_idle(void *base, size_t size)
-{
+void core_pages_idle(void *base, size_t size) {
     (void)VirtualAlloc(base, size, MEM_RESET, PAGE_READWRITE);
 }
 
-void core_pages_huge(void *base, size_t size)
-{
+void core_pages_huge(void *base, size_t size) {
     (void)base;
     (void)size;
 }
 
-long core_process(void)
-{
+long core_process(void) {
     return (long)GetCurrentProcessId();
 }
 #else

@@ -17,7 +17,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 64 /* so many handles have one each; fewer where the process may have fewer than 512 */
+#define DESCRIPTORS                                                                                \
+    64 /* so many handles have one each; fewer where the process may have fewer than 512 */
 
 typedef struct parked {
     unsigned char *map; /* read-only, of the whole file */
@@ -31,30 +32,27 @@ typedef struct parked {
 /* Of the process, as the limit is; atomic. */
 static size_t descriptors;
 
-void core_descriptors_add(size_t count)
-{
+void core_descriptors_add(size_t count) {
     __atomic_fetch_add(&descriptors, count, __ATOMIC_RELAXED);
 }
 
-void core_descriptors_drop(size_t count)
-{
+void core_descriptors_drop(size_t count) {
     __atomic_fetch_sub(&descriptors, count, __ATOMIC_RELAXED);
 }
 
-static bool many_open(void)
-{
+static bool many_open(void) {
     const size_t now = __atomic_load_n(&descriptors, __ATOMIC_RELAXED);
     struct rlimit limit;
 
     if (now < 8) {
         return false;
     }
-    return now >= DESCRIPTORS || (getrlimit(RLIMIT_NOFILE, &limit) == 0 && now >= limit.rlim_cur / 8);
+    return now >= DESCRIPTORS ||
+           (getrlimit(RLIMIT_NOFILE, &limit) == 0 && now >= limit.rlim_cur / 8);
 }
 
 /* The bytes of the mapping as the system sees them: fewer than `size` where pages are gone. */
-static size_t copy_mapped(const parked *p, uint64_t offset, void *dst, size_t size)
-{
+static size_t copy_mapped(const parked *p, uint64_t offset, void *dst, size_t size) {
     size_t done = 0;
 #if defined(__linux__)
     int fd = -1;
@@ -88,8 +86,7 @@ static size_t copy_mapped(const parked *p, uint64_t offset, void *dst, size_t si
     return done;
 }
 
-int core_gather(const core_runs *runs, void *dst, size_t size)
-{
+int core_gather(const core_runs *runs, void *dst, size_t size) {
 #if defined(__linux__)
     enum { BATCH = 256 }; /* of at most 1,024 (UIO_MAXIOV): so many stay in the nearest cache */
     uint64_t at[CORE_MAX_RANK] = {0};
@@ -100,7 +97,8 @@ int core_gather(const core_runs *runs, void *dst, size_t size)
         struct iovec from[BATCH], to = {(char *)dst + done, 0};
         unsigned long n = 0;
         for (; n < BATCH && done + to.iov_len < size; n++) {
-            __builtin_prefetch(runs->base + offset); /* never a fault; the system takes them one after the other */
+            __builtin_prefetch(
+                runs->base + offset); /* never a fault; the system takes them one after the other */
             from[n].iov_base = (void *)(uintptr_t)(runs->base + offset);
             from[n].iov_len = (size_t)runs->size;
             to.iov_len += (size_t)runs->size;
@@ -132,8 +130,7 @@ int core_gather(const core_runs *runs, void *dst, size_t size)
 }
 
 /* The file itself, if its path still leads to it. */
-static int reopen(const parked *p)
-{
+static int reopen(const parked *p) {
     struct stat st;
     int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
@@ -144,8 +141,7 @@ static int reopen(const parked *p)
     return fd;
 }
 
-static sft_status parked_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err)
-{
+static sft_status parked_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
     const parked *p = self;
     const int fd = p->fd >= 0 ? p->fd : reopen(p);
     size_t done = 0;
@@ -167,26 +163,24 @@ static sft_status parked_read(void *self, uint64_t offset, void *dst, size_t siz
         done = copy_mapped(p, offset, dst, size);
     }
     return done == size ? SFT_OK
-                        : sft_error_set(err, SFT_E_TRUNCATED, 0, offset + done, NULL, 0, "%s is shorter than it was",
-                                        p->path);
+                        : sft_error_set(err, SFT_E_TRUNCATED, 0, offset + done, NULL, 0,
+                                        "%s is shorter than it was", p->path);
 }
 
-static sft_status parked_borrow(void *self, uint64_t offset, size_t size, const void **data, sft_error *err)
-{
+static sft_status parked_borrow(void *self, uint64_t offset, size_t size, const void **data,
+                                sft_error *err) {
     (void)size, (void)err;
     *data = ((const parked *)self)->map + offset;
     return SFT_OK;
 }
 
-static void parked_close(void *self)
-{
+static void parked_close(void *self) {
     parked *p = self;
     (void)munmap(p->map, p->size);
     free(p);
 }
 
-static parked *parked_new(int fd, const char *name, const struct stat *st)
-{
+static parked *parked_new(int fd, const char *name, const struct stat *st) {
     char here[4096] = "";
     size_t len = 0;
     parked *p = NULL;
@@ -207,20 +201,24 @@ static parked *parked_new(int fd, const char *name, const struct stat *st)
         }
         return NULL;
     }
-    *p = (parked){.map = map, .size = (size_t)st->st_size, .fd = fd, .device = st->st_dev, .inode = st->st_ino};
+    *p = (parked){.map = map,
+                  .size = (size_t)st->st_size,
+                  .fd = fd,
+                  .device = st->st_dev,
+                  .inode = st->st_ino};
     memcpy(p->path, here, len);
     memcpy(p->path + len, name, strlen(name) + 1);
     return p;
 }
 
-void core_park(core_state *state, sft_catalog **catalog, core_memory **map)
-{
+void core_park(core_state *state, sft_catalog **catalog, core_memory **map) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = parked_read,
                                              .borrow = parked_borrow,
                                              .close = parked_close};
     const sft_source *old = sft_catalog_source_at(*catalog, 0);
-    const int fd = old != NULL && sft_catalog_source_count(*catalog) == 1 ? sft_source_descriptor(old) : -1;
+    const int fd =
+        old != NULL && sft_catalog_source_count(*catalog) == 1 ? sft_source_descriptor(old) : -1;
     sft_catalog *fresh;
     sft_source *source;
     struct stat st;
@@ -228,11 +226,13 @@ void core_park(core_state *state, sft_catalog **catalog, core_memory **map)
 
     *map = NULL;
     if (fd < 0 || !many_open() || fstat(fd, &st) != 0 || st.st_size <= 0 ||
-        (uint64_t)st.st_size != sft_source_size(old) || (p = parked_new(fd, sft_source_name(old), &st)) == NULL) {
+        (uint64_t)st.st_size != sft_source_size(old) ||
+        (p = parked_new(fd, sft_source_name(old), &st)) == NULL) {
         return;
     }
     *map = core_memory_map(state, fd, p->size, p->path);
-    if (*map == NULL || sft_source_create(&source, &vtable, p, p->size, 0, sft_source_name(old), NULL, NULL) != SFT_OK) {
+    if (*map == NULL || sft_source_create(&source, &vtable, p, p->size, 0, sft_source_name(old),
+                                          NULL, NULL) != SFT_OK) {
         parked_close(p);
     } else if (sft_catalog_open_source(&fresh, source, NULL, NULL) == SFT_OK) {
         p->fd = -1; /* the old catalog's, which closes it */

@@ -15,8 +15,7 @@ struct core_remote {
     long process;
 };
 
-int core_is_url(const char *text)
-{
+int core_is_url(const char *text) {
     static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
 
     for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
@@ -27,8 +26,7 @@ int core_is_url(const char *text)
     return 0;
 }
 
-static const sft_remote_api *load_api(core_state *state)
-{
+static const sft_remote_api *load_api(core_state *state) {
     static const core_wing wing = {
         .name = "libsafetensors-remote",
         .library = "libsafetensors-remote.so.0",
@@ -46,8 +44,7 @@ static const sft_remote_api *load_api(core_state *state)
     return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
 }
 
-static struct core_remote *make(core_state *state)
-{
+static struct core_remote *make(core_state *state) {
     struct core_remote *r;
     sft_remote_options options;
     const sft_remote_api *api = load_api(state);
@@ -74,8 +71,7 @@ static struct core_remote *make(core_state *state)
 }
 
 /* Two threads may make one each: the first stays. What a forked child was born with is left alone. */
-static struct core_remote *remote_of(core_state *state)
-{
+static struct core_remote *remote_of(core_state *state) {
     struct core_remote *now = __atomic_load_n(&state->remote, __ATOMIC_ACQUIRE);
     struct core_remote *fresh;
 
@@ -83,8 +79,8 @@ static struct core_remote *remote_of(core_state *state)
         return now;
     }
     fresh = make(state);
-    if (fresh != NULL && !__atomic_compare_exchange_n(&state->remote, &now, fresh, false, __ATOMIC_ACQ_REL,
-                                                      __ATOMIC_ACQUIRE)) {
+    if (fresh != NULL && !__atomic_compare_exchange_n(&state->remote, &now, fresh, false,
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         fresh->api->free(fresh->remote);
         free(fresh);
         return now;
@@ -92,8 +88,7 @@ static struct core_remote *remote_of(core_state *state)
     return fresh;
 }
 
-bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing)
-{
+bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing) {
     struct core_remote *r = remote_of(state);
     sft_status status;
     sft_error err;
@@ -102,18 +97,15 @@ bool core_remote_open(core_state *state, sft_catalog **out, const char *url, con
     if (r == NULL) {
         return false;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = r->api->open(out, r->remote, url, NULL, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status = r->api->open(out, r->remote, url, NULL, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_raise(state, &err, doing);
         return false;
     }
     return true;
 }
 
-bool core_remote_source(core_state *state, sft_source **out, const char *url)
-{
+bool core_remote_source(core_state *state, sft_source **out, const char *url) {
     struct core_remote *r = remote_of(state);
     sft_status status;
     sft_error err;
@@ -122,18 +114,15 @@ bool core_remote_source(core_state *state, sft_source **out, const char *url)
     if (r == NULL) {
         return false;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = r->api->source_open(out, r->remote, url, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status = r->api->source_open(out, r->remote, url, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_raise(state, &err, NULL);
         return false;
     }
     return true;
 }
 
-void core_remote_end(core_state *state)
-{
+void core_remote_end(core_state *state) {
     struct core_remote *r = state->remote;
 
     state->remote = NULL;

@@ -9,23 +9,21 @@
 #include <stdlib.h>
 
 typedef struct job {
-    PyObject *tensors;  /* our copies of the dicts */
+    PyObject *tensors; /* our copies of the dicts */
     PyObject *metadata;
     sft_save_tensor *list;
     size_t count;
     core_metadata texts;
 } job;
 
-static void job_free(job *j)
-{
+static void job_free(job *j) {
     Py_XDECREF(j->tensors);
     Py_XDECREF(j->metadata);
     free(j->list);
     core_metadata_free(&j->texts);
 }
 
-static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, job *j)
-{
+static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, job *j) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
 
@@ -51,9 +49,10 @@ static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, j
             goto fail;
         }
         if (j->list[j->count].data == NULL && j->list[j->count].nbytes != 0) {
-            core_raise_text(state, SFT_E_ARG, j->list[j->count].name,
-                            "%s: invalid shape, data type, or offset for tensor `%U`: %llu bytes at address 0",
-                            CORE_SERIALIZING, key, (unsigned long long)j->list[j->count].nbytes);
+            core_raise_text(
+                state, SFT_E_ARG, j->list[j->count].name,
+                "%s: invalid shape, data type, or offset for tensor `%U`: %llu bytes at address 0",
+                CORE_SERIALIZING, key, (unsigned long long)j->list[j->count].nbytes);
             goto fail;
         }
         j->count++;
@@ -67,8 +66,7 @@ fail:
     return false;
 }
 
-static uint64_t job_bytes(const job *j)
-{
+static uint64_t job_bytes(const job *j) {
     uint64_t sum = 0;
     for (size_t i = 0; i < j->count; i++) {
         sum += j->list[i].nbytes; /* they lie in memory */
@@ -78,8 +76,7 @@ static uint64_t job_bytes(const job *j)
 
 /* ---------------------------------------------------------------- into memory */
 
-PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"tensor_dict", "metadata", "digests", "progress"};
     static const core_signature signature = {"serialize", parameters, 4, 2, 1};
     core_state *state = core_state_of(module);
@@ -93,11 +90,12 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
     job j;
 
     SFT_INIT(&options);
-    if (!core_parse(&signature, args, kwargs, values) || !core_digests(values[2], &options.digests) ||
-        !job_read(state, values[0], values[1], &j)) {
+    if (!core_parse(&signature, args, kwargs, values) ||
+        !core_digests(values[2], &options.digests) || !job_read(state, values[0], values[1], &j)) {
         return NULL;
     }
-    status = sft_save_memory(NULL, 0, &size, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
+    status = sft_save_memory(NULL, 0, &size, j.list, j.count, j.texts.entries, j.texts.count,
+                             &options, &err);
     if (status == SFT_OK && size > (size_t)PY_SSIZE_T_MAX) {
         status = err.status = SFT_E_NOMEM;
     }
@@ -115,8 +113,8 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
         options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
         core_watch_begin(&watch, values[3] != NULL ? core_none(values[3]) : NULL);
         options.control = &watch.control;
-        status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries, j.texts.count, &options,
-                                 &err);
+        status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries,
+                                 j.texts.count, &options, &err);
         core_watch_end(&watch);
         if (status != SFT_OK || PyErr_Occurred()) {
             core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
@@ -129,36 +127,46 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
 
 /* ---------------------------------------------------------------- into a file */
 
-enum { FILE_TENSORS, FILE_NAME, FILE_METADATA, FILE_DURABLE, FILE_DIGESTS, FILE_SIDECAR, FILE_NEW, FILE_ALIGN,
-       FILE_PROGRESS, FILE_COUNT };
-static const char *const file_parameters[] = {"tensor_dict", "filename", "metadata", "durable", "digests",
-                                              "sidecar", "new_only", "data_alignment", "progress"};
+enum {
+    FILE_TENSORS,
+    FILE_NAME,
+    FILE_METADATA,
+    FILE_DURABLE,
+    FILE_DIGESTS,
+    FILE_SIDECAR,
+    FILE_NEW,
+    FILE_ALIGN,
+    FILE_PROGRESS,
+    FILE_COUNT
+};
+static const char *const file_parameters[] = {"tensor_dict", "filename",       "metadata",
+                                              "durable",     "digests",        "sidecar",
+                                              "new_only",    "data_alignment", "progress"};
 static const core_signature file_signature = {"serialize_file", file_parameters, FILE_COUNT, 3, 2};
 
-static bool flag(PyObject *value, bool *out)
-{
+static bool flag(PyObject *value, bool *out) {
     int truth = value == NULL ? 0 : PyObject_IsTrue(value);
     *out = truth > 0;
     return truth >= 0;
 }
 
-static bool file_options(PyObject **v, sft_write_options *options)
-{
+static bool file_options(PyObject **v, sft_write_options *options) {
     bool durable, sidecar, new_only;
 
     SFT_INIT(options);
-    if (!flag(v[FILE_DURABLE], &durable) || !flag(v[FILE_SIDECAR], &sidecar) || !flag(v[FILE_NEW], &new_only) ||
-        !core_digests(v[FILE_DIGESTS], &options->digests) ||
-        (v[FILE_ALIGN] != NULL && v[FILE_ALIGN] != Py_None && !core_u64(v[FILE_ALIGN], &options->data_alignment))) {
+    if (!flag(v[FILE_DURABLE], &durable) || !flag(v[FILE_SIDECAR], &sidecar) ||
+        !flag(v[FILE_NEW], &new_only) || !core_digests(v[FILE_DIGESTS], &options->digests) ||
+        (v[FILE_ALIGN] != NULL && v[FILE_ALIGN] != Py_None &&
+         !core_u64(v[FILE_ALIGN], &options->data_alignment))) {
         return false;
     }
     options->durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
-    options->flags = (sidecar ? SFT_WRITE_DIGESTS_SIDECAR : 0) | (new_only ? SFT_WRITE_NEW_ONLY : 0);
+    options->flags =
+        (sidecar ? SFT_WRITE_DIGESTS_SIDECAR : 0) | (new_only ? SFT_WRITE_NEW_ONLY : 0);
     return true;
 }
 
-PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs) {
     core_state *state = core_state_of(module);
     PyObject *values[FILE_COUNT], *bytes, *result = NULL;
     sft_write_options options;
@@ -178,7 +186,8 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
         return NULL;
     }
     options.pool = job_bytes(&j) >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
-    core_watch_begin(&watch, values[FILE_PROGRESS] != NULL ? core_none(values[FILE_PROGRESS]) : NULL);
+    core_watch_begin(&watch,
+                     values[FILE_PROGRESS] != NULL ? core_none(values[FILE_PROGRESS]) : NULL);
     options.control = &watch.control;
     status = sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
     core_watch_end(&watch);
@@ -192,9 +201,9 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
     return result;
 }
 
-PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"tensor_dict", "fd", "metadata", "digests", "progress"};
+PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"tensor_dict", "fd", "metadata", "digests",
+                                             "progress"};
     static const core_signature signature = {"serialize_fd", parameters, 5, 3, 2};
     core_state *state = core_state_of(module);
     PyObject *values[5];
@@ -206,7 +215,8 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs)
     job j;
 
     SFT_INIT(&options);
-    if (!core_parse(&signature, args, kwargs, values) || !core_digests(values[3], &options.digests)) {
+    if (!core_parse(&signature, args, kwargs, values) ||
+        !core_digests(values[3], &options.digests)) {
         return NULL;
     }
     fd = PyLong_AsLong(values[1]);
@@ -215,7 +225,8 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     core_watch_begin(&watch, values[4] != NULL ? core_none(values[4]) : NULL);
     options.control = &watch.control;
-    status = sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
+    status =
+        sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
     core_watch_end(&watch);
     job_free(&j);
     if (status != SFT_OK || PyErr_Occurred()) {
@@ -226,8 +237,7 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs)
 
 /* ---------------------------------------------------------------- deserialize */
 
-static PyObject *entry(core_file *file, const sft_tensor *t)
-{
+static PyObject *entry(core_file *file, const sft_tensor *t) {
     const char *data = (const char *)file->bytes->base + t->pieces[0].offset;
     PyObject *bytes = PyByteArray_FromStringAndSize(data, (Py_ssize_t)t->nbytes);
     PyObject *shape = bytes != NULL ? core_shape_list(t->shape, t->rank) : NULL;
@@ -236,12 +246,11 @@ static PyObject *entry(core_file *file, const sft_tensor *t)
         Py_XDECREF(bytes);
         return NULL;
     }
-    return Py_BuildValue("s#{s:N,s:s,s:N}", t->name, (Py_ssize_t)t->name_len, "shape", shape, "dtype",
-                         t->dtype->name, "data", bytes);
+    return Py_BuildValue("s#{s:N,s:s,s:N}", t->name, (Py_ssize_t)t->name_len, "shape", shape,
+                         "dtype", t->dtype->name, "data", bytes);
 }
 
-PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"bytes"};
     static const core_signature signature = {"deserialize", parameters, 1, 1, 1};
     PyObject *value, *name, *list;
@@ -253,7 +262,8 @@ PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs)
     if (!core_has_bytes(value)) {
         return core_wrong_type("bytes", value, "bytes");
     }
-    file = core_file_open(core_state_of(module), value, &name, NULL, "Error while deserializing", false);
+    file = core_file_open(core_state_of(module), value, &name, NULL, "Error while deserializing",
+                          false);
     if (file == NULL) {
         return NULL;
     }

@@ -9,13 +9,14 @@
 
 #include <stdlib.h>
 
-#define APART 512 /* runs as many bytes from each other are copied one by one; twice as many from WIDE on */
-#define WIDE 64   /* bytes, for which the system's copying starts more slowly */
-#define UNWATCHED ((uint64_t)256 << 10) /* reads of files below this are not asked whether to stop */
+#define APART                                                                                      \
+    512 /* runs as many bytes from each other are copied one by one; twice as many from WIDE on */
+#define WIDE 64 /* bytes, for which the system's copying starts more slowly */
+#define UNWATCHED                                                                                  \
+    ((uint64_t)256 << 10) /* reads of files below this are not asked whether to stop */
 
 typedef struct slice_object {
-    PyObject_HEAD
-    core_state *state;
+    PyObject_HEAD core_state *state;
     core_file *file;
     const sft_tensor *tensor;
     PyObject *device;
@@ -23,9 +24,8 @@ typedef struct slice_object {
     bool owned;
 } slice_object;
 
-PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor, core_framework framework,
-                         PyObject *device, bool owned)
-{
+PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
+                         core_framework framework, PyObject *device, bool owned) {
     slice_object *s = PyObject_New(slice_object, state->slice_type);
     if (s != NULL) {
         s->state = state;
@@ -38,8 +38,7 @@ PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *t
     return (PyObject *)s;
 }
 
-static void slice_dealloc(PyObject *self)
-{
+static void slice_dealloc(PyObject *self) {
     slice_object *s = (slice_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     core_file_drop(s->file);
@@ -56,8 +55,7 @@ typedef struct wanted {
 } wanted;
 
 /* One bound of a slice object; None: omitted. */
-static bool bound(PyObject *slice, PyObject *field, int64_t *out)
-{
+static bool bound(PyObject *slice, PyObject *field, int64_t *out) {
     PyObject *value = PyObject_GetAttr(slice, field), *index;
     int overflow = 0;
 
@@ -80,8 +78,7 @@ static bool bound(PyObject *slice, PyObject *field, int64_t *out)
 }
 
 /* One item between the commas. */
-static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slice *out)
-{
+static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slice *out) {
     memset(out, 0, sizeof *out);
     out->step = 1;
     if (item == Py_Ellipsis) {
@@ -97,12 +94,14 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
         }
         out->step = out->step == SFT_OMIT ? 1 : out->step;
         if (out->step == 0) {
-            core_raise_text(s->state, SFT_E_ARG, s->tensor->name, "Slice step must be a positive integer, got 0");
+            core_raise_text(s->state, SFT_E_ARG, s->tensor->name,
+                            "Slice step must be a positive integer, got 0");
             return false;
         }
         return true;
     }
-    if (PyLong_CheckExact(item) || (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape"))) {
+    if (PyLong_CheckExact(item) ||
+        (PyIndex_Check(item) && !PyObject_HasAttrString(item, "shape"))) {
         int overflow = 0;
         PyObject *index = PyNumber_Index(item);
         if (index == NULL) {
@@ -131,13 +130,13 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
         PyErr_Clear();
     }
     core_raise_text(s->state, SFT_E_ARG, s->tensor->name,
-                    "Unsupported slice index at position %zu: expected slice, int, or ellipsis", position);
+                    "Unsupported slice index at position %zu: expected slice, int, or ellipsis",
+                    position);
     return false;
 }
 
 /* 2:, :20, 5, ..., 0:8:2 between commas, as the reference prints them. */
-static PyObject *describe(const wanted *w)
-{
+static PyObject *describe(const wanted *w) {
     PyObject *text = PyUnicode_FromString("");
 
     for (size_t i = 0; text != NULL && i < w->count; i++) {
@@ -157,14 +156,14 @@ static PyObject *describe(const wanted *w)
         } else if (s->kind == SFT_SLICE_ELLIPSIS) {
             CORE_SET(text, PyUnicode_FromFormat("%U%s...", text, i == 0 ? "" : ", "));
         } else {
-            CORE_SET(text, PyUnicode_FromFormat("%U%s%s:%s%s", text, i == 0 ? "" : ", ", start, stop, step));
+            CORE_SET(text, PyUnicode_FromFormat("%U%s%s:%s%s", text, i == 0 ? "" : ", ", start,
+                                                stop, step));
         }
     }
     return text;
 }
 
-static bool outside(slice_object *s, const wanted *w, const char *format, ...)
-{
+static bool outside(slice_object *s, const wanted *w, const char *format, ...) {
     PyObject *text = describe(w);
     PyObject *shape = core_shape_list(s->tensor->shape, s->tensor->rank);
     PyObject *why;
@@ -174,8 +173,8 @@ static bool outside(slice_object *s, const wanted *w, const char *format, ...)
     why = PyUnicode_FromFormatV(format, arguments);
     va_end(arguments);
     if (text != NULL && shape != NULL && why != NULL) {
-        core_raise_text(s->state, SFT_E_RANGE, s->tensor->name, "Error during slicing [%U] with shape %R: %U", text,
-                        shape, why);
+        core_raise_text(s->state, SFT_E_RANGE, s->tensor->name,
+                        "Error during slicing [%U] with shape %R: %U", text, shape, why);
     }
     Py_XDECREF(text);
     Py_XDECREF(shape);
@@ -184,15 +183,14 @@ static bool outside(slice_object *s, const wanted *w, const char *format, ...)
 }
 
 /* The reference refuses what numpy would clip: a start or stop past the end. Negative bounds are Python's. */
-static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, uint32_t dim)
-{
+static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, uint32_t dim) {
     int64_t size = (int64_t)s->tensor->shape[dim];
 
     if (item->kind == SFT_SLICE_INDEX) {
         if (item->start < -size) {
             core_raise_text(s->state, SFT_E_RANGE, s->tensor->name,
-                            "Invalid index %lld for dimension %u of size %lld", (long long)item->start,
-                            (unsigned)dim, (long long)size);
+                            "Invalid index %lld for dimension %u of size %lld",
+                            (long long)item->start, (unsigned)dim, (long long)size);
             return false;
         }
         if (item->start >= size) {
@@ -215,8 +213,7 @@ static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, 
     return true;
 }
 
-static bool check(slice_object *s, const wanted *w)
-{
+static bool check(slice_object *s, const wanted *w) {
     uint32_t dim = 0, rank = s->tensor->rank;
     size_t dots = 0;
 
@@ -224,7 +221,8 @@ static bool check(slice_object *s, const wanted *w)
         dots += w->items[i].kind == SFT_SLICE_ELLIPSIS;
     }
     if (dots > 1) {
-        core_raise_text(s->state, SFT_E_ARG, s->tensor->name, "an index can only have a single ellipsis");
+        core_raise_text(s->state, SFT_E_ARG, s->tensor->name,
+                        "an index can only have a single ellipsis");
         return false;
     }
     if (w->count - dots > rank) {
@@ -240,15 +238,15 @@ static bool check(slice_object *s, const wanted *w)
     return true;
 }
 
-static bool read_index(slice_object *s, PyObject *index, wanted *w)
-{
+static bool read_index(slice_object *s, PyObject *index, wanted *w) {
     bool tuple = PyTuple_Check(index);
     Py_ssize_t count = tuple ? PyTuple_Size(index) : 1;
 
     w->count = 0;
     if (PyList_Check(index)) {
         if (PyList_Size(index) != 0) {
-            core_raise_text(s->state, SFT_E_UNSUPPORTED, s->tensor->name, "Non empty lists are not implemented");
+            core_raise_text(s->state, SFT_E_UNSUPPORTED, s->tensor->name,
+                            "Non empty lists are not implemented");
             return false;
         }
         /* [[]]: nothing of the first dimension. */
@@ -269,9 +267,8 @@ static bool read_index(slice_object *s, PyObject *index, wanted *w)
     return check(s, w);
 }
 
-bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index, sft_slice *slices,
-                 size_t *count)
-{
+bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index,
+                 sft_slice *slices, size_t *count) {
     slice_object s;
     wanted w;
 
@@ -299,8 +296,7 @@ typedef struct result {
 } result;
 
 /* What sft_tensor_result says, where elements are whole bytes. A slice is never larger than its tensor. */
-static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result *r)
-{
+static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result *r) {
     r->rank = 0;
     r->nbytes = t->dtype->block_bytes;
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -313,8 +309,7 @@ static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result 
 }
 
 /* Whole dimensions from the last one, then one range of the next, are a run; those before it count runs. */
-static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs)
-{
+static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs) {
     uint64_t stride = t->dtype->block_bytes;
     bool open = t->dtype->block_elements == 1;
 
@@ -337,27 +332,25 @@ static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs)
 
 /* Short runs out of the mapping, which a system call each would cost too much. Those that lie near each other are sooner
  * read with what is between them. 0: they are to be read. */
-static int gather(slice_object *s, result *r, core_memory *memory)
-{
-    const int64_t apart = r->runs.rank != 0 ? r->runs.stride[0] : 0, least = r->runs.size < WIDE ? APART : 2 * APART;
+static int gather(slice_object *s, result *r, core_memory *memory) {
+    const int64_t apart = r->runs.rank != 0 ? r->runs.stride[0] : 0,
+                  least = r->runs.size < WIDE ? APART : 2 * APART;
     const void *data;
     size_t size;
     int done;
 
-    if (s->owned || s->file->bytes != NULL || r->runs.size == 0 || r->runs.size > ((uint64_t)64 << 10) ||
-        (apart < least && apart > -least) || r->nbytes < 2 * r->runs.size || r->nbytes > ((uint64_t)256 << 20) ||
+    if (s->owned || s->file->bytes != NULL || r->runs.size == 0 ||
+        r->runs.size > ((uint64_t)64 << 10) || (apart < least && apart > -least) ||
+        r->nbytes < 2 * r->runs.size || r->nbytes > ((uint64_t)256 << 20) ||
         sft_tensor_borrow(s->file->catalog, s->tensor, &data, &size, NULL) != SFT_OK) {
         return 0;
     }
     r->runs.base = data;
-    Py_BEGIN_ALLOW_THREADS
-    done = core_gather(&r->runs, memory->base, memory->size);
-    Py_END_ALLOW_THREADS
-    return done;
+    Py_BEGIN_ALLOW_THREADS done = core_gather(&r->runs, memory->base, memory->size);
+    Py_END_ALLOW_THREADS return done;
 }
 
-static bool resolve(slice_object *s, const wanted *w, result *r)
-{
+static bool resolve(slice_object *s, const wanted *w, result *r) {
     const sft_tensor *t = s->tensor;
     sft_dim dims[CORE_MAX_RANK];
     sft_read_options options;
@@ -366,7 +359,8 @@ static bool resolve(slice_object *s, const wanted *w, result *r)
     bool partial = false;
 
     if (t->rank > CORE_MAX_RANK) {
-        core_raise_text(s->state, SFT_E_UNSUPPORTED, t->name, "slices of tensors of rank %u", (unsigned)t->rank);
+        core_raise_text(s->state, SFT_E_UNSUPPORTED, t->name, "slices of tensors of rank %u",
+                        (unsigned)t->rank);
         return false;
     }
     SFT_INIT(&options);
@@ -397,8 +391,7 @@ static bool resolve(slice_object *s, const wanted *w, result *r)
 }
 
 /* The bytes of the slice, read into memory of their own. */
-static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
-{
+static core_memory *read_slice(slice_object *s, const wanted *w, result *r) {
     sft_read_options options;
     core_memory *memory;
     const bool map = core_file_can_map(s->file, s->tensor);
@@ -406,7 +399,8 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
     sft_status status;
     sft_error err;
 
-    if (r->nbytes > SIZE_MAX / 2 || (memory = core_memory_new(s->state, (size_t)r->nbytes)) == NULL) {
+    if (r->nbytes > SIZE_MAX / 2 ||
+        (memory = core_memory_new(s->state, (size_t)r->nbytes)) == NULL) {
         core_no_memory(r->nbytes);
         return NULL;
     }
@@ -417,10 +411,9 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
     options.slices = w->items;
     options.slice_count = w->count;
     if (map && r->nbytes < UNWATCHED) { /* over before anybody could interrupt it */
-        Py_BEGIN_ALLOW_THREADS
-        status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
-        Py_END_ALLOW_THREADS
-        if (status != SFT_OK) {
+        Py_BEGIN_ALLOW_THREADS status = sft_tensor_read(s->file->catalog, s->tensor, &options,
+                                                        memory->base, memory->size, &err);
+        Py_END_ALLOW_THREADS if (status != SFT_OK) {
             core_memory_drop(memory);
             return (core_memory *)core_raise(s->state, &err, NULL);
         }
@@ -429,7 +422,8 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
     options.pool = r->nbytes >= ((uint64_t)8 << 20) ? core_pool(s->state) : NULL;
     core_watch_begin(&watch, NULL);
     options.control = &watch.control;
-    status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
+    status =
+        sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
     core_watch_end(&watch);
     if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
         core_watch_raise(&watch, s->state, &err, NULL);
@@ -439,8 +433,7 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r)
     return memory;
 }
 
-static PyObject *slice_read(slice_object *s, PyObject *index)
-{
+static PyObject *slice_read(slice_object *s, PyObject *index) {
     core_place place = {NULL, NULL, NULL};
     PyObject *tensor;
     wanted w;
@@ -449,13 +442,16 @@ static PyObject *slice_read(slice_object *s, PyObject *index)
     if (!read_index(s, index, &w) || !resolve(s, &w, &r)) {
         return NULL;
     }
-    if (!s->owned && core_file_can_map(s->file, s->tensor) && !core_file_holds(s->state, s->file, s->tensor)) {
+    if (!s->owned && core_file_can_map(s->file, s->tensor) &&
+        !core_file_holds(s->state, s->file, s->tensor)) {
         return NULL;
     }
     if (r.together && !s->owned && core_file_can_map(s->file, s->tensor)) {
-        if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory, &place.lender)) {
+        if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory,
+                           &place.lender)) {
             place.data += r.offset;
-            return core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
+            return core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank,
+                               &place);
         }
         if (!PyErr_ExceptionMatches(PyExc_OSError)) {
             return NULL;
@@ -467,14 +463,14 @@ static PyObject *slice_read(slice_object *s, PyObject *index)
         return NULL;
     }
     place.data = place.memory->base;
-    tensor = core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
+    tensor =
+        core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
     core_memory_drop(place.memory);
     return tensor;
 }
 
 /* torch slices its own tensors: lists, masks and all; on the CPU, then the result moves. */
-static PyObject *slice_torch(slice_object *s, PyObject *index)
-{
+static PyObject *slice_torch(slice_object *s, PyObject *index) {
     core_place place = {NULL, NULL, NULL};
     PyObject *whole, *part;
 
@@ -485,7 +481,8 @@ static PyObject *slice_torch(slice_object *s, PyObject *index)
         PyErr_Clear();
         return slice_read(s, index);
     }
-    whole = core_tensor(s->state, CORE_TORCH, NULL, s->tensor->dtype, s->tensor->shape, s->tensor->rank, &place);
+    whole = core_tensor(s->state, CORE_TORCH, NULL, s->tensor->dtype, s->tensor->shape,
+                        s->tensor->rank, &place);
     if (whole == NULL) {
         return NULL;
     }
@@ -497,8 +494,7 @@ static PyObject *slice_torch(slice_object *s, PyObject *index)
     return part;
 }
 
-static PyObject *slice_subscript(PyObject *self, PyObject *index)
-{
+static PyObject *slice_subscript(PyObject *self, PyObject *index) {
     slice_object *s = (slice_object *)self;
 
     if (s->framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
@@ -507,34 +503,29 @@ static PyObject *slice_subscript(PyObject *self, PyObject *index)
     return slice_read(s, index);
 }
 
-static PyObject *slice_get_shape(PyObject *self, PyObject *ignored)
-{
+static PyObject *slice_get_shape(PyObject *self, PyObject *ignored) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     (void)ignored;
     return core_shape_list(t->shape, t->rank);
 }
 
-static PyObject *slice_get_dtype(PyObject *self, PyObject *ignored)
-{
+static PyObject *slice_get_dtype(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return PyUnicode_FromString(((slice_object *)self)->tensor->dtype->name);
 }
 
-static PyObject *slice_shape(PyObject *self, void *closure)
-{
+static PyObject *slice_shape(PyObject *self, void *closure) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     (void)closure;
     return core_shape_tuple(t->shape, t->rank);
 }
 
-static PyObject *slice_dtype(PyObject *self, void *closure)
-{
+static PyObject *slice_dtype(PyObject *self, void *closure) {
     (void)closure;
     return slice_get_dtype(self, NULL);
 }
 
-static Py_ssize_t slice_length(PyObject *self)
-{
+static Py_ssize_t slice_length(PyObject *self) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     if (t->rank == 0) {
         PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
@@ -544,21 +535,19 @@ static Py_ssize_t slice_length(PyObject *self)
 }
 
 /* A handle on a tensor is never nothing, whatever its length. */
-static int slice_bool(PyObject *self)
-{
+static int slice_bool(PyObject *self) {
     (void)self;
     return 1;
 }
 
 /* Rows one after the other, for iter(): behind the last one an IndexError, which ends it. */
-static PyObject *slice_item(PyObject *self, Py_ssize_t row)
-{
+static PyObject *slice_item(PyObject *self, Py_ssize_t row) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     PyObject *index, *result;
 
     if (t->rank != 0 && row >= 0 && (uint64_t)row >= t->shape[0]) {
-        PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for dimension 0 with size %llu", row,
-                     (unsigned long long)t->shape[0]);
+        PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for dimension 0 with size %llu",
+                     row, (unsigned long long)t->shape[0]);
         return NULL;
     }
     index = PyLong_FromSsize_t(row);
@@ -570,8 +559,7 @@ static PyObject *slice_item(PyObject *self, Py_ssize_t row)
     return result;
 }
 
-static PyObject *slice_repr(PyObject *self)
-{
+static PyObject *slice_repr(PyObject *self) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     PyObject *name = core_name(t), *shape = core_shape_list(t->shape, t->rank), *text = NULL;
     if (name != NULL && shape != NULL) {

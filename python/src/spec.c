@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 typedef struct spec_object {
-    PyObject_HEAD
-    const sft_dtype *dtype;
+    PyObject_HEAD const sft_dtype *dtype;
     uint64_t *shape;
     uint32_t rank;
     uint64_t data_ptr;
@@ -44,18 +43,17 @@ static const struct {
 };
 #define NAMES (sizeof framework_names / sizeof framework_names[0])
 
-const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len)
-{
+const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len) {
     for (size_t i = 0; i < NAMES; i++) {
-        if (strlen(framework_names[i].name) == (size_t)len && memcmp(framework_names[i].name, name, (size_t)len) == 0) {
+        if (strlen(framework_names[i].name) == (size_t)len &&
+            memcmp(framework_names[i].name, name, (size_t)len) == 0) {
             return sft_dtype_get(framework_names[i].id);
         }
     }
     return sft_dtype_find(name, (size_t)len);
 }
 
-bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank)
-{
+bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank) {
     Py_ssize_t count;
 
     *out = NULL;
@@ -80,7 +78,8 @@ bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank)
             PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(item), "__name__");
             if (type != NULL) {
                 PyErr_Format(PyExc_TypeError,
-                             "argument 'shape': '%U' object cannot be interpreted as an integer", type);
+                             "argument 'shape': '%U' object cannot be interpreted as an integer",
+                             type);
                 Py_DECREF(type);
             }
             done = false;
@@ -98,8 +97,7 @@ bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank)
 }
 
 /* torch's float4_e2m1fn_x2 has two elements in what it counts as one. */
-static bool logical_shape(core_state *state, spec_object *s)
-{
+static bool logical_shape(core_state *state, spec_object *s) {
     uint64_t last;
 
     if (s->dtype->id != SFT_F4 || s->rank == 0) {
@@ -107,7 +105,8 @@ static bool logical_shape(core_state *state, spec_object *s)
     }
     last = s->shape[s->rank - 1];
     if (last > UINT64_MAX / 2) {
-        core_raise_text(state, SFT_E_OVERFLOW, NULL, "F4 last-dim %llu doubled to logical shape overflows usize",
+        core_raise_text(state, SFT_E_OVERFLOW, NULL,
+                        "F4 last-dim %llu doubled to logical shape overflows usize",
                         (unsigned long long)last);
         return false;
     }
@@ -115,8 +114,7 @@ static bool logical_shape(core_state *state, spec_object *s)
     return true;
 }
 
-static bool spec_fill(core_state *state, spec_object *s, PyObject **values)
-{
+static bool spec_fill(core_state *state, spec_object *s, PyObject **values) {
     Py_ssize_t len;
     const char *name;
 
@@ -124,25 +122,26 @@ static bool spec_fill(core_state *state, spec_object *s, PyObject **values)
         return core_wrong_type("dtype", values[0], "str") != NULL;
     }
     name = PyUnicode_AsUTF8AndSize(values[0], &len);
-    if (name == NULL || !core_shape_read(values[1], &s->shape, &s->rank) || !core_u64(values[2], &s->data_ptr) ||
-        !core_u64(values[3], &s->data_len)) {
+    if (name == NULL || !core_shape_read(values[1], &s->shape, &s->rank) ||
+        !core_u64(values[2], &s->data_ptr) || !core_u64(values[3], &s->data_len)) {
         return false;
     }
     s->dtype = core_dtype_by_name(name, len);
     if (s->dtype == NULL) {
-        core_raise_text(state, SFT_E_DTYPE, NULL,
-                        "Unknown dtype \"%U\". Supported dtypes: bool, int8, uint8, int16, uint16, int32, uint32, "
-                        "int64, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e4m3fnuz, "
-                        "float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2, complex64",
-                        values[0]);
+        core_raise_text(
+            state, SFT_E_DTYPE, NULL,
+            "Unknown dtype \"%U\". Supported dtypes: bool, int8, uint8, int16, uint16, int32, "
+            "uint32, "
+            "int64, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e4m3fnuz, "
+            "float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2, complex64",
+            values[0]);
         return false;
     }
     /* "F4" is the format's name, and means its shape; torch's name means torch's. */
     return strcmp(name, "float4_e2m1fn_x2") != 0 || logical_shape(state, s);
 }
 
-static PyObject *spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
+static PyObject *spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"dtype", "shape", "data_ptr", "data_len", "owner"};
     static const core_signature signature = {"TensorSpec.__new__", parameters, 5, 0, 4};
     core_state *state = PyType_GetModuleState(type);
@@ -166,8 +165,7 @@ static PyObject *spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)s;
 }
 
-static void spec_dealloc(PyObject *self)
-{
+static void spec_dealloc(PyObject *self) {
     spec_object *s = (spec_object *)self;
     PyTypeObject *type = Py_TYPE(self);
     free(s->shape);
@@ -176,39 +174,34 @@ static void spec_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *spec_dtype(PyObject *self, void *closure)
-{
+static PyObject *spec_dtype(PyObject *self, void *closure) {
     (void)closure;
     return PyUnicode_FromString(((spec_object *)self)->dtype->name);
 }
 
-static PyObject *spec_shape(PyObject *self, void *closure)
-{
+static PyObject *spec_shape(PyObject *self, void *closure) {
     spec_object *s = (spec_object *)self;
     (void)closure;
     return core_shape_list(s->shape, s->rank);
 }
 
-static PyObject *spec_data_ptr(PyObject *self, void *closure)
-{
+static PyObject *spec_data_ptr(PyObject *self, void *closure) {
     (void)closure;
     return PyLong_FromUnsignedLongLong(((spec_object *)self)->data_ptr);
 }
 
-static PyObject *spec_data_len(PyObject *self, void *closure)
-{
+static PyObject *spec_data_len(PyObject *self, void *closure) {
     (void)closure;
     return PyLong_FromUnsignedLongLong(((spec_object *)self)->data_len);
 }
 
-static PyObject *spec_repr(PyObject *self)
-{
+static PyObject *spec_repr(PyObject *self) {
     spec_object *s = (spec_object *)self;
     PyObject *shape = core_shape_list(s->shape, s->rank), *text = NULL;
     if (shape != NULL) {
-        text = PyUnicode_FromFormat("TensorSpec(dtype='%s', shape=%R, data_ptr=%llu, data_len=%llu)",
-                                    s->dtype->name, shape, (unsigned long long)s->data_ptr,
-                                    (unsigned long long)s->data_len);
+        text = PyUnicode_FromFormat(
+            "TensorSpec(dtype='%s', shape=%R, data_ptr=%llu, data_len=%llu)", s->dtype->name, shape,
+            (unsigned long long)s->data_ptr, (unsigned long long)s->data_len);
         Py_DECREF(shape);
     }
     return text;
@@ -223,8 +216,9 @@ static PyGetSetDef spec_getset[] = {
 };
 
 static PyType_Slot spec_slots[] = {
-    {Py_tp_doc, (void *)"TensorSpec(*, dtype, shape, data_ptr, data_len, owner=None)\n--\n\n"
-                        "A tensor to be saved, by its address. The memory must stay; owner is kept alive."},
+    {Py_tp_doc,
+     (void *)"TensorSpec(*, dtype, shape, data_ptr, data_len, owner=None)\n--\n\n"
+             "A tensor to be saved, by its address. The memory must stay; owner is kept alive."},
     {Py_tp_new, (void *)spec_new},
     {Py_tp_dealloc, (void *)spec_dealloc},
     {Py_tp_repr, (void *)spec_repr},
@@ -239,8 +233,7 @@ PyType_Spec core_spec_spec = {
     .slots = spec_slots,
 };
 
-bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out)
-{
+bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_tensor *out) {
     spec_object *s = (spec_object *)spec;
     Py_ssize_t len;
     uint64_t elements = 1, bytes = 0;
@@ -283,8 +276,7 @@ bool core_spec_read(core_state *state, PyObject *name, PyObject *spec, sft_save_
 
 /* ---------------------------------------------------------------- bytes, digests, metadata */
 
-bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out)
-{
+bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out) {
     memset(out, 0, sizeof *out);
     if (Py_IS_TYPE(object, state->spec_type)) {
         spec_object *s = (spec_object *)object;
@@ -301,15 +293,13 @@ bool core_bytes_get(core_state *state, PyObject *object, core_bytes *out)
     return true;
 }
 
-void core_bytes_release(core_bytes *bytes)
-{
+void core_bytes_release(core_bytes *bytes) {
     if (bytes->view.obj != NULL) {
         PyBuffer_Release(&bytes->view);
     }
 }
 
-bool core_digests(PyObject *value, uint32_t *out)
-{
+bool core_digests(PyObject *value, uint32_t *out) {
     static const char *const names[] = {"crc32c", "sha256", NULL};
     PyObject *list;
 
@@ -329,7 +319,8 @@ bool core_digests(PyObject *value, uint32_t *out)
         int found = core_choice(PyList_GetItem(list, i), "digests", names);
         if (found < 0) {
             if (found == -1) {
-                PyErr_Format(PyExc_ValueError, "digest %R is none of: crc32c, sha256", PyList_GetItem(list, i));
+                PyErr_Format(PyExc_ValueError, "digest %R is none of: crc32c, sha256",
+                             PyList_GetItem(list, i));
             }
             Py_CLEAR(list);
             break;
@@ -352,15 +343,15 @@ typedef struct array_interface {
     void *data;
 } array_interface;
 
-PyObject *core_array_address(PyObject *module, PyObject *array)
-{
+PyObject *core_array_address(PyObject *module, PyObject *array) {
     PyObject *capsule = PyObject_GetAttrString(array, "__array_struct__");
     const array_interface *a = capsule != NULL ? PyCapsule_GetPointer(capsule, NULL) : NULL;
     PyObject *address = NULL;
 
     (void)module;
     if (a != NULL && a->two != 2) {
-        PyErr_SetString(PyExc_ValueError, "__array_struct__ is not of version 3 of the array interface");
+        PyErr_SetString(PyExc_ValueError,
+                        "__array_struct__ is not of version 3 of the array interface");
     } else if (a != NULL) {
         address = PyLong_FromVoidPtr(a->data);
     }
@@ -368,8 +359,7 @@ PyObject *core_array_address(PyObject *module, PyObject *array)
     return address;
 }
 
-bool core_metadata_read(PyObject *metadata, core_metadata *out)
-{
+bool core_metadata_read(PyObject *metadata, core_metadata *out) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
 
@@ -405,7 +395,6 @@ bool core_metadata_read(PyObject *metadata, core_metadata *out)
     return true;
 }
 
-void core_metadata_free(core_metadata *metadata)
-{
+void core_metadata_free(core_metadata *metadata) {
     free(metadata->entries);
 }

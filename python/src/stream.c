@@ -11,11 +11,10 @@
 #define WITHOUT_GIL ((size_t)1 << 16) /* copies from this size on */
 
 typedef struct core_stream {
-    PyObject_HEAD
-    core_state *state;
+    PyObject_HEAD core_state *state;
     core_file *file;
-    sft_stream *stream; /* NULL: closed, or lent to a call of next */
-    PyObject *device;   /* NULL: cpu */
+    sft_stream *stream;      /* NULL: closed, or lent to a call of next */
+    PyObject *device;        /* NULL: cpu */
     sft_read_options *reads; /* beside what was added; NULL: all whole */
     sft_slice *slices;
     struct assembly {
@@ -28,14 +27,12 @@ typedef struct core_stream {
     bool ended;
 } core_stream;
 
-static void stream_drop(core_stream *s)
-{
+static void stream_drop(core_stream *s) {
     sft_stream *stream = s->stream;
 
     s->stream = NULL;
     if (stream != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        sft_stream_cancel(stream);
+        Py_BEGIN_ALLOW_THREADS sft_stream_cancel(stream);
         sft_stream_free(stream); /* waits for reads under way */
         Py_END_ALLOW_THREADS
     }
@@ -54,8 +51,7 @@ static void stream_drop(core_stream *s)
     s->whole = NULL;
 }
 
-static void stream_dealloc(PyObject *self)
-{
+static void stream_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     core_stream *s = (core_stream *)self;
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -69,8 +65,8 @@ static void stream_dealloc(PyObject *self)
 /* ---------------------------------------------------------------- what is wanted */
 
 /* One tensor, whole or the slice that `slices` (a dict, or NULL) has for it. */
-static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at, sft_error *err)
-{
+static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at,
+                       sft_error *err) {
     sft_read_options *read = &s->reads[at];
     PyObject *name = NULL, *index = NULL;
     bool added = true;
@@ -87,15 +83,15 @@ static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slice
         }
         Py_XDECREF(name);
     }
-    if (added && sft_stream_add(s->stream, tensor, index != NULL ? read : NULL, NULL, 0, err) != SFT_OK) {
+    if (added &&
+        sft_stream_add(s->stream, tensor, index != NULL ? read : NULL, NULL, 0, err) != SFT_OK) {
         core_raise(s->state, err, NULL);
         added = false;
     }
     return added;
 }
 
-static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices)
-{
+static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices) {
     size_t count = sft_catalog_count(s->file->catalog);
     PyObject *list = NULL;
     sft_error err;
@@ -117,16 +113,17 @@ static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices)
         added = false;
     }
     for (size_t i = 0; i < count && added; i++) {
-        const sft_tensor *tensor = list != NULL ? core_find(s->state, s->file, PyList_GetItem(list, (Py_ssize_t)i))
-                                                : sft_catalog_at(s->file->catalog, i);
+        const sft_tensor *tensor =
+            list != NULL ? core_find(s->state, s->file, PyList_GetItem(list, (Py_ssize_t)i))
+                         : sft_catalog_at(s->file->catalog, i);
         added = tensor != NULL && add_tensor(s, tensor, slices, i, &err);
     }
     Py_XDECREF(list);
     return added;
 }
 
-static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify, sft_stream_options *options)
-{
+static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify,
+                       sft_stream_options *options) {
     static const char *const orders[] = {"file", "given", "any", NULL};
     const int kind = order != NULL ? core_choice(order, "order", orders) : SFT_STREAM_FILE;
     const int compare = verify != NULL ? PyObject_IsTrue(verify) : 0;
@@ -142,8 +139,7 @@ static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify, sft_
     return true;
 }
 
-PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs)
-{
+PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"names", "order", "memory", "slices", "verify"};
     static const core_signature signature = {"safe_open.stream", parameters, 5, 1, 0};
     PyObject *values[5];
@@ -153,7 +149,8 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
 
     SFT_INIT(&options);
     if (!core_parse(&signature, args, kwargs, values) ||
-        !read_flags(values[1], values[2] != NULL ? core_none(values[2]) : NULL, values[4], &options)) {
+        !read_flags(values[1], values[2] != NULL ? core_none(values[2]) : NULL, values[4],
+                    &options)) {
         return NULL;
     }
     for (int i = 0; i < 5; i++) {
@@ -189,32 +186,29 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
 
 /* ---------------------------------------------------------------- one after the other */
 
-static void copy_out(core_memory *memory, const sft_stream_item *item)
-{
+static void copy_out(core_memory *memory, const sft_stream_item *item) {
     if (item->size < WITHOUT_GIL) {
         memcpy(memory->base + item->offset, item->data, item->size);
         return;
     }
-    Py_BEGIN_ALLOW_THREADS
-    memcpy(memory->base + item->offset, item->data, item->size);
+    Py_BEGIN_ALLOW_THREADS memcpy(memory->base + item->offset, item->data, item->size);
     Py_END_ALLOW_THREADS
 }
 
 /* The next whole result in memory of its own; *end: there is none. NULL with an exception otherwise. */
-static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_item *item, bool *end)
-{
+static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_item *item,
+                               bool *end) {
     *end = false;
     while (PyErr_CheckSignals() == 0) { /* list(stream) runs no bytecode that would look */
         struct assembly *whole;
         core_memory *memory;
         sft_status status;
         sft_error err;
-        Py_BEGIN_ALLOW_THREADS
-        status = sft_stream_next(stream, item, &err);
-        Py_END_ALLOW_THREADS
-        *end = status == SFT_OK && item->tensor == NULL;
+        Py_BEGIN_ALLOW_THREADS status = sft_stream_next(stream, item, &err);
+        Py_END_ALLOW_THREADS *end = status == SFT_OK && item->tensor == NULL;
         if (status != SFT_OK || *end) {
-            return status == SFT_OK ? NULL : (core_raise(s->state, &err, NULL), (core_memory *)NULL);
+            return status == SFT_OK ? NULL
+                                    : (core_raise(s->state, &err, NULL), (core_memory *)NULL);
         }
         whole = &s->whole[item->index];
         if (whole->memory == NULL) {
@@ -238,8 +232,7 @@ static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_it
     return NULL;
 }
 
-static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_memory *memory)
-{
+static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_memory *memory) {
     const sft_read_options *read = &s->reads[item->index];
     const core_place place = {memory->base, memory, NULL};
     uint64_t shape[CORE_MAX_RANK];
@@ -249,12 +242,14 @@ static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_mem
     PyObject *name, *tensor, *pair = NULL;
 
     if (item->tensor->rank > CORE_MAX_RANK) {
-        return core_raise_text(s->state, SFT_E_LIMIT, item->tensor->name, "more than %d dimensions", CORE_MAX_RANK);
+        return core_raise_text(s->state, SFT_E_LIMIT, item->tensor->name, "more than %d dimensions",
+                               CORE_MAX_RANK);
     }
     if (sft_tensor_result(item->tensor, read, shape, &rank, &nbytes, &err) != SFT_OK) {
         return core_raise(s->state, &err, NULL);
     }
-    tensor = core_tensor(s->state, s->framework, s->device, item->tensor->dtype, shape, rank, &place);
+    tensor =
+        core_tensor(s->state, s->framework, s->device, item->tensor->dtype, shape, rank, &place);
     name = tensor != NULL ? core_name(item->tensor) : NULL;
     if (name != NULL) {
         pair = PyTuple_Pack(2, name, tensor);
@@ -265,8 +260,7 @@ static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_mem
 }
 
 /* The library's stream for one call of next; NULL with or (at the end) without an exception. */
-static sft_stream *enter(core_stream *s)
-{
+static sft_stream *enter(core_stream *s) {
     sft_stream *stream = NULL;
     bool running, ended;
 
@@ -279,14 +273,14 @@ static sft_stream *enter(core_stream *s)
     }
     CORE_END_LOCKED();
     if (stream == NULL && !ended) {
-        core_raise_text(s->state, SFT_E_STATE, NULL, running ? "the stream is in use by another thread"
-                                                              : "the stream is closed");
+        core_raise_text(s->state, SFT_E_STATE, NULL,
+                        running ? "the stream is in use by another thread"
+                                : "the stream is closed");
     }
     return stream;
 }
 
-static PyObject *stream_next(PyObject *self)
-{
+static PyObject *stream_next(PyObject *self) {
     core_stream *s = (core_stream *)self;
     sft_stream *stream = enter(s);
     sft_stream_item item;
@@ -312,19 +306,16 @@ static PyObject *stream_next(PyObject *self)
     return pair;
 }
 
-static PyObject *stream_self(PyObject *self)
-{
+static PyObject *stream_self(PyObject *self) {
     return Py_NewRef(self);
 }
 
-static PyObject *stream_enter(PyObject *self, PyObject *ignored)
-{
+static PyObject *stream_enter(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return Py_NewRef(self);
 }
 
-static PyObject *stream_close(PyObject *self, PyObject *ignored)
-{
+static PyObject *stream_close(PyObject *self, PyObject *ignored) {
     core_stream *s = (core_stream *)self;
     bool running;
 
@@ -333,7 +324,8 @@ static PyObject *stream_close(PyObject *self, PyObject *ignored)
     running = s->running;
     CORE_END_LOCKED();
     if (running) {
-        return core_raise_text(s->state, SFT_E_STATE, NULL, "the stream is in use by another thread");
+        return core_raise_text(s->state, SFT_E_STATE, NULL,
+                               "the stream is in use by another thread");
     }
     stream_drop(s);
     Py_RETURN_NONE;
@@ -348,7 +340,8 @@ static PyMethodDef stream_methods[] = {
 };
 
 static PyType_Slot stream_slots[] = {
-    {Py_tp_doc, (void *)"Pairs (name, tensor), read ahead. Made by safe_open.stream() and safetensors_c.stream()."},
+    {Py_tp_doc, (void *)"Pairs (name, tensor), read ahead. Made by safe_open.stream() and "
+                        "safetensors_c.stream()."},
     {Py_tp_dealloc, (void *)stream_dealloc},
     {Py_tp_iter, (void *)stream_self},
     {Py_tp_iternext, (void *)stream_next},

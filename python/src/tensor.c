@@ -10,16 +10,22 @@ const char *const core_framework_name[CORE_FRAMEWORKS] = {
     "pytorch", "numpy", "tensorflow", "flax", "mlx", "paddle",
 };
 
-int core_framework_find(const char *name, Py_ssize_t len)
-{
+int core_framework_find(const char *name, Py_ssize_t len) {
     static const struct {
         const char *name;
         core_framework framework;
     } names[] = {
-        {"pt", CORE_TORCH},   {"torch", CORE_TORCH},    {"pytorch", CORE_TORCH},
-        {"np", CORE_NUMPY},   {"numpy", CORE_NUMPY},    {"tf", CORE_TENSORFLOW},
-        {"tensorflow", CORE_TENSORFLOW}, {"jax", CORE_FLAX}, {"flax", CORE_FLAX},
-        {"mlx", CORE_MLX},    {"paddle", CORE_PADDLE},
+        {"pt", CORE_TORCH},
+        {"torch", CORE_TORCH},
+        {"pytorch", CORE_TORCH},
+        {"np", CORE_NUMPY},
+        {"numpy", CORE_NUMPY},
+        {"tf", CORE_TENSORFLOW},
+        {"tensorflow", CORE_TENSORFLOW},
+        {"jax", CORE_FLAX},
+        {"flax", CORE_FLAX},
+        {"mlx", CORE_MLX},
+        {"paddle", CORE_PADDLE},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i].name) == (size_t)len && memcmp(names[i].name, name, (size_t)len) == 0) {
@@ -29,8 +35,7 @@ int core_framework_find(const char *name, Py_ssize_t len)
     return -1;
 }
 
-PyObject *core_shape_tuple(const uint64_t *shape, size_t rank)
-{
+PyObject *core_shape_tuple(const uint64_t *shape, size_t rank) {
     PyObject *tuple = PyTuple_New((Py_ssize_t)rank);
     for (size_t i = 0; tuple != NULL && i < rank; i++) {
         PyObject *extent = PyLong_FromUnsignedLongLong(shape[i]);
@@ -41,8 +46,7 @@ PyObject *core_shape_tuple(const uint64_t *shape, size_t rank)
     return tuple;
 }
 
-PyObject *core_shape_list(const uint64_t *shape, size_t rank)
-{
+PyObject *core_shape_list(const uint64_t *shape, size_t rank) {
     PyObject *list = PyList_New((Py_ssize_t)rank);
     for (size_t i = 0; list != NULL && i < rank; i++) {
         PyObject *extent = PyLong_FromUnsignedLongLong(shape[i]);
@@ -53,8 +57,7 @@ PyObject *core_shape_list(const uint64_t *shape, size_t rank)
     return list;
 }
 
-PyObject *core_name(const sft_tensor *tensor)
-{
+PyObject *core_name(const sft_tensor *tensor) {
     return PyUnicode_FromStringAndSize(tensor->name, (Py_ssize_t)tensor->name_len);
 }
 
@@ -84,8 +87,7 @@ static const char *const numpy_names[SFT_DTYPE_COUNT + 1] = {
 };
 
 /* A dtype object for a name that numpy itself may not know. */
-static PyObject *numpy_lookup(uint32_t id)
-{
+static PyObject *numpy_lookup(uint32_t id) {
     const char *name = numpy_names[id];
     bool foreign = id == SFT_BF16 || (id >= SFT_F8_E5M2 && id <= SFT_F8_E5M2FNUZ);
     PyObject *numpy, *what = NULL, *result;
@@ -113,13 +115,13 @@ static PyObject *numpy_lookup(uint32_t id)
 }
 
 /* Little-endian types on a big-endian host are numpy's own affair. */
-static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype)
-{
+static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype) {
     PyObject *now;
     const uint16_t probe = 1;
 
     if (dtype->id > SFT_DTYPE_COUNT || numpy_names[dtype->id] == NULL) {
-        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s", dtype->name);
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s",
+                               dtype->name);
     }
     now = __atomic_load_n(&state->numpy_dtype[dtype->id], __ATOMIC_ACQUIRE);
     if (now == NULL) {
@@ -135,11 +137,11 @@ static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype)
 }
 
 /* Two elements to a byte in files, one to a byte in ml_dtypes' arrays: a copy. */
-static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank, const core_place *place);
+static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank,
+                             const core_place *place);
 
-static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
-                              const core_place *place)
-{
+static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const uint64_t *shape,
+                              uint32_t rank, const core_place *place) {
     PyObject *type = __atomic_load_n(&state->numpy_ndarray, __ATOMIC_ACQUIRE);
     PyObject *element = dtype->id != SFT_F4 ? numpy_dtype(state, dtype) : NULL;
     PyObject *dims, *offset, *lender, *result = NULL;
@@ -157,7 +159,8 @@ static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const u
         }
         type = core_once(&state->numpy_ndarray, type);
     }
-    lender = place->lender != NULL ? Py_NewRef(place->lender) : core_memory_object(state, place->memory);
+    lender =
+        place->lender != NULL ? Py_NewRef(place->lender) : core_memory_object(state, place->memory);
     dims = core_shape_tuple(shape, rank);
     offset = PyLong_FromSize_t((size_t)(place->data - place->memory->base));
     if (lender != NULL && dims != NULL && offset != NULL) {
@@ -169,8 +172,8 @@ static PyObject *numpy_tensor(core_state *state, const sft_dtype *dtype, const u
     return result;
 }
 
-static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank, const core_place *place)
-{
+static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t rank,
+                             const core_place *place) {
     PyObject *unpack = core_import_attribute("safetensors_c.numpy", "_unpack_f4");
     PyObject *dims = NULL, *packed = NULL, *result = NULL;
     uint64_t bytes = 1;
@@ -194,8 +197,7 @@ static PyObject *unpacked_f4(core_state *state, const uint64_t *shape, uint32_t 
 
 /* ---------------------------------------------------------------- all frameworks */
 
-PyObject *core_import_attribute(const char *module, const char *name)
-{
+PyObject *core_import_attribute(const char *module, const char *name) {
     PyObject *loaded = PyImport_ImportModule(module);
     PyObject *result = loaded != NULL ? PyObject_GetAttrString(loaded, name) : NULL;
     Py_XDECREF(loaded);
@@ -204,8 +206,7 @@ PyObject *core_import_attribute(const char *module, const char *name)
 
 /* What turns a numpy array into the framework's tensor: a function that safetensors_c has set, or the
  * framework's own. A new reference. */
-static PyObject *converter(core_state *state, core_framework framework, bool *ours)
-{
+static PyObject *converter(core_state *state, core_framework framework, bool *ours) {
     static const struct {
         const char *module;
         const char *name;
@@ -224,8 +225,8 @@ static PyObject *converter(core_state *state, core_framework framework, bool *ou
     return core_import_attribute(own[framework].module, own[framework].name);
 }
 
-static PyObject *convert(core_state *state, core_framework framework, PyObject *device, PyObject *array)
-{
+static PyObject *convert(core_state *state, core_framework framework, PyObject *device,
+                         PyObject *array) {
     bool ours;
     PyObject *function = converter(state, framework, &ours);
     PyObject *result;
@@ -234,7 +235,8 @@ static PyObject *convert(core_state *state, core_framework framework, PyObject *
         return NULL;
     }
     if (ours) {
-        result = PyObject_CallFunctionObjArgs(function, array, device != NULL ? device : Py_None, NULL);
+        result =
+            PyObject_CallFunctionObjArgs(function, array, device != NULL ? device : Py_None, NULL);
     } else {
         result = PyObject_CallFunctionObjArgs(function, array, NULL);
     }
@@ -242,9 +244,9 @@ static PyObject *convert(core_state *state, core_framework framework, PyObject *
     return result;
 }
 
-PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device, const sft_dtype *dtype,
-                      const uint64_t *shape, uint32_t rank, const core_place *place)
-{
+PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device,
+                      const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
+                      const core_place *place) {
     PyObject *tensor;
 
     if (framework == CORE_TORCH) {

@@ -35,7 +35,7 @@ struct core_slab {
     size_t refs; /* atomic */
     core_memory *memory;
     size_t room, used;
-    int modes; /* whether torch has dispatch modes now; -1: not asked */
+    int modes;               /* whether torch has dispatch modes now; -1: not asked */
     int64_t *next_dimension; /* shape and strides of the next tensor */
     dl_managed tensors[];
 };
@@ -69,8 +69,7 @@ static const struct {
     [SFT_U64] = {"uint64", {DL_UINT, 64, 1}},
 };
 
-core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory)
-{
+core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory) {
     size_t numbers = 2 * dimensions + 1;
     core_slab *slab;
 
@@ -89,22 +88,20 @@ core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory)
     return slab;
 }
 
-void core_slab_drop(core_slab *slab)
-{
+void core_slab_drop(core_slab *slab) {
     if (slab != NULL && __atomic_fetch_sub(&slab->refs, 1, __ATOMIC_ACQ_REL) == 1) {
         core_memory_drop(slab->memory);
         free(slab);
     }
 }
 
-static void delete_tensor(dl_managed *self)
-{
+static void delete_tensor(dl_managed *self) {
     core_slab_drop(self->manager);
 }
 
 /* The next tensor of the slab as a capsule; strides are told, for some versions of torch want them. */
-static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, uint32_t rank, unsigned char *data)
-{
+static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, uint32_t rank,
+                         unsigned char *data) {
     dl_managed *m = &slab->tensors[slab->used];
     int64_t *dims = slab->next_dimension, *strides = dims + rank;
     uint64_t stride = 1;
@@ -115,8 +112,12 @@ static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, u
         strides[i] = (int64_t)stride;
         stride *= shape[i] > 1 ? shape[i] : 1; /* wraps only where an extent is 0 */
     }
-    m->tensor = (dl_tensor){.data = data, .device_type = 1, .ndim = (int32_t)rank, .dtype = type,
-                            .shape = dims, .strides = strides};
+    m->tensor = (dl_tensor){.data = data,
+                            .device_type = 1,
+                            .ndim = (int32_t)rank,
+                            .dtype = type,
+                            .shape = dims,
+                            .strides = strides};
     m->manager = slab;
     m->deleter = delete_tensor;
     result = PyCapsule_New(m, "dltensor", NULL);
@@ -129,10 +130,10 @@ static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, u
 }
 
 /* Dispatch modes (FakeTensorMode ...) do not see what comes out of a capsule; asked once for each slab. */
-static bool modes_active(core_state *state, core_slab *slab)
-{
+static bool modes_active(core_state *state, core_slab *slab) {
     if (slab->modes < 0) {
-        PyObject *number = state->torch_modes != NULL ? PyObject_CallNoArgs(state->torch_modes) : NULL;
+        PyObject *number =
+            state->torch_modes != NULL ? PyObject_CallNoArgs(state->torch_modes) : NULL;
         slab->modes = number != NULL && PyLong_AsLong(number) > 0;
         Py_XDECREF(number);
         PyErr_Clear(); /* a torch that has no such function has no modes that matter */
@@ -140,21 +141,21 @@ static bool modes_active(core_state *state, core_slab *slab)
     return slab->modes > 0;
 }
 
-static PyObject *import_under_modes(PyObject *object, PyObject *element)
-{
+static PyObject *import_under_modes(PyObject *object, PyObject *element) {
     PyObject *function = core_import_attribute("safetensors_c.torch", "_import_under_modes");
     PyObject *tensor = NULL;
 
     if (function != NULL) {
-        tensor = PyObject_CallFunctionObjArgs(function, object, element != NULL ? element : Py_None, NULL);
+        tensor = PyObject_CallFunctionObjArgs(function, object, element != NULL ? element : Py_None,
+                                              NULL);
         Py_DECREF(function);
     }
     return tensor;
 }
 
 /* torch takes the capsule over, or we release what it holds. element: the type that is put on it; NULL: its own. */
-static PyObject *import_capsule(core_state *state, core_slab *slab, PyObject *object, PyObject *element)
-{
+static PyObject *import_capsule(core_state *state, core_slab *slab, PyObject *object,
+                                PyObject *element) {
     PyObject *tensor = NULL;
 
     if (object != NULL) {
@@ -177,8 +178,7 @@ static PyObject *import_capsule(core_state *state, core_slab *slab, PyObject *ob
     return tensor;
 }
 
-bool core_torch_ready(core_state *state)
-{
+bool core_torch_ready(core_state *state) {
     PyObject *function;
 
     if (__atomic_load_n(&state->torch_from_dlpack, __ATOMIC_ACQUIRE) != NULL) {
@@ -205,8 +205,7 @@ bool core_torch_ready(core_state *state)
 }
 
 /* torch.<name of the type>. Borrowed. */
-static PyObject *torch_dtype(core_state *state, uint32_t id)
-{
+static PyObject *torch_dtype(core_state *state, uint32_t id) {
     PyObject *now = __atomic_load_n(&state->torch_dtype[id], __ATOMIC_ACQUIRE);
     if (now == NULL) {
         now = core_import_attribute("torch", types[id].name);
@@ -218,9 +217,8 @@ static PyObject *torch_dtype(core_state *state, uint32_t id)
 }
 
 /* By way of uint8: the last dimension counts bytes, then the type is put on it. */
-static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
-                        uint32_t rank, unsigned char *data)
-{
+static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dtype,
+                        const uint64_t *shape, uint32_t rank, unsigned char *data) {
     static const dl_type byte = {DL_UINT, 8, 1};
     uint64_t dims[CORE_MAX_RANK];
     PyObject *element = torch_dtype(state, dtype->id);
@@ -229,15 +227,18 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
         return NULL;
     }
     if (rank > CORE_MAX_RANK) {
-        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "%s of rank %u", dtype->name, (unsigned)rank);
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "%s of rank %u", dtype->name,
+                               (unsigned)rank);
     }
     memcpy(dims, shape, rank * sizeof dims[0]);
     if (dtype->block_elements > 1) {
         if (rank == 0 || dims[rank - 1] % dtype->block_elements != 0) {
             PyObject *list = core_shape_list(shape, rank);
             if (list != NULL) {
-                core_raise_text(state, SFT_E_SUBBYTE, NULL,
-                                "f4_x2 dtype requires that the last dim be divisible by 2 in torch: got %R", list);
+                core_raise_text(
+                    state, SFT_E_SUBBYTE, NULL,
+                    "f4_x2 dtype requires that the last dim be divisible by 2 in torch: got %R",
+                    list);
                 Py_DECREF(list);
             }
             return NULL;
@@ -247,17 +248,18 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
     return import_capsule(state, slab, capsule(slab, byte, dims, rank, data), element);
 }
 
-PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype, const uint64_t *shape,
-                            uint32_t rank, unsigned char *data)
-{
+PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype,
+                            const uint64_t *shape, uint32_t rank, unsigned char *data) {
     if (!core_torch_ready(state)) {
         return NULL;
     }
     if (dtype->id > SFT_DTYPE_COUNT || types[dtype->id].name == NULL) {
-        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s", dtype->name);
+        return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s",
+                               dtype->name);
     }
     if (types[dtype->id].type.bits == 0) {
         return viewed(state, slab, dtype, shape, rank, data);
     }
-    return import_capsule(state, slab, capsule(slab, types[dtype->id].type, shape, rank, data), NULL);
+    return import_capsule(state, slab, capsule(slab, types[dtype->id].type, shape, rank, data),
+                          NULL);
 }

@@ -11,8 +11,7 @@
 #define PIECE ((size_t)64 << 20) /* between looks at signals */
 
 typedef struct core_writer {
-    PyObject_HEAD
-    core_state *state;
+    PyObject_HEAD core_state *state;
     sft_writer *writer; /* NULL: finished or aborted */
     PyObject *index;    /* dict: name -> index of declaration */
     PyObject *order;    /* list of names, by place in the file */
@@ -22,8 +21,7 @@ typedef struct core_writer {
 } core_writer;
 
 /* A borrow of the library's writer for a call; NULL with an exception. alone: no other call may run. */
-static sft_writer *enter(core_writer *w, bool alone)
-{
+static sft_writer *enter(core_writer *w, bool alone) {
     sft_writer *writer;
 
     CORE_BEGIN_LOCKED(w);
@@ -34,20 +32,19 @@ static sft_writer *enter(core_writer *w, bool alone)
     }
     CORE_END_LOCKED();
     if (writer == NULL) {
-        core_raise_text(w->state, SFT_E_STATE, NULL, "Writer is finished, aborted or in use by another thread");
+        core_raise_text(w->state, SFT_E_STATE, NULL,
+                        "Writer is finished, aborted or in use by another thread");
     }
     return writer;
 }
 
-static void leave(core_writer *w)
-{
+static void leave(core_writer *w) {
     CORE_BEGIN_LOCKED(w);
     w->busy--;
     CORE_END_LOCKED();
 }
 
-static bool declare(core_writer *w, PyObject *specs)
-{
+static bool declare(core_writer *w, PyObject *specs) {
     PyObject *name, *spec, *number;
     Py_ssize_t position = 0;
     sft_save_tensor entry;
@@ -58,8 +55,8 @@ static bool declare(core_writer *w, PyObject *specs)
         if (!core_spec_read(w->state, name, spec, &entry)) {
             return false;
         }
-        if (sft_writer_declare(w->writer, entry.name, entry.name_len, entry.dtype, entry.shape, entry.rank, &index,
-                               &err) != SFT_OK) {
+        if (sft_writer_declare(w->writer, entry.name, entry.name_len, entry.dtype, entry.shape,
+                               entry.rank, &index, &err) != SFT_OK) {
             core_raise(w->state, &err, CORE_SERIALIZING);
             return false;
         }
@@ -73,8 +70,7 @@ static bool declare(core_writer *w, PyObject *specs)
     return true;
 }
 
-static bool add_metadata(core_writer *w, PyObject *metadata)
-{
+static bool add_metadata(core_writer *w, PyObject *metadata) {
     core_metadata texts;
     sft_status status = SFT_OK;
     sft_error err;
@@ -100,17 +96,14 @@ static bool add_metadata(core_writer *w, PyObject *metadata)
 }
 
 /* The names by their place in the file. */
-static bool lay_out(core_writer *w)
-{
+static bool lay_out(core_writer *w) {
     Py_ssize_t count = PyDict_Size(w->index), position = 0;
     PyObject **names, *name, *number;
     sft_error err;
     sft_status status;
 
-    Py_BEGIN_ALLOW_THREADS
-    status = sft_writer_start(w->writer, &err);
-    Py_END_ALLOW_THREADS
-    if (status != SFT_OK) {
+    Py_BEGIN_ALLOW_THREADS status = sft_writer_start(w->writer, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_raise(w->state, &err, CORE_SERIALIZING);
         return false;
     }
@@ -135,8 +128,7 @@ static bool lay_out(core_writer *w)
     return w->order != NULL;
 }
 
-static bool create(core_writer *w, PyObject *target, const sft_write_options *options)
-{
+static bool create(core_writer *w, PyObject *target, const sft_write_options *options) {
     PyObject *bytes;
     const char *name;
     sft_status status;
@@ -162,9 +154,9 @@ static bool create(core_writer *w, PyObject *target, const sft_write_options *op
     return status == SFT_OK;
 }
 
-static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    static const char *const parameters[] = {"target", "tensor_dict", "metadata", "digests", "durable"};
+static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"target", "tensor_dict", "metadata", "digests",
+                                             "durable"};
     static const core_signature signature = {"Writer", parameters, 5, 3, 2};
     core_state *state = PyType_GetModuleState(type);
     PyObject *v[5], *specs = NULL;
@@ -173,7 +165,8 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     int durable;
 
     SFT_INIT(&options);
-    if (state == NULL || !core_parse(&signature, args, kwargs, v) || !core_digests(v[3], &options.digests)) {
+    if (state == NULL || !core_parse(&signature, args, kwargs, v) ||
+        !core_digests(v[3], &options.digests)) {
         return NULL;
     }
     durable = v[4] != NULL ? PyObject_IsTrue(v[4]) : 0;
@@ -203,8 +196,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return (PyObject *)w;
 }
 
-static void writer_dealloc(PyObject *self)
-{
+static void writer_dealloc(PyObject *self) {
     core_writer *w = (core_writer *)self;
     PyTypeObject *type = Py_TYPE(self);
 
@@ -215,24 +207,22 @@ static void writer_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static bool put_bytes(core_writer *w, sft_writer *writer, uint32_t index, const core_bytes *bytes)
-{
+static bool put_bytes(core_writer *w, sft_writer *writer, uint32_t index, const core_bytes *bytes) {
     const unsigned char *data = bytes->data;
     uint64_t wanted = sft_writer_nbytes(writer, index), done = 0;
     sft_status status = SFT_OK;
     sft_error err;
 
     if (bytes->size != wanted) {
-        PyErr_Format(PyExc_ValueError, "the tensor has %llu bytes, %llu were given", (unsigned long long)wanted,
-                     (unsigned long long)bytes->size);
+        PyErr_Format(PyExc_ValueError, "the tensor has %llu bytes, %llu were given",
+                     (unsigned long long)wanted, (unsigned long long)bytes->size);
         return false;
     }
     while (status == SFT_OK && done < wanted) {
         size_t piece = wanted - done < PIECE ? (size_t)(wanted - done) : PIECE;
-        Py_BEGIN_ALLOW_THREADS
-        status = sft_writer_put(writer, index, done, data + done, piece, &err);
-        Py_END_ALLOW_THREADS
-        done += piece;
+        Py_BEGIN_ALLOW_THREADS status =
+            sft_writer_put(writer, index, done, data + done, piece, &err);
+        Py_END_ALLOW_THREADS done += piece;
         if (status == SFT_OK && PyErr_CheckSignals() != 0) {
             return false;
         }
@@ -243,8 +233,7 @@ static bool put_bytes(core_writer *w, sft_writer *writer, uint32_t index, const 
     return status == SFT_OK;
 }
 
-static PyObject *writer_put(PyObject *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *writer_put(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"name", "data"};
     static const core_signature signature = {"Writer.put", parameters, 2, 2, 2};
     core_writer *w = (core_writer *)self;
@@ -259,7 +248,8 @@ static PyObject *writer_put(PyObject *self, PyObject *args, PyObject *kwargs)
     number = PyDict_GetItemWithError(w->index, v[0]);
     if (number == NULL) {
         return PyErr_Occurred() ? NULL
-                                : core_raise_text(w->state, SFT_E_NOT_FOUND, NULL, "Writer has no tensor %S", v[0]);
+                                : core_raise_text(w->state, SFT_E_NOT_FOUND, NULL,
+                                                  "Writer has no tensor %S", v[0]);
     }
     writer = enter(w, false);
     if (writer == NULL) {
@@ -273,8 +263,7 @@ static PyObject *writer_put(PyObject *self, PyObject *args, PyObject *kwargs)
     return done ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *writer_finish(PyObject *self, PyObject *ignored)
-{
+static PyObject *writer_finish(PyObject *self, PyObject *ignored) {
     core_writer *w = (core_writer *)self;
     sft_writer *writer = enter(w, true);
     sft_status status;
@@ -284,16 +273,13 @@ static PyObject *writer_finish(PyObject *self, PyObject *ignored)
     if (writer == NULL) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = sft_writer_commit(writer, &err);
+    Py_BEGIN_ALLOW_THREADS status = sft_writer_commit(writer, &err);
     sft_writer_free(writer);
-    Py_END_ALLOW_THREADS
-    leave(w);
+    Py_END_ALLOW_THREADS leave(w);
     return status == SFT_OK ? Py_NewRef(Py_None) : core_raise(w->state, &err, CORE_SERIALIZING);
 }
 
-static PyObject *writer_abort(PyObject *self, PyObject *ignored)
-{
+static PyObject *writer_abort(PyObject *self, PyObject *ignored) {
     core_writer *w = (core_writer *)self;
     sft_writer *writer = NULL;
 
@@ -308,35 +294,32 @@ static PyObject *writer_abort(PyObject *self, PyObject *ignored)
     Py_RETURN_NONE;
 }
 
-static PyObject *writer_enter(PyObject *self, PyObject *ignored)
-{
+static PyObject *writer_enter(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return Py_NewRef(self);
 }
 
-static PyObject *get_order(PyObject *self, void *ignored)
-{
+static PyObject *get_order(PyObject *self, void *ignored) {
     PyObject *order = ((core_writer *)self)->order;
     (void)ignored;
     return PyList_GetSlice(order, 0, PyList_Size(order));
 }
 
-static PyObject *get_data_bytes(PyObject *self, void *ignored)
-{
+static PyObject *get_data_bytes(PyObject *self, void *ignored) {
     (void)ignored;
     return PyLong_FromUnsignedLongLong(((core_writer *)self)->data_bytes);
 }
 
-static PyObject *get_file_bytes(PyObject *self, void *ignored)
-{
+static PyObject *get_file_bytes(PyObject *self, void *ignored) {
     (void)ignored;
     return PyLong_FromUnsignedLongLong(((core_writer *)self)->file_bytes);
 }
 
 #define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef writer_methods[] = {
-    {"put", CALL(writer_put), METH_VARARGS | METH_KEYWORDS, "put(name, data): the bytes of a tensor; data is a "
-                                                            "TensorSpec or has a buffer."},
+    {"put", CALL(writer_put), METH_VARARGS | METH_KEYWORDS,
+     "put(name, data): the bytes of a tensor; data is a "
+     "TensorSpec or has a buffer."},
     {"finish", writer_finish, METH_NOARGS, "Publishes the file, once every tensor was put."},
     {"abort", writer_abort, METH_NOARGS, "Removes what was written."},
     {"__enter__", writer_enter, METH_NOARGS, NULL},
@@ -352,8 +335,9 @@ static PyGetSetDef writer_getset[] = {
 };
 
 static PyType_Slot writer_slots[] = {
-    {Py_tp_doc, (void *)"Writer(target, tensor_dict, metadata=None, *, digests=None, durable=False)\n--\n\n"
-                        "Writes a file tensor by tensor. target: a path, or a descriptor (puts in .order)."},
+    {Py_tp_doc,
+     (void *)"Writer(target, tensor_dict, metadata=None, *, digests=None, durable=False)\n--\n\n"
+             "Writes a file tensor by tensor. target: a path, or a descriptor (puts in .order)."},
     {Py_tp_new, (void *)writer_new},
     {Py_tp_dealloc, (void *)writer_dealloc},
     {Py_tp_methods, writer_methods},

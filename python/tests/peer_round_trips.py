@@ -4,6 +4,7 @@
 Run in an environment where `safetensors` is ours (SAFETENSORS_C=1 or the alias distribution); the first test
 makes sure of it. Every comparison is bit for bit. Nothing is downloaded.
 """
+
 from __future__ import annotations
 
 import json
@@ -35,7 +36,6 @@ def files(folder, suffix=".safetensors"):
 def test_safetensors_is_ours():
     import safetensors
     import safetensors.torch
-
     import safetensors_c
     import safetensors_c.torch
 
@@ -122,7 +122,12 @@ def test_transformers_trainer_checkpoint(tmp_path, tiny):
     model = tiny.to(torch.float32)
     data = [{"input_ids": torch.arange(8), "labels": torch.arange(8)} for _ in range(4)]
     arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), max_steps=2, save_steps=1, report_to=[], use_cpu=True, logging_steps=1,
+        output_dir=str(tmp_path),
+        max_steps=2,
+        save_steps=1,
+        report_to=[],
+        use_cpu=True,
+        logging_steps=1,
         per_device_train_batch_size=2,
     )
     transformers.Trainer(model=model, args=arguments, train_dataset=data).train()
@@ -166,7 +171,11 @@ def test_accelerate_states_and_offload(tmp_path, tiny):
     from accelerate.utils import OffloadedWeightsLoader
 
     index = {
-        name: {"safetensors_file": str(tmp_path / "whole" / "model.safetensors"), "weight_name": name, "dtype": "float32"}
+        name: {
+            "safetensors_file": str(tmp_path / "whole" / "model.safetensors"),
+            "weight_name": name,
+            "dtype": "float32",
+        }
         for name in wanted
     }
     lazy = OffloadedWeightsLoader(index=index, save_folder=str(tmp_path))

@@ -9,6 +9,7 @@ PYTHON: the environment of the peers with safetensors-c. FOLDER: the package `sa
 runs twice, with SAFETENSORS_C=1 and with the reference; what fails with both (no network, no GPU) is listed,
 what fails with ours alone makes the run fail.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -73,15 +74,29 @@ def sdist(python: str, package: str, folder: Path, given: str | None) -> Path:
     return root
 
 
-def outcomes(python: str, root: Path, arguments: list[str], environment: dict[str, str], ours: bool) -> tuple[dict[str, str], str]:
+def outcomes(
+    python: str, root: Path, arguments: list[str], environment: dict[str, str], ours: bool
+) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as name:
         report = Path(name) / "report.xml"
         (Path(name) / "sft_peer_plugin.py").write_text(CHECK)
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", "-o", "addopts="]
+        command = [
+            python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            f"--junitxml={report}",
+            "-o",
+            "addopts=",
+        ]
         if ours:
             environment = {**environment, "PYTHONPATH": name}
             command += ["-p", "sft_peer_plugin"]
-        done = subprocess.run([*command, *arguments], cwd=root, env=environment, text=True, capture_output=True, timeout=1800)
+        done = subprocess.run(
+            [*command, *arguments], cwd=root, env=environment, text=True, capture_output=True, timeout=1800
+        )
         found: dict[str, str] = {}
         if report.exists():
             for case in ElementTree.parse(report).getroot().iter("testcase"):
@@ -100,7 +115,12 @@ def main() -> int:
     parser.add_argument("--sdists")
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    base = {**os.environ, "HF_HUB_OFFLINE": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "TOKENIZERS_PARALLELISM": "false"}
+    base = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     base["CUDA_VISIBLE_DEVICES"] = ""
     bad = 0
     print(f"{'tests':<70} {'passed':>7} {'skipped':>8} {'failed':>7} {'only ours':>10}")

@@ -9,6 +9,7 @@ PYTHON: an environment with safetensors-c and the frameworks, without the packag
 temporary folder and its tests run there with SAFETENSORS_C=1. A pytest plugin fails the run when a module
 of the reference was loaded. Ends with a table; exit status 0 when every failure is one of EXPLAINED.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -27,7 +28,7 @@ EXPLAINED: dict[str, str] = {
     for name in ("test_paddle_slice_gpu", "test_paddle_tensor_gpu")
 }
 
-PLUGIN = '''
+PLUGIN = """
 import sys
 
 
@@ -45,10 +46,10 @@ def pytest_sessionfinish(session, exitstatus):
     files = {getattr(m, "__file__", None) or "" for n, m in list(sys.modules.items()) if n.startswith("safetensors")}
     assert all("safetensors_c" in f or f == "" for f in files if "site-packages/safetensors/" not in f), files
     print("\\nreference_suite: safetensors._safetensors_rust was never loaded")
-'''
+"""
 
 # pip wants metadata before it keeps an sdist; this stands in for the Rust build backend.
-BACKEND = '''
+BACKEND = """
 import pathlib
 
 
@@ -69,7 +70,7 @@ def prepare_metadata_for_build_wheel(folder, config_settings=None):
 
 def build_wheel(*args, **kwargs):
     raise RuntimeError("only metadata is wanted")
-'''
+"""
 
 
 def fetch(python: str, version: str, folder: Path) -> Path:
@@ -120,7 +121,11 @@ def table(report: Path, file: str) -> list[dict[str, str]]:
                 state = "skipped" if child.tag == "skipped" else "failed"
                 reason = (child.get("message") or "").splitlines()[0] if child.get("message") else ""
         owner = (case.get("classname") or "").split(".")[-1]
-        parts = [file, owner, case.get("name") or ""] if owner not in ("", file) else [file, case.get("name") or ""]
+        parts = (
+            [file, owner, case.get("name") or ""]
+            if owner not in ("", file)
+            else [file, case.get("name") or ""]
+        )
         rows.append({"file": file, "test": "::".join(parts), "state": state, "reason": reason})
     return rows
 

@@ -11,7 +11,6 @@ import tempfile
 import threading
 
 import numpy
-
 import safetensors_c
 from safetensors_c import numpy as st
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Other names that the metadata record: "alias": "tensor", and views in sft.aliases. They can be asked for; keys() has none."""
+
 import json
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-import safetensors_c.torch as st
-from safetensors_c import SafetensorError, safe_open
+import safetensors_c.torch as st  # noqa: E402
+from safetensors_c import SafetensorError, safe_open  # noqa: E402
 
 BASE = torch.arange(8.0)
 SHOWN = {
@@ -23,20 +24,38 @@ SHOWN = {
 @pytest.fixture
 def path(tmp_path):
     entries = {
-        n: {"of": "base", "dtype": "F32", "shape": list(t.shape), "stride": list(t.stride()), "offset": t.storage_offset()}
+        n: {
+            "of": "base",
+            "dtype": "F32",
+            "shape": list(t.shape),
+            "stride": list(t.stride()),
+            "offset": t.storage_offset(),
+        }
         for n, t in SHOWN.items()
         if n != "tied"
     }
     wrong = {
         "past": {"of": "base", "dtype": "F32", "shape": [9], "stride": [1], "offset": 0},
-        "huge": {"of": "base", "dtype": "F32", "shape": [2**40, 2**40], "stride": [2**61, 1], "offset": 2**61},
+        "huge": {
+            "of": "base",
+            "dtype": "F32",
+            "shape": [2**40, 2**40],
+            "stride": [2**61, 1],
+            "offset": 2**61,
+        },
         "lost": {"of": "nobody", "dtype": "F32", "shape": [1], "stride": [1], "offset": 0},
         "b": {"of": "base", "dtype": "F32", "shape": [1], "stride": [1], "offset": 0},
         "short": {"of": "base", "dtype": "F32", "shape": [1, 1], "stride": [1], "offset": 0},
         "form": 7,
     }
     name = str(tmp_path / "a.safetensors")
-    metadata = {"sft.aliases": json.dumps({**entries, **wrong}), "tied": "b", "format": "b", "sft.x": "b", "b": "base"}
+    metadata = {
+        "sft.aliases": json.dumps({**entries, **wrong}),
+        "tied": "b",
+        "format": "b",
+        "sft.x": "b",
+        "b": "base",
+    }
     st.save_file({"base": BASE, "b": torch.ones(2)}, name, metadata)
     return name
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Whose memory it is: views outlive their handle, writes stay private, nothing leaks, threads may share."""
+
 from __future__ import annotations
 
 import gc
@@ -11,9 +12,8 @@ import time
 
 import numpy as np
 import pytest
-from test_core_open import image, spec
-
 from safetensors_c import SafetensorError, _core, safe_open, serialize, serialize_file
+from test_core_open import image, spec
 
 torch = pytest.importorskip("torch")
 
@@ -40,7 +40,9 @@ def test_views_outlive_the_handle(path, framework, backend):
         assert np.array_equal(np.asarray(tensor), TENSORS[name])
     del tensors
     gc.collect()
-    assert np.array_equal(np.asarray(one), TENSORS["t6"]) and np.array_equal(np.asarray(part), TENSORS["t6"][1:3])
+    assert np.array_equal(np.asarray(one), TENSORS["t6"]) and np.array_equal(
+        np.asarray(part), TENSORS["t6"][1:3]
+    )
 
 
 @pytest.mark.parametrize("framework", ["np", "pt"])
@@ -89,7 +91,7 @@ def test_no_leaks(path):
                     f.get_slice("t6")[::2, 3]
                     dict(f.items())
                     f.metadata()
-                    f.get_tensor_meta("t3").shape
+                    f.get_tensor_meta("t3").shape  # noqa: B018
                     for call in (lambda: f["zz"], lambda: f.get_slice("t6")[99]):
                         with pytest.raises((KeyError, IndexError, SafetensorError)):
                             call()
@@ -113,7 +115,11 @@ def test_no_leaks(path):
 
 def test_eight_threads_on_one_handle(path):
     errors = []
-    f = {"np": safe_open(path, "np"), "pt": safe_open(path, "pt"), "pread": safe_open(path, "np", backend="pread")}
+    f = {
+        "np": safe_open(path, "np"),
+        "pt": safe_open(path, "pt"),
+        "pread": safe_open(path, "np", backend="pread"),
+    }
     start = threading.Barrier(8)
 
     def work(seed):
@@ -200,7 +206,10 @@ def test_progress_and_its_exceptions(big, tmp_path):
             raise ZeroDivisionError
 
         tensors = {"x": np.empty_like(BIG)}
-        for call in (lambda: f.get_tensors(owned=True, progress=stop), lambda: f.load_into(tensors, progress=stop)):
+        for call in (
+            lambda: f.get_tensors(owned=True, progress=stop),
+            lambda: f.load_into(tensors, progress=stop),
+        ):
             with pytest.raises(ZeroDivisionError):
                 call()
     assert told and all(0 <= done <= total for done, total in told)
@@ -221,7 +230,11 @@ def test_load_into(big, framework, dtype):
             into = {"x": torch.empty(BIG.shape, dtype=getattr(torch, dtype))}
         f.load_into(into)
         assert np.array_equal(np.asarray(into["x"]), BIG.astype(dtype))
-        for bad in (np.empty(3, "f4"), np.empty(2 * BIG.size, "f4")[::2], np.broadcast_to(np.float32(0), BIG.shape)):
+        for bad in (
+            np.empty(3, "f4"),
+            np.empty(2 * BIG.size, "f4")[::2],
+            np.broadcast_to(np.float32(0), BIG.shape),
+        ):
             with pytest.raises(SafetensorError, match="cannot load into the tensor for x"):
                 f.load_into({"x": bad})
         with pytest.raises(SafetensorError, match="File does not contain tensor"):
@@ -385,7 +398,22 @@ def test_bytes_of_many_sizes(framework):
     import safetensors_c.numpy as sn
 
     rng = np.random.default_rng(1)
-    sizes = [0, 1, 3, 64, 65, 1 << 16, (1 << 20) + 1, (4 << 20) - 64, 4 << 20, (9 << 20) + 5, 7, 3 << 20, 3 << 20, 2]
+    sizes = [
+        0,
+        1,
+        3,
+        64,
+        65,
+        1 << 16,
+        (1 << 20) + 1,
+        (4 << 20) - 64,
+        4 << 20,
+        (9 << 20) + 5,
+        7,
+        3 << 20,
+        3 << 20,
+        2,
+    ]
     tensors = {f"{i:02}": rng.integers(0, 255, n, dtype="u1") for i, n in enumerate(sizes)}
     tensors["scalar"] = np.array(7.0)
     tensors.update({f"small{i}": np.full((i % 3, 5), i, "i2") for i in range(400)})

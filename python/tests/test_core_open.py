@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The handle: what it is opened from, what it tells, how it is closed; and errors as places."""
+
 from __future__ import annotations
 
 import io
@@ -11,9 +12,7 @@ import struct
 
 import numpy as np
 import pytest
-
-from safetensors_c import SafetensorError, TensorSpec, safe_open, serialize
-from safetensors_c import _core
+from safetensors_c import SafetensorError, TensorSpec, _core, safe_open, serialize
 
 A = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 B = np.arange(5, dtype=np.int16)
@@ -21,7 +20,11 @@ B = np.arange(5, dtype=np.int16)
 
 def spec(array):
     return TensorSpec(
-        dtype=array.dtype.name, shape=array.shape, data_ptr=array.ctypes.data, data_len=array.nbytes, owner=array
+        dtype=array.dtype.name,
+        shape=array.shape,
+        data_ptr=array.ctypes.data,
+        data_len=array.nbytes,
+        owner=array,
     )
 
 
@@ -70,7 +73,16 @@ def test_closed_handle(path):
     part = f.get_slice("a")
     f.close()
     f.close()
-    calls = [f.keys, f.offset_keys, f.metadata, f.get_tensors, f.items, f.explain, lambda: len(f), lambda: "a" in f]
+    calls = [
+        f.keys,
+        f.offset_keys,
+        f.metadata,
+        f.get_tensors,
+        f.items,
+        f.explain,
+        lambda: len(f),
+        lambda: "a" in f,
+    ]
     calls += [lambda: f["a"], lambda: f.get_tensor("a"), lambda: f.get_slice("a"), lambda: pickle.dumps(f)]
     for call in calls:
         with pytest.raises(SafetensorError, match="File is closed") as e:
@@ -127,7 +139,9 @@ BAD = {
     "InvalidHeaderDeserialization": raw(b"{a}"),
     "InvalidOffset": raw({"t": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}, bytes(8)),
     "TensorInvalidInfo": raw({"t": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, bytes(4)),
-    "ValidationOverflow": raw({"t": {"dtype": "F32", "shape": [2**62, 32], "data_offsets": [0, 4]}}, bytes(4)),
+    "ValidationOverflow": raw(
+        {"t": {"dtype": "F32", "shape": [2**62, 32], "data_offsets": [0, 4]}}, bytes(4)
+    ),
     "MetadataIncompleteBuffer": raw({"t": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(9)),
     "MisalignedSlice": raw({"t": {"dtype": "F4", "shape": [3], "data_offsets": [0, 1]}}, bytes(1)),
 }

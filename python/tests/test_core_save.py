@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Saving: TensorSpec, bytes, files, descriptors, digests; and what is refused."""
+
 from __future__ import annotations
 
 import os
@@ -7,10 +8,8 @@ import threading
 
 import numpy as np
 import pytest
+from safetensors_c import SafetensorError, TensorSpec, _core, safe_open, serialize, serialize_file
 from test_core_open import A, B, image, spec
-
-from safetensors_c import SafetensorError, TensorSpec, safe_open, serialize, serialize_file
-from safetensors_c import _core
 
 NAMES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64"
 
@@ -35,7 +34,9 @@ def test_spec():
     ]:
         with pytest.raises(kind, match=text):
             TensorSpec(**{**good, **change})
-    with pytest.raises(TypeError, match="missing 4 required keyword arguments: 'dtype', 'shape', 'data_ptr', and"):
+    with pytest.raises(
+        TypeError, match="missing 4 required keyword arguments: 'dtype', 'shape', 'data_ptr', and"
+    ):
         TensorSpec()
     with pytest.raises(TypeError, match="takes 0 positional arguments but 4 were given"):
         TensorSpec("float32", [1], 1, 4)
@@ -113,7 +114,11 @@ def test_refusals(tmp_path):
     good = spec(A)
     short = TensorSpec(dtype="float32", shape=[7], data_ptr=A.ctypes.data, data_len=24)
     for arguments, kind, text in [
-        (({"a": short},), SafetensorError, "Error while serializing: invalid shape, data type, or offset for tensor"),
+        (
+            ({"a": short},),
+            SafetensorError,
+            "Error while serializing: invalid shape, data type, or offset for tensor",
+        ),
         (({"__metadata__": good},), SafetensorError, "Error while serializing: "),
         (({"a": {}},), TypeError, "argument 'tensor_dict': 'dict' object is not an instance of 'TensorSpec'"),
         (({1: good},), TypeError, "argument 'tensor_dict': 'int' object is not an instance of 'str'"),

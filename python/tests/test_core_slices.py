@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Slices: Python's meaning of steps and negative bounds, the reference's sentences for what is outside."""
+
 from __future__ import annotations
 
 import random
 
 import numpy as np
 import pytest
-from test_core_open import image
-
 from safetensors_c import SafetensorError, safe_open
+from test_core_open import image
 
 SHAPE = (6, 1, 5, 4)
 A = np.arange(120, dtype=np.int32).reshape(SHAPE)
@@ -60,7 +60,10 @@ def test_kinds(part):
 ERRORS = [
     ((slice(None), -2), "Invalid index -2 for dimension 1 of size 1"),
     ([0, 1], "Non empty lists are not implemented"),
-    (6, r"Error during slicing \[6\] with shape \[6, 1, 5, 4\]: index 6 out of bounds for tensor dimension #0 of size 6"),
+    (
+        6,
+        r"Error during slicing \[6\] with shape \[6, 1, 5, 4\]: index 6 out of bounds for tensor dimension #0 of size 6",
+    ),
     (slice(None, 20), r"slicing \[:20\] with .*: index 19 out of bounds for tensor dimension #0 of size 6"),
     (slice(6, 2), r"slicing \[6:2\] with .*: index 6 out of bounds"),
     ((0, 0, 0, 0, 0), "more slicing indexes than dimensions in tensor"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safe_open.stream() and safetensors_c.stream()."""
+
 import gc
 import os
 import signal
@@ -8,7 +9,6 @@ import time
 
 import numpy
 import pytest
-
 import safetensors_c
 from safetensors_c import SafetensorError, safe_open, stream
 from safetensors_c import numpy as st
@@ -104,7 +104,10 @@ def test_many_files_and_folders(tmp_path):
 def test_slices_of_a_cold_file_are_numpys(tmp_path):
     """Large enough to be read past the page cache, where the file system can."""
     rng = numpy.random.default_rng(11)
-    tensors = {"t%d" % i: rng.standard_normal((2048, 3000 + 7 * i)).astype(t) for i, t in enumerate(("f4", "f2", "f8", "f4"))}
+    tensors = {
+        "t%d" % i: rng.standard_normal((2048, 3000 + 7 * i)).astype(t)
+        for i, t in enumerate(("f4", "f2", "f8", "f4"))
+    }
     st.save_file(tensors, tmp_path / "cold")
     with open(tmp_path / "cold", "rb") as f:
         os.fsync(f.fileno())
@@ -112,7 +115,9 @@ def test_slices_of_a_cold_file_are_numpys(tmp_path):
             os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             cuts = {}
             for name, tensor in tensors.items():
-                (top, bottom), (left, right) = (sorted(rng.choice(n, 2, replace=False).tolist()) for n in tensor.shape)
+                (top, bottom), (left, right) = (
+                    sorted(rng.choice(n, 2, replace=False).tolist()) for n in tensor.shape
+                )
                 rows = (slice(None), slice(top, bottom), slice(None, None, 3))[rng.integers(3)]
                 cuts[name] = (rows, slice(left, right))
             with safe_open(tmp_path / "cold", "np") as handle:

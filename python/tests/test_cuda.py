@@ -4,6 +4,7 @@ file, capsules say what the tensors are, nothing is left behind, no misuse.
 
 Libraries are those of the build folder, which the tests run in; SAFETENSORS_CUDA_LIBRARY names another.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -12,7 +13,6 @@ import os
 
 import numpy as np
 import pytest
-
 import safetensors_c.numpy as st
 from safetensors_c import SafetensorError, cuda, safe_open
 
@@ -38,7 +38,14 @@ class Standin:
         self.library = ctypes.CDLL(STANDIN)
 
     def reset(self, **config):
-        given = {"seed": 7, "devices": 2, "memory_bytes": 1 << 30, "pinned_bytes": 1 << 28, "lazy": 1, **config}
+        given = {
+            "seed": 7,
+            "devices": 2,
+            "memory_bytes": 1 << 30,
+            "pinned_bytes": 1 << 28,
+            "lazy": 1,
+            **config,
+        }
         self.library.standin_reset(ctypes.byref(Config(**given)))
 
     def report(self):
@@ -93,7 +100,9 @@ def test_everything(gpu, model):
     told = cuda.statistics(there["large"])
     assert told["bytes_copied"] >= sum(t.nbytes for t in tensors.values()) and told["bytes_direct"] == 0
     total = sum(t.nbytes for t in tensors.values())
-    assert steps == sorted(steps) and 0 <= steps[0][0] and steps[-1][0] <= steps[-1][1] and steps[0][1] >= total
+    assert (
+        steps == sorted(steps) and 0 <= steps[0][0] and steps[-1][0] <= steps[-1][1] and steps[0][1] >= total
+    )
 
 
 def test_names_and_slices(gpu, model):
@@ -142,7 +151,10 @@ def test_capsules(gpu, model):
     got = DlManaged.from_address(look(capsule, b"dltensor_versioned"))
     assert (got.major, got.tensor.device_type, got.tensor.device_id) == (1, 2, 0)
     assert (got.tensor.code, got.tensor.bits, got.tensor.lanes) == (2, 32, 1)
-    assert got.tensor.shape[: got.tensor.ndim] == [6, 1000] and got.tensor.data + got.tensor.byte_offset == address
+    assert (
+        got.tensor.shape[: got.tensor.ndim] == [6, 1000]
+        and got.tensor.data + got.tensor.byte_offset == address
+    )
     assert gpu.peek(address, 24000) == tensors["t05"].tobytes()  # the capsules keep it
     raw = DlTensor.from_address(look(old, b"dltensor"))
     assert (raw.code, raw.bits, raw.ndim, raw.shape[0]) == (1, 8, 1, 24000)

@@ -3,6 +3,7 @@
 
 What the framework modules do is tested beside them; here is the rest.
 """
+
 from __future__ import annotations
 
 import io
@@ -186,7 +187,6 @@ def test_sharing_is_found_past_a_short_tensor():
 def test_the_callers_dicts_are_left_alone():
     pytest.importorskip("jax")
     import jax.numpy as jnp
-
     from safetensors_c import flax
 
     tensors = {"a": jnp.ones(2)}
@@ -212,7 +212,10 @@ def test_paddle_types():
 
     from safetensors_c import paddle as sp
 
-    tensors = {"h": paddle.ones([2, 2], dtype=paddle.bfloat16), "c": paddle.to_tensor([1 + 2j], dtype="complex64")}
+    tensors = {
+        "h": paddle.ones([2, 2], dtype=paddle.bfloat16),
+        "c": paddle.to_tensor([1 + 2j], dtype="complex64"),
+    }
     loaded = sp.load(sp.save(tensors))
     assert loaded["h"].dtype == paddle.bfloat16 and loaded["c"].dtype == paddle.complex64
     with tempfile.TemporaryDirectory() as folder:

@@ -4,10 +4,10 @@
 Examples per test: SFT_EXAMPLES (default 60). SFT_SEED=1 makes new inputs each run; otherwise they are the
 same every time. Skipped for a framework that is not installed.
 """
+
 from __future__ import annotations
 
 import os
-
 
 import pytest
 
@@ -21,9 +21,8 @@ if safetensors.safe_open is safetensors_c.safe_open:
     pytest.skip("safetensors is ours here: nothing to compare with", allow_module_level=True)
 
 import safetensors.numpy  # noqa: E402
-from hypothesis import strategies as some  # noqa: E402
-
 import safetensors_c.numpy  # noqa: E402
+from hypothesis import strategies as some  # noqa: E402
 
 EXAMPLES = int(os.environ.get("SFT_EXAMPLES", "60"))
 settings = hypothesis.settings(
@@ -51,7 +50,7 @@ def random_bytes(seed, count, boolean):
 def numpy_array(dtype, shape, seed):
     dtype = np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    return random_bytes(seed, count, dtype == bool).view(dtype).reshape(shape)
+    return random_bytes(seed, count, dtype.kind == "b").view(dtype).reshape(shape)
 
 
 def numpy_dicts(dtypes):
@@ -150,7 +149,11 @@ torch = pytest.importorskip("torch")
 
 
 def raw_torch(t):
-    return str(t.dtype), tuple(t.shape), bytes(t.contiguous().reshape(-1).view(torch.uint8).numpy()) if t.numel() else b""
+    return (
+        str(t.dtype),
+        tuple(t.shape),
+        bytes(t.contiguous().reshape(-1).view(torch.uint8).numpy()) if t.numel() else b"",
+    )
 
 
 def torch_dicts(codes, module):
@@ -166,7 +169,6 @@ def torch_dicts(codes, module):
 
 
 import safetensors.torch  # noqa: E402
-
 import safetensors_c.torch  # noqa: E402
 
 # What the reference's load(bytes) lacks is compared through files.
@@ -186,7 +188,14 @@ def test_torch(tmp_path_factory, tensors, notes):
 def test_torch_dtypes_that_the_reference_cannot_load_from_bytes(tmp_path_factory, tensors, notes):
     folder = tmp_path_factory.mktemp("d")
     compare(
-        folder, tensors, notes, safetensors_c.torch, safetensors.torch, "pt", raw_torch, theirs_loads_bytes=False
+        folder,
+        tensors,
+        notes,
+        safetensors_c.torch,
+        safetensors.torch,
+        "pt",
+        raw_torch,
+        theirs_loads_bytes=False,
     )
 
 
@@ -231,7 +240,6 @@ def test_flax():
     pytest.importorskip("flax")
     import ml_dtypes
     import safetensors.flax
-
     import safetensors_c.flax
 
     jax.config.update("jax_enable_x64", True)
@@ -243,10 +251,10 @@ def test_tensorflow():
     tf = pytest.importorskip("tensorflow")
     import ml_dtypes
     import safetensors.tensorflow
-
     import safetensors_c.tensorflow
 
     kinds = [t for t in NUMPY_TYPES] + [np.dtype(ml_dtypes.bfloat16)]
+
     def convert(a):  # the reference cannot save scalars of tensorflow
         return tf.convert_to_tensor(a if a.ndim else a.reshape(1))
 
@@ -284,7 +292,6 @@ def test_paddle():
     from pathlib import Path
 
     import safetensors.paddle
-
     import safetensors_c.paddle
 
     kinds = [np.dtype(k) for k in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "?")]

@@ -4,6 +4,7 @@ and those of PyTorch's own distributed checkpoints; one failing process fails al
 
 The library is that of the build folder, which the tests run in, or the one in SAFETENSORS_CHECKPOINT_LIBRARY.
 """
+
 from __future__ import annotations
 
 import json
@@ -16,7 +17,6 @@ import warnings
 
 import numpy as np
 import pytest
-
 import safetensors_c.numpy as with_numpy
 from safetensors_c import SafetensorError, distributed, safe_open
 
@@ -30,7 +30,9 @@ LIBRARY = os.environ.get("SAFETENSORS_CHECKPOINT_LIBRARY") or os.path.join(
     os.getcwd(), "libsafetensors-checkpoint.so.0"
 )
 R = Replicate()
-torch.set_num_threads(1)  # processes are forked, so that torch is imported once; test_torchrun starts fresh ones
+torch.set_num_threads(
+    1
+)  # processes are forked, so that torch is imported once; test_torchrun starts fresh ones
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -60,7 +62,9 @@ def start(rank, size, place, folder, work, arguments):
 
 def job(size, folder, work, *arguments):
     with tempfile.TemporaryDirectory() as place:
-        mp.start_processes(start, (size, place, str(folder), work, arguments), nprocs=size, start_method="fork")
+        mp.start_processes(
+            start, (size, place, str(folder), work, arguments), nprocs=size, start_method="fork"
+        )
 
 
 SHAPES = {
@@ -114,8 +118,10 @@ def sharded(mesh, placements, fill=True):
 
 
 def same(a, b):
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(
-        a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8))
     )
 
 
@@ -137,7 +143,9 @@ def save_all(rank, size, folder):
         dist.all_gather_object(everyone, tuple(result))
         total = sum(t.nbytes for t in [*truth().values(), *plain(i).values()]) + 16
         assert sum(r[0] for r in everyone) == total, everyone  # every byte once
-        files = sum(os.path.getsize(os.path.join(path, f)) for f in os.listdir(path) if f.endswith(".safetensors"))
+        files = sum(
+            os.path.getsize(os.path.join(path, f)) for f in os.listdir(path) if f.endswith(".safetensors")
+        )
         assert {r[2:] for r in everyone} == {(files, result.total_files)} and files > total
         if size > 1:
             assert max(r[0] for r in everyone) <= total / size + 8100, everyone
@@ -214,7 +222,15 @@ def test_torchrun(saved, tmp_path):
     )
     (tmp_path / "run.py").write_text(script)
     run = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3", tmp_path / "run.py"],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "3",
+            tmp_path / "run.py",
+        ],
         capture_output=True,
         text=True,
         timeout=300,
@@ -292,7 +308,10 @@ def some(rank, size, folder):
 
     whole = torch.arange(70).reshape(10, 7)
     meshes = [DeviceMesh("cpu", [0, 2]), DeviceMesh("cpu", [1, 3])]
-    state = {f"stage{i}.w": distribute_tensor(whole + i, m, [Shard(i)], src_data_rank=None) for i, m in enumerate(meshes)}
+    state = {
+        f"stage{i}.w": distribute_tensor(whole + i, m, [Shard(i)], src_data_rank=None)
+        for i, m in enumerate(meshes)
+    }
     result = distributed.save(state, os.path.join(folder, "stages"), durable=False)
     assert result.tensors == 1  # of the two, this process holds one
     for i in range(2):
@@ -307,7 +326,10 @@ def some(rank, size, folder):
     path = os.path.join(folder, f"group-{rank % 2}")
     distributed.save({"x": torch.full((5,), rank % 2)}, path, groups[rank % 2], durable=False)
     got = {"x": torch.zeros(5, dtype=torch.int64)}
-    assert distributed.load(got, path, groups[rank % 2]).total_bytes == 80 and got["x"].tolist() == [rank % 2] * 5
+    assert (
+        distributed.load(got, path, groups[rank % 2]).total_bytes == 80
+        and got["x"].tolist() == [rank % 2] * 5
+    )
     raises(ValueError, lambda: distributed.save({}, path, groups[1 - rank % 2]), text="not of the group")
 
 
@@ -338,7 +360,9 @@ def failures(rank, size, folder):
     path = os.path.join(folder, "never")
     # an entry that one process cannot save
     odd = {**state, **({"x": torch.zeros(2, dtype=torch.complex128)} if rank == 1 else {})}
-    raises(ValueError if rank == 1 else SafetensorError, lambda: distributed.save(odd, path), text="complex128")
+    raises(
+        ValueError if rank == 1 else SafetensorError, lambda: distributed.save(odd, path), text="complex128"
+    )
     odd = {**state, **({"x": "text"} if rank == 1 else {})}
     raises(TypeError if rank == 1 else SafetensorError, lambda: distributed.save(odd, path), text="x is str")
     odd = {"x": torch.zeros(3 if rank == 1 else 2)}
@@ -350,7 +374,10 @@ def failures(rank, size, folder):
         if rank == 1:
             raise RuntimeError("enough")
 
-    raises((RuntimeError, SafetensorError, KeyboardInterrupt), lambda: distributed.save(state, path, progress=stop))
+    raises(
+        (RuntimeError, SafetensorError, KeyboardInterrupt),
+        lambda: distributed.save(state, path, progress=stop),
+    )
     assert not os.path.exists(path)
     distributed.save(state, path, durable=False)
     raises(FileExistsError, lambda: distributed.save(state, path))
@@ -367,7 +394,9 @@ def failures(rank, size, folder):
     distributed.load(other, path, cast=True)
     assert torch.equal(other["even.weight"], truth()["even.weight"].double())
     distributed.load(state if rank == 0 else {}, path)  # not everybody wants something
-    os.unlink(os.path.join(path, sorted(f for f in os.listdir(path) if f.endswith(".safetensors"))[0])) if rank == 0 else 0
+    os.unlink(
+        os.path.join(path, sorted(f for f in os.listdir(path) if f.endswith(".safetensors"))[0])
+    ) if rank == 0 else 0
     dist.barrier()
     raises(SafetensorError, lambda: distributed.load(state, path))
 
@@ -410,7 +439,12 @@ def test_one_process_is_killed(tmp_path):
 
 def test_alone(tmp_path):
     shared = torch.arange(6.0)
-    state = {"a": shared, "b": shared, "t": torch.arange(12.0).reshape(3, 4).t(), "n": {"e": torch.zeros(0, 3)}}
+    state = {
+        "a": shared,
+        "b": shared,
+        "t": torch.arange(12.0).reshape(3, 4).t(),
+        "n": {"e": torch.zeros(0, 3)},
+    }
     assert distributed.save(state, tmp_path / "x", durable=False).bytes == 96
     into = torch.zeros(6)
     strided = torch.zeros(3, 4).t()
@@ -464,7 +498,9 @@ def test_coverage(tmp_path):
               "tensors": [{"name": "first", "mesh": "a", "cuts": ["x"]}, {"name": "last", "mesh": "b", "cuts": ["x"]}]}  # fmt: skip
     for rank, name in enumerate(("first", "first", "last", "last")):
         os.mkdir(tmp_path / f"rank_{rank}")
-        with_numpy.save_file({name: np.arange(2) + 2 * (rank % 2)}, tmp_path / f"rank_{rank}" / f"q_rank_{rank}.safetensors")
+        with_numpy.save_file(
+            {name: np.arange(2) + 2 * (rank % 2)}, tmp_path / f"rank_{rank}" / f"q_rank_{rank}.safetensors"
+        )
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     with distributed.open_checkpoint(tmp_path, partial=True) as f:
         assert sorted(f) == ["first", "last"] and f["last"].tolist() == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 """What becomes of open handles: many of them, pickled and copied ones, files that are replaced, unlinked or cut short
 under them. Handles behind the first 64 have no descriptor of their own (park_posix.c): every case is tried with both.
 """
+
 from __future__ import annotations
 
 import copy
@@ -14,7 +15,6 @@ import time
 
 import numpy as np
 import pytest
-
 import safetensors_c.numpy as sn
 from safetensors_c import SafetensorError, safe_open
 
@@ -153,8 +153,12 @@ def test_slices_of_a_file_that_is_cut_short_meanwhile_are_errors_and_no_signal(t
             good += 1
         print(good, refused)
     """
-    p = subprocess.Popen([sys.executable, "-c", textwrap.dedent(reader), str(tmp_path / "t"), "80" if many else "0"],
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(reader), str(tmp_path / "t"), "80" if many else "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     data = (tmp_path / "t").read_bytes()
     rng = np.random.default_rng(2)
     assert p.stdout.readline() == "open\n", p.communicate()
@@ -192,10 +196,19 @@ def test_narrow_slices_of_any_distance_are_what_numpy_says(tmp_path, framework, 
     for part in (1, 2, 7, 8, 63, 64, 65, width // 2, width - 1):
         for first in (0, 1, width - part):
             columns = slice(first, first + part)
-            for index in ((slice(None), slice(None), columns), (slice(None), slice(1, None, 2), columns), (1, slice(None), columns),
-                          (slice(None), 258, columns), (slice(None, None, 2), slice(256, 259), columns)):
+            for index in (
+                (slice(None), slice(None), columns),
+                (slice(None), slice(1, None, 2), columns),
+                (1, slice(None), columns),
+                (slice(None), 258, columns),
+                (slice(None, None, 2), slice(256, 259), columns),
+            ):
                 assert np.array_equal(np.asarray(s[index]), whole[index]), (index, part)
-        index = (slice(None, None, -1), slice(None, None, -3), slice(None, part)) # torch has no negative steps
+        index = (
+            slice(None, None, -1),
+            slice(None, None, -3),
+            slice(None, part),
+        )  # torch has no negative steps
         assert framework == "pt" or np.array_equal(np.asarray(s[index]), whole[index])
 
 
@@ -234,7 +247,6 @@ def test_a_kill_or_ctrl_c_leaves_the_old_file_or_the_new_one(tmp_path):
     import time
 
     import numpy as np
-
     import safetensors_c.numpy as sn
 
     whole = set()

@@ -4,6 +4,7 @@ said without the library.
 
 The import library is that of the build folder, which the tests run in, or the one in SAFETENSORS_IMPORT_LIBRARY.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,16 +19,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
-
 import safetensors_c
 import safetensors_c.numpy as ours
 import safetensors_c.torch
+import torch
 from safetensors_c import SafetensorError, convert, open_any, safe_open
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FIXTURES = os.path.join(ROOT, "tests", "import", "fixtures")
-LIBRARY = os.environ.get("SAFETENSORS_IMPORT_LIBRARY") or os.path.join(os.getcwd(), "libsafetensors-import.so.0")
+LIBRARY = os.environ.get("SAFETENSORS_IMPORT_LIBRARY") or os.path.join(
+    os.getcwd(), "libsafetensors-import.so.0"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +72,9 @@ def torch_file(request, tmp_path):
     tensors = state()
     if request.param == "legacy":
         del tensors["f8"]  # torch cannot load what it writes here: an untyped storage
-    torch.save({"state_dict": tensors, "epoch": 3}, path, _use_new_zipfile_serialization=request.param == "zip")
+    torch.save(
+        {"state_dict": tensors, "epoch": 3}, path, _use_new_zipfile_serialization=request.param == "zip"
+    )
     return path
 
 
@@ -102,7 +106,11 @@ def test_a_torch_file_like_a_safetensors_file(torch_file):
 
 
 def test_numpy_and_sources(tmp_path):
-    arrays = {"a": np.arange(12, dtype=">f4").reshape(3, 4), "b": np.asfortranarray(np.eye(5)), "c": np.int8(3)}
+    arrays = {
+        "a": np.arange(12, dtype=">f4").reshape(3, 4),
+        "b": np.asfortranarray(np.eye(5)),
+        "c": np.int8(3),
+    }
     np.savez(tmp_path / "plain.npz", **arrays)
     np.savez_compressed(tmp_path / "packed.npz", **arrays)
     for name in ("plain.npz", "packed.npz"):
@@ -136,7 +144,9 @@ def test_gguf():
 
             for tensor in gguf.GGUFReader(path).tensors:
                 if floats[tensor.name].dtype == np.float32:
-                    assert np.array_equal(gguf.dequantize(tensor.data, tensor.tensor_type), floats[tensor.name])
+                    assert np.array_equal(
+                        gguf.dequantize(tensor.data, tensor.tensor_type), floats[tensor.name]
+                    )
 
 
 def test_safetensors_too(tmp_path):
@@ -149,7 +159,10 @@ def test_safetensors_too(tmp_path):
 
 
 def test_a_folder_of_shards(tmp_path):
-    parts = {"pytorch_model-00001-of-00002.bin": ["turned", "half"], "pytorch_model-00002-of-00002.bin": ["big"]}
+    parts = {
+        "pytorch_model-00001-of-00002.bin": ["turned", "half"],
+        "pytorch_model-00002-of-00002.bin": ["big"],
+    }
     whole = state()
     hub = tmp_path / "hub"
     hub.mkdir()
@@ -179,9 +192,21 @@ def test_convert(torch_file, tmp_path):
     assert all(same(loaded[n], expected[n]) for n in loaded) and len(loaded) == report["tensors"]
     with pytest.raises(FileExistsError):
         convert(torch_file, out)
-    convert(torch_file, out, replace=True, select="*.weight", rename={"embed.weight": "e"}, dtype="bf16", metadata={"k": "v"})
+    convert(
+        torch_file,
+        out,
+        replace=True,
+        select="*.weight",
+        rename={"embed.weight": "e"},
+        dtype="bf16",
+        metadata={"k": "v"},
+    )
     loaded, metadata = safetensors_c.torch.load_file(out, with_metadata=True)
-    assert list(loaded) == ["e"] and same(loaded["e"], expected["embed.weight"].to(torch.bfloat16)) and metadata["k"] == "v"
+    assert (
+        list(loaded) == ["e"]
+        and same(loaded["e"], expected["embed.weight"].to(torch.bfloat16))
+        and metadata["k"] == "v"
+    )
     for dtype in (torch.float16, np.float16, np.dtype("float16"), "float16", "F16"):
         convert(torch_file, out, replace=True, select=["big", "long"], dtype=dtype)
         loaded = safetensors_c.torch.load_file(out)
@@ -201,32 +226,59 @@ def test_convert_tells_what_it_does_not_find(torch_file, tmp_path):
     out = tmp_path / "out.safetensors"
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        convert(torch_file, out, select=(n for n in ("big", "Big")), rename={"big": "b", "bog": "c"}, dtype={"long": "I32", "nobody": "F16"})
+        convert(
+            torch_file,
+            out,
+            select=(n for n in ("big", "Big")),
+            rename={"big": "b", "bog": "c"},
+            dtype={"long": "I32", "nobody": "F16"},
+        )
     assert [(w.filename, str(w.message)) for w in told] == [
-        (__file__, f"{word}: {name!r} is no tensor of the input") for word, name in (("select", "Big"), ("rename", "bog"), ("dtype", "nobody"))
+        (__file__, f"{word}: {name!r} is no tensor of the input")
+        for word, name in (("select", "Big"), ("rename", "bog"), ("dtype", "nobody"))
     ]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         convert(torch_file, out, replace=True, select="*", drop="x.*", dtype=torch.float16)
-        convert(torch_file, out, replace=True, select=["embed.weight", "head.weight"], rename={"head.weight": "h"}, drop=lambda n: False)
+        convert(
+            torch_file,
+            out,
+            replace=True,
+            select=["embed.weight", "head.weight"],
+            rename={"head.weight": "h"},
+            drop=lambda n: False,
+        )
     assert [str(w.message) for w in told] == ["drop: 'x.*' is no tensor of the input"]
     assert list(safetensors_c.torch.load_file(out)) == ["embed.weight"]
 
 
 def test_convert_into_others(tmp_path):
     tensors = {k: v for k, v in state().items() if k not in ("half", "f8")}
-    safetensors_c.torch.save_file({k: v.clone().contiguous() for k, v in tensors.items()}, tmp_path / "a.safetensors")
+    safetensors_c.torch.save_file(
+        {k: v.clone().contiguous() for k, v in tensors.items()}, tmp_path / "a.safetensors"
+    )
     assert convert(tmp_path / "a.safetensors", tmp_path / "a.pt", verify=True)["verified"] == len(tensors)
     loaded = torch.load(tmp_path / "a.pt", weights_only=True)
     assert all(same(loaded[n], tensors[n]) for n in tensors)
     convert(tmp_path / "a.safetensors", tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz") as f:
         assert all(same(f[n], tensors[n].contiguous().numpy()) for n in tensors)
-    convert(tmp_path / "a.safetensors", tmp_path / "x", to="gguf", select="big", metadata={"general.architecture": "x"})
+    convert(
+        tmp_path / "a.safetensors",
+        tmp_path / "x",
+        to="gguf",
+        select="big",
+        metadata={"general.architecture": "x"},
+    )
     with open_any(tmp_path / "x") as f:
         assert same(f["big"], tensors["big"]) and f.metadata()["general.architecture"] == "x"
     with pytest.raises(SafetensorError) as caught:
-        convert(tmp_path / "a.safetensors", tmp_path / "y.gguf", select="flag", metadata={"general.architecture": "x"})
+        convert(
+            tmp_path / "a.safetensors",
+            tmp_path / "y.gguf",
+            select="flag",
+            metadata={"general.architecture": "x"},
+        )
     assert caught.value.status == "SFT_E_UNSUPPORTED" and "flag" in str(caught.value)
     assert not (tmp_path / "y.gguf").exists()
     with pytest.raises(ValueError, match="without shards"):
@@ -242,7 +294,10 @@ def test_an_optimizer_there_and_back(tmp_path):
         torch.manual_seed(1)
         model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, amsgrad=True)
-        schedulers = [torch.optim.lr_scheduler.StepLR(optimizer, 3), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        schedulers = [
+            torch.optim.lr_scheduler.StepLR(optimizer, 3),
+            torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9),
+        ]
         return model, optimizer, schedulers
 
     def train(model, optimizer, schedulers, steps):
@@ -258,7 +313,11 @@ def test_an_optimizer_there_and_back(tmp_path):
     train(*straight, range(8))
     model, optimizer, schedulers = fresh()
     train(model, optimizer, schedulers, range(4))
-    kept = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedulers": [s.state_dict() for s in schedulers]}
+    kept = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "schedulers": [s.state_dict() for s in schedulers],
+    }
     torch.save(kept, tmp_path / "a.pt")
     convert(tmp_path / "a.pt", tmp_path / "a.safetensors", tree=True)
     for load in (lambda: safetensors_c.load_tree(tmp_path / "a.safetensors"), lambda: back(tmp_path)):
@@ -340,11 +399,17 @@ def test_without_the_library(tmp_path):
         "    except s.SafetensorError as e: print(e.status, e)"
     )
     env = {**os.environ, "SAFETENSORS_IMPORT_LIBRARY": str(tmp_path / "none.so")}
-    done = subprocess.run([sys.executable, "-c", script, "a.pt"], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, "a.pt"], env=env, capture_output=True, text=True, check=True
+    )
     lines = done.stdout.splitlines()
     assert len(lines) == 2
     for line in lines:
-        assert line.startswith("SFT_E_UNSUPPORTED") and "install" in line and "SAFETENSORS_IMPORT_LIBRARY" in line
+        assert (
+            line.startswith("SFT_E_UNSUPPORTED")
+            and "install" in line
+            and "SAFETENSORS_IMPORT_LIBRARY" in line
+        )
 
 
 def test_safetensors_files_never_wait_for_it(tmp_path):
@@ -353,38 +418,58 @@ def test_safetensors_files_never_wait_for_it(tmp_path):
         "import safetensors_c as s, sys\nf = s.safe_open(sys.argv[1], 'np'); f['a']\n"
         "print('safetensors-import' in open('/proc/self/maps').read(), 'safetensors_c._convert' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "a.safetensors")], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a.safetensors")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "False False\n"
 
 
-VIEWED = {"a.weight": np.array([[0x3F80, 0x4000]], "<u2"), "a.bias": np.array([0xC000], "<u2"), "step": np.array([3], "<i8")}
+VIEWED = {
+    "a.weight": np.array([[0x3F80, 0x4000]], "<u2"),
+    "a.bias": np.array([0xC000], "<u2"),
+    "step": np.array([3], "<i8"),
+}
 
 
 @pytest.mark.parametrize("dtype", ["BF16", "bf16", "bfloat16", torch.bfloat16])
 def test_view_as_says_what_elements_are(tmp_path, dtype):
     np.savez(tmp_path / "m.npz", **{n: v.view("V2") if v.dtype == "<u2" else v for n, v in VIEWED.items()})
-    wanted = {n: torch.from_numpy(v).view(torch.bfloat16 if v.dtype == "<u2" else torch.int64) for n, v in VIEWED.items()}
+    wanted = {
+        n: torch.from_numpy(v).view(torch.bfloat16 if v.dtype == "<u2" else torch.int64)
+        for n, v in VIEWED.items()
+    }
     with open_any(tmp_path / "m.npz", view_as={"a.*": dtype}) as f:
         got = {n: f.get_tensor(n) for n in f.keys()}
         assert f.get_slice("a.weight").get_dtype() == "BF16"
         assert torch.equal(f.get_slice("a.weight")[:, 1:], wanted["a.weight"][:, 1:])
-        again = pickle.loads(pickle.dumps(f)) # what it was told goes with it
+        again = pickle.loads(pickle.dumps(f))  # what it was told goes with it
         assert torch.equal(again.get_tensor("a.bias"), wanted["a.bias"])
     assert all(same(got[n], wanted[n]) for n in wanted) and len(got) == 3
     with open_any((tmp_path / "m.npz").read_bytes(), view_as={"a.*": dtype}) as f:
         assert torch.equal(f.get_tensor("a.bias"), wanted["a.bias"])
     convert(tmp_path / "m.npz", tmp_path / "m.safetensors", view_as={"a.*": dtype})
-    assert all(same(t, wanted[n]) for n, t in safetensors_c.torch.load_file(tmp_path / "m.safetensors").items())
+    assert all(
+        same(t, wanted[n]) for n, t in safetensors_c.torch.load_file(tmp_path / "m.safetensors").items()
+    )
     convert(tmp_path / "m.npz", tmp_path / "m.pt", view_as={"*": "F16", "a.*": dtype, "step": "F64"})
-    assert torch.load(tmp_path / "m.pt")["a.bias"].dtype == torch.bfloat16 # the last glob that fits
+    assert torch.load(tmp_path / "m.pt")["a.bias"].dtype == torch.bfloat16  # the last glob that fits
 
 
 def test_view_as_is_refused_or_told(tmp_path):
     path = tmp_path / "m.npz"
     np.savez(path, **VIEWED)
-    for wrong, error in (({"a.*": "F99"}, ValueError), ({"a.*": 7}, ValueError), ("a.*=BF16", TypeError), ({7: "BF16"}, TypeError),
-                         ([("a.*", "BF16")], TypeError), ({"a.*": "F32"}, SafetensorError), ({"a.*": ""}, ValueError)):
+    for wrong, error in (
+        ({"a.*": "F99"}, ValueError),
+        ({"a.*": 7}, ValueError),
+        ("a.*=BF16", TypeError),
+        ({7: "BF16"}, TypeError),
+        ([("a.*", "BF16")], TypeError),
+        ({"a.*": "F32"}, SafetensorError),
+        ({"a.*": ""}, ValueError),
+    ):
         with pytest.raises(error):
             open_any(path, view_as=wrong)
         with pytest.raises(error):
@@ -395,8 +480,10 @@ def test_view_as_is_refused_or_told(tmp_path):
     with pytest.warns(UserWarning, match="'b.\\*' fits no tensor"):
         convert(path, tmp_path / "out.safetensors", view_as={"b.*": "BF16"})
     safetensors_c.torch.save_file({"a": torch.ones(2)}, tmp_path / "s.safetensors")
-    with pytest.warns(UserWarning, match="fits no tensor"): # safetensors say their types
-        assert open_any(tmp_path / "s.safetensors", view_as={"*": "BF16"}).get_tensor("a").dtype == torch.float32
+    with pytest.warns(UserWarning, match="fits no tensor"):  # safetensors say their types
+        assert (
+            open_any(tmp_path / "s.safetensors", view_as={"*": "BF16"}).get_tensor("a").dtype == torch.float32
+        )
     with open_any(path, view_as=None) as f, open_any(path, view_as={}) as g:
         assert f.get_slice("a.bias").get_dtype() == g.get_slice("a.bias").get_dtype() == "U16"
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.numpy: layouts, byte orders, ml_dtypes, and what keyword arguments add."""
+
 from __future__ import annotations
 
 import io
@@ -19,7 +20,7 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 def sample(dtype, shape=(4, 6)):
     dtype = np.dtype(dtype)
     raw = np.random.default_rng(1).integers(0, 256, (*shape, dtype.itemsize), dtype=np.uint8)
-    if dtype == bool:
+    if dtype.kind == "b":
         raw &= 1
     if dtype.name == "float4_e2m1fn":
         raw &= 15
@@ -48,7 +49,13 @@ def test_the_address_of_an_array_is_the_one_that_numpy_tells():
     class Mine(np.ndarray):
         pass
 
-    arrays = [sample(t) for t in ALL] + [np.zeros(()), np.zeros((0, 3)), np.ones(8)[2:], np.ones((4, 4)).T, np.ones(3).view(Mine)]
+    arrays = [sample(t) for t in ALL] + [
+        np.zeros(()),
+        np.zeros((0, 3)),
+        np.ones(8)[2:],
+        np.ones((4, 4)).T,
+        np.ones(3).view(Mine),
+    ]
     arrays.append(np.broadcast_to(np.float32(1), (2, 3)))
     assert [sn._core._array_address(a) for a in arrays] == [a.ctypes.data for a in arrays]
     with pytest.raises(AttributeError):
@@ -121,8 +128,15 @@ def test_options(tmp_path):
     half = sn.load_file(path, dtype="bfloat16")
     assert half["l.0"].dtype == ml_dtypes.bfloat16 and half["n"].dtype == np.int64
     assert sn.load_file(path, dtype={"n": np.float32})["n"].dtype == np.float32
-    sn.save_file({"q": np.zeros((2, 18), "u1")}, tmp_path / "q", {"gguf.tensors": '{"q": {"type": "Q4_0", "shape": [2, 32]}}'})
-    for refused in (lambda: sn.load_file(tmp_path / "q", dtype={"q": "f4"}), lambda: sn.load_into({"q": np.zeros((2, 18))}, tmp_path / "q")):
+    sn.save_file(
+        {"q": np.zeros((2, 18), "u1")},
+        tmp_path / "q",
+        {"gguf.tensors": '{"q": {"type": "Q4_0", "shape": [2, 32]}}'},
+    )
+    for refused in (
+        lambda: sn.load_file(tmp_path / "q", dtype={"q": "f4"}),
+        lambda: sn.load_into({"q": np.zeros((2, 18))}, tmp_path / "q"),
+    ):
         with pytest.raises(SafetensorError, match="blocks of a quantised type"):
             refused()
     stream = io.BytesIO()
@@ -179,7 +193,13 @@ def test_slices_do_as_numpy_does(tmp_path):
     sn.save_file({"a": a}, tmp_path / "t")
     with safe_open(tmp_path / "t", "np") as f:
         s = f.get_slice("a")
-        for index in [(0,), (slice(None, None, 2),), (-1, slice(1, 3)), (..., 2), (slice(2, 0, -1), ..., slice(-3, None))]:
+        for index in [
+            (0,),
+            (slice(None, None, 2),),
+            (-1, slice(1, 3)),
+            (..., 2),
+            (slice(2, 0, -1), ..., slice(-3, None)),
+        ]:
             assert np.array_equal(s[index], a[index]), index
 
 
@@ -190,4 +210,6 @@ def test_import_takes_no_framework():
         "bad = [m for m in ('numpy', 'torch', 'typing', 'json', 'ctypes') if m in sys.modules]\n"
         "sys.exit(str(bad) if bad else 0)"
     )
-    subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=True)
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{code}"], check=True
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safe_open.prefetch: what can be checked without a CUDA device; the reference's own suite has the rest."""
+
 from __future__ import annotations
 
 import gc

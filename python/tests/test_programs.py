@@ -3,6 +3,7 @@
 replace functions of its modules, hand it tensors that have no memory, import its private names, look into its
 directory. Each as with `safetensors`; compare_api.py compares the rest name by name.
 """
+
 from __future__ import annotations
 
 import os
@@ -64,7 +65,10 @@ def f_after_close(path, framework, backend):
 def test_no_rows_in_a_scalar(path):
     with safe_open(path, "pt") as f:
         assert list(f.get_slice("scalar")) == []  # torch's IndexError ends it
-    with safe_open(path, "np") as f, pytest.raises(SafetensorError, match="more slicing indexes than dimensions"):
+    with (
+        safe_open(path, "np") as f,
+        pytest.raises(SafetensorError, match="more slicing indexes than dimensions"),
+    ):
         list(f.get_slice("scalar"))
 
 
@@ -287,7 +291,15 @@ def test_duplicate_names_come_in_a_defaultdict():
 
 
 def test_private_names():
-    for name in ("_float8_e4m3fn", "_float8_e5m2", "_float8_e8m0", "_float4_e2m1_x2", "defaultdict", "os", "sys"):
+    for name in (
+        "_float8_e4m3fn",
+        "_float8_e5m2",
+        "_float8_e8m0",
+        "_float4_e2m1_x2",
+        "defaultdict",
+        "os",
+        "sys",
+    ):
         assert hasattr(st, name), name
     assert st._float8_e4m3fn is torch.float8_e4m3fn
 
@@ -303,7 +315,9 @@ def test_paths_that_are_not_utf8(tmp_path):
     with safe_open(name, "np") as f:
         assert f.get_tensor("a").tolist() == [0, 1, 2]
         assert f.get_tensor_meta("a").file == name and f.explain()[0]["path"] == name
-    with safetensors_c.Writer(name, {"b": safetensors_c.TensorSpec(dtype="uint8", shape=[1], data_ptr=0, data_len=1)}) as writer:
+    with safetensors_c.Writer(
+        name, {"b": safetensors_c.TensorSpec(dtype="uint8", shape=[1], data_ptr=0, data_len=1)}
+    ) as writer:
         writer.put("b", b"\x07")
         writer.finish()
     assert sn.load_file(name)["b"].tolist() == [7]

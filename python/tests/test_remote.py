@@ -3,6 +3,7 @@
 
 The remote library is that of the build folder, which the tests run in, or the one in SAFETENSORS_REMOTE_LIBRARY.
 """
+
 from __future__ import annotations
 
 import os
@@ -13,12 +14,13 @@ import types
 
 import numpy as np
 import pytest
-
 import safetensors_c.numpy as ours
 from safetensors_c import SafetensorError, safe_open
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIBRARY = os.environ.get("SAFETENSORS_REMOTE_LIBRARY") or os.path.join(os.getcwd(), "libsafetensors-remote.so.0")
+LIBRARY = os.environ.get("SAFETENSORS_REMOTE_LIBRARY") or os.path.join(
+    os.getcwd(), "libsafetensors-remote.so.0"
+)
 INDEX = "model.safetensors.index.json"
 SHARD = "model-00001-of-00002.safetensors"
 
@@ -65,7 +67,9 @@ def test_handle(server):
 
 def test_load_file(server):
     nginx, folder = server
-    assert equal(ours.load_file(nginx.plain + "/numbers.safetensors"), ours.load_file(folder + "/numbers.safetensors"))
+    assert equal(
+        ours.load_file(nginx.plain + "/numbers.safetensors"), ours.load_file(folder + "/numbers.safetensors")
+    )
     picked = ours.load_file(nginx.plain + "/numbers.safetensors", select=["n3", "n9"])
     assert sorted(picked) == ["n3", "n9"] and picked["n9"].shape == (9, 1000)
 
@@ -97,7 +101,11 @@ assert list(a) == list(b) and all((a[k] == b[k]).all() for k in a)
 print(len(a))
 """
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "AWS_"))}
-    env.update(AWS_ACCESS_KEY_ID="test-key", AWS_SECRET_ACCESS_KEY="test/secret+key", AWS_ENDPOINT_URL=endpoint + "/s3")
+    env.update(
+        AWS_ACCESS_KEY_ID="test-key",
+        AWS_SECRET_ACCESS_KEY="test/secret+key",
+        AWS_ENDPOINT_URL=endpoint + "/s3",
+    )
     env.update(HOME=str(tmp_path))
     env.update(HF_ENDPOINT=server[0].plain)
     place = os.path.join(folder, "org", "model", "resolve", "main")
@@ -105,8 +113,14 @@ print(len(a))
         os.makedirs(place)
         shutil.copy(os.path.join(folder, "numbers.safetensors"), place)
     for url in ("hf://org/model/numbers.safetensors", "s3://bucket/numbers.safetensors"):
-        done = subprocess.run([sys.executable, "-c", script, url, folder + "/numbers.safetensors"], env=env,
-                              capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-c", script, url, folder + "/numbers.safetensors"],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
         assert (done.returncode, done.stdout) == (0, "49\n"), done.stderr
 
 
@@ -131,8 +145,13 @@ def test_without_the_library(server, tmp_path):
         "except s.SafetensorError as e: print(e.status, e)"
     )
     env = {**os.environ, "SAFETENSORS_REMOTE_LIBRARY": str(tmp_path / "none.so")}
-    done = subprocess.run([sys.executable, "-c", script, server[0].plain + "/numbers.safetensors"], env=env,
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, server[0].plain + "/numbers.safetensors"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.startswith("SFT_E_UNSUPPORTED") and "libsafetensors-remote" in done.stdout
     assert "install" in done.stdout and "SAFETENSORS_REMOTE_LIBRARY" in done.stdout
 
@@ -166,6 +185,10 @@ def test_local_files_start_without_it(tmp_path):
         "import safetensors_c as s, sys\nf = s.safe_open(sys.argv[1], 'np'); f.keys()\n"
         "print(any('safetensors-remote' in l or 'libcurl' in l for l in open('/proc/self/maps')))"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "a.safetensors")], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a.safetensors")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "False\n"

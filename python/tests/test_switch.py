@@ -4,6 +4,7 @@
 Every case runs in a process of its own. With the package `safetensors` of PyPI installed beside ours the
 tests of "after" have something to replace; its extension module must never be loaded in those of "before".
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -310,7 +311,16 @@ def test_alias_distribution(tmp_path):
 
     source, target = tmp_path / "source", tmp_path / "site"
     shutil.copytree(ALIAS, source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--no-build-isolation",
+    ]
     environment = {**os.environ}
     subprocess.run([*pip, "--target", str(target), str(source)], check=True, env=environment)
     assert (target / "safetensors" / "py.typed").exists()

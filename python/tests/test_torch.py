@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.torch: results, messages, and what keyword arguments add."""
+
 from __future__ import annotations
 
 import io
@@ -223,7 +224,10 @@ def test_blocks_are_no_numbers(tmp_path):
     blocks = torch.arange(36, dtype=torch.uint8).reshape(2, 18)
     noted = {"gguf.tensors": '{"q": {"type": "Q4_0", "shape": [2, 32]}}'}
     st.save_file({"q": blocks, "u": blocks + 1, "w": torch.ones(2)}, path, noted)
-    for refused in (lambda: st.load_file(path, dtype={"q": torch.float32}), lambda: st.load_into({"q": torch.zeros(2, 18)}, path, strict=False)):
+    for refused in (
+        lambda: st.load_file(path, dtype={"q": torch.float32}),
+        lambda: st.load_into({"q": torch.zeros(2, 18)}, path, strict=False),
+    ):
         with pytest.raises(SafetensorError, match="blocks of a quantised type"):
             refused()
     loaded = st.load_file(path, dtype={"q": torch.uint8, "u": torch.float32})
@@ -250,7 +254,10 @@ def test_streams_and_buffers(tmp_path):
     for source in (data, bytearray(data), memoryview(data), io.BytesIO(data)):
         loaded = st.load_file(source)
         assert all(equal(loaded[n], tensors[n]) for n in tensors)
-        assert torch.equal(st.load_file(source if not hasattr(source, "seek") else io.BytesIO(data), select=["b"])["b"], tensors["b"])
+        assert torch.equal(
+            st.load_file(source if not hasattr(source, "seek") else io.BytesIO(data), select=["b"])["b"],
+            tensors["b"],
+        )
     for source in (bytearray(data), memoryview(data)):
         assert equal(st.load(source)["a"], tensors["a"])
 

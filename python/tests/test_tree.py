@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """save_tree and load_tree: what goes in comes out, types included; hostile metadata is an error."""
+
 from __future__ import annotations
 
 import json
@@ -12,7 +13,6 @@ np = pytest.importorskip("numpy")
 hypothesis = pytest.importorskip("hypothesis")
 
 from hypothesis import strategies as some  # noqa: E402
-
 from safetensors_c import SafetensorError, load_tree, save_tree  # noqa: E402
 from safetensors_c import numpy as sn  # noqa: E402
 from safetensors_c import tree as module  # noqa: E402
@@ -80,11 +80,13 @@ leaves = (
 keys = some.text(alphabet="ab.$#é", max_size=3) | some.integers() | some.booleans() | some.none()
 trees = some.recursive(
     leaves,
-    lambda inner: some.lists(inner, max_size=4)
-    | some.lists(inner, max_size=4).map(tuple)
-    | some.dictionaries(some.text(alphabet="ab.$#é", max_size=3), inner, max_size=4)
-    | some.dictionaries(keys, inner, max_size=4)
-    | some.dictionaries(keys, inner, max_size=4).map(OrderedDict),
+    lambda inner: (
+        some.lists(inner, max_size=4)
+        | some.lists(inner, max_size=4).map(tuple)
+        | some.dictionaries(some.text(alphabet="ab.$#é", max_size=3), inner, max_size=4)
+        | some.dictionaries(keys, inner, max_size=4)
+        | some.dictionaries(keys, inner, max_size=4).map(OrderedDict)
+    ),
     max_leaves=20,
 )
 

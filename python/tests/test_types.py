@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The types: _core.pyi names exactly what the extension has; mypy, where it is installed, has no complaint."""
+
 from __future__ import annotations
 
 import ast
@@ -9,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import safetensors_c
 from safetensors_c import _core
 

@@ -13,13 +13,13 @@ enum { ARENA_FIRST_CHUNK = 4096, ARENA_MAX_CHUNK = 8 << 20 };
 
 static void *default_alloc(void *ctx, size_t size) {
     (void)ctx;
-    return size >= SFT__PAGES_MIN ? sft__pages_alloc(size) : malloc(size);
+    return size >= SFT__PAGES_MIN ? sft__base_pages_alloc(size) : malloc(size);
 }
 
 static void default_free(void *ctx, void *ptr, size_t size) {
     (void)ctx;
     if (size >= SFT__PAGES_MIN) {
-        sft__pages_free(ptr, size);
+        sft__base_pages_free(ptr, size);
     } else {
         free(ptr);
     }
@@ -40,44 +40,45 @@ static void *default_resize(void *ctx, void *ptr, size_t old_size, size_t new_si
 
 static const sft_allocator default_allocator = {default_alloc, default_resize, default_free, NULL};
 
-const sft_allocator *sft__allocator(const sft_allocator *a) {
+const sft_allocator *sft__base_allocator(const sft_allocator *a) {
     return a != NULL ? a : &default_allocator;
 }
 
-void *sft__alloc(const sft_allocator *a, size_t size) {
-    a = sft__allocator(a);
+void *sft__base_alloc(const sft_allocator *a, size_t size) {
+    a = sft__base_allocator(a);
     return size == 0 ? NULL : a->alloc(a->ctx, size);
 }
 
-void *sft__alloc_zero(const sft_allocator *a, size_t size) {
-    void *p = sft__alloc(a, size);
+void *sft__base_alloc_zero(const sft_allocator *a, size_t size) {
+    void *p = sft__base_alloc(a, size);
     if (p != NULL) {
         memset(p, 0, size);
     }
     return p;
 }
 
-void *sft__alloc_array(const sft_allocator *a, size_t count, size_t size) {
+void *sft__base_alloc_array(const sft_allocator *a, size_t count, size_t size) {
     size_t bytes;
-    return sft__mul_size(count, size, &bytes) ? sft__alloc(a, bytes) : NULL;
+    return sft__base_mul_size(count, size, &bytes) ? sft__base_alloc(a, bytes) : NULL;
 }
 
-void *sft__resize(const sft_allocator *a, void *ptr, size_t old_size, size_t new_size) {
-    a = sft__allocator(a);
+void *sft__base_resize(const sft_allocator *a, void *ptr, size_t old_size, size_t new_size) {
+    a = sft__base_allocator(a);
     if (ptr == NULL) {
-        return sft__alloc(a, new_size);
+        return sft__base_alloc(a, new_size);
     }
     return a->resize(a->ctx, ptr, old_size, new_size);
 }
 
-void sft__free(const sft_allocator *a, void *ptr, size_t size) {
-    a = sft__allocator(a);
+void sft__base_free(const sft_allocator *a, void *ptr, size_t size) {
+    a = sft__base_allocator(a);
     if (ptr != NULL) {
         a->free(a->ctx, ptr, size);
     }
 }
 
-bool sft__grow(const sft_allocator *a, void *array_pointer, size_t *capacity, size_t need, size_t size) {
+bool sft__base_grow(const sft_allocator *a, void *array_pointer, size_t *capacity, size_t need,
+                    size_t size) {
     void **array = array_pointer;
     size_t wanted = *capacity < 8 ? 8 : *capacity;
     size_t old_bytes;
@@ -88,15 +89,16 @@ bool sft__grow(const sft_allocator *a, void *array_pointer, size_t *capacity, si
         return true;
     }
     while (wanted < need) {
-        if (!sft__mul_size(wanted, 2, &wanted)) {
+        if (!sft__base_mul_size(wanted, 2, &wanted)) {
             return false;
         }
     }
-    if (!sft__mul_size(*capacity, size, &old_bytes) || !sft__mul_size(wanted, size, &new_bytes)) {
+    if (!sft__base_mul_size(*capacity, size, &old_bytes) ||
+        !sft__base_mul_size(wanted, size, &new_bytes)) {
         return false;
     }
     memcpy(&p, array, sizeof p);
-    p = sft__resize(a, p, old_bytes, new_bytes);
+    p = sft__base_resize(a, p, old_bytes, new_bytes);
     if (p == NULL) {
         return false;
     }
@@ -105,14 +107,14 @@ bool sft__grow(const sft_allocator *a, void *array_pointer, size_t *capacity, si
     return true;
 }
 
-struct sft__arena_chunk {
-    sft__arena_chunk *next;
+struct sft__base_arena_chunk {
+    sft__base_arena_chunk *next;
     size_t size;
 };
 
-void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t budget) {
+void sft__base_arena_init(sft__base_arena *arena, const sft_allocator *allocator, uint64_t budget) {
     memset(arena, 0, sizeof *arena);
-    arena->allocator = sft__allocator(allocator);
+    arena->allocator = sft__base_allocator(allocator);
     arena->budget = budget;
     arena->next_chunk = ARENA_FIRST_CHUNK;
 }
@@ -120,7 +122,7 @@ void sft__arena_init(sft__arena *arena, const sft_allocator *allocator, uint64_t
 /* Bytes of the chunk for a request of `need`. With a budget they follow from the requests alone, never from
  * what is left of the budget: so a larger budget never fails where a smaller one is enough. Up to half as
  * much again is taken ahead, so little of a small budget; from 2 MiB on whole huge pages. */
-static size_t arena_chunk_size(const sft__arena *arena, size_t need) {
+static size_t arena_chunk_size(const sft__base_arena *arena, size_t need) {
     const uint64_t ahead = arena->total / 2;
     size_t size = arena->next_chunk;
 
@@ -130,20 +132,21 @@ static size_t arena_chunk_size(const sft__arena *arena, size_t need) {
     return size < need ? need : size;
 }
 
-static sft__arena_chunk *arena_add_chunk(sft__arena *arena, size_t need) {
+static sft__base_arena_chunk *arena_add_chunk(sft__base_arena *arena, size_t need) {
     uint64_t total;
-    sft__arena_chunk *chunk;
+    sft__base_arena_chunk *chunk;
 
     arena->over_budget = false;
-    if (!sft__add_size(need, sizeof *chunk, &need)) {
+    if (!sft__base_add_size(need, sizeof *chunk, &need)) {
         return NULL;
     }
     const size_t size = arena_chunk_size(arena, need);
-    if (!sft__add64(arena->total, size, &total) || (arena->budget != 0 && total > arena->budget)) {
+    if (!sft__base_add64(arena->total, size, &total) ||
+        (arena->budget != 0 && total > arena->budget)) {
         arena->over_budget = arena->budget != 0;
         return NULL;
     }
-    chunk = sft__alloc(arena->allocator, size);
+    chunk = sft__base_alloc(arena->allocator, size);
     if (chunk == NULL) {
         return NULL;
     }
@@ -163,26 +166,27 @@ static size_t skip_to(const uint8_t *at, size_t alignment) {
 
 /* Each request is charged as the block of its own that it would be: what holds the arena's memory together
  * beside it (tables of what lies in it) grows with their number. */
-static bool arena_charge(sft__arena *arena, size_t need) {
+static bool arena_charge(sft__base_arena *arena, size_t need) {
     uint64_t charged;
 
     if (arena->budget == 0) {
         return true;
     }
-    arena->over_budget = !sft__add64(arena->charged, need, &charged) ||
-                         !sft__add64(charged, sizeof(sft__arena_chunk), &charged) || charged > arena->budget;
+    arena->over_budget = !sft__base_add64(arena->charged, need, &charged) ||
+                         !sft__base_add64(charged, sizeof(sft__base_arena_chunk), &charged) ||
+                         charged > arena->budget;
     if (!arena->over_budget) {
         arena->charged = charged;
     }
     return !arena->over_budget;
 }
 
-void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment) {
+void *sft__base_arena_alloc(sft__base_arena *arena, size_t size, size_t alignment) {
     const size_t skip = skip_to(arena->at, alignment);
     const size_t room = (size_t)(arena->end - arena->at);
     size_t need;
 
-    if (!sft__add_size(size, alignment, &need) || !arena_charge(arena, need)) {
+    if (!sft__base_add_size(size, alignment, &need) || !arena_charge(arena, need)) {
         return NULL;
     }
     if (arena->at != NULL && skip <= room && size <= room - skip) {
@@ -190,7 +194,7 @@ void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment) {
         arena->at = p + size;
         return p;
     }
-    sft__arena_chunk *chunk = arena_add_chunk(arena, need);
+    sft__base_arena_chunk *chunk = arena_add_chunk(arena, need);
     if (chunk == NULL) {
         return NULL;
     }
@@ -204,13 +208,13 @@ void *sft__arena_alloc(sft__arena *arena, size_t size, size_t alignment) {
     return p;
 }
 
-char *sft__arena_copy(sft__arena *arena, const void *src, size_t len) {
+char *sft__base_arena_copy(sft__base_arena *arena, const void *src, size_t len) {
     size_t need;
     char *p;
-    if (!sft__add_size(len, 1, &need)) {
+    if (!sft__base_add_size(len, 1, &need)) {
         return NULL;
     }
-    p = sft__arena_alloc(arena, need, 1);
+    p = sft__base_arena_alloc(arena, need, 1);
     if (p != NULL) {
         if (len != 0) {
             memcpy(p, src, len);
@@ -220,21 +224,21 @@ char *sft__arena_copy(sft__arena *arena, const void *src, size_t len) {
     return p;
 }
 
-void sft__arena_rewind(sft__arena *arena, const sft__arena *mark) {
+void sft__base_arena_rewind(sft__base_arena *arena, const sft__base_arena *mark) {
     while (arena->chunks != mark->chunks) {
-        sft__arena_chunk *chunk = arena->chunks;
+        sft__base_arena_chunk *chunk = arena->chunks;
         arena->chunks = chunk->next;
-        sft__free(arena->allocator, chunk, chunk->size);
+        sft__base_free(arena->allocator, chunk, chunk->size);
     }
     *arena = *mark;
 }
 
-void sft__arena_free(sft__arena *arena) {
-    sft__arena_chunk *chunk = arena->chunks;
+void sft__base_arena_free(sft__base_arena *arena) {
+    sft__base_arena_chunk *chunk = arena->chunks;
     while (chunk != NULL) {
-        sft__arena_chunk *next = chunk->next;
-        sft__free(arena->allocator, chunk, chunk->size);
+        sft__base_arena_chunk *next = chunk->next;
+        sft__base_free(arena->allocator, chunk, chunk->size);
         chunk = next;
     }
-    sft__arena_init(arena, arena->allocator, arena->budget);
+    sft__base_arena_init(arena, arena->allocator, arena->budget);
 }

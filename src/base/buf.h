@@ -8,25 +8,26 @@
 
 #include "base/alloc.h"
 
-typedef struct sft__buf {
+typedef struct sft__base_buf {
     const sft_allocator *allocator;
     char *data;
     size_t len;
     size_t cap;
     bool failed;
-} sft__buf;
+} sft__base_buf;
 
-void sft__buf_init(sft__buf *b, const sft_allocator *allocator);
-void sft__buf_reset(sft__buf *b); /* frees; may be used again */
-bool sft__buf_reserve(sft__buf *b, size_t more);
-void sft__buf_add(sft__buf *b, const void *data, size_t len);
-void sft__buf_text(sft__buf *b, const char *text);
-void sft__buf_fill(sft__buf *b, char c, size_t count);
-void sft__buf_u64(sft__buf *b, uint64_t v); /* decimal */
+void sft__base_buf_init(sft__base_buf *b, const sft_allocator *allocator);
+void sft__base_buf_reset(sft__base_buf *b); /* frees; may be used again */
+bool sft__base_buf_reserve(sft__base_buf *b, size_t more);
+void sft__base_buf_add(sft__base_buf *b, const void *data, size_t len);
+void sft__base_buf_text(sft__base_buf *b, const char *text);
+void sft__base_buf_fill(sft__base_buf *b, char c, size_t count);
+void sft__base_buf_u64(sft__base_buf *b, uint64_t v); /* decimal */
 
 /* 2 * count lower-case hexadecimal digits, not terminated. */
-void sft__hex(char *dst, const uint8_t *bytes, size_t count);
+extern const char sft__base_hex_digits[17];
+void sft__base_hex(char *dst, const uint8_t *bytes, size_t count);
 /* Of a hexadecimal digit, upper or lower case; -1: it is none. */
-int sft__hex_value(char c);
+int sft__base_hex_value(char c);
 
 #endif

@@ -16,14 +16,14 @@
 #include <string.h>
 
 #if defined(__GNUC__)
-#define SFT_LIKELY(x) __builtin_expect(!!(x), 1)
-#define SFT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define SFT_LIKELY(x)          __builtin_expect(!!(x), 1)
+#define SFT_UNLIKELY(x)        __builtin_expect(!!(x), 0)
 #define SFT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#define SFT_NOINLINE __attribute__((noinline))
-#define SFT_COLD __attribute__((cold, noinline))
-#define SFT_PREFETCH(p) __builtin_prefetch(p)
+#define SFT_NOINLINE           __attribute__((noinline))
+#define SFT_COLD               __attribute__((cold, noinline))
+#define SFT_PREFETCH(p)        __builtin_prefetch(p)
 #else
-#define SFT_LIKELY(x) (x)
+#define SFT_LIKELY(x)   (x)
 #define SFT_UNLIKELY(x) (x)
 #define SFT_PRINTF(fmt, first)
 #define SFT_NOINLINE
@@ -46,7 +46,7 @@
 #endif
 
 /* Trailing zero bits; v is not 0. */
-static inline unsigned sft__ctz64(uint64_t v) {
+static inline unsigned sft__base_ctz64(uint64_t v) {
 #if defined(__GNUC__)
     return (unsigned)__builtin_ctzll(v);
 #else
@@ -59,7 +59,7 @@ static inline unsigned sft__ctz64(uint64_t v) {
 }
 
 /* Asks for the cache line of `p`; a hint only. */
-static inline void sft__prefetch(const void *p) {
+static inline void sft__base_prefetch(const void *p) {
 #if defined(__GNUC__)
     __builtin_prefetch(p);
 #else
@@ -67,48 +67,49 @@ static inline void sft__prefetch(const void *p) {
 #endif
 }
 
-static inline uint16_t sft__bswap16(uint16_t v) {
+static inline uint16_t sft__base_bswap16(uint16_t v) {
     return (uint16_t)((v >> 8) | (v << 8));
 }
 
-static inline uint32_t sft__bswap32(uint32_t v) {
+static inline uint32_t sft__base_bswap32(uint32_t v) {
     return (v >> 24) | ((v >> 8) & 0xff00u) | ((v << 8) & 0xff0000u) | (v << 24);
 }
 
-static inline uint64_t sft__bswap64(uint64_t v) {
-    return ((uint64_t)sft__bswap32((uint32_t)v) << 32) | sft__bswap32((uint32_t)(v >> 32));
+static inline uint64_t sft__base_bswap64(uint64_t v) {
+    return ((uint64_t)sft__base_bswap32((uint32_t)v) << 32) |
+           sft__base_bswap32((uint32_t)(v >> 32));
 }
 
-static inline uint16_t sft__load_le16(const void *p) {
+static inline uint16_t sft__base_load_le16(const void *p) {
     uint16_t v;
     memcpy(&v, p, sizeof v);
-    return SFT_BIG_ENDIAN ? sft__bswap16(v) : v;
+    return SFT_BIG_ENDIAN ? sft__base_bswap16(v) : v;
 }
 
-static inline uint32_t sft__load_le32(const void *p) {
+static inline uint32_t sft__base_load_le32(const void *p) {
     uint32_t v;
     memcpy(&v, p, sizeof v);
-    return SFT_BIG_ENDIAN ? sft__bswap32(v) : v;
+    return SFT_BIG_ENDIAN ? sft__base_bswap32(v) : v;
 }
 
-static inline uint64_t sft__load_le64(const void *p) {
+static inline uint64_t sft__base_load_le64(const void *p) {
     uint64_t v;
     memcpy(&v, p, sizeof v);
-    return SFT_BIG_ENDIAN ? sft__bswap64(v) : v;
+    return SFT_BIG_ENDIAN ? sft__base_bswap64(v) : v;
 }
 
-static inline void sft__store_le16(void *p, uint16_t v) {
-    v = SFT_BIG_ENDIAN ? sft__bswap16(v) : v;
+static inline void sft__base_store_le16(void *p, uint16_t v) {
+    v = SFT_BIG_ENDIAN ? sft__base_bswap16(v) : v;
     memcpy(p, &v, sizeof v);
 }
 
-static inline void sft__store_le32(void *p, uint32_t v) {
-    v = SFT_BIG_ENDIAN ? sft__bswap32(v) : v;
+static inline void sft__base_store_le32(void *p, uint32_t v) {
+    v = SFT_BIG_ENDIAN ? sft__base_bswap32(v) : v;
     memcpy(p, &v, sizeof v);
 }
 
-static inline void sft__store_le64(void *p, uint64_t v) {
-    v = SFT_BIG_ENDIAN ? sft__bswap64(v) : v;
+static inline void sft__base_store_le64(void *p, uint64_t v) {
+    v = SFT_BIG_ENDIAN ? sft__base_bswap64(v) : v;
     memcpy(p, &v, sizeof v);
 }
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include <errno.h>
 
-const char *sft__errno_text(int32_t sys) {
+const char *sft__base_errno_text(int32_t sys) {
     static const struct {
         int32_t sys;
         const char *text;

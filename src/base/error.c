@@ -4,6 +4,7 @@
  * then escaped, so that whatever a file holds cannot reach a terminal as a control sequence.
  */
 #include "base/error.h"
+#include "base/buf.h"
 #include "base/utf8.h"
 #include <stdio.h>
 
@@ -15,8 +16,8 @@ enum { MESSAGE_MAX = 1024 };
 
 const char *sft_status_name(int32_t status) {
     switch (status) {
-#define NAME_CASE(name, number, text) \
-    case number:                      \
+#define NAME_CASE(name, number, text)                                                              \
+    case number:                                                                                   \
         return #name;
         SFT_STATUS_MAP(NAME_CASE)
 #undef NAME_CASE
@@ -27,8 +28,8 @@ const char *sft_status_name(int32_t status) {
 
 const char *sft_status_text(int32_t status) {
     switch (status) {
-#define TEXT_CASE(name, number, text) \
-    case number:                      \
+#define TEXT_CASE(name, number, text)                                                              \
+    case number:                                                                                   \
         return text;
         SFT_STATUS_MAP(TEXT_CASE)
 #undef TEXT_CASE
@@ -38,14 +39,14 @@ const char *sft_status_text(int32_t status) {
 }
 
 static size_t escape_one(char out[12], const char *src, size_t len, size_t *used) {
-    static const char hex[] = "0123456789abcdef";
     uint32_t cp;
-    const size_t n = sft__utf8_decode(src, len, &cp);
+    const size_t n = sft__base_utf8_decode(src, len, &cp);
 
     *used = n == 0 ? 1 : n;
     if (n == 0) {
         const uint8_t byte = (uint8_t)src[0];
-        const char text[4] = {'\\', 'x', hex[byte >> 4], hex[byte & 15]};
+        const char text[4] = {'\\', 'x', sft__base_hex_digits[byte >> 4],
+                              sft__base_hex_digits[byte & 15]};
         memcpy(out, text, 4);
         return 4;
     }
@@ -54,7 +55,7 @@ static size_t escape_one(char out[12], const char *src, size_t len, size_t *used
         out[1] = cp == '\n' ? 'n' : cp == '\t' ? 't' : cp == '\r' ? 'r' : '\\';
         return 2;
     }
-    if (!sft__utf8_deceptive(cp)) {
+    if (!sft__base_utf8_deceptive(cp)) {
         memcpy(out, src, n);
         return n;
     }
@@ -62,12 +63,12 @@ static size_t escape_one(char out[12], const char *src, size_t len, size_t *used
     out[0] = '\\';
     out[1] = digits == 2 ? 'x' : digits == 4 ? 'u' : 'U';
     for (size_t i = 0; i < digits; i++) {
-        out[2 + i] = hex[(cp >> (4 * (digits - 1 - i))) & 15];
+        out[2 + i] = sft__base_hex_digits[(cp >> (4 * (digits - 1 - i))) & 15];
     }
     return 2 + digits;
 }
 
-size_t sft__escape(char *dst, size_t cap, const char *src, size_t len) {
+size_t sft__base_escape(char *dst, size_t cap, const char *src, size_t len) {
     size_t at = 0;
     size_t last_fit = 0; /* where "..." can still be put */
 
@@ -97,7 +98,7 @@ size_t sft__escape(char *dst, size_t cap, const char *src, size_t len) {
 }
 
 size_t sft_escape(char *dst, size_t cap, const char *src, size_t len) {
-    return sft__escape(dst, cap, src, len);
+    return sft__base_escape(dst, cap, src, len);
 }
 
 /* Messages may quote text that was escaped already: backslashes stay single here. */
@@ -140,7 +141,7 @@ static SFT_COLD sft_status fail_v(sft_error *err, sft_status status, int32_t sys
     err->sys = sys;
     err->offset = offset;
     if (tensor != NULL) {
-        (void)sft__escape(err->tensor, sizeof err->tensor, tensor, tensor_len);
+        (void)sft__base_escape(err->tensor, sizeof err->tensor, tensor, tensor_len);
     }
     put_message(err->message, sizeof err->message, text,
                 (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
@@ -156,7 +157,7 @@ sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_
     return status;
 }
 
-sft_status sft__fail(sft_error *err, sft_status status, const char *format, ...) {
+sft_status sft__base_fail(sft_error *err, sft_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     fail_v(err, status, 0, SFT_NO_OFFSET, NULL, 0, format, args);
@@ -164,7 +165,8 @@ sft_status sft__fail(sft_error *err, sft_status status, const char *format, ...)
     return status;
 }
 
-sft_status sft__fail_at(sft_error *err, sft_status status, uint64_t offset, const char *format, ...) {
+sft_status sft__base_fail_at(sft_error *err, sft_status status, uint64_t offset, const char *format,
+                             ...) {
     va_list args;
     va_start(args, format);
     fail_v(err, status, 0, offset, NULL, 0, format, args);
@@ -172,8 +174,8 @@ sft_status sft__fail_at(sft_error *err, sft_status status, uint64_t offset, cons
     return status;
 }
 
-sft_status sft__fail_tensor(sft_error *err, sft_status status, uint64_t offset, const char *tensor,
-                            size_t tensor_len, const char *format, ...) {
+sft_status sft__base_fail_tensor(sft_error *err, sft_status status, uint64_t offset,
+                                 const char *tensor, size_t tensor_len, const char *format, ...) {
     va_list args;
     va_start(args, format);
     fail_v(err, status, 0, offset, tensor, tensor_len, format, args);
@@ -195,7 +197,7 @@ static void sys_text(int32_t sys, char *dst, size_t cap) {
         (void)snprintf(dst, cap, "system error %ld", (long)sys);
     }
 #else
-    const char *text = sft__errno_text(sys);
+    const char *text = sft__base_errno_text(sys);
     if (text != NULL) {
         (void)snprintf(dst, cap, "%s", text);
     } else {
@@ -204,7 +206,8 @@ static void sys_text(int32_t sys, char *dst, size_t cap) {
 #endif
 }
 
-sft_status sft__fail_sys(sft_error *err, sft_status status, int32_t sys, const char *format, ...) {
+sft_status sft__base_fail_sys(sft_error *err, sft_status status, int32_t sys, const char *format,
+                              ...) {
     char text[MESSAGE_MAX];
     char cause[160];
     va_list args;
@@ -221,6 +224,6 @@ sft_status sft__fail_sys(sft_error *err, sft_status status, int32_t sys, const c
     return sft_error_set(err, status, sys, SFT_NO_OFFSET, NULL, 0, "%s: %s", text, cause);
 }
 
-sft_status sft__fail_nomem(sft_error *err, size_t size) {
-    return sft__fail(err, SFT_E_NOMEM, "cannot allocate %llu bytes", (unsigned long long)size);
+sft_status sft__base_fail_nomem(sft_error *err, size_t size) {
+    return sft__base_fail(err, SFT_E_NOMEM, "cannot allocate %llu bytes", (unsigned long long)size);
 }

@@ -6,15 +6,15 @@
 #include "base/json.h"
 #include "base/utf8.h"
 
-const char *sft__json_fail(sft__json *j, const char *at, const char *sentence) {
+const char *sft__base_json_fail(sft__base_json *j, const char *at, const char *sentence) {
     j->fault_at = at < j->end ? at : j->end;
     j->fault = sentence;
     j->fault_expected = false;
     return NULL;
 }
 
-const char *sft__json_expected(sft__json *j, const char *at, const char *needed) {
-    (void)sft__json_fail(j, at, needed);
+const char *sft__base_json_expected(sft__base_json *j, const char *at, const char *needed) {
+    (void)sft__base_json_fail(j, at, needed);
     j->fault_expected = true;
     return NULL;
 }
@@ -43,7 +43,7 @@ static int32_t hex4(const char *p) {
 }
 
 /* p at a backslash: the code point that the escape stands for and the position behind it. */
-static const char *read_escape(sft__json *j, const char *p, uint32_t *cp) {
+static const char *read_escape(sft__base_json *j, const char *p, uint32_t *cp) {
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     int32_t unit;
@@ -55,11 +55,11 @@ static const char *read_escape(sft__json *j, const char *p, uint32_t *cp) {
         }
     }
     if (p[1] != 'u') {
-        return sft__json_fail(j, p, "unknown escape in a string");
+        return sft__base_json_fail(j, p, "unknown escape in a string");
     }
     unit = hex4(p + 2);
     if (unit < 0) {
-        return sft__json_fail(j, p, "\\u needs four hexadecimal digits");
+        return sft__base_json_fail(j, p, "\\u needs four hexadecimal digits");
     }
     *cp = (uint32_t)unit;
     if (unit < 0xd800 || unit > 0xdfff) {
@@ -67,31 +67,31 @@ static const char *read_escape(sft__json *j, const char *p, uint32_t *cp) {
     }
     const int32_t second = p[6] == '\\' && p[7] == 'u' ? hex4(p + 8) : -1;
     if (unit > 0xdbff || second < 0xdc00 || second > 0xdfff) {
-        return sft__json_fail(j, p, "surrogate escape without its other half");
+        return sft__base_json_fail(j, p, "surrogate escape without its other half");
     }
     *cp = 0x10000 + ((*cp - 0xd800) << 10) + ((uint32_t)second - 0xdc00);
     return p + 12;
 }
 
-const char *sft__json_read(sft__json *j, const char *p, sft__json_str *out) {
-    const char *q = sft__json_plain_end(p + 1);
+const char *sft__base_json_read(sft__base_json *j, const char *p, sft__base_json_str *out) {
+    const char *q = sft__base_json_plain_end(p + 1);
 
     out->raw = p + 1;
     out->escaped = false;
     while (*q != '"') {
         uint32_t cp;
         if (q >= j->end) {
-            return sft__json_fail(j, p, "string without a closing quote");
+            return sft__base_json_fail(j, p, "string without a closing quote");
         }
         if (*q != '\\') {
-            return sft__json_fail(j, q, "control character in a string must be escaped");
+            return sft__base_json_fail(j, q, "control character in a string must be escaped");
         }
         out->escaped = true;
         q = read_escape(j, q, &cp);
         if (q == NULL) {
             return NULL;
         }
-        q = sft__json_plain_end(q);
+        q = sft__base_json_plain_end(q);
     }
     out->len = (size_t)(q - out->raw);
     return q + 1;
@@ -99,17 +99,17 @@ const char *sft__json_read(sft__json *j, const char *p, sft__json_str *out) {
 
 /* The next decoded character of a checked string as 1 to 4 bytes. */
 static size_t next_char(const char **at, char bytes[4]) {
-    sft__json unused;
+    sft__base_json unused;
     uint32_t cp;
     if (**at != '\\') {
         bytes[0] = *(*at)++;
         return 1;
     }
     *at = read_escape(&unused, *at, &cp);
-    return sft__utf8_encode(bytes, cp);
+    return sft__base_utf8_encode(bytes, cp);
 }
 
-size_t sft__json_decode(char *dst, const sft__json_str *s) {
+size_t sft__base_json_decode(char *dst, const sft__base_json_str *s) {
     const char *p = s->raw;
     const char *const end = p + s->len;
     char *d = dst;
@@ -130,7 +130,7 @@ size_t sft__json_decode(char *dst, const sft__json_str *s) {
     return (size_t)(d - dst);
 }
 
-bool sft__json_is(const sft__json_str *s, const char *text, size_t len) {
+bool sft__base_json_is(const sft__base_json_str *s, const char *text, size_t len) {
     const char *p = s->raw;
     const char *const end = p + s->len;
     size_t at = 0;
@@ -149,16 +149,17 @@ bool sft__json_is(const sft__json_str *s, const char *text, size_t len) {
     return at == len;
 }
 
-const char *sft__json_keep(sft__arena *arena, char *raw, const sft__json_str *s, size_t *len) {
+const char *sft__base_json_keep(sft__base_arena *arena, char *raw, const sft__base_json_str *s,
+                                size_t *len) {
     char *copy;
     if (!s->escaped) {
         *len = s->len;
         raw[s->len] = '\0';
         return raw;
     }
-    copy = sft__arena_alloc(arena, s->len + 1, 1); /* a decoded string is shorter */
+    copy = sft__base_arena_alloc(arena, s->len + 1, 1); /* a decoded string is shorter */
     if (copy != NULL) {
-        *len = sft__json_decode(copy, s);
+        *len = sft__base_json_decode(copy, s);
         copy[*len] = '\0';
     }
     return copy;
@@ -209,12 +210,12 @@ static inline bool append_digit(uint64_t *value, char c) {
 }
 
 /* p behind the integer digits, at '.', 'e' or 'E': the rest of the number. */
-static const char *number_tail(sft__json *j, const char *p, uint64_t significand,
+static const char *number_tail(sft__base_json *j, const char *p, uint64_t significand,
                                int64_t exponent) {
     if (*p == '.') {
         bool dropping = false;
         if (!is_digit(*++p)) {
-            return sft__json_expected(j, p, "expected a digit behind the decimal point");
+            return sft__base_json_expected(j, p, "expected a digit behind the decimal point");
         }
         for (; is_digit(*p); p++) {
             dropping = dropping || !append_digit(&significand, *p);
@@ -228,7 +229,7 @@ static const char *number_tail(sft__json *j, const char *p, uint64_t significand
             p++;
         }
         if (!is_digit(*p)) {
-            return sft__json_expected(j, p, "expected a digit in the exponent");
+            return sft__base_json_expected(j, p, "expected a digit in the exponent");
         }
         for (; is_digit(*p); p++) {
             if (e <= INT32_MAX) { /* beyond that only its sign and size class matter */
@@ -243,12 +244,12 @@ static const char *number_tail(sft__json *j, const char *p, uint64_t significand
         }
     }
     if (!is_finite_decimal(significand, exponent)) {
-        return sft__json_fail(j, p, "number out of range");
+        return sft__base_json_fail(j, p, "number out of range");
     }
     return p;
 }
 
-const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out) {
+const char *sft__base_json_number(sft__base_json *j, const char *p, sft__base_json_num *out) {
     const char *const first = p;
     const bool minus = *p == '-';
     uint64_t value = 0;
@@ -256,10 +257,10 @@ const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out) {
 
     p += minus ? 1 : 0;
     if (!is_digit(*p)) {
-        return sft__json_expected(j, p, "expected a digit");
+        return sft__base_json_expected(j, p, "expected a digit");
     }
     if (*p == '0' && is_digit(p[1])) {
-        return sft__json_fail(j, p, "number with a leading zero");
+        return sft__base_json_fail(j, p, "number with a leading zero");
     }
     for (; is_digit(*p); p++) {
         if (dropped != 0 || !append_digit(&value, *p)) {
@@ -280,7 +281,7 @@ const char *sft__json_number(sft__json *j, const char *p, sft__json_num *out) {
 
 /* ---------------------------------------------------------------- any value */
 
-static const char *skip_literal(sft__json *j, const char *p) {
+static const char *skip_literal(sft__base_json *j, const char *p) {
     static const char *const words[3] = {"true", "false", "null"};
     for (unsigned i = 0; i < 3; i++) {
         const size_t len = strlen(words[i]);
@@ -288,36 +289,36 @@ static const char *skip_literal(sft__json *j, const char *p) {
             return p + len;
         }
     }
-    return sft__json_expected(j, p, "expected a value");
+    return sft__base_json_expected(j, p, "expected a value");
 }
 
-static const char *skip_scalar(sft__json *j, const char *p) {
-    sft__json_str s;
-    sft__json_num n;
+static const char *skip_scalar(sft__base_json *j, const char *p) {
+    sft__base_json_str s;
+    sft__base_json_num n;
     if (*p == '"') {
-        return sft__json_read(j, p, &s);
+        return sft__base_json_read(j, p, &s);
     }
     if (is_digit(*p) || *p == '-') {
-        return sft__json_number(j, p, &n);
+        return sft__base_json_number(j, p, &n);
     }
     return skip_literal(j, p);
 }
 
 /* p at a member name: the position of its value. */
-static const char *skip_key(sft__json *j, const char *p) {
-    sft__json_str s;
+static const char *skip_key(sft__base_json *j, const char *p) {
+    sft__base_json_str s;
     if (*p != '"') {
-        return sft__json_expected(j, p, "expected a member name in quotes");
+        return sft__base_json_expected(j, p, "expected a member name in quotes");
     }
-    p = sft__json_read(j, p, &s);
+    p = sft__base_json_read(j, p, &s);
     if (p == NULL) {
         return NULL;
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != ':') {
-        return sft__json_expected(j, p, "expected ':' behind a member name");
+        return sft__base_json_expected(j, p, "expected ':' behind a member name");
     }
-    return sft__json_blank(p + 1);
+    return sft__base_json_blank(p + 1);
 }
 
 /* The open containers are a stack of bits: 1 is an object. */
@@ -333,16 +334,17 @@ static inline bool top_is_object(const open_stack *s) {
 }
 
 /* p behind a value: closes what ends here. Gives the position of the next value, or sets *done. */
-static const char *after_value(sft__json *j, open_stack *s, const char *p, bool *done) {
+static const char *after_value(sft__base_json *j, open_stack *s, const char *p, bool *done) {
     for (; s->depth > s->base; s->depth--) {
         const bool object = top_is_object(s);
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         if (*p == ',') {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
             return object ? skip_key(j, p) : p;
         }
         if (*p != (object ? '}' : ']')) {
-            return sft__json_expected(j, p, object ? "expected ',' or '}'" : "expected ',' or ']'");
+            return sft__base_json_expected(j, p,
+                                           object ? "expected ',' or '}'" : "expected ',' or ']'");
         }
         p++;
     }
@@ -350,7 +352,7 @@ static const char *after_value(sft__json *j, open_stack *s, const char *p, bool 
     return p;
 }
 
-const char *sft__json_value(sft__json *j, const char *p, unsigned depth) {
+const char *sft__base_json_value(sft__base_json *j, const char *p, unsigned depth) {
     open_stack s = {{0, 0}, depth, depth};
     bool done = false;
 
@@ -359,11 +361,11 @@ const char *sft__json_value(sft__json *j, const char *p, unsigned depth) {
             const bool object = *p == '{';
             const uint64_t bit = UINT64_C(1) << (s.depth % 64);
             if (s.depth >= SFT__JSON_DEPTH) {
-                return sft__json_fail(j, p, "values nested deeper than 127 levels");
+                return sft__base_json_fail(j, p, "values nested deeper than 127 levels");
             }
             s.bits[s.depth / 64] = (s.bits[s.depth / 64] & ~bit) | (object ? bit : 0);
             s.depth++;
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
             if (*p != (object ? '}' : ']')) {
                 p = object ? skip_key(j, p) : p;
                 continue;
@@ -380,34 +382,35 @@ const char *sft__json_value(sft__json *j, const char *p, unsigned depth) {
     return p;
 }
 
-const char *sft__json_members(sft__json *j, const char *p, sft__json_member visit, void *ctx) {
+const char *sft__base_json_members(sft__base_json *j, const char *p, sft__base_json_member visit,
+                                   void *ctx) {
     bool more;
 
     if (*p != '{') {
-        return sft__json_expected(j, p, "an object");
+        return sft__base_json_expected(j, p, "an object");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     for (more = *p != '}'; more;) {
-        sft__json_str name;
-        p = *p == '"' ? sft__json_read(j, p, &name) : sft__json_expected(j, p, "a key");
-        p = p != NULL ? sft__json_blank(p) : NULL;
+        sft__base_json_str name;
+        p = *p == '"' ? sft__base_json_read(j, p, &name) : sft__base_json_expected(j, p, "a key");
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
         if (p != NULL && *p != ':') {
-            return sft__json_expected(j, p, "a colon");
+            return sft__base_json_expected(j, p, "a colon");
         }
-        p = p != NULL ? visit(ctx, j, &name, sft__json_blank(p + 1)) : NULL;
-        p = p != NULL ? sft__json_blank(p) : NULL;
+        p = p != NULL ? visit(ctx, j, &name, sft__base_json_blank(p + 1)) : NULL;
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
         more = p != NULL && *p == ',';
-        p = more ? sft__json_blank(p + 1) : p;
+        p = more ? sft__base_json_blank(p + 1) : p;
     }
     if (p != NULL && *p != '}') {
-        return sft__json_expected(j, p, "a comma or the object's end");
+        return sft__base_json_expected(j, p, "a comma or the object's end");
     }
     return p != NULL ? p + 1 : NULL;
 }
 
 /* ---------------------------------------------------------------- survey */
 
-bool sft__json_survey_portable(const char *text, size_t len, size_t *braces) {
+bool sft__base_json_survey_portable(const char *text, size_t len, size_t *braces) {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t low7 = ones * 0x7f;
     uint64_t seen = 0; /* the bits of everything */
@@ -419,7 +422,7 @@ bool sft__json_survey_portable(const char *text, size_t len, size_t *braces) {
         const size_t words = (len - at) / 8 < 255 ? (len - at) / 8 : 255;
         uint64_t sum = 0;
         for (size_t i = 0; i < words; i++, at += 8) {
-            const uint64_t w = sft__load_le64(text + at);
+            const uint64_t w = sft__base_load_le64(text + at);
             const uint64_t x = w ^ (ones * '{');
             seen |= w;
             sum += (~(((x & low7) + low7) | x) >> 7) & ones; /* 1 where x is 0, without borrows */
@@ -436,7 +439,7 @@ bool sft__json_survey_portable(const char *text, size_t len, size_t *braces) {
     return (seen & (ones << 7)) == 0;
 }
 
-bool sft__json_survey(const char *text, size_t len, size_t *braces) {
+bool sft__base_json_survey(const char *text, size_t len, size_t *braces) {
 #if SFT_SSE2
     const __m128i brace = _mm_set1_epi8('{');
     const __m128i zero = _mm_setzero_si128();
@@ -463,10 +466,10 @@ bool sft__json_survey(const char *text, size_t len, size_t *braces) {
         const __m128i total = _mm_sad_epu8(sum, zero);
         count += (size_t)_mm_cvtsi128_si32(total) + (size_t)_mm_extract_epi16(total, 4);
     }
-    const bool ascii = sft__json_survey_portable(text + at, len - at, &rest);
+    const bool ascii = sft__base_json_survey_portable(text + at, len - at, &rest);
     *braces = count + rest;
     return ascii && _mm_movemask_epi8(any) == 0;
 #else
-    return sft__json_survey_portable(text, len, braces);
+    return sft__base_json_survey_portable(text, len, braces);
 #endif
 }

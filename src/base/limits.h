@@ -9,12 +9,12 @@
 #include "base/error.h"
 
 /* given NULL: all zero. */
-static inline sft_status sft__limits_read(sft_limits *out, const sft_limits *given,
-                                          sft_error *err) {
+static inline sft_status sft__base_limits_read(sft_limits *out, const sft_limits *given,
+                                               sft_error *err) {
     memset(out, 0, sizeof *out);
     if (given != NULL) {
         if (given->struct_size < offsetof(sft_limits, header_bytes) + sizeof given->header_bytes) {
-            return sft__fail(err, SFT_E_ARG, "limits without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "limits without struct_size: use SFT_INIT");
         }
         memcpy(out, given, given->struct_size < sizeof *out ? given->struct_size : sizeof *out);
     }

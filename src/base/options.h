@@ -13,14 +13,14 @@
 #define SFT__UP_TO(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
 
 /* given NULL: all zero. Both begin with their struct_size. what: for the message. */
-static inline sft_status sft__options_read(void *out, size_t size, const void *given, size_t least,
-                                           const char *what, sft_error *err) {
+static inline sft_status sft__base_options_read(void *out, size_t size, const void *given,
+                                                size_t least, const char *what, sft_error *err) {
     size_t have = 0;
     memset(out, 0, size);
     if (given != NULL) {
         memcpy(&have, given, sizeof have);
         if (have < least) {
-            return sft__fail(err, SFT_E_ARG, "%s without struct_size: use SFT_INIT", what);
+            return sft__base_fail(err, SFT_E_ARG, "%s without struct_size: use SFT_INIT", what);
         }
         memcpy(out, given, have < size ? have : size);
     }
@@ -29,7 +29,7 @@ static inline sft_status sft__options_read(void *out, size_t size, const void *g
 }
 
 /* A result as much of it as the caller's structure has, whose struct_size stays. */
-static inline void sft__result_write(void *out, const void *full, size_t size) {
+static inline void sft__base_result_write(void *out, const void *full, size_t size) {
     size_t have = 0;
     memcpy(&have, out, sizeof have);
     if (have > sizeof have) {

@@ -11,10 +11,10 @@
 #define SFT__HUGE_PAGE ((size_t)2 << 20)
 
 /* Zeroed memory aligned to 2 MiB, not yet touched; NULL on failure. free takes the same size. */
-void *sft__pages_alloc(size_t size);
-void sft__pages_free(void *ptr, size_t size);
+void *sft__base_pages_alloc(size_t size);
+void sft__base_pages_free(void *ptr, size_t size);
 /* Makes the system provide the whole pages in the range now, as far as it can: what lies in them
  * stays. The rest, and errors, come with the first write. */
-void sft__pages_touch(void *ptr, size_t size);
+void sft__base_pages_touch(void *ptr, size_t size);
 
 #endif

@@ -7,9 +7,9 @@
 #include "base/pages.h"
 #include <sys/mman.h>
 
-void *sft__pages_alloc(size_t size) {
+void *sft__base_pages_alloc(size_t size) {
     size_t span;
-    if (!sft__add_size(size, 2 * SFT__HUGE_PAGE, &span)) {
+    if (!sft__base_add_size(size, 2 * SFT__HUGE_PAGE, &span)) {
         return NULL;
     }
     size = (size + SFT__HUGE_PAGE - 1) & ~(SFT__HUGE_PAGE - 1);
@@ -21,7 +21,8 @@ void *sft__pages_alloc(size_t size) {
     const size_t head = (size_t)(0 - (uintptr_t)base) & (SFT__HUGE_PAGE - 1);
     const size_t tail = span - head - size;
     if (head != 0) {
-        (void)munmap(base, head); /* cannot fail on a range just mapped; if it does, only space is lost */
+        (void)munmap(base,
+                     head); /* cannot fail on a range just mapped; if it does, only space is lost */
     }
     if (tail != 0) {
         (void)munmap(base + head + size, tail);
@@ -32,13 +33,16 @@ void *sft__pages_alloc(size_t size) {
     return base + head;
 }
 
-void sft__pages_free(void *ptr, size_t size) {
+void sft__base_pages_free(void *ptr, size_t size) {
     (void)munmap(ptr, (size + SFT__HUGE_PAGE - 1) & ~(SFT__HUGE_PAGE - 1));
 }
 
-void sft__pages_touch(void *ptr, size_t size) {
+void sft__base_pages_touch(void *ptr, size_t size) {
 #if defined(__linux__)
-    enum { PAGE = 4096, POPULATE_WRITE = 23 /* the kernel's number, since 5.14; headers may be older */ };
+    enum {
+        PAGE = 4096,
+        POPULATE_WRITE = 23 /* the kernel's number, since 5.14; headers may be older */
+    };
     const size_t skew = (size_t)(0 - (uintptr_t)ptr) & (PAGE - 1);
     if (size >= skew + PAGE) { /* where pages are larger, it is refused */
         (void)madvise((uint8_t *)ptr + skew, (size - skew) & ~(size_t)(PAGE - 1), POPULATE_WRITE);
@@ -48,5 +52,5 @@ void sft__pages_touch(void *ptr, size_t size) {
 #endif
 }
 #else
-typedef int sft__pages_posix_empty;
+typedef int sft__base_pages_posix_empty;
 #endif

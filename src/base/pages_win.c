@@ -6,18 +6,18 @@
 #include "base/pages.h"
 #include <windows.h>
 
-void *sft__pages_alloc(size_t size) {
+void *sft__base_pages_alloc(size_t size) {
     return VirtualAlloc(NULL, size, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }
 
-void sft__pages_free(void *ptr, size_t size) {
+void sft__base_pages_free(void *ptr, size_t size) {
     (void)size;
     (void)VirtualFree(ptr, 0, MEM_RELEASE);
 }
 
-void sft__pages_touch(void *ptr, size_t size) {
+void sft__base_pages_touch(void *ptr, size_t size) {
     (void)ptr, (void)size;
 }
 #else
-typedef int sft__pages_win_empty;
+typedef int sft__base_pages_win_empty;
 #endif

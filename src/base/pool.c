@@ -14,45 +14,46 @@ enum { POOL_MAX_THREADS = 1024, POOL_DEFAULT_MAX = 64 };
 
 struct sft_pool {
     const sft_allocator *allocator;
-    sft__mutex lock;
-    sft__cond changed; /* a batch was added or finished, or the pool stops */
-    sft__batch *batches; /* those with indexes left to take; in the background ones last */
-    sft__thread *threads;
+    sft__base_mutex lock;
+    sft__base_cond changed;   /* a batch was added or finished, or the pool stops */
+    sft__base_batch *batches; /* those with indexes left to take; in the background ones last */
+    sft__base_thread *threads;
     size_t thread_count; /* beside the caller */
     size_t thread_capacity;
     bool stopping;
 };
 
 /* Takes and runs one index of b, which has some left. Called and returns with the lock held. */
-static void work_on(sft_pool *pool, sft__batch *b) {
+static void work_on(sft_pool *pool, sft__base_batch *b) {
     const size_t index = b->taken++;
     if (b->taken == b->count) {
-        for (sft__batch **link = &pool->batches; *link != NULL; link = &(*link)->next) {
+        for (sft__base_batch **link = &pool->batches; *link != NULL; link = &(*link)->next) {
             if (*link == b) {
                 *link = b->next;
                 break;
             }
         }
     }
-    sft__mutex_unlock(&pool->lock);
+    sft__base_mutex_unlock(&pool->lock);
     b->fn(b->ctx, index);
-    sft__mutex_lock(&pool->lock);
+    sft__base_mutex_lock(&pool->lock);
     if (++b->finished == b->count) {
-        sft__cond_broadcast(&pool->changed); /* from here on b belongs to whoever waits for it */
+        sft__base_cond_broadcast(
+            &pool->changed); /* from here on b belongs to whoever waits for it */
     }
 }
 
 static void worker(void *arg) {
     sft_pool *pool = arg;
-    sft__mutex_lock(&pool->lock);
+    sft__base_mutex_lock(&pool->lock);
     while (!pool->stopping) {
         if (pool->batches != NULL) {
             work_on(pool, pool->batches);
         } else {
-            sft__cond_wait(&pool->changed, &pool->lock);
+            sft__base_cond_wait(&pool->changed, &pool->lock);
         }
     }
-    sft__mutex_unlock(&pool->lock);
+    sft__base_mutex_unlock(&pool->lock);
 }
 
 sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator *allocator,
@@ -61,46 +62,47 @@ sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator
 
     *out = NULL;
     if (threads == 0) {
-        threads = sft__cpu_count();
+        threads = sft__base_cpu_count();
         threads = threads < POOL_DEFAULT_MAX ? threads : POOL_DEFAULT_MAX;
     }
     if (threads > POOL_MAX_THREADS) {
-        return sft__fail(err, SFT_E_ARG, "%lu threads asked for, at most %d are served",
-                         (unsigned long)threads, POOL_MAX_THREADS);
+        return sft__base_fail(err, SFT_E_ARG, "%lu threads asked for, at most %d are served",
+                              (unsigned long)threads, POOL_MAX_THREADS);
     }
-    pool = sft__alloc_zero(allocator, sizeof *pool);
+    pool = sft__base_alloc_zero(allocator, sizeof *pool);
     if (pool == NULL) {
-        return sft__fail_nomem(err, sizeof *pool);
+        return sft__base_fail_nomem(err, sizeof *pool);
     }
-    pool->allocator = sft__allocator(allocator);
+    pool->allocator = sft__base_allocator(allocator);
     pool->thread_capacity = threads - 1;
     if (threads > 1) {
-        pool->threads = sft__alloc_array(allocator, pool->thread_capacity, sizeof *pool->threads);
+        pool->threads =
+            sft__base_alloc_array(allocator, pool->thread_capacity, sizeof *pool->threads);
         if (pool->threads == NULL) {
-            sft__free(allocator, pool, sizeof *pool);
-            return sft__fail_nomem(err, pool->thread_capacity * sizeof *pool->threads);
+            sft__base_free(allocator, pool, sizeof *pool);
+            return sft__base_fail_nomem(err, pool->thread_capacity * sizeof *pool->threads);
         }
     }
-    if (!sft__mutex_init(&pool->lock)) {
-        sft__free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-        sft__free(allocator, pool, sizeof *pool);
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
+    if (!sft__base_mutex_init(&pool->lock)) {
+        sft__base_free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+        sft__base_free(allocator, pool, sizeof *pool);
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
-    if (!sft__cond_init(&pool->changed)) {
-        sft__mutex_reset(&pool->lock);
-        sft__free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-        sft__free(allocator, pool, sizeof *pool);
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a condition variable");
+    if (!sft__base_cond_init(&pool->changed)) {
+        sft__base_mutex_reset(&pool->lock);
+        sft__base_free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+        sft__base_free(allocator, pool, sizeof *pool);
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a condition variable");
     }
     while (pool->thread_count < pool->thread_capacity &&
-           sft__thread_start(&pool->threads[pool->thread_count], worker, pool)) {
+           sft__base_thread_start(&pool->threads[pool->thread_count], worker, pool)) {
         pool->thread_count++;
     }
     if (pool->thread_count < pool->thread_capacity) {
         const size_t started = pool->thread_count;
         sft_pool_free(pool);
-        return sft__fail(err, SFT_E_NOMEM, "the system started only %llu of %lu threads",
-                         (unsigned long long)started + 1, (unsigned long)threads);
+        return sft__base_fail(err, SFT_E_NOMEM, "the system started only %llu of %lu threads",
+                              (unsigned long long)started + 1, (unsigned long)threads);
     }
     *out = pool;
     return SFT_OK;
@@ -114,17 +116,17 @@ void sft_pool_free(sft_pool *pool) {
     if (pool == NULL) {
         return;
     }
-    sft__mutex_lock(&pool->lock);
+    sft__base_mutex_lock(&pool->lock);
     pool->stopping = true;
-    sft__cond_broadcast(&pool->changed);
-    sft__mutex_unlock(&pool->lock);
+    sft__base_cond_broadcast(&pool->changed);
+    sft__base_mutex_unlock(&pool->lock);
     for (size_t i = 0; i < pool->thread_count; i++) {
-        sft__thread_join(&pool->threads[i]);
+        sft__base_thread_join(&pool->threads[i]);
     }
-    sft__cond_reset(&pool->changed);
-    sft__mutex_reset(&pool->lock);
-    sft__free(pool->allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-    sft__free(pool->allocator, pool, sizeof *pool);
+    sft__base_cond_reset(&pool->changed);
+    sft__base_mutex_reset(&pool->lock);
+    sft__base_free(pool->allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+    sft__base_free(pool->allocator, pool, sizeof *pool);
 }
 
 /* The pool is const for callers, who cannot change what it is; its queue is its own business. */
@@ -134,18 +136,19 @@ static sft_pool *mutable_pool(const sft_pool *pool) {
     return p;
 }
 
-static void finish(sft_pool *p, sft__batch *b) {
+static void finish(sft_pool *p, sft__base_batch *b) {
     while (b->taken < b->count) {
         work_on(p, b);
     }
     while (b->finished < b->count) {
-        sft__cond_wait(&p->changed, &p->lock);
+        sft__base_cond_wait(&p->changed, &p->lock);
     }
 }
 
-void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index), void *ctx) {
+void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index),
+                  void *ctx) {
     sft_pool *p = mutable_pool(pool);
-    sft__batch b = {NULL, fn, ctx, count, 0, 0};
+    sft__base_batch b = {NULL, fn, ctx, count, 0, 0};
 
     if (p == NULL || p->thread_count == 0 || count < 2) {
         for (size_t i = 0; i < count; i++) {
@@ -153,23 +156,23 @@ void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size
         }
         return;
     }
-    sft__mutex_lock(&p->lock);
+    sft__base_mutex_lock(&p->lock);
     b.next = p->batches;
     p->batches = &b;
-    sft__cond_broadcast(&p->changed);
+    sft__base_cond_broadcast(&p->changed);
     finish(p, &b);
-    sft__mutex_unlock(&p->lock);
+    sft__base_mutex_unlock(&p->lock);
 }
 
-void sft__pool_add(const sft_pool *pool, sft__batch *b, size_t more) {
+void sft__base_pool_add(const sft_pool *pool, sft__base_batch *b, size_t more) {
     sft_pool *p = mutable_pool(pool);
 
     if (p == NULL || p->thread_count == 0 || more == 0) {
         return;
     }
-    sft__mutex_lock(&p->lock);
+    sft__base_mutex_lock(&p->lock);
     if (b->taken == b->count) {
-        sft__batch **link = &p->batches;
+        sft__base_batch **link = &p->batches;
         while (*link != NULL) {
             link = &(*link)->next;
         }
@@ -177,16 +180,16 @@ void sft__pool_add(const sft_pool *pool, sft__batch *b, size_t more) {
         b->next = NULL;
     }
     b->count += more;
-    sft__cond_broadcast(&p->changed);
-    sft__mutex_unlock(&p->lock);
+    sft__base_cond_broadcast(&p->changed);
+    sft__base_mutex_unlock(&p->lock);
 }
 
-void sft__pool_wait(const sft_pool *pool, sft__batch *b) {
+void sft__base_pool_wait(const sft_pool *pool, sft__base_batch *b) {
     sft_pool *p = mutable_pool(pool);
 
     if (p != NULL && p->thread_count > 0) {
-        sft__mutex_lock(&p->lock);
+        sft__base_mutex_lock(&p->lock);
         finish(p, b);
-        sft__mutex_unlock(&p->lock);
+        sft__base_mutex_unlock(&p->lock);
     }
 }

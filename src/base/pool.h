@@ -10,19 +10,19 @@
 #include <sft/types.h>
 
 /* Set fn and ctx, zero the rest. fn must not wait for anything that needs the pool. */
-typedef struct sft__batch {
-    struct sft__batch *next;
+typedef struct sft__base_batch {
+    struct sft__base_batch *next;
     void (*fn)(void *ctx, size_t index);
     void *ctx;
     size_t count;
     size_t taken;
     size_t finished;
-} sft__batch;
+} sft__base_batch;
 
 /* Adds `more` indexes and returns at once; any thread may, also fn itself. Does nothing where the pool has
  * no threads but the caller's (sft_pool_threads is 1). */
-void sft__pool_add(const sft_pool *pool, sft__batch *batch, size_t more);
+void sft__base_pool_add(const sft_pool *pool, sft__base_batch *batch, size_t more);
 /* Returns when all indexes are done, taking part in it: then the batch may go. Nobody may add meanwhile. */
-void sft__pool_wait(const sft_pool *pool, sft__batch *batch);
+void sft__base_pool_wait(const sft_pool *pool, sft__base_batch *batch);
 
 #endif

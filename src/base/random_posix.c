@@ -11,7 +11,7 @@
 #include <sys/random.h>
 #endif
 
-void sft__random_key(uint64_t key[2]) {
+void sft__base_random_key(uint64_t key[2]) {
 #if defined(__linux__)
     if (getrandom(key, 16, GRND_NONBLOCK) == 16) {
         return;
@@ -27,5 +27,5 @@ void sft__random_key(uint64_t key[2]) {
     key[1] = ((uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid()) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 #else
-typedef int sft__random_posix_empty;
+typedef int sft__base_random_posix_empty;
 #endif

@@ -6,7 +6,7 @@
 #include "base/sizes.h"
 
 #ifndef SFT_OWN_SIZES
-const sft__sizes sft__size = {
+const sft__base_sizes sft__base_size = {
     .load_job = UINT64_C(8) << 20,
     .load_direct = UINT64_C(64) << 20,
     .load_file = UINT64_C(1) << 20,

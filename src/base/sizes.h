@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 
 /* All in bytes. */
-typedef struct sft__sizes {
+typedef struct sft__base_sizes {
     /* loads and streams */
     uint64_t load_job;    /* of one job for the pool */
     uint64_t load_direct; /* in all, to be worth a direct read */
@@ -29,8 +29,8 @@ typedef struct sft__sizes {
     uint64_t job_band;   /* of a band, sources and targets */
     uint64_t job_long;   /* runs of so many bytes are copied one by one */
     uint64_t job_direct; /* parts of runs that the kernel copies */
-} sft__sizes;
+} sft__base_sizes;
 
-extern const sft__sizes sft__size;
+extern const sft__base_sizes sft__base_size;
 
 #endif

@@ -15,17 +15,17 @@ static inline uint64_t rotl(uint64_t v, unsigned n) {
     return (v << n) | (v >> (64 - n));
 }
 
-#define SIP_ROUND(v0, v1, v2, v3)                                  \
-    do {                                                           \
-        (v0) += (v1), (v1) = rotl((v1), 13), (v1) ^= (v0);         \
-        (v0) = rotl((v0), 32);                                     \
-        (v2) += (v3), (v3) = rotl((v3), 16), (v3) ^= (v2);         \
-        (v0) += (v3), (v3) = rotl((v3), 21), (v3) ^= (v0);         \
-        (v2) += (v1), (v1) = rotl((v1), 17), (v1) ^= (v2);         \
-        (v2) = rotl((v2), 32);                                     \
+#define SIP_ROUND(v0, v1, v2, v3)                                                                  \
+    do {                                                                                           \
+        (v0) += (v1), (v1) = rotl((v1), 13), (v1) ^= (v0);                                         \
+        (v0) = rotl((v0), 32);                                                                     \
+        (v2) += (v3), (v3) = rotl((v3), 16), (v3) ^= (v2);                                         \
+        (v0) += (v3), (v3) = rotl((v3), 21), (v3) ^= (v0);                                         \
+        (v2) += (v1), (v1) = rotl((v1), 17), (v1) ^= (v2);                                         \
+        (v2) = rotl((v2), 32);                                                                     \
     } while (0)
 
-uint64_t sft__hash(const uint64_t key[2], const void *data, size_t len) {
+uint64_t sft__base_hash(const uint64_t key[2], const void *data, size_t len) {
     const uint8_t *p = data;
     uint64_t v0 = key[0] ^ UINT64_C(0x736f6d6570736575);
     uint64_t v1 = key[1] ^ UINT64_C(0x646f72616e646f6d);
@@ -35,13 +35,13 @@ uint64_t sft__hash(const uint64_t key[2], const void *data, size_t len) {
     size_t left = len;
 
     for (; left >= 8; left -= 8, p += 8) {
-        const uint64_t m = sft__load_le64(p);
+        const uint64_t m = sft__base_load_le64(p);
         v3 ^= m;
         SIP_ROUND(v0, v1, v2, v3);
         v0 ^= m;
     }
     if (len >= 8) { /* the last bytes once more, as the high end of a whole word */
-        last |= left != 0 ? sft__load_le64(p + left - 8) >> (64 - 8 * left) : 0;
+        last |= left != 0 ? sft__base_load_le64(p + left - 8) >> (64 - 8 * left) : 0;
     } else {
         for (size_t i = 0; i < left; i++) {
             last |= (uint64_t)p[i] << (8 * i);
@@ -57,13 +57,13 @@ uint64_t sft__hash(const uint64_t key[2], const void *data, size_t len) {
     return v0 ^ v1 ^ v2 ^ v3;
 }
 
-static inline entry_name name_of(const sft__strmap *map, size_t index) {
+static inline entry_name name_of(const sft__base_strmap *map, size_t index) {
     entry_name n;
     memcpy(&n, (const uint8_t *)map->entries + index * map->stride, sizeof n);
     return n;
 }
 
-size_t sft__strmap_slots(size_t count) {
+size_t sft__base_strmap_slots(size_t count) {
     size_t slots = 8;
     if (count > UINT32_MAX / 2 || count > SIZE_MAX / (4 * sizeof(uint64_t))) {
         return 0;
@@ -74,39 +74,40 @@ size_t sft__strmap_slots(size_t count) {
     return slots;
 }
 
-void sft__strmap_init_at(sft__strmap *map, const void *entries, size_t stride, uint64_t *slots,
-                         size_t slot_count) {
+void sft__base_strmap_init_at(sft__base_strmap *map, const void *entries, size_t stride,
+                              uint64_t *slots, size_t slot_count) {
     memset(map, 0, sizeof *map);
     map->entries = entries;
     map->stride = stride;
     map->slots = slots;
     map->slot_count = slot_count;
-    sft__random_key(map->key);
+    sft__base_random_key(map->key);
     memset(slots, 0, slot_count * sizeof *slots);
 }
 
-bool sft__strmap_init(sft__strmap *map, const void *entries, size_t stride, size_t count,
-                      const sft_allocator *allocator) {
-    const size_t slot_count = sft__strmap_slots(count);
-    uint64_t *const slots = sft__alloc_array(allocator, slot_count, sizeof *slots);
+bool sft__base_strmap_init(sft__base_strmap *map, const void *entries, size_t stride, size_t count,
+                           const sft_allocator *allocator) {
+    const size_t slot_count = sft__base_strmap_slots(count);
+    uint64_t *const slots = sft__base_alloc_array(allocator, slot_count, sizeof *slots);
 
     memset(map, 0, sizeof *map);
     if (slots == NULL) {
         return false;
     }
-    sft__strmap_init_at(map, entries, stride, slots, slot_count);
-    map->allocator = sft__allocator(allocator);
+    sft__base_strmap_init_at(map, entries, stride, slots, slot_count);
+    map->allocator = sft__base_allocator(allocator);
     return true;
 }
 
-void sft__strmap_reset(sft__strmap *map) {
+void sft__base_strmap_reset(sft__base_strmap *map) {
     if (map->allocator != NULL) {
-        sft__free(map->allocator, map->slots, map->slot_count * sizeof *map->slots);
+        sft__base_free(map->allocator, map->slots, map->slot_count * sizeof *map->slots);
     }
     memset(map, 0, sizeof *map);
 }
 
-static size_t probe(const sft__strmap *map, const char *name, size_t len, uint64_t hash, size_t *slot) {
+static size_t probe(const sft__base_strmap *map, const char *name, size_t len, uint64_t hash,
+                    size_t *slot) {
     const size_t mask = map->slot_count - 1;
     const uint64_t tag = hash & UINT64_C(0xffffffff00000000);
     size_t at = (size_t)hash & mask;
@@ -124,7 +125,7 @@ static size_t probe(const sft__strmap *map, const char *name, size_t len, uint64
     return SFT__STRMAP_NONE;
 }
 
-static inline size_t add_hashed(sft__strmap *map, size_t index, entry_name n, uint64_t hash) {
+static inline size_t add_hashed(sft__base_strmap *map, size_t index, entry_name n, uint64_t hash) {
     size_t slot = 0;
     const size_t found = probe(map, n.name, n.len, hash, &slot);
     if (found == SFT__STRMAP_NONE) {
@@ -133,14 +134,14 @@ static inline size_t add_hashed(sft__strmap *map, size_t index, entry_name n, ui
     return found;
 }
 
-size_t sft__strmap_add(sft__strmap *map, size_t index) {
+size_t sft__base_strmap_add(sft__base_strmap *map, size_t index) {
     const entry_name n = name_of(map, index);
-    return add_hashed(map, index, n, sft__hash(map->key, n.name, n.len));
+    return add_hashed(map, index, n, sft__base_hash(map->key, n.name, n.len));
 }
 
 /* In batches: first all hashes, which overlap in the processor while their slots are on the way, then the
  * slots. */
-size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
+size_t sft__base_strmap_add_all(sft__base_strmap *map, size_t count, size_t *twice) {
     enum { BATCH = 16 };
     uint64_t hashes[BATCH];
     const size_t mask = map->slot_count - 1;
@@ -149,8 +150,8 @@ size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
         const size_t n = count - start < BATCH ? count - start : BATCH;
         for (size_t i = 0; i < n; i++) {
             const entry_name name = name_of(map, start + i);
-            hashes[i] = sft__hash(map->key, name.name, name.len);
-            sft__prefetch(&map->slots[(size_t)hashes[i] & mask]);
+            hashes[i] = sft__base_hash(map->key, name.name, name.len);
+            sft__base_prefetch(&map->slots[(size_t)hashes[i] & mask]);
         }
         for (size_t i = 0; i < n; i++) {
             const size_t first = add_hashed(map, start + i, name_of(map, start + i), hashes[i]);
@@ -163,10 +164,10 @@ size_t sft__strmap_add_all(sft__strmap *map, size_t count, size_t *twice) {
     return SFT__STRMAP_NONE;
 }
 
-size_t sft__strmap_find(const sft__strmap *map, const char *name, size_t len) {
+size_t sft__base_strmap_find(const sft__base_strmap *map, const char *name, size_t len) {
     size_t slot;
     if (map->slot_count == 0) {
         return SFT__STRMAP_NONE;
     }
-    return probe(map, name, len, sft__hash(map->key, name, len), &slot);
+    return probe(map, name, len, sft__base_hash(map->key, name, len), &slot);
 }

@@ -8,29 +8,41 @@
 #include "base/compiler.h"
 
 #ifdef _WIN32
-typedef struct sft__mutex { void *impl; } sft__mutex;   /* SRWLOCK */
-typedef struct sft__cond { void *impl; } sft__cond;     /* CONDITION_VARIABLE */
-typedef struct sft__thread { void *handle; } sft__thread;
+typedef struct sft__base_mutex {
+    void *impl;
+} sft__base_mutex; /* SRWLOCK */
+typedef struct sft__base_cond {
+    void *impl;
+} sft__base_cond; /* CONDITION_VARIABLE */
+typedef struct sft__base_thread {
+    void *handle;
+} sft__base_thread;
 #else
 #include <pthread.h>
-typedef struct sft__mutex { pthread_mutex_t impl; } sft__mutex;
-typedef struct sft__cond { pthread_cond_t impl; } sft__cond;
-typedef struct sft__thread { pthread_t handle; } sft__thread;
+typedef struct sft__base_mutex {
+    pthread_mutex_t impl;
+} sft__base_mutex;
+typedef struct sft__base_cond {
+    pthread_cond_t impl;
+} sft__base_cond;
+typedef struct sft__base_thread {
+    pthread_t handle;
+} sft__base_thread;
 #endif
 
-bool sft__mutex_init(sft__mutex *m);
-void sft__mutex_reset(sft__mutex *m);
-void sft__mutex_lock(sft__mutex *m);
-void sft__mutex_unlock(sft__mutex *m);
+bool sft__base_mutex_init(sft__base_mutex *m);
+void sft__base_mutex_reset(sft__base_mutex *m);
+void sft__base_mutex_lock(sft__base_mutex *m);
+void sft__base_mutex_unlock(sft__base_mutex *m);
 
-bool sft__cond_init(sft__cond *c);
-void sft__cond_reset(sft__cond *c);
-void sft__cond_wait(sft__cond *c, sft__mutex *m);
-void sft__cond_broadcast(sft__cond *c);
+bool sft__base_cond_init(sft__base_cond *c);
+void sft__base_cond_reset(sft__base_cond *c);
+void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m);
+void sft__base_cond_broadcast(sft__base_cond *c);
 
 /* Starts fn(arg); false if the system refuses. All signals are blocked in the new thread. */
-bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg);
-void sft__thread_join(sft__thread *t);
-uint32_t sft__cpu_count(void); /* available to this process, at least 1 */
+bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *arg);
+void sft__base_thread_join(sft__base_thread *t);
+uint32_t sft__base_cpu_count(void); /* available to this process, at least 1 */
 
 #endif

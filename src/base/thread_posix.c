@@ -12,35 +12,35 @@
 #include <signal.h>
 #include <unistd.h>
 
-bool sft__mutex_init(sft__mutex *m) {
+bool sft__base_mutex_init(sft__base_mutex *m) {
     return pthread_mutex_init(&m->impl, NULL) == 0;
 }
 
-void sft__mutex_reset(sft__mutex *m) {
+void sft__base_mutex_reset(sft__base_mutex *m) {
     (void)pthread_mutex_destroy(&m->impl);
 }
 
-void sft__mutex_lock(sft__mutex *m) {
+void sft__base_mutex_lock(sft__base_mutex *m) {
     (void)pthread_mutex_lock(&m->impl); /* fails only on misuse */
 }
 
-void sft__mutex_unlock(sft__mutex *m) {
+void sft__base_mutex_unlock(sft__base_mutex *m) {
     (void)pthread_mutex_unlock(&m->impl);
 }
 
-bool sft__cond_init(sft__cond *c) {
+bool sft__base_cond_init(sft__base_cond *c) {
     return pthread_cond_init(&c->impl, NULL) == 0;
 }
 
-void sft__cond_reset(sft__cond *c) {
+void sft__base_cond_reset(sft__base_cond *c) {
     (void)pthread_cond_destroy(&c->impl);
 }
 
-void sft__cond_wait(sft__cond *c, sft__mutex *m) {
+void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m) {
     (void)pthread_cond_wait(&c->impl, &m->impl);
 }
 
-void sft__cond_broadcast(sft__cond *c) {
+void sft__base_cond_broadcast(sft__base_cond *c) {
     (void)pthread_cond_broadcast(&c->impl);
 }
 
@@ -51,13 +51,13 @@ typedef struct start_args {
 
 static void *trampoline(void *p) {
     const start_args args = *(const start_args *)p;
-    sft__free(NULL, p, sizeof args);
+    sft__base_free(NULL, p, sizeof args);
     args.fn(args.arg);
     return NULL;
 }
 
-bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg) {
-    start_args *args = sft__alloc(NULL, sizeof *args);
+bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *arg) {
+    start_args *args = sft__base_alloc(NULL, sizeof *args);
     sigset_t all;
     sigset_t old;
     int rc;
@@ -72,16 +72,16 @@ bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg) {
     rc = pthread_create(&t->handle, NULL, trampoline, args);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
-        sft__free(NULL, args, sizeof *args);
+        sft__base_free(NULL, args, sizeof *args);
     }
     return rc == 0;
 }
 
-void sft__thread_join(sft__thread *t) {
+void sft__base_thread_join(sft__base_thread *t) {
     (void)pthread_join(t->handle, NULL);
 }
 
-uint32_t sft__cpu_count(void) {
+uint32_t sft__base_cpu_count(void) {
 #if defined(__linux__)
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -94,5 +94,5 @@ uint32_t sft__cpu_count(void) {
     return n > 0 ? (uint32_t)n : 1;
 }
 #else
-typedef int sft__thread_posix_empty;
+typedef int sft__base_thread_posix_empty;
 #endif

@@ -7,37 +7,37 @@
 #include "base/thread.h"
 #include <windows.h>
 
-bool sft__mutex_init(sft__mutex *m) {
+bool sft__base_mutex_init(sft__base_mutex *m) {
     InitializeSRWLock((PSRWLOCK)&m->impl);
     return true;
 }
 
-void sft__mutex_reset(sft__mutex *m) {
+void sft__base_mutex_reset(sft__base_mutex *m) {
     (void)m;
 }
 
-void sft__mutex_lock(sft__mutex *m) {
+void sft__base_mutex_lock(sft__base_mutex *m) {
     AcquireSRWLockExclusive((PSRWLOCK)&m->impl);
 }
 
-void sft__mutex_unlock(sft__mutex *m) {
+void sft__base_mutex_unlock(sft__base_mutex *m) {
     ReleaseSRWLockExclusive((PSRWLOCK)&m->impl);
 }
 
-bool sft__cond_init(sft__cond *c) {
+bool sft__base_cond_init(sft__base_cond *c) {
     InitializeConditionVariable((PCONDITION_VARIABLE)&c->impl);
     return true;
 }
 
-void sft__cond_reset(sft__cond *c) {
+void sft__base_cond_reset(sft__base_cond *c) {
     (void)c;
 }
 
-void sft__cond_wait(sft__cond *c, sft__mutex *m) {
+void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m) {
     (void)SleepConditionVariableSRW((PCONDITION_VARIABLE)&c->impl, (PSRWLOCK)&m->impl, INFINITE, 0);
 }
 
-void sft__cond_broadcast(sft__cond *c) {
+void sft__base_cond_broadcast(sft__base_cond *c) {
     WakeAllConditionVariable((PCONDITION_VARIABLE)&c->impl);
 }
 
@@ -48,13 +48,13 @@ typedef struct start_args {
 
 static DWORD WINAPI trampoline(void *p) {
     const start_args args = *(const start_args *)p;
-    sft__free(NULL, p, sizeof args);
+    sft__base_free(NULL, p, sizeof args);
     args.fn(args.arg);
     return 0;
 }
 
-bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg) {
-    start_args *args = sft__alloc(NULL, sizeof *args);
+bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *arg) {
+    start_args *args = sft__base_alloc(NULL, sizeof *args);
     if (args == NULL) {
         return false;
     }
@@ -62,21 +62,21 @@ bool sft__thread_start(sft__thread *t, void (*fn)(void *arg), void *arg) {
     args->arg = arg;
     t->handle = CreateThread(NULL, 0, trampoline, args, 0, NULL);
     if (t->handle == NULL) {
-        sft__free(NULL, args, sizeof *args);
+        sft__base_free(NULL, args, sizeof *args);
     }
     return t->handle != NULL;
 }
 
-void sft__thread_join(sft__thread *t) {
+void sft__base_thread_join(sft__base_thread *t) {
     (void)WaitForSingleObject(t->handle, INFINITE);
     (void)CloseHandle(t->handle);
 }
 
-uint32_t sft__cpu_count(void) {
+uint32_t sft__base_cpu_count(void) {
     SYSTEM_INFO info;
     GetSystemInfo(&info);
     return info.dwNumberOfProcessors > 0 ? (uint32_t)info.dwNumberOfProcessors : 1;
 }
 #else
-typedef int sft__thread_win_empty;
+typedef int sft__base_thread_win_empty;
 #endif

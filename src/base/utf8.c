@@ -5,7 +5,7 @@
  */
 #include "base/utf8.h"
 
-size_t sft__utf8_decode(const void *data, size_t len, uint32_t *code_point) {
+size_t sft__base_utf8_decode(const void *data, size_t len, uint32_t *code_point) {
     const uint8_t *p = data;
     const uint32_t b0 = p[0];
     uint32_t need;
@@ -44,7 +44,7 @@ size_t sft__utf8_decode(const void *data, size_t len, uint32_t *code_point) {
     return need;
 }
 
-size_t sft__utf8_valid(const void *data, size_t len) {
+size_t sft__base_utf8_valid(const void *data, size_t len) {
     const uint8_t *p = data;
     size_t at = 0;
 
@@ -60,7 +60,7 @@ size_t sft__utf8_valid(const void *data, size_t len) {
         /* Up to 32 bytes one by one, then try whole words again. */
         for (size_t stop = len - at > 32 ? at + 32 : len; at < stop;) {
             uint32_t cp;
-            const size_t n = p[at] < 0x80 ? 1 : sft__utf8_decode(p + at, len - at, &cp);
+            const size_t n = p[at] < 0x80 ? 1 : sft__base_utf8_decode(p + at, len - at, &cp);
             if (n == 0) {
                 return at;
             }
@@ -70,7 +70,7 @@ size_t sft__utf8_valid(const void *data, size_t len) {
     return at;
 }
 
-size_t sft__utf8_encode(char dst[4], uint32_t cp) {
+size_t sft__base_utf8_encode(char dst[4], uint32_t cp) {
     if (cp < 0x80) {
         dst[0] = (char)cp;
         return 1;
@@ -93,7 +93,7 @@ size_t sft__utf8_encode(char dst[4], uint32_t cp) {
     return 4;
 }
 
-bool sft__utf8_deceptive(uint32_t cp) {
+bool sft__base_utf8_deceptive(uint32_t cp) {
     return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || cp == 0x180e ||
            (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
            (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xfff9 && cp <= 0xfffb) ||

@@ -19,22 +19,24 @@ enum {
 
 /* ---------------------------------------------------------------- adding */
 
-static bool add_part(sft_catalog *c, const sft__shown_part *part) {
+static bool add_part(sft_catalog *c, const sft__catalog_shown_part *part) {
     const sft_tensor *t = &part->tensor;
 
-    if (!sft__grow(c->allocator, &c->aliases, &c->alias_room, c->alias_count + 1,
-                   sizeof *c->aliases) ||
-        !sft__grow(c->allocator, &c->parts, &c->part_room, c->part_count + 1, sizeof *c->parts)) {
+    if (!sft__base_grow(c->allocator, &c->aliases, &c->alias_room, c->alias_count + 1,
+                        sizeof *c->aliases) ||
+        !sft__base_grow(c->allocator, &c->parts, &c->part_room, c->part_count + 1,
+                        sizeof *c->parts)) {
         return false;
     }
     c->parts[c->part_count++] = *part;
-    c->aliases[c->alias_count++] = (sft__alias){t->name, t->name_len, part->of, c->part_count};
+    c->aliases[c->alias_count++] =
+        (sft__catalog_alias){t->name, t->name_len, part->of, c->part_count};
     return true;
 }
 
 /* All of a tensor under another name. */
 static bool add_whole(sft_catalog *c, const char *name, size_t name_len, size_t of) {
-    sft__shown_part part;
+    sft__catalog_shown_part part;
 
     memset(&part, 0, sizeof part);
     part.of = of;
@@ -55,13 +57,14 @@ void sft__catalog_parts_settle(sft_catalog *catalog) {
 static bool index_names(sft_catalog *c) {
     const size_t count = c->alias_count;
 
-    if (!sft__strmap_init(&c->alias_names, c->aliases, sizeof *c->aliases, count, c->allocator)) {
+    if (!sft__base_strmap_init(&c->alias_names, c->aliases, sizeof *c->aliases, count,
+                               c->allocator)) {
         return false;
     }
     c->alias_count = 0;
     for (size_t i = 0; i < count; i++) {
         c->aliases[c->alias_count] = c->aliases[i];
-        c->alias_count += sft__strmap_add(&c->alias_names, c->alias_count) == SFT__STRMAP_NONE;
+        c->alias_count += sft__base_strmap_add(&c->alias_names, c->alias_count) == SFT__STRMAP_NONE;
     }
     sft__catalog_parts_settle(c);
     return true;
@@ -88,8 +91,8 @@ enum { HAS_OF = 1, HAS_DTYPE = 2, HAS_SHAPE = 4, HAS_STRIDE = 8, HAS_OFFSET = 16
 
 typedef struct reading {
     sft_catalog *catalog;
-    sft__json json;
-    char *text; /* a copy of the value with zeros behind it, in the arena */
+    sft__base_json json;
+    char *text;        /* a copy of the value with zeros behind it, in the arena */
     sft_status status; /* of what is no fault of the text: memory */
     uint64_t wrong;
     const char *wrong_name;
@@ -97,13 +100,13 @@ typedef struct reading {
 } reading;
 
 static const char *read_text(reading *r, const char *p, const char **text, size_t *len) {
-    sft__json_str s;
+    sft__base_json_str s;
 
-    p = sft__json_read(&r->json, p, &s);
+    p = sft__base_json_read(&r->json, p, &s);
     if (p == NULL) {
         return NULL;
     }
-    *text = sft__json_keep(&r->catalog->arena, r->text + (s.raw - r->text), &s, len);
+    *text = sft__base_json_keep(&r->catalog->arena, r->text + (s.raw - r->text), &s, len);
     if (*text == NULL) {
         r->status = SFT_E_LIMIT;
         return NULL;
@@ -114,15 +117,15 @@ static const char *read_text(reading *r, const char *p, const char **text, size_
 /* An array of at most RANK_MAX numbers; what is none makes *good false. */
 static const char *read_numbers(reading *r, const char *p, uint64_t *list, uint32_t *count,
                                 bool *good) {
-    sft__json_num n;
+    sft__base_json_num n;
 
     *count = 0;
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     while (*p != ']') {
         if (*p != '-' && (*p < '0' || *p > '9')) {
             return NULL;
         }
-        p = sft__json_number(&r->json, p, &n);
+        p = sft__base_json_number(&r->json, p, &n);
         if (p == NULL) {
             return NULL;
         }
@@ -130,11 +133,11 @@ static const char *read_numbers(reading *r, const char *p, uint64_t *list, uint3
         if (*good) {
             list[(*count)++] = n.value;
         }
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         if (*p != ',' && *p != ']') {
             return NULL;
         }
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
+        p = *p == ',' ? sft__base_json_blank(p + 1) : p;
     }
     return p + 1;
 }
@@ -152,11 +155,11 @@ static const char *read_member(reading *r, const char *p, record *a) {
     bool good = true;
 
     p = *p == '"' ? read_text(r, p, &key, &len) : NULL;
-    p = p != NULL ? sft__json_blank(p) : NULL;
+    p = p != NULL ? sft__base_json_blank(p) : NULL;
     if (p == NULL || *p != ':') {
         return NULL;
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     if (is_key(key, len, "of") && *p == '"') {
         a->seen |= HAS_OF;
         return read_text(r, p, &a->of, &a->of_len);
@@ -178,13 +181,13 @@ static const char *read_member(reading *r, const char *p, record *a) {
         return p;
     }
     if (is_key(key, len, "offset") && *p >= '0' && *p <= '9') {
-        sft__json_num v;
-        p = sft__json_number(&r->json, p, &v);
+        sft__base_json_num v;
+        p = sft__base_json_number(&r->json, p, &v);
         a->offset = v.value;
         a->seen |= p != NULL && v.is_uint ? HAS_OFFSET : 0;
         return p;
     }
-    return sft__json_value(&r->json, p, 2);
+    return sft__base_json_value(&r->json, p, 2);
 }
 
 /* ---------------------------------------------------------------- a record as part of a tensor */
@@ -216,15 +219,16 @@ static bool fits(const record *a, const sft_tensor *of, uint64_t *bytes, uint64_
         }
     }
     for (uint32_t d = 0; d < a->rank && *elements != 0; d++) {
-        if (!sft__mul64(a->shape[d] - 1, a->stride[d], &step) || !sft__add64(last, step, &last) ||
-            !sft__mul64(*elements, a->shape[d], elements)) {
+        if (!sft__base_mul64(a->shape[d] - 1, a->stride[d], &step) ||
+            !sft__base_add64(last, step, &last) ||
+            !sft__base_mul64(*elements, a->shape[d], elements)) {
             return false;
         }
     }
     if (*elements == 0) {
         return true;
     }
-    if (!sft__add64(last, 1, &last) || !sft__mul64(last, a->dtype->block_bytes, &reach) ||
+    if (!sft__base_add64(last, 1, &last) || !sft__base_mul64(last, a->dtype->block_bytes, &reach) ||
         reach > of->nbytes) {
         return false;
     }
@@ -238,17 +242,18 @@ static bool is_all(const record *a, const sft_tensor *of) {
 }
 
 static const void *numbers(sft_catalog *c, const uint64_t *list, uint32_t count, uint64_t factor) {
-    uint64_t *copy = sft__arena_alloc(&c->arena, (count + 1) * sizeof *copy, sizeof *copy);
+    uint64_t *copy = sft__base_arena_alloc(&c->arena, (count + 1) * sizeof *copy, sizeof *copy);
 
     for (uint32_t d = 0; copy != NULL && d < count; d++) {
-        copy[d] = list[d] * factor; /* strides: of a view that lies in its tensor; else the factor is 1 */
+        copy[d] =
+            list[d] * factor; /* strides: of a view that lies in its tensor; else the factor is 1 */
     }
     return copy;
 }
 
 /* False: no memory. */
 static bool make_part(sft_catalog *c, const record *a, size_t index, uint64_t bytes,
-                      uint64_t elements, sft__shown_part *part) {
+                      uint64_t elements, sft__catalog_shown_part *part) {
     const sft_tensor *of = &c->tensors[index];
     const uint64_t unit = a->dtype->block_bytes;
     const bool packed = elements == 0 || is_packed(a);
@@ -265,7 +270,8 @@ static bool make_part(sft_catalog *c, const record *a, size_t index, uint64_t by
     part->tensor.dtype = a->dtype;
     part->tensor.shape = numbers(c, a->shape, a->rank, 1);
     part->tensor.rank = a->rank;
-    part->tensor.nbytes = elements * unit; /* checked; may repeat bytes, as an expanded tensor does */
+    part->tensor.nbytes =
+        elements * unit; /* checked; may repeat bytes, as an expanded tensor does */
     return part->tensor.shape != NULL && (packed || part->piece.strides != NULL);
 }
 
@@ -279,15 +285,15 @@ static void wrong(reading *r, const record *a) {
 /* Puts a record into the catalog, or counts it as wrong. */
 static bool take_record(reading *r, const record *a) {
     sft_catalog *c = r->catalog;
-    const size_t of =
-        (a->seen & HAS_OF) != 0 ? sft__strmap_find(c->names, a->of, a->of_len) : SFT__STRMAP_NONE;
-    sft__shown_part part;
+    const size_t of = (a->seen & HAS_OF) != 0 ? sft__base_strmap_find(c->names, a->of, a->of_len)
+                                              : SFT__STRMAP_NONE;
+    sft__catalog_shown_part part;
     uint64_t bytes = 0;
     uint64_t elements = 0;
     uint64_t whole;
 
     if (a->seen != HAS_ALL || a->rank != a->strides || of == SFT__STRMAP_NONE ||
-        sft__strmap_find(c->names, a->name, a->name_len) != SFT__STRMAP_NONE ||
+        sft__base_strmap_find(c->names, a->name, a->name_len) != SFT__STRMAP_NONE ||
         c->alias_count >= ALIASES_MAX) {
         wrong(r, a);
         return true;
@@ -297,7 +303,7 @@ static bool take_record(reading *r, const record *a) {
         return add_whole(c, a->name, a->name_len, of);
     }
     if (a->dtype->block_elements != 1 || !fits(a, t, &bytes, &elements) ||
-        !sft__mul64(elements, a->dtype->block_bytes, &whole)) {
+        !sft__base_mul64(elements, a->dtype->block_bytes, &whole)) {
         wrong(r, a);
         return true;
     }
@@ -308,12 +314,12 @@ static bool take_record(reading *r, const record *a) {
 
 /* p behind the brace that opens it. */
 static const char *read_record(reading *r, const char *p, record *a) {
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     while (p != NULL && *p != '}') {
         p = read_member(r, p, a);
-        p = p != NULL ? sft__json_blank(p) : NULL;
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
         if (p != NULL && *p == ',') {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (p != NULL && *p != '}') {
             p = NULL;
         }
@@ -323,11 +329,11 @@ static const char *read_record(reading *r, const char *p, record *a) {
 
 /* All records. NULL: the text is no JSON of this form, or r->status. */
 static const char *read_records(reading *r, const char *p) {
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != '{') {
         return NULL;
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     while (p != NULL && *p != '}') {
         record a;
         memset(&a, 0, offsetof(record, shape));
@@ -335,18 +341,18 @@ static const char *read_records(reading *r, const char *p) {
         a.offset = 0;
         a.seen = 0;
         p = *p == '"' ? read_text(r, p, &a.name, &a.name_len) : NULL;
-        p = p != NULL ? sft__json_blank(p) : NULL;
-        p = p != NULL && *p == ':' ? sft__json_blank(p + 1) : NULL;
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
+        p = p != NULL && *p == ':' ? sft__base_json_blank(p + 1) : NULL;
         if (p != NULL) {
-            p = *p == '{' ? read_record(r, p + 1, &a) : sft__json_value(&r->json, p, 1);
+            p = *p == '{' ? read_record(r, p + 1, &a) : sft__base_json_value(&r->json, p, 1);
         }
         if (p != NULL && !take_record(r, &a)) {
             r->status = SFT_E_NOMEM;
             return NULL;
         }
-        p = p != NULL ? sft__json_blank(p) : NULL;
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
         if (p != NULL && *p == ',') {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (p != NULL && *p != '}') {
             p = NULL;
         }
@@ -358,31 +364,33 @@ static sft_status read_value(sft_catalog *c, const char *value, size_t len, sft_
     static const char key[] = "sft.aliases";
     reading r = {.catalog = c, .status = SFT_OK};
     const size_t before = c->alias_count;
-    sft__shown shown;
+    sft__catalog_shown shown;
 
-    r.text = sft__arena_alloc(&c->arena, len + SFT__JSON_SLACK, 1);
+    r.text = sft__base_arena_alloc(&c->arena, len + SFT__JSON_SLACK, 1);
     if (r.text == NULL) {
-        return sft__arena_failed(&c->arena, len, err);
+        return sft__catalog_arena_failed(&c->arena, len, err);
     }
     memcpy(r.text, value, len);
     memset(r.text + len, 0, SFT__JSON_SLACK);
     r.json.end = r.text + len;
     const char *p = read_records(&r, r.text);
     if (r.status != SFT_OK) {
-        return sft__arena_failed(&c->arena, len, err);
+        return sft__catalog_arena_failed(&c->arena, len, err);
     }
-    if (p == NULL || sft__json_blank(p + 1) < r.json.end) {
+    if (p == NULL || sft__base_json_blank(p + 1) < r.json.end) {
         c->alias_count = before;
-        return sft__problem_add(c, SFT_PROBLEM_ALIAS, false, key, sizeof key - 1, err,
-                                "metadata sft.aliases is no record of aliases: none is known");
+        return sft__catalog_problem_add(
+            c, SFT_PROBLEM_ALIAS, false, key, sizeof key - 1, err,
+            "metadata sft.aliases is no record of aliases: none is known");
     }
     return r.wrong == 0
                ? SFT_OK
-               : sft__problem_add(c, SFT_PROBLEM_ALIAS, false, r.wrong_name, r.wrong_len, err,
-                                  "metadata sft.aliases: %llu %s no part of a tensor of the file, "
-                                  "\"%s\" first",
-                                  (unsigned long long)r.wrong, r.wrong == 1 ? "entry is" : "entries are",
-                                  sft__show(&shown, r.wrong_name, r.wrong_len));
+               : sft__catalog_problem_add(
+                     c, SFT_PROBLEM_ALIAS, false, r.wrong_name, r.wrong_len, err,
+                     "metadata sft.aliases: %llu %s no part of a tensor of the file, "
+                     "\"%s\" first",
+                     (unsigned long long)r.wrong, r.wrong == 1 ? "entry is" : "entries are",
+                     sft__catalog_show(&shown, r.wrong_name, r.wrong_len));
 }
 
 /* ---------------------------------------------------------------- alias: tensor */
@@ -409,11 +417,11 @@ static sft_status read_plain(sft_catalog *c, const sft__catalog_file *file, sft_
         if (is_reserved(e) || e->value_len > NAME_MAX_BYTES || c->alias_count >= ALIASES_MAX) {
             continue;
         }
-        const size_t of = sft__strmap_find(c->names, e->value, e->value_len);
+        const size_t of = sft__base_strmap_find(c->names, e->value, e->value_len);
         if (of != SFT__STRMAP_NONE &&
-            sft__strmap_find(c->names, e->key, e->key_len) == SFT__STRMAP_NONE &&
+            sft__base_strmap_find(c->names, e->key, e->key_len) == SFT__STRMAP_NONE &&
             !add_whole(c, e->key, e->key_len, of)) {
-            return sft__fail_nomem(err, c->alias_count * sizeof *c->aliases);
+            return sft__base_fail_nomem(err, c->alias_count * sizeof *c->aliases);
         }
     }
     return SFT_OK;
@@ -430,5 +438,5 @@ sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err) {
     }
     return catalog->alias_count == 0 || index_names(catalog)
                ? SFT_OK
-               : sft__fail_nomem(err, catalog->alias_count * sizeof *catalog->aliases);
+               : sft__base_fail_nomem(err, catalog->alias_count * sizeof *catalog->aliases);
 }

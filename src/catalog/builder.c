@@ -17,39 +17,39 @@ typedef struct metadata_note {
 
 struct sft_builder {
     const sft_allocator *allocator;
-    sft__open options;    /* options.open.limits points at options.limits */
-    sft_catalog *catalog; /* being filled; NULL once finished */
+    sft__remote_open options; /* options.open.limits points at options.limits */
+    sft_catalog *catalog;     /* being filled; NULL once finished */
     sft_tensor *tensors;
     size_t tensor_count;
     size_t tensor_room;
-    sft__strmap names; /* over tensors, for tensor_room of them */
-    sft__alias *aliases;
+    sft__base_strmap names; /* over tensors, for tensor_room of them */
+    sft__catalog_alias *aliases;
     size_t alias_count;
     size_t alias_room;
-    sft__strmap alias_names;
+    sft__base_strmap alias_names;
     metadata_note *notes;
     size_t note_count;
     size_t note_room;
 };
 
 sft_status sft_builder_create(sft_builder **out, const sft_open_options *options, sft_error *err) {
-    sft__open o;
+    sft__remote_open o;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
-    SFT_TRY(sft__open_read(&o, options, err));
-    sft_builder *b = sft__alloc_zero(o.open.allocator, sizeof *b);
+    SFT_TRY(sft__catalog_open_read(&o, options, err));
+    sft_builder *b = sft__base_alloc_zero(o.open.allocator, sizeof *b);
     if (b == NULL) {
-        return sft__fail_nomem(err, sizeof *b);
+        return sft__base_fail_nomem(err, sizeof *b);
     }
-    b->allocator = sft__allocator(o.open.allocator);
+    b->allocator = sft__base_allocator(o.open.allocator);
     b->options = o;
     b->options.open.limits = &b->options.limits;
     const sft_status status = sft__catalog_new(&b->catalog, &b->options, err);
     if (status != SFT_OK) {
-        sft__free(b->allocator, b, sizeof *b);
+        sft__base_free(b->allocator, b, sizeof *b);
         return status;
     }
     *out = b;
@@ -59,14 +59,14 @@ sft_status sft_builder_create(sft_builder **out, const sft_open_options *options
 /* Frees what finish does not hand on. */
 static void builder_empty(sft_builder *b) {
     if (b->names.slots != NULL) {
-        sft__strmap_reset(&b->names);
+        sft__base_strmap_reset(&b->names);
     }
     if (b->alias_names.slots != NULL) {
-        sft__strmap_reset(&b->alias_names);
+        sft__base_strmap_reset(&b->alias_names);
     }
-    sft__free(b->allocator, b->tensors, b->tensor_room * sizeof *b->tensors);
-    sft__free(b->allocator, b->aliases, b->alias_room * sizeof *b->aliases);
-    sft__free(b->allocator, b->notes, b->note_room * sizeof *b->notes);
+    sft__base_free(b->allocator, b->tensors, b->tensor_room * sizeof *b->tensors);
+    sft__base_free(b->allocator, b->aliases, b->alias_room * sizeof *b->aliases);
+    sft__base_free(b->allocator, b->notes, b->note_room * sizeof *b->notes);
     b->tensors = NULL;
     b->aliases = NULL;
     b->notes = NULL;
@@ -79,18 +79,18 @@ void sft_builder_free(sft_builder *builder) {
     if (builder != NULL) {
         builder_empty(builder);
         sft_catalog_close(builder->catalog);
-        sft__free(builder->allocator, builder, sizeof *builder);
+        sft__base_free(builder->allocator, builder, sizeof *builder);
     }
 }
 
 static sft_status usable(const sft_builder *b, sft_error *err) {
-    return b == NULL            ? sft__fail(err, SFT_E_ARG, "builder is NULL")
-           : b->catalog == NULL ? sft__fail(err, SFT_E_STATE, "the builder is finished")
+    return b == NULL            ? sft__base_fail(err, SFT_E_ARG, "builder is NULL")
+           : b->catalog == NULL ? sft__base_fail(err, SFT_E_STATE, "the builder is finished")
                                 : SFT_OK;
 }
 
 static sft_status arena_failed(const sft_builder *b, size_t size, sft_error *err) {
-    return sft__arena_failed(&b->catalog->arena, size, err);
+    return sft__catalog_arena_failed(&b->catalog->arena, size, err);
 }
 
 sft_status sft_builder_add_source(sft_builder *builder, sft_source *source, uint32_t *index,
@@ -98,16 +98,16 @@ sft_status sft_builder_add_source(sft_builder *builder, sft_source *source, uint
     sft_status status = usable(builder, err);
 
     if (status == SFT_OK && source == NULL) {
-        status = sft__fail(err, SFT_E_ARG, "source is NULL");
+        status = sft__base_fail(err, SFT_E_ARG, "source is NULL");
     }
     if (status == SFT_OK) {
         sft_catalog *c = builder->catalog;
         if (c->source_count >= builder->options.limits.shards || c->source_count >= UINT32_MAX) {
-            status = sft__fail(err, SFT_E_LIMIT, "more than %llu sources, the limit",
-                               (unsigned long long)c->source_count);
-        } else if (!sft__grow(c->allocator, &c->sources, &c->source_room, c->source_count + 1,
-                              sizeof *c->sources)) {
-            status = sft__fail_nomem(err, c->source_count * sizeof *c->sources);
+            status = sft__base_fail(err, SFT_E_LIMIT, "more than %llu sources, the limit",
+                                    (unsigned long long)c->source_count);
+        } else if (!sft__base_grow(c->allocator, &c->sources, &c->source_room, c->source_count + 1,
+                                   sizeof *c->sources)) {
+            status = sft__base_fail_nomem(err, c->source_count * sizeof *c->sources);
         }
     }
     if (status != SFT_OK) {
@@ -126,21 +126,22 @@ sft_status sft_builder_add_file(sft_builder *builder, const sft_file *file, uint
     SFT_TRY(usable(builder, err));
     sft_catalog *c = builder->catalog;
     if (file == NULL || file->path == NULL || file->source >= c->source_count) {
-        return sft__fail(err, SFT_E_ARG, "a file needs a path and a source that was added");
+        return sft__base_fail(err, SFT_E_ARG, "a file needs a path and a source that was added");
     }
     if (c->file_count >= builder->options.limits.shards || c->file_count >= UINT32_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "more than %llu files, the limit",
-                         (unsigned long long)c->file_count);
+        return sft__base_fail(err, SFT_E_LIMIT, "more than %llu files, the limit",
+                              (unsigned long long)c->file_count);
     }
-    if (!sft__grow(c->allocator, &c->files, &c->file_room, c->file_count + 1, sizeof *c->files)) {
-        return sft__fail_nomem(err, c->file_count * sizeof *c->files);
+    if (!sft__base_grow(c->allocator, &c->files, &c->file_room, c->file_count + 1,
+                        sizeof *c->files)) {
+        return sft__base_fail_nomem(err, c->file_count * sizeof *c->files);
     }
     sft__catalog_file *f = &c->files[c->file_count];
     memset(f, 0, sizeof *f);
     f->info = *file;
     f->info.tensor_count = 0;
     f->info.has_metadata = file->has_metadata != 0;
-    f->info.path = sft__arena_copy(&c->arena, file->path, strlen(file->path));
+    f->info.path = sft__base_arena_copy(&c->arena, file->path, strlen(file->path));
     if (f->info.path == NULL) {
         return arena_failed(builder, strlen(file->path), err);
     }
@@ -157,21 +158,22 @@ sft_status sft_builder_add_metadata(sft_builder *builder, uint32_t file,
     sft_catalog *c = builder->catalog;
     if (file >= c->file_count || entry == NULL || (entry->key == NULL && entry->key_len != 0) ||
         (entry->value == NULL && entry->value_len != 0)) {
-        return sft__fail(err, SFT_E_ARG, "metadata needs a file that was added, a key and a value");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "metadata needs a file that was added, a key and a value");
     }
-    if (sft__utf8_valid(entry->key, entry->key_len) != entry->key_len ||
-        sft__utf8_valid(entry->value, entry->value_len) != entry->value_len) {
-        return sft__fail(err, SFT_E_UTF8, "a metadata key or value is not UTF-8");
+    if (sft__base_utf8_valid(entry->key, entry->key_len) != entry->key_len ||
+        sft__base_utf8_valid(entry->value, entry->value_len) != entry->value_len) {
+        return sft__base_fail(err, SFT_E_UTF8, "a metadata key or value is not UTF-8");
     }
-    if (!sft__grow(builder->allocator, &builder->notes, &builder->note_room,
-                   builder->note_count + 1, sizeof *builder->notes)) {
-        return sft__fail_nomem(err, builder->note_count * sizeof *builder->notes);
+    if (!sft__base_grow(builder->allocator, &builder->notes, &builder->note_room,
+                        builder->note_count + 1, sizeof *builder->notes)) {
+        return sft__base_fail_nomem(err, builder->note_count * sizeof *builder->notes);
     }
     metadata_note *note = &builder->notes[builder->note_count];
     note->file = file;
     note->entry = *entry;
-    note->entry.key = sft__arena_copy(&c->arena, entry->key, entry->key_len);
-    note->entry.value = sft__arena_copy(&c->arena, entry->value, entry->value_len);
+    note->entry.key = sft__base_arena_copy(&c->arena, entry->key, entry->key_len);
+    note->entry.value = sft__base_arena_copy(&c->arena, entry->value, entry->value_len);
     if (note->entry.key == NULL || note->entry.value == NULL) {
         return arena_failed(builder, entry->key_len + entry->value_len, err);
     }
@@ -184,11 +186,11 @@ sft_status sft_builder_add_metadata(sft_builder *builder, uint32_t file,
 
 /* Room for one more entry in an array that a name table indexes. The table is at most half full. */
 static bool named_grow(sft_builder *b, void *array_pointer, size_t *room, size_t count, size_t size,
-                       sft__strmap *names) {
-    sft__strmap fresh;
+                       sft__base_strmap *names) {
+    sft__base_strmap fresh;
     void *entries;
 
-    if (!sft__grow(b->allocator, array_pointer, room, count + 1, size)) {
+    if (!sft__base_grow(b->allocator, array_pointer, room, count + 1, size)) {
         return false;
     }
     memcpy(&entries, array_pointer, sizeof entries);
@@ -196,14 +198,14 @@ static bool named_grow(sft_builder *b, void *array_pointer, size_t *room, size_t
     if (names->slots != NULL && count < names->slot_count / 2) {
         return true;
     }
-    if (!sft__strmap_init(&fresh, entries, size, *room, b->allocator)) {
+    if (!sft__base_strmap_init(&fresh, entries, size, *room, b->allocator)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
-        (void)sft__strmap_add(&fresh, i);
+        (void)sft__base_strmap_add(&fresh, i);
     }
     if (names->slots != NULL) {
-        sft__strmap_reset(names);
+        sft__base_strmap_reset(names);
     }
     *names = fresh;
     return true;
@@ -214,33 +216,35 @@ static sft_status check_name(const sft_builder *b, const char *name, size_t len,
     const uint64_t limit = b->options.limits.name_bytes;
 
     if (name == NULL && len != 0) {
-        return sft__fail(err, SFT_E_ARG, "name is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "name is NULL");
     }
-    if (sft__utf8_valid(name, len) != len) {
-        return sft__fail_tensor(err, SFT_E_UTF8, SFT_NO_OFFSET, name, len, "the name is not UTF-8");
+    if (sft__base_utf8_valid(name, len) != len) {
+        return sft__base_fail_tensor(err, SFT_E_UTF8, SFT_NO_OFFSET, name, len,
+                                     "the name is not UTF-8");
     }
     if (limit != 0 && len > limit) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, name, len,
-                                "the name has %llu bytes, the limit is %llu",
-                                (unsigned long long)len, (unsigned long long)limit);
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, name, len,
+                                     "the name has %llu bytes, the limit is %llu",
+                                     (unsigned long long)len, (unsigned long long)limit);
     }
-    if (sft__strmap_find(&b->names, name, len) != SFT__STRMAP_NONE ||
-        sft__strmap_find(&b->alias_names, name, len) != SFT__STRMAP_NONE) {
-        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len, "name given twice");
+    if (sft__base_strmap_find(&b->names, name, len) != SFT__STRMAP_NONE ||
+        sft__base_strmap_find(&b->alias_names, name, len) != SFT__STRMAP_NONE) {
+        return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, name, len,
+                                     "name given twice");
     }
     return SFT_OK;
 }
 
 static sft_status bad_tensor(sft_error *err, sft_status status, const sft_tensor *t,
                              const char *what) {
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
 }
 
 /* Product of `rank` extents; all ones for NULL with rank 0. False: beyond 64 bits. */
 static bool elements_of(const uint64_t *extents, uint32_t rank, uint64_t *elements) {
     *elements = 1;
     for (uint32_t d = 0; d < rank; d++) {
-        if (!sft__mul64(*elements, extents[d], elements)) {
+        if (!sft__base_mul64(*elements, extents[d], elements)) {
             return false;
         }
     }
@@ -268,9 +272,9 @@ static sft_status check_shape(const sft_builder *b, const sft_tensor *t, uint64_
         return bad_tensor(err, status, t, why.message);
     }
     if (t->nbytes != 0 && t->nbytes != *nbytes) {
-        return sft__fail_tensor(err, SFT_E_SIZE, SFT_NO_OFFSET, t->name, t->name_len,
-                                "nbytes is %llu, dtype and shape give %llu",
-                                (unsigned long long)t->nbytes, (unsigned long long)*nbytes);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "nbytes is %llu, dtype and shape give %llu",
+                                     (unsigned long long)t->nbytes, (unsigned long long)*nbytes);
     }
     return SFT_OK;
 }
@@ -282,10 +286,11 @@ static sft_status check_box(const sft_tensor *t, const sft_piece *p, const uint6
     for (uint32_t d = 0; d < t->rank; d++) {
         const uint64_t start = p->start != NULL ? p->start[d] : 0;
         if (start > t->shape[d] || (*count)[d] > t->shape[d] - start) {
-            return sft__fail_tensor(err, SFT_E_RANGE, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "piece reaches %llu + %llu in dimension %u, which has %llu",
-                                    (unsigned long long)start, (unsigned long long)(*count)[d],
-                                    (unsigned)d, (unsigned long long)t->shape[d]);
+            return sft__base_fail_tensor(
+                err, SFT_E_RANGE, SFT_NO_OFFSET, t->name, t->name_len,
+                "piece reaches %llu + %llu in dimension %u, which has %llu",
+                (unsigned long long)start, (unsigned long long)(*count)[d], (unsigned)d,
+                (unsigned long long)t->shape[d]);
         }
     }
     return SFT_OK;
@@ -305,7 +310,8 @@ static sft_status strided_reach(const sft_tensor *t, const sft_piece *p, const u
         const uint64_t size = stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
         uint64_t *reach = stride < 0 ? below : above;
         uint64_t bytes;
-        if (!sft__mul64(count[d] - 1, size, &bytes) || !sft__add64(*reach, bytes, reach)) {
+        if (!sft__base_mul64(count[d] - 1, size, &bytes) ||
+            !sft__base_add64(*reach, bytes, reach)) {
             return bad_tensor(err, SFT_E_OVERFLOW, t, "the strides reach beyond 2^64");
         }
     }
@@ -339,7 +345,7 @@ static sft_status check_piece(const sft_builder *b, const sft_tensor *t, const s
     }
     const uint64_t size = sft_source_size(b->catalog->sources[p->source]);
     if (p->offset > size || below > p->offset || *nbytes > size - p->offset) {
-        return sft__fail_tensor(
+        return sft__base_fail_tensor(
             err, SFT_E_OFFSETS, p->offset, t->name, t->name_len,
             "a piece takes %llu bytes before and %llu from byte %llu on, its source "
             "has %llu",
@@ -347,17 +353,18 @@ static sft_status check_piece(const sft_builder *b, const sft_tensor *t, const s
             (unsigned long long)size);
     }
     if (p->nbytes != 0 && p->nbytes != *nbytes) {
-        return sft__fail_tensor(err, SFT_E_SIZE, p->offset, t->name, t->name_len,
-                                "a piece has nbytes %llu, its box gives %llu",
-                                (unsigned long long)p->nbytes, (unsigned long long)*nbytes);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, p->offset, t->name, t->name_len,
+                                     "a piece has nbytes %llu, its box gives %llu",
+                                     (unsigned long long)p->nbytes, (unsigned long long)*nbytes);
     }
     return SFT_OK;
 }
 
 /* Copies `count` 8-byte numbers into the arena; an array that is there is never NULL. */
-static bool copy_numbers(sft__arena *arena, const void *numbers, uint32_t count, const void **out) {
+static bool copy_numbers(sft__base_arena *arena, const void *numbers, uint32_t count,
+                         const void **out) {
     void *copy =
-        sft__arena_alloc(arena, count != 0 ? count * sizeof(uint64_t) : 1, sizeof(uint64_t));
+        sft__base_arena_alloc(arena, count != 0 ? count * sizeof(uint64_t) : 1, sizeof(uint64_t));
     if (copy != NULL && count != 0) {
         memcpy(copy, numbers, count * sizeof(uint64_t));
     }
@@ -365,7 +372,7 @@ static bool copy_numbers(sft__arena *arena, const void *numbers, uint32_t count,
     return copy != NULL;
 }
 
-static bool copy_pieces(sft__arena *arena, const sft_tensor *t, sft_piece *pieces) {
+static bool copy_pieces(sft__base_arena *arena, const sft_tensor *t, sft_piece *pieces) {
     for (uint32_t i = 0; i < t->piece_count; i++) {
         sft_piece *p = &pieces[i];
         const void *copy;
@@ -413,7 +420,7 @@ static bool ascend(const sft_tensor *t) {
 /* Checks all pieces and copies them into the arena. */
 static sft_status take_pieces(sft_builder *b, const sft_tensor *t, uint64_t nbytes,
                               sft_tensor *copy, sft_error *err) {
-    sft__arena *arena = &b->catalog->arena;
+    sft__base_arena *arena = &b->catalog->arena;
     sft_piece *pieces;
 
     if (t->piece_count == 0 && nbytes != 0) {
@@ -424,8 +431,8 @@ static sft_status take_pieces(sft_builder *b, const sft_tensor *t, uint64_t nbyt
     }
     /* cannot overflow on 64 bits: piece_count < 2^32; on 32 bits the caller's array fits in memory
      */
-    pieces = sft__arena_alloc(arena, t->piece_count != 0 ? t->piece_count * sizeof *pieces : 1,
-                              sizeof(uint64_t));
+    pieces = sft__base_arena_alloc(arena, t->piece_count != 0 ? t->piece_count * sizeof *pieces : 1,
+                                   sizeof(uint64_t));
     if (pieces == NULL) {
         return arena_failed(b, t->piece_count * sizeof *pieces, err);
     }
@@ -450,7 +457,7 @@ sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor
     SFT_TRY(usable(builder, err));
     sft_catalog *c = builder->catalog;
     if (tensor == NULL || tensor->file >= c->file_count) {
-        return sft__fail(err, SFT_E_ARG, "a tensor needs a file that was added");
+        return sft__base_fail(err, SFT_E_ARG, "a tensor needs a file that was added");
     }
     SFT_TRY(check_name(builder, tensor->name, tensor->name_len, err));
     if (builder->tensor_count >= builder->options.limits.tensors ||
@@ -460,18 +467,18 @@ sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor
     SFT_TRY(check_shape(builder, tensor, &nbytes, err));
     if (!named_grow(builder, &builder->tensors, &builder->tensor_room, builder->tensor_count,
                     sizeof *builder->tensors, &builder->names)) {
-        return sft__fail_nomem(err, builder->tensor_count * sizeof *builder->tensors);
+        return sft__base_fail_nomem(err, builder->tensor_count * sizeof *builder->tensors);
     }
     sft_tensor copy = *tensor;
     copy.nbytes = nbytes;
-    copy.name = sft__arena_copy(&c->arena, tensor->name, tensor->name_len);
+    copy.name = sft__base_arena_copy(&c->arena, tensor->name, tensor->name_len);
     if (copy.name == NULL || !copy_numbers(&c->arena, tensor->shape, tensor->rank, &shape)) {
         return arena_failed(builder, tensor->name_len + tensor->rank * sizeof(uint64_t), err);
     }
     copy.shape = shape;
     SFT_TRY(take_pieces(builder, tensor, nbytes, &copy, err));
     builder->tensors[builder->tensor_count] = copy;
-    (void)sft__strmap_add(&builder->names, builder->tensor_count);
+    (void)sft__base_strmap_add(&builder->names, builder->tensor_count);
     builder->tensor_count++;
     c->files[tensor->file].info.tensor_count++;
     return SFT_OK;
@@ -481,28 +488,28 @@ sft_status sft_builder_add_alias(sft_builder *builder, const char *name, size_t 
                                  const char *of, size_t of_len, sft_error *err) {
     SFT_TRY(usable(builder, err));
     SFT_TRY(check_name(builder, name, name_len, err));
-    const size_t tensor = sft__strmap_find(&builder->names, of != NULL ? of : "", of_len);
+    const size_t tensor = sft__base_strmap_find(&builder->names, of != NULL ? of : "", of_len);
     if (tensor == SFT__STRMAP_NONE) {
-        return sft__fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, of, of_len,
-                                "an alias names a tensor that was not added");
+        return sft__base_fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, of, of_len,
+                                     "an alias names a tensor that was not added");
     }
     if (builder->alias_count >= builder->options.limits.tensors ||
         builder->alias_count >= UINT32_MAX / 4) {
-        return sft__fail(err, SFT_E_LIMIT, "more aliases than the limit for tensors");
+        return sft__base_fail(err, SFT_E_LIMIT, "more aliases than the limit for tensors");
     }
     if (!named_grow(builder, &builder->aliases, &builder->alias_room, builder->alias_count,
                     sizeof *builder->aliases, &builder->alias_names)) {
-        return sft__fail_nomem(err, builder->alias_count * sizeof *builder->aliases);
+        return sft__base_fail_nomem(err, builder->alias_count * sizeof *builder->aliases);
     }
-    sft__alias *alias = &builder->aliases[builder->alias_count];
-    alias->name = sft__arena_copy(&builder->catalog->arena, name, name_len);
+    sft__catalog_alias *alias = &builder->aliases[builder->alias_count];
+    alias->name = sft__base_arena_copy(&builder->catalog->arena, name, name_len);
     alias->name_len = name_len;
     alias->tensor = tensor;
     alias->shows = 0;
     if (alias->name == NULL) {
         return arena_failed(builder, name_len, err);
     }
-    (void)sft__strmap_add(&builder->alias_names, builder->alias_count);
+    (void)sft__base_strmap_add(&builder->alias_names, builder->alias_count);
     builder->alias_count++;
     return SFT_OK;
 }
@@ -518,16 +525,16 @@ static bool lies_in(const sft_tensor *of, const sft_piece *p, uint32_t unit) {
 
 sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part, const char *of,
                                 size_t of_len, sft_error *err) {
-    sft__shown_part made;
+    sft__catalog_shown_part made;
     uint64_t nbytes = 0;
     const void *shape;
 
     if (part == NULL || part->piece_count != 1 || part->pieces == NULL) {
-        return sft__fail(err, SFT_E_ARG, "a part of a tensor has one piece");
+        return sft__base_fail(err, SFT_E_ARG, "a part of a tensor has one piece");
     }
     SFT_TRY(sft_builder_add_alias(builder, part->name, part->name_len, of, of_len, err));
     sft_catalog *c = builder->catalog;
-    sft__alias *alias = &builder->aliases[builder->alias_count - 1];
+    sft__catalog_alias *alias = &builder->aliases[builder->alias_count - 1];
     const sft_tensor *whole = &builder->tensors[alias->tensor];
     SFT_TRY(check_shape(builder, part, &nbytes, err));
     memset(&made, 0, sizeof made);
@@ -539,10 +546,12 @@ sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part, co
     SFT_TRY(take_pieces(builder, part, nbytes, &made.tensor, err));
     made.piece = made.tensor.pieces[0];
     if (!lies_in(whole, &made.piece, part->dtype->block_bytes)) {
-        return bad_tensor(err, SFT_E_RANGE, part, "it is no part of the tensor that it is said to be");
+        return bad_tensor(err, SFT_E_RANGE, part,
+                          "it is no part of the tensor that it is said to be");
     }
     if (!copy_numbers(&c->arena, part->shape, part->rank, &shape) ||
-        !sft__grow(c->allocator, &c->parts, &c->part_room, c->part_count + 1, sizeof *c->parts)) {
+        !sft__base_grow(c->allocator, &c->parts, &c->part_room, c->part_count + 1,
+                        sizeof *c->parts)) {
         return arena_failed(builder, part->rank * sizeof(uint64_t), err);
     }
     made.tensor.shape = shape;
@@ -562,7 +571,7 @@ static bool place_metadata(sft_builder *b) {
     if (b->note_count == 0) {
         return true;
     }
-    entries = sft__arena_alloc(&c->arena, b->note_count * sizeof *entries, sizeof(void *));
+    entries = sft__base_arena_alloc(&c->arena, b->note_count * sizeof *entries, sizeof(void *));
     if (entries == NULL) {
         return false;
     }
@@ -579,7 +588,7 @@ static bool place_metadata(sft_builder *b) {
         entries[(size_t)(f->metadata - entries) + f->metadata_count++] = b->notes[i].entry;
     }
     for (size_t f = 0; f < c->file_count; f++) {
-        sft__file_index(c, &c->files[f]);
+        sft__catalog_file_index(c, &c->files[f]);
     }
     return true;
 }
@@ -588,23 +597,23 @@ sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const ch
                                    size_t subject_len, const char *message, sft_error *err) {
     SFT_TRY(usable(builder, err));
     if (subject == NULL || message == NULL) {
-        return sft__fail(err, SFT_E_ARG, "a problem needs a subject and a message");
+        return sft__base_fail(err, SFT_E_ARG, "a problem needs a subject and a message");
     }
-    const char *const kept = sft__arena_copy(&builder->catalog->arena, subject, subject_len);
+    const char *const kept = sft__base_arena_copy(&builder->catalog->arena, subject, subject_len);
     return kept == NULL ? arena_failed(builder, subject_len, err)
-                        : sft__problem_add(builder->catalog, (sft_problem_kind)kind, false, kept,
-                                           subject_len, err, "%s", message);
+                        : sft__catalog_problem_add(builder->catalog, (sft_problem_kind)kind, false,
+                                                   kept, subject_len, err, "%s", message);
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     SFT_TRY(usable(builder, err));
     sft_catalog *c = builder->catalog;
     const size_t tensor_bytes = builder->tensor_count * sizeof *builder->tensors;
-    sft_tensor *tensors = sft__arena_alloc(&c->arena, tensor_bytes, sizeof(uint64_t));
+    sft_tensor *tensors = sft__base_arena_alloc(&c->arena, tensor_bytes, sizeof(uint64_t));
     if (tensors == NULL || !place_metadata(builder)) {
         return arena_failed(builder, tensor_bytes, err);
     }

@@ -17,37 +17,37 @@ void sft_catalog_close(sft_catalog *catalog) {
     }
     const sft_allocator *a = catalog->allocator;
     for (size_t i = 0; i < catalog->header_count; i++) {
-        sft__header_reset(&catalog->headers[i]);
+        sft__format_header_reset(&catalog->headers[i]);
     }
     for (size_t i = 0; i < catalog->source_count; i++) {
         sft_source_close(catalog->sources[i]);
     }
     if (catalog->merged_names.slots != NULL) {
-        sft__strmap_reset(&catalog->merged_names);
+        sft__base_strmap_reset(&catalog->merged_names);
     }
     if (catalog->alias_names.slots != NULL) {
-        sft__strmap_reset(&catalog->alias_names);
+        sft__base_strmap_reset(&catalog->alias_names);
     }
-    sft__arena_free(&catalog->arena);
+    sft__base_arena_free(&catalog->arena);
     if (catalog->alias_room != 0) {
-        sft__free(a, catalog->aliases, catalog->alias_room * sizeof *catalog->aliases);
+        sft__base_free(a, catalog->aliases, catalog->alias_room * sizeof *catalog->aliases);
     }
     if (catalog->part_room != 0) {
-        sft__free(a, catalog->parts, catalog->part_room * sizeof *catalog->parts);
+        sft__base_free(a, catalog->parts, catalog->part_room * sizeof *catalog->parts);
     }
     if (catalog->file_room != 0) {
-        sft__free(a, catalog->files, catalog->file_room * sizeof *catalog->files);
+        sft__base_free(a, catalog->files, catalog->file_room * sizeof *catalog->files);
     }
     if (catalog->source_room != 0) {
-        sft__free(a, catalog->sources, catalog->source_room * sizeof *catalog->sources);
+        sft__base_free(a, catalog->sources, catalog->source_room * sizeof *catalog->sources);
     }
     if (catalog->problem_room != 0) {
-        sft__free(a, catalog->problems, catalog->problem_room * sizeof *catalog->problems);
+        sft__base_free(a, catalog->problems, catalog->problem_room * sizeof *catalog->problems);
     }
     if (catalog->header_room != 0) {
-        sft__free(a, catalog->headers, catalog->header_room * sizeof *catalog->headers);
+        sft__base_free(a, catalog->headers, catalog->header_room * sizeof *catalog->headers);
     }
-    sft__free(a, catalog, sizeof *catalog);
+    sft__base_free(a, catalog, sizeof *catalog);
 }
 
 size_t sft_catalog_count(const sft_catalog *catalog) {
@@ -64,9 +64,9 @@ const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
     if (name == NULL && name_len != 0) {
         return NULL;
     }
-    index = sft__strmap_find(catalog->names, name, name_len);
+    index = sft__base_strmap_find(catalog->names, name, name_len);
     if (index == SFT__STRMAP_NONE && catalog->alias_count != 0) {
-        const size_t at = sft__strmap_find(&catalog->alias_names, name, name_len);
+        const size_t at = sft__base_strmap_find(&catalog->alias_names, name, name_len);
         if (at != SFT__STRMAP_NONE && catalog->aliases[at].shows != 0) {
             return &catalog->parts[catalog->aliases[at].shows - 1].tensor;
         }
@@ -76,7 +76,8 @@ const sft_tensor *sft_catalog_find(const sft_catalog *catalog, const char *name,
 }
 
 /* The part that begins with the tensor, or NULL: it is one of the tensors. */
-static const sft__shown_part *part_of(const sft_catalog *catalog, const sft_tensor *tensor) {
+static const sft__catalog_shown_part *part_of(const sft_catalog *catalog,
+                                              const sft_tensor *tensor) {
     const uintptr_t begin = (uintptr_t)catalog->parts;
     const uintptr_t at = (uintptr_t)tensor;
 
@@ -87,7 +88,7 @@ static const sft__shown_part *part_of(const sft_catalog *catalog, const sft_tens
 }
 
 size_t sft_catalog_index_of(const sft_catalog *catalog, const sft_tensor *tensor) {
-    const sft__shown_part *part = part_of(catalog, tensor);
+    const sft__catalog_shown_part *part = part_of(catalog, tensor);
     return part != NULL ? part->of : (size_t)(tensor - catalog->tensors);
 }
 
@@ -133,29 +134,31 @@ sft_status sft_catalog_metadata_at(const sft_catalog *catalog, size_t file, size
     return SFT_OK;
 }
 
-void sft__file_index(sft_catalog *catalog, sft__catalog_file *file) {
+void sft__catalog_file_index(sft_catalog *catalog, sft__catalog_file *file) {
     enum { FEW = 256 };
-    const size_t slots = file->metadata_count > FEW ? sft__strmap_slots(file->metadata_count) : 0;
+    const size_t slots =
+        file->metadata_count > FEW ? sft__base_strmap_slots(file->metadata_count) : 0;
     uint64_t *const room =
-        slots != 0 ? sft__arena_alloc(&catalog->arena, slots * sizeof *room, sizeof *room) : NULL;
+        slots != 0 ? sft__base_arena_alloc(&catalog->arena, slots * sizeof *room, sizeof *room)
+                   : NULL;
 
     if (room == NULL) {
         return; /* entries are gone through, then */
     }
-    sft__strmap_init_at(&file->keys, file->metadata, sizeof *file->metadata, room, slots);
+    sft__base_strmap_init_at(&file->keys, file->metadata, sizeof *file->metadata, room, slots);
     for (size_t i = 0; i < file->metadata_count; i++) {
-        (void)sft__strmap_add(&file->keys, i); /* of a key given twice, the first */
+        (void)sft__base_strmap_add(&file->keys, i); /* of a key given twice, the first */
     }
 }
 
 const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t file, const char *key,
                                       size_t key_len, size_t *value_len) {
     const size_t count = sft_catalog_metadata_count(catalog, file);
-    const sft__strmap *const keys = count != 0 ? &catalog->files[file].keys : NULL;
+    const sft__base_strmap *const keys = count != 0 ? &catalog->files[file].keys : NULL;
     size_t i = 0;
 
     if (keys != NULL && keys->slots != NULL) {
-        i = sft__strmap_find(keys, key != NULL ? key : "", key_len);
+        i = sft__base_strmap_find(keys, key != NULL ? key : "", key_len);
     }
     for (; i < count; i++) {
         const sft_metadata_entry *entry = &catalog->files[file].metadata[i];
@@ -175,9 +178,10 @@ sft_status sft_catalog_can_cast(const sft_catalog *catalog, const sft_tensor *te
         sft_catalog_metadata_find(catalog, tensor->file, "gguf.tensors", 12, NULL) == NULL) {
         return SFT_OK;
     }
-    return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                            "it is blocks of a quantised type, not numbers that could be cast: "
-                            "--dequantize makes numbers of those of a GGUF file");
+    return sft__base_fail_tensor(
+        err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+        "it is blocks of a quantised type, not numbers that could be cast: "
+        "--dequantize makes numbers of those of a GGUF file");
 }
 
 size_t sft_catalog_problem_count(const sft_catalog *catalog) {

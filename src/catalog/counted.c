@@ -66,7 +66,7 @@ static bool parse_at(counted *c, size_t at) {
     return c->number <= c->of;
 }
 
-static bool parse(counted *c, const sft__shard *shard) {
+static bool parse(counted *c, const sft__catalog_shard *shard) {
     static const char torch[] = "shard-";
 
     c->name = shard->name;
@@ -104,16 +104,16 @@ static int compare(const void *a, const void *b) {
     return order != 0 ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
-static sft_status miss(sft__model *model, const counted *like, uint64_t number, uint64_t there,
-                       sft_error *err) {
+static sft_status miss(sft__catalog_model *model, const counted *like, uint64_t number,
+                       uint64_t there, sft_error *err) {
     const size_t room = like->name_len + DIGITS_MOST + 3;
     const unsigned long long count = there;
     const unsigned long long of = like->of;
-    char *name = sft__arena_alloc(&model->catalog->arena, room, 1);
-    sft__shown shown;
+    char *name = sft__base_arena_alloc(&model->catalog->arena, room, 1);
+    sft__catalog_shown shown;
 
     if (name == NULL) {
-        return sft__arena_failed(&model->catalog->arena, room, err);
+        return sft__catalog_arena_failed(&model->catalog->arena, room, err);
     }
     memcpy(name, like->name, like->before);
     const int digits = snprintf(name + like->before, DIGITS_MOST + 3, "%0*llu", (int)like->width,
@@ -121,22 +121,24 @@ static sft_status miss(sft__model *model, const counted *like, uint64_t number, 
     const size_t at = like->before + (digits > 0 ? (size_t)digits : 0);
     const size_t rest = like->before + like->width;
     memcpy(name + at, like->name + rest, like->name_len - rest + 1);
-    (void)sft__show(&shown, name, strlen(name));
+    (void)sft__catalog_show(&shown, name, strlen(name));
     if ((model->options->open.flags & SFT_OPEN_INCOMPLETE) == 0) {
-        return sft__fail(err, SFT_E_SHARD_MISSING,
-                         "%s is not there: of %llu files that the names count there are %llu, and "
-                         "no index",
-                         shown.text, of, count);
+        return sft__base_fail(
+            err, SFT_E_SHARD_MISSING,
+            "%s is not there: of %llu files that the names count there are %llu, and "
+            "no index",
+            shown.text, of, count);
     }
-    return sft__problem_add(model->catalog, SFT_PROBLEM_MISSING_FILE, true, name, strlen(name), err,
-                            "%s is not there: of %llu files that the names count there are %llu",
-                            shown.text, of, count);
+    return sft__catalog_problem_add(
+        model->catalog, SFT_PROBLEM_MISSING_FILE, true, name, strlen(name), err,
+        "%s is not there: of %llu files that the names count there are %llu", shown.text, of,
+        count);
 }
 
 /* The set that begins at `list`, sorted; *size: its names. Numbers begin at 1, or at 0 where one is
  * 0. */
-static sft_status check_set(sft__model *model, const counted *list, size_t count, size_t *size,
-                            sft_error *err) {
+static sft_status check_set(sft__catalog_model *model, const counted *list, size_t count,
+                            size_t *size, sft_error *err) {
     const uint64_t first = list[0].number == 0 ? 0 : 1;
     const uint64_t end = first + list[0].of;
     uint64_t next = first;
@@ -157,16 +159,16 @@ static sft_status check_set(sft__model *model, const counted *list, size_t count
     return hole < end ? miss(model, &list[0], hole, there, err) : SFT_OK;
 }
 
-sft_status sft__shards_count(sft__model *model, sft_error *err) {
+sft_status sft__catalog_shards_count(sft__catalog_model *model, sft_error *err) {
     const sft_allocator *const a = model->catalog->allocator;
     const size_t room = model->shard_count;
-    counted *const list = sft__alloc_array(a, room, sizeof *list);
+    counted *const list = sft__base_alloc_array(a, room, sizeof *list);
     sft_status status = SFT_OK;
     size_t count = 0;
     size_t size;
 
     if (list == NULL) {
-        return sft__fail_nomem(err, room * sizeof *list);
+        return sft__base_fail_nomem(err, room * sizeof *list);
     }
     for (size_t i = 0; i < room; i++) {
         count += parse(&list[count], &model->shards[i]);
@@ -177,6 +179,6 @@ sft_status sft__shards_count(sft__model *model, sft_error *err) {
     for (size_t i = 0; i < count && status == SFT_OK; i += size) {
         status = check_set(model, list + i, count - i, &size, err);
     }
-    sft__free(a, list, room * sizeof *list);
+    sft__base_free(a, list, room * sizeof *list);
     return status;
 }

@@ -14,24 +14,25 @@ enum {
     INDEX_LOOKS = 64 * 1024   /* how far into a file an index is looked for */
 };
 
-sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_error *err) {
+sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
+                                  sft_error *err) {
     const size_t least = offsetof(sft_open_options, allocator) + sizeof options->allocator;
 
     memset(out, 0, sizeof *out);
     if (options != NULL) {
         if (options->struct_size < least) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         memcpy(&out->open, options,
                options->struct_size < sizeof out->open ? options->struct_size : sizeof out->open);
     }
-    SFT_TRY(sft__limits_read(&out->limits, out->open.limits, err));
+    SFT_TRY(sft__base_limits_read(&out->limits, out->open.limits, err));
     if ((out->open.flags & ~(SFT_OPEN_INCOMPLETE | SFT_OPEN_STRICT)) != 0) {
-        return sft__fail(err, SFT_E_ARG, "unknown flags in open options");
+        return sft__base_fail(err, SFT_E_ARG, "unknown flags in open options");
     }
     if (out->open.access != SFT_ACCESS_AUTO && out->open.access != SFT_ACCESS_READ &&
         out->open.access != SFT_ACCESS_MAP) {
-        return sft__fail(err, SFT_E_ARG, "unknown access in open options");
+        return sft__base_fail(err, SFT_E_ARG, "unknown access in open options");
     }
     out->open.struct_size = sizeof out->open;
     out->limits.header_bytes = out->limits.header_bytes == 0           ? 100000000
@@ -46,33 +47,33 @@ sft_status sft__open_read(sft__open *out, const sft_open_options *options, sft_e
     return SFT_OK;
 }
 
-sft_status sft__catalog_new(sft_catalog **out, const sft__open *options, sft_error *err) {
-    sft_catalog *catalog = sft__alloc_zero(options->open.allocator, sizeof *catalog);
+sft_status sft__catalog_new(sft_catalog **out, const sft__remote_open *options, sft_error *err) {
+    sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
     if (catalog == NULL) {
-        return sft__fail_nomem(err, sizeof *catalog);
+        return sft__base_fail_nomem(err, sizeof *catalog);
     }
-    catalog->allocator = sft__allocator(options->open.allocator);
-    sft__arena_init(&catalog->arena, catalog->allocator, options->limits.memory_bytes);
+    catalog->allocator = sft__base_allocator(options->open.allocator);
+    sft__base_arena_init(&catalog->arena, catalog->allocator, options->limits.memory_bytes);
     catalog->names = &catalog->merged_names;
     *out = catalog;
     return SFT_OK;
 }
 
-sft_status sft__arena_failed(const sft__arena *arena, uint64_t size, sft_error *err) {
+sft_status sft__catalog_arena_failed(const sft__base_arena *arena, uint64_t size, sft_error *err) {
     if (arena->over_budget) {
-        return sft__fail(err, SFT_E_LIMIT,
-                         "the catalog needs more memory than limits.memory_bytes");
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "the catalog needs more memory than limits.memory_bytes");
     }
-    return sft__fail_nomem(err, size <= SIZE_MAX ? (size_t)size : SIZE_MAX);
+    return sft__base_fail_nomem(err, size <= SIZE_MAX ? (size_t)size : SIZE_MAX);
 }
 
-uint64_t sft__header_memory(const sft__header *header) {
+uint64_t sft__catalog_header_memory(const sft__format_header *header) {
     return header->arena.total + header->text_size; /* the index of names lies in the arena */
 }
 
 /* Reads the header's length and text. `first` is room for what is read at once. */
 static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
-                            uint8_t *first, size_t first_room, const sft__open *options,
+                            uint8_t *first, size_t first_room, const sft__remote_open *options,
                             sft_error *err) {
     const uint64_t size = sft_source_size(source);
     const size_t first_len = size < first_room ? (size_t)size : first_room;
@@ -80,19 +81,19 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
     size_t have;
 
     SFT_TRY(sft_source_read(source, 0, first, first_len, err));
-    SFT_TRY(sft__header_length(first, first_len < 8 ? first_len : 8, size, &options->limits,
-                               header_bytes, err));
+    SFT_TRY(sft__format_header_length(first, first_len < 8 ? first_len : 8, size, &options->limits,
+                                      header_bytes, err));
     /* cannot overflow: header_bytes <= limits.header_bytes < 2^32 */
     if (options->limits.memory_bytes != 0 &&
         *header_bytes + SFT__HEADER_SLACK > options->limits.memory_bytes) {
-        return sft__fail(err, SFT_E_LIMIT,
-                         "the header needs %llu bytes of memory, the limit is %llu",
-                         (unsigned long long)(*header_bytes + SFT__HEADER_SLACK),
-                         (unsigned long long)options->limits.memory_bytes);
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "the header needs %llu bytes of memory, the limit is %llu",
+                              (unsigned long long)(*header_bytes + SFT__HEADER_SLACK),
+                              (unsigned long long)options->limits.memory_bytes);
     }
-    if (!sft__size_from_u64(*header_bytes + SFT__HEADER_SLACK, &text_size) ||
-        (*text = sft__alloc(options->open.allocator, text_size)) == NULL) {
-        return sft__fail_nomem(err, (size_t)*header_bytes);
+    if (!sft__base_size_from_u64(*header_bytes + SFT__HEADER_SLACK, &text_size) ||
+        (*text = sft__base_alloc(options->open.allocator, text_size)) == NULL) {
+        return sft__base_fail_nomem(err, (size_t)*header_bytes);
     }
     have = text_size - SFT__HEADER_SLACK; /* header_length saw 8 bytes, so first_len >= 8 */
     have = have < first_len - 8 ? have : first_len - 8;
@@ -100,36 +101,37 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
     const sft_status status = sft_source_read(source, 8 + (uint64_t)have, *text + have,
                                               text_size - SFT__HEADER_SLACK - have, err);
     if (status != SFT_OK) {
-        sft__free(options->open.allocator, *text, text_size);
+        sft__base_free(options->open.allocator, *text, text_size);
         *text = NULL;
     }
     return status;
 }
 
-sft_status sft__header_read(sft__header *out, const sft_source *source, const sft__open *options,
-                            sft_error *err) {
+sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
+                                    const sft__remote_open *options, sft_error *err) {
     uint8_t first[FILE_FIRST];
     char *text = NULL;
     uint64_t header_bytes = 0;
 
     if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0 && !options->exact) {
-        uint8_t *far_first = sft__alloc(options->open.allocator, REMOTE_FIRST);
+        uint8_t *far_first = sft__base_alloc(options->open.allocator, REMOTE_FIRST);
         if (far_first == NULL) {
-            return sft__fail_nomem(err, REMOTE_FIRST);
+            return sft__base_fail_nomem(err, REMOTE_FIRST);
         }
         const sft_status status =
             text_read(&text, &header_bytes, source, far_first, REMOTE_FIRST, options, err);
-        sft__free(options->open.allocator, far_first, REMOTE_FIRST);
+        sft__base_free(options->open.allocator, far_first, REMOTE_FIRST);
         SFT_TRY(status);
     } else {
         const size_t room = options->exact ? 8 : sizeof first;
         SFT_TRY(text_read(&text, &header_bytes, source, first, room, options, err));
     }
-    return sft__header_parse(out, text, header_bytes, sft_source_size(source), &options->open, err);
+    return sft__format_header_parse(out, text, header_bytes, sft_source_size(source),
+                                    &options->open, err);
 }
 
-void sft__file_describe(sft__catalog_file *out, const sft__header *header, const sft_source *source,
-                        uint32_t source_index) {
+void sft__catalog_file_describe(sft__catalog_file *out, const sft__format_header *header,
+                                const sft_source *source, uint32_t source_index) {
     memset(out, 0, sizeof *out);
     out->info.path = sft_source_name(source);
     out->info.size = header->file_size;
@@ -159,15 +161,15 @@ static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status sta
  * behind the header's large blocks: being small it stays in the C library's cache when it is freed,
  * so that what lies below it is not given back to the system and faulted in again by the next
  * opening. */
-static sft_status open_single(sft_catalog **out, sft_source *source, const sft__open *options,
-                              sft_error *err) {
-    sft__header header;
+static sft_status open_single(sft_catalog **out, sft_source *source,
+                              const sft__remote_open *options, sft_error *err) {
+    sft__format_header header;
     sft_catalog *catalog;
 
-    SFT_TRY(sft__header_read(&header, source, options, err));
+    SFT_TRY(sft__catalog_header_read(&header, source, options, err));
     const sft_status status = sft__catalog_new(&catalog, options, err);
     if (status != SFT_OK) {
-        sft__header_reset(&header);
+        sft__format_header_reset(&header);
         return status;
     }
     catalog->one_source = source;
@@ -179,8 +181,8 @@ static sft_status open_single(sft_catalog **out, sft_source *source, const sft__
     catalog->tensors = header.tensors;
     catalog->tensor_count = header.tensor_count;
     catalog->names = &catalog->one_header.names;
-    sft__file_describe(&catalog->one_file, &header, source, 0);
-    sft__file_index(catalog, &catalog->one_file);
+    sft__catalog_file_describe(&catalog->one_file, &header, source, 0);
+    sft__catalog_file_index(catalog, &catalog->one_file);
     catalog->files = &catalog->one_file;
     catalog->file_count = 1;
     const sft_status named = sft__catalog_aliases(catalog, err);
@@ -194,17 +196,18 @@ static sft_status open_single(sft_catalog **out, sft_source *source, const sft__
 }
 
 static sft_status open_index(sft_catalog **out, const sft_source *source, const char *path,
-                             const sft__open *options, sft_error *err) {
+                             const sft__remote_open *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
     return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
 static sft_status open_folder(sft_catalog **out, sft__fs_handle folder, const char *path,
-                              const sft__open *options, sft_error *err) {
+                              const sft__remote_open *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
-    return finish(out, catalog, sft__catalog_open_folder(catalog, folder, path, options, err), err);
+    return finish(out, catalog, sft__catalog_open_directory(catalog, folder, path, options, err),
+                  err);
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -228,11 +231,11 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     static const char key[] = "\"weight_map\"";
     const uint64_t size = sft_source_size(source);
     const size_t len = size < INDEX_LOOKS ? (size_t)size : INDEX_LOOKS;
-    char *text = sft__alloc(allocator, INDEX_LOOKS);
+    char *text = sft__base_alloc(allocator, INDEX_LOOKS);
 
     *found = false;
     if (text == NULL) {
-        return sft__fail_nomem(err, INDEX_LOOKS);
+        return sft__base_fail_nomem(err, INDEX_LOOKS);
     }
     const sft_status status = sft_source_read(source, 0, text, len, err);
     const size_t begin = status == SFT_OK ? skip_blanks(text, len) : len;
@@ -241,18 +244,18 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
             *found = memcmp(text + i, key, sizeof key - 1) == 0;
         }
     }
-    sft__free(allocator, text, INDEX_LOOKS);
+    sft__base_free(allocator, text, INDEX_LOOKS);
     return status;
 }
 
 static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__fs_stat *st,
-                            const char *path, const sft__open *options, sft_error *err) {
+                            const char *path, const sft__remote_open *options, sft_error *err) {
     sft_source *source;
     bool is_index = ends_with(path, ".index.json");
     sft_status status = SFT_OK;
 
-    SFT_TRY(sft__source_from_handle(&source, file, st, path, options->open.access,
-                                    options->open.allocator, err));
+    SFT_TRY(sft__io_source_from_handle(&source, file, st, path, options->open.access,
+                                       options->open.allocator, err));
     if (!is_index) {
         status = open_single(out, source, options, err);
     }
@@ -276,16 +279,16 @@ static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__f
     return status;
 }
 
-static sft_status begin(sft_catalog **out, sft__open *options, const sft_open_options *given,
+static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_open_options *given,
                         sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
-    return sft__open_read(options, given, err);
+    return sft__catalog_open_read(options, given, err);
 }
 
-static sft_status open_path(sft_catalog **out, const char *path, const sft__open *options,
+static sft_status open_path(sft_catalog **out, const char *path, const sft__remote_open *options,
                             sft_error *err) {
     sft__fs_handle file;
     sft__fs_stat st;
@@ -301,12 +304,12 @@ static sft_status open_path(sft_catalog **out, const char *path, const sft__open
 
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
-    sft__open o;
+    sft__remote_open o;
     sft_error why; /* some failures on the way are overcome, and err is written only on failure */
 
     SFT_TRY(begin(out, &o, options, err));
     if (path == NULL) {
-        return sft__fail(err, SFT_E_ARG, "path is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
     const sft_status status = open_path(out, path, &o, &why);
     if (status != SFT_OK && err != NULL) {
@@ -317,11 +320,11 @@ sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_
 
 sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
                                    const sft_open_options *options, sft_error *err) {
-    sft__open o;
+    sft__remote_open o;
     sft_status status = begin(out, &o, options, err);
 
     if (status == SFT_OK && source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "source is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source is NULL");
     }
     if (status == SFT_OK) {
         status = open_single(out, source, &o, err);
@@ -334,7 +337,7 @@ sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
 
 sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
                                    const sft_open_options *options, sft_error *err) {
-    sft__open o;
+    sft__remote_open o;
     sft_source *source;
 
     SFT_TRY(begin(out, &o, options, err));
@@ -344,7 +347,7 @@ sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t s
 
 sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
                                sft_error *err) {
-    sft__open o;
+    sft__remote_open o;
     sft_source *source;
 
     SFT_TRY(begin(out, &o, options, err));

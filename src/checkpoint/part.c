@@ -6,7 +6,7 @@
 #include "checkpoint/open/assembly.h"
 
 typedef struct parting {
-    sft__assembly assembly;
+    sft__checkpoint_assembly assembly;
     const sft_catalog *whole;
     uint64_t rank;
     sft_layout_find find;
@@ -16,21 +16,23 @@ typedef struct parting {
 } parting;
 
 /* An error of the layout's arithmetic, with the tensor it is about. */
-static sft_status about(const sft_tensor *t, sft_status status, const sft_error *why, sft_error *err) {
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", why->message);
+static sft_status about(const sft_tensor *t, sft_status status, const sft_error *why,
+                        sft_error *err) {
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s",
+                                 why->message);
 }
 
 /* One shard of a flat layout: a box of the full tensor that is contiguous in it. */
-static sft_status take_run(sft__assembly *a, const sft_tensor *t, const sft_shard *s) {
+static sft_status take_run(sft__checkpoint_assembly *a, const sft_tensor *t, const sft_shard *s) {
     uint64_t first = 0;
     for (uint32_t d = 0; d < t->rank; d++) {
         first = first * t->shape[d] + s->start[d];
     }
-    return sft__assembly_flat(a, 0, t, s->start, s->count, first - s->local_start[0]);
+    return sft__checkpoint_assembly_flat(a, 0, t, s->start, s->count, first - s->local_start[0]);
 }
 
-sft_status sft__part_take(sft__assembly *a, const sft_tensor *t, const sft_layout *layout,
-                          uint64_t rank, sft_error *err) {
+sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tensor *t,
+                                     const sft_layout *layout, uint64_t rank, sft_error *err) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, extent, local_start};
     const bool flat = sft_layout_is_flat(layout) != 0;
@@ -41,7 +43,7 @@ sft_status sft__part_take(sft__assembly *a, const sft_tensor *t, const sft_layou
         status = sft_layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
         if (status == SFT_OK) {
             SFT_TRY(flat ? take_run(a, t, &shard)
-                         : sft__assembly_box(a, 0, t, start, extent, local_start));
+                         : sft__checkpoint_assembly_box(a, 0, t, start, extent, local_start));
         }
     }
     return status == SFT_OK ? SFT_OK : about(t, status, &why, err);
@@ -55,9 +57,9 @@ static sft_status take_shards(parting *p, const sft_tensor *t, const sft_layout 
     if (status != SFT_OK) {
         return about(t, status, &why, p->err);
     }
-    SFT_TRY(sft__part_take(&p->assembly, t, layout, p->rank, p->err));
+    SFT_TRY(sft__checkpoint_part_take(&p->assembly, t, layout, p->rank, p->err));
     const bool flat = sft_layout_is_flat(layout) != 0;
-    return sft__assembly_add(&p->assembly, 0, t, local, flat ? 1 : t->rank);
+    return sft__checkpoint_assembly_add(&p->assembly, 0, t, local, flat ? 1 : t->rank);
 }
 
 static sft_status take_tensor(parting *p, const sft_tensor *t) {
@@ -67,8 +69,8 @@ static sft_status take_tensor(parting *p, const sft_tensor *t) {
     SFT_TRY(p->find(p->ctx, t, p->rank, &layout, shape, &dims, p->err));
     p->any = p->any || layout == NULL || sft_layout_holds(layout, p->rank);
     if (layout == NULL) {
-        SFT_TRY(sft__assembly_whole(&p->assembly, 0, t));
-        return sft__assembly_add(&p->assembly, 0, t, t->shape, t->rank);
+        SFT_TRY(sft__checkpoint_assembly_whole(&p->assembly, 0, t));
+        return sft__checkpoint_assembly_add(&p->assembly, 0, t, t->shape, t->rank);
     }
     return sft_layout_holds(layout, p->rank) ? take_shards(p, t, layout) : SFT_OK;
 }
@@ -81,9 +83,10 @@ static sft_status take_metadata(parting *p) {
     }
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
-        SFT_TRY(sft_catalog_metadata_at(p->whole, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
-        if (!sft__speaks_of_one_file(e.key, e.key_len) &&
-            !sft__describes_tensors(p->whole, &e, false)) {
+        SFT_TRY(
+            sft_catalog_metadata_at(p->whole, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
+        if (!sft__checkpoint_speaks_of_one_file(e.key, e.key_len) &&
+            !sft__checkpoint_describes_tensors(p->whole, &e, false)) {
             SFT_TRY(sft_builder_add_metadata(p->assembly.builder, file, &e, p->err));
         }
     }
@@ -127,13 +130,13 @@ sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole, uint
     p.find = find;
     p.ctx = ctx;
     p.err = err;
-    sft_status status = sft__assembly_init(&p.assembly, &whole, 1, options, err);
+    sft_status status = sft__checkpoint_assembly_init(&p.assembly, &whole, 1, options, err);
     if (status == SFT_OK) {
         status = take_all(&p);
     }
     if (status == SFT_OK) {
         status = sft_builder_finish(out, p.assembly.builder, err);
     }
-    sft__assembly_reset(&p.assembly);
+    sft__checkpoint_assembly_reset(&p.assembly);
     return status;
 }

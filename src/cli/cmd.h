@@ -60,14 +60,11 @@ typedef struct cli_opt {
     const char *help;    /* one sentence fragment, lower case, no full stop */
 } cli_opt;
 
-#define CLI_OPT_FLAG(name, letter, help)                                                           \
-    { name, letter, CLI_FLAG, NULL, NULL, help }
-#define CLI_OPT_ARG(type, name, letter, arg, help)                                                 \
-    { name, letter, type, arg, NULL, help }
+#define CLI_OPT_FLAG(name, letter, help)           {name, letter, CLI_FLAG, NULL, NULL, help}
+#define CLI_OPT_ARG(type, name, letter, arg, help) {name, letter, type, arg, NULL, help}
 #define CLI_OPT_CHOICE(name, letter, arg, choices, help)                                           \
-    { name, letter, CLI_CHOICE, arg, choices, help }
-#define CLI_OPT_END                                                                                \
-    { NULL, 0, CLI_FLAG, NULL, NULL, NULL }
+    {name, letter, CLI_CHOICE, arg, choices, help}
+#define CLI_OPT_END {NULL, 0, CLI_FLAG, NULL, NULL, NULL}
 
 /* Options that several commands share: a command asks for them with these bits; --help, --quiet,
  * --verbose and --color belong to every command. */
@@ -78,11 +75,12 @@ typedef struct cli_opt {
 #define CLI_WITH_JOBS   16u /* -j, --jobs: cli_pool() obeys */
 #define CLI_WITH_SIZES  32u /* --iec, --si, --bytes: cli_put_size() obeys */
 #define CLI_WITH_IMPORT 64u /* --key, --dedup, --allow-opaque, --no-crc: cli_open() obeys */
-#define CLI_WITH_REMOTE 128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
-#define CLI_WITH_EXPLAIN 256u /* --explain: cli_open() obeys */
-#define CLI_WITH_RANKS   512u /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
-#define CLI_NO_STDIN  2048u /* no option: - is no operand */
-#define CLI_WITH_TEAM 1024u /* no option: safetensors-mpi has this command (team.h) */
+#define CLI_WITH_REMOTE                                                                            \
+    128u /* --connections, --block-cache, --allow-http, --offline: url.c obeys */
+#define CLI_WITH_EXPLAIN 256u  /* --explain: cli_open() obeys */
+#define CLI_WITH_RANKS   512u  /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
+#define CLI_NO_STDIN     2048u /* no option: - is no operand */
+#define CLI_WITH_TEAM    1024u /* no option: safetensors-mpi has this command (team.h) */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -149,17 +147,17 @@ struct cli {
     bool color;       /* colour on standard output */
     bool color_error; /* and on standard error */
     cli_units units;
-    int status; /* worst so far */
+    int status;  /* worst so far */
     bool proved; /* what was read was compared with its files before it was published */
     sft_pool *pool;
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
-    sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
-    struct cli_secret *secrets; /* of url.c: URLs that hold some */
+    sft_source *stdin_bytes;         /* of open.c: a pipe's, read once */
+    struct cli_secret *secrets;      /* of url.c: URLs that hold some */
     struct sft_layout_set **layouts; /* of ranks.c */
     size_t layout_count;
-    sft_catalog *unnamed; /* what --names was applied to */
+    sft_catalog *unnamed;               /* what --names was applied to */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
     bool other_formats; /* an operand is of another format, with or without something to report */
@@ -167,8 +165,8 @@ struct cli {
     size_t left_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
-    uint64_t viewed; /* which of the first 64 --view-as have met a tensor */
-    const char *program;  /* what messages begin with */
+    uint64_t viewed;             /* which of the first 64 --view-as have met a tensor */
+    const char *program;         /* what messages begin with */
     const struct cli_team *team; /* of team.c; NULL: this is the only process */
     bool met;                    /* the team's job has been run, or has failed */
     sft_error first;             /* failure that was told; status SFT_OK: none */

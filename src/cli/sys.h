@@ -43,14 +43,14 @@ bool cli_sys_closed_pipe(int error); /* of a write whose reader has gone */
 const char *cli_sys_text(int error, char *text, size_t cap);
 
 typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;
-cli_kind cli_sys_kind(const char *path); /* follows links */
-int cli_sys_make_folder(const char *path); /* one level */
+cli_kind cli_sys_kind(const char *path);      /* follows links */
+int cli_sys_make_folder(const char *path);    /* one level */
 void cli_sys_remove_folder(const char *path); /* if it is empty */
 bool cli_sys_same_file(const char *a, const char *b);
 /* Another number when `path` leads to another file, or the file was written to; 0: nothing is there. */
 uint64_t cli_sys_stamp(const char *path);
-bool cli_sys_is_link(const char *path);  /* itself, whatever it leads to */
-char *cli_sys_real(const char *path);    /* absolute, without links; free() it; NULL: nothing there */
+bool cli_sys_is_link(const char *path); /* itself, whatever it leads to */
+char *cli_sys_real(const char *path); /* absolute, without links; free() it; NULL: nothing there */
 
 /* Names of the extended attributes (an access control list is one), each with its NUL, one more NUL behind
  * the last; free() it. NULL: none, or none here. */

@@ -275,10 +275,10 @@ char *cli_sys_attributes(const char *path) {
 char *cli_sys_real(const char *path) {
     wchar_t *wide = to_wide(path);
     char *real = NULL;
-    const HANDLE h = wide == NULL
-                         ? INVALID_HANDLE_VALUE
-                         : CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                                       NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    const HANDLE h =
+        wide == NULL ? INVALID_HANDLE_VALUE
+                     : CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                                   NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     free(wide);
     if (h == INVALID_HANDLE_VALUE) {
         return NULL;

@@ -75,9 +75,10 @@ const void *cli_wing_get(cli_wing wing, sft_error *err) {
         return tables[wing];
     }
     if (getter == NULL && row->library == NULL) {
-        (void)sft_error_set(err, CLI_WING_MISSING, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s needs libsafetensors-%s, which this build of the tool does not have",
-                            row->what, row->name);
+        (void)sft_error_set(
+            err, CLI_WING_MISSING, 0, SFT_NO_OFFSET, NULL, 0,
+            "%s needs libsafetensors-%s, which this build of the tool does not have", row->what,
+            row->name);
         return NULL;
     }
     if (getter == NULL) {

@@ -31,16 +31,16 @@ void sft__cuda_drop(sft_cuda *cuda) {
         (void)cuda->driver.context_release(cuda->device);
     }
     sft__cuda_driver_close(&cuda->driver);
-    sft__cond_reset(&cuda->freed);
-    sft__mutex_reset(&cuda->lock);
-    sft__free(cuda->allocator, cuda, sizeof *cuda);
+    sft__base_cond_reset(&cuda->freed);
+    sft__base_mutex_reset(&cuda->lock);
+    sft__base_free(cuda->allocator, cuda, sizeof *cuda);
 }
 
 static sft_status devices_of(const sft__cuda_driver *d, uint32_t *devices, sft_error *err) {
     int count = 0;
     SFT__CUDA_TRY(d, err, device_count, (&count));
     if (count <= 0) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "the CUDA driver has no device");
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "the CUDA driver has no device");
     }
     *devices = (uint32_t)count;
     return SFT_OK;
@@ -69,7 +69,7 @@ static sft_status read_options(const sft_cuda_options *options, sft_cuda_options
     memset(o, 0, sizeof *o);
     if (options != NULL) {
         if (options->struct_size < sizeof options->struct_size) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
@@ -77,11 +77,12 @@ static sft_status read_options(const sft_cuda_options *options, sft_cuda_options
     o->ring_bytes = o->ring_bytes == 0 ? DEFAULT_RING : o->ring_bytes;
     o->streams = o->streams == 0 ? 4 : o->streams;
     if (o->chunk_bytes > MAX_CHUNK || o->streams > SFT__CUDA_STREAMS) {
-        return sft__fail(err, SFT_E_ARG, "chunks of %llu bytes on %u streams, at most %llu on %u",
-                         (unsigned long long)o->chunk_bytes, o->streams,
-                         (unsigned long long)MAX_CHUNK, SFT__CUDA_STREAMS);
+        return sft__base_fail(err, SFT_E_ARG,
+                              "chunks of %llu bytes on %u streams, at most %llu on %u",
+                              (unsigned long long)o->chunk_bytes, o->streams,
+                              (unsigned long long)MAX_CHUNK, SFT__CUDA_STREAMS);
     }
-    (void)sft__align64(o->chunk_bytes, SFT__CUDA_PAGE, &o->chunk_bytes);
+    (void)sft__base_align64(o->chunk_bytes, SFT__CUDA_PAGE, &o->chunk_bytes);
     return SFT_OK;
 }
 
@@ -103,8 +104,8 @@ static sft_status open_device(sft_cuda *cuda, const sft_cuda_options *o, sft_err
     SFT_TRY(sft__cuda_driver_open(&cuda->driver, o->driver_path, err));
     SFT_TRY(devices_of(d, &devices, err));
     if (o->device >= devices) {
-        return sft__fail(err, SFT_E_RANGE, "device %u was asked for, there are %u", o->device,
-                         devices);
+        return sft__base_fail(err, SFT_E_RANGE, "device %u was asked for, there are %u", o->device,
+                              devices);
     }
     SFT__CUDA_TRY(d, err, device_get, (&cuda->device, (int)o->device));
     SFT__CUDA_TRY(d, err, device_attribute, (&integrated, SFT__CUDA_INTEGRATED, cuda->device));
@@ -122,14 +123,14 @@ sft_status sft_cuda_open(sft_cuda **out, const sft_cuda_options *options, sft_er
     sft_cuda *cuda;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     SFT_TRY(read_options(options, &o, err));
-    const sft_allocator *allocator = sft__allocator(o.allocator);
-    cuda = sft__alloc_zero(allocator, sizeof *cuda);
+    const sft_allocator *allocator = sft__base_allocator(o.allocator);
+    cuda = sft__base_alloc_zero(allocator, sizeof *cuda);
     if (cuda == NULL) {
-        return sft__fail_nomem(err, sizeof *cuda);
+        return sft__base_fail_nomem(err, sizeof *cuda);
     }
     cuda->allocator = allocator;
     cuda->ordinal = o.device;
@@ -137,14 +138,14 @@ sft_status sft_cuda_open(sft_cuda **out, const sft_cuda_options *options, sft_er
     cuda->slots_max = (size_t)(o.ring_bytes / o.chunk_bytes > 1 ? o.ring_bytes / o.chunk_bytes : 1);
     cuda->memory_limit = o.memory_bytes;
     atomic_init(&cuda->refs, 1);
-    if (!sft__mutex_init(&cuda->lock)) {
-        sft__free(allocator, cuda, sizeof *cuda);
-        return sft__fail_nomem(err, sizeof *cuda);
+    if (!sft__base_mutex_init(&cuda->lock)) {
+        sft__base_free(allocator, cuda, sizeof *cuda);
+        return sft__base_fail_nomem(err, sizeof *cuda);
     }
-    if (!sft__cond_init(&cuda->freed)) {
-        sft__mutex_reset(&cuda->lock);
-        sft__free(allocator, cuda, sizeof *cuda);
-        return sft__fail_nomem(err, sizeof *cuda);
+    if (!sft__base_cond_init(&cuda->freed)) {
+        sft__base_mutex_reset(&cuda->lock);
+        sft__base_free(allocator, cuda, sizeof *cuda);
+        return sft__base_fail_nomem(err, sizeof *cuda);
     }
     sft_status status = sft__cuda_gds_create(&cuda->gds, o.cufile_path, allocator, err);
     if (status == SFT_OK) {
@@ -204,7 +205,7 @@ static sft_status device_info(const sft_cuda *cuda, sft_cuda_info *out, sft_erro
 
 sft_status sft_cuda_info_get(const sft_cuda *cuda, sft_cuda_info *out, sft_error *err) {
     if (cuda == NULL || out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "cuda or out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "cuda or out is NULL");
     }
     memset(out, 0, sizeof *out);
     SFT_TRY(sft__cuda_enter(cuda, err));
@@ -214,10 +215,10 @@ sft_status sft_cuda_info_get(const sft_cuda *cuda, sft_cuda_info *out, sft_error
     out->unified = cuda->unified;
     sft_cuda *locked;
     memcpy(&locked, &cuda, sizeof locked); /* the lock is the one part that is not const */
-    sft__mutex_lock(&locked->lock);
+    sft__base_mutex_lock(&locked->lock);
     out->held_bytes = cuda->held;
     out->peak_bytes = cuda->peak;
     out->ring_bytes = cuda->slots * (cuda->chunk_bytes + SFT__CUDA_PAGE);
-    sft__mutex_unlock(&locked->lock);
+    sft__base_mutex_unlock(&locked->lock);
     return status;
 }

@@ -40,8 +40,8 @@ struct sft_cuda {
     uint64_t chunk_bytes;
     uint64_t memory_limit; /* 0: none */
     atomic_size_t refs;    /* the handle, and each slab */
-    sft__mutex lock;       /* of what follows */
-    sft__cond freed;       /* a slot came back */
+    sft__base_mutex lock;  /* of what follows */
+    sft__base_cond freed;  /* a slot came back */
     sft__cuda_slot *first;
     sft__cuda_slot *last;
     size_t slots; /* there are, in use or not */

@@ -66,9 +66,9 @@ static sft_status start(const sft__cuda_driver *d, sft_error *err) {
     }
     SFT__CUDA_TRY(d, err, driver_version, (&version));
     if (version < OLDEST) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "the CUDA driver is of version %d.%d, 11.0 is needed", version / 1000,
-                         version % 1000 / 10);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "the CUDA driver is of version %d.%d, 11.0 is needed", version / 1000,
+                              version % 1000 / 10);
     }
     return SFT_OK;
 }
@@ -80,12 +80,12 @@ sft_status sft__cuda_driver_open(sft__cuda_driver *out, const char *path, sft_er
     memset(out, 0, sizeof *out);
     out->library = sft__cuda_library_open(path != NULL ? path : "libcuda.so.1", why, sizeof why);
     if (out->library == NULL) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "no CUDA driver: %s", why);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "no CUDA driver: %s", why);
     }
     missing = find_calls(out);
-    sft_status status =
-        missing == NULL ? start(out, err)
-                        : sft__fail(err, SFT_E_UNSUPPORTED, "the CUDA driver has no %s", missing);
+    sft_status status = missing == NULL ? start(out, err)
+                                        : sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                                         "the CUDA driver has no %s", missing);
     if (status != SFT_OK) {
         sft__cuda_driver_close(out);
     }

@@ -24,8 +24,8 @@
     X(context_release, cuDevicePrimaryCtxRelease_v2, (int device))                                 \
     X(context_push, cuCtxPushCurrent_v2, (void *context))                                          \
     X(context_pop, cuCtxPopCurrent_v2, (void **context))                                           \
-    X(memory_info, cuMemGetInfo_v2, (size_t * left, size_t * total))                               \
-    X(memory_alloc, cuMemAlloc_v2, (uint64_t * address, size_t size))                              \
+    X(memory_info, cuMemGetInfo_v2, (size_t *left, size_t *total))                                 \
+    X(memory_alloc, cuMemAlloc_v2, (uint64_t *address, size_t size))                               \
     X(memory_free, cuMemFree_v2, (uint64_t address))                                               \
     X(host_alloc, cuMemHostAlloc, (void **memory, size_t size, unsigned flags))                    \
     X(host_free, cuMemFreeHost, (void *memory))                                                    \

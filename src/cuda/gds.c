@@ -3,8 +3,8 @@
  * cuda/gds.c - see gds.h. Structures and numbers follow NVIDIA's public description of the cuFile
  * API.
  */
-#include "base/alloc.h"
 #include "cuda/gds.h"
+#include "base/alloc.h"
 #include "fs/probe.h"
 #include <sys/types.h>
 
@@ -50,7 +50,7 @@ enum {
 };
 
 struct sft__cuda_gds {
-    sft__mutex lock; /* of library and reason, until they are decided */
+    sft__base_mutex lock; /* of library and reason, until they are decided */
     char *path;
     size_t path_size;
     void *library;
@@ -66,20 +66,20 @@ struct sft__cuda_gds {
 
 sft_status sft__cuda_gds_create(sft__cuda_gds **out, const char *path,
                                 const sft_allocator *allocator, sft_error *err) {
-    sft__cuda_gds *gds = sft__alloc_zero(allocator, sizeof *gds);
+    sft__cuda_gds *gds = sft__base_alloc_zero(allocator, sizeof *gds);
 
     *out = NULL;
-    if (gds == NULL || !sft__mutex_init(&gds->lock)) {
-        sft__free(allocator, gds, sizeof *gds);
-        return sft__fail_nomem(err, sizeof *gds);
+    if (gds == NULL || !sft__base_mutex_init(&gds->lock)) {
+        sft__base_free(allocator, gds, sizeof *gds);
+        return sft__base_fail_nomem(err, sizeof *gds);
     }
     path = path != NULL ? path : "libcufile.so.0";
     gds->path_size = strlen(path) + 1;
-    gds->path = sft__alloc(allocator, gds->path_size);
+    gds->path = sft__base_alloc(allocator, gds->path_size);
     if (gds->path == NULL) {
         const size_t size = gds->path_size;
         sft__cuda_gds_free(gds, allocator);
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     memcpy(gds->path, path, gds->path_size);
     *out = gds;
@@ -94,9 +94,9 @@ void sft__cuda_gds_free(sft__cuda_gds *gds, const sft_allocator *allocator) {
         (void)gds->driver_close();
     }
     sft__cuda_library_close(gds->library);
-    sft__free(allocator, gds->path, gds->path_size);
-    sft__mutex_reset(&gds->lock);
-    sft__free(allocator, gds, sizeof *gds);
+    sft__base_free(allocator, gds->path, gds->path_size);
+    sft__base_mutex_reset(&gds->lock);
+    sft__base_free(allocator, gds, sizeof *gds);
 }
 
 static bool find_calls(sft__cuda_gds *g) {
@@ -195,12 +195,12 @@ bool sft__cuda_gds_open_file(sft_cuda *cuda, const sft_source *source, sft__cuda
 
     out->handle = NULL;
     out->direct = -1;
-    sft__mutex_lock(&g->lock);
+    sft__base_mutex_lock(&g->lock);
     if (g->library == NULL && g->reason == NULL) {
         g->reason = open_driver(g);
     }
     *reason = g->reason;
-    sft__mutex_unlock(&g->lock);
+    sft__base_mutex_unlock(&g->lock);
     if (*reason == NULL) {
         *reason = open_file(cuda, source, out);
     }

@@ -98,8 +98,8 @@ sft_status sft__cuda_inputs_close(sft_cuda *cuda, sft_cuda_loaded *l, sft_status
         if (status == SFT_OK && in->stamped &&
             sft__fs_stamp_fd(sft_source_descriptor(source), &now) &&
             (now.size != in->stamp.size || now.mtime_ns != in->stamp.mtime_ns)) {
-            status = sft__fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
-                               sft_source_name(source));
+            status = sft__base_fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
+                                    sft_source_name(source));
         }
     }
     return status;

@@ -15,7 +15,7 @@ typedef struct load_work {
     sft_cuda_loaded *loaded;
     const sft_cuda_load_options *o;
     const sft_control *control;
-    sft__mutex lock; /* of what follows */
+    sft__base_mutex lock; /* of what follows */
     sft_status status;
     sft_error error;
     uint64_t done;
@@ -29,12 +29,12 @@ typedef struct load_work {
 /* ---------------------------------------------------------------- progress and failure */
 
 static void fail(load_work *w, sft_status status, const sft_error *error) {
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     if (w->status == SFT_OK) {
         w->status = status;
         w->error = *error;
     }
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
 }
 
 /* Counts a job's bytes and asks whether to go on; the caller's poll never runs twice at once. */
@@ -42,26 +42,26 @@ static sft_status progress(load_work *w, uint64_t bytes, sft_error *err) {
     sft_progress p = {0, w->loaded->plan.bytes};
     bool ask;
 
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     w->done += bytes;
     p.bytes_done = w->done;
     ask = w->control != NULL && w->control->poll != NULL && !w->polling && w->status == SFT_OK;
     w->polling = w->polling || ask;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
     if (!ask) {
         return SFT_OK;
     }
     const int stop = w->control->poll(w->control->ctx, &p);
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     w->polling = stop != 0; /* who said stop is not asked again */
-    sft__mutex_unlock(&w->lock);
-    return stop == 0 ? SFT_OK : sft__fail(err, SFT_E_CANCELLED, "cancelled by the caller");
+    sft__base_mutex_unlock(&w->lock);
+    return stop == 0 ? SFT_OK : sft__base_fail(err, SFT_E_CANCELLED, "cancelled by the caller");
 }
 
 static bool failed(load_work *w) {
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     const bool result = w->status != SFT_OK;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
     return result;
 }
 
@@ -78,11 +78,11 @@ static sft_status read_box(load_work *w, const sft__cuda_job *job, const sft__cu
                            uint8_t *dst, sft_error *err) {
     const sft_allocator *allocator = w->loaded->allocator;
     const size_t rank = place->tensor->rank;
-    sft_slice *slices = sft__alloc_array(allocator, rank, sizeof *slices);
+    sft_slice *slices = sft__base_alloc_array(allocator, rank, sizeof *slices);
     sft_read_options how;
 
     if (slices == NULL) {
-        return sft__fail_nomem(err, rank * sizeof *slices);
+        return sft__base_fail_nomem(err, rank * sizeof *slices);
     }
     sft__cuda_plan_slices(place, job, slices);
     SFT_INIT(&how);
@@ -90,7 +90,7 @@ static sft_status read_box(load_work *w, const sft__cuda_job *job, const sft__cu
     how.slice_count = rank;
     const sft_status status =
         sft_tensor_read(w->loaded->plan.catalog, place->tensor, &how, dst, (size_t)job->size, err);
-    sft__free(allocator, slices, rank * sizeof *slices);
+    sft__base_free(allocator, slices, rank * sizeof *slices);
     return name_tensor(err, place->tensor, status);
 }
 
@@ -133,12 +133,12 @@ static uint64_t kept(const load_work *w, const sft__cuda_job *job) {
 }
 
 static void count(load_work *w, uint64_t read, uint64_t copied, uint64_t direct, uint64_t waits) {
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     w->read += read;
     w->copied += copied;
     w->direct += direct;
     w->waits += waits;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
 }
 
 static sft_status by_ring(load_work *w, const sft__cuda_job *job, sft_error *err) {
@@ -285,11 +285,13 @@ static sft_status load(load_work *w, sft_error *err) {
     const sft_cuda_load_options *o = w->o;
 
     if (o->memory != 0 && l->plan.slab > o->memory_size) {
-        return sft__fail(err, SFT_E_NOMEM, "the tensors take %llu bytes, the memory given has %llu",
-                         (unsigned long long)l->plan.slab, (unsigned long long)o->memory_size);
+        return sft__base_fail(err, SFT_E_NOMEM,
+                              "the tensors take %llu bytes, the memory given has %llu",
+                              (unsigned long long)l->plan.slab, (unsigned long long)o->memory_size);
     }
     if ((o->memory & (o->alignment - 1)) != 0) {
-        return sft__fail(err, SFT_E_ARG, "the memory given is not aligned to %u", o->alignment);
+        return sft__base_fail(err, SFT_E_ARG, "the memory given is not aligned to %u",
+                              o->alignment);
     }
     SFT_TRY(sft__cuda_plan_jobs(&l->plan, w->cuda->chunk_bytes, err));
     SFT_TRY(sft__cuda_slab_create(&l->slab, w->cuda, o->memory, l->plan.slab, o->alignment, err));
@@ -305,20 +307,22 @@ static sft_status read_options(const sft_cuda_load_options *options, sft_cuda_lo
     memset(o, 0, sizeof *o);
     if (options != NULL) {
         if (options->struct_size < sizeof options->struct_size) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
     o->alignment = o->alignment == 0 ? 256 : o->alignment;
     if (o->alignment > 65536 || (o->alignment & (o->alignment - 1)) != 0 ||
         (o->flags & ~SFT_CUDA_DIRECT_STORAGE) != 0 || (uint32_t)o->strategy > SFT_STRATEGY_DIRECT) {
-        return sft__fail(err, SFT_E_ARG, "strategy, flags or alignment are not among the known");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "strategy, flags or alignment are not among the known");
     }
     if (o->strategy == SFT_STRATEGY_MAP) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "a mapping is no source for asynchronous copies");
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "a mapping is no source for asynchronous copies");
     }
     if (o->control != NULL && o->control->struct_size < sizeof(sft_control)) {
-        return sft__fail(err, SFT_E_ARG, "control without struct_size, use SFT_INIT");
+        return sft__base_fail(err, SFT_E_ARG, "control without struct_size, use SFT_INIT");
     }
     return SFT_OK;
 }
@@ -326,21 +330,21 @@ static sft_status read_options(const sft_cuda_load_options *options, sft_cuda_lo
 static sft_status loaded_new(sft_cuda_loaded **out, const sft_catalog *catalog,
                              const sft_cuda_load_options *o, const sft_allocator *allocator,
                              sft_error *err) {
-    sft_cuda_loaded *l = sft__alloc_zero(allocator, sizeof *l);
+    sft_cuda_loaded *l = sft__base_alloc_zero(allocator, sizeof *l);
     const size_t sources = sft_catalog_source_count(catalog);
 
     *out = l;
     if (l == NULL) {
-        return sft__fail_nomem(err, sizeof *l);
+        return sft__base_fail_nomem(err, sizeof *l);
     }
     l->allocator = allocator;
     SFT_TRY(sft__cuda_plan_init(&l->plan, catalog, o, allocator, err));
     l->file_count = sft_catalog_file_count(catalog);
     /* cannot overflow: the catalog holds larger arrays of the same lengths */
-    l->inputs = sft__alloc_zero(allocator, sources * sizeof *l->inputs);
-    l->file_source = sft__alloc_zero(allocator, l->file_count * sizeof *l->file_source);
+    l->inputs = sft__base_alloc_zero(allocator, sources * sizeof *l->inputs);
+    l->file_source = sft__base_alloc_zero(allocator, l->file_count * sizeof *l->file_source);
     if ((sources > 0 && l->inputs == NULL) || (l->file_count > 0 && l->file_source == NULL)) {
-        return sft__fail_nomem(err, sources * sizeof *l->inputs);
+        return sft__base_fail_nomem(err, sources * sizeof *l->inputs);
     }
     return SFT_OK;
 }
@@ -352,13 +356,13 @@ sft_status sft_cuda_load(sft_cuda_loaded **out, sft_cuda *cuda, const sft_catalo
     load_work w;
 
     if (out == NULL || cuda == NULL || catalog == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out, cuda or catalog is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out, cuda or catalog is NULL");
     }
     *out = NULL;
     SFT_TRY(read_options(options, &o, err));
     memset(&w, 0, sizeof w);
-    if (!sft__mutex_init(&w.lock)) {
-        return sft__fail_nomem(err, sizeof w);
+    if (!sft__base_mutex_init(&w.lock)) {
+        return sft__base_fail_nomem(err, sizeof w);
     }
     sft_status status = loaded_new(&l, catalog, &o, cuda->allocator, err);
     if (status == SFT_OK) {
@@ -372,7 +376,7 @@ sft_status sft_cuda_load(sft_cuda_loaded **out, sft_cuda *cuda, const sft_catalo
         status = load(&w, err);
         sft__cuda_leave(cuda);
     }
-    sft__mutex_reset(&w.lock);
+    sft__base_mutex_reset(&w.lock);
     if (status != SFT_OK) {
         sft_cuda_loaded_free(l);
         return status;
@@ -387,11 +391,12 @@ sft_status sft_cuda_load_size(uint64_t *bytes, const sft_catalog *catalog,
     sft__cuda_plan plan;
 
     if (bytes == NULL || catalog == NULL) {
-        return sft__fail(err, SFT_E_ARG, "bytes or catalog is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "bytes or catalog is NULL");
     }
     *bytes = 0;
     SFT_TRY(read_options(options, &o, err));
-    const sft_status status = sft__cuda_plan_init(&plan, catalog, &o, sft__allocator(NULL), err);
+    const sft_status status =
+        sft__cuda_plan_init(&plan, catalog, &o, sft__base_allocator(NULL), err);
     if (status == SFT_OK) {
         *bytes = plan.slab;
     }
@@ -405,12 +410,12 @@ sft_status sft_cuda_direct_probe(sft_cuda *cuda, const sft_catalog *catalog, siz
     const char *reason = NULL;
 
     if (cuda == NULL || catalog == NULL) {
-        return sft__fail(err, SFT_E_ARG, "cuda or catalog is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "cuda or catalog is NULL");
     }
     const sft_file *f = sft_catalog_file_at(catalog, file);
     if (f == NULL) {
-        return sft__fail(err, SFT_E_RANGE, "the catalog has %llu files",
-                         (unsigned long long)sft_catalog_file_count(catalog));
+        return sft__base_fail(err, SFT_E_RANGE, "the catalog has %llu files",
+                              (unsigned long long)sft_catalog_file_count(catalog));
     }
     SFT_TRY(sft__cuda_enter(cuda, err));
     const bool real =
@@ -419,5 +424,6 @@ sft_status sft_cuda_direct_probe(sft_cuda *cuda, const sft_catalog *catalog, siz
         sft__cuda_gds_close_file(cuda, &gds);
     }
     sft__cuda_leave(cuda);
-    return real ? SFT_OK : sft__fail(err, SFT_E_UNSUPPORTED, "no GPUDirect Storage: %s", reason);
+    return real ? SFT_OK
+                : sft__base_fail(err, SFT_E_UNSUPPORTED, "no GPUDirect Storage: %s", reason);
 }

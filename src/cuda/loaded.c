@@ -64,7 +64,7 @@ sft_strategy sft_cuda_loaded_strategy(const sft_cuda_loaded *loaded, size_t file
 
 sft_status sft_cuda_loaded_wait(const sft_cuda_loaded *loaded, uintptr_t stream, sft_error *err) {
     if (loaded == NULL) {
-        return sft__fail(err, SFT_E_ARG, "loaded is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "loaded is NULL");
     }
     const sft_cuda *cuda = loaded->slab->cuda;
     SFT_TRY(sft__cuda_enter(cuda, err));
@@ -78,13 +78,14 @@ void sft_cuda_loaded_free(sft_cuda_loaded *loaded) {
         return;
     }
     const sft_allocator *allocator = loaded->allocator;
-    sft__free(allocator, loaded->inputs, loaded->plan.source_count * sizeof *loaded->inputs);
-    sft__free(allocator, loaded->file_source, loaded->file_count * sizeof *loaded->file_source);
+    sft__base_free(allocator, loaded->inputs, loaded->plan.source_count * sizeof *loaded->inputs);
+    sft__base_free(allocator, loaded->file_source,
+                   loaded->file_count * sizeof *loaded->file_source);
     sft__cuda_plan_reset(&loaded->plan);
     if (loaded->slab != NULL) {
         sft__cuda_slab_drop(loaded->slab);
     }
-    sft__free(allocator, loaded, sizeof *loaded);
+    sft__base_free(allocator, loaded, sizeof *loaded);
 }
 
 /* ---------------------------------------------------------------- DLPack */
@@ -133,7 +134,7 @@ typedef struct exported {
 
 static void export_free(exported *e) {
     sft__cuda_slab *slab = e->slab;
-    sft__free(e->allocator, e, e->size);
+    sft__base_free(e->allocator, e, e->size);
     sft__cuda_slab_drop(slab);
 }
 
@@ -157,9 +158,9 @@ static sft_status find_type(sft_dl_type *out, const sft__cuda_place *p, uint32_t
             return SFT_OK;
         }
     }
-    return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, p->tensor->name,
-                            p->tensor->name_len, "DLPack has no code for type %s, ask for bytes",
-                            p->dtype->name);
+    return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, p->tensor->name,
+                                 p->tensor->name_len,
+                                 "DLPack has no code for type %s, ask for bytes", p->dtype->name);
 }
 
 /* Shape and strides in elements, row-major; numbers: 2 * rank entries. */
@@ -183,11 +184,12 @@ static sft_status export_item(exported **out, sft_dl_tensor *t, const sft_cuda_l
     exported *e;
 
     if (loaded == NULL || (flags & ~SFT_CUDA_DL_BYTES) != 0) {
-        return sft__fail(err, SFT_E_ARG, "loaded is NULL, or flags are not among the known");
+        return sft__base_fail(err, SFT_E_ARG, "loaded is NULL, or flags are not among the known");
     }
     if (index >= loaded->plan.place_count) {
-        return sft__fail(err, SFT_E_RANGE, "item %llu was asked for, there are %llu",
-                         (unsigned long long)index, (unsigned long long)loaded->plan.place_count);
+        return sft__base_fail(err, SFT_E_RANGE, "item %llu was asked for, there are %llu",
+                              (unsigned long long)index,
+                              (unsigned long long)loaded->plan.place_count);
     }
     const sft__cuda_place *p = &loaded->plan.places[index];
     const bool bytes = (flags & SFT_CUDA_DL_BYTES) != 0;
@@ -195,13 +197,13 @@ static sft_status export_item(exported **out, sft_dl_tensor *t, const sft_cuda_l
     const size_t size = sizeof *e + 2u * rank * sizeof e->numbers[0];
     memset(t, 0, sizeof *t);
     SFT_TRY(find_type(&t->dtype, p, flags, err));
-    e = sft__alloc_zero(loaded->allocator, size);
+    e = sft__base_alloc_zero(loaded->allocator, size);
     if (e == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     if (!fill_shape(e->numbers, bytes ? &p->nbytes : p->shape, rank)) {
-        sft__free(loaded->allocator, e, size);
-        return sft__fail(err, SFT_E_SHAPE, "the shape is beyond the 63 bits of DLPack");
+        sft__base_free(loaded->allocator, e, size);
+        return sft__base_fail(err, SFT_E_SHAPE, "the shape is beyond the 63 bits of DLPack");
     }
     e->allocator = loaded->allocator;
     e->slab = loaded->slab;
@@ -222,7 +224,7 @@ sft_status sft_cuda_loaded_dlpack(sft_dl_managed **out, const sft_cuda_loaded *l
     sft_dl_tensor t;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     SFT_TRY(export_item(&e, &t, loaded, index, flags, err));
@@ -237,7 +239,7 @@ sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old **out, const sft_cuda_l
     sft_dl_tensor t;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     SFT_TRY(export_item(&e, &t, loaded, index, flags, err));

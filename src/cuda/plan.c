@@ -13,7 +13,7 @@
 #define PAGE_MASK  ((uint64_t)4095)
 
 static sft_status too_much(sft_error *err) {
-    return sft__fail(err, SFT_E_OVERFLOW, "the tensors' bytes together overflow 64 bits");
+    return sft__base_fail(err, SFT_E_OVERFLOW, "the tensors' bytes together overflow 64 bits");
 }
 
 /* ---------------------------------------------------------------- items */
@@ -42,12 +42,12 @@ static bool is_plain(const sft_tensor *t) {
 static sft_status resolve(sft__cuda_plan *p, sft__cuda_place *place, const sft_cuda_item *item,
                           sft_error *err) {
     const sft_tensor *t = item->tensor;
-    sft_dim *dims = sft__arena_alloc(&p->arena, (t->rank + 1u) * sizeof *dims, 8);
+    sft_dim *dims = sft__base_arena_alloc(&p->arena, (t->rank + 1u) * sizeof *dims, 8);
     sft_slice all = {.start = 0, .stop = 0, .step = 1, .kind = SFT_SLICE_ELLIPSIS};
     uint64_t first;
 
     if (dims == NULL) {
-        return sft__fail_nomem(err, (t->rank + 1u) * sizeof *dims);
+        return sft__base_fail_nomem(err, (t->rank + 1u) * sizeof *dims);
     }
     SFT_TRY(sft_slice_resolve(item->slice_count > 0 ? item->slices : &all,
                               item->slice_count > 0 ? item->slice_count : 1, t->shape, t->rank,
@@ -69,11 +69,11 @@ static sft_status add_item(sft__cuda_plan *p, sft__cuda_place *place, const sft_
     uint64_t *shape;
 
     if (t == NULL || (item->slices == NULL && item->slice_count > 0)) {
-        return sft__fail(err, SFT_E_ARG, "an item without a tensor, or without its slices");
+        return sft__base_fail(err, SFT_E_ARG, "an item without a tensor, or without its slices");
     }
-    shape = sft__arena_alloc(&p->arena, (t->rank + 1u) * sizeof *shape, 8);
+    shape = sft__base_arena_alloc(&p->arena, (t->rank + 1u) * sizeof *shape, 8);
     if (shape == NULL) {
-        return sft__fail_nomem(err, (t->rank + 1u) * sizeof *shape);
+        return sft__base_fail_nomem(err, (t->rank + 1u) * sizeof *shape);
     }
     SFT_INIT(&how);
     how.slices = item->slices;
@@ -89,7 +89,7 @@ static sft_status add_item(sft__cuda_plan *p, sft__cuda_place *place, const sft_
     } else {
         place->kind = is_plain(t) ? SFT__CUDA_RANGE : SFT__CUDA_BYTES;
     }
-    if (!sft__add64(p->bytes, place->nbytes, &p->bytes)) {
+    if (!sft__base_add64(p->bytes, place->nbytes, &p->bytes)) {
         return too_much(err);
     }
     if (place->source < p->source_count) {
@@ -140,8 +140,8 @@ static void sort_places(sft__cuda_plan *p) {
 static sft_status lay_out(sft__cuda_plan *p, uint64_t alignment, sft_error *err) {
     for (size_t i = 0; i < p->place_count; i++) {
         sft__cuda_place *place = &p->places[p->order[i]];
-        if (!sft__align64(p->slab, alignment, &place->offset) ||
-            !sft__add64(place->offset, place->nbytes, &p->slab)) {
+        if (!sft__base_align64(p->slab, alignment, &place->offset) ||
+            !sft__base_add64(place->offset, place->nbytes, &p->slab)) {
             return too_much(err);
         }
     }
@@ -158,16 +158,16 @@ sft_status sft__cuda_plan_init(sft__cuda_plan *plan, const sft_catalog *catalog,
     plan->catalog = catalog;
     plan->place_count = count;
     plan->source_count = sft_catalog_source_count(catalog);
-    sft__arena_init(&plan->arena, allocator, 0);
+    sft__base_arena_init(&plan->arena, allocator, 0);
     if (count > SIZE_MAX / sizeof *plan->places) {
-        return sft__fail_nomem(err, SIZE_MAX);
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    plan->places = sft__alloc_zero(allocator, count * sizeof *plan->places);
-    plan->order = sft__alloc_array(allocator, count, sizeof *plan->order);
-    plan->wanted = sft__alloc_zero(allocator, plan->source_count * sizeof *plan->wanted);
+    plan->places = sft__base_alloc_zero(allocator, count * sizeof *plan->places);
+    plan->order = sft__base_alloc_array(allocator, count, sizeof *plan->order);
+    plan->wanted = sft__base_alloc_zero(allocator, plan->source_count * sizeof *plan->wanted);
     if ((count > 0 && (plan->places == NULL || plan->order == NULL)) ||
         (plan->source_count > 0 && plan->wanted == NULL)) {
-        return sft__fail_nomem(err, count * sizeof *plan->places);
+        return sft__base_fail_nomem(err, count * sizeof *plan->places);
     }
     for (size_t i = 0; i < count; i++) {
         sft_cuda_item item = {sft_catalog_at(catalog, i), NULL, 0};
@@ -180,9 +180,9 @@ sft_status sft__cuda_plan_init(sft__cuda_plan *plan, const sft_catalog *catalog,
 }
 
 void sft__cuda_plan_trim(sft__cuda_plan *p) {
-    sft__free(p->allocator, p->order, p->place_count * sizeof *p->order);
-    sft__free(p->allocator, p->jobs, p->job_capacity * sizeof *p->jobs);
-    sft__free(p->allocator, p->copies, p->copy_capacity * sizeof *p->copies);
+    sft__base_free(p->allocator, p->order, p->place_count * sizeof *p->order);
+    sft__base_free(p->allocator, p->jobs, p->job_capacity * sizeof *p->jobs);
+    sft__base_free(p->allocator, p->copies, p->copy_capacity * sizeof *p->copies);
     p->order = NULL;
     p->jobs = NULL;
     p->copies = NULL;
@@ -192,17 +192,18 @@ void sft__cuda_plan_trim(sft__cuda_plan *p) {
 
 void sft__cuda_plan_reset(sft__cuda_plan *p) {
     sft__cuda_plan_trim(p);
-    sft__free(p->allocator, p->places, p->place_count * sizeof *p->places);
-    sft__free(p->allocator, p->wanted, p->source_count * sizeof *p->wanted);
-    sft__arena_free(&p->arena);
+    sft__base_free(p->allocator, p->places, p->place_count * sizeof *p->places);
+    sft__base_free(p->allocator, p->wanted, p->source_count * sizeof *p->wanted);
+    sft__base_arena_free(&p->arena);
     memset(p, 0, sizeof *p);
 }
 
 /* ---------------------------------------------------------------- jobs */
 
 static sft_status push_job(sft__cuda_plan *p, const sft__cuda_job *job, sft_error *err) {
-    if (!sft__grow(p->allocator, &p->jobs, &p->job_capacity, p->job_count + 1, sizeof *p->jobs)) {
-        return sft__fail_nomem(err, (p->job_count + 1) * sizeof *p->jobs);
+    if (!sft__base_grow(p->allocator, &p->jobs, &p->job_capacity, p->job_count + 1,
+                        sizeof *p->jobs)) {
+        return sft__base_fail_nomem(err, (p->job_count + 1) * sizeof *p->jobs);
     }
     p->jobs[p->job_count] = *job;
     p->jobs[p->job_count++].copy = p->copy_count;
@@ -219,9 +220,9 @@ static sft_status push_copy(sft__cuda_plan *p, uint64_t skew, uint64_t at, uint6
         last->size += size;
         return SFT_OK;
     }
-    if (!sft__grow(p->allocator, &p->copies, &p->copy_capacity, p->copy_count + 1,
-                   sizeof *p->copies)) {
-        return sft__fail_nomem(err, (p->copy_count + 1) * sizeof *p->copies);
+    if (!sft__base_grow(p->allocator, &p->copies, &p->copy_capacity, p->copy_count + 1,
+                        sizeof *p->copies)) {
+        return sft__base_fail_nomem(err, (p->copy_count + 1) * sizeof *p->copies);
     }
     p->copies[p->copy_count++] = (sft__cuda_copy){skew, at, size};
     job->copy_count++;
@@ -316,7 +317,7 @@ static sft_status cut_box(const sft__cuda_place *place, uint64_t chunk, box_cut 
         cut->step -= cut->step % block;
     }
     if (cut->step == 0 || (cut->prefix > 1 && count * cut->inner % block != 0)) {
-        return sft__fail_tensor(
+        return sft__base_fail_tensor(
             err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
             "rows of a slice of %s end inside a byte and do not fit a chunk of %llu bytes",
             t->dtype->name, (unsigned long long)chunk);

@@ -66,9 +66,9 @@ typedef struct sft__cuda_plan {
     size_t copy_capacity;
     uint64_t *wanted; /* bytes per source */
     size_t source_count;
-    uint64_t slab;    /* bytes */
-    uint64_t bytes;   /* of the items */
-    sft__arena arena; /* of shapes and dims */
+    uint64_t slab;         /* bytes */
+    uint64_t bytes;        /* of the items */
+    sft__base_arena arena; /* of shapes and dims */
 } sft__cuda_plan;
 
 /* Places. o: as read, with no field unknown and no default open. */

@@ -14,18 +14,18 @@ static void free_slot(const sft_cuda *cuda, sft__cuda_slot *slot) {
     if (slot->memory != NULL) {
         (void)cuda->driver.host_free(slot->memory);
     }
-    sft__free(cuda->allocator, slot, sizeof *slot);
+    sft__base_free(cuda->allocator, slot, sizeof *slot);
 }
 
 static sft_status new_slot(sft__cuda_slot **out, const sft_cuda *cuda, size_t number,
                            sft_error *err) {
     const size_t size = (size_t)(cuda->chunk_bytes + SFT__CUDA_PAGE);
-    sft__cuda_slot *slot = sft__alloc_zero(cuda->allocator, sizeof *slot);
+    sft__cuda_slot *slot = sft__base_alloc_zero(cuda->allocator, sizeof *slot);
     int result;
 
     *out = NULL;
     if (slot == NULL) {
-        return sft__fail_nomem(err, sizeof *slot);
+        return sft__base_fail_nomem(err, sizeof *slot);
     }
     result = cuda->driver.host_alloc(&slot->memory, size, SFT__CUDA_HOST_PORTABLE);
     if (result != SFT__CUDA_OK) {
@@ -72,14 +72,14 @@ static sft_status grow(sft__cuda_slot **out, sft_cuda *cuda, sft_error *err) {
     const size_t number = cuda->slots++;
     sft_error error;
 
-    sft__mutex_unlock(&cuda->lock);
+    sft__base_mutex_unlock(&cuda->lock);
     sft_status status = new_slot(out, cuda, number, &error);
-    sft__mutex_lock(&cuda->lock);
+    sft__base_mutex_lock(&cuda->lock);
     if (status == SFT_OK) {
         return SFT_OK;
     }
     cuda->slots--;
-    sft__cond_broadcast(&cuda->freed); /* who waits may have to find out for himself */
+    sft__base_cond_broadcast(&cuda->freed); /* who waits may have to find out for himself */
     if (cuda->slots > 0) {
         cuda->slots_max = cuda->slots; /* the system gives no more: do with what is there */
         return SFT_OK;
@@ -98,7 +98,7 @@ sft_status sft__cuda_ring_take(sft__cuda_slot **out, sft_cuda *cuda, uint64_t *w
     bool stalled = false;
 
     *out = NULL;
-    sft__mutex_lock(&cuda->lock);
+    sft__base_mutex_lock(&cuda->lock);
     while (slot == NULL && status == SFT_OK) {
         sft__cuda_slot *front = cuda->first;
         if (front != NULL &&
@@ -112,10 +112,10 @@ sft_status sft__cuda_ring_take(sft__cuda_slot **out, sft_cuda *cuda, uint64_t *w
             stalled = true;
         } else {
             stalled = true;
-            sft__cond_wait(&cuda->freed, &cuda->lock);
+            sft__base_cond_wait(&cuda->freed, &cuda->lock);
         }
     }
-    sft__mutex_unlock(&cuda->lock);
+    sft__base_mutex_unlock(&cuda->lock);
     *waited += stalled ? 1 : 0;
     if (status == SFT_OK && slot->pending) {
         result = cuda->driver.event_sync(slot->event);
@@ -123,10 +123,10 @@ sft_status sft__cuda_ring_take(sft__cuda_slot **out, sft_cuda *cuda, uint64_t *w
     }
     if (result != SFT__CUDA_OK) {
         status = sft__cuda_fail(&cuda->driver, err, result, "event_sync");
-        sft__mutex_lock(&cuda->lock);
+        sft__base_mutex_lock(&cuda->lock);
         append(cuda, slot);
-        sft__cond_broadcast(&cuda->freed);
-        sft__mutex_unlock(&cuda->lock);
+        sft__base_cond_broadcast(&cuda->freed);
+        sft__base_mutex_unlock(&cuda->lock);
         return status;
     }
     *out = slot;
@@ -145,10 +145,10 @@ sft_status sft__cuda_ring_give(sft_cuda *cuda, sft__cuda_slot *slot, bool copied
             slot->pending = cuda->driver.stream_sync(slot->stream) != SFT__CUDA_OK;
         }
     }
-    sft__mutex_lock(&cuda->lock);
+    sft__base_mutex_lock(&cuda->lock);
     append(cuda, slot);
-    sft__cond_broadcast(&cuda->freed);
-    sft__mutex_unlock(&cuda->lock);
+    sft__base_cond_broadcast(&cuda->freed);
+    sft__base_mutex_unlock(&cuda->lock);
     return status;
 }
 

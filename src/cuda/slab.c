@@ -12,17 +12,17 @@
 
 static sft_status reserve(sft_cuda *cuda, uint64_t size, sft_error *err) {
     uint64_t sum = 0;
-    sft__mutex_lock(&cuda->lock);
+    sft__base_mutex_lock(&cuda->lock);
     const uint64_t held = cuda->held;
     const bool fits =
-        sft__add64(held, size, &sum) && (cuda->memory_limit == 0 || sum <= cuda->memory_limit);
+        sft__base_add64(held, size, &sum) && (cuda->memory_limit == 0 || sum <= cuda->memory_limit);
     if (fits) {
         cuda->held = sum;
         cuda->peak = sum > cuda->peak ? sum : cuda->peak;
     }
-    sft__mutex_unlock(&cuda->lock);
+    sft__base_mutex_unlock(&cuda->lock);
     return fits ? SFT_OK
-                : sft__fail(
+                : sft__base_fail(
                       err, SFT_E_LIMIT,
                       "the tensors take %llu bytes of device memory beside %llu that are held, the "
                       "limit is %llu",
@@ -31,9 +31,9 @@ static sft_status reserve(sft_cuda *cuda, uint64_t size, sft_error *err) {
 }
 
 static void unreserve(sft_cuda *cuda, uint64_t size) {
-    sft__mutex_lock(&cuda->lock);
+    sft__base_mutex_lock(&cuda->lock);
     cuda->held -= size;
-    sft__mutex_unlock(&cuda->lock);
+    sft__base_mutex_unlock(&cuda->lock);
 }
 
 /* The driver aligns to 256 bytes; more than that is ours to see to. */
@@ -44,12 +44,12 @@ static sft_status allocate(sft__cuda_slab *slab, uint32_t alignment, sft_error *
     size_t total = 0;
     size_t size;
 
-    if (!sft__add64(slab->size, extra, &slab->reserved)) {
-        return sft__fail(err, SFT_E_OVERFLOW, "the tensors' bytes together overflow 64 bits");
+    if (!sft__base_add64(slab->size, extra, &slab->reserved)) {
+        return sft__base_fail(err, SFT_E_OVERFLOW, "the tensors' bytes together overflow 64 bits");
     }
     SFT_TRY(reserve(slab->cuda, slab->reserved, err));
     int result = SFT__CUDA_OUT_OF_MEMORY;
-    if (sft__size_from_u64(slab->reserved, &size)) {
+    if (sft__base_size_from_u64(slab->reserved, &size)) {
         result = d->memory_alloc(&slab->memory, size);
     }
     if (result == SFT__CUDA_OK) {
@@ -75,20 +75,21 @@ static sft_status check_memory(const sft__cuda_slab *slab, sft_error *err) {
     if (slab->cuda->driver.pointer_attribute(&device, SFT__CUDA_POINTER_DEVICE, slab->address) ==
             SFT__CUDA_OK &&
         device != slab->cuda->device) {
-        return sft__fail(err, SFT_E_ARG, "the memory is on device %d, the load is for device %d",
-                         device, slab->cuda->device);
+        return sft__base_fail(err, SFT_E_ARG,
+                              "the memory is on device %d, the load is for device %d", device,
+                              slab->cuda->device);
     }
     return SFT_OK;
 }
 
 sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t memory,
                                  uint64_t size, uint32_t alignment, sft_error *err) {
-    sft__cuda_slab *slab = sft__alloc_zero(cuda->allocator, sizeof *slab);
+    sft__cuda_slab *slab = sft__base_alloc_zero(cuda->allocator, sizeof *slab);
     sft_status status = SFT_OK;
 
     *out = NULL;
     if (slab == NULL) {
-        return sft__fail_nomem(err, sizeof *slab);
+        return sft__base_fail_nomem(err, sizeof *slab);
     }
     slab->cuda = cuda;
     slab->size = size;
@@ -99,7 +100,7 @@ sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t 
         status = allocate(slab, alignment, err);
     }
     if (status != SFT_OK) {
-        sft__free(cuda->allocator, slab, sizeof *slab);
+        sft__base_free(cuda->allocator, slab, sizeof *slab);
         return status;
     }
     atomic_init(&slab->refs, 1);
@@ -173,6 +174,6 @@ void sft__cuda_slab_drop(sft__cuda_slab *slab) {
     if (entered) {
         sft__cuda_leave(cuda);
     }
-    sft__free(cuda->allocator, slab, sizeof *slab);
+    sft__base_free(cuda->allocator, slab, sizeof *slab);
     sft__cuda_drop(cuda);
 }

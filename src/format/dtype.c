@@ -28,9 +28,9 @@ static const padded_name names[SFT_DTYPE_COUNT] = {
 #undef DTYPE_NAME
 };
 
-const uint8_t sft__dtype_bits_of[SFT_DTYPE_COUNT + 1] = {0,
+const uint8_t sft__format_dtype_bits_of[SFT_DTYPE_COUNT + 1] = {0,
 #define DTYPE_BITS(id, number, name, kind, elements, bytes, align) (bytes) * 8 / (elements),
-                                                         SFT_DTYPE_MAP(DTYPE_BITS)
+                                                                SFT_DTYPE_MAP(DTYPE_BITS)
 #undef DTYPE_BITS
 };
 
@@ -40,12 +40,12 @@ const sft_dtype *sft_dtype_get(uint32_t id) {
 
 /* A multiplicative hash without collisions on the first eight bytes of the 22 names, found by
  * trial; the unit test checks that every name is found. 0: no row, else row + 1. */
-const sft_dtype *sft__dtype_of_key(uint64_t key, const char *name, size_t len) {
+const sft_dtype *sft__format_dtype_of_key(uint64_t key, const char *name, size_t len) {
     static const uint8_t slots[32] = {0, 12, 21, 0, 0,  15, 8,  14, 20, 13, 22, 0, 2,  6, 19, 1,
                                       4, 0,  0,  0, 16, 5,  11, 0,  3,  9,  18, 0, 17, 7, 10, 0};
     const unsigned slot = slots[(key * UINT64_C(0x9acf01446821acab)) >> 59];
     const padded_name *const row = &names[slot == 0 ? 0 : slot - 1];
-    if (slot == 0 || row->len != len || sft__load_le64(row->text) != key ||
+    if (slot == 0 || row->len != len || sft__base_load_le64(row->text) != key ||
         (len > 8 && memcmp(row->text + 8, name + 8, len - 8) != 0)) {
         return NULL;
     }
@@ -58,7 +58,7 @@ const sft_dtype *sft_dtype_find(const char *name, size_t name_len) {
         return NULL;
     }
     memcpy(first, name, name_len < 8 ? name_len : 8);
-    return sft__dtype_of_key(sft__load_le64(first), name, name_len);
+    return sft__format_dtype_of_key(sft__base_load_le64(first), name, name_len);
 }
 
 uint32_t sft_dtype_bits(const sft_dtype *dtype) {
@@ -79,23 +79,25 @@ sft_status sft_dtype_bytes(const sft_dtype *dtype, uint64_t elements, uint64_t *
 
     if (bits == 0) {
         if (dtype->block_elements == 0 || elements % dtype->block_elements != 0) {
-            return sft__fail(err, SFT_E_SUBBYTE,
-                             "%llu elements of %s are no whole number of blocks of %u",
-                             (unsigned long long)elements, dtype->name, dtype->block_elements);
+            return sft__base_fail(err, SFT_E_SUBBYTE,
+                                  "%llu elements of %s are no whole number of blocks of %u",
+                                  (unsigned long long)elements, dtype->name, dtype->block_elements);
         }
-        if (!sft__mul64(elements / dtype->block_elements, dtype->block_bytes, bytes)) {
-            return sft__fail(err, SFT_E_OVERFLOW, "%llu elements of %s need more than 2^64 bytes",
-                             (unsigned long long)elements, dtype->name);
+        if (!sft__base_mul64(elements / dtype->block_elements, dtype->block_bytes, bytes)) {
+            return sft__base_fail(err, SFT_E_OVERFLOW,
+                                  "%llu elements of %s need more than 2^64 bytes",
+                                  (unsigned long long)elements, dtype->name);
         }
         return SFT_OK;
     }
-    if (!sft__mul64(elements, bits, &total)) {
-        return sft__fail(err, SFT_E_OVERFLOW, "%llu elements of %s need more than 2^64 bits",
-                         (unsigned long long)elements, dtype->name);
+    if (!sft__base_mul64(elements, bits, &total)) {
+        return sft__base_fail(err, SFT_E_OVERFLOW, "%llu elements of %s need more than 2^64 bits",
+                              (unsigned long long)elements, dtype->name);
     }
     if (total % 8 != 0) {
-        return sft__fail(err, SFT_E_SUBBYTE, "%llu elements of %s end inside a byte (%llu bits)",
-                         (unsigned long long)elements, dtype->name, (unsigned long long)total);
+        return sft__base_fail(err, SFT_E_SUBBYTE,
+                              "%llu elements of %s end inside a byte (%llu bits)",
+                              (unsigned long long)elements, dtype->name, (unsigned long long)total);
     }
     *bytes = total / 8;
     return SFT_OK;

@@ -9,14 +9,14 @@
 #include "base/compiler.h"
 
 /* By bytes, a prefix before what continues it. */
-int sft__name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
+int sft__format_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* Must a stand before b? Indexes into items. */
-typedef bool (*sft__order_fn)(const void *items, uint32_t a, uint32_t b);
+typedef bool (*sft__format_order_fn)(const void *items, uint32_t a, uint32_t b);
 
 /* Stable; sorts n indexes at `from` with `to` as room for as many more; the result is in the array
  * that is returned. */
-uint32_t *sft__merge_sort(uint32_t *from, uint32_t *to, size_t n, sft__order_fn before,
-                          const void *items);
+uint32_t *sft__format_merge_sort(uint32_t *from, uint32_t *to, size_t n,
+                                 sft__format_order_fn before, const void *items);
 
 #endif

@@ -87,23 +87,23 @@ static inline bool follows(const sft_piece *pieces, size_t i) {
 }
 
 /* The absolute place of a tensor's name in the text, or of one of its values. */
-static const char *name_place(const sft__scan *s, const sft_tensor *t) {
+static const char *name_place(const sft__format_scan *s, const sft_tensor *t) {
     return s->text + t->flags;
 }
 
-static const char *value_place(sft__scan *s, const sft_tensor *t, const char *member) {
+static const char *value_place(sft__format_scan *s, const sft_tensor *t, const char *member) {
     const char *p = name_place(s, t);
-    sft__json_str raw;
+    sft__base_json_str raw;
     if (t->name == p + 1) {
         p = t->name + t->name_len + 1; /* its quote was overwritten */
     } else {
-        p = sft__json_read(&s->json, p, &raw);
+        p = sft__base_json_read(&s->json, p, &raw);
     }
-    return sft__scan_member(s, sft__json_blank(sft__json_blank(p) + 1), member);
+    return sft__format_scan_member(s, sft__base_json_blank(sft__base_json_blank(p) + 1), member);
 }
 
-static bool fail_tensor(sft__scan *s, const sft_tensor *t, sft_status status, const char *member,
-                        const char *what, uint64_t found, uint64_t needed) {
+static bool fail_tensor(sft__format_scan *s, const sft_tensor *t, sft_status status,
+                        const char *member, const char *what, uint64_t found, uint64_t needed) {
     s->name = t->name;
     s->name_len = t->name_len;
     (void)SFT__SCAN_FAIL(s, status, value_place(s, t, member), "%s %llu, needed %llu", what,
@@ -111,7 +111,7 @@ static bool fail_tensor(sft__scan *s, const sft_tensor *t, sft_status status, co
     return false;
 }
 
-static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
+static bool sort_by_offset(sft__format_header *h, sft_piece *pieces, sft__format_scan *s) {
     const size_t n = h->tensor_count;
     sort_key *keys;
     sort_key *sorted;
@@ -129,9 +129,9 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
                            "strict: entry not in the order of its data: begins at",
                            pieces[first].offset, pieces[first - 1].nbytes);
     }
-    if (!sft__mul_size(n, 2 * sizeof *keys, &bytes) ||
-        (keys = sft__alloc(h->arena.allocator, bytes)) == NULL) {
-        s->status = sft__fail_nomem(s->err, n * 2 * sizeof *keys);
+    if (!sft__base_mul_size(n, 2 * sizeof *keys, &bytes) ||
+        (keys = sft__base_alloc(h->arena.allocator, bytes)) == NULL) {
+        s->status = sft__base_fail_nomem(s->err, n * 2 * sizeof *keys);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -141,18 +141,19 @@ static bool sort_by_offset(sft__header *h, sft_piece *pieces, sft__scan *s) {
     }
     sorted = sort_keys(keys, keys + n, n);
     permute(h->tensors, pieces, sorted, n);
-    sft__free(h->arena.allocator, keys, bytes);
+    sft__base_free(h->arena.allocator, keys, bytes);
     return true;
 }
 
 /* H1, and the index by name. */
-static bool index_names(sft__header *h, uint64_t *slots, sft__scan *s) {
+static bool index_names(sft__format_header *h, uint64_t *slots, sft__format_scan *s) {
     const size_t n = h->tensor_count;
     size_t other;
     size_t i;
 
-    sft__strmap_init_at(&h->names, h->tensors, sizeof *h->tensors, slots, sft__strmap_slots(n));
-    i = sft__strmap_add_all(&h->names, n, &other);
+    sft__base_strmap_init_at(&h->names, h->tensors, sizeof *h->tensors, slots,
+                             sft__base_strmap_slots(n));
+    i = sft__base_strmap_add_all(&h->names, n, &other);
     if (i != SFT__STRMAP_NONE) {
         const sft_tensor *const a = &h->tensors[i];
         const sft_tensor *const b = &h->tensors[other];
@@ -168,13 +169,13 @@ static bool index_names(sft__header *h, uint64_t *slots, sft__scan *s) {
 }
 
 /* H4 to H7 of one tensor of `bytes` = end - begin. */
-static bool check_size(const sft_tensor *t, uint64_t bytes, sft__scan *s) {
-    const uint32_t bits = sft__dtype_bits_of[t->dtype->id];
+static bool check_size(const sft_tensor *t, uint64_t bytes, sft__format_scan *s) {
+    const uint32_t bits = sft__format_dtype_bits_of[t->dtype->id];
     uint64_t product = 1;
     uint64_t total;
 
     for (uint32_t d = 0; d < t->rank; d++) {
-        if (!sft__mul64(product, t->shape[d], &product)) {
+        if (!sft__base_mul64(product, t->shape[d], &product)) {
             s->name = t->name;
             s->name_len = t->name_len;
             (void)SFT__SCAN_FAIL(s, SFT_E_OVERFLOW, value_place(s, t, "shape"),
@@ -182,7 +183,7 @@ static bool check_size(const sft_tensor *t, uint64_t bytes, sft__scan *s) {
             return false;
         }
     }
-    if (!sft__mul64(product, bits, &total)) {
+    if (!sft__base_mul64(product, bits, &total)) {
         s->name = t->name;
         s->name_len = t->name_len;
         (void)SFT__SCAN_FAIL(s, SFT_E_OVERFLOW, value_place(s, t, "shape"),
@@ -206,7 +207,7 @@ static bool check_size(const sft_tensor *t, uint64_t bytes, sft__scan *s) {
 }
 
 static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expected,
-                      sft__scan *s) {
+                      sft__format_scan *s) {
     const uint64_t begin = piece->offset;
     const uint64_t end = piece->nbytes;
     if (SFT_UNLIKELY(begin != expected)) {
@@ -230,8 +231,8 @@ static void set_expected(sft_error *err, uint64_t data_start, uint64_t covered) 
 }
 
 /* H8. `covered` bytes of the data section belong to tensors. */
-static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t covered,
-                           sft__scan *s) {
+static bool check_coverage(sft__format_header *h, const sft_piece *pieces, uint64_t covered,
+                           sft__format_scan *s) {
     const uint64_t data_start = 8 + h->header_bytes;
     const uint64_t data_bytes = h->file_size - data_start;
     size_t i = 0;
@@ -240,9 +241,9 @@ static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t cov
         return true;
     }
     if (covered < data_bytes) {
-        s->status = sft__fail_at(s->err, SFT_E_COVERAGE, data_start + covered,
-                                 "tensors end after %llu bytes of data, the file has %llu",
-                                 (unsigned long long)covered, (unsigned long long)data_bytes);
+        s->status = sft__base_fail_at(s->err, SFT_E_COVERAGE, data_start + covered,
+                                      "tensors end after %llu bytes of data, the file has %llu",
+                                      (unsigned long long)covered, (unsigned long long)data_bytes);
         set_expected(s->err, data_start, covered);
         return false;
     }
@@ -255,7 +256,8 @@ static bool check_coverage(sft__header *h, const sft_piece *pieces, uint64_t cov
     return false;
 }
 
-bool sft__header_check(sft__header *h, sft_piece *pieces, uint64_t *slots, sft__scan *s) {
+bool sft__format_header_check(sft__format_header *h, sft_piece *pieces, uint64_t *slots,
+                              sft__format_scan *s) {
     const size_t n = h->tensor_count;
     const uint64_t data_start = 8 + h->header_bytes;
     uint64_t expected = 0;

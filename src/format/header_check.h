@@ -13,6 +13,7 @@
  * end (relative, in offset and nbytes), tensor.flags the position of the name's opening quote in
  * the text. Leaves them in file order, checked, indexed by name, with absolute offsets and flags
  * zero. slots: room for the index, from the arena. On failure s->status is set. */
-bool sft__header_check(sft__header *header, sft_piece *pieces, uint64_t *slots, sft__scan *s);
+bool sft__format_header_check(sft__format_header *header, sft_piece *pieces, uint64_t *slots,
+                              sft__format_scan *s);
 
 #endif

@@ -14,9 +14,9 @@
 enum { MAX_SHARD_NAME = 4096 };
 
 typedef struct parser {
-    sft__json json;
+    sft__base_json json;
     char *text; /* a copy with zeros behind it, in the arena */
-    sft__index *index;
+    sft__format_index *index;
     sft_error *err;
     sft_status status;
     size_t capacity;
@@ -28,7 +28,8 @@ typedef struct parser {
 /* ---------------------------------------------------------------- failures */
 
 #define FAIL(ps, code, at, ...)                                                                    \
-    ((ps)->status = sft__fail_at((ps)->err, (code), (uint64_t)((at) - (ps)->text), __VA_ARGS__),   \
+    ((ps)->status =                                                                                \
+         sft__base_fail_at((ps)->err, (code), (uint64_t)((at) - (ps)->text), __VA_ARGS__),         \
      (const char *)NULL)
 
 static const char *expected(parser *ps, sft_status status, const char *at, const char *needed) {
@@ -52,20 +53,20 @@ static const char *json_fault(parser *ps) {
 static bool no_room(parser *ps, size_t size) {
     ps->status =
         ps->index->arena.over_budget
-            ? sft__fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
-            : sft__fail_nomem(ps->err, size);
+            ? sft__base_fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
+            : sft__base_fail_nomem(ps->err, size);
     return false;
 }
 
 /* ---------------------------------------------------------------- weight_map */
 
 static const char *take_string(parser *ps, const char *p, const char **text, size_t *len) {
-    sft__json_str s;
-    p = sft__json_read(&ps->json, p, &s);
+    sft__base_json_str s;
+    p = sft__base_json_read(&ps->json, p, &s);
     if (p == NULL) {
         return json_fault(ps);
     }
-    *text = sft__json_keep(&ps->index->arena, ps->text + (s.raw - ps->text), &s, len);
+    *text = sft__base_json_keep(&ps->index->arena, ps->text + (s.raw - ps->text), &s, len);
     if (*text == NULL) {
         (void)no_room(ps, s.len + 1);
         return NULL;
@@ -74,12 +75,13 @@ static const char *take_string(parser *ps, const char *p, const char **text, siz
 }
 
 static bool make_room(parser *ps) {
-    sft__index *const x = ps->index;
+    sft__format_index *const x = ps->index;
     const size_t old = ps->capacity;
     if (x->entry_count < old) {
         return true;
     }
-    if (!sft__grow(x->arena.allocator, &x->entries, &ps->capacity, old + 1, sizeof *x->entries)) {
+    if (!sft__base_grow(x->arena.allocator, &x->entries, &ps->capacity, old + 1,
+                        sizeof *x->entries)) {
         return no_room(ps, old * 2 * sizeof *x->entries);
     }
     x->entry_capacity = ps->capacity;
@@ -87,8 +89,8 @@ static bool make_room(parser *ps) {
 }
 
 static const char *read_pair(parser *ps, const char *p) {
-    sft__index *const x = ps->index;
-    sft__index_entry *e;
+    sft__format_index *const x = ps->index;
+    sft__format_index_entry *e;
 
     if (*p != '"') {
         return expected(ps, SFT_E_JSON, p, "expected a tensor name in quotes");
@@ -110,11 +112,11 @@ static const char *read_pair(parser *ps, const char *p) {
         return FAIL(ps, SFT_E_LIMIT, ps->text + e->offset, "index: tensor name of %llu bytes",
                     (unsigned long long)e->name_len);
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != ':') {
         return expected(ps, SFT_E_JSON, p, "expected ':' behind a tensor name");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     if (*p != '"') {
         return expected(ps, SFT_E_INDEX, p, "file of a tensor must be a string");
     }
@@ -127,17 +129,17 @@ static const char *read_pair(parser *ps, const char *p) {
 static const char *read_object(parser *ps, const char *p,
                                const char *(*member)(parser *ps, const char *p)) {
     bool more;
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     more = *p != '}';
     while (more) {
         p = member(ps, p);
         if (p == NULL) {
             return NULL;
         }
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         more = *p == ',';
         if (more) {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (*p != '}') {
             return expected(ps, SFT_E_JSON, p, "expected ',' or '}'");
         }
@@ -148,38 +150,38 @@ static const char *read_object(parser *ps, const char *p,
 /* ---------------------------------------------------------------- the other members */
 
 /* p at a member's name: the name and the position of the value. */
-static const char *read_name(parser *ps, const char *p, sft__json_str *name) {
+static const char *read_name(parser *ps, const char *p, sft__base_json_str *name) {
     if (*p != '"') {
         return expected(ps, SFT_E_JSON, p, "expected a member name in quotes");
     }
-    p = sft__json_read(&ps->json, p, name);
+    p = sft__base_json_read(&ps->json, p, name);
     if (p == NULL) {
         return json_fault(ps);
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != ':') {
         return expected(ps, SFT_E_JSON, p, "expected ':' behind a member name");
     }
-    return sft__json_blank(p + 1);
+    return sft__base_json_blank(p + 1);
 }
 
 static const char *skip_value(parser *ps, const char *p, unsigned depth) {
-    p = sft__json_value(&ps->json, p, depth);
+    p = sft__base_json_value(&ps->json, p, depth);
     return p != NULL ? p : json_fault(ps);
 }
 
 /* A member of "metadata". Only a plain integer counts as total_size; some writers put floats there.
  */
 static const char *metadata_member(parser *ps, const char *p) {
-    sft__json_str name;
-    sft__json_num number;
+    sft__base_json_str name;
+    sft__base_json_num number;
 
     p = read_name(ps, p, &name);
     if (p == NULL) {
         return NULL;
     }
-    if (sft__json_is(&name, "total_size", 10) && *p >= '0' && *p <= '9') {
-        p = sft__json_number(&ps->json, p, &number);
+    if (sft__base_json_is(&name, "total_size", 10) && *p >= '0' && *p <= '9') {
+        p = sft__base_json_number(&ps->json, p, &number);
         if (p == NULL) {
             return json_fault(ps);
         }
@@ -192,13 +194,13 @@ static const char *metadata_member(parser *ps, const char *p) {
 
 static const char *top_member(parser *ps, const char *p) {
     const char *const at = p;
-    sft__json_str name;
+    sft__base_json_str name;
 
     p = read_name(ps, p, &name);
     if (p == NULL) {
         return NULL;
     }
-    if (sft__json_is(&name, "weight_map", 10)) {
+    if (sft__base_json_is(&name, "weight_map", 10)) {
         if (ps->seen_map) {
             return FAIL(ps, SFT_E_DUPLICATE, at, "index: weight_map given twice");
         }
@@ -206,15 +208,15 @@ static const char *top_member(parser *ps, const char *p) {
         return *p == '{' ? read_object(ps, p, read_pair)
                          : expected(ps, SFT_E_INDEX, p, "weight_map must be an object");
     }
-    if (sft__json_is(&name, "metadata", 8) && *p == '{') {
+    if (sft__base_json_is(&name, "metadata", 8) && *p == '{') {
         return read_object(ps, p, metadata_member);
     }
     return skip_value(ps, p, 1);
 }
 
 static bool read_text(parser *ps, size_t len) {
-    const size_t valid = sft__utf8_valid(ps->text, len);
-    const char *p = sft__json_blank(ps->text);
+    const size_t valid = sft__base_utf8_valid(ps->text, len);
+    const char *p = sft__base_json_blank(ps->text);
 
     if (valid != len) {
         return FAIL(ps, SFT_E_UTF8, ps->text + valid, "index is not valid UTF-8") != NULL;
@@ -227,7 +229,7 @@ static bool read_text(parser *ps, size_t len) {
     if (p == NULL) {
         return false;
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (p < ps->json.end) {
         return expected(ps, SFT_E_JSON, p, "expected nothing but blanks behind the object") != NULL;
     }
@@ -238,40 +240,40 @@ static bool read_text(parser *ps, size_t len) {
 }
 
 static bool index_names(parser *ps) {
-    sft__index *const x = ps->index;
-    if (!sft__strmap_init(&x->names, x->entries, sizeof *x->entries, x->entry_count,
-                          x->arena.allocator)) {
+    sft__format_index *const x = ps->index;
+    if (!sft__base_strmap_init(&x->names, x->entries, sizeof *x->entries, x->entry_count,
+                               x->arena.allocator)) {
         return no_room(ps, x->entry_count * 2 * sizeof *x->names.slots);
     }
     for (size_t i = 0; i < x->entry_count; i++) {
-        if (sft__strmap_add(&x->names, i) != SFT__STRMAP_NONE) {
-            const sft__index_entry *const e = &x->entries[i];
-            ps->status = sft__fail_tensor(ps->err, SFT_E_DUPLICATE, e->offset, e->name, e->name_len,
-                                          "index: tensor given twice");
+        if (sft__base_strmap_add(&x->names, i) != SFT__STRMAP_NONE) {
+            const sft__format_index_entry *const e = &x->entries[i];
+            ps->status = sft__base_fail_tensor(ps->err, SFT_E_DUPLICATE, e->offset, e->name,
+                                               e->name_len, "index: tensor given twice");
             return false;
         }
     }
     return true;
 }
 
-sft_status sft__index_parse(sft__index *out, const char *text, size_t len,
-                            const sft_open_options *options, sft_error *err) {
+sft_status sft__format_index_parse(sft__format_index *out, const char *text, size_t len,
+                                   const sft_open_options *options, sft_error *err) {
     const sft_limits *const limits = options != NULL ? options->limits : NULL;
     parser ps;
     size_t room;
 
     memset(out, 0, sizeof *out);
     memset(&ps, 0, sizeof ps);
-    sft__arena_init(&out->arena, options != NULL ? options->allocator : NULL,
-                    limits != NULL ? limits->memory_bytes : 0);
+    sft__base_arena_init(&out->arena, options != NULL ? options->allocator : NULL,
+                         limits != NULL ? limits->memory_bytes : 0);
     ps.index = out;
     ps.err = err;
     ps.name_limit = limits != NULL && limits->name_bytes != 0 ? limits->name_bytes : UINT64_MAX;
     ps.tensor_limit = limits != NULL && limits->tensors != 0 ? limits->tensors : UINT32_MAX / 2;
-    if (!sft__add_size(len, SFT__JSON_SLACK, &room) ||
-        (ps.text = sft__arena_alloc(&out->arena, room, 1)) == NULL) {
+    if (!sft__base_add_size(len, SFT__JSON_SLACK, &room) ||
+        (ps.text = sft__base_arena_alloc(&out->arena, room, 1)) == NULL) {
         (void)no_room(&ps, len);
-        sft__index_reset(out);
+        sft__format_index_reset(out);
         return ps.status;
     }
     if (len != 0) {
@@ -280,18 +282,18 @@ sft_status sft__index_parse(sft__index *out, const char *text, size_t len,
     memset(ps.text + len, 0, SFT__JSON_SLACK);
     ps.json.end = ps.text + len;
     if (!read_text(&ps, len) || !index_names(&ps)) {
-        sft__index_reset(out);
+        sft__format_index_reset(out);
         return ps.status;
     }
     return SFT_OK;
 }
 
-void sft__index_reset(sft__index *index) {
+void sft__format_index_reset(sft__format_index *index) {
     const sft_allocator *const allocator = index->arena.allocator;
     if (allocator != NULL) {
-        sft__free(allocator, index->entries, index->entry_capacity * sizeof *index->entries);
-        sft__strmap_reset(&index->names);
-        sft__arena_free(&index->arena);
+        sft__base_free(allocator, index->entries, index->entry_capacity * sizeof *index->entries);
+        sft__base_strmap_reset(&index->names);
+        sft__base_arena_free(&index->arena);
     }
     memset(index, 0, sizeof *index);
 }
@@ -361,7 +363,7 @@ static const char *component_fault(const char *s, size_t len) {
     return is_device_name(s, len) ? "is the name of a device on Windows" : NULL;
 }
 
-sft_status sft__shard_name_check(const char *file, size_t file_len, sft_error *err) {
+sft_status sft__format_shard_name_check(const char *file, size_t file_len, sft_error *err) {
     const char *fault = file_len == 0               ? "is empty"
                         : file_len > MAX_SHARD_NAME ? "is longer than 4096 bytes"
                         : file[0] == '/'            ? "is an absolute path"
@@ -379,6 +381,6 @@ sft_status sft__shard_name_check(const char *file, size_t file_len, sft_error *e
     if (fault == NULL) {
         return SFT_OK;
     }
-    (void)sft__escape(shown, sizeof shown, file, file_len);
-    return sft__fail(err, SFT_E_PATH, "file name \"%s\" in the index %s", shown, fault);
+    (void)sft__base_escape(shown, sizeof shown, file, file_len);
+    return sft__base_fail(err, SFT_E_PATH, "file name \"%s\" in the index %s", shown, fault);
 }

@@ -10,33 +10,33 @@
 #include "base/strmap.h"
 #include <sft/catalog.h>
 
-typedef struct sft__index_entry {
-    const char *name; /* name, len first: a sft__strmap can index entries */
+typedef struct sft__format_index_entry {
+    const char *name; /* name, len first: a sft__base_strmap can index entries */
     size_t name_len;
     const char *file;
     size_t file_len;
     uint64_t offset; /* of the entry in the index text */
-} sft__index_entry;
+} sft__format_index_entry;
 
-typedef struct sft__index {
-    sft__arena arena;
-    sft__index_entry *entries; /* weight_map in file order */
+typedef struct sft__format_index {
+    sft__base_arena arena;
+    sft__format_index_entry *entries; /* weight_map in file order */
     size_t entry_count;
     size_t entry_capacity;
-    sft__strmap names;
+    sft__base_strmap names;
     bool has_total_size; /* metadata.total_size was a non-negative integer */
     uint64_t total_size;
-} sft__index;
+} sft__format_index;
 
 /* Any other member is skipped (but must be JSON). Duplicate names: SFT_E_DUPLICATE. */
-sft_status sft__index_parse(sft__index *out, const char *text, size_t len,
-                            const sft_open_options *options, sft_error *err);
-void sft__index_reset(sft__index *index);
+sft_status sft__format_index_parse(sft__format_index *out, const char *text, size_t len,
+                                   const sft_open_options *options, sft_error *err);
+void sft__format_index_reset(sft__format_index *index);
 
 /* SFT_OK if `file` is a relative path of plain components that cannot lead out of its folder on any
  * system: not empty, not absolute, no "..", ".", empty component, backslash, NUL, control
  * character, colon, reserved Windows device name, trailing dot or blank; at most 4,096 bytes. Else
  * SFT_E_PATH. */
-sft_status sft__shard_name_check(const char *file, size_t file_len, sft_error *err);
+sft_status sft__format_shard_name_check(const char *file, size_t file_len, sft_error *err);
 
 #endif

@@ -45,7 +45,8 @@ static sft_status read_int(reader *r, int64_t *value, bool *given) {
     }
     r->at += at_digit(r) ? 0 : 1;
     if (!at_digit(r)) {
-        return sft__fail_at(r->err, SFT_E_ARG, r->at, "slice: expected a digit behind the sign");
+        return sft__base_fail_at(r->err, SFT_E_ARG, r->at,
+                                 "slice: expected a digit behind the sign");
     }
     for (; at_digit(r); r->at++) {
         const uint64_t digit = (uint64_t)(peek(r) - '0');
@@ -73,8 +74,8 @@ static sft_status read_item(reader *r, sft_slice *out) {
     if (peek(r) != ':') {
         out->kind = SFT_SLICE_INDEX;
         return given ? SFT_OK
-                     : sft__fail_at(r->err, SFT_E_ARG, start,
-                                    "slice: expected an index, start:stop:step, or ...");
+                     : sft__base_fail_at(r->err, SFT_E_ARG, start,
+                                         "slice: expected an index, start:stop:step, or ...");
     }
     r->at++;
     SFT_TRY(read_int(r, &out->stop, &given));
@@ -85,7 +86,7 @@ static sft_status read_item(reader *r, sft_slice *out) {
         step_at = r->at;
         SFT_TRY(read_int(r, &out->step, &given));
         if (out->step == 0) {
-            return sft__fail_at(r->err, SFT_E_ARG, step_at, "slice: step is 0");
+            return sft__base_fail_at(r->err, SFT_E_ARG, step_at, "slice: step is 0");
         }
     }
     return SFT_OK;
@@ -100,14 +101,14 @@ sft_status sft_slice_parse(const char *text, size_t text_len, sft_slice *slices,
     skip_blanks(&r);
     while (r.at < r.len) {
         if (n == capacity) {
-            return sft__fail_at(err, SFT_E_ARG, r.at, "slice: more than %llu items",
-                                (unsigned long long)capacity);
+            return sft__base_fail_at(err, SFT_E_ARG, r.at, "slice: more than %llu items",
+                                     (unsigned long long)capacity);
         }
         SFT_TRY(read_item(&r, &slices[n]));
         n++;
         skip_blanks(&r);
         if (r.at < r.len && peek(&r) != ',') {
-            return sft__fail_at(err, SFT_E_ARG, r.at, "slice: expected ',' between items");
+            return sft__base_fail_at(err, SFT_E_ARG, r.at, "slice: expected ',' between items");
         }
         r.at += r.at < r.len ? 1 : 0; /* as in Python, a comma may end the list */
         skip_blanks(&r);
@@ -164,18 +165,18 @@ static sft_status resolve_one(const sft_slice *s, size_t dimension, uint64_t siz
     out->reserved = 0;
     if (s->kind == SFT_SLICE_RANGE) {
         if (s->step == 0) {
-            return sft__fail(err, SFT_E_ARG, "slice: step is 0 in dimension %llu",
-                             (unsigned long long)dimension);
+            return sft__base_fail(err, SFT_E_ARG, "slice: step is 0 in dimension %llu",
+                                  (unsigned long long)dimension);
         }
         resolve_range(s, size, out);
         return SFT_OK;
     }
     if (s->kind != SFT_SLICE_INDEX || s->start == SFT_OMIT) {
-        return sft__fail(err, SFT_E_ARG, "slice: invalid item for dimension %llu",
-                         (unsigned long long)dimension);
+        return sft__base_fail(err, SFT_E_ARG, "slice: invalid item for dimension %llu",
+                              (unsigned long long)dimension);
     }
     if (s->start < 0 ? magnitude(s->start) > size : (uint64_t)s->start >= size) {
-        return sft__fail(
+        return sft__base_fail(
             err, SFT_E_RANGE, "index %lld is out of range for dimension %llu of size %llu",
             (long long)s->start, (unsigned long long)dimension, (unsigned long long)size);
     }
@@ -196,11 +197,12 @@ sft_status sft_slice_resolve(const sft_slice *slices, size_t slice_count, const 
         ellipses += slices[i].kind == SFT_SLICE_ELLIPSIS ? 1 : 0;
     }
     if (ellipses > 1) {
-        return sft__fail(err, SFT_E_ARG, "slice: more than one ellipsis");
+        return sft__base_fail(err, SFT_E_ARG, "slice: more than one ellipsis");
     }
     if (slice_count - ellipses > rank) {
-        return sft__fail(err, SFT_E_ARG, "slice: %llu items for a tensor of %llu dimensions",
-                         (unsigned long long)(slice_count - ellipses), (unsigned long long)rank);
+        return sft__base_fail(err, SFT_E_ARG, "slice: %llu items for a tensor of %llu dimensions",
+                              (unsigned long long)(slice_count - ellipses),
+                              (unsigned long long)rank);
     }
     for (size_t i = 0; i < slice_count; i++) {
         if (slices[i].kind == SFT_SLICE_ELLIPSIS) {

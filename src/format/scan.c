@@ -22,8 +22,8 @@ enum { DIMS_CHUNK_MAX = 1 << 17 };
 
 /* ---------------------------------------------------------------- failures */
 
-const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at,
-                               const char *needed) {
+const char *sft__format_scan_expected(sft__format_scan *s, sft_status status, const char *at,
+                                      const char *needed) {
     const uint8_t c = (uint8_t)*at;
     if (at >= s->json.end) {
         return SFT__SCAN_FAIL(s, status, at, "%s, found the end of the header", needed);
@@ -34,23 +34,25 @@ const char *sft__scan_expected(sft__scan *s, sft_status status, const char *at,
     return SFT__SCAN_FAIL(s, status, at, "%s, found '%c'", needed, c);
 }
 
-const char *sft__scan_json_fault(sft__scan *s) {
+const char *sft__format_scan_json_fault(sft__format_scan *s) {
     if (s->json.fault_expected) {
-        return sft__scan_expected(s, SFT_E_JSON, s->json.fault_at, s->json.fault);
+        return sft__format_scan_expected(s, SFT_E_JSON, s->json.fault_at, s->json.fault);
     }
     return SFT__SCAN_FAIL(s, SFT_E_JSON, s->json.fault_at, "%s", s->json.fault);
 }
 
-const char *sft__scan_wrong_type(sft__scan *s, const char *p, unsigned depth, sft_status status,
-                                 const char *needed) {
-    return sft__json_value(&s->json, p, depth) == NULL ? sft__scan_json_fault(s)
-                                                       : sft__scan_expected(s, status, p, needed);
+const char *sft__format_scan_wrong_type(sft__format_scan *s, const char *p, unsigned depth,
+                                        sft_status status, const char *needed) {
+    return sft__base_json_value(&s->json, p, depth) == NULL
+               ? sft__format_scan_json_fault(s)
+               : sft__format_scan_expected(s, status, p, needed);
 }
 
-const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
-    s->status = s->arena->over_budget ? sft__fail(s->err, SFT_E_LIMIT,
-                                                  "header needs more memory than the limit allows")
-                                      : sft__fail_nomem(s->err, (size_t)size);
+const char *sft__format_scan_no_room(sft__format_scan *s, uint64_t size) {
+    s->status =
+        s->arena->over_budget
+            ? sft__base_fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows")
+            : sft__base_fail_nomem(s->err, (size_t)size);
     return NULL;
 }
 
@@ -58,7 +60,8 @@ const char *sft__scan_no_room(sft__scan *s, uint64_t size) {
 
 /* Room for one more dimension behind the `rank` ones at *shape, which may have to move. The rest of
  * a long shape is counted first, so that a shape of many millions is allocated once and exactly. */
-static SFT_NOINLINE bool more_dims(sft__scan *s, const char *p, uint64_t **shape, size_t rank) {
+static SFT_NOINLINE bool more_dims(sft__format_scan *s, const char *p, uint64_t **shape,
+                                   size_t rank) {
     size_t need = rank + 1;
     size_t bytes;
     uint64_t *fresh;
@@ -70,11 +73,11 @@ static SFT_NOINLINE bool more_dims(sft__scan *s, const char *p, uint64_t **shape
         need = s->next_dims;
         s->next_dims = s->next_dims < DIMS_CHUNK_MAX ? s->next_dims * 2 : DIMS_CHUNK_MAX;
     }
-    fresh = sft__mul_size(need, sizeof *fresh, &bytes)
-                ? sft__arena_alloc(s->arena, bytes, sizeof *fresh)
+    fresh = sft__base_mul_size(need, sizeof *fresh, &bytes)
+                ? sft__base_arena_alloc(s->arena, bytes, sizeof *fresh)
                 : NULL;
     if (fresh == NULL) {
-        (void)sft__scan_no_room(s, (uint64_t)need * sizeof *fresh);
+        (void)sft__format_scan_no_room(s, (uint64_t)need * sizeof *fresh);
         return false;
     }
     if (rank != 0) {
@@ -87,16 +90,16 @@ static SFT_NOINLINE bool more_dims(sft__scan *s, const char *p, uint64_t **shape
 }
 
 /* An unsigned integer of a shape or of offsets. */
-static inline const char *scan_uint(sft__scan *s, const char *p, sft_status status,
+static inline const char *scan_uint(sft__format_scan *s, const char *p, sft_status status,
                                     const char *needed, uint64_t *value) {
-    sft__json_num n;
+    sft__base_json_num n;
     const char *q = p;
     if (*p != '-' && (*p < '0' || *p > '9')) {
-        return sft__scan_wrong_type(s, p, 3, status, needed);
+        return sft__format_scan_wrong_type(s, p, 3, status, needed);
     }
-    q = sft__json_number(&s->json, p, &n);
+    q = sft__base_json_number(&s->json, p, &n);
     if (q == NULL) {
-        return sft__scan_json_fault(s);
+        return sft__format_scan_json_fault(s);
     }
     if (!n.is_uint) {
         return SFT__SCAN_FAIL(s, status, p, "%s below 2^64, found another number", needed);
@@ -106,15 +109,15 @@ static inline const char *scan_uint(sft__scan *s, const char *p, sft_status stat
 }
 
 /* p at the value of "shape". */
-static const char *scan_shape(sft__scan *s, const char *p, sft__scan_tensor *out) {
+static const char *scan_shape(sft__format_scan *s, const char *p, sft__format_scan_tensor *out) {
     uint64_t *shape = s->dims;
     size_t rank = 0;
     bool more;
 
     if (*p != '[') {
-        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "shape must be an array");
+        return sft__format_scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "shape must be an array");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     more = *p != ']';
     while (more) {
         if (rank >= s->rank_limit) {
@@ -129,54 +132,54 @@ static const char *scan_shape(sft__scan *s, const char *p, sft__scan_tensor *out
             return NULL;
         }
         rank++;
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         more = *p == ',';
         if (more) {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (*p != ']') {
-            return sft__scan_expected(s, SFT_E_JSON, p, "expected ',' or ']' in a shape");
+            return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ',' or ']' in a shape");
         }
     }
     s->dims = shape + rank;
     out->shape = shape;
-    out->rank = sft__u32(rank); /* rank < header bytes < 2^32 */
+    out->rank = sft__base_u32(rank); /* rank < header bytes < 2^32 */
     return p + 1;
 }
 
 /* ---------------------------------------------------------------- the general form */
 
-static const char *scan_dtype(sft__scan *s, const char *p, sft__scan_tensor *out) {
+static const char *scan_dtype(sft__format_scan *s, const char *p, sft__format_scan_tensor *out) {
     const char *const at = p;
-    sft__json_str text;
+    sft__base_json_str text;
     char name[SFT__DTYPE_NAME_MAX + 1];
 
     if (*p != '"') {
-        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "dtype must be a string");
+        return sft__format_scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "dtype must be a string");
     }
-    p = sft__json_read(&s->json, p, &text);
+    p = sft__base_json_read(&s->json, p, &text);
     if (p == NULL) {
-        return sft__scan_json_fault(s);
+        return sft__format_scan_json_fault(s);
     }
     out->dtype = NULL;
     if (!text.escaped) {
         out->dtype = sft_dtype_find(text.raw, text.len);
     } else if (text.len <= 6 * SFT__DTYPE_NAME_MAX) { /* an escape is at most six bytes for one */
         char decoded[6 * SFT__DTYPE_NAME_MAX];
-        out->dtype = sft_dtype_find(decoded, sft__json_decode(decoded, &text));
+        out->dtype = sft_dtype_find(decoded, sft__base_json_decode(decoded, &text));
     }
     if (out->dtype == NULL) {
-        const size_t shown = sft__escape(name, sizeof name, text.raw, text.len);
+        const size_t shown = sft__base_escape(name, sizeof name, text.raw, text.len);
         return SFT__SCAN_FAIL(s, SFT_E_DTYPE, at, "unknown dtype \"%.*s\"", (int)shown, name);
     }
     return p;
 }
 
-static const char *scan_offsets(sft__scan *s, const char *p, sft__scan_tensor *out) {
+static const char *scan_offsets(sft__format_scan *s, const char *p, sft__format_scan_tensor *out) {
     const char *const at = p;
     if (*p != '[') {
-        return sft__scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "data_offsets must be an array");
+        return sft__format_scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "data_offsets must be an array");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     if (*p == ']') {
         return SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has no items, needed two");
     }
@@ -184,26 +187,26 @@ static const char *scan_offsets(sft__scan *s, const char *p, sft__scan_tensor *o
     if (p == NULL) {
         return NULL;
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p == ']') {
         return SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has one item, needed two");
     }
     if (*p != ',') {
-        return sft__scan_expected(s, SFT_E_JSON, p, "expected ',' in data_offsets");
+        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ',' in data_offsets");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     p = scan_uint(s, p, SFT_E_OFFSETS, "offset must be a non-negative integer", &out->end);
     if (p == NULL) {
         return NULL;
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p == ',') {
-        return sft__json_value(&s->json, sft__json_blank(p + 1), 3) == NULL
-                   ? sft__scan_json_fault(s)
+        return sft__base_json_value(&s->json, sft__base_json_blank(p + 1), 3) == NULL
+                   ? sft__format_scan_json_fault(s)
                    : SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has more than two items");
     }
     if (*p != ']') {
-        return sft__scan_expected(s, SFT_E_JSON, p, "expected ']' behind data_offsets");
+        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ']' behind data_offsets");
     }
     return p + 1;
 }
@@ -211,40 +214,41 @@ static const char *scan_offsets(sft__scan *s, const char *p, sft__scan_tensor *o
 enum { FIELD_DTYPE = 0, FIELD_SHAPE = 1, FIELD_OFFSETS = 2, FIELD_OTHER = 3 };
 static const char *const field_names[3] = {"dtype", "shape", "data_offsets"};
 
-static unsigned field_of(const sft__json_str *key) {
+static unsigned field_of(const sft__base_json_str *key) {
     unsigned i = 0;
-    while (i < FIELD_OTHER && !sft__json_is(key, field_names[i], strlen(field_names[i]))) {
+    while (i < FIELD_OTHER && !sft__base_json_is(key, field_names[i], strlen(field_names[i]))) {
         i++;
     }
     return i;
 }
 
 /* p at a member name of an entry: name, colon and value. */
-static const char *scan_field(sft__scan *s, const char *p, unsigned *seen, sft__scan_tensor *out) {
+static const char *scan_field(sft__format_scan *s, const char *p, unsigned *seen,
+                              sft__format_scan_tensor *out) {
     const char *const at = p;
-    sft__json_str key;
+    sft__base_json_str key;
     unsigned field;
 
     if (*p != '"') {
-        return sft__scan_expected(s, SFT_E_JSON, p, "expected a field name in quotes");
+        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected a field name in quotes");
     }
-    p = sft__json_read(&s->json, p, &key);
+    p = sft__base_json_read(&s->json, p, &key);
     if (p == NULL) {
-        return sft__scan_json_fault(s);
+        return sft__format_scan_json_fault(s);
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != ':') {
-        return sft__scan_expected(s, SFT_E_JSON, p, "expected ':' behind a field name");
+        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ':' behind a field name");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     field = field_of(&key);
     if (field == FIELD_OTHER) {
         if (s->strict) {
             return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at,
                                   "strict: field that the format does not have");
         }
-        p = sft__json_value(&s->json, p, 2);
-        return p != NULL ? p : sft__scan_json_fault(s);
+        p = sft__base_json_value(&s->json, p, 2);
+        return p != NULL ? p : sft__format_scan_json_fault(s);
     }
     if ((*seen & (1u << field)) != 0) {
         return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "field \"%s\" given twice",
@@ -256,27 +260,29 @@ static const char *scan_field(sft__scan *s, const char *p, unsigned *seen, sft__
                                   : scan_offsets(s, p, out);
 }
 
-const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) {
+const char *sft__format_scan_entry(sft__format_scan *s, const char *p,
+                                   sft__format_scan_tensor *out) {
     const char *const at = p;
     unsigned seen = 0;
     bool more;
 
     if (*p != '{') {
-        return sft__scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "tensor entry must be an object");
+        return sft__format_scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "tensor entry must be an object");
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     more = *p != '}';
     while (more) {
         p = scan_field(s, p, &seen, out);
         if (p == NULL) {
             return NULL;
         }
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         more = *p == ',';
         if (more) {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (*p != '}') {
-            return sft__scan_expected(s, SFT_E_JSON, p, "expected ',' or '}' in a tensor entry");
+            return sft__format_scan_expected(s, SFT_E_JSON, p,
+                                             "expected ',' or '}' in a tensor entry");
         }
     }
     for (unsigned i = 0; i < 3; i++) {
@@ -288,15 +294,15 @@ const char *sft__scan_entry(sft__scan *s, const char *p, sft__scan_tensor *out) 
     return p + 1;
 }
 
-const char *sft__scan_member(sft__scan *s, const char *p, const char *member) {
-    sft__json_str key;
+const char *sft__format_scan_member(sft__format_scan *s, const char *p, const char *member) {
+    sft__base_json_str key;
     for (;;) { /* ends: an entry that was read has all three */
-        p = sft__json_read(&s->json, sft__json_blank(p + 1), &key);
-        p = sft__json_blank(sft__json_blank(p) + 1);
-        if (sft__json_is(&key, member, strlen(member))) {
+        p = sft__base_json_read(&s->json, sft__base_json_blank(p + 1), &key);
+        p = sft__base_json_blank(sft__base_json_blank(p) + 1);
+        if (sft__base_json_is(&key, member, strlen(member))) {
             return p;
         }
-        p = sft__json_blank(sft__json_value(&s->json, p, 2));
+        p = sft__base_json_blank(sft__base_json_value(&s->json, p, 2));
     }
 }
 
@@ -308,8 +314,8 @@ static inline bool same8(const char *a, const char *b) {
 
 /* `F32"` and the like at p: the row, and *len bytes of it. Neighbours mostly share their type, so
  * the word seen last is compared first. */
-static inline const sft_dtype *canonical_dtype(sft__scan *s, const char *p, size_t *len) {
-    const uint64_t w = sft__load_le64(p);
+static inline const sft_dtype *canonical_dtype(sft__format_scan *s, const char *p, size_t *len) {
+    const uint64_t w = sft__base_load_le64(p);
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t q = w ^ (ones * '"');
     const uint64_t hit = (q - ones) & ~q & (ones << 7);
@@ -319,9 +325,10 @@ static inline const sft_dtype *canonical_dtype(sft__scan *s, const char *p, size
         return s->last_dtype;
     }
     if (hit != 0) {
-        const unsigned n = sft__ctz64(hit) / 8; /* 0 to 7 */
+        const unsigned n = sft__base_ctz64(hit) / 8; /* 0 to 7 */
         *len = n;
-        s->last_dtype = n == 0 ? NULL : sft__dtype_of_key(w & (UINT64_MAX >> (64 - 8 * n)), p, n);
+        s->last_dtype =
+            n == 0 ? NULL : sft__format_dtype_of_key(w & (UINT64_MAX >> (64 - 8 * n)), p, n);
         s->last_mask = s->last_dtype == NULL ? 0 : UINT64_MAX >> (56 - 8 * n);
         s->last_word = w;
         s->last_len = n;
@@ -332,13 +339,14 @@ static inline const sft_dtype *canonical_dtype(sft__scan *s, const char *p, size
         return NULL;
     }
     *len = (size_t)(end - p);
-    return sft__dtype_of_key(w, p, *len);
+    return sft__format_dtype_of_key(w, p, *len);
 }
 
 /* Dimensions up to the ']', at most CANONICAL_RANK of them. */
 enum { CANONICAL_RANK = 8 };
 
-static inline const char *canonical_shape(sft__scan *s, const char *p, sft__scan_tensor *out) {
+static inline const char *canonical_shape(sft__format_scan *s, const char *p,
+                                          sft__format_scan_tensor *out) {
     uint64_t *const shape = s->dims;
     uint32_t rank = 0;
 
@@ -347,7 +355,7 @@ static inline const char *canonical_shape(sft__scan *s, const char *p, sft__scan
     }
     if (*p != ']') {
         do {
-            p = rank < CANONICAL_RANK ? sft__json_uint_short(p, &shape[rank]) : NULL;
+            p = rank < CANONICAL_RANK ? sft__base_json_uint_short(p, &shape[rank]) : NULL;
             if (p == NULL) {
                 return NULL;
             }
@@ -360,7 +368,8 @@ static inline const char *canonical_shape(sft__scan *s, const char *p, sft__scan
     return p;
 }
 
-const char *sft__scan_canonical(sft__scan *s, const char *p, sft__scan_tensor *out) {
+const char *sft__format_scan_canonical(sft__format_scan *s, const char *p,
+                                       sft__format_scan_tensor *out) {
     size_t len;
 
     /* Every read lies below p + 64: a mismatch, at the latest with the zeros behind the text, comes
@@ -384,11 +393,11 @@ const char *sft__scan_canonical(sft__scan *s, const char *p, sft__scan_tensor *o
     if (!same8(p, "],\"data_") || !same8(p + 8, "offsets\"") || memcmp(p + 16, ":[", 2) != 0) {
         return NULL;
     }
-    p = sft__json_uint_short(p + 18, &out->begin);
+    p = sft__base_json_uint_short(p + 18, &out->begin);
     if (p == NULL || *p != ',') {
         return NULL;
     }
-    p = sft__json_uint_short(p + 1, &out->end);
+    p = sft__base_json_uint_short(p + 1, &out->end);
     if (p == NULL || p[0] != ']' || p[1] != '}') {
         return NULL;
     }

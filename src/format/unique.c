@@ -17,9 +17,9 @@ static bool same_key(const sft_metadata_entry *a, const sft_metadata_entry *b) {
 
 /* ---------------------------------------------------------------- sorting by hash */
 
-static void insertion_sort(sft__hashed *a, size_t n) {
+static void insertion_sort(sft__format_hashed *a, size_t n) {
     for (size_t i = 1; i < n; i++) {
-        const sft__hashed v = a[i];
+        const sft__format_hashed v = a[i];
         size_t k = i;
         for (; k > 0 && a[k - 1].hash > v.hash; k--) {
             a[k] = a[k - 1];
@@ -30,7 +30,7 @@ static void insertion_sort(sft__hashed *a, size_t n) {
 
 /* Groups by RADIX_BITS bits from `shift` on, in place, cycle by cycle. ends[d]: where group d ends.
  */
-static void partition(sft__hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX]) {
+static void partition(sft__format_hashed *a, size_t n, unsigned shift, uint32_t ends[RADIX]) {
     uint32_t next[RADIX];
     uint32_t at = 0;
 
@@ -45,9 +45,9 @@ static void partition(sft__hashed *a, size_t n, unsigned shift, uint32_t ends[RA
     }
     for (size_t d = 0; d < RADIX; d++) {
         while (next[d] < ends[d]) {
-            sft__hashed v = a[next[d]];
+            sft__format_hashed v = a[next[d]];
             for (size_t to; (to = (v.hash >> shift) & (RADIX - 1)) != d;) {
-                const sft__hashed other = a[next[to]];
+                const sft__format_hashed other = a[next[to]];
                 a[next[to]++] = v;
                 v = other;
             }
@@ -57,7 +57,7 @@ static void partition(sft__hashed *a, size_t n, unsigned shift, uint32_t ends[RA
 }
 
 /* What is left after two rounds has 20 leading bits in common: some ten keys for ten million. */
-static void sort_by_hash(sft__hashed *a, size_t n) {
+static void sort_by_hash(sft__format_hashed *a, size_t n) {
     uint32_t outer[RADIX];
     uint32_t inner[RADIX];
     size_t start = 0;
@@ -79,8 +79,8 @@ static void sort_by_hash(sft__hashed *a, size_t n) {
 /* ---------------------------------------------------------------- comparing */
 
 /* Almost always a run has one key, or two. */
-size_t sft__first_repeat(const sft_metadata_entry *entries, sft__hashed *run, size_t n,
-                         size_t best) {
+size_t sft__format_first_repeat(const sft_metadata_entry *entries, sft__format_hashed *run,
+                                size_t n, size_t best) {
     while (n > 1) {
         const sft_metadata_entry *const key = &entries[run[0].index];
         size_t least = run[0].index;
@@ -114,10 +114,11 @@ static size_t compare_few(const sft_metadata_entry *entries, size_t count) {
     return SIZE_MAX;
 }
 
-sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uint64_t memory_left,
-                            const sft_allocator *allocator, size_t *index) {
+sft_status sft__format_unique_keys(const sft_metadata_entry *entries, size_t count,
+                                   uint64_t memory_left, const sft_allocator *allocator,
+                                   size_t *index) {
     uint64_t key[2];
-    sft__hashed *items;
+    sft__format_hashed *items;
 
     *index = SIZE_MAX;
     if (count <= FEW) {
@@ -127,13 +128,13 @@ sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uin
     if (count > UINT32_MAX || count > memory_left / sizeof *items) {
         return SFT_E_LIMIT;
     }
-    items = sft__alloc_array(allocator, count, sizeof *items);
+    items = sft__base_alloc_array(allocator, count, sizeof *items);
     if (items == NULL) {
         return SFT_E_NOMEM;
     }
-    sft__random_key(key);
+    sft__base_random_key(key);
     for (size_t i = 0; i < count; i++) {
-        items[i].hash = (uint32_t)(sft__hash(key, entries[i].key, entries[i].key_len) >> 32);
+        items[i].hash = (uint32_t)(sft__base_hash(key, entries[i].key, entries[i].key_len) >> 32);
         items[i].index = (uint32_t)i;
     }
     sort_by_hash(items, count);
@@ -141,8 +142,8 @@ sft_status sft__unique_keys(const sft_metadata_entry *entries, size_t count, uin
         for (end = start + 1; end < count && items[end].hash == items[start].hash;) {
             end++;
         }
-        *index = sft__first_repeat(entries, items + start, end - start, *index);
+        *index = sft__format_first_repeat(entries, items + start, end - start, *index);
     }
-    sft__free(allocator, items, count * sizeof *items);
+    sft__base_free(allocator, items, count * sizeof *items);
     return *index == SIZE_MAX ? SFT_OK : SFT_E_DUPLICATE;
 }

@@ -156,15 +156,15 @@ static int open_unlinked(int at, const char *rest) {
 /* What errno says of a file that could not be opened. */
 static sft_status failed(const char *name, int sys, bool *missing, sft_error *err) {
     if (sys == ENXIO || sys == EISDIR) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
-                         sys == EISDIR ? "folder" : "special file");
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
+                              sys == EISDIR ? "folder" : "special file");
     }
     *missing = sys == ENOENT || sys == ENOTDIR;
-    return sft__fail_sys(err,
-                         *missing       ? SFT_E_SHARD_MISSING
-                         : sys == ELOOP ? SFT_E_PATH
-                                        : SFT_E_IO,
-                         sys, "cannot open %s", name);
+    return sft__base_fail_sys(err,
+                              *missing       ? SFT_E_SHARD_MISSING
+                              : sys == ELOOP ? SFT_E_PATH
+                                             : SFT_E_IO,
+                              sys, "cannot open %s", name);
 }
 
 /* If real lies in the folder `base` (base_len bytes of it): the part behind; else NULL. */
@@ -219,13 +219,13 @@ sft_status sft__fs_open_below_resolved(const sft__fs_root *root, const char *nam
     *out = -1;
     *missing = false;
     if (len + strlen(name) + 2 > sizeof joined) {
-        return sft__fail_sys(err, SFT_E_IO, ENAMETOOLONG, "cannot open %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, ENAMETOOLONG, "cannot open %s", name);
     }
     memcpy(joined, root->path, len);
     joined[len] = '/';
     memcpy(joined + len + 1, name, strlen(name) + 1);
     if (realpath(len != 0 ? root->path : ".", base) == NULL) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot resolve %s", root->path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot resolve %s", root->path);
     }
     if (realpath(file, real) == NULL) {
         const int sys = errno;
@@ -234,11 +234,12 @@ sft_status sft__fs_open_below_resolved(const sft__fs_root *root, const char *nam
         return failed(name, link ? ELOOP : sys, missing, err);
     }
     if (strcmp(real, base) == 0 && root->links != SFT__FS_LINKS_NONE) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "%s is a link to its own folder", name);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a link to its own folder", name);
     }
     const char *rest = judge(root, base, real, name);
     if (rest == NULL) {
-        return sft__fail(err, SFT_E_PATH, "%s is a link that leads out of its folder, to %s", name, real);
+        return sft__base_fail(err, SFT_E_PATH, "%s is a link that leads out of its folder, to %s",
+                              name, real);
     }
     *out = open_unlinked(open_again(AT_FDCWD, base, O_RDONLY | O_CLOEXEC | O_DIRECTORY), rest);
     return *out >= 0 ? SFT_OK : failed(name, errno, missing, err);
@@ -259,8 +260,9 @@ static sft_status open_name(const sft__fs_root *root, const char *name, int *out
     if (*out >= 0) {
         return SFT_OK;
     }
-    const bool resolve = none ? errno == ELOOP
-                              : root->links == SFT__FS_LINKS_INSIDE && (errno == ENOSYS || errno == EXDEV);
+    const bool resolve =
+        none ? errno == ELOOP
+             : root->links == SFT__FS_LINKS_INSIDE && (errno == ENOSYS || errno == EXDEV);
     return resolve ? sft__fs_open_below_resolved(root, name, out, missing, err)
                    : failed(name, errno, missing, err);
 }

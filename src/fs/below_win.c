@@ -17,16 +17,16 @@ static sft_status final_path(HANDLE h, const char *name, sft__fs_wide *out, sft_
     DWORD n = 0;
 
     out->size = ((size_t)need + 1) * sizeof *out->text; /* need < 2^32: cannot overflow 64 bits */
-    out->text = need == 0 ? NULL : sft__alloc(NULL, out->size);
+    out->text = need == 0 ? NULL : sft__base_alloc(NULL, out->size);
     if (out->text != NULL) {
         n = GetFinalPathNameByHandleW(h, out->text, need + 1, flags);
     } else if (need != 0) {
-        return sft__fail_nomem(err, out->size);
+        return sft__base_fail_nomem(err, out->size);
     }
     if (n == 0 || n > need) {
         const int32_t cause = (int32_t)GetLastError();
         sft__fs_wide_reset(out, NULL);
-        return sft__fail_sys(err, SFT_E_IO, cause, "cannot tell where %s lies", name);
+        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot tell where %s lies", name);
     }
     out->len = n;
     return SFT_OK;
@@ -48,7 +48,7 @@ static const wchar_t *inside(const sft__fs_wide *path, const wchar_t *base, size
 static bool cache_link(const sft__fs_wide *folder, const sft__fs_wide *file) {
     static const wchar_t blobs[] = L"blobs\\";
     const int bytes = WideCharToMultiByte(CP_UTF8, 0, folder->text, -1, NULL, 0, NULL, NULL);
-    char *text = bytes > 0 ? sft__alloc(NULL, (size_t)bytes) : NULL;
+    char *text = bytes > 0 ? sft__base_alloc(NULL, (size_t)bytes) : NULL;
     const wchar_t *rest = NULL;
     int root = 0;
 
@@ -59,7 +59,7 @@ static bool cache_link(const sft__fs_wide *folder, const sft__fs_wide *file) {
         root = (int)sft__fs_cache_root(text);
         root = root == 0 ? 0 : MultiByteToWideChar(CP_UTF8, 0, text, root, NULL, 0);
     }
-    sft__free(NULL, text, (size_t)bytes);
+    sft__base_free(NULL, text, (size_t)bytes);
     rest = root > 0 ? inside(file, folder->text, (size_t)root) : NULL;
     return rest != NULL && wcsncmp(rest, blobs, 6) == 0;
 }
@@ -73,7 +73,8 @@ static sft_status judge(HANDLE folder, HANDLE file, const char *name, sft_error 
     status = final_path(file, name, &path, err);
     if (status == SFT_OK) {
         if (inside(&path, base.text, base.len) == NULL && !cache_link(&base, &path)) {
-            status = sft__fail(err, SFT_E_PATH, "%s is a link that leads out of its folder", name);
+            status =
+                sft__base_fail(err, SFT_E_PATH, "%s is a link that leads out of its folder", name);
         }
         sft__fs_wide_reset(&path, NULL);
     }
@@ -88,7 +89,7 @@ static char *joined_path(const char *folder_path, const char *name, size_t *size
     char *path;
 
     *size = folder_len + name_len + 2;
-    path = sft__alloc(NULL, *size);
+    path = sft__base_alloc(NULL, *size);
     if (path != NULL) {
         memcpy(path, folder_path, folder_len);
         path[folder_len] = '/';
@@ -107,18 +108,19 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
     *out = SFT__FS_NO_HANDLE;
     *missing = false;
     if (root->links != SFT__FS_LINKS_INSIDE) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s: links are not told apart on Windows", name);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s: links are not told apart on Windows",
+                              name);
     }
     char *path = joined_path(root->path, name, &size);
     if (path == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     status = sft__fs_open(path, out, st, where);
-    sft__free(NULL, path, size);
+    sft__base_free(NULL, path, size);
     if (status == SFT_E_IO &&
         (where->sys == ERROR_FILE_NOT_FOUND || where->sys == ERROR_PATH_NOT_FOUND)) {
         *missing = true;
-        return sft__fail_sys(err, SFT_E_SHARD_MISSING, where->sys, "cannot open %s", name);
+        return sft__base_fail_sys(err, SFT_E_SHARD_MISSING, where->sys, "cannot open %s", name);
     }
     if (status == SFT_OK) {
         status = judge((HANDLE)root->directory, (HANDLE)*out, name, err);

@@ -8,11 +8,11 @@ enum { BOUNCE = 1 << 20 };
 
 sft_status sft__fs_copy_bounce(sft__fs_copy *c, sft_error *err) {
     const size_t cap = c->size < BOUNCE ? (size_t)c->size : BOUNCE;
-    char *buffer = sft__alloc(c->allocator, cap);
+    char *buffer = sft__base_alloc(c->allocator, cap);
     sft_status st = SFT_OK;
 
     if (buffer == NULL) {
-        return cap == 0 ? SFT_OK : sft__fail_nomem(err, cap);
+        return cap == 0 ? SFT_OK : sft__base_fail_nomem(err, cap);
     }
     while (st == SFT_OK && c->size > 0) {
         const size_t n = c->size < cap ? (size_t)c->size : cap;
@@ -27,7 +27,7 @@ sft_status sft__fs_copy_bounce(sft__fs_copy *c, sft_error *err) {
             st = sft__fs_copy_advance(c, n, err);
         }
     }
-    sft__free(c->allocator, buffer, cap);
+    sft__base_free(c->allocator, buffer, cap);
     return st;
 }
 
@@ -35,5 +35,5 @@ sft_status sft__fs_copy_advance(sft__fs_copy *c, uint64_t n, sft_error *err) {
     c->src_offset += n;
     c->dst_offset += n;
     c->size -= n;
-    return c->meter == NULL ? SFT_OK : sft__meter_add(c->meter, n, err);
+    return c->meter == NULL ? SFT_OK : sft__base_meter_add(c->meter, n, err);
 }

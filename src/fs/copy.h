@@ -19,7 +19,7 @@ typedef struct sft__fs_copy {
     const sft__fs_stream *stream; /* not NULL: goes there instead, at its position; dst is unused */
     uint64_t size;
     const sft_allocator *allocator; /* of the buffer, if one is needed */
-    sft__meter *meter;              /* may be NULL */
+    sft__base_meter *meter;         /* may be NULL */
 } sft__fs_copy;
 
 /* SFT_E_TRUNCATED if the source ends before. What the target holds after a failure is unspecified.

@@ -62,8 +62,8 @@ static sft_status copy_in_kernel(sft__fs_copy *c, bool *left, sft_error *err) {
                              tell */
             return SFT_OK;
         } else if (errno != EINTR) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot copy \"%s\" to \"%s\"", c->src_name,
-                                 c->dst_name);
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot copy \"%s\" to \"%s\"",
+                                      c->src_name, c->dst_name);
         }
     }
     return SFT_OK;
@@ -83,14 +83,14 @@ static sft_status send_in_kernel(sft__fs_copy *c, bool *left, sft_error *err) {
             SFT_TRY(sft__fs_copy_advance(c, (uint64_t)n, err));
         } else if (cause == EAGAIN) {
             if (sft__fs_stream_wait((int)c->stream->handle) != 0) {
-                return sft__fail_sys(err, SFT_E_IO, errno, "cannot wait for the stream");
+                return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot wait for the stream");
             }
         } else if (n == 0 || is_refusal(cause)) {
             *left = true;
             return SFT_OK;
         } else if (cause != EINTR) {
-            return sft__fail_sys(err, SFT_E_IO, cause, "cannot send \"%s\" to the stream",
-                                 c->src_name);
+            return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot send \"%s\" to the stream",
+                                      c->src_name);
         }
     }
     return SFT_OK;
@@ -151,7 +151,7 @@ sft_status sft__fs_copy_cheaply(sft__fs_handle file, const char *name, uint64_t 
             return SFT_OK;
         }
         if (n < 0 && errno != EINTR) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot copy to \"%.200s\"", name);
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot copy to \"%.200s\"", name);
         }
         *moved += n > 0 ? (uint64_t)n : 0;
     }

@@ -6,9 +6,9 @@
  * scattered pages of 4 KiB that is a megabyte at a time, which took half as long again.
  */
 #ifndef _WIN32
+#include "fs/direct_posix.h"
 #include "base/pages.h"
 #include "base/thread.h"
-#include "fs/direct_posix.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ struct sft__fs_direct {
     int file;   /* through the cache; not ours */
     int direct; /* past it */
     size_t align;
-    sft__mutex lock; /* of the rest */
-    sft__cond turn;
+    sft__base_mutex lock; /* of the rest */
+    sft__base_cond turn;
     unsigned inside;  /* threads on their way here */
     unsigned writing; /* of them, those that the kernel has a filled buffer of */
     bounce *idle;
@@ -39,7 +39,7 @@ struct sft__fs_direct {
 sft__fs_direct *sft__fs_direct_open(int file, const sft_allocator *allocator) {
     const long page = sysconf(_SC_PAGESIZE);
     char path[40];
-    sft__fs_direct *d = sft__alloc_zero(allocator, sizeof *d);
+    sft__fs_direct *d = sft__base_alloc_zero(allocator, sizeof *d);
 
     if (d == NULL) {
         return NULL;
@@ -49,16 +49,16 @@ sft__fs_direct *sft__fs_direct_open(int file, const sft_allocator *allocator) {
     d->align = page > 4096 ? (size_t)page : 4096; /* at least every device's block */
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     d->direct = openat(AT_FDCWD, path, O_WRONLY | O_DIRECT | O_CLOEXEC);
-    if (d->direct >= 0 && sft__mutex_init(&d->lock)) {
-        if (sft__cond_init(&d->turn)) {
+    if (d->direct >= 0 && sft__base_mutex_init(&d->lock)) {
+        if (sft__base_cond_init(&d->turn)) {
             return d;
         }
-        sft__mutex_reset(&d->lock);
+        sft__base_mutex_reset(&d->lock);
     }
     if (d->direct >= 0) {
         (void)close(d->direct); /* nothing was written */
     }
-    sft__free(allocator, d, sizeof *d);
+    sft__base_free(allocator, d, sizeof *d);
     return NULL;
 }
 
@@ -77,18 +77,18 @@ static ssize_t write_some(int fd, const void *data, size_t size, uint64_t offset
 /* Threads that wait for one disk come back together; then all of them fill buffers while it rests.
  * So half of them write while the others fill. */
 static ssize_t write_in_turn(sft__fs_direct *d, const uint8_t *data, size_t size, uint64_t offset) {
-    sft__mutex_lock(&d->lock);
+    sft__base_mutex_lock(&d->lock);
     while (d->writing > 0 && d->writing >= d->inside / 2) {
-        sft__cond_wait(&d->turn, &d->lock);
+        sft__base_cond_wait(&d->turn, &d->lock);
     }
     d->writing++;
-    sft__mutex_unlock(&d->lock);
+    sft__base_mutex_unlock(&d->lock);
     const ssize_t n = write_some(d->direct, data, size, offset);
     const int cause = errno;
-    sft__mutex_lock(&d->lock);
+    sft__base_mutex_lock(&d->lock);
     d->writing--;
-    sft__cond_broadcast(&d->turn);
-    sft__mutex_unlock(&d->lock);
+    sft__base_cond_broadcast(&d->turn);
+    sft__base_mutex_unlock(&d->lock);
     errno = cause;
     return n;
 }
@@ -98,7 +98,7 @@ static bounce *take_bounce(sft__fs_direct *d, bool *copy_all) {
     bounce *b = NULL;
     bool closed;
 
-    sft__mutex_lock(&d->lock);
+    sft__base_mutex_lock(&d->lock);
     closed = d->closed;
     d->inside++;
     *copy_all = d->copy_all;
@@ -106,14 +106,14 @@ static bounce *take_bounce(sft__fs_direct *d, bool *copy_all) {
         b = d->idle;
         d->idle = b->next;
     }
-    sft__mutex_unlock(&d->lock);
+    sft__base_mutex_unlock(&d->lock);
     if (b == NULL && !closed) {
-        b = sft__alloc_zero(d->allocator, sizeof *b);
+        b = sft__base_alloc_zero(d->allocator, sizeof *b);
         if (b != NULL) {
-            b->at = sft__pages_alloc(BOUNCE);
+            b->at = sft__base_pages_alloc(BOUNCE);
         }
         if (b != NULL && b->at == NULL) {
-            sft__free(d->allocator, b, sizeof *b);
+            sft__base_free(d->allocator, b, sizeof *b);
             b = NULL;
         }
     }
@@ -121,16 +121,16 @@ static bounce *take_bounce(sft__fs_direct *d, bool *copy_all) {
 }
 
 static void give_bounce(sft__fs_direct *d, bounce *b, bool closed, bool copy_all) {
-    sft__mutex_lock(&d->lock);
+    sft__base_mutex_lock(&d->lock);
     d->inside--;
-    sft__cond_broadcast(&d->turn);
+    sft__base_cond_broadcast(&d->turn);
     if (b != NULL) {
         b->next = d->idle;
         d->idle = b;
     }
     d->closed = d->closed || closed;
     d->copy_all = d->copy_all || copy_all;
-    sft__mutex_unlock(&d->lock);
+    sft__base_mutex_unlock(&d->lock);
 }
 
 static void advance(sft__fs_span_walk *p, uint64_t n) {
@@ -180,7 +180,8 @@ static int write_head(sft__fs_direct *d, sft__fs_span_walk *p, bounce *b) {
 }
 
 /* Whole pages. *closed: refused. Ends early after a count that is no whole page. */
-static int write_pages(sft__fs_direct *d, sft__fs_span_walk *p, bounce *b, bool *copy_all, bool *closed) {
+static int write_pages(sft__fs_direct *d, sft__fs_span_walk *p, bounce *b, bool *copy_all,
+                       bool *closed) {
     while (p->left >= d->align && p->offset % d->align == 0) {
         const uint64_t pages = p->left - p->left % d->align;
         size_t size = pages < BOUNCE ? (size_t)pages : (size_t)BOUNCE;
@@ -246,13 +247,13 @@ int sft__fs_direct_close(sft__fs_direct *d) {
     }
     while (d->idle != NULL) {
         bounce *next = d->idle->next;
-        sft__pages_free(d->idle->at, BOUNCE);
-        sft__free(d->allocator, d->idle, sizeof *d->idle);
+        sft__base_pages_free(d->idle->at, BOUNCE);
+        sft__base_free(d->allocator, d->idle, sizeof *d->idle);
         d->idle = next;
     }
-    sft__cond_reset(&d->turn);
-    sft__mutex_reset(&d->lock);
-    sft__free(d->allocator, d, sizeof *d);
+    sft__base_cond_reset(&d->turn);
+    sft__base_mutex_reset(&d->lock);
+    sft__base_free(d->allocator, d, sizeof *d);
     errno = cause;
     return cause == 0 ? 0 : -1;
 }

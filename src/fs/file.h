@@ -13,7 +13,7 @@
 
 /* A handle of an open file: descriptor on POSIX, HANDLE on Windows. */
 typedef intptr_t sft__fs_handle;
-#define SFT__FS_NO_HANDLE ((sft__fs_handle)-1)
+#define SFT__FS_NO_HANDLE ((sft__fs_handle) - 1)
 
 typedef struct sft__fs_stat {
     bool exists; /* else all is zero */
@@ -21,7 +21,7 @@ typedef struct sft__fs_stat {
     uint64_t device;
     uint64_t inode;
     int64_t mtime_ns;
-    uint32_t mode; /* POSIX permission bits; 0644 on Windows */
+    uint32_t mode;  /* POSIX permission bits; 0644 on Windows */
     uint32_t names; /* hard links */
     bool regular;
     bool folder;
@@ -32,7 +32,8 @@ typedef struct sft__fs_stat {
 /* Opens a regular file or a folder for reading (st says which); anything else is SFT_E_NOT_REGULAR,
  * and nothing blocks (a FIFO without a writer). *out is SFT__FS_NO_HANDLE on failure, here and below.
  */
-sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err);
+sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
+                            sft_error *err);
 /* Opens for reading; refuses everything but regular files. */
 sft_status sft__fs_open(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err);
 /* A handle of its own for a C library descriptor of a regular file. name: for messages. */
@@ -42,7 +43,8 @@ void sft__fs_close(sft__fs_handle file); /* SFT__FS_NO_HANDLE is fine */
 
 /* ---------------------------------------------------------------- facts */
 
-sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st, sft_error *err);
+sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st,
+                             sft_error *err);
 /* Of a descriptor of the C library. */
 sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error *err);
 /* exists false (and SFT_OK) if there is nothing. Follows symbolic links. */
@@ -56,11 +58,10 @@ bool sft__fs_is_at(sft__fs_handle file, const char *path);
 bool sft__fs_is_same(const char *a, const char *b);
 /* Appends where a path that is a symbolic link leads in the end, with its NUL. *is: it is one, and leads to
  * something. */
-sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_error *err);
+sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err);
 /* Calls visit for every name in the folder but "." and "..", in no particular order, until one call
  * does not return SFT_OK; that status is returned. */
-typedef sft_status (*sft__fs_visit)(void *ctx, const char *name, size_t name_len,
-                                    sft_error *err);
+typedef sft_status (*sft__fs_visit)(void *ctx, const char *name, size_t name_len, sft_error *err);
 sft_status sft__fs_list(const char *path, sft__fs_visit visit, void *ctx, sft_error *err);
 /* The C library descriptor behind a handle, or -1 where there is none (Windows). Borrowed. */
 int sft__fs_descriptor(sft__fs_handle file);

@@ -8,8 +8,8 @@
 #define _GNU_SOURCE
 #endif
 #include "base/checked.h"
-#include "fs/output/entry.h"
 #include "fs/file.h"
+#include "fs/output/entry.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -57,10 +57,10 @@ static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__fs_h
     sft_status status = SFT_OK;
 
     if (fstat(fd, &s) != 0) {
-        status = sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
+        status = sft__base_fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
     } else if (!S_ISREG(s.st_mode) && !(folder_too && S_ISDIR(s.st_mode))) {
-        status =
-            sft__fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name, kind_of(&s));
+        status = sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
+                                kind_of(&s));
     }
     if (status != SFT_OK) {
         (void)close(fd);
@@ -71,8 +71,8 @@ static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__fs_h
     return SFT_OK;
 }
 
-static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out, sft__fs_stat *st,
-                            sft_error *err) {
+static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out,
+                            sft__fs_stat *st, sft_error *err) {
     int fd;
 
     *out = SFT__FS_NO_HANDLE;
@@ -80,15 +80,17 @@ static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *o
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0 && errno == ENXIO) { /* a socket, or a device without a driver */
-        return sft__fail(err, SFT_E_NOT_REGULAR, "%s is a special file, not a regular file", path);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a special file, not a regular file",
+                              path);
     }
     if (fd < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open %s", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open %s", path);
     }
     return accept_fd(fd, path, folder_too, out, st, err);
 }
 
-sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
+sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
+                            sft_error *err) {
     return open_path(path, true, out, st, err);
 }
 
@@ -105,7 +107,7 @@ sft_status sft__fs_open_fd(int fd, const char *name, sft__fs_handle *out, sft__f
         copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     } while (copy < 0 && errno == EINTR);
     if (copy < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot duplicate %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot duplicate %s", name);
     }
     return accept_fd(copy, name, false, out, st, err);
 }
@@ -116,10 +118,11 @@ void sft__fs_close(sft__fs_handle file) {
     }
 }
 
-sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st, sft_error *err) {
+sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st,
+                             sft_error *err) {
     struct stat s;
     if (fstat((int)file, &s) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
     }
     stat_convert(&s, st);
     return SFT_OK;
@@ -129,7 +132,7 @@ sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error
     return sft__fs_stat_file(fd, name, st, err);
 }
 
-sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_error *err) {
+sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
     struct stat s;
 
     *is = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
@@ -140,12 +143,12 @@ sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_er
     if (real == NULL) {
         *is = false;
         return errno == ENOENT ? SFT_OK
-                               : sft__fail_sys(err, SFT_E_IO, errno,
-                                               "cannot tell where the link %s leads", path);
+                               : sft__base_fail_sys(err, SFT_E_IO, errno,
+                                                    "cannot tell where the link %s leads", path);
     }
-    sft__buf_add(out, real, strlen(real) + 1);
+    sft__base_buf_add(out, real, strlen(real) + 1);
     free(real);
-    return out->failed ? sft__fail_nomem(err, strlen(path)) : SFT_OK;
+    return out->failed ? sft__base_fail_nomem(err, strlen(path)) : SFT_OK;
 }
 
 sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, sft_error *err) {
@@ -156,7 +159,7 @@ sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, s
         /* A name that is longer than names can be is nobody's: what would lie beside a file has one. */
         return errno == ENOENT || errno == ENAMETOOLONG
                    ? SFT_OK
-                   : sft__fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
+                   : sft__base_fail_sys(err, SFT_E_IO, errno, "cannot stat %s", path);
     }
     stat_convert(&s, st);
     *exists = true;
@@ -168,14 +171,15 @@ sft_status sft__fs_list(const char *path, sft__fs_visit visit, void *ctx, sft_er
     sft_status status = SFT_OK;
 
     if (dir == NULL) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot list %s", path[0] != '\0' ? path : ".");
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot list %s",
+                                  path[0] != '\0' ? path : ".");
     }
     while (status == SFT_OK) {
         errno = 0;
         const struct dirent *entry = readdir(dir); /* safe: the stream is ours alone */
         if (entry == NULL) {
             if (errno != 0) {
-                status = sft__fail_sys(err, SFT_E_IO, errno, "cannot list %s", path);
+                status = sft__base_fail_sys(err, SFT_E_IO, errno, "cannot list %s", path);
             }
             break;
         }
@@ -199,7 +203,7 @@ const char *sft__fs_base_name(const char *path) {
 /* Positions are off_t: 64 bits with _FILE_OFFSET_BITS, so only the sign bit is missing. */
 static bool position_fits(uint64_t offset, size_t size) {
     uint64_t end;
-    return sft__add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
+    return sft__base_add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
 }
 
 sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offset, void *dst,
@@ -207,8 +211,8 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
     uint8_t *p = dst;
 
     if (!position_fits(offset, size)) {
-        return sft__fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                            (unsigned long long)offset);
+        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
+                                 (unsigned long long)offset);
     }
     while (size > 0) {
         const ssize_t n = pread((int)file, p, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
@@ -217,17 +221,17 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
         }
         if (n < 0) {
             const int sys = errno;
-            (void)sft__fail_sys(err, SFT_E_IO, sys, "cannot read %s at byte %llu", name,
-                                (unsigned long long)offset);
+            (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot read %s at byte %llu", name,
+                                     (unsigned long long)offset);
             if (err != NULL) {
                 err->offset = offset;
             }
             return SFT_E_IO;
         }
         if (n == 0) {
-            return sft__fail_at(err, SFT_E_TRUNCATED, offset,
-                                "%s ends at byte %llu or before, %llu more bytes were needed", name,
-                                (unsigned long long)offset, (unsigned long long)size);
+            return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
+                                     "%s ends at byte %llu or before, %llu more bytes were needed",
+                                     name, (unsigned long long)offset, (unsigned long long)size);
         }
         p += n;
         offset += (uint64_t)n;
@@ -241,8 +245,8 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
     const uint8_t *p = src;
 
     if (!position_fits(offset, size)) {
-        return sft__fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                            (unsigned long long)offset);
+        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
+                                 (unsigned long long)offset);
     }
     while (size > 0) {
         const ssize_t n = pwrite((int)file, p, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
@@ -251,8 +255,8 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
         }
         if (n <= 0) { /* 0 for a count above 0 does not happen on regular files; never loop on it */
             const int sys = n < 0 ? errno : EIO;
-            (void)sft__fail_sys(err, SFT_E_IO, sys, "cannot write %s at byte %llu", name,
-                                (unsigned long long)offset);
+            (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot write %s at byte %llu", name,
+                                     (unsigned long long)offset);
             if (err != NULL) {
                 err->offset = offset;
             }
@@ -269,12 +273,12 @@ sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
     struct rlimit limit;
 
     if ((off_t)size < 0 || (uint64_t)(off_t)size != size) {
-        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes", name,
-                             (unsigned long long)size);
+        return sft__base_fail_sys(err, SFT_E_IO, EFBIG, "cannot create \"%s\" with %llu bytes",
+                                  name, (unsigned long long)size);
     }
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         size > limit.rlim_cur) {
-        return sft__fail_sys(
+        return sft__base_fail_sys(
             err, SFT_E_IO, EFBIG, "\"%s\" needs %llu bytes, this process may write files of %llu",
             name, (unsigned long long)size, (unsigned long long)limit.rlim_cur);
     }
@@ -312,20 +316,20 @@ static int give_blocks(int fd, off_t size) {
 sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
     return give_size((int)file, (off_t)size) == 0
                ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, errno, "cannot make \"%s\" %llu bytes long", name,
-                               (unsigned long long)size);
+               : sft__base_fail_sys(err, SFT_E_IO, errno, "cannot make \"%s\" %llu bytes long",
+                                    name, (unsigned long long)size);
 }
 
 sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
     sft__fs_stat st;
 
     if (sft__fs_may_grow(name, size, NULL) != SFT_OK) {
-        return sft__fail_sys(err, SFT_E_IO, EFBIG, "cannot make \"%s\" %llu bytes long", name,
-                             (unsigned long long)size);
+        return sft__base_fail_sys(err, SFT_E_IO, EFBIG, "cannot make \"%s\" %llu bytes long", name,
+                                  (unsigned long long)size);
     }
     if (size > 0 && give_blocks((int)file, (off_t)size) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
-                             (unsigned long long)size, name);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot reserve %llu bytes for \"%s\"",
+                                  (unsigned long long)size, name);
     }
     SFT_TRY(sft__fs_stat_file(file, name, &st, err));
     return st.size == size ? SFT_OK : sft__fs_resize(file, name, size, err);
@@ -346,7 +350,7 @@ int sft__fs_sync_descriptor(int fd) {
 sft_status sft__fs_sync(sft__fs_handle file, const char *name, sft_error *err) {
     return sft__fs_sync_descriptor((int)file) == 0
                ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, errno, "cannot flush \"%s\"", name);
+               : sft__base_fail_sys(err, SFT_E_IO, errno, "cannot flush \"%s\"", name);
 }
 
 void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size) {
@@ -372,7 +376,7 @@ sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_
             }
         }
         if (errno != EINTR) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot read the stream");
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot read the stream");
         }
     }
 }
@@ -383,16 +387,16 @@ sft_status sft__fs_map(sft__fs_handle file, const char *name, uint64_t size, con
     void *p;
 
     *map = NULL;
-    if (!sft__size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "%s has %llu bytes, too many to map on this system", name,
-                         (unsigned long long)size);
+    if (!sft__base_size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "%s has %llu bytes, too many to map on this system", name,
+                              (unsigned long long)size);
     }
     p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, (int)file, 0);
     if (p == MAP_FAILED) {
         const int sys = errno;
-        return sft__fail_sys(err, sys == ENODEV ? SFT_E_UNSUPPORTED : SFT_E_IO, sys,
-                             "cannot map %s", name);
+        return sft__base_fail_sys(err, sys == ENODEV ? SFT_E_UNSUPPORTED : SFT_E_IO, sys,
+                                  "cannot map %s", name);
     }
     *map = p;
     return SFT_OK;

@@ -39,11 +39,12 @@ static void stat_convert(const BY_HANDLE_FILE_INFORMATION *info, sft__fs_stat *s
     st->regular = !st->folder;
 }
 
-sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st, sft_error *err) {
+sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st,
+                             sft_error *err) {
     BY_HANDLE_FILE_INFORMATION info;
 
     if (GetFileInformationByHandle(handle_of(file), &info) == 0) {
-        return sft__fail_sys(err, SFT_E_IO, last_error(), "cannot look at %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot look at %s", name);
     }
     stat_convert(&info, st);
     return SFT_OK;
@@ -59,13 +60,13 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
     sft_status status = SFT_OK;
 
     if (GetFileType(h) != FILE_TYPE_DISK) {
-        status =
-            sft__fail(err, SFT_E_NOT_REGULAR, "%s is a device or pipe, not a regular file", name);
+        status = sft__base_fail(err, SFT_E_NOT_REGULAR,
+                                "%s is a device or pipe, not a regular file", name);
     } else {
         status = sft__fs_stat_file((sft__fs_handle)h, name, st, err);
     }
     if (status == SFT_OK && st->folder && !folder_too) {
-        status = sft__fail(err, SFT_E_NOT_REGULAR, "%s is a folder, not a regular file", name);
+        status = sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a folder, not a regular file", name);
     }
     if (status != SFT_OK) {
         (void)CloseHandle(h);
@@ -75,8 +76,8 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
     return SFT_OK;
 }
 
-static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out, sft__fs_stat *st,
-                            sft_error *err) {
+static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out,
+                            sft__fs_stat *st, sft_error *err) {
     sft__fs_wide wide;
     HANDLE h;
 
@@ -88,12 +89,13 @@ static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *o
     const int32_t cause = last_error();
     sft__fs_wide_reset(&wide, NULL);
     if (h == INVALID_HANDLE_VALUE) {
-        return sft__fail_sys(err, SFT_E_IO, cause, "cannot open %s", path);
+        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot open %s", path);
     }
     return accept_handle(h, path, folder_too, out, st, err);
 }
 
-sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
+sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
+                            sft_error *err) {
     return open_path(path, true, out, st, err);
 }
 
@@ -108,11 +110,11 @@ sft_status sft__fs_open_fd(int fd, const char *name, sft__fs_handle *out, sft__f
 
     *out = SFT__FS_NO_HANDLE;
     if (given == -1 || given == -2) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
+        return sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
     }
     if (DuplicateHandle(GetCurrentProcess(), (HANDLE)given, GetCurrentProcess(), &copy, 0, FALSE,
                         DUPLICATE_SAME_ACCESS) == 0) {
-        return sft__fail_sys(err, SFT_E_IO, last_error(), "cannot duplicate %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot duplicate %s", name);
     }
     return accept_handle(copy, name, false, out, st, err);
 }
@@ -123,7 +125,7 @@ void sft__fs_close(sft__fs_handle file) {
     }
 }
 
-sft_status sft__fs_link_target(const char *path, sft__buf *out, bool *is, sft_error *err) {
+sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
     (void)path;
     (void)out;
     (void)err;
@@ -147,7 +149,7 @@ sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, s
         return cause == ERROR_FILE_NOT_FOUND || cause == ERROR_PATH_NOT_FOUND ||
                        cause == ERROR_FILENAME_EXCED_RANGE
                    ? SFT_OK
-                   : sft__fail_sys(err, SFT_E_IO, cause, "cannot look at %s", path);
+                   : sft__base_fail_sys(err, SFT_E_IO, cause, "cannot look at %s", path);
     }
     if (GetFileType(h) == FILE_TYPE_DISK) {
         status = sft__fs_stat_file((sft__fs_handle)h, path, st, err);
@@ -183,10 +185,10 @@ static sft_status list_pattern(sft__fs_wide *out, const char *path, sft_error *e
     SFT_TRY(sft__fs_wide_path(&folder, path[0] != '\0' ? path : ".", NULL, err));
     len = folder.len;
     out->size = (len + 3) * sizeof *out->text; /* len * 2 was allocated before: cannot overflow */
-    out->text = sft__alloc(NULL, out->size);
+    out->text = sft__base_alloc(NULL, out->size);
     if (out->text == NULL) {
         sft__fs_wide_reset(&folder, NULL);
-        return sft__fail_nomem(err, out->size);
+        return sft__base_fail_nomem(err, out->size);
     }
     memcpy(out->text, folder.text, len * sizeof *out->text);
     sft__fs_wide_reset(&folder, NULL);
@@ -212,13 +214,13 @@ sft_status sft__fs_list(const char *path, sft__fs_visit visit, void *ctx, sft_er
     if (find == INVALID_HANDLE_VALUE) {
         return cause == ERROR_FILE_NOT_FOUND
                    ? SFT_OK
-                   : sft__fail_sys(err, SFT_E_IO, cause, "cannot list %s", path);
+                   : sft__base_fail_sys(err, SFT_E_IO, cause, "cannot list %s", path);
     }
     do {
         status = visit_found(&found, visit, ctx, err);
     } while (status == SFT_OK && FindNextFileW(find, &found) != 0);
     if (status == SFT_OK && GetLastError() != ERROR_NO_MORE_FILES) {
-        status = sft__fail_sys(err, SFT_E_IO, last_error(), "cannot list %s", path);
+        status = sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot list %s", path);
     }
     (void)FindClose(find);
     return status;
@@ -243,7 +245,7 @@ const char *sft__fs_base_name(const char *path) {
 
 static bool position_fits(uint64_t offset, size_t size) {
     uint64_t end;
-    return sft__add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
+    return sft__base_add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
 }
 
 static OVERLAPPED position(uint64_t offset) {
@@ -256,8 +258,8 @@ static OVERLAPPED position(uint64_t offset) {
 
 static sft_status fail_transfer(const char *verb, const char *name, uint64_t offset, int32_t cause,
                                 sft_error *err) {
-    (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot %s %s at byte %llu", verb, name,
-                        (unsigned long long)offset);
+    (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot %s %s at byte %llu", verb, name,
+                             (unsigned long long)offset);
     if (err != NULL) {
         err->offset = offset;
     }
@@ -269,8 +271,8 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
     uint8_t *p = dst;
 
     if (!position_fits(offset, size)) {
-        return sft__fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                            (unsigned long long)offset);
+        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
+                                 (unsigned long long)offset);
     }
     while (size > 0) {
         OVERLAPPED at = position(offset);
@@ -281,9 +283,9 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
             return fail_transfer("read", name, offset, last_error(), err);
         }
         if (n == 0) {
-            return sft__fail_at(err, SFT_E_TRUNCATED, offset,
-                                "%s ends at byte %llu or before, %llu more bytes were needed", name,
-                                (unsigned long long)offset, (unsigned long long)size);
+            return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
+                                     "%s ends at byte %llu or before, %llu more bytes were needed",
+                                     name, (unsigned long long)offset, (unsigned long long)size);
         }
         p += n;
         offset += n;
@@ -297,8 +299,8 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
     const uint8_t *p = src;
 
     if (!position_fits(offset, size)) {
-        return sft__fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                            (unsigned long long)offset);
+        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
+                                 (unsigned long long)offset);
     }
     while (size > 0) {
         OVERLAPPED at = position(offset);
@@ -318,10 +320,10 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
 }
 
 sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
-    return size <= (uint64_t)INT64_MAX
-               ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
-                               (unsigned long long)size, name);
+    return size <= (uint64_t)INT64_MAX ? SFT_OK
+                                       : sft__base_fail_sys(err, SFT_E_IO, ERROR_DISK_FULL,
+                                                            "cannot reserve %llu bytes for \"%s\"",
+                                                            (unsigned long long)size, name);
 }
 
 sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
@@ -330,9 +332,9 @@ sft_status sft__fs_resize(sft__fs_handle file, const char *name, uint64_t size, 
     end.EndOfFile.QuadPart = (LONGLONG)size;
     return SetFileInformationByHandle(handle_of(file), FileEndOfFileInfo, &end, sizeof end) != 0
                ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, last_error(),
-                               "cannot give \"%s\" a size of %llu bytes", name,
-                               (unsigned long long)size);
+               : sft__base_fail_sys(err, SFT_E_IO, last_error(),
+                                    "cannot give \"%s\" a size of %llu bytes", name,
+                                    (unsigned long long)size);
 }
 
 sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size, sft_error *err) {
@@ -343,8 +345,9 @@ sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size,
     if (SetFileInformationByHandle(handle_of(file), FileAllocationInfo, &blocks, sizeof blocks) ==
             0 &&
         GetLastError() == ERROR_DISK_FULL) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_DISK_FULL, "cannot reserve %llu bytes for \"%s\"",
-                             (unsigned long long)size, name);
+        return sft__base_fail_sys(err, SFT_E_IO, ERROR_DISK_FULL,
+                                  "cannot reserve %llu bytes for \"%s\"", (unsigned long long)size,
+                                  name);
     }
     return sft__fs_resize(file, name, size, err);
 }
@@ -352,7 +355,7 @@ sft_status sft__fs_reserve(sft__fs_handle file, const char *name, uint64_t size,
 sft_status sft__fs_sync(sft__fs_handle file, const char *name, sft_error *err) {
     return FlushFileBuffers(handle_of(file)) != 0
                ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, last_error(), "cannot flush \"%s\"", name);
+               : sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot flush \"%s\"", name);
 }
 
 void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size) {
@@ -365,12 +368,12 @@ sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_
 
     *got = 0;
     if (h == -1 || h == -2) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
+        return sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
     }
     if (ReadFile((HANDLE)h, dst, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, NULL) == 0) {
         const DWORD cause = GetLastError(); /* the writer's end was closed: the end */
         if (cause != ERROR_BROKEN_PIPE && cause != ERROR_HANDLE_EOF) {
-            return sft__fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot read the stream");
+            return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot read the stream");
         }
     }
     *got = n;
@@ -385,20 +388,20 @@ sft_status sft__fs_map(sft__fs_handle file, const char *name, uint64_t size, con
     HANDLE section;
 
     *map = NULL;
-    if (!sft__size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "%s has %llu bytes, too many to map on this system", name,
-                         (unsigned long long)size);
+    if (!sft__base_size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "%s has %llu bytes, too many to map on this system", name,
+                              (unsigned long long)size);
     }
     section = CreateFileMappingW(handle_of(file), NULL, PAGE_READONLY, 0, 0, NULL);
     if (section == NULL) {
-        return sft__fail_sys(err, SFT_E_IO, last_error(), "cannot map %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot map %s", name);
     }
     *map = MapViewOfFile(section, FILE_MAP_READ, 0, 0, bytes);
     const int32_t cause = last_error();
     (void)CloseHandle(section); /* the view keeps it */
     if (*map == NULL) {
-        return sft__fail_sys(err, SFT_E_IO, cause, "cannot map %s", name);
+        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot map %s", name);
     }
     return SFT_OK;
 }

@@ -54,7 +54,7 @@ sft_status sft__fs_stream_init(sft__fs_stream *stream, int fd, sft_error *err) {
     struct stat st;
 
     if (fstat(fd, &st) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
     }
     stream->handle = fd;
     stream->socket = S_ISSOCK(st.st_mode);
@@ -125,8 +125,8 @@ static int write_all(const sft__fs_stream *stream, struct iovec *iov, int count)
     return 0;
 }
 
-sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span *parts, size_t count,
-                                sft_error *err) {
+sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span *parts,
+                                size_t count, sft_error *err) {
     enum { BATCH = 128 };
     sft__fs_sigpipe guard;
     int cause = 0;
@@ -150,8 +150,9 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
         sft__fs_sigpipe_release(&guard, cause == EPIPE);
     }
     if (cause != 0) {
-        return sft__fail_sys(err, SFT_E_IO, cause, "cannot write to the stream (descriptor %d)",
-                             (int)stream->handle);
+        return sft__base_fail_sys(err, SFT_E_IO, cause,
+                                  "cannot write to the stream (descriptor %d)",
+                                  (int)stream->handle);
     }
     return SFT_OK;
 }
@@ -162,14 +163,15 @@ sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err) {
 
     *out = SFT__FS_NO_HANDLE;
     if (flags < 0 || fstat(fd, &st) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
     }
     if (!S_ISREG(st.st_mode)) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "descriptor %d is no regular file: use a stream",
-                         fd);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR,
+                              "descriptor %d is no regular file: use a stream", fd);
     }
     if ((flags & O_APPEND) != 0) {
-        return sft__fail(err, SFT_E_ARG, "descriptor %d appends: it cannot write at positions", fd);
+        return sft__base_fail(err, SFT_E_ARG, "descriptor %d appends: it cannot write at positions",
+                              fd);
     }
     *out = fd;
     return SFT_OK;

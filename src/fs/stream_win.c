@@ -12,7 +12,7 @@ static const size_t CALL_MAX = (size_t)1 << 30;
 static sft_status handle_of(int fd, HANDLE *out, sft_error *err) {
     const intptr_t h = _get_osfhandle(fd);
     if (h == -1 || h == -2) {
-        return sft__fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
+        return sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
     }
     *out = (HANDLE)h;
     return SFT_OK;
@@ -28,8 +28,8 @@ sft_status sft__fs_stream_init(sft__fs_stream *stream, int fd, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span *parts, size_t count,
-                                sft_error *err) {
+sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span *parts,
+                                size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         const uint8_t *data = parts[i].data;
         size_t size = parts[i].size;
@@ -38,8 +38,8 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
             if (WriteFile((HANDLE)stream->handle, data, (DWORD)(size < CALL_MAX ? size : CALL_MAX),
                           &n, NULL) == 0 ||
                 n == 0) {
-                return sft__fail_sys(err, SFT_E_IO, (int32_t)GetLastError(),
-                                     "cannot write to the stream");
+                return sft__base_fail_sys(err, SFT_E_IO, (int32_t)GetLastError(),
+                                          "cannot write to the stream");
             }
             data += n;
             size -= n;
@@ -54,8 +54,8 @@ sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err) {
     *out = SFT__FS_NO_HANDLE;
     SFT_TRY(handle_of(fd, &h, err));
     if (GetFileType(h) != FILE_TYPE_DISK) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "descriptor %d is no regular file: use a stream",
-                         fd);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR,
+                              "descriptor %d is no regular file: use a stream", fd);
     }
     *out = (sft__fs_handle)h;
     return SFT_OK;

@@ -3,8 +3,8 @@
  * fs/wide_win.c - see wide_win.h.
  */
 #ifdef _WIN32
-#include "base/checked.h"
 #include "fs/wide_win.h"
+#include "base/checked.h"
 #include <windows.h>
 
 enum { PREFIX_ROOM = 8 }; /* "\\?\UNC\" takes the place of "\\" */
@@ -13,15 +13,15 @@ static sft_status make_room(sft__fs_wide *w, size_t characters, const sft_alloca
                             sft_error *err) {
     w->text = NULL;
     w->len = 0;
-    if (!sft__mul_size(characters, sizeof *w->text, &w->size)) {
-        return sft__fail_nomem(err, SIZE_MAX);
+    if (!sft__base_mul_size(characters, sizeof *w->text, &w->size)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    w->text = sft__alloc(allocator, w->size);
-    return w->text == NULL ? sft__fail_nomem(err, w->size) : SFT_OK;
+    w->text = sft__base_alloc(allocator, w->size);
+    return w->text == NULL ? sft__base_fail_nomem(err, w->size) : SFT_OK;
 }
 
 void sft__fs_wide_reset(sft__fs_wide *w, const sft_allocator *allocator) {
-    sft__free(allocator, w->text, w->size);
+    sft__base_free(allocator, w->text, w->size);
     w->text = NULL;
 }
 
@@ -31,12 +31,13 @@ static sft_status from_utf8(sft__fs_wide *out, const char *path, const sft_alloc
 
     memset(out, 0, sizeof *out);
     if (n <= 0) {
-        return sft__fail_sys(err, SFT_E_PATH, (int32_t)GetLastError(), "the path is not UTF-8");
+        return sft__base_fail_sys(err, SFT_E_PATH, (int32_t)GetLastError(),
+                                  "the path is not UTF-8");
     }
     SFT_TRY(make_room(out, (size_t)n, allocator, err));
     if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, out->text, n) != n) {
         sft__fs_wide_reset(out, allocator);
-        return sft__fail(err, SFT_E_PATH, "the path is not UTF-8");
+        return sft__base_fail(err, SFT_E_PATH, "the path is not UTF-8");
     }
     out->len = (size_t)n - 1;
     return SFT_OK;
@@ -55,7 +56,7 @@ static sft_status make_absolute(sft__fs_wide *full, const wchar_t *path,
     if (n == 0 || n >= need) {
         const int32_t cause = (int32_t)GetLastError();
         sft__fs_wide_reset(full, allocator);
-        return sft__fail_sys(err, SFT_E_PATH, cause, "the path cannot be made absolute");
+        return sft__base_fail_sys(err, SFT_E_PATH, cause, "the path cannot be made absolute");
     }
     full->len = n;
     return SFT_OK;
@@ -89,7 +90,7 @@ sft_status sft__fs_wide_path(sft__fs_wide *out, const char *path, const sft_allo
 
     memset(out, 0, sizeof *out);
     if (path[0] == '\0') {
-        return sft__fail(err, SFT_E_PATH, "the path is empty");
+        return sft__base_fail(err, SFT_E_PATH, "the path is empty");
     }
     SFT_TRY(from_utf8(&relative, path, allocator, err));
     st = make_absolute(out, relative.text, allocator, err);

@@ -31,12 +31,12 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
     size_t block_size;
 
     *out = NULL;
-    if (!sft__add_size(head + extra + 1, name_len, &block_size)) {
-        return sft__fail_nomem(err, SIZE_MAX);
+    if (!sft__base_add_size(head + extra + 1, name_len, &block_size)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    uint8_t *block = sft__alloc(allocator, block_size);
+    uint8_t *block = sft__base_alloc(allocator, block_size);
     if (block == NULL) {
-        return sft__fail_nomem(err, block_size);
+        return sft__base_fail_nomem(err, block_size);
     }
     memset(block, 0, head + extra);
     memcpy(block + head + extra, name, name_len + 1);
@@ -51,21 +51,21 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
     return SFT_OK;
 }
 
-sft_status sft__source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
-                           uint64_t size, uint32_t flags, const char *name,
-                           const sft_allocator *allocator, sft_error *err) {
+sft_status sft__io_source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
+                              uint64_t size, uint32_t flags, const char *name,
+                              const sft_allocator *allocator, sft_error *err) {
     SFT_TRY(source_alloc(out, extra, size, flags, name, allocator, err));
     (*out)->vtable = *vtable;
     (*out)->ours = true;
     return SFT_OK;
 }
 
-bool sft__source_reads_by(const sft_source *source,
-                          sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *)) {
+bool sft__io_source_reads_by(const sft_source *source,
+                             sft_status (*read_at)(void *, uint64_t, void *, size_t, sft_error *)) {
     return source->vtable.read_at == read_at;
 }
 
-void *sft__source_self(const sft_source *source) {
+void *sft__io_source_self(const sft_source *source) {
     return source->self;
 }
 
@@ -75,22 +75,22 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
     sft_source_vtable copy;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (vtable == NULL ||
         vtable->struct_size < offsetof(sft_source_vtable, read_at) + sizeof vtable->read_at ||
         vtable->read_at == NULL) {
-        return sft__fail(err, SFT_E_ARG,
-                         "a source needs a vtable with struct_size and read_at set");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a source needs a vtable with struct_size and read_at set");
     }
     /* A caller compiled against an older or newer header: what he does not know is NULL, what this
      * library does not know is left out. */
     memset(&copy, 0, sizeof copy);
     memcpy(&copy, vtable, vtable->struct_size < sizeof copy ? vtable->struct_size : sizeof copy);
     copy.struct_size = sizeof copy;
-    SFT_TRY(sft__source_new(out, &copy, 0, size, flags, name != NULL ? name : "source", allocator,
-                            err));
+    SFT_TRY(sft__io_source_new(out, &copy, 0, size, flags, name != NULL ? name : "source",
+                               allocator, err));
     (*out)->self = self;
     (*out)->ours = false;
     (*out)->stamped = sft__fs_stamp_fd(sft_source_descriptor(*out), &(*out)->stamp);
@@ -103,19 +103,20 @@ sft_status sft_source_unchanged(const sft_source *source, sft_error *err) {
     sft__fs_stamp now;
     bool known = source->stamped;
 
-    if (sft__source_stamp(source, &then)) {
+    if (sft__io_source_stamp(source, &then)) {
         was = (sft__fs_stamp){then.size, then.mtime_ns};
         known = true;
     }
-    if (known && sft__source_now(source, &now) &&
+    if (known && sft__io_source_now(source, &now) &&
         (now.size != was.size || now.mtime_ns != was.mtime_ns)) {
-        return sft__fail(err, SFT_E_CHANGED, "%s was written to while it was read", source->name);
+        return sft__base_fail(err, SFT_E_CHANGED, "%s was written to while it was read",
+                              source->name);
     }
     return SFT_OK;
 }
 
-void sft__source_discard(sft_source *source) {
-    sft__free(source->allocator, source, source->block_size);
+void sft__io_source_discard(sft_source *source) {
+    sft__base_free(source->allocator, source, source->block_size);
 }
 
 void sft_source_close(sft_source *source) {
@@ -123,7 +124,7 @@ void sft_source_close(sft_source *source) {
         if (source->vtable.close != NULL) {
             source->vtable.close(source->self);
         }
-        sft__source_discard(source);
+        sft__io_source_discard(source);
     }
 }
 
@@ -139,7 +140,7 @@ uint32_t sft_source_flags(const sft_source *source) {
     return source->flags;
 }
 
-bool sft__source_batches(const sft_source *source) {
+bool sft__io_source_batches(const sft_source *source) {
     return source->vtable.read_many != NULL;
 }
 
@@ -154,10 +155,10 @@ uint64_t sft_source_version(const sft_source *source) {
 static sft_status check_range(const sft_source *source, uint64_t offset, size_t size,
                               sft_error *err) {
     if (offset > source->size || size > source->size - offset) {
-        return sft__fail_at(err, SFT_E_TRUNCATED, offset,
-                            "%s has %llu bytes, %llu bytes at %llu were wanted", source->name,
-                            (unsigned long long)source->size, (unsigned long long)size,
-                            (unsigned long long)offset);
+        return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
+                                 "%s has %llu bytes, %llu bytes at %llu were wanted", source->name,
+                                 (unsigned long long)source->size, (unsigned long long)size,
+                                 (unsigned long long)offset);
     }
     return SFT_OK;
 }
@@ -170,8 +171,8 @@ static sft_status told(const sft_source *source, uint64_t offset, sft_status sta
         return status;
     }
     if (e->status != (int32_t)status) {
-        return sft__fail_at(err, status, offset, "%s could not be read: %s", source->name,
-                            sft_status_text(status));
+        return sft__base_fail_at(err, status, offset, "%s could not be read: %s", source->name,
+                                 sft_status_text(status));
     }
     *err = *e;
     return status;
@@ -188,7 +189,7 @@ static sft_status read_checked(const sft_source *source, uint64_t offset, void *
 sft_status sft_source_read(const sft_source *source, uint64_t offset, void *dst, size_t size,
                            sft_error *err) {
     if (source == NULL || (dst == NULL && size != 0)) {
-        return sft__fail(err, SFT_E_ARG, "source or dst is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source or dst is NULL");
     }
     SFT_TRY(check_range(source, offset, size, err));
     if (size == 0) {
@@ -207,7 +208,7 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
 /* Ends ranges [from, count) that were not read, all but `except`. */
 static void end_unread(size_t from, size_t count, size_t except, sft_io_done done, void *done_ctx) {
     sft_error unread;
-    (void)sft__fail(&unread, SFT_E_CANCELLED, "not read: another range of the batch failed");
+    (void)sft__base_fail(&unread, SFT_E_CANCELLED, "not read: another range of the batch failed");
     for (size_t i = from; i < count; i++) {
         if (i != except) {
             done(done_ctx, i, SFT_E_CANCELLED, &unread);
@@ -226,7 +227,7 @@ static bool cancelled(const sft_control *control, uint64_t done, uint64_t total)
 static uint64_t batch_bytes(const sft_io_range *ranges, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!sft__add64(total, ranges[i].size, &total)) {
+        if (!sft__base_add64(total, ranges[i].size, &total)) {
             return 0;
         }
     }
@@ -244,7 +245,7 @@ static sft_status read_in_turn(const sft_source *source, const sft_io_range *ran
         sft_error e;
         sft_status status;
         if (cancelled(control, bytes_done, total)) {
-            status = sft__fail(&e, SFT_E_CANCELLED, "cancelled");
+            status = sft__base_fail(&e, SFT_E_CANCELLED, "cancelled");
         } else if (ranges[i].size == 0) {
             status = SFT_OK;
         } else {
@@ -267,7 +268,7 @@ sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ra
                                 sft_io_done done, void *done_ctx, const sft_control *control,
                                 sft_error *err) {
     if (source == NULL || (ranges == NULL && count != 0)) {
-        return sft__fail(err, SFT_E_ARG, "source or ranges is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source or ranges is NULL");
     }
     if (done == NULL) {
         done = ignore_done;
@@ -276,7 +277,8 @@ sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ra
         sft_error e;
         sft_status status = check_range(source, ranges[i].offset, ranges[i].size, &e);
         if (status == SFT_OK && ranges[i].data == NULL && ranges[i].size != 0) {
-            status = sft__fail(&e, SFT_E_ARG, "range %llu has no memory", (unsigned long long)i);
+            status =
+                sft__base_fail(&e, SFT_E_ARG, "range %llu has no memory", (unsigned long long)i);
         }
         if (status != SFT_OK) {
             end_unread(0, count, i, done, done_ctx);
@@ -300,12 +302,13 @@ sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ra
 sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t size,
                              const void **data, sft_error *err) {
     if (source == NULL || data == NULL) {
-        return sft__fail(err, SFT_E_ARG, "source or data is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source or data is NULL");
     }
     *data = NULL;
     SFT_TRY(check_range(source, offset, size, err));
     if (source->vtable.borrow == NULL) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s cannot lend memory, only read", source->name);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s cannot lend memory, only read",
+                              source->name);
     }
     sft_error e;
     e.status = SFT_OK;

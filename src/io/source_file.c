@@ -11,10 +11,10 @@
 typedef struct file_source {
     sft__fs_handle file;
     uint64_t size;
-    sft__fs_stat stamp;              /* when opened */
+    sft__fs_stat stamp;           /* when opened */
     const char *name;             /* the source's */
     _Atomic(const uint8_t *) map; /* NULL until somebody borrows; written under the lock */
-    sft__mutex lock;
+    sft__base_mutex lock;
     sft_access access;
     bool nameless; /* name is no path */
 } file_source;
@@ -32,8 +32,9 @@ static sft_status map_now(file_source *f, sft_error *err) {
 
     SFT_TRY(sft__fs_stat_file(f->file, f->name, &st, err));
     if (st.size < f->size) {
-        return sft__fail_at(err, SFT_E_TRUNCATED, st.size, "%s has shrunk from %llu to %llu bytes",
-                            f->name, (unsigned long long)f->size, (unsigned long long)st.size);
+        return sft__base_fail_at(err, SFT_E_TRUNCATED, st.size,
+                                 "%s has shrunk from %llu to %llu bytes", f->name,
+                                 (unsigned long long)f->size, (unsigned long long)st.size);
     }
     SFT_TRY(sft__fs_map(f->file, f->name, f->size, &map, err));
     atomic_store_explicit(&f->map, (const uint8_t *)map, memory_order_release);
@@ -47,8 +48,8 @@ static sft_status file_borrow(void *self, uint64_t offset, size_t size, const vo
     const uint8_t *map;
 
     if (f->access == SFT_ACCESS_READ) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s was opened for reading only, not mapped",
-                         f->name);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s was opened for reading only, not mapped",
+                              f->name);
     }
     if (size == 0) {
         *data = nothing;
@@ -57,12 +58,12 @@ static sft_status file_borrow(void *self, uint64_t offset, size_t size, const vo
     map = atomic_load_explicit(&f->map, memory_order_acquire);
     if (map == NULL) {
         sft_status status = SFT_OK;
-        sft__mutex_lock(&f->lock);
+        sft__base_mutex_lock(&f->lock);
         if (atomic_load_explicit(&f->map, memory_order_relaxed) == NULL) {
             status = map_now(f, err);
         }
         map = atomic_load_explicit(&f->map, memory_order_relaxed);
-        sft__mutex_unlock(&f->lock);
+        sft__base_mutex_unlock(&f->lock);
         if (status != SFT_OK) {
             return status;
         }
@@ -95,12 +96,12 @@ static void file_close(void *self) {
     file_source *f = self;
     sft__fs_unmap(atomic_load_explicit(&f->map, memory_order_relaxed), f->size);
     sft__fs_close(f->file);
-    sft__mutex_reset(&f->lock);
+    sft__base_mutex_reset(&f->lock);
 }
 
-sft_status sft__source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
-                                   const char *name, sft_access access,
-                                   const sft_allocator *allocator, sft_error *err) {
+sft_status sft__io_source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
+                                      const char *name, sft_access access,
+                                      const sft_allocator *allocator, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = file_read_at,
                                              .borrow = file_borrow,
@@ -108,22 +109,22 @@ sft_status sft__source_from_handle(sft_source **out, sft__fs_handle file, const 
                                              .descriptor = file_descriptor,
                                              .close = file_close};
     sft_status status =
-        sft__source_new(out, &vtable, sizeof(file_source), st->size, 0, name, allocator, err);
+        sft__io_source_new(out, &vtable, sizeof(file_source), st->size, 0, name, allocator, err);
     if (status != SFT_OK) {
         sft__fs_close(file);
         return status;
     }
-    file_source *f = sft__source_self(*out);
+    file_source *f = sft__io_source_self(*out);
     f->file = file;
     f->size = st->size;
     f->stamp = *st;
     f->name = sft_source_name(*out);
     f->access = access;
     atomic_init(&f->map, NULL);
-    if (!sft__mutex_init(&f->lock)) {
-        status = sft__fail(err, SFT_E_NOMEM, "cannot make a lock");
+    if (!sft__base_mutex_init(&f->lock)) {
+        status = sft__base_fail(err, SFT_E_NOMEM, "cannot make a lock");
         sft__fs_close(file);
-        sft__source_discard(*out);
+        sft__io_source_discard(*out);
         *out = NULL;
         return status;
     }
@@ -137,26 +138,26 @@ sft_status sft__source_from_handle(sft_source **out, sft__fs_handle file, const 
     return status;
 }
 
-bool sft__source_nameless(const sft_source *source) {
-    return sft__source_reads_by(source, file_read_at) &&
-           ((const file_source *)sft__source_self(source))->nameless;
+bool sft__io_source_nameless(const sft_source *source) {
+    return sft__io_source_reads_by(source, file_read_at) &&
+           ((const file_source *)sft__io_source_self(source))->nameless;
 }
 
-bool sft__source_stamp(const sft_source *source, sft__fs_stat *stamp) {
-    if (!sft__source_reads_by(source, file_read_at)) {
+bool sft__io_source_stamp(const sft_source *source, sft__fs_stat *stamp) {
+    if (!sft__io_source_reads_by(source, file_read_at)) {
         return false;
     }
-    *stamp = ((const file_source *)sft__source_self(source))->stamp;
+    *stamp = ((const file_source *)sft__io_source_self(source))->stamp;
     return true;
 }
 
-bool sft__source_now(const sft_source *source, sft__fs_stamp *stamp) {
+bool sft__io_source_now(const sft_source *source, sft__fs_stamp *stamp) {
     sft__fs_stat st;
 
-    if (!sft__source_reads_by(source, file_read_at)) {
+    if (!sft__io_source_reads_by(source, file_read_at)) {
         return sft__fs_stamp_fd(sft_source_descriptor(source), stamp);
     }
-    const file_source *f = sft__source_self(source);
+    const file_source *f = sft__io_source_self(source);
     if (sft__fs_stat_file(f->file, f->name, &st, NULL) != SFT_OK) {
         return false;
     }
@@ -174,14 +175,14 @@ sft_status sft_source_open(sft_source **out, const char *path, sft_access access
     sft__fs_stat st;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (path == NULL || !access_known(access)) {
-        return sft__fail(err, SFT_E_ARG, "path is NULL or access is unknown");
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL or access is unknown");
     }
     SFT_TRY(sft__fs_open(path, &file, &st, err));
-    return sft__source_from_handle(out, file, &st, path, access, allocator, err);
+    return sft__io_source_from_handle(out, file, &st, path, access, allocator, err);
 }
 
 sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
@@ -191,14 +192,14 @@ sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
     sft__fs_stat st;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (!access_known(access)) {
-        return sft__fail(err, SFT_E_ARG, "access is unknown");
+        return sft__base_fail(err, SFT_E_ARG, "access is unknown");
     }
     SFT_TRY(sft__fs_open_fd(fd, name, &file, &st, err));
-    SFT_TRY(sft__source_from_handle(out, file, &st, name, access, allocator, err));
-    ((file_source *)sft__source_self(*out))->nameless = true;
+    SFT_TRY(sft__io_source_from_handle(out, file, &st, name, access, allocator, err));
+    ((file_source *)sft__io_source_self(*out))->nameless = true;
     return SFT_OK;
 }

@@ -31,7 +31,7 @@ static sft_status memory_borrow(void *self, uint64_t offset, size_t size, const 
 
 static void memory_close(void *self) {
     memory_source *m = self;
-    sft__free(m->allocator, m->owned, m->owned_size);
+    sft__base_free(m->allocator, m->owned, m->owned_size);
 }
 
 static const sft_source_vtable memory_vtable = {.struct_size = sizeof memory_vtable,
@@ -42,15 +42,15 @@ static const sft_source_vtable memory_vtable = {.struct_size = sizeof memory_vta
 sft_status sft_source_open_memory(sft_source **out, const void *data, size_t size,
                                   const sft_allocator *allocator, sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (data == NULL && size != 0) {
-        return sft__fail(err, SFT_E_ARG, "data is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "data is NULL");
     }
-    SFT_TRY(sft__source_new(out, &memory_vtable, sizeof(memory_source), size, SFT_SOURCE_MEMORY,
-                            "memory", allocator, err));
-    memory_source *m = sft__source_self(*out);
+    SFT_TRY(sft__io_source_new(out, &memory_vtable, sizeof(memory_source), size, SFT_SOURCE_MEMORY,
+                               "memory", allocator, err));
+    memory_source *m = sft__io_source_self(*out);
     m->data = data;
     m->allocator = allocator;
     return SFT_OK;
@@ -67,11 +67,11 @@ typedef struct stream_bytes {
 static bool stream_grow(stream_bytes *b, const sft_allocator *allocator) {
     enum { FIRST = 64 << 10 };
     size_t cap = FIRST;
-    if (b->cap != 0 && !sft__mul_size(b->cap, 2, &cap)) {
+    if (b->cap != 0 && !sft__base_mul_size(b->cap, 2, &cap)) {
         return false;
     }
     cap = cap < b->max ? cap : b->max;
-    uint8_t *data = sft__resize(allocator, b->data, b->cap, cap);
+    uint8_t *data = sft__base_resize(allocator, b->data, b->cap, cap);
     if (data == NULL) {
         return false;
     }
@@ -88,12 +88,12 @@ static sft_status stream_read_all(stream_bytes *b, int fd, const sft_allocator *
         if (b->len == b->max) { /* full: anything but the end is too much */
             SFT_TRY(sft__fs_stream_read(fd, &beyond, 1, &got, err));
             return got == 0 ? SFT_OK
-                            : sft__fail_at(err, SFT_E_LIMIT, b->len,
-                                           "the stream has more than %llu bytes, the limit",
-                                           (unsigned long long)b->max);
+                            : sft__base_fail_at(err, SFT_E_LIMIT, b->len,
+                                                "the stream has more than %llu bytes, the limit",
+                                                (unsigned long long)b->max);
         }
         if (b->len == b->cap && !stream_grow(b, allocator)) {
-            return sft__fail_nomem(err, b->cap);
+            return sft__base_fail_nomem(err, b->cap);
         }
         SFT_TRY(sft__fs_stream_read(fd, b->data + b->len, b->cap - b->len, &got, err));
         if (got == 0) {
@@ -110,19 +110,19 @@ sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
     sft_status status;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     status = stream_read_all(&b, fd, allocator, err);
     if (status == SFT_OK) {
-        status = sft__source_new(out, &memory_vtable, sizeof(memory_source), b.len,
-                                 SFT_SOURCE_MEMORY, "stream", allocator, err);
+        status = sft__io_source_new(out, &memory_vtable, sizeof(memory_source), b.len,
+                                    SFT_SOURCE_MEMORY, "stream", allocator, err);
     }
     if (status != SFT_OK) {
-        sft__free(allocator, b.data, b.cap);
+        sft__base_free(allocator, b.data, b.cap);
         return status;
     }
-    memory_source *m = sft__source_self(*out);
+    memory_source *m = sft__io_source_self(*out);
     m->data = b.data;
     m->owned = b.data;
     m->owned_size = b.cap;

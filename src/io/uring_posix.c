@@ -56,7 +56,7 @@ typedef struct uring_params {
     } cq;
 } uring_params;
 
-struct sft__uring {
+struct sft__io_uring {
     const sft_allocator *allocator;
     int fd;
     uint8_t *rings;
@@ -66,12 +66,12 @@ struct sft__uring {
     uring_params p;
 };
 
-static _Atomic(uint32_t) *word_at(const sft__uring *u, uint32_t offset) {
+static _Atomic(uint32_t) *word_at(const sft__io_uring *u, uint32_t offset) {
     return (void *)(u->rings + offset); /* the kernel aligns them */
 }
 
-sft__uring *sft__uring_open(const sft_allocator *allocator) {
-    sft__uring *u = sft__alloc_zero(allocator, sizeof *u);
+sft__io_uring *sft__io_uring_open(const sft_allocator *allocator) {
+    sft__io_uring *u = sft__base_alloc_zero(allocator, sizeof *u);
     if (u == NULL) {
         return NULL;
     }
@@ -88,13 +88,13 @@ sft__uring *sft__uring_open(const sft_allocator *allocator) {
         u->sqes = sqes != MAP_FAILED ? sqes : NULL;
     }
     if (u->rings == NULL || u->sqes == NULL) {
-        sft__uring_close(u);
+        sft__io_uring_close(u);
         return NULL;
     }
     return u;
 }
 
-void sft__uring_close(sft__uring *u) {
+void sft__io_uring_close(sft__io_uring *u) {
     if (u == NULL) {
         return;
     }
@@ -107,10 +107,10 @@ void sft__uring_close(sft__uring *u) {
     if (u->fd >= 0) {
         (void)close(u->fd);
     }
-    sft__free(u->allocator, u, sizeof *u);
+    sft__base_free(u->allocator, u, sizeof *u);
 }
 
-static void uring_push(sft__uring *u, int fd, const sft_io_range *r, size_t index) {
+static void uring_push(sft__io_uring *u, int fd, const sft_io_range *r, size_t index) {
     _Atomic(uint32_t) *tail = word_at(u, u->p.sq.tail);
     const uint32_t at = atomic_load_explicit(tail, memory_order_relaxed);
     const uint32_t slot = at & (u->p.sq_entries - 1);
@@ -127,7 +127,7 @@ static void uring_push(sft__uring *u, int fd, const sft_io_range *r, size_t inde
 }
 
 /* Submits what is waiting, and waits for an answer. False: the ring is of no use any more. */
-static bool uring_enter(sft__uring *u, uint32_t *waiting) {
+static bool uring_enter(sft__io_uring *u, uint32_t *waiting) {
     const long n = syscall(SYS_ENTER, u->fd, *waiting, 1, GET_EVENTS, NULL, 0);
     if (n > 0) {
         *waiting -= (uint32_t)n;
@@ -135,8 +135,8 @@ static bool uring_enter(sft__uring *u, uint32_t *waiting) {
     return n >= 0 || errno == EINTR || errno == EAGAIN || errno == EBUSY;
 }
 
-size_t sft__uring_read(sft__uring *u, int fd, const sft_io_range *ranges, size_t count,
-                       bool (*done)(void *ctx, size_t index), void *ctx) {
+size_t sft__io_uring_read(sft__io_uring *u, int fd, const sft_io_range *ranges, size_t count,
+                          bool (*done)(void *ctx, size_t index), void *ctx) {
     _Atomic(uint32_t) *head = word_at(u, u->p.cq.head);
     _Atomic(uint32_t) *tail = word_at(u, u->p.cq.tail);
     uint32_t waiting = (uint32_t)count;
@@ -170,21 +170,21 @@ size_t sft__uring_read(sft__uring *u, int fd, const sft_io_range *ranges, size_t
     return told;
 }
 #else
-sft__uring *sft__uring_open(const sft_allocator *allocator) {
+sft__io_uring *sft__io_uring_open(const sft_allocator *allocator) {
     (void)allocator;
     return NULL;
 }
 
-void sft__uring_close(sft__uring *ring) {
+void sft__io_uring_close(sft__io_uring *ring) {
     (void)ring;
 }
 
-size_t sft__uring_read(sft__uring *ring, int fd, const sft_io_range *ranges, size_t count,
-                       bool (*done)(void *ctx, size_t index), void *ctx) {
+size_t sft__io_uring_read(sft__io_uring *ring, int fd, const sft_io_range *ranges, size_t count,
+                          bool (*done)(void *ctx, size_t index), void *ctx) {
     (void)ring, (void)fd, (void)ranges, (void)count, (void)done, (void)ctx;
     return 0;
 }
 #endif
 #else
-typedef int sft__uring_posix_empty;
+typedef int sft__io_uring_posix_empty;
 #endif

@@ -5,20 +5,20 @@
 #ifdef _WIN32
 #include "io/uring.h"
 
-sft__uring *sft__uring_open(const sft_allocator *allocator) {
+sft__io_uring *sft__io_uring_open(const sft_allocator *allocator) {
     (void)allocator;
     return NULL;
 }
 
-void sft__uring_close(sft__uring *ring) {
+void sft__io_uring_close(sft__io_uring *ring) {
     (void)ring;
 }
 
-size_t sft__uring_read(sft__uring *ring, int fd, const sft_io_range *ranges, size_t count,
-                       bool (*done)(void *ctx, size_t index), void *ctx) {
+size_t sft__io_uring_read(sft__io_uring *ring, int fd, const sft_io_range *ranges, size_t count,
+                          bool (*done)(void *ctx, size_t index), void *ctx) {
     (void)ring, (void)fd, (void)ranges, (void)count, (void)done, (void)ctx;
     return 0;
 }
 #else
-typedef int sft__uring_win_empty;
+typedef int sft__io_uring_win_empty;
 #endif

@@ -10,21 +10,21 @@
 #define FEW_MEMBERS 64u
 
 typedef struct builder {
-    sft__json json;
+    sft__base_json json;
     char *text; /* a copy with zeros behind it */
-    sft__arena *arena;
+    sft__base_arena *arena;
     const char *what;
     sft_error *err;
     sft_status status;
     unsigned depth;
-    sft__jnode *open[SFT__JSON_DEPTH];  /* containers */
-    sft__jnode *last[SFT__JSON_DEPTH];  /* their last member so far */
+    sft__layout_jnode *open[SFT__JSON_DEPTH]; /* containers */
+    sft__layout_jnode *last[SFT__JSON_DEPTH]; /* their last member so far */
 } builder;
 
 static const char *fail(builder *b, sft_status status, const char *at, const char *sentence) {
     const char *const where = at < b->json.end ? at : b->json.end;
-    b->status = sft__fail_at(b->err, status, (uint64_t)(where - b->text), "%s: %s%s", b->what, sentence,
-                             at >= b->json.end ? ", found the end of the text" : "");
+    b->status = sft__base_fail_at(b->err, status, (uint64_t)(where - b->text), "%s: %s%s", b->what,
+                                  sentence, at >= b->json.end ? ", found the end of the text" : "");
     return NULL;
 }
 
@@ -34,27 +34,27 @@ static const char *json_fault(builder *b) {
 
 static const char *no_memory(builder *b) {
     b->status = b->arena->over_budget
-                    ? sft__fail(b->err, SFT_E_LIMIT, "%s needs more memory than the limit allows",
-                                b->what)
-                    : sft__fail_nomem(b->err, sizeof(sft__jnode));
+                    ? sft__base_fail(b->err, SFT_E_LIMIT,
+                                     "%s needs more memory than the limit allows", b->what)
+                    : sft__base_fail_nomem(b->err, sizeof(sft__layout_jnode));
     return NULL;
 }
 
 static const char *take_string(builder *b, const char *p, const char **text, size_t *len) {
-    sft__json_str s;
-    p = sft__json_read(&b->json, p, &s);
+    sft__base_json_str s;
+    p = sft__base_json_read(&b->json, p, &s);
     if (p == NULL) {
         return json_fault(b);
     }
-    *text = sft__json_keep(b->arena, b->text + (s.raw - b->text), &s, len);
+    *text = sft__base_json_keep(b->arena, b->text + (s.raw - b->text), &s, len);
     return *text == NULL ? no_memory(b) : p;
 }
 
-static bool has_key(const sft__jnode *object, const char *key, size_t len) {
+static bool has_key(const sft__layout_jnode *object, const char *key, size_t len) {
     if (object->len > FEW_MEMBERS) {
         return false;
     }
-    for (const sft__jnode *m = object->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = object->first; m != NULL; m = m->next) {
         if (m->key_len == len && memcmp(m->key, key, len) == 0) {
             return true;
         }
@@ -63,7 +63,7 @@ static bool has_key(const sft__jnode *object, const char *key, size_t len) {
 }
 
 /* Takes "key": off the text. p at the quote. */
-static const char *take_key(builder *b, const char *p, sft__jnode *node) {
+static const char *take_key(builder *b, const char *p, sft__layout_jnode *node) {
     const char *const at = p;
     if (*p != '"') {
         return fail(b, SFT_E_JSON, p, "expected a key in quotes");
@@ -75,20 +75,20 @@ static const char *take_key(builder *b, const char *p, sft__jnode *node) {
     if (has_key(b->open[b->depth - 1], node->key, node->key_len)) {
         return fail(b, SFT_E_DUPLICATE, at, "key given twice");
     }
-    p = sft__json_blank(p);
-    return *p == ':' ? sft__json_blank(p + 1) : fail(b, SFT_E_JSON, p, "expected ':'");
+    p = sft__base_json_blank(p);
+    return *p == ':' ? sft__base_json_blank(p + 1) : fail(b, SFT_E_JSON, p, "expected ':'");
 }
 
-static const char *take_number(builder *b, const char *p, sft__jnode *node) {
-    sft__json_num n;
+static const char *take_number(builder *b, const char *p, sft__layout_jnode *node) {
+    sft__base_json_num n;
     const char *const digits = *p == '-' ? p + 1 : p;
-    const char *const end = sft__json_number(&b->json, p, &n);
+    const char *const end = sft__base_json_number(&b->json, p, &n);
     if (end == NULL) {
         return json_fault(b);
     }
     node->type = SFT__J_NUMBER;
     node->negative = digits != p;
-    if (node->negative && sft__json_number(&b->json, digits, &n) == NULL) {
+    if (node->negative && sft__base_json_number(&b->json, digits, &n) == NULL) {
         return json_fault(b);
     }
     node->is_int = n.is_uint;
@@ -96,13 +96,14 @@ static const char *take_number(builder *b, const char *p, sft__jnode *node) {
     return end;
 }
 
-static const char *take_word(builder *b, const char *p, sft__jnode *node) {
+static const char *take_word(builder *b, const char *p, sft__layout_jnode *node) {
     static const struct {
         const char *word;
         size_t len;
-        sft__jtype type;
+        sft__layout_jtype type;
         uint64_t value;
-    } words[] = {{"true", 4, SFT__J_BOOL, 1}, {"false", 5, SFT__J_BOOL, 0}, {"null", 4, SFT__J_NULL, 0}};
+    } words[] = {
+        {"true", 4, SFT__J_BOOL, 1}, {"false", 5, SFT__J_BOOL, 0}, {"null", 4, SFT__J_NULL, 0}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (memcmp(p, words[i].word, words[i].len) == 0) { /* zeros lie behind the text */
             node->type = words[i].type;
@@ -114,7 +115,7 @@ static const char *take_word(builder *b, const char *p, sft__jnode *node) {
 }
 
 /* One value, or the opening of a container. */
-static const char *take_value(builder *b, const char *p, sft__jnode *node) {
+static const char *take_value(builder *b, const char *p, sft__layout_jnode *node) {
     node->offset = (uint64_t)(p - b->text);
     if (*p == '"') {
         node->type = SFT__J_STRING;
@@ -137,9 +138,9 @@ static const char *take_value(builder *b, const char *p, sft__jnode *node) {
 }
 
 /* Key (in an object) and value of a new member of the innermost container, or the root. */
-static const char *take_member(builder *b, const char *p, sft__jnode **root) {
-    sft__jnode *const node = sft__arena_alloc(b->arena, sizeof *node, sizeof(void *));
-    sft__jnode *const parent = b->depth != 0 ? b->open[b->depth - 1] : NULL;
+static const char *take_member(builder *b, const char *p, sft__layout_jnode **root) {
+    sft__layout_jnode *const node = sft__base_arena_alloc(b->arena, sizeof *node, sizeof(void *));
+    sft__layout_jnode *const parent = b->depth != 0 ? b->open[b->depth - 1] : NULL;
     if (node == NULL) {
         return no_memory(b);
     }
@@ -168,40 +169,41 @@ static const char *take_member(builder *b, const char *p, sft__jnode **root) {
  * the root is closed. */
 static const char *after_value(builder *b, const char *p) {
     while (b->depth != 0) {
-        const sft__jnode *const parent = b->open[b->depth - 1];
+        const sft__layout_jnode *const parent = b->open[b->depth - 1];
         const char close = parent->type == SFT__J_OBJECT ? '}' : ']';
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         if (*p == close) {
             p++;
             b->depth--;
         } else if (parent->first == NULL) {
             return p; /* just opened, not empty */
         } else if (*p == ',') {
-            return sft__json_blank(p + 1);
+            return sft__base_json_blank(p + 1);
         } else {
             return fail(b, SFT_E_JSON, p, "expected ',' or the end of the list");
         }
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     return p == b->json.end ? NULL : fail(b, SFT_E_JSON, p, "text behind the end");
 }
 
-sft_status sft__jtree_parse(sft__jnode **out, sft__arena *arena, const char *text, size_t size,
-                            const char *what, sft_error *err) {
+sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *arena,
+                                   const char *text, size_t size, const char *what,
+                                   sft_error *err) {
     builder b;
-    const size_t valid = sft__utf8_valid(text, size);
+    const size_t valid = sft__base_utf8_valid(text, size);
     *out = NULL;
     if (valid != size) {
-        return sft__fail_at(err, SFT_E_UTF8, valid, "%s is not UTF-8", what);
+        return sft__base_fail_at(err, SFT_E_UTF8, valid, "%s is not UTF-8", what);
     }
     memset(&b, 0, sizeof b);
     b.arena = arena;
     b.what = what;
     b.err = err;
     if (size > SIZE_MAX - SFT__JSON_SLACK) {
-        return sft__fail(err, SFT_E_LIMIT, "%s is too large", what);
+        return sft__base_fail(err, SFT_E_LIMIT, "%s is too large", what);
     }
-    b.text = sft__arena_alloc(arena, size + SFT__JSON_SLACK, 1);
+    b.text = sft__base_arena_alloc(arena, size + SFT__JSON_SLACK, 1);
     if (b.text == NULL) {
         (void)no_memory(&b);
         return b.status;
@@ -209,7 +211,7 @@ sft_status sft__jtree_parse(sft__jnode **out, sft__arena *arena, const char *tex
     memcpy(b.text, text, size);
     memset(b.text + size, 0, SFT__JSON_SLACK);
     b.json.end = b.text + size;
-    const char *p = sft__json_blank(b.text);
+    const char *p = sft__base_json_blank(b.text);
     while (p != NULL) {
         p = take_member(&b, p, out);
         if (p != NULL) {
@@ -222,12 +224,12 @@ sft_status sft__jtree_parse(sft__jnode **out, sft__arena *arena, const char *tex
     return b.status;
 }
 
-const sft__jnode *sft__jtree_get(const sft__jnode *node, const char *key) {
+const sft__layout_jnode *sft__layout_jtree_get(const sft__layout_jnode *node, const char *key) {
     const size_t len = strlen(key);
     if (node == NULL || node->type != SFT__J_OBJECT) {
         return NULL;
     }
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (m->key_len == len && memcmp(m->key, key, len) == 0) {
             return m;
         }
@@ -235,7 +237,7 @@ const sft__jnode *sft__jtree_get(const sft__jnode *node, const char *key) {
     return NULL;
 }
 
-bool sft__jtree_int(const sft__jnode *node, int64_t *value) {
+bool sft__layout_jtree_int(const sft__layout_jnode *node, int64_t *value) {
     if (node == NULL || node->type != SFT__J_NUMBER || !node->is_int ||
         node->value > (uint64_t)INT64_MAX) {
         return false;

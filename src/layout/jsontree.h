@@ -8,38 +8,38 @@
 
 #include "base/alloc.h"
 
-typedef enum sft__jtype {
+typedef enum sft__layout_jtype {
     SFT__J_NULL,
     SFT__J_BOOL,
     SFT__J_NUMBER,
     SFT__J_STRING,
     SFT__J_ARRAY,
     SFT__J_OBJECT
-} sft__jtype;
+} sft__layout_jtype;
 
-typedef struct sft__jnode sft__jnode;
-struct sft__jnode {
-    sft__jtype type;
-    bool negative;      /* NUMBER: value is what to take from 0 */
-    bool is_int;        /* NUMBER: a plain integer, value counts */
-    const char *key;    /* in an object, else NULL; NUL-terminated */
+typedef struct sft__layout_jnode sft__layout_jnode;
+struct sft__layout_jnode {
+    sft__layout_jtype type;
+    bool negative;   /* NUMBER: value is what to take from 0 */
+    bool is_int;     /* NUMBER: a plain integer, value counts */
+    const char *key; /* in an object, else NULL; NUL-terminated */
     size_t key_len;
-    const char *text;   /* STRING; NUL-terminated */
-    size_t len;         /* STRING: bytes; ARRAY, OBJECT: members */
-    uint64_t value;     /* NUMBER; BOOL: 0 or 1 */
-    uint64_t offset;    /* in the text */
-    sft__jnode *first;  /* ARRAY, OBJECT: members, in order */
-    sft__jnode *next;
+    const char *text;         /* STRING; NUL-terminated */
+    size_t len;               /* STRING: bytes; ARRAY, OBJECT: members */
+    uint64_t value;           /* NUMBER; BOOL: 0 or 1 */
+    uint64_t offset;          /* in the text */
+    sft__layout_jnode *first; /* ARRAY, OBJECT: members, in order */
+    sft__layout_jnode *next;
 };
 
 /* what: "strategy", "topology" ...: begins the messages. Errors: SFT_E_UTF8, SFT_E_JSON, SFT_E_DUPLICATE (a
  * key twice in one object of at most 64 members; larger ones are for the caller's own table), SFT_E_LIMIT
  * (the arena's budget), SFT_E_NOMEM. */
-sft_status sft__jtree_parse(sft__jnode **out, sft__arena *arena, const char *text, size_t size,
-                            const char *what, sft_error *err);
+sft_status sft__layout_jtree_parse(sft__layout_jnode **out, sft__base_arena *arena,
+                                   const char *text, size_t size, const char *what, sft_error *err);
 /* Member of an object, or NULL (also for what is no object). */
-const sft__jnode *sft__jtree_get(const sft__jnode *node, const char *key);
+const sft__layout_jnode *sft__layout_jtree_get(const sft__layout_jnode *node, const char *key);
 /* A plain integer within int64_t? */
-bool sft__jtree_int(const sft__jnode *node, int64_t *value);
+bool sft__layout_jtree_int(const sft__layout_jnode *node, int64_t *value);
 
 #endif

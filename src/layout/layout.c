@@ -15,43 +15,45 @@
 static sft_status count_devices(const sft_mesh *mesh, uint64_t *devices, sft_error *err) {
     uint64_t n = 1;
     if (mesh->axis_count > SFT_LAYOUT_AXES) {
-        return sft__fail(err, SFT_E_LIMIT, "mesh of %llu axes, at most %u are possible",
-                         (unsigned long long)mesh->axis_count, SFT_LAYOUT_AXES);
+        return sft__base_fail(err, SFT_E_LIMIT, "mesh of %llu axes, at most %u are possible",
+                              (unsigned long long)mesh->axis_count, SFT_LAYOUT_AXES);
     }
     for (size_t i = 0; i < mesh->axis_count; i++) {
         if (mesh->axes[i] == 0) {
-            return sft__fail(err, SFT_E_ARG, "mesh axis %llu has size 0", (unsigned long long)i);
+            return sft__base_fail(err, SFT_E_ARG, "mesh axis %llu has size 0",
+                                  (unsigned long long)i);
         }
-        if (!sft__mul64(n, mesh->axes[i], &n) || n > MAX_DEVICES) {
-            return sft__fail(err, SFT_E_OVERFLOW, "mesh has more than 2^31 ranks");
+        if (!sft__base_mul64(n, mesh->axes[i], &n) || n > MAX_DEVICES) {
+            return sft__base_fail(err, SFT_E_OVERFLOW, "mesh has more than 2^31 ranks");
         }
     }
     if (mesh->ranks == NULL && mesh->first_rank > UINT64_MAX - n) {
-        return sft__fail(err, SFT_E_OVERFLOW, "first rank %llu is too large",
-                         (unsigned long long)mesh->first_rank);
+        return sft__base_fail(err, SFT_E_OVERFLOW, "first rank %llu is too large",
+                              (unsigned long long)mesh->first_rank);
     }
     *devices = n;
     return SFT_OK;
 }
 
 /* A factor as a digit of the device number. Axis i steps by the product of the sizes behind it. */
-static sft_status make_digit(const sft_mesh *mesh, const sft_factor *factor, sft__digit *digit,
-                             sft_error *err) {
+static sft_status make_digit(const sft_mesh *mesh, const sft_factor *factor,
+                             sft__layout_digit *digit, sft_error *err) {
     uint64_t stride = 1;
     const uint64_t divisor = factor->divisor == 0 ? 1 : factor->divisor;
     if (factor->axis >= mesh->axis_count) {
-        return sft__fail(err, SFT_E_ARG, "factor names mesh axis %u of %llu", factor->axis,
-                         (unsigned long long)mesh->axis_count);
+        return sft__base_fail(err, SFT_E_ARG, "factor names mesh axis %u of %llu", factor->axis,
+                              (unsigned long long)mesh->axis_count);
     }
     const uint64_t axis = mesh->axes[factor->axis];
     if (axis % divisor != 0) {
-        return sft__fail(err, SFT_E_ARG, "divisor %llu does not divide mesh axis %u of size %llu",
-                         (unsigned long long)divisor, factor->axis, (unsigned long long)axis);
+        return sft__base_fail(err, SFT_E_ARG,
+                              "divisor %llu does not divide mesh axis %u of size %llu",
+                              (unsigned long long)divisor, factor->axis, (unsigned long long)axis);
     }
     const uint64_t size = factor->size == 0 ? axis / divisor : factor->size;
     if ((axis / divisor) % size != 0) {
-        return sft__fail(err, SFT_E_ARG, "%llu parts do not divide mesh axis %u of size %llu",
-                         (unsigned long long)size, factor->axis, (unsigned long long)axis);
+        return sft__base_fail(err, SFT_E_ARG, "%llu parts do not divide mesh axis %u of size %llu",
+                              (unsigned long long)size, factor->axis, (unsigned long long)axis);
     }
     for (size_t i = factor->axis + (size_t)1; i < mesh->axis_count; i++) {
         stride *= mesh->axes[i]; /* at most the number of devices */
@@ -62,16 +64,16 @@ static sft_status make_digit(const sft_mesh *mesh, const sft_factor *factor, sft
 }
 
 /* Two digits of one number are apart if one ends at or below the other's begin. */
-static bool digits_apart(const sft__digit *a, const sft__digit *b) {
+static bool digits_apart(const sft__layout_digit *a, const sft__layout_digit *b) {
     return a->size == 1 || b->size == 1 || b->divisor % (a->divisor * a->size) == 0 ||
            a->divisor % (b->divisor * b->size) == 0;
 }
 
-static sft_status check_digits(const sft__digit *digits, size_t count, sft_error *err) {
+static sft_status check_digits(const sft__layout_digit *digits, size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < i; k++) {
             if (!digits_apart(&digits[i], &digits[k])) {
-                return sft__fail(err, SFT_E_ARG, "a mesh axis cuts twice");
+                return sft__base_fail(err, SFT_E_ARG, "a mesh axis cuts twice");
             }
         }
     }
@@ -89,7 +91,7 @@ typedef struct room {
 
 static void room_for(room *r, size_t count, size_t size) {
     size_t bytes;
-    if (!sft__mul_size(count, size, &bytes) || !sft__add_size(r->size, bytes, &r->size) ||
+    if (!sft__base_mul_size(count, size, &bytes) || !sft__base_add_size(r->size, bytes, &r->size) ||
         r->size > SIZE_MAX / 2) {
         r->failed = true;
     }
@@ -110,16 +112,16 @@ static const uint64_t *take_copy(room *r, const uint64_t *from, size_t count) {
 }
 
 static sft_layout *take_layout(room *r, const sft_allocator *allocator, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(allocator);
+    const sft_allocator *const a = sft__base_allocator(allocator);
     sft_layout *layout;
     if (r->failed) {
-        (void)sft__fail(err, SFT_E_OVERFLOW, "layout is too large");
+        (void)sft__base_fail(err, SFT_E_OVERFLOW, "layout is too large");
         return NULL;
     }
     r->size += sizeof *layout;
-    layout = sft__alloc_zero(a, r->size);
+    layout = sft__base_alloc_zero(a, r->size);
     if (layout == NULL) {
-        (void)sft__fail_nomem(err, r->size);
+        (void)sft__base_fail_nomem(err, r->size);
         return NULL;
     }
     layout->allocator = a;
@@ -142,10 +144,10 @@ static int compare_placed(const void *a, const void *b) {
 
 static sft_status sort_ranks(const uint64_t *ranks, size_t count, uint64_t *by_rank,
                              const sft_allocator *allocator, sft_error *err) {
-    placed *const list = sft__alloc_array(allocator, count, sizeof *list);
+    placed *const list = sft__base_alloc_array(allocator, count, sizeof *list);
     sft_status status = SFT_OK;
     if (list == NULL) {
-        return count == 0 ? SFT_OK : sft__fail_nomem(err, count * sizeof *list);
+        return count == 0 ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *list);
     }
     for (size_t i = 0; i < count; i++) {
         list[i].rank = ranks[i];
@@ -154,13 +156,13 @@ static sft_status sort_ranks(const uint64_t *ranks, size_t count, uint64_t *by_r
     qsort(list, count, sizeof *list, compare_placed);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && list[i].rank == list[i - 1].rank) {
-            status = sft__fail(err, SFT_E_DUPLICATE, "rank %llu is given twice",
-                               (unsigned long long)list[i].rank);
+            status = sft__base_fail(err, SFT_E_DUPLICATE, "rank %llu is given twice",
+                                    (unsigned long long)list[i].rank);
             break;
         }
         by_rank[i] = list[i].device;
     }
-    sft__free(allocator, list, count * sizeof *list);
+    sft__base_free(allocator, list, count * sizeof *list);
     return status;
 }
 
@@ -181,42 +183,43 @@ static sft_status keep_mesh(sft_layout *layout, room *r, const sft_mesh *mesh, s
 static sft_status check_cut(const sft_cut *cut, size_t dim, sft_error *err) {
     const bool sized = cut->split == SFT_SPLIT_SIZES;
     if ((uint32_t)cut->split > SFT_SPLIT_SIZES) {
-        return sft__fail(err, SFT_E_ARG, "dimension %llu: unknown split %u", (unsigned long long)dim,
-                         (unsigned)cut->split);
+        return sft__base_fail(err, SFT_E_ARG, "dimension %llu: unknown split %u",
+                              (unsigned long long)dim, (unsigned)cut->split);
     }
     if (sized != (cut->sizes != NULL) || (!sized && cut->size_count != 0)) {
-        return sft__fail(err, SFT_E_ARG, "dimension %llu: sizes go with SFT_SPLIT_SIZES alone",
-                         (unsigned long long)dim);
+        return sft__base_fail(err, SFT_E_ARG, "dimension %llu: sizes go with SFT_SPLIT_SIZES alone",
+                              (unsigned long long)dim);
     }
     if ((cut->blocks == NULL) != (cut->block_count == 0) ||
         (cut->block_parts != 0 && cut->block_count != 0) ||
         (sized && (cut->block_count != 0 || cut->block_parts > 1))) {
-        return sft__fail(err, SFT_E_ARG, "dimension %llu: blocks are given two ways",
-                         (unsigned long long)dim);
+        return sft__base_fail(err, SFT_E_ARG, "dimension %llu: blocks are given two ways",
+                              (unsigned long long)dim);
     }
     if (cut->block_count > SFT_LAYOUT_BLOCKS || cut->block_parts > SFT_LAYOUT_BLOCKS) {
-        return sft__fail(err, SFT_E_LIMIT, "dimension %llu: more than %u blocks",
-                         (unsigned long long)dim, SFT_LAYOUT_BLOCKS);
+        return sft__base_fail(err, SFT_E_LIMIT, "dimension %llu: more than %u blocks",
+                              (unsigned long long)dim, SFT_LAYOUT_BLOCKS);
     }
     if (cut->factor_count > SFT_LAYOUT_AXES) {
-        return sft__fail(err, SFT_E_LIMIT, "dimension %llu: more than %u factors",
-                         (unsigned long long)dim, SFT_LAYOUT_AXES);
+        return sft__base_fail(err, SFT_E_LIMIT, "dimension %llu: more than %u factors",
+                              (unsigned long long)dim, SFT_LAYOUT_AXES);
     }
     return SFT_OK;
 }
 
-static sft_status keep_cut(sft__dim_cut *to, room *r, sft__digit *digits, const sft_cut *cut,
-                           sft_error *err) {
+static sft_status keep_cut(sft__layout_dim_cut *to, room *r, sft__layout_digit *digits,
+                           const sft_cut *cut, sft_error *err) {
     to->digits = digits;
     to->digit_count = cut->factor_count;
     to->split = cut->split;
     to->parts = 1;
     for (size_t i = 0; i < cut->factor_count; i++) {
-        to->parts *= digits[i].size; /* distinct digits of a number below 2^31: checked by the caller */
+        to->parts *=
+            digits[i].size; /* distinct digits of a number below 2^31: checked by the caller */
     }
     if (cut->split == SFT_SPLIT_SIZES && to->parts != cut->size_count) {
-        return sft__fail(err, SFT_E_ARG, "%llu sizes for %llu parts",
-                         (unsigned long long)cut->size_count, (unsigned long long)to->parts);
+        return sft__base_fail(err, SFT_E_ARG, "%llu sizes for %llu parts",
+                              (unsigned long long)cut->size_count, (unsigned long long)to->parts);
     }
     if (cut->sizes != NULL) {
         to->sizes = take_copy(r, cut->sizes, cut->size_count);
@@ -233,7 +236,7 @@ static sft_status fill_cuts(sft_layout *layout, room *r, const sft_mesh *mesh, c
                             size_t count, sft_error *err) {
     size_t total = 0;
     size_t at = 0;
-    sft__digit *digits;
+    sft__layout_digit *digits;
     for (size_t i = 0; i < count; i++) {
         total += cuts[i].factor_count;
     }
@@ -265,7 +268,7 @@ static sft_status create(sft_layout **out, const sft_mesh *mesh, const sft_cut *
     room_for(&r, count, sizeof *layout->cuts);
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(check_cut(&cuts[i], i, err));
-        room_for(&r, cuts[i].factor_count, sizeof(sft__digit));
+        room_for(&r, cuts[i].factor_count, sizeof(sft__layout_digit));
         room_for(&r, cuts[i].size_count, sizeof(uint64_t));
         room_for(&r, cuts[i].block_count, sizeof(uint64_t));
     }
@@ -290,12 +293,13 @@ static sft_status create(sft_layout **out, const sft_mesh *mesh, const sft_cut *
     return SFT_OK;
 }
 
-sft_status sft_layout_create(sft_layout **out, const sft_mesh *mesh, const sft_cut *cuts, size_t dims,
-                             const sft_allocator *allocator, sft_error *err) {
+sft_status sft_layout_create(sft_layout **out, const sft_mesh *mesh, const sft_cut *cuts,
+                             size_t dims, const sft_allocator *allocator, sft_error *err) {
     *out = NULL;
     if (dims > SFT_LAYOUT_RANK) {
-        return sft__fail(err, SFT_E_LIMIT, "layout of %llu dimensions, at most %u are possible",
-                         (unsigned long long)dims, SFT_LAYOUT_RANK);
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "layout of %llu dimensions, at most %u are possible",
+                              (unsigned long long)dims, SFT_LAYOUT_RANK);
     }
     return create(out, mesh, cuts, dims, allocator, err);
 }
@@ -338,10 +342,10 @@ static int compare_boxed(const void *a, const void *b) {
 /* Numbers the parts: equal boxes, equal numbers. */
 static sft_status number_parts(sft_layout *layout, uint64_t *part_of, sft_error *err) {
     const size_t count = (size_t)layout->devices;
-    boxed *const list = sft__alloc_array(layout->allocator, count, sizeof *list);
+    boxed *const list = sft__base_alloc_array(layout->allocator, count, sizeof *list);
     layout->parts = 0;
     if (list == NULL) {
-        return count == 0 ? SFT_OK : sft__fail_nomem(err, count * sizeof *list);
+        return count == 0 ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *list);
     }
     for (size_t i = 0; i < count; i++) {
         list[i].box = layout->boxes + i * 2 * layout->dims;
@@ -355,7 +359,7 @@ static sft_status number_parts(sft_layout *layout, uint64_t *part_of, sft_error 
         }
         part_of[list[i].device] = layout->parts - 1;
     }
-    sft__free(layout->allocator, list, count * sizeof *list);
+    sft__base_free(layout->allocator, list, count * sizeof *list);
     return SFT_OK;
 }
 
@@ -369,8 +373,9 @@ sft_status sft_layout_create_boxes(sft_layout **out, const uint64_t *ranks, cons
     room r = {NULL, 0, false};
     *out = NULL;
     if (dims > SFT_LAYOUT_RANK || count > MAX_DEVICES) {
-        return sft__fail(err, SFT_E_LIMIT, "%llu boxes of %llu dimensions, more than is possible",
-                         (unsigned long long)count, (unsigned long long)dims);
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "%llu boxes of %llu dimensions, more than is possible",
+                              (unsigned long long)count, (unsigned long long)dims);
     }
     room_for(&r, count, 3 * sizeof(uint64_t)); /* ranks, their order, parts */
     room_for(&r, count, 2 * dims * sizeof(uint64_t));
@@ -400,7 +405,7 @@ sft_status sft_layout_create_boxes(sft_layout **out, const uint64_t *ranks, cons
 
 void sft_layout_free(sft_layout *layout) {
     if (layout != NULL) {
-        sft__free(layout->allocator, layout, layout->size);
+        sft__base_free(layout->allocator, layout, layout->size);
     }
 }
 
@@ -425,8 +430,8 @@ uint64_t sft_layout_rank_count(const sft_layout *layout) {
 sft_status sft_layout_rank_at(const sft_layout *layout, uint64_t index, uint64_t *rank,
                               sft_error *err) {
     if (index >= layout->devices) {
-        return sft__fail(err, SFT_E_RANGE, "device %llu of a mesh of %llu", (unsigned long long)index,
-                         (unsigned long long)layout->devices);
+        return sft__base_fail(err, SFT_E_RANGE, "device %llu of a mesh of %llu",
+                              (unsigned long long)index, (unsigned long long)layout->devices);
     }
     *rank = layout->ranks != NULL ? layout->ranks[index] : layout->first_rank + index;
     return SFT_OK;
@@ -463,12 +468,14 @@ uint64_t sft_layout_part_count(const sft_layout *layout) {
     return layout->parts;
 }
 
-sft_status sft_layout_part(const sft_layout *layout, uint64_t rank, uint64_t *part, sft_error *err) {
+sft_status sft_layout_part(const sft_layout *layout, uint64_t rank, uint64_t *part,
+                           sft_error *err) {
     const size_t cuts = layout->kind == SFT__LAYOUT_FLAT ? 1 : layout->dims;
     uint64_t device;
     uint64_t n = 0;
     if (!sft__layout_device(layout, rank, &device)) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "rank %llu is not of this mesh", (unsigned long long)rank);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "rank %llu is not of this mesh",
+                              (unsigned long long)rank);
     }
     if (layout->kind == SFT__LAYOUT_BOXES) {
         *part = layout->part_of[device];
@@ -476,7 +483,7 @@ sft_status sft_layout_part(const sft_layout *layout, uint64_t rank, uint64_t *pa
     }
     for (size_t i = 0; i < cuts; i++) {
         for (size_t k = 0; k < layout->cuts[i].digit_count; k++) {
-            const sft__digit *const digit = &layout->cuts[i].digits[k];
+            const sft__layout_digit *const digit = &layout->cuts[i].digits[k];
             n = n * digit->size + device / digit->divisor % digit->size;
         }
     }

@@ -16,20 +16,20 @@ typedef enum sft__layout_kind {
 } sft__layout_kind;
 
 /* One digit of a device number: device / divisor % size. */
-typedef struct sft__digit {
+typedef struct sft__layout_digit {
     uint64_t divisor;
     uint64_t size;
-} sft__digit;
+} sft__layout_digit;
 
-typedef struct sft__dim_cut {
-    const sft__digit *digits; /* major first */
+typedef struct sft__layout_dim_cut {
+    const sft__layout_digit *digits; /* major first */
     size_t digit_count;
     uint64_t parts; /* product of the digits' sizes */
     sft_split split;
     const uint64_t *sizes; /* SFT_SPLIT_SIZES: `parts` of them */
     const uint64_t *blocks;
     size_t block_count; /* with blocks NULL: equal segments; 1: one segment */
-} sft__dim_cut;
+} sft__layout_dim_cut;
 
 struct sft_layout {
     const sft_allocator *allocator;
@@ -38,12 +38,12 @@ struct sft_layout {
     size_t dims;
     uint64_t devices;
     uint64_t first_rank;
-    const uint64_t *ranks;   /* of the devices, or NULL */
-    const uint64_t *by_rank; /* devices in the order of their ranks, where `ranks` is given */
-    sft__dim_cut *cuts;      /* dims of them; FLAT: one */
+    const uint64_t *ranks;     /* of the devices, or NULL */
+    const uint64_t *by_rank;   /* devices in the order of their ranks, where `ranks` is given */
+    sft__layout_dim_cut *cuts; /* dims of them; FLAT: one */
     uint64_t parts;
-    uint64_t align;        /* FLAT */
-    const uint64_t *boxes; /* BOXES: 2 * dims numbers per device */
+    uint64_t align;          /* FLAT */
+    const uint64_t *boxes;   /* BOXES: 2 * dims numbers per device */
     const uint64_t *part_of; /* BOXES: part of each device */
 };
 

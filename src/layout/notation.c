@@ -15,7 +15,8 @@ typedef struct factor_lists {
 
 static sft_status check_dims(const sft_mesh *mesh, size_t dims, sft_error *err) {
     if (dims > SFT_LAYOUT_RANK || mesh->axis_count > SFT_LAYOUT_AXES) {
-        return sft__fail(err, SFT_E_LIMIT, "more mesh axes or dimensions than a layout can have");
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "more mesh axes or dimensions than a layout can have");
     }
     return SFT_OK;
 }
@@ -58,8 +59,8 @@ static bool is_word(char c) {
 static sft_status unexpected(const char *text, const char *at, const char *needed, sft_error *err) {
     char found[16];
     (void)sft_escape(found, sizeof found, at, *at == '\0' ? 0 : 1);
-    return sft__fail_at(err, SFT_E_ARG, (uint64_t)(at - text), "%s, found %s%s%s", needed,
-                        *at == '\0' ? "the end" : "'", found, *at == '\0' ? "" : "'");
+    return sft__base_fail_at(err, SFT_E_ARG, (uint64_t)(at - text), "%s, found %s%s%s", needed,
+                             *at == '\0' ? "the end" : "'", found, *at == '\0' ? "" : "'");
 }
 
 static bool eat(const char **p, char c) {
@@ -129,8 +130,8 @@ static sft_status read_arguments(const char *text, const char **p, size_t dims, 
         return unexpected(text, blank(*p), "expected ')'", err);
     }
     if (dim < -(int64_t)dims || dim >= (int64_t)dims) {
-        return sft__fail(err, SFT_E_RANGE, "placement on dimension %lld of a tensor of %llu",
-                         (long long)dim, (unsigned long long)dims);
+        return sft__base_fail(err, SFT_E_RANGE, "placement on dimension %lld of a tensor of %llu",
+                              (long long)dim, (unsigned long long)dims);
     }
     out->shard = true;
     out->dim = (size_t)(dim < 0 ? dim + (int64_t)dims : dim);
@@ -158,8 +159,8 @@ static sft_status read_placement(const char *text, const char **p, size_t dims, 
     }
     if (word_is(word, len, "Partial") || word_is(word, len, "_Partial") ||
         word_is(word, len, "P")) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, (uint64_t)(word - text),
-                            "a partial placement is no layout of weights");
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, (uint64_t)(word - text),
+                                 "a partial placement is no layout of weights");
     }
     return unexpected(text, word, "expected Shard, _StridedShard or Replicate", err);
 }
@@ -180,13 +181,13 @@ static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placeme
             product *=
                 mesh->axes[lists->of[dim][at++].axis]; /* at most the devices: checked below */
             if (product > UINT32_MAX) {
-                return sft__fail(err, SFT_E_OVERFLOW, "mesh has more than 2^31 ranks");
+                return sft__base_fail(err, SFT_E_OVERFLOW, "mesh has more than 2^31 ranks");
             }
         }
         if (product != list[axis].split_factor) {
-            return sft__fail(err, SFT_E_UNSUPPORTED,
-                             "split factor %llu is no product of the mesh axes behind it",
-                             (unsigned long long)list[axis].split_factor);
+            return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                  "split factor %llu is no product of the mesh axes behind it",
+                                  (unsigned long long)list[axis].split_factor);
         }
         lists->even[dim] = lists->even[dim] || at != 0;
         insert(lists, dim, at, axis);
@@ -246,16 +247,16 @@ static sft_status read_axis(spec *s, const char **p, size_t dim) {
     for (size_t i = 0; i < s->mesh->axis_count; i++) {
         if (word_is(*p, len, s->names[i])) {
             if (s->lists.count[dim] == SFT_LAYOUT_AXES) {
-                return sft__fail(s->err, SFT_E_LIMIT,
-                                 "more axes in one dimension than a mesh can have");
+                return sft__base_fail(s->err, SFT_E_LIMIT,
+                                      "more axes in one dimension than a mesh can have");
             }
             insert(&s->lists, dim, s->lists.count[dim], i);
             *p += len + 1;
             return SFT_OK;
         }
     }
-    return sft__fail_at(s->err, SFT_E_NOT_FOUND, (uint64_t)(*p - s->text),
-                        "the mesh has no axis of this name");
+    return sft__base_fail_at(s->err, SFT_E_NOT_FOUND, (uint64_t)(*p - s->text),
+                             "the mesh has no axis of this name");
 }
 
 static sft_status read_entry(spec *s, const char **p, size_t dim) {
@@ -299,8 +300,9 @@ sft_status sft_layout_parse_spec(sft_layout **out, const char *text, const char 
     }
     while (!eat(&p, ')')) {
         if (dim == dims) {
-            return sft__fail(err, SFT_E_SHAPE, "spec of more than the tensor's %llu dimensions",
-                             (unsigned long long)dims);
+            return sft__base_fail(err, SFT_E_SHAPE,
+                                  "spec of more than the tensor's %llu dimensions",
+                                  (unsigned long long)dims);
         }
         SFT_TRY(read_entry(&s, &p, dim++));
         if (!eat(&p, ',') && *blank(p) != ')') {
@@ -360,13 +362,13 @@ sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bia
     *out = NULL;
     SFT_TRY(check_dims(mesh, dims, err));
     if (mesh->axis_count != 1) {
-        return sft__fail(err, SFT_E_ARG, "a tensor-parallel style needs a mesh of one axis");
+        return sft__base_fail(err, SFT_E_ARG, "a tensor-parallel style needs a mesh of one axis");
     }
     while (i < sizeof styles / sizeof styles[0] && strcmp(styles[i].name, style) != 0) {
         i++;
     }
     if (i == sizeof styles / sizeof styles[0]) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "unknown tensor-parallel style");
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "unknown tensor-parallel style");
     }
     sft_zero(&factor, sizeof factor);
     sft_zero(cuts, sizeof cuts);

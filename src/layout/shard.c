@@ -14,7 +14,7 @@ typedef struct span {
 
 /* ---------------------------------------------------------------- one dimension */
 
-static uint64_t digit_of(const sft__digit *digit, uint64_t device) {
+static uint64_t digit_of(const sft__layout_digit *digit, uint64_t device) {
     return device / digit->divisor % digit->size;
 }
 
@@ -40,7 +40,7 @@ static span cut_once(span from, sft_split split, uint64_t parts, uint64_t index)
 }
 
 /* What a device holds of a segment of n elements. */
-static span cut_segment(const sft__dim_cut *cut, uint64_t n, uint64_t device) {
+static span cut_segment(const sft__layout_dim_cut *cut, uint64_t n, uint64_t device) {
     span s = {0, n};
     if (cut->split == SFT_SPLIT_SIZES) {
         uint64_t part = 0;
@@ -59,12 +59,13 @@ static span cut_segment(const sft__dim_cut *cut, uint64_t n, uint64_t device) {
     return s;
 }
 
-static uint64_t block_length(const sft__dim_cut *cut, uint64_t n, size_t block) {
+static uint64_t block_length(const sft__layout_dim_cut *cut, uint64_t n, size_t block) {
     return cut->blocks != NULL ? cut->blocks[block] : n / cut->block_count;
 }
 
 /* Size of the device's part of a dimension, and its non-empty blocks. */
-static uint64_t local_extent(const sft__dim_cut *cut, uint64_t n, uint64_t device, uint64_t *blocks) {
+static uint64_t local_extent(const sft__layout_dim_cut *cut, uint64_t n, uint64_t device,
+                             uint64_t *blocks) {
     uint64_t sum = 0;
     *blocks = 0;
     for (size_t i = 0; i < cut->block_count; i++) {
@@ -76,8 +77,8 @@ static uint64_t local_extent(const sft__dim_cut *cut, uint64_t n, uint64_t devic
 }
 
 /* The wanted-th non-empty block of a dimension: where it is in full and in the device's part. */
-static void find_block(const sft__dim_cut *cut, uint64_t n, uint64_t device, uint64_t wanted, span *full,
-                       uint64_t *local) {
+static void find_block(const sft__layout_dim_cut *cut, uint64_t n, uint64_t device, uint64_t wanted,
+                       span *full, uint64_t *local) {
     uint64_t at = 0;
     *local = 0;
     for (size_t i = 0; i < cut->block_count; i++) {
@@ -98,36 +99,38 @@ static sft_status check_sum(const uint64_t *list, uint64_t count, uint64_t n, si
                             const char *what, sft_error *err) {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++) {
-        if (!sft__add64(sum, list[i], &sum)) {
-            return sft__fail(err, SFT_E_OVERFLOW, "dimension %llu: the %s overflow",
-                             (unsigned long long)dim, what);
+        if (!sft__base_add64(sum, list[i], &sum)) {
+            return sft__base_fail(err, SFT_E_OVERFLOW, "dimension %llu: the %s overflow",
+                                  (unsigned long long)dim, what);
         }
     }
     if (sum != n) {
-        return sft__fail(err, SFT_E_SHAPE, "dimension %llu of size %llu: the %s add up to %llu",
-                         (unsigned long long)dim, (unsigned long long)n, what,
-                         (unsigned long long)sum);
+        return sft__base_fail(
+            err, SFT_E_SHAPE, "dimension %llu of size %llu: the %s add up to %llu",
+            (unsigned long long)dim, (unsigned long long)n, what, (unsigned long long)sum);
     }
     return SFT_OK;
 }
 
-static sft_status check_dim(const sft__dim_cut *cut, uint64_t n, size_t dim, sft_error *err) {
+static sft_status check_dim(const sft__layout_dim_cut *cut, uint64_t n, size_t dim,
+                            sft_error *err) {
     if (cut->split == SFT_SPLIT_SIZES) {
         return check_sum(cut->sizes, cut->parts, n, dim, "sizes", err);
     }
     if (cut->blocks != NULL) {
         SFT_TRY(check_sum(cut->blocks, cut->block_count, n, dim, "blocks", err));
     } else if (n % cut->block_count != 0) {
-        return sft__fail(err, SFT_E_SHAPE, "dimension %llu of size %llu cannot have %llu equal blocks",
-                         (unsigned long long)dim, (unsigned long long)n,
-                         (unsigned long long)cut->block_count);
+        return sft__base_fail(
+            err, SFT_E_SHAPE, "dimension %llu of size %llu cannot have %llu equal blocks",
+            (unsigned long long)dim, (unsigned long long)n, (unsigned long long)cut->block_count);
     }
     for (size_t i = 0; i < cut->block_count && cut->split == SFT_SPLIT_EVEN; i++) {
         if (block_length(cut, n, i) % cut->parts != 0) {
-            return sft__fail(err, SFT_E_SHAPE,
-                             "dimension %llu: %llu elements cannot be cut into %llu equal parts",
-                             (unsigned long long)dim, (unsigned long long)block_length(cut, n, i),
-                             (unsigned long long)cut->parts);
+            return sft__base_fail(
+                err, SFT_E_SHAPE,
+                "dimension %llu: %llu elements cannot be cut into %llu equal parts",
+                (unsigned long long)dim, (unsigned long long)block_length(cut, n, i),
+                (unsigned long long)cut->parts);
         }
     }
     return SFT_OK;
@@ -139,11 +142,11 @@ static sft_status check_box(const sft_layout *layout, const uint64_t *shape, uin
     const uint64_t *const count = start + layout->dims;
     for (size_t d = 0; d < layout->dims; d++) {
         if (start[d] > shape[d] || count[d] > shape[d] - start[d]) {
-            return sft__fail(err, SFT_E_SHAPE,
-                             "box of rank %llu ends at %llu + %llu in dimension %llu of size %llu",
-                             (unsigned long long)layout->ranks[device], (unsigned long long)start[d],
-                             (unsigned long long)count[d], (unsigned long long)d,
-                             (unsigned long long)shape[d]);
+            return sft__base_fail(
+                err, SFT_E_SHAPE,
+                "box of rank %llu ends at %llu + %llu in dimension %llu of size %llu",
+                (unsigned long long)layout->ranks[device], (unsigned long long)start[d],
+                (unsigned long long)count[d], (unsigned long long)d, (unsigned long long)shape[d]);
         }
     }
     return SFT_OK;
@@ -153,8 +156,8 @@ static sft_status count_elements(const uint64_t *shape, size_t dims, uint64_t *e
                                  sft_error *err) {
     uint64_t n = 1;
     for (size_t i = 0; i < dims; i++) {
-        if (!sft__mul64(n, shape[i], &n)) {
-            return sft__fail(err, SFT_E_OVERFLOW, "number of elements overflows 64 bits");
+        if (!sft__base_mul64(n, shape[i], &n)) {
+            return sft__base_fail(err, SFT_E_OVERFLOW, "number of elements overflows 64 bits");
         }
     }
     *elements = n;
@@ -166,15 +169,16 @@ static sft_status check_shape(const sft_layout *layout, const uint64_t *shape, s
                               sft_error *err) {
     uint64_t elements;
     if (dims > SFT_LAYOUT_RANK) {
-        return sft__fail(err, SFT_E_LIMIT, "tensor of %llu dimensions, at most %u are possible",
-                         (unsigned long long)dims, SFT_LAYOUT_RANK);
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "tensor of %llu dimensions, at most %u are possible",
+                              (unsigned long long)dims, SFT_LAYOUT_RANK);
     }
     if (layout->kind == SFT__LAYOUT_FLAT) {
         return count_elements(shape, dims, &elements, err);
     }
     if (dims != layout->dims) {
-        return sft__fail(err, SFT_E_SHAPE, "tensor of %llu dimensions, the layout has %llu",
-                         (unsigned long long)dims, (unsigned long long)layout->dims);
+        return sft__base_fail(err, SFT_E_SHAPE, "tensor of %llu dimensions, the layout has %llu",
+                              (unsigned long long)dims, (unsigned long long)layout->dims);
     }
     for (size_t i = 0; i < dims && layout->kind == SFT__LAYOUT_CUT; i++) {
         SFT_TRY(check_dim(&layout->cuts[i], shape[i], i, err));
@@ -194,9 +198,9 @@ sft_status sft_layout_check(const sft_layout *layout, const uint64_t *shape, siz
 /* ---------------------------------------------------------------- flat ranges */
 
 /* Elements [begin, end) of the device. */
-static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, size_t dims, uint64_t device,
-                             uint64_t *begin, uint64_t *end, sft_error *err) {
-    const sft__dim_cut *const cut = &layout->cuts[0];
+static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, size_t dims,
+                             uint64_t device, uint64_t *begin, uint64_t *end, sft_error *err) {
+    const sft__layout_dim_cut *const cut = &layout->cuts[0];
     uint64_t n = 0;
     uint64_t part = 0;
     SFT_TRY(count_elements(shape, dims, &n, err));
@@ -205,7 +209,7 @@ static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, si
     }
     uint64_t size = n / cut->parts + (n % cut->parts != 0 ? 1 : 0);
     const uint64_t over = size % layout->align;
-    if (over != 0 && !sft__add64(size, layout->align - over, &size)) {
+    if (over != 0 && !sft__base_add64(size, layout->align - over, &size)) {
         size = UINT64_MAX;
     }
     *begin = size != 0 && part > n / size ? n : part * size;
@@ -274,7 +278,8 @@ static sft_status ready(const sft_layout *layout, const uint64_t *shape, size_t 
                         uint64_t *device, sft_error *err) {
     SFT_TRY(check_shape(layout, shape, dims, err));
     if (!sft__layout_device(layout, rank, device)) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "rank %llu is not of this mesh", (unsigned long long)rank);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "rank %llu is not of this mesh",
+                              (unsigned long long)rank);
     }
     return layout->kind == SFT__LAYOUT_BOXES ? check_box(layout, shape, *device, err) : SFT_OK;
 }
@@ -346,13 +351,14 @@ static void box_at(const sft_layout *layout, const uint64_t *shape, uint64_t dev
 }
 
 sft_status sft_layout_shard_at(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                               uint64_t rank, uint64_t index, const sft_shard *out, sft_error *err) {
+                               uint64_t rank, uint64_t index, const sft_shard *out,
+                               sft_error *err) {
     uint64_t device;
     uint64_t count;
     SFT_TRY(sft_layout_shard_count(layout, shape, dims, rank, &count, err));
     if (index >= count) {
-        return sft__fail(err, SFT_E_RANGE, "shard %llu of %llu", (unsigned long long)index,
-                         (unsigned long long)count);
+        return sft__base_fail(err, SFT_E_RANGE, "shard %llu of %llu", (unsigned long long)index,
+                              (unsigned long long)count);
     }
     (void)sft__layout_device(layout, rank, &device);
     if (layout->kind == SFT__LAYOUT_FLAT) {

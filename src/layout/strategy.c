@@ -12,25 +12,25 @@
 
 /* ---------------------------------------------------------------- numbers */
 
-bool sft__numbers_add(sft__numbers *n, uint64_t value) {
+bool sft__layout_numbers_add(sft__layout_numbers *n, uint64_t value) {
     if (n->count == n->capacity &&
-        !sft__grow(n->allocator, &n->list, &n->capacity, n->count + 1, sizeof *n->list)) {
+        !sft__base_grow(n->allocator, &n->list, &n->capacity, n->count + 1, sizeof *n->list)) {
         return false;
     }
     n->list[n->count++] = value;
     return true;
 }
 
-void sft__numbers_reset(sft__numbers *n) {
-    sft__free(n->allocator, n->list, n->capacity * sizeof *n->list);
+void sft__layout_numbers_reset(sft__layout_numbers *n) {
+    sft__base_free(n->allocator, n->list, n->capacity * sizeof *n->list);
     n->list = NULL;
     n->count = 0;
     n->capacity = 0;
 }
 
-uint64_t *sft__numbers_keep(const sft__numbers *n, sft__arena *arena) {
+uint64_t *sft__layout_numbers_keep(const sft__layout_numbers *n, sft__base_arena *arena) {
     uint64_t *const to =
-        sft__arena_alloc(arena, (n->count + 1) * sizeof *to, sizeof *to); /* never of size 0 */
+        sft__base_arena_alloc(arena, (n->count + 1) * sizeof *to, sizeof *to); /* never of size 0 */
     if (to != NULL && n->count != 0) {
         memcpy(to, n->list, n->count * sizeof *to);
     }
@@ -39,20 +39,20 @@ uint64_t *sft__numbers_keep(const sft__numbers *n, sft__arena *arena) {
 
 /* ---------------------------------------------------------------- the object */
 
-sft_status sft__ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
-                          const sft_allocator *allocator, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(allocator);
-    sft_ms_strategy *const s = sft__alloc_zero(a, sizeof *s);
+sft_status sft__layout_ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
+                                 const sft_allocator *allocator, sft_error *err) {
+    const sft_allocator *const a = sft__base_allocator(allocator);
+    sft_ms_strategy *const s = sft__base_alloc_zero(a, sizeof *s);
     *out = NULL;
     if (s == NULL) {
-        return sft__fail_nomem(err, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof *s);
     }
-    const sft_status status = sft__limits_read(&s->limits, limits, err);
+    const sft_status status = sft__base_limits_read(&s->limits, limits, err);
     if (status != SFT_OK) {
-        sft__free(a, s, sizeof *s);
+        sft__base_free(a, s, sizeof *s);
         return status;
     }
-    sft__arena_init(&s->arena, a, s->limits.memory_bytes);
+    sft__base_arena_init(&s->arena, a, s->limits.memory_bytes);
     s->name = name;
     s->stages = 1;
     *out = s;
@@ -64,38 +64,39 @@ void sft_ms_strategy_free(sft_ms_strategy *strategy) {
         return;
     }
     const sft_allocator *const a = strategy->arena.allocator;
-    sft__strmap_reset(&strategy->map);
-    sft__free(a, strategy->entries, strategy->capacity * sizeof *strategy->entries);
-    sft__free(a, strategy->nodes, strategy->node_capacity * sizeof *strategy->nodes);
-    sft__arena_free(&strategy->arena);
-    sft__free(a, strategy, sizeof *strategy);
+    sft__base_strmap_reset(&strategy->map);
+    sft__base_free(a, strategy->entries, strategy->capacity * sizeof *strategy->entries);
+    sft__base_free(a, strategy->nodes, strategy->node_capacity * sizeof *strategy->nodes);
+    sft__base_arena_free(&strategy->arena);
+    sft__base_free(a, strategy, sizeof *strategy);
 }
 
-sft_status sft__ms_nomem(const sft_ms_strategy *s, size_t size, sft_error *err) {
+sft_status sft__layout_ms_nomem(const sft_ms_strategy *s, size_t size, sft_error *err) {
     if (s->arena.over_budget) {
-        return sft__fail(err, SFT_E_LIMIT, "strategy needs more memory than the limit allows");
+        return sft__base_fail(err, SFT_E_LIMIT, "strategy needs more memory than the limit allows");
     }
-    return sft__fail_nomem(err, size);
+    return sft__base_fail_nomem(err, size);
 }
 
-sft_status sft__ms_add(sft_ms_strategy *s, sft__ms_entry **out, sft_error *err) {
+sft_status sft__layout_ms_add(sft_ms_strategy *s, sft__layout_ms_entry **out, sft_error *err) {
     const uint64_t most = s->limits.tensors != 0 ? s->limits.tensors : UINT64_C(1) << 24;
     if (s->count >= most) {
-        return sft__fail(err, SFT_E_LIMIT, "strategy: more than %llu parameters",
-                         (unsigned long long)most);
+        return sft__base_fail(err, SFT_E_LIMIT, "strategy: more than %llu parameters",
+                              (unsigned long long)most);
     }
-    if (!sft__grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1, sizeof *s->entries)) {
-        return sft__fail_nomem(err, s->capacity * 2 * sizeof *s->entries);
+    if (!sft__base_grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1,
+                        sizeof *s->entries)) {
+        return sft__base_fail_nomem(err, s->capacity * 2 * sizeof *s->entries);
     }
     *out = &s->entries[s->count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
 }
 
-sft_status sft__ms_add_node(sft_ms_strategy *s, sft__ms_node **out, sft_error *err) {
-    if (!sft__grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
-                   sizeof *s->nodes)) {
-        return sft__fail_nomem(err, s->node_capacity * 2 * sizeof *s->nodes);
+sft_status sft__layout_ms_add_node(sft_ms_strategy *s, sft__layout_ms_node **out, sft_error *err) {
+    if (!sft__base_grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
+                        sizeof *s->nodes)) {
+        return sft__base_fail_nomem(err, s->node_capacity * 2 * sizeof *s->nodes);
     }
     *out = &s->nodes[s->node_count++];
     memset(*out, 0, sizeof **out);
@@ -104,18 +105,21 @@ sft_status sft__ms_add_node(sft_ms_strategy *s, sft__ms_node **out, sft_error *e
 
 /* ---------------------------------------------------------------- tensor maps */
 
-static sft_status bad_map(const sft_ms_param *p, uint64_t offset, const char *what, sft_error *err) {
-    return sft__fail_tensor(err, SFT_E_SCHEMA, offset, p->name, p->name_len, "strategy: %s", what);
+static sft_status bad_map(const sft_ms_param *p, uint64_t offset, const char *what,
+                          sft_error *err) {
+    return sft__base_fail_tensor(err, SFT_E_SCHEMA, offset, p->name, p->name_len, "strategy: %s",
+                                 what);
 }
 
-sft_status sft__ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *signed_map,
-                           const size_t *begin, size_t dims, uint64_t offset, sft_error *err) {
+sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *signed_map,
+                                  const size_t *begin, size_t dims, uint64_t offset,
+                                  sft_error *err) {
     const size_t total = begin[dims];
-    uint32_t *const map = sft__arena_alloc(&s->arena, (total + 1) * sizeof *map, sizeof *map);
-    size_t *const at = sft__arena_alloc(&s->arena, (dims + 1) * sizeof *at, sizeof *at);
+    uint32_t *const map = sft__base_arena_alloc(&s->arena, (total + 1) * sizeof *map, sizeof *map);
+    size_t *const at = sft__base_arena_alloc(&s->arena, (dims + 1) * sizeof *at, sizeof *at);
     size_t n = 0;
     if (map == NULL || at == NULL) {
-        return sft__ms_nomem(s, total * sizeof *map, err);
+        return sft__layout_ms_nomem(s, total * sizeof *map, err);
     }
     for (size_t i = 0; i < dims; i++) {
         const size_t entries = begin[i + 1] - begin[i];
@@ -128,7 +132,8 @@ sft_status sft__ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *
                 break;
             }
             if (none || v >= p->axis_count) {
-                return bad_map(p, offset, "tensor map names an axis that the device matrix lacks", err);
+                return bad_map(p, offset, "tensor map names an axis that the device matrix lacks",
+                               err);
             }
             map[n++] = (uint32_t)v;
         }
@@ -165,14 +170,15 @@ static bool all_prefixed(const sft_ms_strategy *s) {
     return s->count != 0;
 }
 
-static sft_status make_key(sft_ms_strategy *s, sft__ms_entry *e, sft_error *err) {
+static sft_status make_key(sft_ms_strategy *s, sft__layout_ms_entry *e, sft_error *err) {
     sft_ms_param *const p = &e->param;
     size_t digits;
     uint64_t stage;
     if (s->merged) {
         digits = prefix_digits(p->name, p->name_len, &stage);
         if (stage >= MAX_STAGES) {
-            return sft__fail(err, SFT_E_LIMIT, "strategy: stage %llu", (unsigned long long)stage);
+            return sft__base_fail(err, SFT_E_LIMIT, "strategy: stage %llu",
+                                  (unsigned long long)stage);
         }
         e->key = p->name;
         e->key_len = p->name_len;
@@ -187,9 +193,9 @@ static sft_status make_key(sft_ms_strategy *s, sft__ms_entry *e, sft_error *err)
         number[--n] = (char)('0' + v % 10);
     }
     const size_t width = sizeof number - n;
-    char *const key = sft__arena_alloc(&s->arena, width + 1 + p->name_len + 1, 1);
+    char *const key = sft__base_arena_alloc(&s->arena, width + 1 + p->name_len + 1, 1);
     if (key == NULL) {
-        return sft__ms_nomem(s, p->name_len, err);
+        return sft__layout_ms_nomem(s, p->name_len, err);
     }
     memcpy(key, number + n, width);
     key[width] = '-';
@@ -205,9 +211,9 @@ static sft_status check_stages(sft_ms_strategy *s, sft_error *err) {
     for (size_t i = 0; i < s->count; i++) {
         most = s->entries[i].param.stage > most ? s->entries[i].param.stage : most;
     }
-    uint8_t *const seen = sft__arena_alloc(&s->arena, (size_t)most + 1, 1);
+    uint8_t *const seen = sft__base_arena_alloc(&s->arena, (size_t)most + 1, 1);
     if (seen == NULL) {
-        return sft__ms_nomem(s, (size_t)most + 1, err);
+        return sft__layout_ms_nomem(s, (size_t)most + 1, err);
     }
     memset(seen, 0, (size_t)most + 1);
     for (size_t i = 0; i < s->count; i++) {
@@ -215,18 +221,18 @@ static sft_status check_stages(sft_ms_strategy *s, sft_error *err) {
     }
     for (uint32_t i = 0; i < most; i++) {
         if (!seen[i]) {
-            return sft__fail(err, SFT_E_NOT_FOUND, "strategy of %u pipeline stages lacks stage %u",
-                             most + 1, i);
+            return sft__base_fail(err, SFT_E_NOT_FOUND,
+                                  "strategy of %u pipeline stages lacks stage %u", most + 1, i);
         }
     }
     s->stages = most + 1;
     return SFT_OK;
 }
 
-sft_status sft__ms_finish(sft_ms_strategy *s, sft_error *err) {
+sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err) {
     size_t twice;
     if (s->count == 0) {
-        return sft__fail(err, SFT_E_SCHEMA, "strategy file holds no parameter");
+        return sft__base_fail(err, SFT_E_SCHEMA, "strategy file holds no parameter");
     }
     s->stage = s->node_count != 0 ? s->nodes[0].stage : 0;
     s->merged = s->merged || all_prefixed(s);
@@ -238,41 +244,42 @@ sft_status sft__ms_finish(sft_ms_strategy *s, sft_error *err) {
         s->stage = 0;
         SFT_TRY(check_stages(s, err));
     }
-    if (!sft__strmap_init(&s->map, s->entries, sizeof *s->entries, s->count, s->arena.allocator)) {
-        return sft__fail_nomem(err, s->count * sizeof(uint64_t));
+    if (!sft__base_strmap_init(&s->map, s->entries, sizeof *s->entries, s->count,
+                               s->arena.allocator)) {
+        return sft__base_fail_nomem(err, s->count * sizeof(uint64_t));
     }
-    if (sft__strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
+    if (sft__base_strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
         const sft_ms_param *const p = &s->entries[twice].param;
-        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,
-                                "strategy: parameter given twice");
+        return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,
+                                     "strategy: parameter given twice");
     }
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- reading */
 
-sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data, size_t size, const char *name,
-                                 const sft_limits *limits, const sft_allocator *allocator,
-                                 sft_error *err) {
+sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data, size_t size,
+                                 const char *name, const sft_limits *limits,
+                                 const sft_allocator *allocator, sft_error *err) {
     const char *const text = data;
     sft_ms_strategy *s;
     sft_status status;
     size_t i = 0;
     *out = NULL;
-    SFT_TRY(sft__ms_create(&s, name, limits, allocator, err));
+    SFT_TRY(sft__layout_ms_create(&s, name, limits, allocator, err));
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r')) {
         i++;
     }
     /* A protobuf message begins with a field tag: 0x08, 0x12 or 0x1a, never '{'. */
     if (i < size && text[i] == '{') {
         s->form = SFT_MS_JSON;
-        status = sft__ms_read_json(s, text, size, err);
+        status = sft__layout_ms_read_json(s, text, size, err);
     } else {
         s->form = SFT_MS_PROTOBUF;
-        status = sft__ms_read_protobuf(s, data, size, err);
+        status = sft__layout_ms_read_protobuf(s, data, size, err);
     }
     if (status == SFT_OK) {
-        status = sft__ms_finish(s, err);
+        status = sft__layout_ms_finish(s, err);
     }
     s->name = NULL;
     if (status != SFT_OK) {
@@ -319,7 +326,7 @@ const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy, const 
         for (uint32_t v = stage, first = 1; first || v != 0; v /= 10, first = 0) {
             key[--n] = (char)('0' + v % 10);
         }
-        const size_t at = sft__strmap_find(&strategy->map, key + n, sizeof key - n);
+        const size_t at = sft__base_strmap_find(&strategy->map, key + n, sizeof key - n);
         return at == SFT__STRMAP_NONE ? NULL : &strategy->entries[at].param;
     }
     for (size_t i = 0; i < strategy->count; i++) {
@@ -334,19 +341,21 @@ const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy, const 
 /* ---------------------------------------------------------------- merging */
 
 static bool same_numbers(const void *a, const void *b, size_t count, size_t size) {
-    return (a == NULL) == (b == NULL) && (a == NULL || count == 0 || memcmp(a, b, count * size) == 0);
+    return (a == NULL) == (b == NULL) &&
+           (a == NULL || count == 0 || memcmp(a, b, count * size) == 0);
 }
 
 static bool same_param(const sft_ms_param *a, const sft_ms_param *b) {
-    return a->axis_count == b->axis_count && a->dims == b->dims && a->split_count == b->split_count &&
-           a->field == b->field && a->opt_shard_step == b->opt_shard_step &&
-           a->opt_shard_size == b->opt_shard_size &&
+    return a->axis_count == b->axis_count && a->dims == b->dims &&
+           a->split_count == b->split_count && a->field == b->field &&
+           a->opt_shard_step == b->opt_shard_step && a->opt_shard_size == b->opt_shard_size &&
            same_numbers(a->dev_matrix, b->dev_matrix, a->axis_count, sizeof *a->dev_matrix) &&
            same_numbers(a->map_at, b->map_at, a->dims + 1, sizeof *a->map_at) &&
            same_numbers(a->map, b->map, a->map_at[a->dims], sizeof *a->map) &&
            same_numbers(a->shape, b->shape, a->dims, sizeof *a->shape) &&
            same_numbers(a->split_rows, b->split_rows, a->split_count, sizeof *a->split_rows) &&
-           same_numbers(a->split_offsets, b->split_offsets, a->split_count, sizeof *a->split_offsets);
+           same_numbers(a->split_offsets, b->split_offsets, a->split_count,
+                        sizeof *a->split_offsets);
 }
 
 /* Two files of one stage must say the same. */
@@ -355,14 +364,14 @@ static sft_status same_stage(const sft_ms_strategy *a, const sft_ms_strategy *b,
         const sft_ms_param *const p = &b->entries[i].param;
         const sft_ms_param *const q = sft_ms_strategy_find(a, p->name, p->name_len, p->stage);
         if (q == NULL || !same_param(p, q)) {
-            return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, p->name, p->name_len,
-                                    "two strategies of stage %u disagree", p->stage);
+            return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, p->name, p->name_len,
+                                         "two strategies of stage %u disagree", p->stage);
         }
     }
     if (a->count != b->count) {
-        return sft__fail(err, SFT_E_MISMATCH,
-                         "two strategies of stage %u disagree: %llu and %llu parameters", a->stage,
-                         (unsigned long long)a->count, (unsigned long long)b->count);
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "two strategies of stage %u disagree: %llu and %llu parameters",
+                              a->stage, (unsigned long long)a->count, (unsigned long long)b->count);
     }
     return SFT_OK;
 }
@@ -372,7 +381,7 @@ static void *copy_of(sft_ms_strategy *s, const void *from, size_t count, size_t 
     if (from == NULL || !*ok) {
         return NULL;
     }
-    to = sft__arena_alloc(&s->arena, count * size + 1, sizeof(uint64_t));
+    to = sft__base_arena_alloc(&s->arena, count * size + 1, sizeof(uint64_t));
     if (to == NULL) {
         *ok = false;
         return NULL;
@@ -381,10 +390,10 @@ static void *copy_of(sft_ms_strategy *s, const void *from, size_t count, size_t 
     return to;
 }
 
-static sft_status copy_param(sft_ms_strategy *s, const sft__ms_entry *from, sft_error *err) {
-    sft__ms_entry *e;
+static sft_status copy_param(sft_ms_strategy *s, const sft__layout_ms_entry *from, sft_error *err) {
+    sft__layout_ms_entry *e;
     bool ok = true;
-    SFT_TRY(sft__ms_add(s, &e, err));
+    SFT_TRY(sft__layout_ms_add(s, &e, err));
     const sft_ms_param *const p = &from->param;
     e->param = *p;
     e->param.name = copy_of(s, from->key, from->key_len + 1, 1, &ok); /* "STAGE-name" again */
@@ -394,19 +403,20 @@ static sft_status copy_param(sft_ms_strategy *s, const sft__ms_entry *from, sft_
     e->param.map_at = copy_of(s, p->map_at, p->dims + 1, sizeof *p->map_at, &ok);
     e->param.shape = copy_of(s, p->shape, p->dims, sizeof *p->shape, &ok);
     e->param.split_rows = copy_of(s, p->split_rows, p->split_count, sizeof *p->split_rows, &ok);
-    e->param.split_offsets = copy_of(s, p->split_offsets, p->split_count, sizeof *p->split_offsets, &ok);
-    return ok ? SFT_OK : sft__ms_nomem(s, p->name_len, err);
+    e->param.split_offsets =
+        copy_of(s, p->split_offsets, p->split_count, sizeof *p->split_offsets, &ok);
+    return ok ? SFT_OK : sft__layout_ms_nomem(s, p->name_len, err);
 }
 
-static sft_status copy_node(sft_ms_strategy *s, const sft__ms_node *from, sft_error *err) {
-    sft__ms_node *n;
+static sft_status copy_node(sft_ms_strategy *s, const sft__layout_ms_node *from, sft_error *err) {
+    sft__layout_ms_node *n;
     bool ok = true;
-    SFT_TRY(sft__ms_add_node(s, &n, err));
+    SFT_TRY(sft__layout_ms_add_node(s, &n, err));
     *n = *from;
     n->name = copy_of(s, from->name, from->name_len + 1, 1, &ok);
     n->numbers = copy_of(s, from->numbers, from->begin[from->count], sizeof *from->numbers, &ok);
     n->begin = copy_of(s, from->begin, from->count + 1, sizeof *from->begin, &ok);
-    return ok ? SFT_OK : sft__ms_nomem(s, from->name_len, err);
+    return ok ? SFT_OK : sft__layout_ms_nomem(s, from->name_len, err);
 }
 
 static sft_status take_stage(sft_ms_strategy *s, const sft_ms_strategy *from, sft_error *err) {
@@ -419,8 +429,8 @@ static sft_status take_stage(sft_ms_strategy *s, const sft_ms_strategy *from, sf
     return SFT_OK;
 }
 
-static sft_status merge_into(sft_ms_strategy *s, const sft_ms_strategy *const *strategies, size_t count,
-                             sft_error *err) {
+static sft_status merge_into(sft_ms_strategy *s, const sft_ms_strategy *const *strategies,
+                             size_t count, sft_error *err) {
     size_t done = 0;
     for (uint32_t stage = 0; done < count; stage++) {
         const sft_ms_strategy *first = NULL;
@@ -437,11 +447,11 @@ static sft_status merge_into(sft_ms_strategy *s, const sft_ms_strategy *const *s
             done++;
         }
         if (first == NULL) {
-            return sft__fail(err, SFT_E_NOT_FOUND, "no strategy of pipeline stage %u", stage);
+            return sft__base_fail(err, SFT_E_NOT_FOUND, "no strategy of pipeline stage %u", stage);
         }
     }
     s->merged = true;
-    return sft__ms_finish(s, err);
+    return sft__layout_ms_finish(s, err);
 }
 
 sft_status sft_ms_strategy_merge(sft_ms_strategy **out, const sft_ms_strategy *const *strategies,
@@ -449,15 +459,15 @@ sft_status sft_ms_strategy_merge(sft_ms_strategy **out, const sft_ms_strategy *c
     sft_ms_strategy *s;
     *out = NULL;
     if (count == 0) {
-        return sft__fail(err, SFT_E_ARG, "no strategies to merge");
+        return sft__base_fail(err, SFT_E_ARG, "no strategies to merge");
     }
     for (size_t i = 0; i < count; i++) {
         if (strategies[i]->merged) {
-            return sft__fail(err, SFT_E_ARG, "strategy %llu is a merged one already",
-                             (unsigned long long)i);
+            return sft__base_fail(err, SFT_E_ARG, "strategy %llu is a merged one already",
+                                  (unsigned long long)i);
         }
     }
-    SFT_TRY(sft__ms_create(&s, NULL, NULL, allocator, err));
+    SFT_TRY(sft__layout_ms_create(&s, NULL, NULL, allocator, err));
     s->form = strategies[0]->form;
     s->current_stage = 1; /* as MindSpore writes it */
     const sft_status status = merge_into(s, strategies, count, err);

@@ -10,37 +10,38 @@
 typedef struct reader {
     sft_ms_strategy *s;
     sft_error *err;
-    sft__numbers numbers;
-    sft__numbers begins;
+    sft__layout_numbers numbers;
+    sft__layout_numbers begins;
 } reader;
 
-static sft_status fault(const reader *r, const sft__jnode *at, const char *what) {
-    return sft__fail_at(r->err, SFT_E_SCHEMA, at->offset, "strategy: %s", what);
+static sft_status fault(const reader *r, const sft__layout_jnode *at, const char *what) {
+    return sft__base_fail_at(r->err, SFT_E_SCHEMA, at->offset, "strategy: %s", what);
 }
 
-static sft_status fault_of(const reader *r, const sft__jnode *item, const char *what) {
-    return sft__fail_tensor(r->err, SFT_E_SCHEMA, item->offset, item->key, item->key_len, "strategy: %s",
-                            what);
+static sft_status fault_of(const reader *r, const sft__layout_jnode *item, const char *what) {
+    return sft__base_fail_tensor(r->err, SFT_E_SCHEMA, item->offset, item->key, item->key_len,
+                                 "strategy: %s", what);
 }
 
-static sft_status add_number(reader *r, sft__numbers *to, uint64_t value) {
-    return sft__numbers_add(to, value) ? SFT_OK
-                                       : sft__fail_nomem(r->err, to->count * sizeof(uint64_t));
+static sft_status add_number(reader *r, sft__layout_numbers *to, uint64_t value) {
+    return sft__layout_numbers_add(to, value)
+               ? SFT_OK
+               : sft__base_fail_nomem(r->err, to->count * sizeof(uint64_t));
 }
 
 /* Integers of a list to the end of r->numbers; a list inside counts as its members where `nested`. */
-static sft_status add_list(reader *r, const sft__jnode *list, bool nested) {
+static sft_status add_list(reader *r, const sft__layout_jnode *list, bool nested) {
     int64_t v;
     if (list->type != SFT__J_ARRAY) {
         return fault(r, list, "expected a list of integers");
     }
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
         if (nested) {
             SFT_TRY(add_number(r, &r->begins, r->numbers.count));
         }
         if (nested && m->type == SFT__J_ARRAY) {
             SFT_TRY(add_list(r, m, false)); /* one level: `nested` is false inside */
-        } else if (sft__jtree_int(m, &v)) {
+        } else if (sft__layout_jtree_int(m, &v)) {
             SFT_TRY(add_number(r, &r->numbers, (uint64_t)v));
         } else {
             return fault(r, m, "expected an integer");
@@ -49,19 +50,20 @@ static sft_status add_list(reader *r, const sft__jnode *list, bool nested) {
     return SFT_OK;
 }
 
-static sft_status keep_list(reader *r, const sft__jnode *list, const uint64_t **out, size_t *count) {
+static sft_status keep_list(reader *r, const sft__layout_jnode *list, const uint64_t **out,
+                            size_t *count) {
     r->numbers.count = 0;
     SFT_TRY(add_list(r, list, false));
-    *out = sft__numbers_keep(&r->numbers, &r->s->arena);
+    *out = sft__layout_numbers_keep(&r->numbers, &r->s->arena);
     *count = r->numbers.count;
-    return *out != NULL ? SFT_OK : sft__ms_nomem(r->s, *count * sizeof **out, r->err);
+    return *out != NULL ? SFT_OK : sft__layout_ms_nomem(r->s, *count * sizeof **out, r->err);
 }
 
 static sft_status keep_begins(reader *r, const size_t **out) {
     size_t *const begin =
-        sft__arena_alloc(&r->s->arena, (r->begins.count + 1) * sizeof *begin, sizeof *begin);
+        sft__base_arena_alloc(&r->s->arena, (r->begins.count + 1) * sizeof *begin, sizeof *begin);
     if (begin == NULL) {
-        return sft__ms_nomem(r->s, r->begins.count * sizeof *begin, r->err);
+        return sft__layout_ms_nomem(r->s, r->begins.count * sizeof *begin, r->err);
     }
     for (size_t i = 0; i < r->begins.count; i++) {
         begin[i] = (size_t)r->begins.list[i];
@@ -71,13 +73,14 @@ static sft_status keep_begins(reader *r, const size_t **out) {
     return SFT_OK;
 }
 
-static sft_status take_int(reader *r, const sft__jnode *object, const char *key, int32_t *out) {
-    const sft__jnode *const node = sft__jtree_get(object, key);
+static sft_status take_int(reader *r, const sft__layout_jnode *object, const char *key,
+                           int32_t *out) {
+    const sft__layout_jnode *const node = sft__layout_jtree_get(object, key);
     int64_t v;
     if (node == NULL || node->type == SFT__J_NULL) {
         return SFT_OK; /* old files lack them */
     }
-    if (!sft__jtree_int(node, &v) || v < INT32_MIN || v > INT32_MAX) {
+    if (!sft__layout_jtree_int(node, &v) || v < INT32_MIN || v > INT32_MAX) {
         return fault(r, node, "expected an integer of 32 bits");
     }
     *out = (int32_t)v;
@@ -86,8 +89,8 @@ static sft_status take_int(reader *r, const sft__jnode *object, const char *key,
 
 /* ---------------------------------------------------------------- parameters */
 
-static sft_status take_map(reader *r, const sft__jnode *item, sft_ms_param *p) {
-    const sft__jnode *const map = sft__jtree_get(item, "tensor_map");
+static sft_status take_map(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+    const sft__layout_jnode *const map = sft__layout_jtree_get(item, "tensor_map");
     const size_t *begin;
     if (map == NULL) {
         return fault_of(r, item, "parameter without a tensor_map");
@@ -96,12 +99,13 @@ static sft_status take_map(reader *r, const sft__jnode *item, sft_ms_param *p) {
     r->begins.count = 0;
     SFT_TRY(add_list(r, map, true));
     SFT_TRY(keep_begins(r, &begin));
-    return sft__ms_set_map(r->s, p, r->numbers.list, begin, r->begins.count, map->offset, r->err);
+    return sft__layout_ms_set_map(r->s, p, r->numbers.list, begin, r->begins.count, map->offset,
+                                  r->err);
 }
 
-static sft_status take_rows(reader *r, const sft__jnode *item, sft_ms_param *p) {
-    const sft__jnode *const rows = sft__jtree_get(item, "param_split_shape");
-    const sft__jnode *const offsets = sft__jtree_get(item, "indices_offset");
+static sft_status take_rows(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+    const sft__layout_jnode *const rows = sft__layout_jtree_get(item, "param_split_shape");
+    const sft__layout_jnode *const offsets = sft__layout_jtree_get(item, "indices_offset");
     const uint64_t *list;
     size_t count;
     if (rows == NULL) {
@@ -118,8 +122,8 @@ static sft_status take_rows(reader *r, const sft__jnode *item, sft_ms_param *p) 
     return SFT_OK;
 }
 
-static sft_status take_shape(reader *r, const sft__jnode *item, sft_ms_param *p) {
-    const sft__jnode *const shape = sft__jtree_get(item, "tensor_shape");
+static sft_status take_shape(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+    const sft__layout_jnode *const shape = sft__layout_jtree_get(item, "tensor_shape");
     size_t count;
     if (shape == NULL) {
         return SFT_OK;
@@ -136,17 +140,17 @@ static sft_status take_shape(reader *r, const sft__jnode *item, sft_ms_param *p)
     return SFT_OK;
 }
 
-static sft_status take_item(reader *r, const sft__jnode *item) {
-    const sft__jnode *const matrix = sft__jtree_get(item, "dev_matrix");
-    sft__ms_entry *e;
+static sft_status take_item(reader *r, const sft__layout_jnode *item) {
+    const sft__layout_jnode *const matrix = sft__layout_jtree_get(item, "dev_matrix");
+    sft__layout_ms_entry *e;
     if (item->type != SFT__J_OBJECT || matrix == NULL) {
         return fault_of(r, item, "parameter without a dev_matrix");
     }
     if (r->s->limits.name_bytes != 0 && item->key_len > r->s->limits.name_bytes) {
-        return sft__fail_at(r->err, SFT_E_LIMIT, item->offset, "strategy: name of %llu bytes",
-                            (unsigned long long)item->key_len);
+        return sft__base_fail_at(r->err, SFT_E_LIMIT, item->offset, "strategy: name of %llu bytes",
+                                 (unsigned long long)item->key_len);
     }
-    SFT_TRY(sft__ms_add(r->s, &e, r->err));
+    SFT_TRY(sft__layout_ms_add(r->s, &e, r->err));
     e->param.name = item->key;
     e->param.name_len = item->key_len;
     SFT_TRY(keep_list(r, matrix, &e->param.dev_matrix, &e->param.axis_count));
@@ -160,9 +164,9 @@ static sft_status take_item(reader *r, const sft__jnode *item) {
 
 /* ---------------------------------------------------------------- operators */
 
-static sft_status take_node(reader *r, const sft__jnode *item) {
-    const sft__jnode *const list = sft__jtree_get(item, "parallel_strategy");
-    sft__ms_node *n;
+static sft_status take_node(reader *r, const sft__layout_jnode *item) {
+    const sft__layout_jnode *const list = sft__layout_jtree_get(item, "parallel_strategy");
+    sft__layout_ms_node *n;
     int32_t stage = 0;
     if (list == NULL || list->type != SFT__J_ARRAY) {
         return fault_of(r, item, "operator without parallel_strategy");
@@ -171,27 +175,27 @@ static sft_status take_node(reader *r, const sft__jnode *item) {
     if (stage < 0) {
         return fault_of(r, item, "negative stage");
     }
-    SFT_TRY(sft__ms_add_node(r->s, &n, r->err));
+    SFT_TRY(sft__layout_ms_add_node(r->s, &n, r->err));
     n->name = item->key;
     n->name_len = item->key_len;
     n->stage = (uint32_t)stage;
     r->numbers.count = 0;
     r->begins.count = 0;
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
         SFT_TRY(add_number(r, &r->begins, r->numbers.count));
         SFT_TRY(add_list(r, m, false));
     }
     n->count = r->begins.count;
-    n->numbers = sft__numbers_keep(&r->numbers, &r->s->arena);
+    n->numbers = sft__layout_numbers_keep(&r->numbers, &r->s->arena);
     if (n->numbers == NULL) {
-        return sft__ms_nomem(r->s, r->numbers.count * sizeof(uint64_t), r->err);
+        return sft__layout_ms_nomem(r->s, r->numbers.count * sizeof(uint64_t), r->err);
     }
     return keep_begins(r, &n->begin);
 }
 
-static sft_status read_all(reader *r, const sft__jnode *root) {
-    const sft__jnode *const nodes = sft__jtree_get(root, "parallel_strategy_item");
-    const sft__jnode *const items = sft__jtree_get(root, "parallel_layout_item");
+static sft_status read_all(reader *r, const sft__layout_jnode *root) {
+    const sft__layout_jnode *const nodes = sft__layout_jtree_get(root, "parallel_strategy_item");
+    const sft__layout_jnode *const items = sft__layout_jtree_get(root, "parallel_layout_item");
     int32_t current = 0;
     SFT_TRY(take_int(r, root, "current_stage", &current));
     r->s->current_stage = (uint64_t)(uint32_t)current;
@@ -199,27 +203,28 @@ static sft_status read_all(reader *r, const sft__jnode *root) {
         return fault(r, root, "no parallel_layout_item");
     }
     if (nodes != NULL && nodes->type == SFT__J_OBJECT) {
-        for (const sft__jnode *m = nodes->first; m != NULL; m = m->next) {
+        for (const sft__layout_jnode *m = nodes->first; m != NULL; m = m->next) {
             SFT_TRY(take_node(r, m));
         }
     }
-    for (const sft__jnode *m = items->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = items->first; m != NULL; m = m->next) {
         SFT_TRY(take_item(r, m));
     }
     return SFT_OK;
 }
 
-sft_status sft__ms_read_json(sft_ms_strategy *s, const char *text, size_t size, sft_error *err) {
+sft_status sft__layout_ms_read_json(sft_ms_strategy *s, const char *text, size_t size,
+                                    sft_error *err) {
     reader r;
-    sft__jnode *root;
-    SFT_TRY(sft__jtree_parse(&root, &s->arena, text, size, "strategy", err));
+    sft__layout_jnode *root;
+    SFT_TRY(sft__layout_jtree_parse(&root, &s->arena, text, size, "strategy", err));
     memset(&r, 0, sizeof r);
     r.s = s;
     r.err = err;
     r.numbers.allocator = s->arena.allocator;
     r.begins.allocator = s->arena.allocator;
     const sft_status status = read_all(&r, root);
-    sft__numbers_reset(&r.numbers);
-    sft__numbers_reset(&r.begins);
+    sft__layout_numbers_reset(&r.numbers);
+    sft__layout_numbers_reset(&r.begins);
     return status;
 }

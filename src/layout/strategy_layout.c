@@ -14,7 +14,7 @@
 
 static sft_status refuse(const sft_ms_param *p, sft_status status, const char *what,
                          sft_error *err) {
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, p->name, p->name_len, "%s", what);
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, p->name, p->name_len, "%s", what);
 }
 
 static sft_status count_devices(const sft_ms_param *p, uint64_t *devices, sft_error *err) {
@@ -23,7 +23,7 @@ static sft_status count_devices(const sft_ms_param *p, uint64_t *devices, sft_er
         return refuse(p, SFT_E_LIMIT, "more mesh axes or dimensions than a layout can have", err);
     }
     for (size_t i = 0; i < p->axis_count; i++) {
-        if (p->dev_matrix[i] == 0 || !sft__mul64(n, p->dev_matrix[i], &n) ||
+        if (p->dev_matrix[i] == 0 || !sft__base_mul64(n, p->dev_matrix[i], &n) ||
             n > UINT64_C(1) << 31) {
             return refuse(p, SFT_E_SCHEMA, "device matrix of no possible mesh", err);
         }
@@ -79,16 +79,16 @@ static sft_status check_step(const sft_ms_param *p, size_t replicated, size_t ax
         right *= p->dev_matrix[i];
     }
     if (replicated == 1 && (p->opt_shard_step < 0 || right != (uint64_t)p->opt_shard_step)) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
-                                "optimizer shard step is %d, the mesh needs %llu",
-                                p->opt_shard_step, (unsigned long long)right);
+        return sft__base_fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
+                                     "optimizer shard step is %d, the mesh needs %llu",
+                                     p->opt_shard_step, (unsigned long long)right);
     }
     return SFT_OK;
 }
 
 /* A tensor that no axis cuts is sharded by device numbers, whatever the axes: device / step % size.
  */
-bool sft__ms_ignores_axes(const sft_ms_param *p) {
+bool sft__layout_ms_ignores_axes(const sft_ms_param *p) {
     for (size_t i = 0; i < p->axis_count; i++) {
         if (p->dev_matrix[i] == 1) {
             return false;
@@ -101,7 +101,7 @@ bool sft__ms_ignores_axes(const sft_ms_param *p) {
 static sft_status shard_by_number(const sft_ms_param *p, uint64_t devices, uint64_t wanted,
                                   opt_shard *out, sft_error *err) {
     uint64_t group;
-    if (!sft__mul64((uint64_t)p->opt_shard_step, wanted, &group) || group == 0 ||
+    if (!sft__base_mul64((uint64_t)p->opt_shard_step, wanted, &group) || group == 0 ||
         devices % group != 0) {
         return refuse(p, SFT_E_SCHEMA, "optimizer shard size and step do not divide the devices",
                       err);
@@ -132,7 +132,7 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
     if (replicated == 0 || p->dims == 0) {
         return refuse(p, SFT_E_SCHEMA, "optimizer sharding without a replicated axis", err);
     }
-    if (sft__ms_ignores_axes(p)) {
+    if (sft__layout_ms_ignores_axes(p)) {
         return shard_by_number(p, devices, wanted, out, err);
     }
     SFT_TRY(check_step(p, replicated, last, err));
@@ -209,14 +209,15 @@ sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
     SFT_TRY(find_opt_shard(param, devices, &opt, err));
     SFT_TRY(fill_cuts(param, &opt, factors, cuts, err));
     sft_zero(&mesh, sizeof mesh);
-    const bool by_number = sft__ms_ignores_axes(param);
+    const bool by_number = sft__layout_ms_ignores_axes(param);
     mesh.axes = by_number ? &devices : param->dev_matrix;
     mesh.axis_count = by_number ? 1 : param->axis_count;
     mesh.first_rank = param->stage * devices; /* below 2^32 * 2^31 */
     const sft_status status = sft_layout_create(out, &mesh, cuts, param->dims, allocator, &why);
     if (status != SFT_OK) {
-        return sft__fail_tensor(err, status == SFT_E_ARG ? SFT_E_SCHEMA : status, SFT_NO_OFFSET,
-                                param->name, param->name_len, "%s", why.message);
+        return sft__base_fail_tensor(err, status == SFT_E_ARG ? SFT_E_SCHEMA : status,
+                                     SFT_NO_OFFSET, param->name, param->name_len, "%s",
+                                     why.message);
     }
     return SFT_OK;
 }
@@ -228,23 +229,24 @@ sft_status sft_ms_param_full_shape(const sft_ms_param *param, const uint64_t *lo
     SFT_TRY(count_devices(param, &devices, err));
     SFT_TRY(find_opt_shard(param, devices, &opt, err));
     if (dims != param->dims) {
-        return sft__fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, param->name, param->name_len,
-                                "tensor of %llu dimensions, the strategy says %llu",
-                                (unsigned long long)dims, (unsigned long long)param->dims);
+        return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, param->name, param->name_len,
+                                     "tensor of %llu dimensions, the strategy says %llu",
+                                     (unsigned long long)dims, (unsigned long long)param->dims);
     }
     for (size_t d = 0; d < dims; d++) {
         uint64_t n = local[d];
         bool ok = true;
         for (size_t i = param->map_at[d]; i < param->map_at[d + 1]; i++) {
-            ok = ok && sft__mul64(n, param->dev_matrix[param->axis_count - 1 - param->map[i]], &n);
+            ok = ok &&
+                 sft__base_mul64(n, param->dev_matrix[param->axis_count - 1 - param->map[i]], &n);
         }
         for (size_t i = 0; d == 0 && i < opt.count; i++) {
-            ok = ok && sft__mul64(n, opt.factors[i].size, &n);
+            ok = ok && sft__base_mul64(n, opt.factors[i].size, &n);
         }
         if (d == 0 && param->split_count != 0) {
             n = 0;
             for (size_t i = 0; i < param->split_count; i++) {
-                ok = ok && sft__add64(n, param->split_rows[i], &n);
+                ok = ok && sft__base_add64(n, param->split_rows[i], &n);
             }
         }
         if (!ok) {

@@ -13,48 +13,49 @@ typedef struct reader {
     sft_ms_strategy *s;
     const uint8_t *base; /* of the whole text: offsets in messages */
     sft_error *err;
-    sft__numbers numbers;
-    sft__numbers begins;
+    sft__layout_numbers numbers;
+    sft__layout_numbers begins;
 } reader;
 
 static sft_status fault(const reader *r, const uint8_t *at, const char *what) {
-    return sft__fail_at(r->err, SFT_E_SCHEMA, (uint64_t)(at - r->base), "strategy: %s", what);
+    return sft__base_fail_at(r->err, SFT_E_SCHEMA, (uint64_t)(at - r->base), "strategy: %s", what);
 }
 
-/* After a loop over sft__pb_next. */
-static sft_status ended(const reader *r, const sft__pb *pb) {
+/* After a loop over sft__base_pb_next. */
+static sft_status ended(const reader *r, const sft__base_pb *pb) {
     return pb->fault == NULL ? SFT_OK : fault(r, pb->at, pb->fault);
 }
 
-static sft_status wrong_wire(const reader *r, const sft__pb_field *f) {
+static sft_status wrong_wire(const reader *r, const sft__base_pb_field *f) {
     return fault(r, f->start, "field of another wire type than it should have");
 }
 
-static sft_status take_name(reader *r, const sft__pb_field *f, const char **name, size_t *len) {
+static sft_status take_name(reader *r, const sft__base_pb_field *f, const char **name,
+                            size_t *len) {
     if (f->wire != SFT__PB_BYTES) {
         return wrong_wire(r, f);
     }
     if (r->s->limits.name_bytes != 0 && f->len > r->s->limits.name_bytes) {
-        return sft__fail_at(r->err, SFT_E_LIMIT, (uint64_t)(f->start - r->base),
-                            "strategy: name of %llu bytes", (unsigned long long)f->len);
+        return sft__base_fail_at(r->err, SFT_E_LIMIT, (uint64_t)(f->start - r->base),
+                                 "strategy: name of %llu bytes", (unsigned long long)f->len);
     }
-    if (sft__utf8_valid(f->data, f->len) != f->len) {
+    if (sft__base_utf8_valid(f->data, f->len) != f->len) {
         return fault(r, f->start, "name is not UTF-8");
     }
-    *name = sft__arena_copy(&r->s->arena, f->data, f->len);
+    *name = sft__base_arena_copy(&r->s->arena, f->data, f->len);
     *len = f->len;
-    return *name != NULL ? SFT_OK : sft__ms_nomem(r->s, f->len, r->err);
+    return *name != NULL ? SFT_OK : sft__layout_ms_nomem(r->s, f->len, r->err);
 }
 
 /* The numbers of a wrapper's field 1 go to the end of r->numbers. */
-static sft_status take_numbers(reader *r, const sft__pb_field *wrapper) {
-    sft__pb pb;
-    sft__pb_field f;
+static sft_status take_numbers(reader *r, const sft__base_pb_field *wrapper) {
+    sft__base_pb pb;
+    sft__base_pb_field f;
     if (wrapper->wire != SFT__PB_BYTES) {
         return wrong_wire(r, wrapper);
     }
-    pb = sft__pb_over(wrapper->data, wrapper->len);
-    while (sft__pb_next(&pb, &f)) {
+    pb = sft__base_pb_over(wrapper->data, wrapper->len);
+    while (sft__base_pb_next(&pb, &f)) {
         const uint8_t *at = NULL;
         const char *bad = NULL;
         uint64_t value;
@@ -64,9 +65,9 @@ static sft_status take_numbers(reader *r, const sft__pb_field *wrapper) {
         if (f.wire != SFT__PB_BYTES && f.wire != SFT__PB_VARINT) {
             return wrong_wire(r, &f);
         }
-        while (sft__pb_each(&f, &at, &value, &bad)) {
-            if (!sft__numbers_add(&r->numbers, value)) {
-                return sft__fail_nomem(r->err, r->numbers.count * sizeof(uint64_t));
+        while (sft__base_pb_each(&f, &at, &value, &bad)) {
+            if (!sft__layout_numbers_add(&r->numbers, value)) {
+                return sft__base_fail_nomem(r->err, r->numbers.count * sizeof(uint64_t));
             }
         }
         if (bad != NULL) {
@@ -76,18 +77,19 @@ static sft_status take_numbers(reader *r, const sft__pb_field *wrapper) {
     return ended(r, &pb);
 }
 
-static sft_status take_list(reader *r, const sft__pb_field *wrapper, const uint64_t **list,
+static sft_status take_list(reader *r, const sft__base_pb_field *wrapper, const uint64_t **list,
                             size_t *count) {
     r->numbers.count = 0;
     SFT_TRY(take_numbers(r, wrapper));
-    *list = sft__numbers_keep(&r->numbers, &r->s->arena);
+    *list = sft__layout_numbers_keep(&r->numbers, &r->s->arena);
     *count = r->numbers.count;
-    return *list != NULL ? SFT_OK : sft__ms_nomem(r->s, r->numbers.count * sizeof **list, r->err);
+    return *list != NULL ? SFT_OK
+                         : sft__layout_ms_nomem(r->s, r->numbers.count * sizeof **list, r->err);
 }
 
 /* ---------------------------------------------------------------- parameters */
 
-static sft_status take_int(reader *r, const sft__pb_field *f, int32_t *out) {
+static sft_status take_int(reader *r, const sft__base_pb_field *f, int32_t *out) {
     const int64_t v = (int64_t)f->value;
     if (f->wire != SFT__PB_VARINT) {
         return wrong_wire(r, f);
@@ -105,22 +107,23 @@ static sft_status take_int(reader *r, const sft__pb_field *f, int32_t *out) {
 
 /* The wrappers of a layout, first of each kind. */
 typedef struct wrappers {
-    sft__pb_field dev_matrix, tensor_map, rows, offsets;
+    sft__base_pb_field dev_matrix, tensor_map, rows, offsets;
     bool has_dev_matrix, has_tensor_map, has_rows, has_offsets;
 } wrappers;
 
-static void first_of(const sft__pb_field *f, sft__pb_field *to, bool *has) {
+static void first_of(const sft__base_pb_field *f, sft__base_pb_field *to, bool *has) {
     if (!*has) {
         *to = *f;
         *has = true;
     }
 }
 
-static sft_status scan_layout(reader *r, const sft__pb_field *layouts, wrappers *w, sft_ms_param *p) {
-    sft__pb_field f;
-    sft__pb pb = sft__pb_over(layouts->data, layouts->len);
+static sft_status scan_layout(reader *r, const sft__base_pb_field *layouts, wrappers *w,
+                              sft_ms_param *p) {
+    sft__base_pb_field f;
+    sft__base_pb pb = sft__base_pb_over(layouts->data, layouts->len);
     memset(w, 0, sizeof *w);
-    while (sft__pb_next(&pb, &f)) {
+    while (sft__base_pb_next(&pb, &f)) {
         switch (f.number) {
         case 1:
             first_of(&f, &w->dev_matrix, &w->has_dev_matrix);
@@ -158,17 +161,19 @@ static sft_status take_map(reader *r, const wrappers *w, sft_ms_param *p, const 
         SFT_TRY(take_numbers(r, &w->tensor_map));
     }
     dims = r->numbers.count;
-    size_t *const begin = sft__arena_alloc(&r->s->arena, (dims + 1) * sizeof *begin, sizeof *begin);
+    size_t *const begin =
+        sft__base_arena_alloc(&r->s->arena, (dims + 1) * sizeof *begin, sizeof *begin);
     if (begin == NULL) {
-        return sft__ms_nomem(r->s, (dims + 1) * sizeof *begin, r->err);
+        return sft__layout_ms_nomem(r->s, (dims + 1) * sizeof *begin, r->err);
     }
     for (size_t i = 0; i <= dims; i++) {
         begin[i] = i; /* one axis per dimension: this form has no nested maps */
     }
-    return sft__ms_set_map(r->s, p, r->numbers.list, begin, dims, (uint64_t)(at - r->base), r->err);
+    return sft__layout_ms_set_map(r->s, p, r->numbers.list, begin, dims, (uint64_t)(at - r->base),
+                                  r->err);
 }
 
-static sft_status take_layout(reader *r, const sft__pb_field *layouts, sft_ms_param *p) {
+static sft_status take_layout(reader *r, const sft__base_pb_field *layouts, sft_ms_param *p) {
     wrappers w;
     size_t count;
     const uint64_t *offsets;
@@ -187,24 +192,25 @@ static sft_status take_layout(reader *r, const sft__pb_field *layouts, sft_ms_pa
     if (w.has_offsets && p->split_count != 0) {
         SFT_TRY(take_list(r, &w.offsets, &offsets, &count));
         if (count != p->split_count) {
-            return fault(r, w.offsets.start, "param_split_shape and indices_offset differ in length");
+            return fault(r, w.offsets.start,
+                         "param_split_shape and indices_offset differ in length");
         }
         p->split_offsets = (const int64_t *)(const void *)offsets; /* the same bits, signed */
     }
     return SFT_OK;
 }
 
-static sft_status take_item(reader *r, const sft__pb_field *item) {
-    sft__ms_entry *e;
-    sft__pb_field f;
-    sft__pb pb;
+static sft_status take_item(reader *r, const sft__base_pb_field *item) {
+    sft__layout_ms_entry *e;
+    sft__base_pb_field f;
+    sft__base_pb pb;
     bool has_layout = false;
     if (item->wire != SFT__PB_BYTES) {
         return wrong_wire(r, item);
     }
-    SFT_TRY(sft__ms_add(r->s, &e, r->err));
-    pb = sft__pb_over(item->data, item->len);
-    while (sft__pb_next(&pb, &f)) {
+    SFT_TRY(sft__layout_ms_add(r->s, &e, r->err));
+    pb = sft__base_pb_over(item->data, item->len);
+    while (sft__base_pb_next(&pb, &f)) {
         if (f.number == 1) {
             SFT_TRY(take_name(r, &f, &e->param.name, &e->param.name_len));
         } else if (f.number == 2) {
@@ -221,16 +227,17 @@ static sft_status take_item(reader *r, const sft__pb_field *item) {
 
 /* ---------------------------------------------------------------- operators */
 
-static sft_status take_strategies(reader *r, const sft__pb_field *list, sft__ms_node *n) {
-    sft__pb_field f;
-    sft__pb pb;
+static sft_status take_strategies(reader *r, const sft__base_pb_field *list,
+                                  sft__layout_ms_node *n) {
+    sft__base_pb_field f;
+    sft__base_pb pb;
     if (list->wire != SFT__PB_BYTES) {
         return wrong_wire(r, list);
     }
-    pb = sft__pb_over(list->data, list->len);
+    pb = sft__base_pb_over(list->data, list->len);
     r->numbers.count = 0;
     r->begins.count = 0;
-    while (sft__pb_next(&pb, &f)) {
+    while (sft__base_pb_next(&pb, &f)) {
         if (f.number == 1) {
             int32_t stage;
             SFT_TRY(take_int(r, &f, &stage));
@@ -239,18 +246,19 @@ static sft_status take_strategies(reader *r, const sft__pb_field *list, sft__ms_
             }
             n->stage = (uint32_t)stage;
         } else if (f.number == 2) {
-            if (!sft__numbers_add(&r->begins, r->numbers.count)) {
-                return sft__fail_nomem(r->err, r->begins.count * sizeof(uint64_t));
+            if (!sft__layout_numbers_add(&r->begins, r->numbers.count)) {
+                return sft__base_fail_nomem(r->err, r->begins.count * sizeof(uint64_t));
             }
             SFT_TRY(take_numbers(r, &f));
         }
     }
     SFT_TRY(ended(r, &pb));
     n->count = r->begins.count;
-    n->numbers = sft__numbers_keep(&r->numbers, &r->s->arena);
-    size_t *const begin = sft__arena_alloc(&r->s->arena, (n->count + 1) * sizeof *begin, sizeof *begin);
+    n->numbers = sft__layout_numbers_keep(&r->numbers, &r->s->arena);
+    size_t *const begin =
+        sft__base_arena_alloc(&r->s->arena, (n->count + 1) * sizeof *begin, sizeof *begin);
     if (n->numbers == NULL || begin == NULL) {
-        return sft__ms_nomem(r->s, r->numbers.count * sizeof(uint64_t), r->err);
+        return sft__layout_ms_nomem(r->s, r->numbers.count * sizeof(uint64_t), r->err);
     }
     for (size_t i = 0; i < n->count; i++) {
         begin[i] = (size_t)r->begins.list[i];
@@ -260,16 +268,16 @@ static sft_status take_strategies(reader *r, const sft__pb_field *list, sft__ms_
     return SFT_OK;
 }
 
-static sft_status take_node(reader *r, const sft__pb_field *item) {
-    sft__ms_node *n;
-    sft__pb_field f;
-    sft__pb pb;
+static sft_status take_node(reader *r, const sft__base_pb_field *item) {
+    sft__layout_ms_node *n;
+    sft__base_pb_field f;
+    sft__base_pb pb;
     if (item->wire != SFT__PB_BYTES) {
         return wrong_wire(r, item);
     }
-    SFT_TRY(sft__ms_add_node(r->s, &n, r->err));
-    pb = sft__pb_over(item->data, item->len);
-    while (sft__pb_next(&pb, &f)) {
+    SFT_TRY(sft__layout_ms_add_node(r->s, &n, r->err));
+    pb = sft__base_pb_over(item->data, item->len);
+    while (sft__base_pb_next(&pb, &f)) {
         if (f.number == 1) {
             SFT_TRY(take_name(r, &f, &n->name, &n->name_len));
         } else if (f.number == 2) {
@@ -284,9 +292,9 @@ static sft_status take_node(reader *r, const sft__pb_field *item) {
 }
 
 static sft_status read_all(reader *r, const uint8_t *data, size_t size) {
-    sft__pb_field f;
-    sft__pb pb = sft__pb_over(data, size);
-    while (sft__pb_next(&pb, &f)) {
+    sft__base_pb_field f;
+    sft__base_pb pb = sft__base_pb_over(data, size);
+    while (sft__base_pb_next(&pb, &f)) {
         if (f.number == 1 && f.wire == SFT__PB_VARINT) {
             r->s->current_stage = f.value;
         } else if (f.number == 2) {
@@ -298,8 +306,8 @@ static sft_status read_all(reader *r, const uint8_t *data, size_t size) {
     return ended(r, &pb);
 }
 
-sft_status sft__ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data, size_t size,
-                                 sft_error *err) {
+sft_status sft__layout_ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data, size_t size,
+                                        sft_error *err) {
     reader r;
     memset(&r, 0, sizeof r);
     r.s = s;
@@ -308,7 +316,7 @@ sft_status sft__ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data, size_t
     r.numbers.allocator = s->arena.allocator;
     r.begins.allocator = s->arena.allocator;
     const sft_status status = read_all(&r, data, size);
-    sft__numbers_reset(&r.numbers);
-    sft__numbers_reset(&r.begins);
+    sft__layout_numbers_reset(&r.numbers);
+    sft__layout_numbers_reset(&r.begins);
     return status;
 }

@@ -7,22 +7,23 @@
 #include <sft/digest.h>
 
 uint32_t sft_crc32c(uint32_t crc, const void *data, size_t size) {
-    const uint32_t cpu = sft__cpu_features();
+    const uint32_t cpu = sft__move_cpu_features();
 
     if ((cpu & SFT__CPU_CLMUL512) != 0) {
-        return ~sft__crc32c_wide(~crc, data, size);
+        return ~sft__move_crc32c_wide(~crc, data, size);
     }
     if ((cpu & SFT__CPU_CRC32C) == 0) {
-        return ~sft__crc32c_portable(~crc, data, size);
+        return ~sft__move_crc32c_portable(~crc, data, size);
     }
-    return SFT__ARM_CRC ? ~sft__crc32c_arm(~crc, data, size) : ~sft__crc32c_x86(~crc, data, size);
+    return SFT__ARM_CRC ? ~sft__move_crc32c_arm(~crc, data, size)
+                        : ~sft__move_crc32c_x86(~crc, data, size);
 }
 
 static void sha_blocks(uint32_t state[8], const void *blocks, size_t count) {
-    if ((sft__cpu_features() & SFT__CPU_SHA) != 0) {
-        sft__sha256_x86(state, blocks, count);
+    if ((sft__move_cpu_features() & SFT__CPU_SHA) != 0) {
+        sft__move_sha256_x86(state, blocks, count);
     } else {
-        sft__sha256_portable(state, blocks, count);
+        sft__move_sha256_portable(state, blocks, count);
     }
 }
 

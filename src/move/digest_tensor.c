@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* Memory that the tensor lies in, if its source owns such; else NULL. */
-static const uint8_t *digest_lent(const sft_catalog *catalog, const sft__digest_job *job) {
+static const uint8_t *digest_lent(const sft_catalog *catalog, const sft__move_digest_job *job) {
     const sft_tensor *t = job->tensor;
     const sft_piece *piece = t->pieces;
     const void *data = NULL;
@@ -28,8 +28,8 @@ static const uint8_t *digest_lent(const sft_catalog *catalog, const sft__digest_
     return data;
 }
 
-static sft_status digest_blocks(const sft_catalog *catalog, sft__digest_job *job, sft_sha256 *sha,
-                                uint8_t *buffer, sft__watch *watch) {
+static sft_status digest_blocks(const sft_catalog *catalog, sft__move_digest_job *job,
+                                sft_sha256 *sha, uint8_t *buffer, sft__move_watch *watch) {
     const uint8_t *lent = digest_lent(catalog, job);
 
     for (uint64_t at = 0; at < job->size;) {
@@ -38,10 +38,10 @@ static sft_status digest_blocks(const sft_catalog *catalog, sft__digest_job *job
         const uint8_t *block = buffer;
         if (lent != NULL) {
             block = lent + (size_t)at;
-            SFT_TRY(sft__watch_add(watch, n, &job->error));
+            SFT_TRY(sft__move_watch_add(watch, n, &job->error));
         } else {
-            SFT_TRY(sft__tensor_bytes(catalog, job->tensor, job->begin + at, buffer, n, watch,
-                                      &job->error));
+            SFT_TRY(sft__move_tensor_bytes(catalog, job->tensor, job->begin + at, buffer, n, watch,
+                                           &job->error));
         }
         if ((job->want & SFT_DIGEST_CRC32C) != 0) {
             job->crc = sft_crc32c(job->crc, block, n);
@@ -54,14 +54,14 @@ static sft_status digest_blocks(const sft_catalog *catalog, sft__digest_job *job
     return SFT_OK;
 }
 
-void sft__digest_job_run(const sft_catalog *catalog, sft__digest_job *job, uint8_t *buffer,
-                         sft__watch *watch) {
+void sft__move_digest_job_run(const sft_catalog *catalog, sft__move_digest_job *job,
+                              uint8_t *buffer, sft__move_watch *watch) {
     sft_sha256 sha;
 
     job->crc = 0;
     sft_sha256_init(&sha);
     job->status = digest_blocks(catalog, job, &sha, buffer, watch);
-    (void)sft__name_tensor(&job->error, job->tensor, job->status);
+    (void)sft__move_name_tensor(&job->error, job->tensor, job->status);
     if (job->status == SFT_OK && (job->want & SFT_DIGEST_SHA256) != 0) {
         sft_sha256_final(&sha, job->sha);
     }
@@ -71,31 +71,32 @@ void sft__digest_job_run(const sft_catalog *catalog, sft__digest_job *job, uint8
 
 typedef struct digest_batch {
     const sft_catalog *catalog;
-    sft__digest_job *jobs;
+    sft__move_digest_job *jobs;
     const sft_allocator *allocator;
-    sft__watch *watch;
+    sft__move_watch *watch;
 } digest_batch;
 
 static void digest_batch_run(void *ctx, size_t index) {
     const digest_batch *b = ctx;
-    sft__digest_job *job = &b->jobs[index];
-    uint8_t *buffer = sft__alloc(b->allocator, SFT__DIGEST_BUFFER);
+    sft__move_digest_job *job = &b->jobs[index];
+    uint8_t *buffer = sft__base_alloc(b->allocator, SFT__DIGEST_BUFFER);
 
     memset(&job->error, 0, sizeof job->error);
     if (buffer == NULL) {
-        job->status = sft__fail_nomem(&job->error, SFT__DIGEST_BUFFER);
+        job->status = sft__base_fail_nomem(&job->error, SFT__DIGEST_BUFFER);
     } else {
-        sft__digest_job_run(b->catalog, job, buffer, b->watch);
+        sft__move_digest_job_run(b->catalog, job, buffer, b->watch);
     }
     if (job->status == SFT_E_CANCELLED || job->status == SFT_E_NOMEM) {
-        sft__watch_fail(b->watch, index, job->status, &job->error);
+        sft__move_watch_fail(b->watch, index, job->status, &job->error);
     }
-    sft__free(b->allocator, buffer, SFT__DIGEST_BUFFER);
+    sft__base_free(b->allocator, buffer, SFT__DIGEST_BUFFER);
 }
 
-sft_status sft__digest_jobs_run(const sft_catalog *catalog, sft__digest_job *jobs, size_t count,
-                                const sft_pool *pool, const sft_allocator *allocator,
-                                sft__watch *watch, sft_error *err) {
+sft_status sft__move_digest_jobs_run(const sft_catalog *catalog, sft__move_digest_job *jobs,
+                                     size_t count, const sft_pool *pool,
+                                     const sft_allocator *allocator, sft__move_watch *watch,
+                                     sft_error *err) {
     digest_batch batch = {catalog, jobs, allocator, watch};
 
     sft_pool_run(pool, count, digest_batch_run, &batch);
@@ -107,7 +108,7 @@ sft_status sft__digest_jobs_run(const sft_catalog *catalog, sft__digest_job *job
 
 /* ---------------------------------------------------------------- order and description */
 
-int sft__name_order(const sft_tensor *a, const sft_tensor *b) {
+int sft__move_name_order(const sft_tensor *a, const sft_tensor *b) {
     const size_t n = a->name_len < b->name_len ? a->name_len : b->name_len;
     const int c = n == 0 ? 0 : memcmp(a->name, b->name, n);
     return c != 0 ? c : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
@@ -116,12 +117,12 @@ int sft__name_order(const sft_tensor *a, const sft_tensor *b) {
 static void describe_u64(uint64_t v, void (*feed)(void *ctx, const void *data, size_t size),
                          void *ctx) {
     uint8_t bytes[8];
-    sft__store_le64(bytes, v);
+    sft__base_store_le64(bytes, v);
     feed(ctx, bytes, sizeof bytes);
 }
 
-void sft__describe(const sft_tensor *t, void (*feed)(void *ctx, const void *data, size_t size),
-                   void *ctx) {
+void sft__move_describe(const sft_tensor *t, void (*feed)(void *ctx, const void *data, size_t size),
+                        void *ctx) {
     describe_u64(t->name_len, feed, ctx);
     feed(ctx, t->name, t->name_len);
     feed(ctx, t->dtype->name, strlen(t->dtype->name) + 1);
@@ -131,43 +132,43 @@ void sft__describe(const sft_tensor *t, void (*feed)(void *ctx, const void *data
     }
 }
 
-void sft__feed_crc(void *ctx, const void *data, size_t size) {
+void sft__move_feed_crc(void *ctx, const void *data, size_t size) {
     uint32_t *crc = ctx;
     *crc = sft_crc32c(*crc, data, size);
 }
 
-void sft__feed_sha(void *ctx, const void *data, size_t size) {
+void sft__move_feed_sha(void *ctx, const void *data, size_t size) {
     sft_sha256_update(ctx, data, size);
 }
 
 /* ---------------------------------------------------------------- public */
 
 uint32_t sft_digest_describe(uint32_t crc, const sft_tensor *tensor) {
-    sft__describe(tensor, sft__feed_crc, &crc);
+    sft__move_describe(tensor, sft__move_feed_crc, &crc);
     return crc;
 }
 
 sft_status sft_tensor_digest(const sft_catalog *catalog, const sft_tensor *tensor,
                              uint8_t sha256[32], uint32_t *crc32c, const sft_control *control,
                              sft_error *err) {
-    sft__digest_job job;
-    sft__watch watch;
+    sft__move_digest_job job;
+    sft__move_watch watch;
 
     if (catalog == NULL || tensor == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog or tensor is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or tensor is NULL");
     }
     memset(&job, 0, sizeof job);
     job.tensor = tensor;
     job.size = tensor->nbytes;
     job.want = (sha256 != NULL ? SFT_DIGEST_SHA256 : 0) | (crc32c != NULL ? SFT_DIGEST_CRC32C : 0);
-    SFT_TRY(sft__watch_init(&watch, control, tensor->nbytes, false, err));
-    uint8_t *buffer = sft__alloc(NULL, SFT__DIGEST_BUFFER);
+    SFT_TRY(sft__move_watch_init(&watch, control, tensor->nbytes, false, err));
+    uint8_t *buffer = sft__base_alloc(NULL, SFT__DIGEST_BUFFER);
     if (buffer == NULL) {
-        return sft__fail_nomem(err, SFT__DIGEST_BUFFER);
+        return sft__base_fail_nomem(err, SFT__DIGEST_BUFFER);
     }
-    sft__digest_job_run(catalog, &job, buffer, &watch);
-    sft__free(NULL, buffer, SFT__DIGEST_BUFFER);
-    (void)sft__watch_end(&watch, NULL);
+    sft__move_digest_job_run(catalog, &job, buffer, &watch);
+    sft__base_free(NULL, buffer, SFT__DIGEST_BUFFER);
+    (void)sft__move_watch_end(&watch, NULL);
     if (job.status != SFT_OK) {
         if (err != NULL) {
             *err = job.error;
@@ -184,14 +185,14 @@ sft_status sft_tensor_digest(const sft_catalog *catalog, const sft_tensor *tenso
 }
 
 static int content_order(const void *a, const void *b) {
-    return sft__name_order(*(const sft_tensor *const *)a, *(const sft_tensor *const *)b);
+    return sft__move_name_order(*(const sft_tensor *const *)a, *(const sft_tensor *const *)b);
 }
 
 enum { CONTENT_WINDOW = 256 };
 
 static sft_status content_windows(const sft_catalog *catalog, const sft_tensor **sorted,
-                                  size_t count, sft__digest_job *jobs, const sft_pool *pool,
-                                  sft__watch *watch, uint8_t digest[32], sft_error *err) {
+                                  size_t count, sft__move_digest_job *jobs, const sft_pool *pool,
+                                  sft__move_watch *watch, uint8_t digest[32], sft_error *err) {
     sft_sha256 sha;
 
     sft_sha256_init(&sha);
@@ -203,7 +204,7 @@ static sft_status content_windows(const sft_catalog *catalog, const sft_tensor *
             jobs[i].size = sorted[first + i]->nbytes;
             jobs[i].want = SFT_DIGEST_SHA256;
         }
-        SFT_TRY(sft__digest_jobs_run(catalog, jobs, n, pool, NULL, watch, err));
+        SFT_TRY(sft__move_digest_jobs_run(catalog, jobs, n, pool, NULL, watch, err));
         for (size_t i = 0; i < n; i++) {
             if (jobs[i].status != SFT_OK) {
                 if (err != NULL) {
@@ -211,7 +212,7 @@ static sft_status content_windows(const sft_catalog *catalog, const sft_tensor *
                 }
                 return jobs[i].status;
             }
-            sft__describe(jobs[i].tensor, sft__feed_sha, &sha);
+            sft__move_describe(jobs[i].tensor, sft__move_feed_sha, &sha);
             sft_sha256_update(&sha, jobs[i].sha, sizeof jobs[i].sha);
         }
     }
@@ -223,25 +224,25 @@ sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[3
                                     const sft_pool *pool, const sft_control *control,
                                     sft_error *err) {
     const sft_tensor **sorted;
-    sft__digest_job *jobs;
-    sft__watch watch;
+    sft__move_digest_job *jobs;
+    sft__move_watch watch;
     uint64_t total = 0;
     sft_status status;
 
     if (catalog == NULL || digest == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog or digest is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or digest is NULL");
     }
     const size_t count = sft_catalog_count(catalog);
     const size_t room = count > 0 ? count : 1;
     for (size_t i = 0; i < count; i++) {
-        (void)sft__add64(total, sft_catalog_at(catalog, i)->nbytes,
-                         &total); /* for progress alone */
+        (void)sft__base_add64(total, sft_catalog_at(catalog, i)->nbytes,
+                              &total); /* for progress alone */
     }
-    SFT_TRY(sft__watch_init(&watch, control, total, sft_pool_threads(pool) > 1, err));
-    sorted = sft__alloc_array(NULL, room, sizeof *sorted);
-    jobs = sft__alloc_array(NULL, CONTENT_WINDOW, sizeof *jobs);
+    SFT_TRY(sft__move_watch_init(&watch, control, total, sft_pool_threads(pool) > 1, err));
+    sorted = sft__base_alloc_array(NULL, room, sizeof *sorted);
+    jobs = sft__base_alloc_array(NULL, CONTENT_WINDOW, sizeof *jobs);
     if (sorted == NULL || jobs == NULL) {
-        status = sft__fail_nomem(err, room * sizeof *sorted + CONTENT_WINDOW * sizeof *jobs);
+        status = sft__base_fail_nomem(err, room * sizeof *sorted + CONTENT_WINDOW * sizeof *jobs);
     } else {
         for (size_t i = 0; i < count; i++) {
             sorted[i] = sft_catalog_at(catalog, i);
@@ -249,8 +250,8 @@ sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[3
         qsort(sorted, count, sizeof *sorted, content_order);
         status = content_windows(catalog, sorted, count, jobs, pool, &watch, digest, err);
     }
-    sft__free(NULL, sorted, room * sizeof *sorted);
-    sft__free(NULL, jobs, CONTENT_WINDOW * sizeof *jobs);
-    (void)sft__watch_end(&watch, NULL);
+    sft__base_free(NULL, sorted, room * sizeof *sorted);
+    sft__base_free(NULL, jobs, CONTENT_WINDOW * sizeof *jobs);
+    (void)sft__move_watch_end(&watch, NULL);
     return status;
 }

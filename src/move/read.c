@@ -4,10 +4,10 @@
  * is wanted, a mover brings each piece's grid; here they are cut into jobs for a pool. Read first:
  * view.h, mover.h.
  */
-#include "move/load/load.h"
 #include "move/read.h"
 #include "base/alloc.h"
 #include "base/checked.h"
+#include "move/load/load.h"
 #include <sft/extend.h>
 
 enum {
@@ -15,16 +15,16 @@ enum {
     READ_JOBS_MAX = 4096
 };
 
-sft_status sft__name_tensor(sft_error *err, const sft_tensor *tensor, sft_status status) {
+sft_status sft__move_name_tensor(sft_error *err, const sft_tensor *tensor, sft_status status) {
     if (status != SFT_OK && err != NULL && err->tensor[0] == 0) {
-        (void)sft__escape(err->tensor, sizeof err->tensor, tensor->name, tensor->name_len);
+        (void)sft__base_escape(err->tensor, sizeof err->tensor, tensor->name, tensor->name_len);
     }
     return status;
 }
 
 static sft_status read_args(const sft_catalog *catalog, const sft_tensor *tensor, sft_error *err) {
     if (catalog == NULL || tensor == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog or tensor is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or tensor is NULL");
     }
     return SFT_OK;
 }
@@ -42,7 +42,7 @@ sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tenso
         *size = 0;
     }
     if (data == NULL || size == NULL) {
-        return sft__fail(err, SFT_E_ARG, "data or size is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "data or size is NULL");
     }
     SFT_TRY(read_args(catalog, tensor, err));
     if (tensor->nbytes == 0) {
@@ -51,34 +51,35 @@ sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tenso
     }
     if (tensor->piece_count != 1 || tensor->pieces[0].strides != NULL ||
         tensor->pieces[0].nbytes != tensor->nbytes) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
-                                tensor->name_len, "the tensor does not lie in one piece");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
+                                     tensor->name_len, "the tensor does not lie in one piece");
     }
     if (tensor->nbytes > SIZE_MAX) {
-        return sft__fail_tensor(err, SFT_E_OVERFLOW, tensor->pieces[0].offset, tensor->name,
-                                tensor->name_len,
-                                "%llu bytes are more than this process can address",
-                                (unsigned long long)tensor->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_OVERFLOW, tensor->pieces[0].offset, tensor->name,
+                                     tensor->name_len,
+                                     "%llu bytes are more than this process can address",
+                                     (unsigned long long)tensor->nbytes);
     }
     const sft_source *source = sft_catalog_source_at(catalog, tensor->pieces[0].source);
     if (source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
+        return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
     const sft_status status =
         sft_source_borrow(source, tensor->pieces[0].offset, (size_t)tensor->nbytes, data, err);
     *size = status == SFT_OK ? (size_t)tensor->nbytes : 0;
-    return sft__name_tensor(err, tensor, status);
+    return sft__move_name_tensor(err, tensor, status);
 }
 
 /* ---------------------------------------------------------------- one view */
 
-sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalog *catalog,
-                          uint32_t piece, sft__watch *watch, sft_error *err) {
+sft_status sft__move_mover_for(sft__move_mover *m, const sft__move_view *view,
+                               const sft_catalog *catalog, uint32_t piece, sft__move_watch *watch,
+                               sft_error *err) {
     const sft_piece *p = &view->tensor->pieces[piece];
 
     m->source = sft_catalog_source_at(catalog, p->source);
     if (m->source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
+        return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
     m->way = view->ways != NULL ? &view->ways[p->source] : NULL;
     m->src_dtype = view->tensor->dtype;
@@ -94,29 +95,29 @@ sft_status sft__mover_for(sft__mover *m, const sft__view *view, const sft_catalo
 /* Pieces that overlap count twice, so this finds missing ones only where there is no overlap;
  * catalogs of safetensors files have one piece per tensor, and their reader proved that it is all
  * of it. */
-static sft_status read_covered(const sft__view *view, uint64_t elements, sft_error *err) {
+static sft_status read_covered(const sft__move_view *view, uint64_t elements, sft_error *err) {
     if (elements < view->elements) {
-        return sft__fail_tensor(err, SFT_E_HOLE, SFT_NO_OFFSET, view->tensor->name,
-                                view->tensor->name_len,
-                                "the pieces of the tensor hold %llu of the %llu elements wanted",
-                                (unsigned long long)elements, (unsigned long long)view->elements);
+        return sft__base_fail_tensor(
+            err, SFT_E_HOLE, SFT_NO_OFFSET, view->tensor->name, view->tensor->name_len,
+            "the pieces of the tensor hold %llu of the %llu elements wanted",
+            (unsigned long long)elements, (unsigned long long)view->elements);
     }
     return SFT_OK;
 }
 
-sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
-                          sft__watch *watch, sft_error *err) {
+sft_status sft__move_view_read(const sft__move_view *view, const sft_catalog *catalog, uint8_t *dst,
+                               sft__move_watch *watch, sft_error *err) {
     uint64_t elements = 0;
-    sft__mover m;
-    sft__grid g;
+    sft__move_mover m;
+    sft__move_grid g;
     bool empty;
 
     for (uint32_t i = 0; i < view->tensor->piece_count && view->elements > 0; i++) {
-        SFT_TRY(sft__view_grid(view, i, &g, &empty, err));
+        SFT_TRY(sft__move_view_grid(view, i, &g, &empty, err));
         if (!empty) {
-            elements += sft__grid_blocks(&g) * sft__view_block_elements(view, &g);
-            SFT_TRY(sft__mover_for(&m, view, catalog, i, watch, err));
-            SFT_TRY(sft__mover_run(&m, &g, dst, err));
+            elements += sft__move_grid_blocks(&g) * sft__move_view_block_elements(view, &g);
+            SFT_TRY(sft__move_mover_for(&m, view, catalog, i, watch, err));
+            SFT_TRY(sft__move_mover_run(&m, &g, dst, err));
         }
     }
     return read_covered(view, elements, err);
@@ -126,31 +127,31 @@ sft_status sft__view_read(const sft__view *view, const sft_catalog *catalog, uin
 
 typedef struct read_job {
     uint32_t piece;
-    sft__cut cut;
+    sft__move_cut cut;
     uint64_t index;
 } read_job;
 
 typedef struct read_jobs {
-    const sft__view *view;
+    const sft__move_view *view;
     const sft_catalog *catalog;
     uint8_t *dst;
-    sft__watch *watch;
+    sft__move_watch *watch;
     read_job *list;
     size_t count;
     size_t capacity;
 } read_jobs;
 
 static sft_status read_one_job(const read_jobs *jobs, const read_job *job, sft_error *err) {
-    sft__mover m;
-    sft__grid g;
+    sft__move_mover m;
+    sft__move_grid g;
     bool empty;
 
-    SFT_TRY(sft__watch_add(jobs->watch, 0, err)); /* an end that was asked for meanwhile */
-    SFT_TRY(sft__view_grid(jobs->view, job->piece, &g, &empty, err));
-    SFT_TRY(sft__mover_for(&m, jobs->view, jobs->catalog, job->piece, jobs->watch, err));
-    sft__grid_for_reading(&g);
-    sft__grid_cut_apply(&g, &m, job->cut, job->index);
-    return sft__mover_run(&m, &g, jobs->dst, err);
+    SFT_TRY(sft__move_watch_add(jobs->watch, 0, err)); /* an end that was asked for meanwhile */
+    SFT_TRY(sft__move_view_grid(jobs->view, job->piece, &g, &empty, err));
+    SFT_TRY(sft__move_mover_for(&m, jobs->view, jobs->catalog, job->piece, jobs->watch, err));
+    sft__move_grid_for_reading(&g);
+    sft__move_grid_cut_apply(&g, &m, job->cut, job->index);
+    return sft__move_mover_run(&m, &g, jobs->dst, err);
 }
 
 static void read_job_run(void *ctx, size_t index) {
@@ -159,33 +160,33 @@ static void read_job_run(void *ctx, size_t index) {
     memset(&error, 0, sizeof error);
     const sft_status status = read_one_job(jobs, &jobs->list[index], &error);
     if (status != SFT_OK) {
-        sft__watch_fail(jobs->watch, index, status, &error);
+        sft__move_watch_fail(jobs->watch, index, status, &error);
     }
 }
 
 static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
-    const sft__view *view = jobs->view;
+    const sft__move_view *view = jobs->view;
     uint64_t elements = 0;
-    sft__mover m;
-    sft__grid g;
+    sft__move_mover m;
+    sft__move_grid g;
     bool empty;
 
     for (uint32_t i = 0; i < view->tensor->piece_count; i++) {
-        SFT_TRY(sft__view_grid(view, i, &g, &empty, err));
+        SFT_TRY(sft__move_view_grid(view, i, &g, &empty, err));
         if (empty) {
             continue;
         }
-        SFT_TRY(sft__mover_for(&m, view, jobs->catalog, i, jobs->watch, err));
-        sft__grid_for_reading(&g);
-        const uint64_t blocks = sft__grid_blocks(&g);
+        SFT_TRY(sft__move_mover_for(&m, view, jobs->catalog, i, jobs->watch, err));
+        sft__move_grid_for_reading(&g);
+        const uint64_t blocks = sft__move_grid_blocks(&g);
         uint64_t want = blocks * g.dst_block / READ_JOB_BYTES + 1;
         want = want < READ_JOBS_MAX ? want : READ_JOBS_MAX;
         want = (sft_source_flags(m.source) & SFT_SOURCE_SEQUENTIAL) != 0 ? 1 : want;
-        const sft__cut cut = sft__grid_cut_choose(&g, &m, want);
-        elements += blocks * sft__view_block_elements(view, &g);
-        if (!sft__grow(NULL, &jobs->list, &jobs->capacity, jobs->count + (size_t)cut.jobs,
-                       sizeof *jobs->list)) {
-            return sft__fail_nomem(err, (jobs->count + (size_t)cut.jobs) * sizeof *jobs->list);
+        const sft__move_cut cut = sft__move_grid_cut_choose(&g, &m, want);
+        elements += blocks * sft__move_view_block_elements(view, &g);
+        if (!sft__base_grow(NULL, &jobs->list, &jobs->capacity, jobs->count + (size_t)cut.jobs,
+                            sizeof *jobs->list)) {
+            return sft__base_fail_nomem(err, (jobs->count + (size_t)cut.jobs) * sizeof *jobs->list);
         }
         for (uint64_t k = 0; k < cut.jobs; k++) {
             jobs->list[jobs->count++] = (read_job){i, cut, k};
@@ -194,34 +195,34 @@ static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
     return read_covered(view, elements, err);
 }
 
-static sft_status read_with_pool(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
-                                 const sft_read_options *o, sft_error *err) {
-    sft__watch watch;
+static sft_status read_with_pool(const sft__move_view *view, const sft_catalog *catalog,
+                                 uint8_t *dst, const sft_read_options *o, sft_error *err) {
+    sft__move_watch watch;
     read_jobs jobs = {view, catalog, dst, &watch, NULL, 0, 0};
     sft_error error;
 
     memset(&error, 0, sizeof error);
-    SFT_TRY(sft__watch_init(&watch, o->control, view->nbytes, true, err));
+    SFT_TRY(sft__move_watch_init(&watch, o->control, view->nbytes, true, err));
     const sft_status status = read_jobs_make(&jobs, &error);
     if (status == SFT_OK) {
         sft_pool_run(o->pool, jobs.count, read_job_run, &jobs);
     } else {
-        sft__watch_fail(&watch, 0, status, &error);
+        sft__move_watch_fail(&watch, 0, status, &error);
     }
-    sft__free(NULL, jobs.list, jobs.capacity * sizeof *jobs.list);
-    return sft__watch_end(&watch, err);
+    sft__base_free(NULL, jobs.list, jobs.capacity * sizeof *jobs.list);
+    return sft__move_watch_end(&watch, err);
 }
 
-static sft_status read_alone(const sft__view *view, const sft_catalog *catalog, uint8_t *dst,
+static sft_status read_alone(const sft__move_view *view, const sft_catalog *catalog, uint8_t *dst,
                              const sft_read_options *o, sft_error *err) {
-    sft__watch watch;
+    sft__move_watch watch;
 
-    SFT_TRY(sft__watch_init(&watch, o->control, view->nbytes, false, err));
-    sft_status status = sft__watch_add(&watch, 0, err); /* one look before the first byte */
+    SFT_TRY(sft__move_watch_init(&watch, o->control, view->nbytes, false, err));
+    sft_status status = sft__move_watch_add(&watch, 0, err); /* one look before the first byte */
     if (status == SFT_OK) {
-        status = sft__view_read(view, catalog, dst, &watch, err);
+        status = sft__move_view_read(view, catalog, dst, &watch, err);
     }
-    (void)sft__watch_end(&watch, NULL);
+    (void)sft__move_watch_end(&watch, NULL);
     return status;
 }
 
@@ -229,16 +230,16 @@ static sft_status read_alone(const sft__view *view, const sft_catalog *catalog, 
 
 sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *options,
                              uint64_t *shape, uint32_t *rank, uint64_t *nbytes, sft_error *err) {
-    sft__view view;
-    sft__grid g;
+    sft__move_view view;
+    sft__move_grid g;
     bool empty;
 
     if (tensor == NULL) {
-        return sft__fail(err, SFT_E_ARG, "tensor is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "tensor is NULL");
     }
-    sft_status status = sft__view_init(&view, tensor, options, err);
+    sft_status status = sft__move_view_init(&view, tensor, options, err);
     for (uint32_t i = 0; i < tensor->piece_count && status == SFT_OK; i++) {
-        status = sft__view_grid(&view, i, &g, &empty, err);
+        status = sft__move_view_grid(&view, i, &g, &empty, err);
     }
     if (status == SFT_OK) {
         uint32_t r = 0;
@@ -257,15 +258,15 @@ sft_status sft_tensor_result(const sft_tensor *tensor, const sft_read_options *o
             *nbytes = view.nbytes;
         }
     }
-    sft__view_reset(&view);
-    return sft__name_tensor(err, tensor, status);
+    sft__move_view_reset(&view);
+    return sft__move_name_tensor(err, tensor, status);
 }
 
-static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
+static sft_status read_view(const sft__move_view *view, const sft_catalog *catalog,
                             const sft_read_options *o, void *dst, size_t dst_size, sft_error *err) {
     if (view->span > dst_size) {
-        return sft__fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
-                         (unsigned long long)view->span, (unsigned long long)dst_size);
+        return sft__base_fail(err, SFT_E_ARG, "the result takes %llu bytes, dst has %llu",
+                              (unsigned long long)view->span, (unsigned long long)dst_size);
     }
     if (view->kernel == SFT__KERNEL_CONVERT) {
         SFT_TRY(sft_catalog_can_cast(catalog, view->tensor, err));
@@ -274,7 +275,7 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
         return SFT_OK;
     }
     if (dst == NULL) {
-        return sft__fail(err, SFT_E_ARG, "dst is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "dst is NULL");
     }
     if (sft_pool_threads(o->pool) > 1 && view->nbytes > READ_JOB_BYTES) {
         return read_with_pool(view, catalog, dst, o, err);
@@ -282,18 +283,18 @@ static sft_status read_view(const sft__view *view, const sft_catalog *catalog,
     return read_alone(view, catalog, dst, o, err);
 }
 
-sft_status sft__read_any(const sft_catalog *catalog, const sft_tensor *tensor,
-                         const sft_read_options *options, void *dst, size_t dst_size,
-                         sft_error *err) {
+sft_status sft__move_read_any(const sft_catalog *catalog, const sft_tensor *tensor,
+                              const sft_read_options *options, void *dst, size_t dst_size,
+                              sft_error *err) {
     sft_read_options o;
-    sft__view view;
+    sft__move_view view;
 
     SFT_TRY(read_args(catalog, tensor, err));
-    SFT_TRY(sft__read_options_get(options, &o, err));
-    sft_status status = sft__view_init(&view, tensor, options, err);
+    SFT_TRY(sft__move_read_options_get(options, &o, err));
+    sft_status status = sft__move_view_init(&view, tensor, options, err);
     if (status == SFT_OK) {
         status = read_view(&view, catalog, &o, dst, dst_size, err);
     }
-    sft__view_reset(&view);
-    return sft__name_tensor(err, tensor, status);
+    sft__move_view_reset(&view);
+    return sft__move_name_tensor(err, tensor, status);
 }

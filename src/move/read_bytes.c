@@ -13,20 +13,20 @@ static bool bytes_in_one_piece(const sft_tensor *t) {
 }
 
 static sft_status bytes_direct(const sft_catalog *catalog, const sft_tensor *tensor,
-                               uint64_t offset, uint8_t *dst, size_t size, sft__watch *watch,
+                               uint64_t offset, uint8_t *dst, size_t size, sft__move_watch *watch,
                                sft_error *err) {
     const sft_piece *piece = &tensor->pieces[0];
     const sft_source *source = sft_catalog_source_at(catalog, piece->source);
     if (source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "the tensor is not of this catalog");
+        return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
     SFT_TRY(sft_source_read(source, piece->offset + offset, dst, size, err));
-    return sft__watch_add(watch, size, err);
+    return sft__move_watch_add(watch, size, err);
 }
 
 /* Makes the view the largest box that begins at element `first` of the row-major order and ends at
  * or before `end`; returns its elements. */
-static uint64_t bytes_box(sft__view *v, uint64_t first, uint64_t end) {
+static uint64_t bytes_box(sft__move_view *v, uint64_t first, uint64_t end) {
     const sft_tensor *t = v->tensor;
     uint64_t inner = 1; /* elements of one index of dimension d */
     uint32_t d = t->rank;
@@ -58,8 +58,8 @@ static uint64_t bytes_box(sft__view *v, uint64_t first, uint64_t end) {
 }
 
 /* Whole blocks [first, end) in elements. */
-static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t first,
-                              uint64_t end, uint8_t *dst, sft__watch *watch, sft_error *err) {
+static sft_status bytes_boxes(const sft_catalog *catalog, sft__move_view *v, uint64_t first,
+                              uint64_t end, uint8_t *dst, sft__move_watch *watch, sft_error *err) {
     const sft_dtype *t = v->dtype;
 
     while (first < end) {
@@ -69,7 +69,7 @@ static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t
             v->dst_stride[d] = (int64_t)stride;
             stride *= v->dims[d].count;
         }
-        SFT_TRY(sft__view_read(v, catalog, dst, watch, err));
+        SFT_TRY(sft__move_view_read(v, catalog, dst, watch, err));
         dst += (size_t)(n / t->block_elements * t->block_bytes);
         first += n;
     }
@@ -77,26 +77,27 @@ static sft_status bytes_boxes(const sft_catalog *catalog, sft__view *v, uint64_t
 }
 
 /* The part of block `index` (block_bytes each) that lies in [offset, offset + size). */
-static sft_status bytes_of_block(const sft_catalog *catalog, sft__view *v, uint64_t index,
-                                 uint8_t *dst, uint64_t skip, uint64_t size, sft__watch *watch,
+static sft_status bytes_of_block(const sft_catalog *catalog, sft__move_view *v, uint64_t index,
+                                 uint8_t *dst, uint64_t skip, uint64_t size, sft__move_watch *watch,
                                  sft_error *err) {
     const sft_dtype *t = v->dtype;
-    uint8_t *block = sft__alloc(NULL, t->block_bytes);
+    uint8_t *block = sft__base_alloc(NULL, t->block_bytes);
 
     if (block == NULL) {
-        return sft__fail_nomem(err, t->block_bytes);
+        return sft__base_fail_nomem(err, t->block_bytes);
     }
     const sft_status status = bytes_boxes(catalog, v, index * t->block_elements,
                                           (index + 1) * t->block_elements, block, watch, err);
     if (status == SFT_OK) {
         memcpy(dst, block + (size_t)skip, (size_t)size);
     }
-    sft__free(NULL, block, t->block_bytes);
+    sft__base_free(NULL, block, t->block_bytes);
     return status;
 }
 
-static sft_status bytes_gathered(const sft_catalog *catalog, sft__view *v, uint64_t offset,
-                                 uint8_t *dst, uint64_t size, sft__watch *watch, sft_error *err) {
+static sft_status bytes_gathered(const sft_catalog *catalog, sft__move_view *v, uint64_t offset,
+                                 uint8_t *dst, uint64_t size, sft__move_watch *watch,
+                                 sft_error *err) {
     const uint64_t bytes = v->dtype->block_bytes;
     const uint64_t elements = v->dtype->block_elements;
 
@@ -118,9 +119,10 @@ static sft_status bytes_gathered(const sft_catalog *catalog, sft__view *v, uint6
     return SFT_OK;
 }
 
-sft_status sft__tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor, uint64_t offset,
-                             uint8_t *dst, size_t size, sft__watch *watch, sft_error *err) {
-    sft__view view;
+sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
+                                  uint64_t offset, uint8_t *dst, size_t size,
+                                  sft__move_watch *watch, sft_error *err) {
+    sft__move_view view;
     sft_status status;
 
     if (size == 0) {
@@ -129,28 +131,28 @@ sft_status sft__tensor_bytes(const sft_catalog *catalog, const sft_tensor *tenso
     if (bytes_in_one_piece(tensor)) {
         return bytes_direct(catalog, tensor, offset, dst, size, watch, err);
     }
-    status = sft__view_init(&view, tensor, NULL, err);
+    status = sft__move_view_init(&view, tensor, NULL, err);
     if (status == SFT_OK) {
         status = bytes_gathered(catalog, &view, offset, dst, size, watch, err);
     }
-    sft__view_reset(&view);
+    sft__move_view_reset(&view);
     return status;
 }
 
 sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
                                  uint64_t offset, void *dst, size_t size, sft_error *err) {
-    sft__watch watch;
+    sft__move_watch watch;
 
     if (catalog == NULL || tensor == NULL || (dst == NULL && size != 0)) {
-        return sft__fail(err, SFT_E_ARG, "catalog, tensor or dst is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog, tensor or dst is NULL");
     }
     if (offset > tensor->nbytes || size > tensor->nbytes - offset) {
-        return sft__fail_tensor(err, SFT_E_RANGE, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                "bytes %llu to %llu wanted of a tensor of %llu bytes",
-                                (unsigned long long)offset, (unsigned long long)offset + size,
-                                (unsigned long long)tensor->nbytes);
+        return sft__base_fail_tensor(
+            err, SFT_E_RANGE, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+            "bytes %llu to %llu wanted of a tensor of %llu bytes", (unsigned long long)offset,
+            (unsigned long long)offset + size, (unsigned long long)tensor->nbytes);
     }
-    SFT_TRY(sft__watch_init(&watch, NULL, size, false, err));
-    return sft__name_tensor(err, tensor,
-                            sft__tensor_bytes(catalog, tensor, offset, dst, size, &watch, err));
+    SFT_TRY(sft__move_watch_init(&watch, NULL, size, false, err));
+    return sft__move_name_tensor(
+        err, tensor, sft__move_tensor_bytes(catalog, tensor, offset, dst, size, &watch, err));
 }

@@ -85,8 +85,8 @@ sft_status sft_tensor_read(const sft_catalog *catalog, const sft_tensor *tensor,
         const sft_source *source = sft_catalog_source_at(catalog, tensor->pieces[0].source);
         if (run_is(source, tensor, options, &offset, &size) && size <= dst_size) {
             const sft_status status = sft_source_read(source, offset, dst, (size_t)size, err);
-            return status == SFT_OK ? SFT_OK : sft__name_tensor(err, tensor, status);
+            return status == SFT_OK ? SFT_OK : sft__move_name_tensor(err, tensor, status);
         }
     }
-    return sft__read_any(catalog, tensor, options, dst, dst_size, err);
+    return sft__move_read_any(catalog, tensor, options, dst, dst_size, err);
 }

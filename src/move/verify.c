@@ -15,10 +15,10 @@ enum { VERIFY_JOBS = 512 };
 typedef struct verifier {
     const sft_catalog *catalog;
     sft_verify_options o;
-    sft__recorded *recorded;
-    sft__digest_job *jobs;
+    sft__move_recorded *recorded;
+    sft__move_digest_job *jobs;
     size_t job_count;
-    sft__watch watch;
+    sft__move_watch watch;
     sft_verify_result result;
     sft_status status; /* of the first tensor that is not as it should be */
     sft_error error;
@@ -29,16 +29,16 @@ static sft_status verify_options(sft_verify_options *o, const sft_verify_options
     SFT_INIT(o);
     if (given != NULL) {
         if (given->struct_size < sizeof given->struct_size) {
-            return sft__fail(err, SFT_E_ARG, "struct_size of the verify options is not set");
+            return sft__base_fail(err, SFT_E_ARG, "struct_size of the verify options is not set");
         }
         memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
         o->struct_size = sizeof *o;
     }
     if ((o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
-        return sft__fail(err, SFT_E_ARG, "unknown digests %lu", (unsigned long)o->digests);
+        return sft__base_fail(err, SFT_E_ARG, "unknown digests %lu", (unsigned long)o->digests);
     }
     if ((o->flags & ~(uint32_t)SFT_VERIFY_SKIP_STALE) != 0) {
-        return sft__fail(err, SFT_E_ARG, "unknown flags %lu", (unsigned long)o->flags);
+        return sft__base_fail(err, SFT_E_ARG, "unknown flags %lu", (unsigned long)o->flags);
     }
     if (o->digests == 0) {
         o->digests = SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256;
@@ -67,22 +67,22 @@ static uint64_t verify_begin(const sft_tensor *t) {
     return t->piece_count > 0 ? t->pieces[0].offset : SFT_NO_OFFSET;
 }
 
-sft_status sft__recorded_differs(const sft_catalog *catalog, const sft_tensor *t, const char *kind,
-                                 sft_error *err) {
+sft_status sft__move_recorded_differs(const sft_catalog *catalog, const sft_tensor *t,
+                                      const char *kind, sft_error *err) {
     const sft_file *file = sft_catalog_file_at(catalog, t->file);
     const uint64_t begin = verify_begin(t);
-    return sft__fail_tensor(err, SFT_E_MISMATCH, begin, t->name, t->name_len,
-                            "%s differs from the recorded one: damage in bytes [%llu, %llu) of %s",
-                            kind, (unsigned long long)begin,
-                            (unsigned long long)(begin + t->nbytes),
-                            file != NULL ? file->path : "the file");
+    return sft__base_fail_tensor(
+        err, SFT_E_MISMATCH, begin, t->name, t->name_len,
+        "%s differs from the recorded one: damage in bytes [%llu, %llu) of %s", kind,
+        (unsigned long long)begin, (unsigned long long)(begin + t->nbytes),
+        file != NULL ? file->path : "the file");
 }
 
 static void verify_mismatch(verifier *v, const sft_tensor *t, const char *kind) {
     sft_error e;
 
     memset(&e, 0, sizeof e);
-    (void)sft__recorded_differs(v->catalog, t, kind, &e);
+    (void)sft__move_recorded_differs(v->catalog, t, kind, &e);
     v->result.damaged++;
     verify_keep(v, SFT_E_MISMATCH, &e);
     verify_report(v, t, SFT_E_MISMATCH, e.message);
@@ -91,11 +91,11 @@ static void verify_mismatch(verifier *v, const sft_tensor *t, const char *kind) 
 /* The jobs [first, end) are all of tensor `index`. */
 static void verify_tensor(verifier *v, size_t index, size_t first, size_t end) {
     const sft_tensor *t = sft_catalog_at(v->catalog, index);
-    const sft__recorded *r = &v->recorded[index];
+    const sft__move_recorded *r = &v->recorded[index];
     uint32_t crc = 0;
 
     for (size_t i = first; i < end; i++) {
-        const sft__digest_job *job = &v->jobs[i];
+        const sft__move_digest_job *job = &v->jobs[i];
         if (job->status != SFT_OK) {
             verify_keep(v, job->status, &job->error);
             verify_report(v, t, job->status, job->error.message);
@@ -124,7 +124,7 @@ static uint64_t verify_stretches(const sft_tensor *t, uint32_t have) {
 
 static void verify_add_job(verifier *v, const sft_tensor *t, uint32_t have, uint64_t begin,
                            uint64_t size) {
-    sft__digest_job *job = &v->jobs[v->job_count++];
+    sft__move_digest_job *job = &v->jobs[v->job_count++];
     memset(job, 0, sizeof *job);
     job->tensor = t;
     job->begin = begin;
@@ -140,8 +140,8 @@ static bool is_chosen(const verifier *v, size_t index) {
 static sft_status verify_flush(verifier *v, size_t *first, size_t end, sft_error *err) {
     size_t at = 0;
 
-    SFT_TRY(sft__digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool, v->o.allocator,
-                                 &v->watch, err));
+    SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool, v->o.allocator,
+                                      &v->watch, err));
     for (size_t i = *first; i < end; i++) {
         const sft_tensor *t = sft_catalog_at(v->catalog, i);
         const size_t from = at;
@@ -163,7 +163,7 @@ static sft_status verify_flush(verifier *v, size_t *first, size_t end, sft_error
  * job. */
 static sft_status verify_huge(verifier *v, size_t index, sft_error *err) {
     const sft_tensor *t = sft_catalog_at(v->catalog, index);
-    sft__digest_job sum;
+    sft__move_digest_job sum;
 
     memset(&sum, 0, sizeof sum);
     sum.tensor = t;
@@ -175,8 +175,8 @@ static sft_status verify_huge(verifier *v, size_t index, sft_error *err) {
             verify_add_job(v, t, v->recorded[index].have, at, n);
             at += n;
         }
-        SFT_TRY(sft__digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool, v->o.allocator,
-                                     &v->watch, err));
+        SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool,
+                                          v->o.allocator, &v->watch, err));
         for (size_t i = 0; i < v->job_count && sum.status == SFT_OK; i++) {
             sum.status = v->jobs[i].status;
             sum.error = v->jobs[i].error;
@@ -223,23 +223,24 @@ static sft_status verify_run(verifier *v, sft_error *err) {
 
     const uint32_t want =
         v->o.digests | ((v->o.flags & SFT_VERIFY_SKIP_STALE) != 0 ? SFT__RECORDED_FITTING : 0);
-    SFT_TRY(sft__recorded_load(v->catalog, want, v->o.allocator, v->recorded, &found, err));
+    SFT_TRY(sft__move_recorded_load(v->catalog, want, v->o.allocator, v->recorded, &found, err));
     if (!found) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "no digests are recorded in the file%s",
-                         sft_catalog_file_count(v->catalog) == 1 ? "" : "s");
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "no digests are recorded in the file%s",
+                              sft_catalog_file_count(v->catalog) == 1 ? "" : "s");
     }
     for (size_t i = v->o.first; i < v->o.first + v->o.count; i++) {
         v->recorded[i].have = is_chosen(v, i) ? v->recorded[i].have : 0;
         if (v->recorded[i].have != 0) { /* for progress alone */
-            (void)sft__add64(total, sft_catalog_at(v->catalog, i)->nbytes, &total);
+            (void)sft__base_add64(total, sft_catalog_at(v->catalog, i)->nbytes, &total);
         }
     }
-    SFT_TRY(sft__watch_init(&v->watch, v->o.control, total, sft_pool_threads(v->o.pool) > 1, err));
-    sft_status status = sft__watch_add(&v->watch, 0, err);
+    SFT_TRY(
+        sft__move_watch_init(&v->watch, v->o.control, total, sft_pool_threads(v->o.pool) > 1, err));
+    sft_status status = sft__move_watch_add(&v->watch, 0, err);
     if (status == SFT_OK) {
         status = verify_all(v, err);
     }
-    (void)sft__watch_end(&v->watch, NULL);
+    (void)sft__move_watch_end(&v->watch, NULL);
     if (status == SFT_OK && v->status != SFT_OK && err != NULL) {
         *err = v->error;
     }
@@ -256,7 +257,7 @@ sft_status sft_catalog_verify(const sft_catalog *catalog, const sft_verify_optio
         memset(result, 0, sizeof *result);
     }
     if (catalog == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog is NULL");
     }
     SFT_TRY(verify_options(&v.o, options, err));
     v.catalog = catalog;
@@ -265,14 +266,15 @@ sft_status sft_catalog_verify(const sft_catalog *catalog, const sft_verify_optio
         v.o.count = count - 1;
     }
     if (v.o.first > count - 1 || v.o.count > count - 1 - v.o.first) {
-        return sft__fail(err, SFT_E_RANGE, "tensors %llu to %llu of %llu",
-                         (unsigned long long)v.o.first,
-                         (unsigned long long)v.o.first + v.o.count, (unsigned long long)count - 1);
+        return sft__base_fail(
+            err, SFT_E_RANGE, "tensors %llu to %llu of %llu", (unsigned long long)v.o.first,
+            (unsigned long long)v.o.first + v.o.count, (unsigned long long)count - 1);
     }
-    v.recorded = sft__alloc_array(v.o.allocator, count, sizeof *v.recorded);
-    v.jobs = sft__alloc_array(v.o.allocator, VERIFY_JOBS, sizeof *v.jobs);
+    v.recorded = sft__base_alloc_array(v.o.allocator, count, sizeof *v.recorded);
+    v.jobs = sft__base_alloc_array(v.o.allocator, VERIFY_JOBS, sizeof *v.jobs);
     if (v.recorded == NULL || v.jobs == NULL) {
-        status = sft__fail_nomem(err, count * sizeof *v.recorded + VERIFY_JOBS * sizeof *v.jobs);
+        status =
+            sft__base_fail_nomem(err, count * sizeof *v.recorded + VERIFY_JOBS * sizeof *v.jobs);
     } else {
         memset(v.recorded, 0, count * sizeof *v.recorded);
         status = verify_run(&v, err);
@@ -280,7 +282,7 @@ sft_status sft_catalog_verify(const sft_catalog *catalog, const sft_verify_optio
     if (result != NULL) {
         *result = v.result;
     }
-    sft__free(v.o.allocator, v.recorded, count * sizeof *v.recorded);
-    sft__free(v.o.allocator, v.jobs, VERIFY_JOBS * sizeof *v.jobs);
+    sft__base_free(v.o.allocator, v.recorded, count * sizeof *v.recorded);
+    sft__base_free(v.o.allocator, v.jobs, VERIFY_JOBS * sizeof *v.jobs);
     return status;
 }

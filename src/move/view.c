@@ -21,54 +21,55 @@ static uint64_t view_unit(const sft_dtype *t) {
     return view_in_elements(t) ? 1 : t->block_bytes;
 }
 
-sft_status sft__read_options_get(const sft_read_options *options, sft_read_options *out,
-                                 sft_error *err) {
+sft_status sft__move_read_options_get(const sft_read_options *options, sft_read_options *out,
+                                      sft_error *err) {
     SFT_INIT(out);
     if (options != NULL) {
         if (options->struct_size < offsetof(sft_read_options, slice_count) + sizeof(size_t)) {
-            return sft__fail(err, SFT_E_ARG, "struct_size of the read options is not set");
+            return sft__base_fail(err, SFT_E_ARG, "struct_size of the read options is not set");
         }
         memcpy(out, options,
                options->struct_size < sizeof *out ? options->struct_size : sizeof *out);
         out->struct_size = sizeof *out;
         if ((out->flags & ~(SFT_READ_HOST_ORDER | SFT_READ_BORROW)) != 0) {
-            return sft__fail(err, SFT_E_ARG, "unknown read flags %lu", (unsigned long)out->flags);
+            return sft__base_fail(err, SFT_E_ARG, "unknown read flags %lu",
+                                  (unsigned long)out->flags);
         }
         if (out->slices == NULL && out->slice_count != 0) {
-            return sft__fail(err, SFT_E_ARG, "slices is NULL but slice_count is %llu",
-                             (unsigned long long)out->slice_count);
+            return sft__base_fail(err, SFT_E_ARG, "slices is NULL but slice_count is %llu",
+                                  (unsigned long long)out->slice_count);
         }
     }
     return SFT_OK;
 }
 
-static sft_status view_rooms(sft__view *v, sft_error *err) {
+static sft_status view_rooms(sft__move_view *v, sft_error *err) {
     const size_t rank = v->tensor->rank;
 
     v->dims = v->dims_room;
     v->dst_stride = v->stride_room;
     if (rank > SFT__VIEW_RANK) {
-        v->dims = sft__alloc_array(NULL, rank, sizeof *v->dims);
-        v->dst_stride = sft__alloc_array(NULL, rank, sizeof *v->dst_stride);
+        v->dims = sft__base_alloc_array(NULL, rank, sizeof *v->dims);
+        v->dst_stride = sft__base_alloc_array(NULL, rank, sizeof *v->dst_stride);
         if (v->dims == NULL || v->dst_stride == NULL) {
-            return sft__fail_nomem(err, rank * (sizeof *v->dims + sizeof *v->dst_stride));
+            return sft__base_fail_nomem(err, rank * (sizeof *v->dims + sizeof *v->dst_stride));
         }
     }
     return SFT_OK;
 }
 
-void sft__view_reset(sft__view *v) {
+void sft__move_view_reset(sft__move_view *v) {
     if (v->dims != v->dims_room) {
-        sft__free(NULL, v->dims, v->tensor->rank * sizeof *v->dims);
+        sft__base_free(NULL, v->dims, v->tensor->rank * sizeof *v->dims);
     }
     if (v->dst_stride != v->stride_room) {
-        sft__free(NULL, v->dst_stride, v->tensor->rank * sizeof *v->dst_stride);
+        sft__base_free(NULL, v->dst_stride, v->tensor->rank * sizeof *v->dst_stride);
     }
     v->dims = v->dims_room;
     v->dst_stride = v->stride_room;
 }
 
-static sft_status view_kernel(sft__view *v, const sft_read_options *o, sft_error *err) {
+static sft_status view_kernel(sft__move_view *v, const sft_read_options *o, sft_error *err) {
     const sft_dtype *from = v->tensor->dtype;
     const bool swap = (o->flags & SFT_READ_HOST_ORDER) != 0 && SFT_BIG_ENDIAN;
 
@@ -82,16 +83,16 @@ static sft_status view_kernel(sft__view *v, const sft_read_options *o, sft_error
     }
     v->kernel = SFT__KERNEL_CONVERT;
     if (sft_dtype_get(from->id) == NULL || sft_dtype_get(v->dtype->id) == NULL) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, v->tensor->name,
-                                v->tensor->name_len, "no cast from %s to %s", from->name,
-                                v->dtype->name);
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, v->tensor->name,
+                                     v->tensor->name_len, "no cast from %s to %s", from->name,
+                                     v->dtype->name);
     }
     return SFT_OK;
 }
 
 /* The caller's strides (bytes per result dimension) into units per tensor dimension; low and span.
  */
-static sft_status view_strides_given(sft__view *v, const int64_t *given, sft_error *err) {
+static sft_status view_strides_given(sft__move_view *v, const int64_t *given, sft_error *err) {
     const sft_dtype *t = v->dtype;
     uint64_t low = 0;
     uint64_t high = 0;
@@ -112,41 +113,42 @@ static sft_status view_strides_given(sft__view *v, const int64_t *given, sft_err
             continue;
         }
         if (stride == 0) {
-            return sft__fail(err, SFT_E_ARG, "dst_strides[%lu] is 0: elements would overlap",
-                             (unsigned long)r);
+            return sft__base_fail(err, SFT_E_ARG, "dst_strides[%lu] is 0: elements would overlap",
+                                  (unsigned long)r);
         }
         if (!view_in_elements(t)) {
-            fits = fits && sft__mul64(n - 1, size, &reach);
+            fits = fits && sft__base_mul64(n - 1, size, &reach);
             v->dst_stride[d] = stride;
         } else if (stride < 0 || size % t->block_bytes != 0 || (last && size != t->block_bytes)) {
-            return sft__fail(err, SFT_E_ARG,
-                             "dst_strides[%lu] is %lld: for %s the last must be %lu and the others "
-                             "positive multiples of it",
-                             (unsigned long)r, (long long)stride, t->name,
-                             (unsigned long)t->block_bytes);
+            return sft__base_fail(
+                err, SFT_E_ARG,
+                "dst_strides[%lu] is %lld: for %s the last must be %lu and the others "
+                "positive multiples of it",
+                (unsigned long)r, (long long)stride, t->name, (unsigned long)t->block_bytes);
         } else {
             const uint64_t blocks = last ? (n - 1) / t->block_elements : n - 1;
             uint64_t units = size / t->block_bytes;
-            fits = fits && sft__mul64(blocks, size, &reach);
-            fits = fits && (last || sft__mul64(units, t->block_elements, &units)) &&
+            fits = fits && sft__base_mul64(blocks, size, &reach);
+            fits = fits && (last || sft__base_mul64(units, t->block_elements, &units)) &&
                    units <= INT64_MAX;
             v->dst_stride[d] = (int64_t)(last ? 1 : units);
         }
-        fits = fits && sft__add64(stride < 0 ? low : high, reach, stride < 0 ? &low : &high);
+        fits = fits && sft__base_add64(stride < 0 ? low : high, reach, stride < 0 ? &low : &high);
         if (!fits || low > INT64_MAX || high > INT64_MAX) {
-            return sft__fail(err, SFT_E_OVERFLOW, "dst_strides lead beyond 63 bits");
+            return sft__base_fail(err, SFT_E_OVERFLOW, "dst_strides lead beyond 63 bits");
         }
     }
     v->low = low;
-    if (!sft__add64(low, high, &v->span) || !sft__add64(v->span, t->block_bytes, &v->span)) {
-        return sft__fail(err, SFT_E_OVERFLOW, "dst_strides lead beyond 64 bits");
+    if (!sft__base_add64(low, high, &v->span) ||
+        !sft__base_add64(v->span, t->block_bytes, &v->span)) {
+        return sft__base_fail(err, SFT_E_OVERFLOW, "dst_strides lead beyond 64 bits");
     }
     return SFT_OK;
 }
 
 /* Products cannot overflow: none exceeds the elements, and the bytes, of the result, which were
  * checked. */
-static void view_strides_packed(sft__view *v) {
+static void view_strides_packed(sft__move_view *v) {
     uint64_t stride = view_unit(v->dtype);
     for (uint32_t d = v->tensor->rank; d-- > 0;) {
         v->dst_stride[d] = (int64_t)stride;
@@ -156,15 +158,15 @@ static void view_strides_packed(sft__view *v) {
     v->span = v->nbytes;
 }
 
-sft_status sft__view_init(sft__view *v, const sft_tensor *tensor, const sft_read_options *options,
-                          sft_error *err) {
+sft_status sft__move_view_init(sft__move_view *v, const sft_tensor *tensor,
+                               const sft_read_options *options, sft_error *err) {
     sft_read_options o;
 
     v->tensor = tensor;
     v->ways = NULL;
     v->dims = v->dims_room;
     v->dst_stride = v->stride_room;
-    SFT_TRY(sft__read_options_get(options, &o, err));
+    SFT_TRY(sft__move_read_options_get(options, &o, err));
     SFT_TRY(view_rooms(v, err));
     SFT_TRY(view_kernel(v, &o, err));
     SFT_TRY(sft_slice_resolve(o.slices, o.slice_count, tensor->shape, tensor->rank, v->dims, err));
@@ -181,8 +183,8 @@ sft_status sft__view_init(sft__view *v, const sft_tensor *tensor, const sft_read
         return SFT_OK;
     }
     for (uint32_t d = 0; d < tensor->rank; d++) {
-        if (!sft__mul64(v->elements, v->dims[d].count, &v->elements)) {
-            return sft__fail(err, SFT_E_OVERFLOW, "the result has more than 2^64 elements");
+        if (!sft__base_mul64(v->elements, v->dims[d].count, &v->elements)) {
+            return sft__base_fail(err, SFT_E_OVERFLOW, "the result has more than 2^64 elements");
         }
     }
     SFT_TRY(sft_dtype_bytes(v->dtype, v->elements, &v->nbytes, err));
@@ -220,8 +222,8 @@ static void view_overlap(const sft_dim *dim, uint64_t low, uint64_t high, uint64
     }
 }
 
-static sft_status view_subbyte(const sft__view *v, const sft_dtype *t, sft_error *err) {
-    return sft__fail_tensor(
+static sft_status view_subbyte(const sft__move_view *v, const sft_dtype *t, sft_error *err) {
+    return sft__base_fail_tensor(
         err, SFT_E_SUBBYTE, SFT_NO_OFFSET, v->tensor->name, v->tensor->name_len,
         "the slice cuts a block of %lu %s elements: its runs must begin and end on "
         "byte boundaries",
@@ -233,9 +235,9 @@ static int64_t view_to_bytes(const sft_dtype *t, int64_t elements) {
 }
 
 /* Elements into bytes, on one side. */
-static sft_status view_whole_blocks(const sft__view *v, const sft__grid *g, const sft_dtype *t,
-                                    uint64_t *at, int64_t *stride, uint64_t *block,
-                                    sft_error *err) {
+static sft_status view_whole_blocks(const sft__move_view *v, const sft__move_grid *g,
+                                    const sft_dtype *t, uint64_t *at, int64_t *stride,
+                                    uint64_t *block, sft_error *err) {
     const uint64_t e = t->block_elements;
 
     if (!view_in_elements(t)) {
@@ -256,9 +258,10 @@ static sft_status view_whole_blocks(const sft__view *v, const sft__grid *g, cons
     return SFT_OK;
 }
 
-static sft_status view_piece_check(const sft__view *v, const sft_piece *piece, sft_error *err) {
+static sft_status view_piece_check(const sft__move_view *v, const sft_piece *piece,
+                                   sft_error *err) {
     if (piece->strides != NULL && view_in_elements(v->tensor->dtype)) {
-        return sft__fail_tensor(
+        return sft__base_fail_tensor(
             err, SFT_E_UNSUPPORTED, piece->offset, v->tensor->name, v->tensor->name_len,
             "a strided piece of %s, whose elements share blocks", v->tensor->dtype->name);
     }
@@ -268,7 +271,7 @@ static sft_status view_piece_check(const sft__view *v, const sft_piece *piece, s
 /* In units; source offsets relative to the piece. Dimensions of one index are left out at once, so
  * that never more than 63 are held. Products cannot overflow: they address units inside the piece
  * and inside the result, both of which were checked. */
-static void view_grid_in_units(const sft__view *v, const sft_piece *piece, sft__grid *g,
+static void view_grid_in_units(const sft__move_view *v, const sft_piece *piece, sft__move_grid *g,
                                bool *empty) {
     uint64_t packed = view_unit(v->tensor->dtype);
     uint32_t rank = 0;
@@ -305,8 +308,8 @@ static void view_grid_in_units(const sft__view *v, const sft_piece *piece, sft__
     g->rank = rank;
 }
 
-sft_status sft__view_grid(const sft__view *v, uint32_t index, sft__grid *g, bool *empty,
-                          sft_error *err) {
+sft_status sft__move_view_grid(const sft__move_view *v, uint32_t index, sft__move_grid *g,
+                               bool *empty, sft_error *err) {
     const sft_piece *piece = &v->tensor->pieces[index];
     const sft_dtype *from = v->tensor->dtype;
 
@@ -317,14 +320,14 @@ sft_status sft__view_grid(const sft__view *v, uint32_t index, sft__grid *g, bool
     }
     g->src_block = view_unit(from);
     g->dst_block = view_unit(v->dtype);
-    sft__grid_coalesce(g);
+    sft__move_grid_coalesce(g);
     SFT_TRY(view_whole_blocks(v, g, from, &g->src, g->src_stride, &g->src_block, err));
     SFT_TRY(view_whole_blocks(v, g, v->dtype, &g->dst, g->dst_stride, &g->dst_block, err));
     g->src += piece->offset;
     return SFT_OK;
 }
 
-uint64_t sft__view_block_elements(const sft__view *v, const sft__grid *g) {
+uint64_t sft__move_view_block_elements(const sft__move_view *v, const sft__move_grid *g) {
     const sft_dtype *from = v->tensor->dtype;
     return g->src_block / from->block_bytes * from->block_elements;
 }

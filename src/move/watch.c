@@ -2,34 +2,34 @@
  *
  * move/watch.c - see watch.h.
  */
-#include "base/meter.h"
 #include "move/watch.h"
+#include "base/meter.h"
 
-sft_status sft__watch_init(sft__watch *w, const sft_control *control, uint64_t bytes_total,
-                           bool shared, sft_error *err) {
+sft_status sft__move_watch_init(sft__move_watch *w, const sft_control *control,
+                                uint64_t bytes_total, bool shared, sft_error *err) {
     memset(w, 0, sizeof *w);
-    SFT_TRY(sft__control_of(control, &w->control, err));
+    SFT_TRY(sft__base_control_of(control, &w->control, err));
     w->progress.bytes_total = bytes_total;
     w->shared = shared;
-    if (shared && !sft__mutex_init(&w->lock)) {
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
+    if (shared && !sft__base_mutex_init(&w->lock)) {
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
     return SFT_OK;
 }
 
-static void watch_lock(sft__watch *w) {
+static void watch_lock(sft__move_watch *w) {
     if (w->shared) {
-        sft__mutex_lock(&w->lock);
+        sft__base_mutex_lock(&w->lock);
     }
 }
 
-static void watch_unlock(sft__watch *w) {
+static void watch_unlock(sft__move_watch *w) {
     if (w->shared) {
-        sft__mutex_unlock(&w->lock);
+        sft__base_mutex_unlock(&w->lock);
     }
 }
 
-sft_status sft__watch_add(sft__watch *w, uint64_t bytes, sft_error *err) {
+sft_status sft__move_watch_add(sft__move_watch *w, uint64_t bytes, sft_error *err) {
     bool stop;
 
     if (w->control == NULL && !w->shared) {
@@ -41,9 +41,9 @@ sft_status sft__watch_add(sft__watch *w, uint64_t bytes, sft_error *err) {
         w->stop = true;
         w->status = SFT_E_CANCELLED;
         w->job = 0;
-        (void)sft__fail(&w->error, SFT_E_CANCELLED, "cancelled after %llu of %llu bytes",
-                        (unsigned long long)w->progress.bytes_done,
-                        (unsigned long long)w->progress.bytes_total);
+        (void)sft__base_fail(&w->error, SFT_E_CANCELLED, "cancelled after %llu of %llu bytes",
+                             (unsigned long long)w->progress.bytes_done,
+                             (unsigned long long)w->progress.bytes_total);
     }
     stop = w->stop;
     if (stop && err != NULL) {
@@ -54,7 +54,8 @@ sft_status sft__watch_add(sft__watch *w, uint64_t bytes, sft_error *err) {
     return stop ? SFT_E_CANCELLED : SFT_OK;
 }
 
-void sft__watch_fail(sft__watch *w, size_t job, sft_status status, const sft_error *error) {
+void sft__move_watch_fail(sft__move_watch *w, size_t job, sft_status status,
+                          const sft_error *error) {
     watch_lock(w);
     if (w->status == SFT_OK || (job < w->job && status != SFT_E_CANCELLED)) {
         w->status = status;
@@ -65,9 +66,9 @@ void sft__watch_fail(sft__watch *w, size_t job, sft_status status, const sft_err
     watch_unlock(w);
 }
 
-sft_status sft__watch_end(sft__watch *w, sft_error *err) {
+sft_status sft__move_watch_end(sft__move_watch *w, sft_error *err) {
     if (w->shared) {
-        sft__mutex_reset(&w->lock);
+        sft__base_mutex_reset(&w->lock);
         w->shared = false;
     }
     if (w->status != SFT_OK && err != NULL) {

@@ -110,6 +110,5 @@ sft_status sft_mpi_job_run(const void *comm, const sft_job *job, const char *dir
                            sft_error *err) {
     sft_group g;
     const sft_status status = sft_mpi_group(&g, comm, err);
-    return status != SFT_OK ? status
-                            : sft_job_run_group(job, directory, options, &g, result, err);
+    return status != SFT_OK ? status : sft_job_run_group(job, directory, options, &g, result, err);
 }

@@ -28,16 +28,16 @@ static bool inside(const uint8_t *bytes, const uint8_t *prefix, unsigned bits) {
            (rest == 0 || (uint8_t)((bytes[whole] ^ prefix[whole]) >> (8 - rest)) == 0);
 }
 
-static sft__reach reach_4(const uint8_t *bytes) {
+static sft__remote_reach reach_4(const uint8_t *bytes) {
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
         if (inside(bytes, networks[i].prefix, networks[i].bits)) {
-            return (sft__reach)networks[i].reach;
+            return (sft__remote_reach)networks[i].reach;
         }
     }
     return SFT__REACH_PUBLIC;
 }
 
-static sft__reach reach_6(const uint8_t *b) {
+static sft__remote_reach reach_6(const uint8_t *b) {
     static const uint8_t zero[16] = {0};
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     static const uint8_t translated[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0};
@@ -61,11 +61,11 @@ static sft__reach reach_6(const uint8_t *b) {
     return (b[0] & 0xe0) == 0x20 ? SFT__REACH_PUBLIC : SFT__REACH_PRIVATE;
 }
 
-sft__reach sft__reach_of(const uint8_t *bytes, size_t len) {
+sft__remote_reach sft__remote_reach_of(const uint8_t *bytes, size_t len) {
     return len == 4 ? reach_4(bytes) : len == 16 ? reach_6(bytes) : SFT__REACH_SELF;
 }
 
-const char *sft__reach_refusal(sft__reach from, sft__reach to) {
+const char *sft__remote_reach_refusal(sft__remote_reach from, sft__remote_reach to) {
     if (from == SFT__REACH_SELF || to == SFT__REACH_PUBLIC) {
         return NULL;
     }

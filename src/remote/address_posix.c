@@ -45,7 +45,7 @@ static bool is_own(const struct sockaddr *address, const uint8_t *bytes, size_t 
     } else {
         to.in6.sin6_port = htons(9);
     }
-    const int fd = sft__socket_open(address->sa_family, SOCK_DGRAM, 0);
+    const int fd = sft__remote_socket_open(address->sa_family, SOCK_DGRAM, 0);
     if (fd < 0) {
         return false;
     }
@@ -57,10 +57,10 @@ static bool is_own(const struct sockaddr *address, const uint8_t *bytes, size_t 
     return own;
 }
 
-sft__reach sft__reach_sockaddr(const struct sockaddr *address) {
+sft__remote_reach sft__remote_reach_sockaddr(const struct sockaddr *address) {
     uint8_t bytes[16] = {0};
     const size_t len = address_bytes(address, bytes);
-    const sft__reach reach = sft__reach_of(bytes, len);
+    const sft__remote_reach reach = sft__remote_reach_of(bytes, len);
 
     return reach != SFT__REACH_SELF && is_own(address, bytes, len) ? SFT__REACH_SELF : reach;
 }
@@ -80,7 +80,7 @@ static bool is_localhost(const char *host, size_t len) {
     return true;
 }
 
-bool sft__reach_literal(const char *host, size_t len, sft__reach *reach) {
+bool sft__remote_reach_literal(const char *host, size_t len, sft__remote_reach *reach) {
     struct addrinfo hints;
     struct addrinfo *found = NULL;
     char text[256];
@@ -108,12 +108,12 @@ bool sft__reach_literal(const char *host, size_t len, sft__reach *reach) {
     if (getaddrinfo(text, NULL, &hints, &found) != 0 || found == NULL) {
         return false;
     }
-    *reach = sft__reach_sockaddr(found->ai_addr);
+    *reach = sft__remote_reach_sockaddr(found->ai_addr);
     freeaddrinfo(found);
     return true;
 }
 
-int sft__socket_open(int family, int type, int protocol) {
+int sft__remote_socket_open(int family, int type, int protocol) {
     const int fd = socket(family, type, protocol);
     if (fd >= 0) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);

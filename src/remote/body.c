@@ -12,12 +12,13 @@ enum { DROP_MAX = 64 << 10, RANGE_TEXT = 48 /* two numbers of 20 digits */ };
 
 /* ---------------------------------------------------------------- asking */
 
-void sft__exchange_ask(sft__exchange *x, char text[SFT__ASK_TEXT]) {
+void sft__remote_exchange_ask(sft__remote_exchange *x, char text[SFT__ASK_TEXT]) {
     const size_t room = SFT__ASK_TEXT;
-    const sft__get *get = x->get;
-    const sft__object *o = get->object;
+    const sft__remote_get *get = x->get;
+    const sft__remote_object *o = get->object;
     const bool many = get->ranges != NULL && !get->whole && !x->plain &&
-                      o->credential != SFT__SIGV4 && !sft__multipart_refused(o->remote, x->url);
+                      o->credential != SFT__SIGV4 &&
+                      !sft__remote_multipart_refused(o->remote, x->url);
     uint64_t from = x->at;
     size_t len = 0;
 
@@ -49,11 +50,11 @@ void sft__exchange_ask(sft__exchange *x, char text[SFT__ASK_TEXT]) {
 
 /* Bytes of the file at pos: those that are wanted are put, the others passed over. False: they
  * could not be put. */
-static bool take(sft__exchange *x, const uint8_t *data, size_t n) {
-    sft__get *get = x->get;
+static bool take(sft__remote_exchange *x, const uint8_t *data, size_t n) {
+    sft__remote_get *get = x->get;
 
     while (n > 0 && x->at < get->offset + get->size) {
-        const sft__range *r = get->ranges != NULL ? &get->ranges[x->range] : NULL;
+        const sft__remote_range *r = get->ranges != NULL ? &get->ranges[x->range] : NULL;
         const bool before = x->pos < x->at;
         const uint64_t end = before      ? x->at
                              : r != NULL ? r->offset + r->size
@@ -80,22 +81,22 @@ static bool take(sft__exchange *x, const uint8_t *data, size_t n) {
     return true;
 }
 
-static bool take_parts(sft__exchange *x, const uint8_t *data, size_t len) {
-    sft__slice slice;
+static bool take_parts(sft__remote_exchange *x, const uint8_t *data, size_t len) {
+    sft__remote_slice slice;
 
-    if (sft__multipart_ended(&x->parts)) { /* an end without end is cut off */
+    if (sft__remote_multipart_ended(&x->parts)) { /* an end without end is cut off */
         x->dropped += len;
         x->enough = x->dropped > DROP_MAX;
         return !x->enough;
     }
-    while (sft__multipart_next(&x->parts, x->at, &data, &len, &slice)) {
+    while (sft__remote_multipart_next(&x->parts, x->at, &data, &len, &slice)) {
         x->pos = slice.offset;
         if (!take(x, slice.data, slice.size)) {
             return false;
         }
     }
     if (x->parts.fault != NULL) { /* what was taken so far was what was asked for */
-        sft__exchange_plain(x);
+        sft__remote_exchange_plain(x);
         x->enough = x->at >= x->stop; /* the fault comes behind it */
         x->verdict = x->enough ? SFT__TAKE : SFT__PLAIN;
         return false;
@@ -103,7 +104,7 @@ static bool take_parts(sft__exchange *x, const uint8_t *data, size_t len) {
     return true;
 }
 
-bool sft__exchange_body(sft__exchange *x, const uint8_t *data, size_t len) {
+bool sft__remote_exchange_body(sft__remote_exchange *x, const uint8_t *data, size_t len) {
     if (x->verdict != SFT__TAKE) {
         if (x->explaining) {
             const size_t room = sizeof x->why - x->why_len;

@@ -19,9 +19,9 @@ typedef struct entry {
     uint32_t older;
 } entry;
 
-struct sft__cache {
+struct sft__remote_cache {
     const sft_allocator *allocator;
-    sft__mutex mutex;
+    sft__base_mutex mutex;
     entry *entries;
     uint32_t *slots;
     uint32_t room; /* entries, and slots */
@@ -31,52 +31,53 @@ struct sft__cache {
     uint64_t secret[2];
 };
 
-sft_status sft__cache_create(sft__cache **out, uint64_t bytes, const sft_allocator *allocator,
-                             sft_error *err) {
+sft_status sft__remote_cache_create(sft__remote_cache **out, uint64_t bytes,
+                                    const sft_allocator *allocator, sft_error *err) {
     const uint64_t blocks = bytes / SFT__BLOCK;
     const uint32_t room = blocks < 4 ? 4 : blocks > 1u << 24 ? 1u << 24 : (uint32_t)blocks;
-    sft__cache *c = sft__alloc_zero(allocator, sizeof *c);
+    sft__remote_cache *c = sft__base_alloc_zero(allocator, sizeof *c);
 
     *out = NULL;
     if (c == NULL) {
-        return sft__no_memory(err, sizeof *c);
+        return sft__remote_no_memory(err, sizeof *c);
     }
     c->allocator = allocator;
     c->room = room;
     c->newest = NONE;
     c->oldest = NONE;
-    sft__random_key(c->secret);
-    c->entries = sft__alloc_zero(allocator, room * sizeof *c->entries);
-    c->slots = sft__alloc(allocator, room * sizeof *c->slots);
-    if (c->entries == NULL || c->slots == NULL || !sft__mutex_init(&c->mutex)) {
-        sft__free(allocator, c->entries, room * sizeof *c->entries);
-        sft__free(allocator, c->slots, room * sizeof *c->slots);
-        sft__free(allocator, c, sizeof *c);
-        return sft__no_memory(err, room * sizeof *c->entries);
+    sft__base_random_key(c->secret);
+    c->entries = sft__base_alloc_zero(allocator, room * sizeof *c->entries);
+    c->slots = sft__base_alloc(allocator, room * sizeof *c->slots);
+    if (c->entries == NULL || c->slots == NULL || !sft__base_mutex_init(&c->mutex)) {
+        sft__base_free(allocator, c->entries, room * sizeof *c->entries);
+        sft__base_free(allocator, c->slots, room * sizeof *c->slots);
+        sft__base_free(allocator, c, sizeof *c);
+        return sft__remote_no_memory(err, room * sizeof *c->entries);
     }
     memset(c->slots, 0xff, room * sizeof *c->slots);
     *out = c;
     return SFT_OK;
 }
 
-void sft__cache_free(sft__cache *c) {
+void sft__remote_cache_free(sft__remote_cache *c) {
     if (c != NULL) {
         for (uint32_t i = 0; i < c->used; i++) {
-            sft__free(c->allocator, c->entries[i].data, SFT__BLOCK);
+            sft__base_free(c->allocator, c->entries[i].data, SFT__BLOCK);
         }
-        sft__free(c->allocator, c->entries, c->room * sizeof *c->entries);
-        sft__free(c->allocator, c->slots, c->room * sizeof *c->slots);
-        sft__mutex_reset(&c->mutex);
-        sft__free(c->allocator, c, sizeof *c);
+        sft__base_free(c->allocator, c->entries, c->room * sizeof *c->entries);
+        sft__base_free(c->allocator, c->slots, c->room * sizeof *c->slots);
+        sft__base_mutex_reset(&c->mutex);
+        sft__base_free(c->allocator, c, sizeof *c);
     }
 }
 
-static uint32_t slot_of(const sft__cache *c, const uint64_t key[2], uint64_t index) {
+static uint32_t slot_of(const sft__remote_cache *c, const uint64_t key[2], uint64_t index) {
     const uint64_t what[3] = {key[0], key[1], index};
-    return (uint32_t)(sft__hash(c->secret, what, sizeof what) % c->room);
+    return (uint32_t)(sft__base_hash(c->secret, what, sizeof what) % c->room);
 }
 
-static uint32_t find(const sft__cache *c, uint32_t slot, const uint64_t key[2], uint64_t index) {
+static uint32_t find(const sft__remote_cache *c, uint32_t slot, const uint64_t key[2],
+                     uint64_t index) {
     for (uint32_t i = c->slots[slot]; i != NONE; i = c->entries[i].chain) {
         const entry *e = &c->entries[i];
         if (e->index == index && e->key[0] == key[0] && e->key[1] == key[1]) {
@@ -86,7 +87,7 @@ static uint32_t find(const sft__cache *c, uint32_t slot, const uint64_t key[2], 
     return NONE;
 }
 
-static void unlink_age(sft__cache *c, uint32_t i) {
+static void unlink_age(sft__remote_cache *c, uint32_t i) {
     const entry *e = &c->entries[i];
     if (e->newer != NONE) {
         c->entries[e->newer].older = e->older;
@@ -100,7 +101,7 @@ static void unlink_age(sft__cache *c, uint32_t i) {
     }
 }
 
-static void link_newest(sft__cache *c, uint32_t i) {
+static void link_newest(sft__remote_cache *c, uint32_t i) {
     entry *e = &c->entries[i];
     e->newer = NONE;
     e->older = c->newest;
@@ -112,7 +113,7 @@ static void link_newest(sft__cache *c, uint32_t i) {
     c->newest = i;
 }
 
-static void unlink_slot(sft__cache *c, uint32_t i) {
+static void unlink_slot(sft__remote_cache *c, uint32_t i) {
     const entry *e = &c->entries[i];
     uint32_t *at = &c->slots[slot_of(c, e->key, e->index)];
     while (*at != i) {
@@ -121,9 +122,9 @@ static void unlink_slot(sft__cache *c, uint32_t i) {
     *at = e->chain;
 }
 
-bool sft__cache_get(sft__cache *c, const uint64_t key[2], uint64_t index, uint8_t *dst,
-                    size_t size) {
-    sft__mutex_lock(&c->mutex);
+bool sft__remote_cache_get(sft__remote_cache *c, const uint64_t key[2], uint64_t index,
+                           uint8_t *dst, size_t size) {
+    sft__base_mutex_lock(&c->mutex);
     const uint32_t i = find(c, slot_of(c, key, index), key, index);
     const bool found = i != NONE && c->entries[i].size == size;
     if (found) {
@@ -131,14 +132,14 @@ bool sft__cache_get(sft__cache *c, const uint64_t key[2], uint64_t index, uint8_
         unlink_age(c, i);
         link_newest(c, i);
     }
-    sft__mutex_unlock(&c->mutex);
+    sft__base_mutex_unlock(&c->mutex);
     return found;
 }
 
 /* An entry to fill: a new one, or the oldest. NONE: no memory, which is no fault of a cache. */
-static uint32_t take_entry(sft__cache *c) {
+static uint32_t take_entry(sft__remote_cache *c) {
     if (c->used < c->room) {
-        uint8_t *data = sft__alloc(c->allocator, SFT__BLOCK);
+        uint8_t *data = sft__base_alloc(c->allocator, SFT__BLOCK);
         if (data != NULL) {
             c->entries[c->used].data = data;
             return c->used++;
@@ -152,9 +153,9 @@ static uint32_t take_entry(sft__cache *c) {
     return i;
 }
 
-void sft__cache_put(sft__cache *c, const uint64_t key[2], uint64_t index, const uint8_t *data,
-                    size_t size) {
-    sft__mutex_lock(&c->mutex);
+void sft__remote_cache_put(sft__remote_cache *c, const uint64_t key[2], uint64_t index,
+                           const uint8_t *data, size_t size) {
+    sft__base_mutex_lock(&c->mutex);
     const uint32_t slot = slot_of(c, key, index);
     if (find(c, slot, key, index) == NONE) {
         const uint32_t i = take_entry(c);
@@ -170,5 +171,5 @@ void sft__cache_put(sft__cache *c, const uint64_t key[2], uint64_t index, const 
             link_newest(c, i);
         }
     }
-    sft__mutex_unlock(&c->mutex);
+    sft__base_mutex_unlock(&c->mutex);
 }

@@ -6,19 +6,19 @@
 #include "remote/transfer.h"
 #include <time.h>
 
-uint64_t sft__now_ms(void) {
+uint64_t sft__remote_now_ms(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-uint64_t sft__now_seconds(void) {
+uint64_t sft__remote_now_seconds(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec;
 }
 
-uint64_t sft__jitter(sft_remote *remote) {
+uint64_t sft__remote_jitter(sft_remote *remote) {
     const uint64_t ticket = atomic_fetch_add(&remote->ticket, 1);
-    return sft__hash(remote->secret, &ticket, sizeof ticket);
+    return sft__base_hash(remote->secret, &ticket, sizeof ticket);
 }

@@ -15,9 +15,9 @@
 sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
                                  const sft_allocator *allocator, sft_error *err);
 void sft__remote_disk_close(sft__remote_disk *disk); /* NULL is fine */
-bool sft__remote_disk_get(sft__remote_disk *disk, const sft__object *object, uint64_t index,
+bool sft__remote_disk_get(sft__remote_disk *disk, const sft__remote_object *object, uint64_t index,
                           uint8_t *dst, size_t size);
-void sft__remote_disk_put(sft__remote_disk *disk, const sft__object *object, uint64_t index,
+void sft__remote_disk_put(sft__remote_disk *disk, const sft__remote_object *object, uint64_t index,
                           const uint8_t *data, size_t size);
 
 #endif

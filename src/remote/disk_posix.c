@@ -25,7 +25,7 @@ typedef struct opened {
 
 struct sft__remote_disk {
     const sft_allocator *allocator;
-    sft__mutex mutex;
+    sft__base_mutex mutex;
     int folder;
     uint64_t limit;
     uint64_t clock;
@@ -86,7 +86,7 @@ static void sweep(sft__remote_disk *d) {
         struct stat st;
         if (!ends_with(e->d_name, ".blocks") ||
             fstatat(d->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !sft__grow(d->allocator, &list, &room, count + 1, sizeof *list)) {
+            !sft__base_grow(d->allocator, &list, &room, count + 1, sizeof *list)) {
             continue;
         }
         memcpy(list[count].name, e->d_name, strlen(e->d_name) + 1);
@@ -98,27 +98,27 @@ static void sweep(sft__remote_disk *d) {
     if (total > d->limit && count > 0) {
         remove_oldest(d, list, count, total);
     }
-    sft__free(d->allocator, list, room * sizeof *list);
+    sft__base_free(d->allocator, list, room * sizeof *list);
 }
 
 /* ---------------------------------------------------------------- life */
 
 sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
                                  const sft_allocator *allocator, sft_error *err) {
-    sft__remote_disk *d = sft__alloc_zero(allocator, sizeof *d);
+    sft__remote_disk *d = sft__base_alloc_zero(allocator, sizeof *d);
 
     *out = NULL;
-    if (d == NULL || !sft__mutex_init(&d->mutex)) {
-        sft__free(allocator, d, sizeof *d);
-        return sft__no_memory(err, sizeof *d);
+    if (d == NULL || !sft__base_mutex_init(&d->mutex)) {
+        sft__base_free(allocator, d, sizeof *d);
+        return sft__remote_no_memory(err, sizeof *d);
     }
     (void)mkdir(folder, 0700);
     d->allocator = allocator;
     d->limit = bytes;
     d->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->folder < 0) {
-        sft__mutex_reset(&d->mutex);
-        sft__free(allocator, d, sizeof *d);
+        sft__base_mutex_reset(&d->mutex);
+        sft__base_free(allocator, d, sizeof *d);
         return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
                              "the folder of the cache cannot be opened: %s", folder);
     }
@@ -144,15 +144,15 @@ void sft__remote_disk_close(sft__remote_disk *d) {
             sweep(d);
         }
         (void)close(d->folder);
-        sft__mutex_reset(&d->mutex);
-        sft__free(d->allocator, d, sizeof *d);
+        sft__base_mutex_reset(&d->mutex);
+        sft__base_free(d->allocator, d, sizeof *d);
     }
 }
 
 /* ---------------------------------------------------------------- files */
 
 /* False: nothing tells this version of the file from another. */
-static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
+static bool name_of(const sft__remote_object *object, char name[NAME_LEN + 1]) {
     const char *version = object->etag[0] != '\0' ? object->etag : object->modified;
     const uint64_t size = object->size;
     uint8_t digest[32];
@@ -163,7 +163,7 @@ static bool name_of(const sft__object *object, char name[NAME_LEN + 1]) {
     sft_sha256_update(&s, version, strlen(version) + 1);
     sft_sha256_update(&s, &size, sizeof size);
     sft_sha256_final(&s, digest);
-    sft__hex(name, digest, sizeof digest);
+    sft__base_hex(name, digest, sizeof digest);
     name[NAME_LEN] = '\0';
     return version[0] != '\0';
 }
@@ -180,7 +180,7 @@ static opened *least_used(sft__remote_disk *d) {
     return f;
 }
 
-static opened *file_of(sft__remote_disk *d, const sft__object *object) {
+static opened *file_of(sft__remote_disk *d, const sft__remote_object *object) {
     char name[NAME_LEN + 1];
     char path[NAME_LEN + 16];
 
@@ -212,12 +212,12 @@ static opened *file_of(sft__remote_disk *d, const sft__object *object) {
     return f;
 }
 
-bool sft__remote_disk_get(sft__remote_disk *d, const sft__object *object, uint64_t index,
+bool sft__remote_disk_get(sft__remote_disk *d, const sft__remote_object *object, uint64_t index,
                           uint8_t *dst, size_t size) {
     uint32_t entry[2];
     bool good = false;
 
-    sft__mutex_lock(&d->mutex);
+    sft__base_mutex_lock(&d->mutex);
     const opened *f = file_of(d, object);
     if (f != NULL &&
         pread(f->table, entry, sizeof entry, (off_t)(index * sizeof entry)) ==
@@ -226,15 +226,15 @@ bool sft__remote_disk_get(sft__remote_disk *d, const sft__object *object, uint64
         pread(f->blocks, dst, size, (off_t)(index * SFT__BLOCK)) == (ssize_t)size) {
         good = sft_crc32c(0, dst, size) == entry[1];
     }
-    sft__mutex_unlock(&d->mutex);
+    sft__base_mutex_unlock(&d->mutex);
     return good;
 }
 
-void sft__remote_disk_put(sft__remote_disk *d, const sft__object *object, uint64_t index,
+void sft__remote_disk_put(sft__remote_disk *d, const sft__remote_object *object, uint64_t index,
                           const uint8_t *data, size_t size) {
     const uint32_t entry[2] = {TABLE_MARK, sft_crc32c(0, data, size)};
 
-    sft__mutex_lock(&d->mutex);
+    sft__base_mutex_lock(&d->mutex);
     const opened *f = file_of(d, object);
     if (f != NULL && pwrite(f->blocks, data, size, (off_t)(index * SFT__BLOCK)) == (ssize_t)size) {
         (void)!pwrite(f->table, entry, sizeof entry, (off_t)(index * sizeof entry));
@@ -243,5 +243,5 @@ void sft__remote_disk_put(sft__remote_disk *d, const sft__object *object, uint64
             sweep(d);
         }
     }
-    sft__mutex_unlock(&d->mutex);
+    sft__base_mutex_unlock(&d->mutex);
 }

@@ -15,7 +15,7 @@ enum { LOCAL_STEP = 4 << 20 };
 
 typedef struct span {
     const sft_source *source;
-    sft__object *object; /* NULL: read from the source, which is local */
+    sft__remote_object *object; /* NULL: read from the source, which is local */
     uint64_t from;
     uint64_t to; /* in the file that is written */
     uint64_t size;
@@ -32,9 +32,9 @@ typedef struct outcome { /* one file to be written */
     uint8_t *own; /* bytes [0, own_size) are made here: a header */
     size_t own_size;
     bool kept;
-    sft__range *ranges; /* that are missing, where the server has no ranges */
+    sft__remote_range *ranges; /* that are missing, where the server has no ranges */
     size_t range_room;
-    sft__staging staging;
+    sft__remote_staging staging;
 } outcome;
 
 typedef struct work {
@@ -67,8 +67,8 @@ static sft_status add_span(const work *w, outcome *f, const span *s, sft_error *
         last->size += s->size;
         return SFT_OK;
     }
-    if (!sft__grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans)) {
-        return sft__no_memory(err, (f->span_count + 1) * sizeof *f->spans);
+    if (!sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans)) {
+        return sft__remote_no_memory(err, (f->span_count + 1) * sizeof *f->spans);
     }
     f->spans[f->span_count++] = *s;
     return SFT_OK;
@@ -83,7 +83,7 @@ static void identity(const outcome *f, uint8_t digest[32]) {
     for (size_t i = 0; i < f->span_count; i++) {
         const span *s = &f->spans[i];
         const uint64_t numbers[3] = {s->from, s->to, s->size};
-        const sft__object *o = s->object;
+        const sft__remote_object *o = s->object;
         const char *name = sft_source_name(s->source);
         const uint64_t size = sft_source_size(s->source);
         sft_sha256_update(&sha, name, strlen(name) + 1);
@@ -104,7 +104,7 @@ static void identity(const outcome *f, uint8_t digest[32]) {
 /* ---------------------------------------------------------------- what is to be written */
 
 static sft_status whole_file(const work *w, outcome *f, const char *name, sft_source *source,
-                             sft__object *object, sft_error *err) {
+                             sft__remote_object *object, sft_error *err) {
     if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
                              "the URL does not end in a name for the file");
@@ -113,7 +113,7 @@ static sft_status whole_file(const work *w, outcome *f, const char *name, sft_so
     f->size = sft_source_size(source);
     const span s = {source, object, 0, 0, f->size};
     if (object != NULL) {
-        f->has_sha = sft__etag_sha256(object->linked_etag, f->sha);
+        f->has_sha = sft__remote_etag_sha256(object->linked_etag, f->sha);
     }
     return f->size > 0 ? add_span(w, f, &s, err) : SFT_OK;
 }
@@ -127,9 +127,10 @@ static sft_status check_written(const char *name, sft_error *err) {
     uint32_t c = 0;
 
     for (size_t i = 0; i < len && good;) {
-        const size_t n = sft__utf8_decode(name + i, len - i, &c);
+        const size_t n = sft__base_utf8_decode(name + i, len - i, &c);
         const bool first = i == 0 || name[i - 1] == '/';
-        good = n > 0 && !sft__utf8_deceptive(c) && !(first && (c == '.' || c == '-' || c == '~'));
+        good =
+            n > 0 && !sft__base_utf8_deceptive(c) && !(first && (c == '.' || c == '-' || c == '~'));
         i += n;
     }
     return good ? SFT_OK
@@ -139,14 +140,14 @@ static sft_status check_written(const char *name, sft_error *err) {
                                 name);
 }
 
-static sft_status whole_model(work *w, const sft__opened *o, sft_error *err) {
+static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *err) {
     const size_t count = o->count + (o->index != NULL ? 1 : 0);
     const char *name;
     size_t len;
 
-    w->files = sft__alloc_zero(w->a, count * sizeof *w->files);
+    w->files = sft__base_alloc_zero(w->a, count * sizeof *w->files);
     if (w->files == NULL) {
-        return sft__no_memory(err, count * sizeof *w->files);
+        return sft__remote_no_memory(err, count * sizeof *w->files);
     }
     w->count = count;
     for (size_t i = 0; i < o->count; i++) {
@@ -155,11 +156,11 @@ static sft_status whole_model(work *w, const sft__opened *o, sft_error *err) {
                            o->files[i].object, err));
     }
     if (o->index != NULL) {
-        sft__url_base(o->place.url.data, &name, &len);
+        sft__remote_url_base(o->place.url.data, &name, &len);
         /* the arena is the opened one's; it lives as long as this */
-        name = sft__arena_copy((sft__arena *)(uintptr_t)&o->names, name, len);
+        name = sft__base_arena_copy((sft__base_arena *)(uintptr_t)&o->names, name, len);
         if (name == NULL) {
-            return sft__no_memory(err, len);
+            return sft__remote_no_memory(err, len);
         }
         w->indexed = true;
         return whole_file(w, &w->files[o->count], name, o->index, o->index_object, err);
@@ -189,7 +190,8 @@ static sft_status add_metadata(sft_writer *writer, const sft_catalog *catalog, s
     return SFT_OK;
 }
 
-static const sft__opened_file *file_of(const sft__opened *o, const sft_source *source) {
+static const sft__remote_opened_file *file_of(const sft__remote_opened *o,
+                                              const sft_source *source) {
     for (size_t i = 0; i < o->count; i++) {
         if (o->files[i].source == source) {
             return &o->files[i];
@@ -200,14 +202,14 @@ static const sft__opened_file *file_of(const sft__opened *o, const sft_source *s
 
 /* Declares the wanted tensors and begins the stream, which writes the header; then takes over where
  * each lies. */
-static sft_status lay_out(const work *w, const sft__opened *o, sft_writer *writer, outcome *f,
-                          sft_error *err) {
+static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer *writer,
+                          outcome *f, sft_error *err) {
     const sft_catalog *catalog = o->catalog;
     const size_t count = sft_catalog_count(catalog);
     uint32_t *of =
-        sft__alloc_array(w->a, count + 1, sizeof *of); /* per declared: index of the tensor */
+        sft__base_alloc_array(w->a, count + 1, sizeof *of); /* per declared: index of the tensor */
     size_t n = 0;
-    sft_status status = of != NULL ? SFT_OK : sft__no_memory(err, count * sizeof *of);
+    sft_status status = of != NULL ? SFT_OK : sft__remote_no_memory(err, count * sizeof *of);
 
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
@@ -230,31 +232,32 @@ static sft_status lay_out(const work *w, const sft__opened *o, sft_writer *write
         const uint32_t index = sft_writer_at(writer, at);
         const sft_tensor *t = sft_catalog_at(catalog, of[index]);
         const sft_source *source = sft_catalog_source_at(catalog, t->pieces[0].source);
-        const sft__opened_file *from = file_of(o, source); /* every source is one of those opened */
+        const sft__remote_opened_file *from =
+            file_of(o, source); /* every source is one of those opened */
         const span s = {source, from != NULL ? from->object : NULL, t->pieces[0].offset,
                         sft_writer_offset(writer, index), t->nbytes};
         f->own_size = at == 0 ? (size_t)s.to : f->own_size;
         status = t->nbytes > 0 ? add_span(w, f, &s, err) : SFT_OK;
     }
-    sft__free(w->a, of, (count + 1) * sizeof *of);
+    sft__base_free(w->a, of, (count + 1) * sizeof *of);
     return status;
 }
 
-static sft_status selection(work *w, const sft__opened *o, sft_error *err) {
+static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err) {
     sft_write_options options;
     sft_writer *writer = NULL;
     int fd;
 
-    w->files = sft__alloc_zero(w->a, sizeof *w->files);
+    w->files = sft__base_alloc_zero(w->a, sizeof *w->files);
     if (w->files == NULL) {
-        return sft__no_memory(err, sizeof *w->files);
+        return sft__remote_no_memory(err, sizeof *w->files);
     }
     w->count = 1;
     outcome *f = &w->files[0];
     f->name = "model.safetensors";
     SFT_INIT(&options);
     options.allocator = w->a;
-    SFT_TRY(sft__scratch_open(&fd, err));
+    SFT_TRY(sft__remote_scratch_open(&fd, err));
     sft_status status = sft_writer_create_stream(&writer, fd, &options, err);
     if (status == SFT_OK) {
         status = add_metadata(writer, o->catalog, err);
@@ -264,11 +267,11 @@ static sft_status selection(work *w, const sft__opened *o, sft_error *err) {
     }
     sft_writer_free(writer);
     if (status == SFT_OK) {
-        f->own = sft__alloc(w->a, f->own_size);
-        status = f->own == NULL ? sft__no_memory(err, f->own_size)
-                                : sft__scratch_read(fd, f->own, f->own_size, err);
+        f->own = sft__base_alloc(w->a, f->own_size);
+        status = f->own == NULL ? sft__remote_no_memory(err, f->own_size)
+                                : sft__remote_scratch_read(fd, f->own, f->own_size, err);
     }
-    sft__scratch_close(fd);
+    sft__remote_scratch_close(fd);
     return status;
 }
 
@@ -285,13 +288,13 @@ static int poll_progress(void *ctx, const sft_progress *nothing) {
 static sft_status sink_put(void *ctx, uint64_t offset, const uint8_t *data, size_t size,
                            sft_error *err) {
     const sink *s = ctx;
-    SFT_TRY(sft__staging_put(&s->file->staging, offset + s->shift, data, size, err));
+    SFT_TRY(sft__remote_staging_put(&s->file->staging, offset + s->shift, data, size, err));
     s->w->done += size;
     return SFT_OK;
 }
 
 typedef struct todo {
-    sft__get *gets;
+    sft__remote_get *gets;
     sink *sinks;
     size_t count;
     size_t room;
@@ -301,14 +304,14 @@ typedef struct todo {
 
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
                              sft_error *err) {
-    uint8_t *buffer = sft__alloc(w->a, LOCAL_STEP);
-    sft_status status = buffer != NULL ? SFT_OK : sft__no_memory(err, LOCAL_STEP);
+    uint8_t *buffer = sft__base_alloc(w->a, LOCAL_STEP);
+    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, LOCAL_STEP);
 
     while (begin < end && status == SFT_OK) {
         const size_t n = end - begin < LOCAL_STEP ? (size_t)(end - begin) : LOCAL_STEP;
         status = sft_source_read(s->source, s->from + (begin - s->to), buffer, n, err);
         if (status == SFT_OK) {
-            status = sft__staging_put(&f->staging, begin, buffer, n, err);
+            status = sft__remote_staging_put(&f->staging, begin, buffer, n, err);
         }
         if (status == SFT_OK && poll_progress(w, NULL) != 0) {
             status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
@@ -316,7 +319,7 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
         begin += n;
         w->done += n;
     }
-    sft__free(w->a, buffer, LOCAL_STEP);
+    sft__base_free(w->a, buffer, LOCAL_STEP);
     return status;
 }
 
@@ -329,17 +332,17 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
     while (begin < end) {
         const bool rest = t->part == 0 || end - begin < t->part + SFT__STAGE_BLOCK;
         const uint64_t n = rest ? end - begin : t->part;
-        if (!sft__grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
-            !sft__grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
-            return sft__no_memory(err, (t->count + 1) * sizeof *t->gets);
+        if (!sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
+            !sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
+            return sft__remote_no_memory(err, (t->count + 1) * sizeof *t->gets);
         }
         t->sinks[t->count] = (sink){w, f, s->to - s->from};
-        t->gets[t->count] = (sft__get){.object = s->object,
-                                       .offset = s->from + (begin - s->to),
-                                       .size = n,
-                                       .bulk = n >= SFT__STAGE_BLOCK,
-                                       .share = true,
-                                       .put = sink_put};
+        t->gets[t->count] = (sft__remote_get){.object = s->object,
+                                              .offset = s->from + (begin - s->to),
+                                              .size = n,
+                                              .bulk = n >= SFT__STAGE_BLOCK,
+                                              .share = true,
+                                              .put = sink_put};
         t->count++;
         begin += n;
     }
@@ -354,7 +357,7 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
 
     if (low < f->own_size) {
         const uint64_t n = (stop < f->own_size ? stop : f->own_size) - low;
-        SFT_TRY(sft__staging_put(&f->staging, low, f->own + (size_t)low, (size_t)n, err));
+        SFT_TRY(sft__remote_staging_put(&f->staging, low, f->own + (size_t)low, (size_t)n, err));
     }
     for (size_t i = 0; i < f->span_count; i++) {
         const span *s = &f->spans[i];
@@ -377,24 +380,24 @@ static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
         const uint64_t begin = b * SFT__STAGE_BLOCK;
         const uint64_t left = f->size - begin;
         const uint64_t size = left < SFT__STAGE_BLOCK ? left : SFT__STAGE_BLOCK;
-        if (sft__staging_has(&f->staging, b)) {
+        if (sft__remote_staging_has(&f->staging, b)) {
             continue;
         }
         if (n > 0 && f->ranges[n - 1].offset + f->ranges[n - 1].size == begin) {
             f->ranges[n - 1].size += size;
             continue;
         }
-        if (!sft__grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
-            return sft__no_memory(err, (n + 1) * sizeof *f->ranges);
+        if (!sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
+            return sft__remote_no_memory(err, (n + 1) * sizeof *f->ranges);
         }
-        f->ranges[n++] = (sft__range){begin, size};
+        f->ranges[n++] = (sft__remote_range){begin, size};
     }
     if (n == 0) {
         return SFT_OK;
     }
     const uint64_t first = f->ranges[0].offset;
     SFT_TRY(add_todo(w, t, f, s, first, first + 1, err)); /* a place for it */
-    sft__get *get = &t->gets[t->count - 1];
+    sft__remote_get *get = &t->gets[t->count - 1];
     get->offset = first;
     get->size = f->ranges[n - 1].offset + f->ranges[n - 1].size - first;
     get->ranges = f->ranges;
@@ -425,7 +428,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
         }
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {
             uint64_t end = b;
-            while (end < f->staging.blocks && !sft__staging_has(&f->staging, end)) {
+            while (end < f->staging.blocks && !sft__remote_staging_has(&f->staging, end)) {
                 end++;
             }
             if (end > b) {
@@ -445,10 +448,10 @@ static sft_status bring(work *w, sft_error *err) {
 
     sft_status status = gather(w, &t, err);
     if (status == SFT_OK) {
-        status = sft__transfer(w->remote, t.gets, t.count, 0, false, &w->control, err);
+        status = sft__remote_transfer(w->remote, t.gets, t.count, 0, false, &w->control, err);
     }
-    sft__free(w->a, t.gets, t.room * sizeof *t.gets);
-    sft__free(w->a, t.sinks, t.sink_room * sizeof *t.sinks);
+    sft__base_free(w->a, t.gets, t.room * sizeof *t.gets);
+    sft__base_free(w->a, t.sinks, t.sink_room * sizeof *t.sinks);
     return status;
 }
 
@@ -457,7 +460,7 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
     uint64_t size;
 
-    const sft_status status = sft__existing(w->folder, f->name, &size, digest, w->a, err);
+    const sft_status status = sft__remote_existing(w->folder, f->name, &size, digest, w->a, err);
     if (status == SFT_E_NOT_FOUND) {
         return SFT_OK;
     }
@@ -492,7 +495,8 @@ static sft_status prepare(work *w, sft_error *err) {
         outcome *f = &w->files[i];
         if (!f->kept) {
             identity(f, digest);
-            SFT_TRY(sft__staging_open(&f->staging, w->folder, f->name, f->size, digest, w->a, err));
+            SFT_TRY(sft__remote_staging_open(&f->staging, w->folder, f->name, f->size, digest, w->a,
+                                             err));
             w->total += f->size;
             w->done += f->staging.resumed;
             w->result->resumed += f->staging.resumed;
@@ -504,21 +508,21 @@ static sft_status prepare(work *w, sft_error *err) {
 static sft_status prove(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
 
-    if (!sft__staging_whole(&f->staging)) {
+    if (!sft__remote_staging_whole(&f->staging)) {
         return sft_error_set(err, SFT_E_INTERNAL, 0, SFT_NO_OFFSET, NULL, 0, "%.200s is not whole",
                              f->name);
     }
     if (f->has_sha) {
-        SFT_TRY(sft__staging_sha256(&f->staging, digest, &w->control, err));
+        SFT_TRY(sft__remote_staging_sha256(&f->staging, digest, &w->control, err));
         if (memcmp(digest, f->sha, sizeof digest) != 0) {
-            sft__staging_drop(&f->staging);
+            sft__remote_staging_drop(&f->staging);
             return sft_error_set(
                 err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
                 "%.200s has not the SHA-256 that the server tells: what came is removed", f->name);
         }
         w->result->verified++;
     }
-    return sft__staging_flush(&f->staging, err);
+    return sft__remote_staging_flush(&f->staging, err);
 }
 
 static sft_status publish(work *w, sft_error *err) {
@@ -534,11 +538,11 @@ static sft_status publish(work *w, sft_error *err) {
     }
     outcome *index = w->indexed && !w->files[w->count - 1].kept ? &w->files[w->count - 1] : NULL;
     if (index != NULL) {
-        SFT_TRY(sft__staging_begin_set(&index->staging, err));
+        SFT_TRY(sft__remote_staging_begin_set(&index->staging, err));
     }
     for (size_t i = 0; i < w->count; i++) {
         if (!w->files[i].kept) {
-            SFT_TRY(sft__staging_publish(&w->files[i].staging, replace, err));
+            SFT_TRY(sft__remote_staging_publish(&w->files[i].staging, replace, err));
             w->result->files++;
             w->result->bytes += w->files[i].size;
         }
@@ -550,19 +554,19 @@ static void work_reset(work *w) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (f->staging.allocator != NULL) {
-            sft__staging_close(&f->staging);
+            sft__remote_staging_close(&f->staging);
         }
-        sft__free(w->a, f->spans, f->span_room * sizeof *f->spans);
-        sft__free(w->a, f->ranges, f->range_room * sizeof *f->ranges);
-        sft__free(w->a, f->own, f->own_size);
+        sft__base_free(w->a, f->spans, f->span_room * sizeof *f->spans);
+        sft__base_free(w->a, f->ranges, f->range_room * sizeof *f->ranges);
+        sft__base_free(w->a, f->own, f->own_size);
     }
-    sft__free(w->a, w->files, w->count * sizeof *w->files);
+    sft__base_free(w->a, w->files, w->count * sizeof *w->files);
 }
 
 static sft_status fetch(work *w, const char *url, sft_error *err) {
-    sft__opened opened;
+    sft__remote_opened opened;
 
-    SFT_TRY(sft__open(&opened, w->remote, url, NULL, err));
+    SFT_TRY(sft__remote_open(&opened, w->remote, url, NULL, err));
     sft_status status =
         w->options->wanted != NULL ? selection(w, &opened, err) : whole_model(w, &opened, err);
     if (status == SFT_OK) {
@@ -575,7 +579,7 @@ static sft_status fetch(work *w, const char *url, sft_error *err) {
         status = publish(w, err);
     }
     work_reset(w);
-    sft__opened_reset(&opened, w->remote);
+    sft__remote_opened_reset(&opened, w->remote);
     return status;
 }
 

@@ -33,9 +33,9 @@ static bool truth(const char *name) {
     return false;
 }
 
-static const char *joined(sft__arena *arena, const char *a, const char *b) {
+static const char *joined(sft__base_arena *arena, const char *a, const char *b) {
     const size_t len = strlen(a) + strlen(b);
-    char *text = sft__arena_alloc(arena, len + 1, 1);
+    char *text = sft__base_arena_alloc(arena, len + 1, 1);
     if (text != NULL) {
         (void)snprintf(text, len + 1, "%s%s", a, b);
     }
@@ -43,15 +43,15 @@ static const char *joined(sft__arena *arena, const char *a, const char *b) {
 }
 
 /* The first word of the text; NULL: blanks only. */
-static const char *first_word(sft__arena *arena, const char *text) {
+static const char *first_word(sft__base_arena *arena, const char *text) {
     const size_t start = strspn(text, " \t\r\n");
     const size_t n = strcspn(text + start, " \t\r\n");
-    return n > 0 ? sft__arena_copy(arena, text + start, n) : NULL;
+    return n > 0 ? sft__base_arena_copy(arena, text + start, n) : NULL;
 }
 
 /* The first word of a small file; NULL: there is none, or what is there is no file (a pipe would be
  * waited for). */
-static const char *first_of_file(sft__arena *arena, const char *path) {
+static const char *first_of_file(sft__base_arena *arena, const char *path) {
     char text[2048];
     sft_source *source;
 
@@ -66,7 +66,7 @@ static const char *first_of_file(sft__arena *arena, const char *path) {
     return status == SFT_OK ? first_word(arena, text) : NULL;
 }
 
-static const char *hub_home(sft__arena *arena) {
+static const char *hub_home(sft__base_arena *arena) {
     const char *home = variable("HF_HOME");
     if (home != NULL) {
         return home;
@@ -79,7 +79,7 @@ static const char *hub_home(sft__arena *arena) {
     return user != NULL ? joined(arena, user, "/.cache/huggingface") : NULL;
 }
 
-static void hub_token(sft_remote_options *o, sft__arena *arena, const char *home) {
+static void hub_token(sft_remote_options *o, sft__base_arena *arena, const char *home) {
     if (o->hf_token != NULL || truth("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
         return;
     }
@@ -104,7 +104,7 @@ static void take(const char **field, const char *first, const char *second) {
 }
 
 /* As libcurl takes them: HTTP_PROXY is left alone, for a CGI program has it from its client. */
-static void proxies(sft__proxies *p) {
+static void proxies(sft__remote_proxies *p) {
     take(&p->http, "http_proxy", NULL);
     take(&p->http, "all_proxy", "ALL_PROXY");
     take(&p->https, "https_proxy", "HTTPS_PROXY");
@@ -112,9 +112,9 @@ static void proxies(sft__proxies *p) {
     take(&p->no, "no_proxy", "NO_PROXY");
 }
 
-sft_status sft__environment(sft__settings *s, sft_error *err) {
+sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     sft_remote_options *o = &s->o;
-    sft__arena *arena = &s->strings;
+    sft__base_arena *arena = &s->strings;
     const char *home = hub_home(arena);
 
     take(&o->hf_endpoint, "HF_ENDPOINT", NULL);
@@ -123,7 +123,7 @@ sft_status sft__environment(sft__settings *s, sft_error *err) {
     if (o->hf_cache == NULL && home != NULL) {
         o->hf_cache = joined(arena, home, "/hub");
         if (o->hf_cache == NULL) {
-            return sft__no_memory(err, 256);
+            return sft__remote_no_memory(err, 256);
         }
     }
     if (o->s3_access_key == NULL && o->s3_secret_key == NULL) {
@@ -144,7 +144,7 @@ sft_status sft__environment(sft__settings *s, sft_error *err) {
 
 /* ---------------------------------------------------------------- the local cache */
 
-bool sft__path_exists(const char *path) {
+bool sft__remote_path_exists(const char *path) {
     sft_source *source;
     const sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL);
     if (status == SFT_OK) {
@@ -163,15 +163,15 @@ static bool is_commit(const char *text, size_t len) {
 }
 
 /* HF_CACHE/models--ORG--REPO/ */
-static void cache_repo(sft__buf *b, const char *cache, const sft__hub_url *u) {
-    sft__buf_text(b, cache);
-    sft__buf_text(b, "/");
-    sft__buf_text(b, u->kind);
-    sft__buf_text(b, "--");
+static void cache_repo(sft__base_buf *b, const char *cache, const sft__remote_hub_url *u) {
+    sft__base_buf_text(b, cache);
+    sft__base_buf_text(b, "/");
+    sft__base_buf_text(b, u->kind);
+    sft__base_buf_text(b, "--");
     for (size_t i = 0; i < u->repo_len; i++) {
-        sft__buf_add(b, u->repo[i] == '/' ? "--" : &u->repo[i], u->repo[i] == '/' ? 2 : 1);
+        sft__base_buf_add(b, u->repo[i] == '/' ? "--" : &u->repo[i], u->repo[i] == '/' ? 2 : 1);
     }
-    sft__buf_text(b, "/");
+    sft__base_buf_text(b, "/");
 }
 
 static bool cache_is_asked(const sft_remote *remote) {
@@ -180,61 +180,61 @@ static bool cache_is_asked(const sft_remote *remote) {
 }
 
 /* HF_CACHE/models--ORG--REPO/snapshots/COMMIT/ */
-static void cache_snapshot(sft__buf *b, const sft_remote *remote, const sft__hub_url *u,
+static void cache_snapshot(sft__base_buf *b, const sft_remote *remote, const sft__remote_hub_url *u,
                            const char *commit) {
     cache_repo(b, remote->settings.o.hf_cache, u);
-    sft__buf_text(b, "snapshots/");
-    sft__buf_text(b, commit);
-    sft__buf_text(b, "/");
+    sft__base_buf_text(b, "snapshots/");
+    sft__base_buf_text(b, commit);
+    sft__base_buf_text(b, "/");
 }
 
 /* Which commit the revision is, as the cache knows it, if it has anything of that. */
-static bool cache_commit(char *commit, const sft_remote *remote, const sft__hub_url *u) {
-    sft__arena arena = {.allocator = remote->allocator};
+static bool cache_commit(char *commit, const sft_remote *remote, const sft__remote_hub_url *u) {
+    sft__base_arena arena = {.allocator = remote->allocator};
     char revision[SFT__REVISION_MAX];
-    sft__buf b;
+    sft__base_buf b;
 
     if (!cache_is_asked(remote)) {
         return false;
     }
-    sft__buf_init(&b, remote->allocator);
+    sft__base_buf_init(&b, remote->allocator);
     cache_repo(&b, remote->settings.o.hf_cache, u);
-    sft__buf_text(&b, "refs/");
-    sft__buf_add(&b, revision, sft__url_decode(revision, u->revision, u->revision_len));
-    sft__buf_add(&b, "", 1);
+    sft__base_buf_text(&b, "refs/");
+    sft__base_buf_add(&b, revision, sft__remote_url_decode(revision, u->revision, u->revision_len));
+    sft__base_buf_add(&b, "", 1);
     const char *line = b.failed ? NULL : first_of_file(&arena, b.data);
     bool known = line != NULL && is_commit(line, strlen(line));
     if (known) {
         memcpy(commit, line, strlen(line) + 1);
         b.len = 0;
         cache_snapshot(&b, remote, u, commit);
-        sft__buf_add(&b, "", 1);
-        known = !b.failed && sft__path_exists(b.data);
+        sft__base_buf_add(&b, "", 1);
+        known = !b.failed && sft__remote_path_exists(b.data);
     }
     commit[0] = known ? commit[0] : '\0';
-    sft__arena_free(&arena);
-    sft__buf_reset(&b);
+    sft__base_arena_free(&arena);
+    sft__base_buf_reset(&b);
     return known;
 }
 
 /* The path in the snapshot of the commit: emptied again if there is none. */
-static void cache_find(sft__buf *b, const sft_remote *remote, const sft__hub_url *u,
+static void cache_find(sft__base_buf *b, const sft_remote *remote, const sft__remote_hub_url *u,
                        const char *commit) {
     if (!cache_is_asked(remote) || !is_commit(commit, strlen(commit))) {
         return;
     }
     cache_snapshot(b, remote, u, commit);
-    sft__buf_text(b, u->file != NULL ? u->file : "");
-    sft__buf_add(b, "", 1);
-    if (b->failed || !sft__path_exists(b->data)) {
+    sft__base_buf_text(b, u->file != NULL ? u->file : "");
+    sft__base_buf_add(b, "", 1);
+    if (b->failed || !sft__remote_path_exists(b->data)) {
         b->len = 0;
     }
 }
 
 /* ---------------------------------------------------------------- one commit of a branch */
 
-struct sft__pin {
-    const sft__pin *next;
+struct sft__remote_pin {
+    const sft__remote_pin *next;
     const char *branch; /* its URL, as far as the revision */
     const char *commit;
 };
@@ -243,13 +243,13 @@ static void pin_find(char *commit, sft_remote *remote, const char *branch, size_
     if ((remote->settings.o.flags & SFT_REMOTE_ONE_COMMIT) == 0) {
         return;
     }
-    sft__mutex_lock(&remote->mutex);
-    for (const sft__pin *p = remote->pins; p != NULL; p = p->next) {
+    sft__base_mutex_lock(&remote->mutex);
+    for (const sft__remote_pin *p = remote->pins; p != NULL; p = p->next) {
         if (strlen(p->branch) == len && memcmp(p->branch, branch, len) == 0) {
             memcpy(commit, p->commit, strlen(p->commit) + 1);
         }
     }
-    sft__mutex_unlock(&remote->mutex);
+    sft__base_mutex_unlock(&remote->mutex);
 }
 
 static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, const char *commit,
@@ -261,40 +261,40 @@ static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, c
         (remote->settings.o.flags & SFT_REMOTE_ONE_COMMIT) == 0) {
         return SFT_OK;
     }
-    sft__mutex_lock(&remote->mutex);
-    sft__pin *p = sft__arena_alloc(&remote->pinned, sizeof *p, sizeof(void *));
+    sft__base_mutex_lock(&remote->mutex);
+    sft__remote_pin *p = sft__base_arena_alloc(&remote->pinned, sizeof *p, sizeof(void *));
     if (p != NULL) {
         p->next = remote->pins;
-        p->branch = sft__arena_copy(&remote->pinned, branch, len);
-        p->commit = sft__arena_copy(&remote->pinned, commit, strlen(commit));
+        p->branch = sft__base_arena_copy(&remote->pinned, branch, len);
+        p->commit = sft__base_arena_copy(&remote->pinned, commit, strlen(commit));
         remote->pins = p->branch != NULL && p->commit != NULL ? p : remote->pins;
     }
     const bool kept = p != NULL && remote->pins == p;
-    sft__mutex_unlock(&remote->mutex);
-    return kept ? SFT_OK : sft__no_memory(err, sizeof *p + len);
+    sft__base_mutex_unlock(&remote->mutex);
+    return kept ? SFT_OK : sft__remote_no_memory(err, sizeof *p + len);
 }
 
-sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *commit,
-                          sft_error *err) {
+sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, const char *commit,
+                                 sft_error *err) {
     const char *revision = place->url.data + place->revision_at;
-    sft__buf url;
+    sft__base_buf url;
 
     if (!place->hub || commit[0] == '\0' || is_commit(revision, place->revision_len)) {
         return SFT_OK;
     }
     SFT_TRY(
         pin_keep(remote, place->url.data, place->revision_at + place->revision_len, commit, err));
-    sft__buf_init(&url, place->url.allocator);
-    sft__buf_add(&url, place->url.data, place->revision_at);
-    sft__url_encode(&url, commit, strlen(commit), false);
+    sft__base_buf_init(&url, place->url.allocator);
+    sft__base_buf_add(&url, place->url.data, place->revision_at);
+    sft__remote_url_encode(&url, commit, strlen(commit), false);
     const size_t len = url.len - place->revision_at;
-    sft__buf_text(&url, revision + place->revision_len);
-    sft__buf_add(&url, "", 1);
+    sft__base_buf_text(&url, revision + place->revision_len);
+    sft__base_buf_add(&url, "", 1);
     if (url.failed) {
-        sft__buf_reset(&url);
-        return sft__no_memory(err, place->url.len + SFT__COMMIT_MAX);
+        sft__base_buf_reset(&url);
+        return sft__remote_no_memory(err, place->url.len + SFT__COMMIT_MAX);
     }
-    sft__buf_reset(&place->url);
+    sft__base_buf_reset(&place->url);
     place->url = url;
     place->revision_len = len;
     return SFT_OK;
@@ -302,15 +302,15 @@ sft_status sft__place_pin(sft__place *place, sft_remote *remote, const char *com
 
 /* The URL as far as the revision. A branch is the commit that it is in the local cache; with
  * SFT_REMOTE_ONE_COMMIT it stays that one, or the one that the hub told first. */
-static sft_status add_revision(sft__place *out, char *commit, sft_remote *remote,
-                               const sft__hub_url *u, sft_error *err) {
+static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote *remote,
+                               const sft__remote_hub_url *u, sft_error *err) {
     char revision[SFT__REVISION_MAX];
 
     out->revision_at = out->url.len;
-    sft__url_encode(&out->url, revision, sft__url_decode(revision, u->revision, u->revision_len),
-                    false);
+    sft__remote_url_encode(&out->url, revision,
+                           sft__remote_url_decode(revision, u->revision, u->revision_len), false);
     if (out->url.failed) {
-        return sft__no_memory(err, u->revision_len);
+        return sft__remote_no_memory(err, u->revision_len);
     }
     if (is_commit(u->revision, u->revision_len)) {
         memcpy(commit, u->revision, u->revision_len);
@@ -322,7 +322,7 @@ static sft_status add_revision(sft__place *out, char *commit, sft_remote *remote
         }
         if (commit[0] != '\0') {
             out->url.len = out->revision_at;
-            sft__url_encode(&out->url, commit, strlen(commit), false);
+            sft__remote_url_encode(&out->url, commit, strlen(commit), false);
         }
     }
     out->revision_len = out->url.len - out->revision_at;
@@ -345,22 +345,23 @@ static bool is_file(const char *file) {
 }
 
 /* Without the slashes at its end. */
-static void add_endpoint(sft__buf *b, const char *endpoint) {
+static void add_endpoint(sft__base_buf *b, const char *endpoint) {
     size_t len = strlen(endpoint);
     while (len > 0 && endpoint[len - 1] == '/') {
         len--;
     }
-    sft__buf_add(b, endpoint, len);
+    sft__base_buf_add(b, endpoint, len);
 }
 
-static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+static sft_status hub_place(sft__remote_place *out, sft_remote *remote, const char *url,
+                            sft_error *err) {
     const sft_remote_options *o = &remote->settings.o;
     char commit[SFT__COMMIT_MAX + 1] = "";
-    sft__hub_url u;
+    sft__remote_hub_url u;
 
-    if (!sft__hub_url_parse(&u, url + 5)) {
+    if (!sft__remote_hub_url_parse(&u, url + 5)) {
         char shown[200];
-        sft__url_show(shown, sizeof shown, url);
+        sft__remote_url_show(shown, sizeof shown, url);
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
                              "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
     }
@@ -370,93 +371,95 @@ static sft_status hub_place(sft__place *out, sft_remote *remote, const char *url
     out->credential = o->hf_token != NULL ? SFT__BEARER : SFT__ANONYMOUS;
     add_endpoint(&out->url, o->hf_endpoint);
     if (strcmp(u.kind, "models") != 0) {
-        sft__buf_text(&out->url, "/");
-        sft__buf_text(&out->url, u.kind);
+        sft__base_buf_text(&out->url, "/");
+        sft__base_buf_text(&out->url, u.kind);
     }
-    sft__buf_text(&out->url, "/");
-    sft__buf_add(&out->url, u.repo, u.repo_len);
-    sft__buf_text(&out->url, "/resolve/");
+    sft__base_buf_text(&out->url, "/");
+    sft__base_buf_add(&out->url, u.repo, u.repo_len);
+    sft__base_buf_text(&out->url, "/resolve/");
     SFT_TRY(add_revision(out, commit, remote, &u, err));
-    sft__buf_text(&out->url, "/");
+    sft__base_buf_text(&out->url, "/");
     if (u.file != NULL) {
-        sft__url_encode(&out->url, u.file, strlen(u.file), true);
+        sft__remote_url_encode(&out->url, u.file, strlen(u.file), true);
     }
-    sft__buf_add(&out->url, "", 1);
+    sft__base_buf_add(&out->url, "", 1);
     cache_find(&out->cached, remote, &u, commit);
     return SFT_OK;
 }
 
 /* Amazon's own endpoint has the bucket in the host's name, where that can be a name. */
-static sft_status s3_place(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+static sft_status s3_place(sft__remote_place *out, sft_remote *remote, const char *url,
+                           sft_error *err) {
     const sft_remote_options *o = &remote->settings.o;
     const char *bucket;
     const char *key;
     size_t bucket_len;
 
-    if (!sft__s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
+    if (!sft__remote_s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
         char shown[200];
-        sft__url_show(shown, sizeof shown, url);
+        sft__remote_url_show(shown, sizeof shown, url);
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
                              "%s: not of the form s3://BUCKET/KEY", shown);
     }
     out->credential = o->s3_access_key != NULL ? SFT__SIGV4 : SFT__ANONYMOUS;
     if (o->s3_endpoint != NULL) {
         add_endpoint(&out->url, o->s3_endpoint);
-        sft__buf_text(&out->url, "/");
-        sft__buf_add(&out->url, bucket, bucket_len);
+        sft__base_buf_text(&out->url, "/");
+        sft__base_buf_add(&out->url, bucket, bucket_len);
     } else {
         const bool host =
             memchr(bucket, '.', bucket_len) == NULL && memchr(bucket, '_', bucket_len) == NULL;
-        sft__buf_text(&out->url, "https://");
+        sft__base_buf_text(&out->url, "https://");
         if (host) {
-            sft__buf_add(&out->url, bucket, bucket_len);
-            sft__buf_text(&out->url, ".");
+            sft__base_buf_add(&out->url, bucket, bucket_len);
+            sft__base_buf_text(&out->url, ".");
         }
-        sft__buf_text(&out->url, "s3.");
-        sft__url_encode(&out->url, o->s3_region, strlen(o->s3_region), false);
-        sft__buf_text(&out->url, ".amazonaws.com");
+        sft__base_buf_text(&out->url, "s3.");
+        sft__remote_url_encode(&out->url, o->s3_region, strlen(o->s3_region), false);
+        sft__base_buf_text(&out->url, ".amazonaws.com");
         if (!host) {
-            sft__buf_text(&out->url, "/");
-            sft__buf_add(&out->url, bucket, bucket_len);
+            sft__base_buf_text(&out->url, "/");
+            sft__base_buf_add(&out->url, bucket, bucket_len);
         }
     }
-    sft__buf_text(&out->url, "/");
-    sft__url_encode(&out->url, key, strlen(key), true);
-    sft__buf_add(&out->url, "", 1);
+    sft__base_buf_text(&out->url, "/");
+    sft__remote_url_encode(&out->url, key, strlen(key), true);
+    sft__base_buf_add(&out->url, "", 1);
     return SFT_OK;
 }
 
 /* A plain URL at the hub's own origin may have its token. */
-static void web_place(sft__place *out, const sft_remote *remote, const char *url) {
+static void web_place(sft__remote_place *out, const sft_remote *remote, const char *url) {
     const sft_remote_options *o = &remote->settings.o;
-    sft__url there;
-    sft__url hub;
+    sft__remote_url there;
+    sft__remote_url hub;
 
-    sft__buf_text(&out->url, url);
-    sft__buf_add(&out->url, "", 1);
-    if (o->hf_token != NULL && sft__url_parse(&there, url) &&
-        sft__url_parse(&hub, o->hf_endpoint) && sft__url_same_origin(&there, &hub)) {
+    sft__base_buf_text(&out->url, url);
+    sft__base_buf_add(&out->url, "", 1);
+    if (o->hf_token != NULL && sft__remote_url_parse(&there, url) &&
+        sft__remote_url_parse(&hub, o->hf_endpoint) && sft__remote_url_same_origin(&there, &hub)) {
         out->credential = SFT__BEARER;
     }
 }
 
-void sft__place_reset(sft__place *place) {
-    sft__buf_reset(&place->url);
-    sft__buf_reset(&place->cached);
+void sft__remote_place_reset(sft__remote_place *place) {
+    sft__base_buf_reset(&place->url);
+    sft__base_buf_reset(&place->cached);
 }
 
-sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url, sft_error *err) {
+sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, const char *url,
+                                  sft_error *err) {
     sft_status status = SFT_OK;
 
     memset(out, 0, sizeof *out);
-    sft__buf_init(&out->url, remote->allocator);
-    sft__buf_init(&out->cached, remote->allocator);
+    sft__base_buf_init(&out->url, remote->allocator);
+    sft__base_buf_init(&out->cached, remote->allocator);
     if (url == NULL || sft_remote_is_url(url) == 0) {
         return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
                              "a URL begins with https://, http://, hf:// or s3://");
     }
     const bool hub = (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f';
-    if ((hub || (url[0] | 0x20) == 's') && sft__url_signed(url)) {
+    if ((hub || (url[0] | 0x20) == 's') && sft__remote_url_signed(url)) {
         status = sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
                                "a signed URL begins with https://; in %s a question mark is part "
                                "of a name",
@@ -469,10 +472,10 @@ sft_status sft__place_find(sft__place *out, sft_remote *remote, const char *url,
         web_place(out, remote, url);
     }
     if (status == SFT_OK && (out->url.failed || out->cached.failed)) {
-        status = sft__no_memory(err, strlen(url) + 64);
+        status = sft__remote_no_memory(err, strlen(url) + 64);
     }
     if (status != SFT_OK) {
-        sft__place_reset(out);
+        sft__remote_place_reset(out);
     }
     return status;
 }

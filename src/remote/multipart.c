@@ -10,8 +10,8 @@
 
 enum { BEFORE = 0, HEAD, DATA, AFTER, DELIMITER, ENDED };
 
-void sft__multipart_init(sft__multipart *p, const char *boundary, uint64_t total, uint64_t stop,
-                         size_t most) {
+void sft__remote_multipart_init(sft__remote_multipart *p, const char *boundary, uint64_t total,
+                                uint64_t stop, size_t most) {
     memset(p, 0, sizeof *p);
     p->boundary = boundary;
     p->boundary_len = strlen(boundary);
@@ -20,7 +20,7 @@ void sft__multipart_init(sft__multipart *p, const char *boundary, uint64_t total
     p->most = most;
 }
 
-bool sft__multipart_ended(const sft__multipart *p) {
+bool sft__remote_multipart_ended(const sft__remote_multipart *p) {
     return p->fault == NULL && p->state == ENDED;
 }
 
@@ -38,10 +38,10 @@ static bool begins(const char *text, size_t len, const char *wanted) {
     return true;
 }
 
-static void head_line(sft__multipart *p, uint64_t expected) {
+static void head_line(sft__remote_multipart *p, uint64_t expected) {
     static const char name[] = "content-range:";
     const char *value = p->line + sizeof name - 1;
-    sft__response r;
+    sft__remote_response r;
 
     if (p->line_len == 0) {
         if (!p->ranged) {
@@ -59,10 +59,10 @@ static void head_line(sft__multipart *p, uint64_t expected) {
         value++;
         len--;
     }
-    sft__response_init(&r);
+    sft__remote_response_init(&r);
     if (p->ranged) {
         p->fault = "a part has two Content-Range fields";
-    } else if (!sft__content_range(value, len, &r) || !r.has_range) {
+    } else if (!sft__remote_content_range(value, len, &r) || !r.has_range) {
         p->fault = "the Content-Range of a part makes no sense";
     } else if (r.has_total && r.total != p->total) {
         p->fault = "the Content-Range of a part tells another size";
@@ -75,7 +75,7 @@ static void head_line(sft__multipart *p, uint64_t expected) {
     }
 }
 
-static void delimiter_line(sft__multipart *p) {
+static void delimiter_line(sft__remote_multipart *p) {
     const size_t n = p->boundary_len;
 
     if (p->line_len >= n + 2 && memcmp(p->line, "--", 2) == 0 &&
@@ -96,7 +96,7 @@ static void delimiter_line(sft__multipart *p) {
 }
 
 /* A whole line, its end cut off. */
-static void one_line(sft__multipart *p, uint64_t expected) {
+static void one_line(sft__remote_multipart *p, uint64_t expected) {
     switch (p->state) {
     case HEAD:
         head_line(p, expected);
@@ -117,7 +117,7 @@ static void one_line(sft__multipart *p, uint64_t expected) {
 }
 
 /* One byte of a line. */
-static void line_byte(sft__multipart *p, char c, uint64_t expected) {
+static void line_byte(sft__remote_multipart *p, char c, uint64_t expected) {
     if (++p->head_len > SFT__PART_HEAD) {
         p->fault = "the head of a part is longer than 2 KiB";
     } else if (c != '\n') {
@@ -135,15 +135,15 @@ static void line_byte(sft__multipart *p, char c, uint64_t expected) {
     }
 }
 
-bool sft__multipart_next(sft__multipart *p, uint64_t expected, const uint8_t **data, size_t *len,
-                         sft__slice *out) {
+bool sft__remote_multipart_next(sft__remote_multipart *p, uint64_t expected, const uint8_t **data,
+                                size_t *len, sft__remote_slice *out) {
     while (*len > 0 && p->fault == NULL) {
         if (p->state == ENDED) {
             *data += *len;
             *len = 0;
         } else if (p->state == DATA) {
             const size_t n = p->left < *len ? (size_t)p->left : *len;
-            *out = (sft__slice){p->at, *data, n};
+            *out = (sft__remote_slice){p->at, *data, n};
             *data += n;
             *len -= n;
             p->at += n;
@@ -170,7 +170,8 @@ static bool boundary_char(char c) {
            (c != '\0' && strchr("'()+_,-./:=?", c) != NULL);
 }
 
-bool sft__multipart_boundary(const char *value, size_t len, char boundary[SFT__BOUNDARY_MAX + 1]) {
+bool sft__remote_multipart_boundary(const char *value, size_t len,
+                                    char boundary[SFT__BOUNDARY_MAX + 1]) {
     static const char type[] = "multipart/byteranges";
     const char *end = value + len;
     const char *p = value + sizeof type - 1;

@@ -12,7 +12,7 @@
 
 enum { SFT__BOUNDARY_MAX = 70, SFT__PART_LINE = 256, SFT__PART_HEAD = 2048 };
 
-typedef struct sft__multipart {
+typedef struct sft__remote_multipart {
     const char *boundary; /* borrowed */
     size_t boundary_len;
     uint64_t total; /* size of the file */
@@ -27,27 +27,28 @@ typedef struct sft__multipart {
     size_t line_len;
     const char *fault; /* static sentence, or NULL; nothing comes after it */
     char line[SFT__PART_LINE];
-} sft__multipart;
+} sft__remote_multipart;
 
-void sft__multipart_init(sft__multipart *p, const char *boundary, uint64_t total, uint64_t stop,
-                         size_t most);
+void sft__remote_multipart_init(sft__remote_multipart *p, const char *boundary, uint64_t total,
+                                uint64_t stop, size_t most);
 
 /* Some bytes of the file. */
-typedef struct sft__slice {
+typedef struct sft__remote_slice {
     uint64_t offset;
     const uint8_t *data;
     size_t size;
-} sft__slice;
+} sft__remote_slice;
 
 /* Takes bytes at *data and moves on over them until there is a slice (true), or until all are used
  * or there is a fault (false). A part must begin at `expected`. */
-bool sft__multipart_next(sft__multipart *p, uint64_t expected, const uint8_t **data, size_t *len,
-                         sft__slice *out);
+bool sft__remote_multipart_next(sft__remote_multipart *p, uint64_t expected, const uint8_t **data,
+                                size_t *len, sft__remote_slice *out);
 /* The closing boundary was seen. */
-bool sft__multipart_ended(const sft__multipart *p);
+bool sft__remote_multipart_ended(const sft__remote_multipart *p);
 
 /* The boundary out of the value of a Content-Type; false: it is no multipart/byteranges with one.
  */
-bool sft__multipart_boundary(const char *value, size_t len, char boundary[SFT__BOUNDARY_MAX + 1]);
+bool sft__remote_multipart_boundary(const char *value, size_t len,
+                                    char boundary[SFT__BOUNDARY_MAX + 1]);
 
 #endif

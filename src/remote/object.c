@@ -7,36 +7,37 @@
 #include "remote/transfer.h"
 #include <string.h>
 
-sft_status sft__no_memory(sft_error *err, size_t size) {
+sft_status sft__remote_no_memory(sft_error *err, size_t size) {
     return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0, "no memory for %llu bytes",
                          (unsigned long long)size);
 }
 
-sft_status sft__object_create(sft__object **out, sft_remote *remote, const char *url,
-                              sft__credential credential, sft_error *err) {
+sft_status sft__remote_object_create(sft__remote_object **out, sft_remote *remote, const char *url,
+                                     sft__remote_credential credential, sft_error *err) {
     const size_t size = strlen(url) + 1;
-    sft__buf stable;
+    sft__base_buf stable;
 
     *out = NULL;
-    SFT_TRY(sft__url_allowed(remote, url, err));
-    sft__object *object = sft__alloc_zero(remote->allocator, sizeof *object);
-    char *copy = object != NULL ? sft__alloc(remote->allocator, size) : NULL;
-    sft__buf_init(&stable, remote->allocator);
-    sft__url_stable(&stable, url);
-    sft__buf_add(&stable, "", 1);
-    char *name = copy != NULL && !stable.failed ? sft__alloc(remote->allocator, stable.len) : NULL;
+    SFT_TRY(sft__remote_url_allowed(remote, url, err));
+    sft__remote_object *object = sft__base_alloc_zero(remote->allocator, sizeof *object);
+    char *copy = object != NULL ? sft__base_alloc(remote->allocator, size) : NULL;
+    sft__base_buf_init(&stable, remote->allocator);
+    sft__remote_url_stable(&stable, url);
+    sft__base_buf_add(&stable, "", 1);
+    char *name =
+        copy != NULL && !stable.failed ? sft__base_alloc(remote->allocator, stable.len) : NULL;
     if (name != NULL) {
         memcpy(name, stable.data, stable.len);
         object->stable = name;
         object->stable_size = stable.len;
     }
     const size_t name_size = stable.len;
-    sft__buf_reset(&stable);
-    if (name == NULL || !sft__mutex_init(&object->mutex)) {
-        sft__free(remote->allocator, name, name_size);
-        sft__free(remote->allocator, copy, size);
-        sft__free(remote->allocator, object, sizeof *object);
-        return sft__no_memory(err, sizeof *object);
+    sft__base_buf_reset(&stable);
+    if (name == NULL || !sft__base_mutex_init(&object->mutex)) {
+        sft__base_free(remote->allocator, name, name_size);
+        sft__base_free(remote->allocator, copy, size);
+        sft__base_free(remote->allocator, object, sizeof *object);
+        return sft__remote_no_memory(err, sizeof *object);
     }
     memcpy(copy, url, size);
     object->remote = remote;
@@ -48,98 +49,99 @@ sft_status sft__object_create(sft__object **out, sft_remote *remote, const char 
     return SFT_OK;
 }
 
-void sft__object_forget_head(sft__object *object) {
-    sft__free(object->remote->allocator, object->head, object->head_room);
+void sft__remote_object_forget_head(sft__remote_object *object) {
+    sft__base_free(object->remote->allocator, object->head, object->head_room);
     object->head = NULL;
     object->head_len = 0;
     object->head_room = 0;
 }
 
-void sft__object_free(sft__object *object) {
+void sft__remote_object_free(sft__remote_object *object) {
     if (object != NULL) {
         sft_remote *remote = object->remote;
-        sft__object_forget_head(object);
-        sft__free(remote->allocator, object->resolved, object->resolved_size);
-        sft__free(remote->allocator, object->url, object->url_size);
-        sft__free(remote->allocator, object->stable, object->stable_size);
-        sft__mutex_reset(&object->mutex);
-        sft__free(remote->allocator, object, sizeof *object);
+        sft__remote_object_forget_head(object);
+        sft__base_free(remote->allocator, object->resolved, object->resolved_size);
+        sft__base_free(remote->allocator, object->url, object->url_size);
+        sft__base_free(remote->allocator, object->stable, object->stable_size);
+        sft__base_mutex_reset(&object->mutex);
+        sft__base_free(remote->allocator, object, sizeof *object);
         sft__remote_release(remote);
     }
 }
 
-char *sft__object_where(sft__object *object, size_t *size, bool *redirected, uint8_t *from_reach) {
-    sft__mutex_lock(&object->mutex);
+char *sft__remote_object_where(sft__remote_object *object, size_t *size, bool *redirected,
+                               uint8_t *from_reach) {
+    sft__base_mutex_lock(&object->mutex);
     const char *from = object->resolved != NULL ? object->resolved : object->url;
     *redirected = object->resolved != NULL;
     *from_reach = object->resolved_from;
     *size = strlen(from) + 1;
-    char *copy = sft__alloc(object->remote->allocator, *size);
+    char *copy = sft__base_alloc(object->remote->allocator, *size);
     if (copy != NULL) {
         memcpy(copy, from, *size);
     }
-    sft__mutex_unlock(&object->mutex);
+    sft__base_mutex_unlock(&object->mutex);
     return copy;
 }
 
-static void replace_resolved(sft__object *object, char *url, size_t size, uint8_t from) {
-    sft__mutex_lock(&object->mutex);
-    sft__free(object->remote->allocator, object->resolved, object->resolved_size);
+static void replace_resolved(sft__remote_object *object, char *url, size_t size, uint8_t from) {
+    sft__base_mutex_lock(&object->mutex);
+    sft__base_free(object->remote->allocator, object->resolved, object->resolved_size);
     object->resolved = url;
     object->resolved_size = size;
     object->resolved_from = from;
-    sft__mutex_unlock(&object->mutex);
+    sft__base_mutex_unlock(&object->mutex);
 }
 
-void sft__object_settle(sft__object *object, const char *url, uint8_t from) {
+void sft__remote_object_settle(sft__remote_object *object, const char *url, uint8_t from) {
     const size_t size = strlen(url) + 1;
-    char *copy = sft__alloc(object->remote->allocator, size);
+    char *copy = sft__base_alloc(object->remote->allocator, size);
     if (copy != NULL) {
         memcpy(copy, url, size);
     }
     replace_resolved(object, copy, copy != NULL ? size : 0, from);
 }
 
-void sft__object_unsettle(sft__object *object) {
+void sft__remote_object_unsettle(sft__remote_object *object) {
     replace_resolved(object, NULL, 0, 0);
 }
 
 /* ---------------------------------------------------------------- servers without parts */
 
 static uint64_t origin_hash(const sft_remote *remote, const char *url) {
-    sft__url u;
-    if (!sft__url_parse(&u, url)) {
+    sft__remote_url u;
+    if (!sft__remote_url_parse(&u, url)) {
         return 0;
     }
-    return sft__hash(remote->secret, u.host, u.host_len) + u.port * 2 + (u.https ? 1 : 0);
+    return sft__base_hash(remote->secret, u.host, u.host_len) + u.port * 2 + (u.https ? 1 : 0);
 }
 
-bool sft__multipart_refused(sft_remote *remote, const char *url) {
+bool sft__remote_multipart_refused(sft_remote *remote, const char *url) {
     const uint64_t hash = origin_hash(remote, url);
     bool found = false;
 
-    sft__mutex_lock(&remote->mutex);
+    sft__base_mutex_lock(&remote->mutex);
     for (size_t i = 0; i < sizeof remote->refused / sizeof remote->refused[0]; i++) {
         found = found || (i < remote->refused_count && remote->refused[i] == hash);
     }
-    sft__mutex_unlock(&remote->mutex);
+    sft__base_mutex_unlock(&remote->mutex);
     return found;
 }
 
-void sft__multipart_refuse(sft_remote *remote, const char *url) {
+void sft__remote_multipart_refuse(sft_remote *remote, const char *url) {
     const size_t room = sizeof remote->refused / sizeof remote->refused[0];
     const uint64_t hash = origin_hash(remote, url);
 
-    if (!sft__multipart_refused(remote, url)) {
-        sft__mutex_lock(&remote->mutex);
+    if (!sft__remote_multipart_refused(remote, url)) {
+        sft__base_mutex_lock(&remote->mutex);
         remote->refused[remote->refused_count++ % room] = hash;
-        sft__mutex_unlock(&remote->mutex);
+        sft__base_mutex_unlock(&remote->mutex);
     }
 }
 
 /* ---------------------------------------------------------------- versions */
 
-static void learn(sft__object *object, const sft__response *r, uint64_t size) {
+static void learn(sft__remote_object *object, const sft__remote_response *r, uint64_t size) {
     const uint64_t *secret = object->remote->secret;
     const uint64_t turned[2] = {secret[1] ^ size, secret[0]};
     const char *version = r->etag[0] != '\0' ? r->etag : r->modified;
@@ -150,8 +152,8 @@ static void learn(sft__object *object, const sft__response *r, uint64_t size) {
     if (object->linked_etag[0] == '\0') {
         memcpy(object->linked_etag, r->linked_etag, sizeof object->linked_etag);
     }
-    object->key[0] = sft__hash(secret, object->stable, object->stable_size);
-    object->key[1] = sft__hash(turned, version, strlen(version));
+    object->key[0] = sft__base_hash(secret, object->stable, object->stable_size);
+    object->key[1] = sft__base_hash(turned, version, strlen(version));
     if (version[0] == '\0') { /* nothing tells this version from the next: not shared */
         object->key[1] ^= atomic_fetch_add(&object->remote->ticket, 1) + 1;
     }
@@ -169,11 +171,11 @@ static bool share(const char *a, const char *b) {
     return a[0] != '\0' && b[0] != '\0';
 }
 
-sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_t size,
-                            sft_error *err) {
+sft_status sft__remote_object_meet(sft__remote_object *object, const sft__remote_response *r,
+                                   uint64_t size, sft_error *err) {
     sft_status status = SFT_OK;
 
-    sft__mutex_lock(&object->mutex);
+    sft__base_mutex_lock(&object->mutex);
     if (!object->known) {
         learn(object, r, size);
     } else if (size != object->size) {
@@ -198,6 +200,6 @@ sft_status sft__object_meet(sft__object *object, const sft__response *r, uint64_
                                    ? "tells a version, and the first one told none"
                                    : "tells its version in another way than the first one");
     }
-    sft__mutex_unlock(&object->mutex);
+    sft__base_mutex_unlock(&object->mutex);
     return status;
 }

@@ -25,19 +25,19 @@ enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
 
 /* ---------------------------------------------------------------- parts */
 
-void sft__parts_reset(sft__part *parts, size_t count) {
+void sft__remote_parts_reset(sft__remote_part *parts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         sft_source_close(parts[i].local);
-        sft__object_free(parts[i].object);
+        sft__remote_object_free(parts[i].object);
         parts[i].local = NULL;
         parts[i].object = NULL;
     }
 }
 
 /* The folder of a path in the cache, and a name behind it. */
-static sft_status part_local(sft__part *part, sft_remote *remote, const sft__place *place,
-                             sft_error *err) {
-    sft__buf path;
+static sft_status part_local(sft__remote_part *part, sft_remote *remote,
+                             const sft__remote_place *place, sft_error *err) {
+    sft__base_buf path;
     size_t folder = place->cached.len > 0 ? place->cached.len - 1 : 0;
     sft_status status = SFT_OK;
 
@@ -47,50 +47,50 @@ static sft_status part_local(sft__part *part, sft_remote *remote, const sft__pla
     while (folder > 0 && place->cached.data[folder - 1] != '/') {
         folder--;
     }
-    sft__buf_init(&path, remote->allocator);
-    sft__buf_add(&path, place->cached.data, folder);
-    sft__buf_text(&path, part->name);
-    sft__buf_add(&path, "", 1);
+    sft__base_buf_init(&path, remote->allocator);
+    sft__base_buf_add(&path, place->cached.data, folder);
+    sft__base_buf_text(&path, part->name);
+    sft__base_buf_add(&path, "", 1);
     if (path.failed) {
-        status = sft__no_memory(err, folder + strlen(part->name) + 1);
-    } else if (sft__path_exists(path.data)) {
+        status = sft__remote_no_memory(err, folder + strlen(part->name) + 1);
+    } else if (sft__remote_path_exists(path.data)) {
         status = sft_source_open(&part->local, path.data, SFT_ACCESS_AUTO, remote->allocator, err);
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return status;
 }
 
-static sft_status part_object(sft__part *part, sft_remote *remote, const sft__place *place,
-                              sft_error *err) {
-    sft__buf url;
+static sft_status part_object(sft__remote_part *part, sft_remote *remote,
+                              const sft__remote_place *place, sft_error *err) {
+    sft__base_buf url;
     sft_status status;
 
     if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) { /* as if it were not there */
         return SFT_OK;
     }
-    sft__buf_init(&url, remote->allocator);
-    sft__url_beside(&url, place->url.data, part->name);
-    sft__buf_add(&url, "", 1);
-    status = url.failed
-                 ? sft__no_memory(err, place->url.len + strlen(part->name))
-                 : sft__object_create(&part->object, remote, url.data, place->credential, err);
-    sft__buf_reset(&url);
+    sft__base_buf_init(&url, remote->allocator);
+    sft__remote_url_beside(&url, place->url.data, part->name);
+    sft__base_buf_add(&url, "", 1);
+    status = url.failed ? sft__remote_no_memory(err, place->url.len + strlen(part->name))
+                        : sft__remote_object_create(&part->object, remote, url.data,
+                                                    place->credential, err);
+    sft__base_buf_reset(&url);
     return status;
 }
 
 /* Begins the objects among the parts. Those that are not there end; any other failure is one of
  * all. */
-static sft_status parts_begin(sft__part *parts, size_t count, size_t first, bool headers,
+static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t first, bool headers,
                               uint64_t limit, const sft_allocator *a, sft_error *err) {
-    sft__object **objects = sft__alloc_array(a, count, sizeof *objects);
-    size_t *of = sft__alloc_array(a, count, sizeof *of);
-    sft_status *statuses = sft__alloc_array(a, count, sizeof *statuses);
-    int32_t *https = sft__alloc_zero(a, count * sizeof *https);
+    sft__remote_object **objects = sft__base_alloc_array(a, count, sizeof *objects);
+    size_t *of = sft__base_alloc_array(a, count, sizeof *of);
+    sft_status *statuses = sft__base_alloc_array(a, count, sizeof *statuses);
+    int32_t *https = sft__base_alloc_zero(a, count * sizeof *https);
     sft_status status = SFT_OK;
     size_t n = 0;
 
     if (objects == NULL || of == NULL || statuses == NULL || https == NULL) {
-        status = sft__no_memory(err, count * sizeof *objects);
+        status = sft__remote_no_memory(err, count * sizeof *objects);
     } else {
         for (size_t i = 0; i < count; i++) {
             if (parts[i].object != NULL) {
@@ -98,7 +98,7 @@ static sft_status parts_begin(sft__part *parts, size_t count, size_t first, bool
                 objects[n++] = parts[i].object;
             }
         }
-        status = sft__objects_begin(objects, n, first, headers, limit, statuses, https, err);
+        status = sft__remote_objects_begin(objects, n, first, headers, limit, statuses, https, err);
         if (status == SFT_E_HTTP) {
             status = SFT_OK;
             for (size_t i = 0; i < n; i++) {
@@ -107,21 +107,21 @@ static sft_status parts_begin(sft__part *parts, size_t count, size_t first, bool
         }
         for (size_t i = 0; i < n && status == SFT_OK; i++) {
             if (https[i] == 404) {
-                sft__object_free(parts[of[i]].object);
+                sft__remote_object_free(parts[of[i]].object);
                 parts[of[i]].object = NULL;
             }
         }
     }
-    sft__free(a, objects, count * sizeof *objects);
-    sft__free(a, of, count * sizeof *of);
-    sft__free(a, statuses, count * sizeof *statuses);
-    sft__free(a, https, count * sizeof *https);
+    sft__base_free(a, objects, count * sizeof *objects);
+    sft__base_free(a, of, count * sizeof *of);
+    sft__base_free(a, statuses, count * sizeof *statuses);
+    sft__base_free(a, https, count * sizeof *https);
     return status;
 }
 
-sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__place *place,
-                           const char *const *names, size_t count, size_t first, uint64_t limit,
-                           sft_error *err) {
+sft_status sft__remote_parts_find(sft__remote_part *parts, sft_remote *remote,
+                                  const sft__remote_place *place, const char *const *names,
+                                  size_t count, size_t first, uint64_t limit, sft_error *err) {
     sft_status status = SFT_OK;
 
     memset(parts, 0, count * sizeof *parts);
@@ -136,16 +136,16 @@ sft_status sft__parts_find(sft__part *parts, sft_remote *remote, const sft__plac
         status = parts_begin(parts, count, first, true, limit, remote->allocator, err);
     }
     if (status != SFT_OK) {
-        sft__parts_reset(parts, count);
+        sft__remote_parts_reset(parts, count);
     }
     return status;
 }
 
-sft_status sft__part_source(sft__part *part, sft_source **out, sft_error *err) {
+sft_status sft__remote_part_source(sft__remote_part *part, sft_source **out, sft_error *err) {
     *out = part->local;
     part->local = NULL;
     if (*out == NULL) {
-        SFT_TRY(sft__source_over(out, part->object, err));
+        SFT_TRY(sft__remote_source_over(out, part->object, err));
         part->object = NULL;
     }
     return SFT_OK;
@@ -153,37 +153,37 @@ sft_status sft__part_source(sft__part *part, sft_source **out, sft_error *err) {
 
 /* ---------------------------------------------------------------- the file that is meant */
 
-static sft_status name_chosen(sft__place *place, const char *name, sft_error *err) {
-    sft__buf *const texts[] = {&place->url, &place->cached};
+static sft_status name_chosen(sft__remote_place *place, const char *name, sft_error *err) {
+    sft__base_buf *const texts[] = {&place->url, &place->cached};
     for (size_t i = 0; i < 2; i++) {
         if (texts[i]->len > 0) {
             texts[i]->len--; /* the NUL */
-            sft__buf_text(texts[i], name);
-            sft__buf_add(texts[i], "", 1);
+            sft__base_buf_text(texts[i], name);
+            sft__base_buf_add(texts[i], "", 1);
             if (texts[i]->failed) {
-                return sft__no_memory(err, texts[i]->len + strlen(name));
+                return sft__remote_no_memory(err, texts[i]->len + strlen(name));
             }
         }
     }
     return SFT_OK;
 }
 
-static sft_status choose(sft__place *place, sft__part *part, sft_remote *remote, uint64_t limit,
-                         sft_error *err) {
-    sft__part parts[CANDIDATES];
+static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
+                         uint64_t limit, sft_error *err) {
+    sft__remote_part parts[CANDIDATES];
     char shown[200];
     size_t i = 0;
 
     if (place->cached.len > 1 && place->cached.data[place->cached.len - 2] != '/') {
         place->cached.len--;
-        sft__buf_add(&place->cached, "/", 2);
+        sft__base_buf_add(&place->cached, "/", 2);
     }
-    SFT_TRY(sft__parts_find(parts, remote, place, candidates, CANDIDATES, 0, limit, err));
+    SFT_TRY(sft__remote_parts_find(parts, remote, place, candidates, CANDIDATES, 0, limit, err));
     while (i < CANDIDATES && parts[i].local == NULL && parts[i].object == NULL) {
         i++;
     }
     if (i == CANDIDATES) {
-        sft__url_show(shown, sizeof shown, place->url.data);
+        sft__remote_url_show(shown, sizeof shown, place->url.data);
         const bool offline = (remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0;
         return sft_error_set(
             err, SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
@@ -194,26 +194,26 @@ static sft_status choose(sft__place *place, sft__part *part, sft_remote *remote,
     *part = parts[i];
     parts[i].local = NULL;
     parts[i].object = NULL;
-    sft__parts_reset(parts, CANDIDATES);
+    sft__remote_parts_reset(parts, CANDIDATES);
     return name_chosen(place, part->name, err);
 }
 
-static sft_status begin_one(sft__part *part, bool json, uint64_t limit, sft_error *err) {
+static sft_status begin_one(sft__remote_part *part, bool json, uint64_t limit, sft_error *err) {
     sft_status status;
-    return sft__objects_begin(&part->object, 1, json ? INDEX_FIRST : 0, !json, limit, &status, NULL,
-                              err);
+    return sft__remote_objects_begin(&part->object, 1, json ? INDEX_FIRST : 0, !json, limit,
+                                     &status, NULL, err);
 }
 
 /* The place is a folder's now. Where the search there says no, it was no file's either. */
-static sft_status choose_named(sft__place *place, sft__part *part, sft_remote *remote,
+static sft_status choose_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
                                uint64_t limit, sft_error *err) {
     char shown[200];
 
-    sft__url_show(shown, sizeof shown, place->url.data);
+    sft__remote_url_show(shown, sizeof shown, place->url.data);
     place->url.len--; /* the NUL */
-    sft__buf_add(&place->url, "/", 2);
+    sft__base_buf_add(&place->url, "/", 2);
     if (place->url.failed) {
-        return sft__no_memory(err, place->url.len + 2);
+        return sft__remote_no_memory(err, place->url.len + 2);
     }
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
@@ -229,9 +229,9 @@ static sft_status choose_named(sft__place *place, sft__part *part, sft_remote *r
     return status;
 }
 
-static sft_status begin_named(sft__place *place, sft__part *part, sft_remote *remote,
+static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
                               uint64_t limit, sft_error *err) {
-    const bool json = sft__url_is_json(place->url.data);
+    const bool json = sft__remote_url_is_json(place->url.data);
     const bool here = place->cached.len > 0;
     sft_error why = {0};
     sft_status status;
@@ -240,15 +240,15 @@ static sft_status begin_named(sft__place *place, sft__part *part, sft_remote *re
         status = sft_source_open(&part->local, place->cached.data, SFT_ACCESS_AUTO,
                                  remote->allocator, &why);
     } else {
-        status =
-            sft__object_create(&part->object, remote, place->url.data, place->credential, &why);
+        status = sft__remote_object_create(&part->object, remote, place->url.data,
+                                           place->credential, &why);
         if (status == SFT_OK) {
             status = begin_one(part, json, limit, &why);
         }
     }
     if (place->perhaps_folder &&
         (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
-        sft__parts_reset(part, 1);
+        sft__remote_parts_reset(part, 1);
         return choose_named(place, part, remote, limit, err);
     }
     if (status != SFT_OK && err != NULL) {
@@ -257,16 +257,16 @@ static sft_status begin_named(sft__place *place, sft__part *part, sft_remote *re
     return status;
 }
 
-sft_status sft__place_begin(sft__place *place, sft__part *part, sft_remote *remote, uint64_t limit,
-                            sft_error *err) {
+sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *part,
+                                   sft_remote *remote, uint64_t limit, sft_error *err) {
     memset(part, 0, sizeof *part);
     sft_status status = place->repository ? choose(place, part, remote, limit, err)
                                           : begin_named(place, part, remote, limit, err);
     if (status == SFT_OK && part->object != NULL) {
-        status = sft__place_pin(place, remote, part->object->commit, err);
+        status = sft__remote_place_pin(place, remote, part->object->commit, err);
     }
     if (status != SFT_OK) {
-        sft__parts_reset(part, 1);
+        sft__remote_parts_reset(part, 1);
     }
     return status;
 }
@@ -275,14 +275,14 @@ sft_status sft__place_begin(sft__place *place, sft__part *part, sft_remote *remo
 
 typedef struct opening {
     sft_remote *remote;
-    const sft__place *place;
+    const sft__remote_place *place;
     uint64_t limit;
-    sft__opened *opened;
+    sft__remote_opened *opened;
 } opening;
 
 /* A header says of each tensor what the index says and some 80 bytes more: how long headers will be
  * is told by the length of the index. */
-static size_t first_read(const sft__opened *opened, const sft_remote *remote, size_t count) {
+static size_t first_read(const sft__remote_opened *opened, const sft_remote *remote, size_t count) {
     const size_t given = remote->settings.o.first_bytes;
     if (opened->index == NULL || given != FIRST_DEFAULT) {
         return given;
@@ -294,46 +294,46 @@ static size_t first_read(const sft__opened *opened, const sft_remote *remote, si
 static sft_status open_shards(void *ctx, const char *const *names, size_t count,
                               sft_source **sources, sft_error *err) {
     const opening *o = ctx;
-    sft__opened *opened = o->opened;
+    sft__remote_opened *opened = o->opened;
     const sft_allocator *a = o->remote->allocator;
-    sft__part *parts = sft__alloc_array(a, count, sizeof *parts);
+    sft__remote_part *parts = sft__base_alloc_array(a, count, sizeof *parts);
     sft_status status;
 
-    opened->files = sft__alloc_zero(a, count * sizeof *opened->files);
+    opened->files = sft__base_alloc_zero(a, count * sizeof *opened->files);
     if (parts == NULL || opened->files == NULL) {
-        sft__free(a, parts, count * sizeof *parts);
-        sft__free(a, opened->files, count * sizeof *opened->files);
+        sft__base_free(a, parts, count * sizeof *parts);
+        sft__base_free(a, opened->files, count * sizeof *opened->files);
         opened->files = NULL;
-        return sft__no_memory(err, count * sizeof *parts);
+        return sft__remote_no_memory(err, count * sizeof *parts);
     }
     opened->room = count;
-    status = sft__parts_find(parts, o->remote, o->place, names, count,
-                             first_read(opened, o->remote, count), o->limit, err);
+    status = sft__remote_parts_find(parts, o->remote, o->place, names, count,
+                                    first_read(opened, o->remote, count), o->limit, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        sft__opened_file *file = &opened->files[opened->count];
+        sft__remote_opened_file *file = &opened->files[opened->count];
         if (parts[i].local == NULL && parts[i].object == NULL) {
             continue;
         }
-        *file = (sft__opened_file){NULL, NULL, parts[i].object};
-        status = sft__part_source(&parts[i], &sources[i], err);
+        *file = (sft__remote_opened_file){NULL, NULL, parts[i].object};
+        status = sft__remote_part_source(&parts[i], &sources[i], err);
         if (status == SFT_OK) {
             file->source = sources[i];
-            file->name = sft__arena_copy(&opened->names, names[i], strlen(names[i]));
-            status = file->name != NULL ? SFT_OK : sft__no_memory(err, strlen(names[i]));
+            file->name = sft__base_arena_copy(&opened->names, names[i], strlen(names[i]));
+            status = file->name != NULL ? SFT_OK : sft__remote_no_memory(err, strlen(names[i]));
             opened->count++;
         }
     }
     if (status != SFT_OK) {
-        sft__parts_reset(parts, count);
+        sft__remote_parts_reset(parts, count);
     }
-    sft__free(a, parts, count * sizeof *parts);
+    sft__base_free(a, parts, count * sizeof *parts);
     return status;
 }
 
 /* A file under any name that begins as a JSON object is an index. */
-static bool is_index(const sft__place *place, const sft_source *source) {
+static bool is_index(const sft__remote_place *place, const sft_source *source) {
     char first;
-    return sft__url_is_json(place->url.data) ||
+    return sft__remote_url_is_json(place->url.data) ||
            (sft_source_size(source) > 0 && sft_source_read(source, 0, &first, 1, NULL) == SFT_OK &&
             first == '{' && sft_source_size(source) < HEADER_LIMIT);
 }
@@ -347,25 +347,26 @@ static uint64_t header_limit(const sft_open_options *options) {
     return HEADER_LIMIT;
 }
 
-static sft_status open_single(sft__opened *opened, sft_remote *remote, const sft__place *place,
-                              sft_source *source, sft__object *object,
-                              const sft_open_options *options, sft_error *err) {
+static sft_status open_single(sft__remote_opened *opened, sft_remote *remote,
+                              const sft__remote_place *place, sft_source *source,
+                              sft__remote_object *object, const sft_open_options *options,
+                              sft_error *err) {
     const char *name;
     size_t len;
 
-    opened->files = sft__alloc_zero(remote->allocator, sizeof *opened->files);
+    opened->files = sft__base_alloc_zero(remote->allocator, sizeof *opened->files);
     opened->room = opened->files != NULL ? 1 : 0;
-    sft__url_base(place->url.data, &name, &len);
-    name = sft__arena_copy(&opened->names, name, len);
+    sft__remote_url_base(place->url.data, &name, &len);
+    name = sft__base_arena_copy(&opened->names, name, len);
     if (opened->files == NULL || name == NULL) {
         sft_source_close(source);
-        return sft__no_memory(err, sizeof *opened->files + len);
+        return sft__remote_no_memory(err, sizeof *opened->files + len);
     }
-    opened->files[opened->count++] = (sft__opened_file){name, source, object};
+    opened->files[opened->count++] = (sft__remote_opened_file){name, source, object};
     return sft_catalog_open_source(&opened->catalog, source, options, err);
 }
 
-static sft_status open_indexed(sft__opened *opened, const opening *o,
+static sft_status open_indexed(sft__remote_opened *opened, const opening *o,
                                const sft_open_options *options, sft_error *err) {
     sft_model_files files;
     opening mine = *o;
@@ -377,22 +378,22 @@ static sft_status open_indexed(sft__opened *opened, const opening *o,
     return sft_catalog_open_model(&opened->catalog, &files, options, err);
 }
 
-sft_status sft__open(sft__opened *out, sft_remote *remote, const char *url,
-                     const sft_open_options *options, sft_error *err) {
+sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const char *url,
+                            const sft_open_options *options, sft_error *err) {
     opening o = {
         .remote = remote, .place = &out->place, .limit = header_limit(options), .opened = out};
     sft_source *source;
-    sft__part part;
+    sft__remote_part part;
 
     memset(out, 0, sizeof *out);
-    sft__arena_init(&out->names, remote->allocator, 0);
-    SFT_TRY(sft__place_find(&out->place, remote, url, err));
-    sft_status status = sft__place_begin(&out->place, &part, remote, o.limit, err);
+    sft__base_arena_init(&out->names, remote->allocator, 0);
+    SFT_TRY(sft__remote_place_find(&out->place, remote, url, err));
+    sft_status status = sft__remote_place_begin(&out->place, &part, remote, o.limit, err);
     if (status == SFT_OK) {
-        sft__object *object = part.object;
-        status = sft__part_source(&part, &source, err);
+        sft__remote_object *object = part.object;
+        status = sft__remote_part_source(&part, &source, err);
         if (status != SFT_OK) {
-            sft__parts_reset(&part, 1);
+            sft__remote_parts_reset(&part, 1);
         } else if (is_index(&out->place, source)) {
             out->index = source;
             out->index_object = object;
@@ -403,59 +404,59 @@ sft_status sft__open(sft__opened *out, sft_remote *remote, const char *url,
     }
     if (status != SFT_OK) {
         out->count = 0; /* gone with their sources */
-        sft__opened_reset(out, remote);
+        sft__remote_opened_reset(out, remote);
         return status;
     }
     for (size_t i = 0; i < out->count; i++) {
         if (out->files[i].object != NULL) {
-            sft__object_forget_head(out->files[i].object);
+            sft__remote_object_forget_head(out->files[i].object);
         }
     }
     return SFT_OK;
 }
 
-void sft__opened_reset(sft__opened *opened, sft_remote *remote) {
+void sft__remote_opened_reset(sft__remote_opened *opened, sft_remote *remote) {
     sft_catalog_close(opened->catalog);
     sft_source_close(opened->index);
-    sft__free(remote->allocator, opened->files, opened->room * sizeof *opened->files);
-    sft__arena_free(&opened->names);
-    sft__place_reset(&opened->place);
+    sft__base_free(remote->allocator, opened->files, opened->room * sizeof *opened->files);
+    sft__base_arena_free(&opened->names);
+    sft__remote_place_reset(&opened->place);
     memset(opened, 0, sizeof *opened);
 }
 
 sft_status sft_remote_open(sft_catalog **out, sft_remote *remote, const char *url,
                            const sft_open_options *options, sft_error *err) {
-    sft__opened opened;
+    sft__remote_opened opened;
 
     if (out == NULL || remote == NULL) {
         return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
     }
     *out = NULL;
-    SFT_TRY(sft__open(&opened, remote, url, options, err));
+    SFT_TRY(sft__remote_open(&opened, remote, url, options, err));
     *out = opened.catalog;
     opened.catalog = NULL;
-    sft__opened_reset(&opened, remote);
+    sft__remote_opened_reset(&opened, remote);
     return SFT_OK;
 }
 
 sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const char *url,
                                   sft_error *err) {
-    sft__place place;
-    sft__part part;
+    sft__remote_place place;
+    sft__remote_part part;
 
     if (out == NULL || remote == NULL) {
         return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
     }
     *out = NULL;
-    SFT_TRY(sft__place_find(&place, remote, url, err));
-    sft_status status = sft__place_begin(&place, &part, remote, HEADER_LIMIT, err);
+    SFT_TRY(sft__remote_place_find(&place, remote, url, err));
+    sft_status status = sft__remote_place_begin(&place, &part, remote, HEADER_LIMIT, err);
     if (status == SFT_OK) {
-        status = sft__part_source(&part, out, err);
+        status = sft__remote_part_source(&part, out, err);
         if (status != SFT_OK) {
-            sft__parts_reset(&part, 1);
+            sft__remote_parts_reset(&part, 1);
         }
     }
-    sft__place_reset(&place);
+    sft__remote_place_reset(&place);
     return status;
 }
 

@@ -94,7 +94,7 @@ static bool matches(const char *rule, size_t len, const char *host, size_t host_
     return in_network(rule, len, host, host_len);
 }
 
-static bool excepted(const char *no, const sft__url *url) {
+static bool excepted(const char *no, const sft__remote_url *url) {
     if (no == NULL) {
         return false;
     }
@@ -117,7 +117,7 @@ static bool is_here(const char *proxy) {
     const char *scheme = strstr(proxy, "://");
     const char *host = scheme != NULL ? scheme + 3 : proxy;
     size_t len = strcspn(host, "/?#");
-    sft__reach reach;
+    sft__remote_reach reach;
 
     for (size_t i = len; i > 0; i--) {
         if (host[i - 1] == '@') {
@@ -127,15 +127,16 @@ static bool is_here(const char *proxy) {
         }
     }
     const size_t end = len > 0 && host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
-    return end <= len && sft__reach_literal(host, end, &reach) && reach == SFT__REACH_SELF;
+    return end <= len && sft__remote_reach_literal(host, end, &reach) && reach == SFT__REACH_SELF;
 }
 
-const char *sft__proxy_for(const sft__proxies *p, const sft__url *url) {
+const char *sft__remote_proxy_for(const sft__remote_proxies *p, const sft__remote_url *url) {
     const char *proxy = p->given != NULL ? p->given : url->https ? p->https : p->http;
 
     if (proxy == NULL || proxy[0] == '\0' || excepted(p->no, url)) {
         return NULL;
     }
     /* Unencrypted to this machine is not through another one, which would be asked for its own. */
-    return !url->https && !p->plain && sft__url_loopback(url) && !is_here(proxy) ? NULL : proxy;
+    return !url->https && !p->plain && sft__remote_url_loopback(url) && !is_here(proxy) ? NULL
+                                                                                        : proxy;
 }

@@ -64,7 +64,7 @@ static bool add_member(char *dst, size_t cap, const char *body, size_t len, cons
     return p > text;
 }
 
-void sft__reason(char *dst, size_t cap, const char *body, size_t len) {
+void sft__remote_reason(char *dst, size_t cap, const char *body, size_t len) {
     static const char *const members[] = {"message", "error", "error_description", "detail"};
 
     dst[0] = '\0';
@@ -194,7 +194,7 @@ static size_t unpack(unsigned char *dst, size_t cap, const char *text, size_t le
     return n;
 }
 
-bool sft__mentions(const char *text, const char *secret, size_t len) {
+bool sft__remote_mentions(const char *text, const char *secret, size_t len) {
     unsigned char hidden[SFT__REASON_SECRET];
     unsigned char shown[SFT__REASON_MAX];
     const size_t n = strlen(text);
@@ -223,14 +223,14 @@ bool sft__mentions(const char *text, const char *secret, size_t len) {
     return false;
 }
 
-bool sft__mentions_query(const char *text, const char *url) {
+bool sft__remote_mentions_query(const char *text, const char *url) {
     const char *p = strchr(url, '?');
     const char *host = strstr(url, "://");
 
     if (host != NULL) {
         const size_t authority = strcspn(host + 3, "/?#");
         const char *at = memchr(host + 3, '@', authority);
-        if (at != NULL && sft__mentions(text, host + 3, (size_t)(at - host - 3))) {
+        if (at != NULL && sft__remote_mentions(text, host + 3, (size_t)(at - host - 3))) {
             return true;
         }
     }
@@ -238,7 +238,7 @@ bool sft__mentions_query(const char *text, const char *url) {
         const size_t skip = strcspn(p, "=&");
         const char *value = p + skip + (p[skip] == '=' ? 1 : 0);
         const size_t len = strcspn(value, "&");
-        if (sft__mentions(text, value, len)) {
+        if (sft__remote_mentions(text, value, len)) {
             return true;
         }
         p = value[len] == '&' ? value + len + 1 : NULL;

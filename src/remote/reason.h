@@ -15,13 +15,13 @@ enum { SFT__REASON_BODY = 4096, SFT__REASON_MAX = 160, SFT__REASON_SECRET = 4096
  * "error", "message" or "detail" of a JSON object, that may be cut short. dst: cap bytes,
  * NUL-terminated, blanks in place of control characters; "" if there is nothing of the kind (a web
  * page). */
-void sft__reason(char *dst, size_t cap, const char *body, size_t len);
+void sft__remote_reason(char *dst, size_t cap, const char *body, size_t len);
 
 /* Does the text (of less than SFT__REASON_MAX bytes) hold this secret (of 6 bytes and more), or a good
  * part of it: half, but 6 bytes at least and 16 at most, in large or small letters, with escapes of
  * URLs, JSON or XML, or in base64? Of longer ones the first SFT__REASON_SECRET bytes count. */
-bool sft__mentions(const char *text, const char *secret, size_t len);
+bool sft__remote_mentions(const char *text, const char *secret, size_t len);
 /* Does it hold a value of the query, or what stands before the '@' of the URL? */
-bool sft__mentions_query(const char *text, const char *url);
+bool sft__remote_mentions_query(const char *text, const char *url);
 
 #endif

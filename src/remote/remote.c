@@ -25,9 +25,9 @@ int sft_remote_is_url(const char *text) {
 
 /* ---------------------------------------------------------------- settings */
 
-static bool keep(sft__arena *arena, const char **text) {
+static bool keep(sft__base_arena *arena, const char **text) {
     if (*text != NULL) {
-        *text = sft__arena_copy(arena, *text, strlen(*text));
+        *text = sft__base_arena_copy(arena, *text, strlen(*text));
         return *text != NULL;
     }
     return true;
@@ -68,11 +68,11 @@ static bool one_line(const char *text) {
 }
 
 static sft_status settings_check(const sft_remote_options *o, sft_error *err) {
-    sft__url u;
+    sft__remote_url u;
     const char *const urls[] = {o->hf_endpoint, o->s3_endpoint};
 
     for (size_t i = 0; i < 2; i++) {
-        if (urls[i] != NULL && (!sft__url_parse(&u, urls[i]) || u.query_len != 0)) {
+        if (urls[i] != NULL && (!sft__remote_url_parse(&u, urls[i]) || u.query_len != 0)) {
             return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
                                  "the %s endpoint is no http or https URL",
                                  i == 0 ? "Hugging Face" : "S3");
@@ -90,7 +90,8 @@ static sft_status settings_check(const sft_remote_options *o, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status settings_read(sft__settings *s, const sft_remote_options *given, sft_error *err) {
+static sft_status settings_read(sft__remote_settings *s, const sft_remote_options *given,
+                                sft_error *err) {
     sft_remote_options *o = &s->o;
 
     memset(o, 0, sizeof *o);
@@ -104,7 +105,7 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
     }
     o->struct_size = sizeof *o;
     if ((o->flags & SFT_REMOTE_ENVIRONMENT) != 0) {
-        SFT_TRY(sft__environment(s, err));
+        SFT_TRY(sft__remote_environment(s, err));
     }
     limits(o);
     const char **const texts[] = {
@@ -113,7 +114,7 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
         &o->disk_cache,    &s->proxies.http,  &s->proxies.https,    &s->proxies.no};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!keep(&s->strings, texts[i])) {
-            return sft__no_memory(err, 256);
+            return sft__remote_no_memory(err, 256);
         }
     }
     s->proxies.given = o->proxy;
@@ -121,18 +122,18 @@ static sft_status settings_read(sft__settings *s, const sft_remote_options *give
     return settings_check(o, err);
 }
 
-sft_status sft__url_allowed(const sft_remote *remote, const char *url, sft_error *err) {
+sft_status sft__remote_url_allowed(const sft_remote *remote, const char *url, sft_error *err) {
     char shown[200];
-    sft__url u;
+    sft__remote_url u;
 
-    sft__url_show(shown, sizeof shown, url);
-    if (!sft__url_parse(&u, url)) {
+    sft__remote_url_show(shown, sizeof shown, url);
+    if (!sft__remote_url_parse(&u, url)) {
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", shown,
-                             sft__url_has_login(url)
+                             sft__remote_url_has_login(url)
                                  ? "a URL with a user name or password is refused"
                                  : "not a URL of the form http[s]://host[:port]/path");
     }
-    if (!u.https && !sft__url_loopback(&u) &&
+    if (!u.https && !sft__remote_url_loopback(&u) &&
         (remote->settings.o.flags & SFT_REMOTE_ALLOW_HTTP) == 0) {
         return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
                              "%s: http is allowed to this machine only; use https", shown);
@@ -152,13 +153,13 @@ void sft__remote_hold(sft_remote *remote) {
 
 void sft__remote_release(sft_remote *remote) {
     if (atomic_fetch_sub_explicit(&remote->references, 1, memory_order_acq_rel) == 1) {
-        sft__lanes_free(remote);
-        sft__cache_free(remote->cache);
+        sft__remote_lanes_free(remote);
+        sft__remote_cache_free(remote->cache);
         sft__remote_disk_close(remote->disk);
-        sft__arena_free(&remote->settings.strings);
-        sft__arena_free(&remote->pinned);
-        sft__mutex_reset(&remote->mutex);
-        sft__free(remote->allocator, remote, sizeof *remote);
+        sft__base_arena_free(&remote->settings.strings);
+        sft__base_arena_free(&remote->pinned);
+        sft__base_mutex_reset(&remote->mutex);
+        sft__base_free(remote->allocator, remote, sizeof *remote);
         curl_global_cleanup(); /* counts its users, as init does */
     }
 }
@@ -170,11 +171,12 @@ void sft_remote_free(sft_remote *remote) {
 }
 
 static sft_status fill(sft_remote *remote, const sft_remote_options *options, sft_error *err) {
-    sft__arena_init(&remote->settings.strings, remote->allocator, 0);
-    sft__arena_init(&remote->pinned, remote->allocator, 0);
+    sft__base_arena_init(&remote->settings.strings, remote->allocator, 0);
+    sft__base_arena_init(&remote->pinned, remote->allocator, 0);
     SFT_TRY(settings_read(&remote->settings, options, err));
     const sft_remote_options *o = &remote->settings.o;
-    SFT_TRY(sft__cache_create(&remote->cache, o->memory_cache_bytes, remote->allocator, err));
+    SFT_TRY(
+        sft__remote_cache_create(&remote->cache, o->memory_cache_bytes, remote->allocator, err));
     return o->disk_cache == NULL
                ? SFT_OK
                : sft__remote_disk_open(&remote->disk, o->disk_cache, o->disk_cache_bytes,
@@ -189,20 +191,20 @@ sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options
     const bool own =
         options != NULL &&
         options->struct_size >= offsetof(sft_remote_options, allocator) + sizeof options->allocator;
-    const sft_allocator *a = sft__allocator(own ? options->allocator : NULL);
+    const sft_allocator *a = sft__base_allocator(own ? options->allocator : NULL);
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0,
                              "libcurl could not be started");
     }
-    sft_remote *remote = sft__alloc_zero(a, sizeof *remote);
-    if (remote == NULL || !sft__mutex_init(&remote->mutex)) {
-        sft__free(a, remote, sizeof *remote);
+    sft_remote *remote = sft__base_alloc_zero(a, sizeof *remote);
+    if (remote == NULL || !sft__base_mutex_init(&remote->mutex)) {
+        sft__base_free(a, remote, sizeof *remote);
         curl_global_cleanup();
-        return sft__no_memory(err, sizeof *remote);
+        return sft__remote_no_memory(err, sizeof *remote);
     }
     remote->allocator = a;
     atomic_store(&remote->references, 1);
-    sft__random_key(remote->secret);
+    sft__base_random_key(remote->secret);
     const sft_status status = fill(remote, options, err);
     if (status != SFT_OK) {
         sft__remote_release(remote);

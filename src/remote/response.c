@@ -3,12 +3,12 @@
  * remote/response.c - see response.h. Grammar: RFC 9110, sections 5.6.7 (dates), 8.8.3 (entity
  * tags), 10.2.3 (Retry-After), 14.4 (Content-Range).
  */
-#include "base/buf.h"
 #include "remote/response.h"
+#include "base/buf.h"
 #include "base/checked.h"
 #include <string.h>
 
-void sft__response_init(sft__response *r) {
+void sft__remote_response_init(sft__remote_response *r) {
     memset(r, 0, sizeof *r);
 }
 
@@ -22,7 +22,7 @@ static bool digits(const char **p, const char *end, uint64_t *value) {
     uint64_t v = 0;
 
     for (; q < end && *q >= '0' && *q <= '9'; q++) {
-        if (!sft__mul64(v, 10, &v) || !sft__add64(v, (uint64_t)(*q - '0'), &v)) {
+        if (!sft__base_mul64(v, 10, &v) || !sft__base_add64(v, (uint64_t)(*q - '0'), &v)) {
             return false;
         }
     }
@@ -34,7 +34,7 @@ static bool digits(const char **p, const char *end, uint64_t *value) {
 
 /* ---------------------------------------------------------------- Content-Range */
 
-bool sft__content_range(const char *text, size_t len, sft__response *r) {
+bool sft__remote_content_range(const char *text, size_t len, sft__remote_response *r) {
     const char *p = text;
     const char *end = text + len;
     bool range = false;
@@ -137,7 +137,7 @@ static bool date_seconds(const date *d, uint64_t *seconds) {
 }
 
 /* "Sun, 06 Nov 1994 08:49:37 GMT"; "Sunday, 06-Nov-94 08:49:37 GMT"; "Sun Nov  6 08:49:37 1994" */
-bool sft__http_date(const char *text, size_t len, uint64_t *seconds) {
+bool sft__remote_http_date(const char *text, size_t len, uint64_t *seconds) {
     const char *p = text;
     const char *end = text + len;
     date d;
@@ -175,7 +175,7 @@ bool sft__http_date(const char *text, size_t len, uint64_t *seconds) {
     return end - p == 4 && memcmp(p, " GMT", 4) == 0 && date_seconds(&d, seconds);
 }
 
-uint64_t sft__retry_after_ms(const sft__response *r, uint64_t now) {
+uint64_t sft__remote_retry_after_ms(const sft__remote_response *r, uint64_t now) {
     if (!r->has_retry) {
         return 0;
     }
@@ -185,12 +185,12 @@ uint64_t sft__retry_after_ms(const sft__response *r, uint64_t now) {
 
 /* ---------------------------------------------------------------- entity tags */
 
-bool sft__etag_strong(const char *etag) {
+bool sft__remote_etag_strong(const char *etag) {
     const size_t len = strlen(etag);
     return len >= 2 && etag[0] == '"' && etag[len - 1] == '"';
 }
 
-bool sft__etag_sha256(const char *etag, uint8_t digest[32]) {
+bool sft__remote_etag_sha256(const char *etag, uint8_t digest[32]) {
     const char *p = etag;
     size_t len = strlen(etag);
 
@@ -202,8 +202,8 @@ bool sft__etag_sha256(const char *etag, uint8_t digest[32]) {
         return false;
     }
     for (size_t i = 0; i < 32; i++) {
-        const int high = sft__hex_value(p[2 * i]);
-        const int low = sft__hex_value(p[2 * i + 1]);
+        const int high = sft__base_hex_value(p[2 * i]);
+        const int low = sft__base_hex_value(p[2 * i + 1]);
         if (high < 0 || low < 0) {
             return false;
         }
@@ -241,9 +241,9 @@ static void keep(char *dst, size_t cap, const char *value, size_t len) {
     dst[len] = '\0';
 }
 
-static void field_range(sft__response *r, const char *value, size_t len) {
-    sft__response given = *r;
-    if (!sft__content_range(value, len, &given)) {
+static void field_range(sft__remote_response *r, const char *value, size_t len) {
+    sft__remote_response given = *r;
+    if (!sft__remote_content_range(value, len, &given)) {
         r->fault = "its Content-Range makes no sense";
     } else if ((r->has_range || r->has_total) &&
                (given.first != r->first || given.last != r->last || given.total != r->total)) {
@@ -253,7 +253,7 @@ static void field_range(sft__response *r, const char *value, size_t len) {
     }
 }
 
-static void field_length(sft__response *r, const char *value, size_t len) {
+static void field_length(sft__remote_response *r, const char *value, size_t len) {
     const char *p = value;
     uint64_t length;
     if (!digits(&p, value + len, &length) || p != value + len) {
@@ -266,18 +266,18 @@ static void field_length(sft__response *r, const char *value, size_t len) {
     }
 }
 
-static void field_retry(sft__response *r, const char *value, size_t len) {
+static void field_retry(sft__remote_response *r, const char *value, size_t len) {
     const char *p = value;
     if (digits(&p, value + len, &r->retry) && p == value + len) {
         r->has_retry = true;
         r->retry_is_date = false;
-    } else if (sft__http_date(value, len, &r->retry)) {
+    } else if (sft__remote_http_date(value, len, &r->retry)) {
         r->has_retry = true;
         r->retry_is_date = true;
     } /* anything else is as if nothing had been said */
 }
 
-static void field(sft__response *r, const char *name, size_t name_len, const char *value,
+static void field(sft__remote_response *r, const char *name, size_t name_len, const char *value,
                   size_t len) {
     static const char multipart[] = "multipart/byteranges";
 
@@ -289,7 +289,7 @@ static void field(sft__response *r, const char *name, size_t name_len, const cha
         r->encoded = r->encoded || (len != 0 && !name_is(value, len, "identity"));
     } else if (name_is(name, name_len, "content-type")) {
         r->parts = len >= sizeof multipart - 1 && name_is(value, sizeof multipart - 1, multipart);
-        (void)sft__multipart_boundary(value, len, r->boundary);
+        (void)sft__remote_multipart_boundary(value, len, r->boundary);
     } else if (name_is(name, name_len, "etag")) {
         keep(r->etag, sizeof r->etag, value, len);
         if (strcmp(r->etag, "\"\"") == 0 || strcmp(r->etag, "W/\"\"") == 0) {
@@ -309,13 +309,13 @@ static void field(sft__response *r, const char *name, size_t name_len, const cha
 }
 
 /* "HTTP/1.1 206 Partial Content", "HTTP/2 206" */
-static void status_line(sft__response *r, const char *line, size_t len) {
+static void status_line(sft__remote_response *r, const char *line, size_t len) {
     const uint64_t head = r->head_bytes;
     const char *end = line + len;
     const char *p = line;
     uint64_t status = 0;
 
-    sft__response_init(r);
+    sft__remote_response_init(r);
     r->head_bytes = head;
     while (p < end && *p != ' ') {
         p++;
@@ -328,7 +328,7 @@ static void status_line(sft__response *r, const char *line, size_t len) {
     r->status = (int)status;
 }
 
-void sft__response_line(sft__response *r, const char *line, size_t len) {
+void sft__remote_response_line(sft__remote_response *r, const char *line, size_t len) {
     r->head_bytes += len;
     while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r')) {
         len--;

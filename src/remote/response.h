@@ -14,7 +14,7 @@
 
 enum { SFT__ETAG_MAX = 255 };
 
-typedef struct sft__response {
+typedef struct sft__remote_response {
     int status;
     bool complete;  /* the blank line was seen */
     bool has_range; /* Content-Range: bytes first-last/total */
@@ -39,22 +39,22 @@ typedef struct sft__response {
         linked_etag[SFT__ETAG_MAX + 1]; /* X-Linked-Etag: of the file behind a redirect (the hub) */
     char commit[65];                    /* X-Repo-Commit (the hub) */
     char problem[SFT__REASON_MAX];      /* X-Error-Message (the hub) */
-} sft__response;
+} sft__remote_response;
 
-void sft__response_init(sft__response *r);
+void sft__remote_response_init(sft__remote_response *r);
 /* One line of the head, its line end included or not. A status line begins the head of a new
  * answer. */
-void sft__response_line(sft__response *r, const char *line, size_t len);
+void sft__remote_response_line(sft__remote_response *r, const char *line, size_t len);
 
 /* "bytes 0-99/1234", or with an asterisk for the range or for the total. False: none of these. */
-bool sft__content_range(const char *text, size_t len, sft__response *r);
+bool sft__remote_content_range(const char *text, size_t len, sft__remote_response *r);
 /* Seconds since 1970 of an HTTP date in its three forms; false: none. */
-bool sft__http_date(const char *text, size_t len, uint64_t *seconds);
+bool sft__remote_http_date(const char *text, size_t len, uint64_t *seconds);
 /* Milliseconds to wait, at `now` (seconds since 1970); 0 if nothing was said. */
-uint64_t sft__retry_after_ms(const sft__response *r, uint64_t now);
+uint64_t sft__remote_retry_after_ms(const sft__remote_response *r, uint64_t now);
 /* An entity tag that may stand in If-Range: quoted and not weak. */
-bool sft__etag_strong(const char *etag);
+bool sft__remote_etag_strong(const char *etag);
 /* The 64 hex digits of a SHA-256, if the tag is one (quotes aside). */
-bool sft__etag_sha256(const char *etag, uint8_t digest[32]);
+bool sft__remote_etag_sha256(const char *etag, uint8_t digest[32]);
 
 #endif

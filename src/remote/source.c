@@ -48,49 +48,49 @@ typedef struct share {
 
 typedef struct range_state {
     size_t outstanding; /* gets */
-    const sft__get *failed;
+    const sft__remote_get *failed;
     bool told; /* that it ended */
 } range_state;
 
 struct reading {
-    sft__object *object;
+    sft__remote_object *object;
     sft_io_done done;
     void *done_ctx;
     piece *pieces;
     size_t piece_count;
     range_state *states; /* one per range */
-    sft__get *gets;
+    sft__remote_get *gets;
     share *shares;
     size_t get_count;
     size_t get_room;
-    sft__range *ranges; /* of gets that have some; a place for each piece */
+    sft__remote_range *ranges; /* of gets that have some; a place for each piece */
     size_t range_count;
     uint64_t each; /* bytes of a get with ranges */
 };
 
 /* ---------------------------------------------------------------- what is here already */
 
-static size_t block_size(const sft__object *object, uint64_t index) {
+static size_t block_size(const sft__remote_object *object, uint64_t index) {
     const uint64_t left = object->size - index * SFT__BLOCK;
     return left < SFT__BLOCK ? (size_t)left : SFT__BLOCK;
 }
 
-static bool block_find(sft__object *object, uint64_t index, uint8_t *block) {
+static bool block_find(sft__remote_object *object, uint64_t index, uint8_t *block) {
     sft_remote *remote = object->remote;
     const size_t size = block_size(object, index);
 
-    if (sft__cache_get(remote->cache, object->key, index, block, size)) {
+    if (sft__remote_cache_get(remote->cache, object->key, index, block, size)) {
         return true;
     }
     if (remote->disk != NULL && sft__remote_disk_get(remote->disk, object, index, block, size)) {
-        sft__cache_put(remote->cache, object->key, index, block, size);
+        sft__remote_cache_put(remote->cache, object->key, index, block, size);
         return true;
     }
     return false;
 }
 
 /* Cuts off what the caches have at the front and at the back. */
-static void take_cached(sft__object *object, piece *p) {
+static void take_cached(sft__remote_object *object, piece *p) {
     uint8_t block[SFT__BLOCK];
     const size_t before = p->size;
 
@@ -123,7 +123,8 @@ static void take_cached(sft__object *object, piece *p) {
     atomic_fetch_add_explicit(&object->remote->cache_hits, before - p->size, memory_order_relaxed);
 }
 
-static void keep_blocks(sft__object *object, uint64_t offset, const uint8_t *data, size_t size) {
+static void keep_blocks(sft__remote_object *object, uint64_t offset, const uint8_t *data,
+                        size_t size) {
     sft_remote *remote = object->remote;
     uint64_t index = offset / SFT__BLOCK + (offset % SFT__BLOCK != 0 ? 1 : 0);
 
@@ -133,7 +134,7 @@ static void keep_blocks(sft__object *object, uint64_t offset, const uint8_t *dat
         if (n > size - at) {
             break;
         }
-        sft__cache_put(remote->cache, object->key, index, data + at, n);
+        sft__remote_cache_put(remote->cache, object->key, index, data + at, n);
         if (remote->disk != NULL) {
             sft__remote_disk_put(remote->disk, object, index, data + at, n);
         }
@@ -155,14 +156,14 @@ static sft_status share_put(void *ctx, uint64_t offset, const uint8_t *data, siz
     return SFT_OK;
 }
 
-static void range_ended(reading *r, size_t range, const sft__get *get) {
+static void range_ended(reading *r, size_t range, const sft__remote_get *get) {
     range_state *state = &r->states[range];
 
     if (get->status != SFT_OK && state->failed == NULL) {
         state->failed = get;
     }
     if (--state->outstanding == 0) {
-        const sft__get *failed = state->failed;
+        const sft__remote_get *failed = state->failed;
         r->done(r->done_ctx, range, failed != NULL ? failed->status : SFT_OK,
                 failed != NULL ? &failed->err : NULL);
     }
@@ -170,14 +171,14 @@ static void range_ended(reading *r, size_t range, const sft__get *get) {
 
 /* Where byte `offset` of a get with ranges lies in its buffer; k and base go on from piece to
  * piece. */
-static size_t place_of(const sft__get *get, uint64_t offset, size_t *k, size_t *base) {
+static size_t place_of(const sft__remote_get *get, uint64_t offset, size_t *k, size_t *base) {
     while (offset >= get->ranges[*k].offset + get->ranges[*k].size) {
         *base += (size_t)get->ranges[(*k)++].size;
     }
     return *base + (size_t)(offset - get->ranges[*k].offset);
 }
 
-static void share_ended(sft__get *get) {
+static void share_ended(sft__remote_get *get) {
     share *s = get->ctx;
     reading *r = s->r;
     size_t k = 0;
@@ -199,7 +200,7 @@ static void share_ended(sft__get *get) {
         }
         range_ended(r, p->range, get);
     }
-    sft__free(get->object->remote->allocator, s->buffer, s->buffer_size);
+    sft__base_free(get->object->remote->allocator, s->buffer, s->buffer_size);
     s->buffer = NULL;
 }
 
@@ -223,7 +224,7 @@ static size_t part_size(const reading *r, size_t size) {
 
 static share *add_get(reading *r, size_t first, size_t count, uint64_t offset, uint64_t size) {
     share *s = &r->shares[r->get_count];
-    sft__get *get = &r->gets[r->get_count++];
+    sft__remote_get *get = &r->gets[r->get_count++];
 
     *s = (share){.r = r, .first = first, .count = count, .offset = offset};
     memset(get, 0, sizeof *get);
@@ -246,7 +247,7 @@ static bool add_joined(reading *r, size_t first, size_t count, uint64_t end) {
         (end + SFT__BLOCK - 1) / SFT__BLOCK * SFT__BLOCK; /* end <= size, which is in a file */
 
     stop = stop < size ? stop : size;
-    uint8_t *buffer = sft__alloc(r->object->remote->allocator, (size_t)(stop - begin));
+    uint8_t *buffer = sft__base_alloc(r->object->remote->allocator, (size_t)(stop - begin));
     if (buffer == NULL) {
         return false;
     }
@@ -301,7 +302,7 @@ static uint64_t joined_cost(const reading *r, size_t first, size_t end) {
 /* The short pieces from `first` on as ranges of one get, if that costs less than to fetch them with
  * their gaps; returns how many pieces, 0: none. *bytes: of all ranges. */
 static size_t scattered(reading *r, size_t first, size_t *range_count, size_t *bytes) {
-    sft__range *ranges = r->ranges + r->range_count;
+    sft__remote_range *ranges = r->ranges + r->range_count;
     size_t count = 0;
     size_t n = 0;
     uint64_t total = 0;
@@ -311,7 +312,7 @@ static size_t scattered(reading *r, size_t first, size_t *range_count, size_t *b
     }
     for (; first + n < r->piece_count && r->pieces[first + n].size <= SFT__SHORT; n++) {
         const piece *p = &r->pieces[first + n];
-        sft__range *last = count > 0 ? &ranges[count - 1] : NULL;
+        sft__remote_range *last = count > 0 ? &ranges[count - 1] : NULL;
         const uint64_t end = p->offset + p->size;
         if (last != NULL && p->offset <= last->offset + last->size + PART_COST) {
             const uint64_t before = last->size;
@@ -320,7 +321,7 @@ static size_t scattered(reading *r, size_t first, size_t *range_count, size_t *b
         } else if (count == SFT__RANGES_MAX || total >= r->each) {
             break;
         } else {
-            ranges[count++] = (sft__range){p->offset, p->size};
+            ranges[count++] = (sft__remote_range){p->offset, p->size};
             total += p->size;
         }
     }
@@ -334,15 +335,15 @@ static size_t scattered(reading *r, size_t first, size_t *range_count, size_t *b
 }
 
 static bool add_scattered(reading *r, size_t first, size_t count, size_t ranges, size_t bytes) {
-    const sft__range *from = r->ranges + r->range_count;
-    const sft__range *last = from + ranges - 1;
-    uint8_t *buffer = sft__alloc(r->object->remote->allocator, bytes);
+    const sft__remote_range *from = r->ranges + r->range_count;
+    const sft__remote_range *last = from + ranges - 1;
+    uint8_t *buffer = sft__base_alloc(r->object->remote->allocator, bytes);
 
     if (buffer == NULL) {
         return false;
     }
     share *s = add_get(r, first, count, from->offset, last->offset + last->size - from->offset);
-    sft__get *get = &r->gets[r->get_count - 1];
+    sft__remote_get *get = &r->gets[r->get_count - 1];
     s->buffer = buffer;
     s->buffer_size = bytes;
     get->ranges = from;
@@ -364,13 +365,13 @@ static bool plan_scattered(reading *r) {
         }
     }
     if (n < SCATTER_MIN || remote->disk != NULL || r->object->credential == SFT__SIGV4 ||
-        sft__multipart_refused(r->object->remote, r->object->url)) {
+        sft__remote_multipart_refused(r->object->remote, r->object->url)) {
         return true;
     }
     r->each = bytes / remote->settings.o.connections;
     r->each = r->each < SCATTER_LEAST ? SCATTER_LEAST : r->each;
     r->each = r->each > SCATTER_MOST ? SCATTER_MOST : r->each;
-    r->ranges = sft__alloc_array(remote->allocator, r->piece_count, sizeof *r->ranges);
+    r->ranges = sft__base_alloc_array(remote->allocator, r->piece_count, sizeof *r->ranges);
     return r->ranges != NULL;
 }
 
@@ -382,12 +383,12 @@ static sft_status make_gets(reading *r, sft_error *err) {
         r->get_room += size > SFT__SHORT ? size / part_size(r, size) + 1 : 1;
     }
     if (!plan_scattered(r)) {
-        return sft__no_memory(err, r->piece_count * sizeof *r->ranges);
+        return sft__remote_no_memory(err, r->piece_count * sizeof *r->ranges);
     }
-    r->gets = sft__alloc_array(a, r->get_room, sizeof *r->gets);
-    r->shares = sft__alloc_array(a, r->get_room, sizeof *r->shares);
+    r->gets = sft__base_alloc_array(a, r->get_room, sizeof *r->gets);
+    r->shares = sft__base_alloc_array(a, r->get_room, sizeof *r->shares);
     if (r->gets == NULL || r->shares == NULL) {
-        return sft__no_memory(err, r->get_room * sizeof *r->gets);
+        return sft__remote_no_memory(err, r->get_room * sizeof *r->gets);
     }
     for (size_t i = 0; i < r->piece_count;) {
         uint64_t end;
@@ -400,14 +401,14 @@ static sft_status make_gets(reading *r, sft_error *err) {
         size_t n = scattered(r, i, &ranges, &bytes);
         if (n > 0) {
             if (!add_scattered(r, i, n, ranges, bytes)) {
-                return sft__no_memory(err, bytes);
+                return sft__remote_no_memory(err, bytes);
             }
             i += n;
             continue;
         }
         n = joined(r, i, &end);
         if (!add_joined(r, i, n, end)) {
-            return sft__no_memory(err, SFT__SHORT);
+            return sft__remote_no_memory(err, SFT__SHORT);
         }
         i += n;
     }
@@ -419,7 +420,7 @@ static sft_status make_gets(reading *r, sft_error *err) {
 /* Ends every range that still waits. */
 static void end_waiting(reading *r, sft_status status, const sft_error *err) {
     for (size_t i = 0; i < r->get_count; i++) {
-        sft__free(r->object->remote->allocator, r->shares[i].buffer, r->shares[i].buffer_size);
+        sft__base_free(r->object->remote->allocator, r->shares[i].buffer, r->shares[i].buffer_size);
     }
     for (size_t i = 0; i < r->piece_count; i++) {
         range_state *state = &r->states[r->pieces[i].range];
@@ -432,7 +433,7 @@ static void end_waiting(reading *r, sft_status status, const sft_error *err) {
 
 /* What the head and the caches have not of a piece; true: nothing is left. */
 static bool take_piece(reading *r, piece p) {
-    const sft__object *object = r->object;
+    const sft__remote_object *object = r->object;
 
     if (p.offset < object->head_len) {
         const size_t have = object->head_len - (size_t)p.offset;
@@ -478,18 +479,19 @@ static void take_here(reading *r, const sft_io_range *ranges, size_t count) {
     }
 }
 
-sft_status sft__object_read_many(sft__object *object, const sft_io_range *ranges, size_t count,
-                                 sft_io_done done, void *done_ctx, const sft_control *control,
-                                 sft_error *err) {
+sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_range *ranges,
+                                        size_t count, sft_io_done done, void *done_ctx,
+                                        const sft_control *control, sft_error *err) {
     const sft_allocator *a = object->remote->allocator;
     reading r = {.object = object, .done = done, .done_ctx = done_ctx};
     sft_status status;
     sft_error why;
 
-    r.pieces = sft__alloc_array(a, count, PIECES_EACH * sizeof *r.pieces);
-    r.states = sft__alloc_zero(a, count * sizeof *r.states); /* fits: smaller than the pieces */
+    r.pieces = sft__base_alloc_array(a, count, PIECES_EACH * sizeof *r.pieces);
+    r.states =
+        sft__base_alloc_zero(a, count * sizeof *r.states); /* fits: smaller than the pieces */
     if (r.pieces == NULL || r.states == NULL) {
-        status = sft__no_memory(&why, count * sizeof *r.pieces);
+        status = sft__remote_no_memory(&why, count * sizeof *r.pieces);
         for (size_t i = 0; i < count; i++) {
             done(done_ctx, i, status, &why);
         }
@@ -502,14 +504,15 @@ sft_status sft__object_read_many(sft__object *object, const sft_io_range *ranges
         if (status != SFT_OK) {
             end_waiting(&r, status, &why);
         } else {
-            status = sft__transfer(object->remote, r.gets, r.get_count, 0, false, control, &why);
+            status =
+                sft__remote_transfer(object->remote, r.gets, r.get_count, 0, false, control, &why);
         }
     }
-    sft__free(a, r.gets, r.get_room * sizeof *r.gets);
-    sft__free(a, r.shares, r.get_room * sizeof *r.shares);
-    sft__free(a, r.ranges, r.ranges != NULL ? r.piece_count * sizeof *r.ranges : 0);
-    sft__free(a, r.pieces, count * PIECES_EACH * sizeof *r.pieces);
-    sft__free(a, r.states, count * sizeof *r.states);
+    sft__base_free(a, r.gets, r.get_room * sizeof *r.gets);
+    sft__base_free(a, r.shares, r.get_room * sizeof *r.shares);
+    sft__base_free(a, r.ranges, r.ranges != NULL ? r.piece_count * sizeof *r.ranges : 0);
+    sft__base_free(a, r.pieces, count * PIECES_EACH * sizeof *r.pieces);
+    sft__base_free(a, r.states, count * sizeof *r.states);
     if (status != SFT_OK && err != NULL) {
         *err = why;
     }
@@ -525,21 +528,21 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
 static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                  sft_error *err) {
     const sft_io_range range = {offset, dst, size};
-    return sft__object_read_many(self, &range, 1, ignore_done, NULL, NULL, err);
+    return sft__remote_object_read_many(self, &range, 1, ignore_done, NULL, NULL, err);
 }
 
 static sft_status remote_read_many(void *self, const sft_io_range *ranges, size_t count,
                                    sft_io_done done, void *done_ctx, const sft_control *control,
                                    sft_error *err) {
-    return sft__object_read_many(self, ranges, count, done, done_ctx, control, err);
+    return sft__remote_object_read_many(self, ranges, count, done, done_ctx, control, err);
 }
 
 static void remote_close(void *self) {
-    sft__object_free(self);
+    sft__remote_object_free(self);
 }
 
 static uint64_t remote_version(void *self) {
-    const sft__object *object = self;
+    const sft__remote_object *object = self;
     const char *text = object->etag[0] != '\0' ? object->etag : object->modified;
     uint8_t digest[32];
     uint64_t version;
@@ -555,25 +558,26 @@ static uint64_t remote_version(void *self) {
     return version != 0 ? version : 1;
 }
 
-sft_status sft__source_over(sft_source **out, sft__object *object, sft_error *err) {
+sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = remote_read_at,
                                              .read_many = remote_read_many,
                                              .close = remote_close,
                                              .version = remote_version};
     const size_t len = strcspn(object->url, "?#");
-    char *name = sft__alloc(object->remote->allocator, len + 1); /* the query may be a secret */
+    char *name =
+        sft__base_alloc(object->remote->allocator, len + 1); /* the query may be a secret */
 
     *out = NULL;
     if (name == NULL) {
-        return sft__no_memory(err, len + 1);
+        return sft__remote_no_memory(err, len + 1);
     }
     memcpy(name, object->url, len);
     name[len] = '\0';
     const sft_status status = sft_source_create(out, &vtable, object, object->size,
                                                 SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED, name,
                                                 object->remote->allocator, err);
-    sft__free(object->remote->allocator, name, len + 1);
+    sft__base_free(object->remote->allocator, name, len + 1);
     return status;
 }
 
@@ -581,19 +585,19 @@ sft_status sft__source_over(sft_source **out, sft__object *object, sft_error *er
 
 static sft_status head_put(void *ctx, uint64_t offset, const uint8_t *data, size_t size,
                            sft_error *err) {
-    sft__object *object = ctx;
+    sft__remote_object *object = ctx;
     (void)err;
     memcpy(object->head + (size_t)offset, data, size);
     object->head_len = (size_t)offset + size; /* ascending: offset is head_len */
     return SFT_OK;
 }
 
-static sft_status head_get(sft__object *object, uint64_t offset, uint64_t end, bool first,
-                           sft__get *get, sft_error *err) {
+static sft_status head_get(sft__remote_object *object, uint64_t offset, uint64_t end, bool first,
+                           sft__remote_get *get, sft_error *err) {
     uint8_t *head =
-        sft__resize(object->remote->allocator, object->head, object->head_room, (size_t)end);
+        sft__base_resize(object->remote->allocator, object->head, object->head_room, (size_t)end);
     if (head == NULL) {
-        return sft__no_memory(err, (size_t)end);
+        return sft__remote_no_memory(err, (size_t)end);
     }
     object->head = head;
     object->head_room = (size_t)end;
@@ -608,7 +612,7 @@ static sft_status head_get(sft__object *object, uint64_t offset, uint64_t end, b
 }
 
 /* Where the header ends of what begins with these 8 bytes; 0: it is here, or makes no sense. */
-static uint64_t header_end(const sft__object *object, uint64_t limit) {
+static uint64_t header_end(const sft__remote_object *object, uint64_t limit) {
     uint64_t n = 0;
 
     if (object->head_len < 8) {
@@ -623,8 +627,8 @@ static uint64_t header_end(const sft__object *object, uint64_t limit) {
 enum { HEADS_AT_ONCE = 32 };
 
 /* The rest of headers that are longer than the first read. */
-static sft_status rest_of_headers(sft__object *const *objects, size_t count, uint64_t limit,
-                                  sft_status *statuses, sft__get *gets, size_t *of,
+static sft_status rest_of_headers(sft__remote_object *const *objects, size_t count, uint64_t limit,
+                                  sft_status *statuses, sft__remote_get *gets, size_t *of,
                                   sft_error *err) {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
@@ -635,20 +639,21 @@ static sft_status rest_of_headers(sft__object *const *objects, size_t count, uin
         }
     }
     const sft_status status =
-        sft__transfer(objects[0]->remote, gets, n, HEADS_AT_ONCE, false, NULL, err);
+        sft__remote_transfer(objects[0]->remote, gets, n, HEADS_AT_ONCE, false, NULL, err);
     for (size_t i = 0; i < n; i++) {
         statuses[of[i]] = gets[i].status;
     }
     return status;
 }
 
-static sft_status begin_all(sft__object *const *objects, size_t count, size_t first, sft__get *gets,
-                            sft_status *statuses, int32_t *https, sft_error *err) {
+static sft_status begin_all(sft__remote_object *const *objects, size_t count, size_t first,
+                            sft__remote_get *gets, sft_status *statuses, int32_t *https,
+                            sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(head_get(objects[i], 0, first, true, &gets[i], err));
     }
     const sft_status status =
-        sft__transfer(objects[0]->remote, gets, count, HEADS_AT_ONCE, true, NULL, err);
+        sft__remote_transfer(objects[0]->remote, gets, count, HEADS_AT_ONCE, true, NULL, err);
     for (size_t i = 0; i < count; i++) {
         statuses[i] = gets[i].status;
         if (https != NULL) {
@@ -661,23 +666,23 @@ static sft_status begin_all(sft__object *const *objects, size_t count, size_t fi
     return status;
 }
 
-sft_status sft__objects_begin(sft__object *const *objects, size_t count, size_t first, bool headers,
-                              uint64_t limit, sft_status *statuses, int32_t *https,
-                              sft_error *err) {
+sft_status sft__remote_objects_begin(sft__remote_object *const *objects, size_t count, size_t first,
+                                     bool headers, uint64_t limit, sft_status *statuses,
+                                     int32_t *https, sft_error *err) {
     if (count == 0) {
         return SFT_OK;
     }
     const sft_allocator *a = objects[0]->remote->allocator;
     const size_t size = first != 0 ? first : objects[0]->remote->settings.o.first_bytes;
-    sft__get *gets = sft__alloc_array(a, count, sizeof *gets);
-    size_t *of = sft__alloc_array(a, count, sizeof *of);
+    sft__remote_get *gets = sft__base_alloc_array(a, count, sizeof *gets);
+    size_t *of = sft__base_alloc_array(a, count, sizeof *of);
     sft_status status;
 
     for (size_t i = 0; i < count; i++) {
         statuses[i] = SFT_E_NOMEM;
     }
     if (gets == NULL || of == NULL) {
-        status = sft__no_memory(err, count * sizeof *gets);
+        status = sft__remote_no_memory(err, count * sizeof *gets);
     } else {
         status = begin_all(objects, count, size, gets, statuses, https, err);
         if (headers && status != SFT_E_NOMEM && status != SFT_E_CANCELLED) {
@@ -692,7 +697,7 @@ sft_status sft__objects_begin(sft__object *const *objects, size_t count, size_t 
             }
         }
     }
-    sft__free(a, gets, count * sizeof *gets);
-    sft__free(a, of, count * sizeof *of);
+    sft__base_free(a, gets, count * sizeof *gets);
+    sft__base_free(a, of, count * sizeof *of);
     return status;
 }

@@ -40,7 +40,7 @@ static char *staged_path(const char *folder, const char *name, const char *dot, 
     const char *base = strrchr(name, '/');
     const int dir = base != NULL ? (int)(base - name) + 1 : 0;
     *size = strlen(folder) + strlen(name) + strlen(dot) + strlen(suffix) + 2;
-    char *path = sft__alloc(a, *size);
+    char *path = sft__base_alloc(a, *size);
     if (path != NULL) {
         (void)snprintf(path, *size, "%s/%.*s%s%s%s", folder, dir, name, dot, name + dir, suffix);
     }
@@ -59,15 +59,16 @@ static sft_status make_folders(char *path, size_t from, sft_error *err) {
     return SFT_OK;
 }
 
-static uint32_t block_bytes(const sft__staging *s, uint64_t block) {
+static uint32_t block_bytes(const sft__remote_staging *s, uint64_t block) {
     const uint64_t left = s->size - block * SFT__STAGE_BLOCK;
     return left < SFT__STAGE_BLOCK ? (uint32_t)left : SFT__STAGE_BLOCK;
 }
 
-static sft_status block_sum(const sft__staging *s, uint64_t block, uint32_t *sum, sft_error *err) {
+static sft_status block_sum(const sft__remote_staging *s, uint64_t block, uint32_t *sum,
+                            sft_error *err) {
     const size_t size = block_bytes(s, block);
-    uint8_t *buffer = sft__alloc(s->allocator, READ_CHUNK);
-    sft_status status = buffer != NULL ? SFT_OK : sft__no_memory(err, READ_CHUNK);
+    uint8_t *buffer = sft__base_alloc(s->allocator, READ_CHUNK);
+    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, READ_CHUNK);
 
     *sum = 0;
     for (size_t at = 0; at < size && status == SFT_OK;) {
@@ -76,14 +77,14 @@ static sft_status block_sum(const sft__staging *s, uint64_t block, uint32_t *sum
         *sum = status == SFT_OK ? sft_crc32c(*sum, buffer, n) : 0;
         at += n;
     }
-    sft__free(s->allocator, buffer, READ_CHUNK);
+    sft__base_free(s->allocator, buffer, READ_CHUNK);
     return status;
 }
 
 /* ---------------------------------------------------------------- beginning */
 
 /* What the journal knows and the file proves. */
-static sft_status take_up(sft__staging *s, sft_error *err) {
+static sft_status take_up(sft__remote_staging *s, sft_error *err) {
     for (uint64_t b = 0; b < s->blocks; b++) {
         uint32_t entry[2];
         uint32_t sum;
@@ -101,7 +102,7 @@ static sft_status take_up(sft__staging *s, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status begin_files(sft__staging *s, const uint8_t identity[32], sft_error *err) {
+static sft_status begin_files(sft__remote_staging *s, const uint8_t identity[32], sft_error *err) {
     journal_head head = {.mark = JOURNAL_MARK, .size = s->size, .block = SFT__STAGE_BLOCK};
     journal_head found;
     sft__fs_stat st;
@@ -124,9 +125,9 @@ static sft_status begin_files(sft__staging *s, const uint8_t identity[32], sft_e
     return sft__fs_write_at(s->journal_file, s->journal, 0, &head, sizeof head, err);
 }
 
-sft_status sft__staging_open(sft__staging *s, const char *folder, const char *name, uint64_t size,
-                             const uint8_t identity[32], const sft_allocator *allocator,
-                             sft_error *err) {
+sft_status sft__remote_staging_open(sft__remote_staging *s, const char *folder, const char *name,
+                                    uint64_t size, const uint8_t identity[32],
+                                    const sft_allocator *allocator, sft_error *err) {
     memset(s, 0, sizeof *s);
     s->allocator = allocator;
     s->file = SFT__FS_NO_HANDLE;
@@ -137,12 +138,12 @@ sft_status sft__staging_open(sft__staging *s, const char *folder, const char *na
     s->part = staged_path(folder, name, ".", ".part", &s->part_size, allocator);
     s->journal = staged_path(folder, name, ".", ".part.journal", &s->journal_size, allocator);
     s->missing = s->blocks < SIZE_MAX / sizeof *s->missing
-                     ? sft__alloc(allocator, (size_t)s->blocks * sizeof *s->missing)
+                     ? sft__base_alloc(allocator, (size_t)s->blocks * sizeof *s->missing)
                      : NULL;
     if (s->path == NULL || s->part == NULL || s->journal == NULL ||
         (s->missing == NULL && s->blocks > 0)) {
-        sft__staging_close(s);
-        return sft__no_memory(err, (size_t)s->blocks * sizeof *s->missing);
+        sft__remote_staging_close(s);
+        return sft__remote_no_memory(err, (size_t)s->blocks * sizeof *s->missing);
     }
     for (uint64_t b = 0; b < s->blocks; b++) {
         s->missing[b] = block_bytes(s, b);
@@ -152,23 +153,23 @@ sft_status sft__staging_open(sft__staging *s, const char *folder, const char *na
         status = begin_files(s, identity, err);
     }
     if (status != SFT_OK) {
-        sft__staging_close(s);
+        sft__remote_staging_close(s);
     }
     return status;
 }
 
 /* ---------------------------------------------------------------- bytes */
 
-static sft_status block_done(sft__staging *s, uint64_t block, sft_error *err) {
+static sft_status block_done(sft__remote_staging *s, uint64_t block, sft_error *err) {
     uint32_t entry[2] = {0, BLOCK_MARK};
 
     SFT_TRY(block_sum(s, block, &entry[0], err));
-    return sft__fs_write_at(s->journal_file, s->journal, sizeof(journal_head) + block * sizeof entry,
-                            entry, sizeof entry, err);
+    return sft__fs_write_at(s->journal_file, s->journal,
+                            sizeof(journal_head) + block * sizeof entry, entry, sizeof entry, err);
 }
 
-sft_status sft__staging_put(sft__staging *s, uint64_t offset, const uint8_t *data, size_t size,
-                            sft_error *err) {
+sft_status sft__remote_staging_put(sft__remote_staging *s, uint64_t offset, const uint8_t *data,
+                                   size_t size, sft_error *err) {
     SFT_TRY(sft__fs_write_at(s->file, s->part, offset, data, size, err));
     while (size > 0) {
         const uint64_t block = offset / SFT__STAGE_BLOCK;
@@ -188,11 +189,11 @@ sft_status sft__staging_put(sft__staging *s, uint64_t offset, const uint8_t *dat
     return SFT_OK;
 }
 
-bool sft__staging_has(const sft__staging *s, uint64_t block) {
+bool sft__remote_staging_has(const sft__remote_staging *s, uint64_t block) {
     return s->missing[block] == 0;
 }
 
-bool sft__staging_whole(const sft__staging *s) {
+bool sft__remote_staging_whole(const sft__remote_staging *s) {
     for (uint64_t b = 0; b < s->blocks; b++) {
         if (s->missing[b] != 0) {
             return false;
@@ -205,8 +206,8 @@ static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *pa
                               uint8_t digest[32], const sft_control *control,
                               const sft_allocator *a, sft_error *err) {
     static const sft_progress nothing = {0, 0};
-    uint8_t *buffer = sft__alloc(a, READ_CHUNK);
-    sft_status status = buffer != NULL ? SFT_OK : sft__no_memory(err, READ_CHUNK);
+    uint8_t *buffer = sft__base_alloc(a, READ_CHUNK);
+    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, READ_CHUNK);
     sft_sha256 sha;
 
     sft_sha256_init(&sha);
@@ -222,22 +223,22 @@ static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *pa
         }
     }
     sft_sha256_final(&sha, digest);
-    sft__free(a, buffer, READ_CHUNK);
+    sft__base_free(a, buffer, READ_CHUNK);
     return status;
 }
 
-sft_status sft__staging_sha256(const sft__staging *s, uint8_t digest[32],
-                               const sft_control *control, sft_error *err) {
+sft_status sft__remote_staging_sha256(const sft__remote_staging *s, uint8_t digest[32],
+                                      const sft_control *control, sft_error *err) {
     return file_sha256(s->file, s->size, s->part, digest, control, s->allocator, err);
 }
 
 /* ---------------------------------------------------------------- ends */
 
-sft_status sft__staging_flush(const sft__staging *s, sft_error *err) {
+sft_status sft__remote_staging_flush(const sft__remote_staging *s, sft_error *err) {
     return sft__fs_sync(s->file, s->part, err);
 }
 
-sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
+sft_status sft__remote_staging_publish(sft__remote_staging *s, bool replace, sft_error *err) {
     sft_error why;
 
     memset(&why, 0, sizeof why);
@@ -247,9 +248,9 @@ sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
     const sft_status status = replace ? sft__fs_rename(s->part, s->path, &why)
                                       : sft__fs_rename_new(s->part, s->path, &why);
     if (status != SFT_OK) {
-        return sft_error_set(err, status == SFT_E_EXISTS ? status : SFT_E_IO, why.sys, SFT_NO_OFFSET,
-                             NULL, 0, status == SFT_E_EXISTS ? "%.200s exists" : "cannot publish %.200s",
-                             s->path);
+        return sft_error_set(
+            err, status == SFT_E_EXISTS ? status : SFT_E_IO, why.sys, SFT_NO_OFFSET, NULL, 0,
+            status == SFT_E_EXISTS ? "%.200s exists" : "cannot publish %.200s", s->path);
     }
     (void)sft__fs_remove(s->part, NULL); /* a first name that was left */
     (void)sft__fs_remove(s->journal, NULL);
@@ -259,32 +260,34 @@ sft_status sft__staging_publish(sft__staging *s, bool replace, sft_error *err) {
                                "%.200s is in place, but its folder could not be flushed", s->path);
 }
 
-sft_status sft__staging_begin_set(const sft__staging *s, sft_error *err) {
-    SFT_TRY(sft_file_keep(sft__fs_descriptor(s->file), s->path, err)); /* of the one that is about to go */
+sft_status sft__remote_staging_begin_set(const sft__remote_staging *s, sft_error *err) {
+    SFT_TRY(sft_file_keep(sft__fs_descriptor(s->file), s->path,
+                          err)); /* of the one that is about to go */
     return sft_model_begin(s->path, 1, err);
 }
 
-void sft__staging_drop(sft__staging *s) {
+void sft__remote_staging_drop(sft__remote_staging *s) {
     if (s->file != SFT__FS_NO_HANDLE) {
         (void)sft__fs_remove(s->part, NULL);
         (void)sft__fs_remove(s->journal, NULL);
     }
 }
 
-void sft__staging_close(sft__staging *s) {
+void sft__remote_staging_close(sft__remote_staging *s) {
     sft__fs_close(s->file);
     sft__fs_close(s->journal_file);
     s->file = s->journal_file = SFT__FS_NO_HANDLE;
-    sft__free(s->allocator, s->path, s->path_size);
-    sft__free(s->allocator, s->part, s->part_size);
-    sft__free(s->allocator, s->journal, s->journal_size);
-    sft__free(s->allocator, s->missing, (size_t)s->blocks * sizeof *s->missing);
+    sft__base_free(s->allocator, s->path, s->path_size);
+    sft__base_free(s->allocator, s->part, s->part_size);
+    sft__base_free(s->allocator, s->journal, s->journal_size);
+    sft__base_free(s->allocator, s->missing, (size_t)s->blocks * sizeof *s->missing);
     s->path = s->part = s->journal = NULL;
     s->missing = NULL;
 }
 
-sft_status sft__existing(const char *folder, const char *name, uint64_t *size, uint8_t digest[32],
-                         const sft_allocator *allocator, sft_error *err) {
+sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
+                                uint8_t digest[32], const sft_allocator *allocator,
+                                sft_error *err) {
     size_t path_size;
     sft__fs_handle file;
     sft__fs_stat st;
@@ -293,7 +296,7 @@ sft_status sft__existing(const char *folder, const char *name, uint64_t *size, u
     sft_status status;
 
     if (path == NULL) {
-        return sft__no_memory(err, path_size);
+        return sft__remote_no_memory(err, path_size);
     }
     memset(&why, 0, sizeof why);
     status = sft__fs_open(path, &file, &st, &why);
@@ -307,13 +310,13 @@ sft_status sft__existing(const char *folder, const char *name, uint64_t *size, u
         status = file_sha256(file, *size, path, digest, NULL, allocator, err);
         sft__fs_close(file);
     }
-    sft__free(allocator, path, path_size);
+    sft__base_free(allocator, path, path_size);
     return status;
 }
 
 /* ---------------------------------------------------------------- scratch */
 
-sft_status sft__scratch_open(int *fd, sft_error *err) {
+sft_status sft__remote_scratch_open(int *fd, sft_error *err) {
     FILE *f = tmpfile();
 
     *fd = f != NULL ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
@@ -323,10 +326,10 @@ sft_status sft__scratch_open(int *fd, sft_error *err) {
     return *fd >= 0 ? SFT_OK : sys_fail(err, "make", "a temporary file");
 }
 
-sft_status sft__scratch_read(int fd, uint8_t *dst, size_t size, sft_error *err) {
+sft_status sft__remote_scratch_read(int fd, uint8_t *dst, size_t size, sft_error *err) {
     return sft__fs_read_at(fd, "a temporary file", 0, dst, size, err);
 }
 
-void sft__scratch_close(int fd) {
+void sft__remote_scratch_close(int fd) {
     (void)close(fd);
 }

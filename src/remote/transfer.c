@@ -23,8 +23,8 @@ enum {
     CUT_STEP = 1 << 20
 };
 
-struct sft__lane {
-    sft__lane *next;
+struct sft__remote_lane {
+    sft__remote_lane *next;
     CURLM *multi;
     CURL *spare[SPARE_MAX];
     size_t spare_count;
@@ -32,17 +32,17 @@ struct sft__lane {
 
 typedef struct batch {
     sft_remote *remote;
-    sft__lane *lane;
-    sft__get *gets;
+    sft__remote_lane *lane;
+    sft__remote_get *gets;
     size_t count;
     size_t next; /* to be begun */
     size_t most;
     bool all;
     const sft_control *control;
-    sft__exchange *exchanges; /* slots */
+    sft__remote_exchange *exchanges; /* slots */
     size_t slots;
     size_t busy;
-    sft__get *halves; /* back halves of gets that were cut in two, or NULL */
+    sft__remote_get *halves; /* back halves of gets that were cut in two, or NULL */
     size_t half_count;
     bool stop; /* begin nothing more */
     sft_status stop_status;
@@ -50,33 +50,33 @@ typedef struct batch {
 
 /* ---------------------------------------------------------------- lanes */
 
-static void lane_free(sft__lane *lane, const sft_allocator *a) {
+static void lane_free(sft__remote_lane *lane, const sft_allocator *a) {
     for (size_t i = 0; i < lane->spare_count; i++) {
         curl_easy_cleanup(lane->spare[i]);
     }
     if (lane->multi != NULL) {
         (void)curl_multi_cleanup(lane->multi);
     }
-    sft__free(a, lane, sizeof *lane);
+    sft__base_free(a, lane, sizeof *lane);
 }
 
-void sft__lanes_free(sft_remote *remote) {
+void sft__remote_lanes_free(sft_remote *remote) {
     while (remote->lanes != NULL) {
-        sft__lane *lane = remote->lanes;
+        sft__remote_lane *lane = remote->lanes;
         remote->lanes = lane->next;
         lane_free(lane, remote->allocator);
     }
 }
 
-static sft__lane *lane_take(sft_remote *remote) {
-    sft__mutex_lock(&remote->mutex);
-    sft__lane *lane = remote->lanes;
+static sft__remote_lane *lane_take(sft_remote *remote) {
+    sft__base_mutex_lock(&remote->mutex);
+    sft__remote_lane *lane = remote->lanes;
     if (lane != NULL) {
         remote->lanes = lane->next;
     }
-    sft__mutex_unlock(&remote->mutex);
+    sft__base_mutex_unlock(&remote->mutex);
     if (lane == NULL) {
-        lane = sft__alloc_zero(remote->allocator, sizeof *lane);
+        lane = sft__base_alloc_zero(remote->allocator, sizeof *lane);
         if (lane == NULL) {
             return NULL;
         }
@@ -91,79 +91,80 @@ static sft__lane *lane_take(sft_remote *remote) {
     return lane;
 }
 
-static void lane_give(sft_remote *remote, sft__lane *lane) {
-    sft__mutex_lock(&remote->mutex);
+static void lane_give(sft_remote *remote, sft__remote_lane *lane) {
+    sft__base_mutex_lock(&remote->mutex);
     lane->next = remote->lanes;
     remote->lanes = lane;
-    sft__mutex_unlock(&remote->mutex);
+    sft__base_mutex_unlock(&remote->mutex);
 }
 
 /* ---------------------------------------------------------------- callbacks of curl */
 
 static size_t on_head(char *line, size_t one, size_t len, void *ctx) {
-    sft__exchange *x = ctx;
+    sft__remote_exchange *x = ctx;
     (void)one;
     if (x->body) { /* trailers */
         return len;
     }
-    sft__response_line(&x->response, line, len);
+    sft__remote_response_line(&x->response, line, len);
     if (x->response.head_bytes > HEAD_MAX) {
         x->response.fault = "its head is longer than 64 KiB";
         return 0;
     }
     if (x->response.complete && x->response.status >= 200) {
         x->body = true;
-        sft__exchange_judge(x);
+        sft__remote_exchange_judge(x);
         if (x->verdict == SFT__FAIL && !x->explaining) {
             return 0;
         }
     } else if (x->response.complete) { /* 1xx: the answer is still to come */
         const uint64_t head = x->response.head_bytes;
-        sft__response_init(&x->response);
+        sft__remote_response_init(&x->response);
         x->response.head_bytes = head;
     }
     return len;
 }
 
 static size_t on_body(char *data, size_t one, size_t len, void *ctx) {
-    sft__exchange *x = ctx;
+    sft__remote_exchange *x = ctx;
     (void)one;
 
     atomic_fetch_add_explicit(&x->get->object->remote->bytes, len, memory_order_relaxed);
     x->window_bytes += len;
-    return sft__exchange_body(x, (const uint8_t *)data, len) ? len : 0;
+    return sft__remote_exchange_body(x, (const uint8_t *)data, len) ? len : 0;
 }
 
 /* An address is about to be connected to. */
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to) {
-    sft__exchange *x = ctx;
+    sft__remote_exchange *x = ctx;
 
     if (purpose != CURLSOCKTYPE_IPCXN ||
-        (!x->proxied && !sft__exchange_may_reach(x, sft__reach_sockaddr(&to->addr)))) {
+        (!x->proxied &&
+         !sft__remote_exchange_may_reach(x, sft__remote_reach_sockaddr(&to->addr)))) {
         return CURL_SOCKET_BAD;
     }
-    return sft__socket_open(to->family, to->socktype, to->protocol);
+    return sft__remote_socket_open(to->family, to->socktype, to->protocol);
 }
 
 /* A connection, new or used before, is about to carry this request. */
 static int on_connected(void *ctx, char *ip, char *local, int port, int local_port) {
-    sft__exchange *x = ctx;
-    sft__reach reach = SFT__REACH_SELF;
+    sft__remote_exchange *x = ctx;
+    sft__remote_reach reach = SFT__REACH_SELF;
     (void)port;
     (void)local_port;
 
     if (x->proxied) {
         return CURL_PREREQFUNC_OK;
     }
-    if (strcmp(ip, local) != 0 && !sft__reach_literal(ip, strlen(ip), &reach)) {
+    if (strcmp(ip, local) != 0 && !sft__remote_reach_literal(ip, strlen(ip), &reach)) {
         reach = SFT__REACH_SELF;
     }
-    return sft__exchange_may_reach(x, reach) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+    return sft__remote_exchange_may_reach(x, reach) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
 /* ---------------------------------------------------------------- one request */
 
-static CURL *easy_take(sft__lane *lane) {
+static CURL *easy_take(sft__remote_lane *lane) {
     if (lane->spare_count > 0) {
         CURL *easy = lane->spare[--lane->spare_count];
         curl_easy_reset(easy);
@@ -172,7 +173,7 @@ static CURL *easy_take(sft__lane *lane) {
     return curl_easy_init();
 }
 
-static void easy_give(sft__lane *lane, CURL *easy) {
+static void easy_give(sft__remote_lane *lane, CURL *easy) {
     if (lane->spare_count < SPARE_MAX) {
         lane->spare[lane->spare_count++] = easy;
     } else {
@@ -192,12 +193,12 @@ static bool header_add(struct curl_slist **list, const char *name, const char *v
     return true;
 }
 
-static bool set_credentials(sft__exchange *x, CURL *easy, struct curl_slist **headers) {
+static bool set_credentials(sft__remote_exchange *x, CURL *easy, struct curl_slist **headers) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     char text[1100];
 
     x->sent_credential = false;
-    if (x->get->object->credential == SFT__ANONYMOUS || !sft__exchange_at_home(x)) {
+    if (x->get->object->credential == SFT__ANONYMOUS || !sft__remote_exchange_at_home(x)) {
         return true;
     }
     x->sent_credential = true;
@@ -224,28 +225,28 @@ static bool set_credentials(sft__exchange *x, CURL *easy, struct curl_slist **he
            header_add(headers, "x-amz-security-token", o->s3_session_token);
 }
 
-static bool set_headers(sft__exchange *x, CURL *easy, struct curl_slist **headers) {
-    sft__object *object = x->get->object;
+static bool set_headers(sft__remote_exchange *x, CURL *easy, struct curl_slist **headers) {
+    sft__remote_object *object = x->get->object;
     char range[SFT__ASK_TEXT];
 
-    sft__exchange_ask(x, range);
+    sft__remote_exchange_ask(x, range);
     bool good = curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK &&
                 header_add(headers, "Accept-Encoding", "identity") &&
                 set_credentials(x, easy, headers);
-    sft__mutex_lock(&object->mutex);
-    if (good && object->known && sft__etag_strong(object->etag)) {
+    sft__base_mutex_lock(&object->mutex);
+    if (good && object->known && sft__remote_etag_strong(object->etag)) {
         good = header_add(headers, "If-Range", object->etag);
     }
-    sft__mutex_unlock(&object->mutex);
+    sft__base_mutex_unlock(&object->mutex);
     return good && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) == CURLE_OK;
 }
 
 /* Through which proxy, and to which addresses. A connection may be one that another request made:
  * so its address is looked at before it is used, too. */
-static bool set_route(sft__exchange *x, CURL *easy) {
-    sft__url u;
-    const char *proxy = sft__url_parse(&u, x->url)
-                            ? sft__proxy_for(&x->get->object->remote->settings.proxies, &u)
+static bool set_route(sft__remote_exchange *x, CURL *easy) {
+    sft__remote_url u;
+    const char *proxy = sft__remote_url_parse(&u, x->url)
+                            ? sft__remote_proxy_for(&x->get->object->remote->settings.proxies, &u)
                             : NULL;
 
     x->proxied = proxy != NULL;
@@ -258,7 +259,7 @@ static bool set_route(sft__exchange *x, CURL *easy) {
            curl_easy_setopt(easy, CURLOPT_PREREQDATA, x) == CURLE_OK;
 }
 
-static bool set_network(sft__exchange *x, CURL *easy) {
+static bool set_network(sft__remote_exchange *x, CURL *easy) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     bool good = true;
 
@@ -285,14 +286,14 @@ static bool set_network(sft__exchange *x, CURL *easy) {
 }
 
 /* Begins a request for what is still wanted. False: no memory. */
-static bool request_begin(batch *b, sft__exchange *x) {
+static bool request_begin(batch *b, sft__remote_exchange *x) {
     CURL *easy = easy_take(b->lane);
     struct curl_slist *headers = NULL;
 
     if (easy == NULL) {
         return false;
     }
-    sft__response_init(&x->response);
+    sft__remote_response_init(&x->response);
     x->verdict = SFT__DROP;
     x->body = false;
     x->enough = false;
@@ -304,7 +305,7 @@ static bool request_begin(batch *b, sft__exchange *x) {
     x->dropped = 0;
     x->waiting = false;
     x->window_bytes = 0;
-    x->window_begin = sft__now_ms();
+    x->window_begin = sft__remote_now_ms();
     x->reason[0] = '\0';
     bool good = set_network(x, easy) && set_headers(x, easy, &headers);
     good = good && curl_easy_setopt(easy, CURLOPT_URL, x->url) == CURLE_OK;
@@ -326,7 +327,7 @@ static bool request_begin(batch *b, sft__exchange *x) {
     return true;
 }
 
-static void request_end(batch *b, sft__exchange *x) {
+static void request_end(batch *b, sft__remote_exchange *x) {
     if (x->easy != NULL) {
         (void)curl_multi_remove_handle(b->lane->multi, x->easy);
         easy_give(b->lane, x->easy);
@@ -338,15 +339,15 @@ static void request_end(batch *b, sft__exchange *x) {
 
 /* ---------------------------------------------------------------- one exchange */
 
-static void exchange_end(batch *b, sft__exchange *x, sft_status status) {
-    sft__get *get = x->get;
+static void exchange_end(batch *b, sft__remote_exchange *x, sft_status status) {
+    sft__remote_get *get = x->get;
 
     request_end(b, x);
     get->status = status;
     if (status == SFT_OK && x->moved) {
-        sft__object_settle(get->object, x->url, x->from);
+        sft__remote_object_settle(get->object, x->url, x->from);
     }
-    sft__free(b->remote->allocator, x->url, x->url_size);
+    sft__base_free(b->remote->allocator, x->url, x->url_size);
     x->url = NULL;
     x->get = NULL;
     b->busy--;
@@ -359,20 +360,20 @@ static void exchange_end(batch *b, sft__exchange *x, sft_status status) {
     }
 }
 
-static void exchange_no_memory(batch *b, sft__exchange *x) {
-    const sft_status status = sft__no_memory(&x->get->err, x->url_size);
+static void exchange_no_memory(batch *b, sft__remote_exchange *x) {
+    const sft_status status = sft__remote_no_memory(&x->get->err, x->url_size);
     exchange_end(b, x, status);
 }
 
-static void exchange_begin(batch *b, sft__exchange *x, sft__get *get) {
+static void exchange_begin(batch *b, sft__remote_exchange *x, sft__remote_get *get) {
     memset(x, 0, sizeof *x);
     x->get = get;
     x->at = get->offset;
-    x->begun = sft__now_ms();
+    x->begun = sft__remote_now_ms();
     get->got = 0;
     get->status = SFT_OK;
     b->busy++;
-    x->url = sft__object_where(get->object, &x->url_size, &x->cached_redirect, &x->from);
+    x->url = sft__remote_object_where(get->object, &x->url_size, &x->cached_redirect, &x->from);
     x->redirected = x->cached_redirect;
     if (x->url == NULL || !request_begin(b, x)) {
         exchange_no_memory(b, x);
@@ -380,20 +381,20 @@ static void exchange_begin(batch *b, sft__exchange *x, sft__get *get) {
 }
 
 /* Again, now or after a while: at = get->offset + get->got. */
-static void exchange_again(batch *b, sft__exchange *x, uint64_t wait_ms) {
+static void exchange_again(batch *b, sft__remote_exchange *x, uint64_t wait_ms) {
     request_end(b, x);
     if (wait_ms > 0) {
         x->waiting = true;
-        x->wait_until = sft__now_ms() + wait_ms;
+        x->wait_until = sft__remote_now_ms() + wait_ms;
     } else if (!request_begin(b, x)) {
         exchange_no_memory(b, x);
     }
 }
 
-static void exchange_retry(batch *b, sft__exchange *x) {
+static void exchange_retry(batch *b, sft__remote_exchange *x) {
     const sft_remote_options *o = &b->remote->settings.o;
-    const uint64_t asked = sft__retry_after_ms(&x->response, sft__now_seconds());
-    const uint64_t now = sft__now_ms();
+    const uint64_t asked = sft__remote_retry_after_ms(&x->response, sft__remote_now_seconds());
+    const uint64_t now = sft__remote_now_ms();
     uint64_t wait = (uint64_t)o->backoff_ms << (x->tries < 10 ? x->tries : 10);
 
     if (x->progress >= PROGRESS) { /* it does get on: count from here */
@@ -402,14 +403,14 @@ static void exchange_retry(batch *b, sft__exchange *x) {
         x->progress = 0;
         wait = o->backoff_ms;
     }
-    wait = wait / 2 + sft__jitter(b->remote) % (wait / 2 + 1);
+    wait = wait / 2 + sft__remote_jitter(b->remote) % (wait / 2 + 1);
     wait = asked > wait ? asked : wait;
     const uint64_t used = now - x->begun;
     if (x->tries >= o->retries || used >= o->deadline_ms || wait >= o->deadline_ms - used) {
         if (asked > 0 && wait >= o->deadline_ms - (used < o->deadline_ms ? used : o->deadline_ms)) {
-            sft__exchange_note(x, "the server asks to wait longer than the deadline allows");
+            sft__remote_exchange_note(x, "the server asks to wait longer than the deadline allows");
         }
-        exchange_end(b, x, sft__exchange_fail(x));
+        exchange_end(b, x, sft__remote_exchange_fail(x));
         return;
     }
     x->tries++;
@@ -418,25 +419,26 @@ static void exchange_retry(batch *b, sft__exchange *x) {
 }
 
 /* Of the server that answers: by its address, or by its name where a proxy stands between. */
-static sft__reach server_reach(const sft__exchange *x) {
-    sft__reach reach = SFT__REACH_PUBLIC;
+static sft__remote_reach server_reach(const sft__remote_exchange *x) {
+    sft__remote_reach reach = SFT__REACH_PUBLIC;
     char *ip = NULL;
-    sft__url u;
+    sft__remote_url u;
 
     if (!x->proxied && curl_easy_getinfo(x->easy, CURLINFO_PRIMARY_IP, &ip) == CURLE_OK &&
-        ip != NULL && sft__reach_literal(ip, strlen(ip), &reach)) {
+        ip != NULL && sft__remote_reach_literal(ip, strlen(ip), &reach)) {
         return reach;
     }
-    return sft__url_parse(&u, x->url) && sft__reach_literal(u.host, u.host_len, &reach)
+    return sft__remote_url_parse(&u, x->url) &&
+                   sft__remote_reach_literal(u.host, u.host_len, &reach)
                ? reach
                : SFT__REACH_PUBLIC;
 }
 
-static void exchange_redirect(batch *b, sft__exchange *x) {
+static void exchange_redirect(batch *b, sft__remote_exchange *x) {
     const char *to = NULL;
 
     (void)curl_easy_getinfo(x->easy, CURLINFO_REDIRECT_URL, &to);
-    const sft_status status = sft__exchange_follow(x, to, server_reach(x));
+    const sft_status status = sft__remote_exchange_follow(x, to, server_reach(x));
     if (status != SFT_OK) {
         exchange_end(b, x, status);
         return;
@@ -446,33 +448,34 @@ static void exchange_redirect(batch *b, sft__exchange *x) {
 }
 
 /* A request has come to its end in whatever way. */
-static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
+static void exchange_step(batch *b, sft__remote_exchange *x, CURLcode code) {
     const bool cut = code == CURLE_WRITE_ERROR && x->enough;
 
     if (x->explaining) {
-        sft__exchange_explain(x);
+        sft__remote_exchange_explain(x);
     }
     if (x->verdict == SFT__FAIL) {
-        exchange_end(b, x, x->get->status != SFT_OK ? x->get->status : sft__exchange_fail(x));
+        exchange_end(b, x,
+                     x->get->status != SFT_OK ? x->get->status : sft__remote_exchange_fail(x));
     } else if (code == CURLE_OUT_OF_MEMORY) {
         exchange_no_memory(b, x);
     } else if (!x->body || (code != CURLE_OK && !cut && x->verdict == SFT__TAKE)) {
         if (x->response.fault != NULL) {
-            sft__exchange_fault(x, x->response.fault);
-            exchange_end(b, x, sft__exchange_fail(x));
+            sft__remote_exchange_fault(x, x->response.fault);
+            exchange_end(b, x, sft__remote_exchange_fail(x));
             return;
         }
-        sft__exchange_broken(x, (int)code, curl_easy_strerror(code));
+        sft__remote_exchange_broken(x, (int)code, curl_easy_strerror(code));
         if (x->refused != NULL) {
-            sft__exchange_refused(x);
-            exchange_end(b, x, sft__exchange_fail(x));
-        } else if (sft__exchange_hopeless((int)code)) {
-            exchange_end(b, x, sft__exchange_fail(x));
+            sft__remote_exchange_refused(x);
+            exchange_end(b, x, sft__remote_exchange_fail(x));
+        } else if (sft__remote_exchange_hopeless((int)code)) {
+            exchange_end(b, x, sft__remote_exchange_fail(x));
         } else {
             exchange_retry(b, x);
         }
     } else if (x->verdict == SFT__TAKE) {
-        if (sft__exchange_whole(x)) {
+        if (sft__remote_exchange_whole(x)) {
             exchange_end(b, x, SFT_OK);
         } else if (x->at >= x->stop) { /* all of this request; the next ranges */
             exchange_again(b, x, 0);
@@ -480,7 +483,7 @@ static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
                    x->response.last - x->response.first >= ENOUGH) {
             exchange_again(b, x, 0); /* all that it announced: it serves no more at once */
         } else if (x->in_parts) {    /* some were left out */
-            sft__exchange_plain(x);
+            sft__remote_exchange_plain(x);
             exchange_again(b, x, 0);
         } else {
             exchange_retry(b, x);
@@ -491,7 +494,7 @@ static void exchange_step(batch *b, sft__exchange *x, CURLcode code) {
         exchange_redirect(b, x);
     } else if (x->verdict ==
                SFT__HOME) { /* what a redirect led to is gone: ask at home once more */
-        if (sft__exchange_go_home(x)) {
+        if (sft__remote_exchange_go_home(x)) {
             exchange_again(b, x, 0);
         } else {
             exchange_no_memory(b, x);
@@ -512,9 +515,9 @@ static bool asked_to_stop(const batch *b) {
                b->control->poll(b->control->ctx, &nothing) != 0;
 
     if (!stop && own != NULL && own->poll != NULL) { /* never from two threads at once */
-        sft__mutex_lock(&b->remote->mutex);
+        sft__base_mutex_lock(&b->remote->mutex);
         stop = own->poll(own->ctx, &nothing) != 0;
-        sft__mutex_unlock(&b->remote->mutex);
+        sft__base_mutex_unlock(&b->remote->mutex);
     }
     return stop != 0;
 }
@@ -527,7 +530,7 @@ static bool may_begin(const batch *b) {
     return b->busy == 0 || atomic_load_explicit(&b->remote->active, memory_order_relaxed) < b->most;
 }
 
-static sft__exchange *free_slot(batch *b) {
+static sft__remote_exchange *free_slot(batch *b) {
     for (size_t i = 0; i < b->slots; i++) {
         if (b->exchanges[i].get == NULL) {
             return &b->exchanges[i];
@@ -545,11 +548,11 @@ static bool may_cut(const batch *b) {
  * half of what the busiest has left becomes a get of its own. The server goes on sending that half
  * to the first, too, which cuts it off. */
 static void cut_in_two(batch *b) {
-    sft__exchange *most = NULL;
+    sft__remote_exchange *most = NULL;
     uint64_t left = CUT_MIN;
 
     for (size_t i = 0; i < b->slots; i++) {
-        sft__exchange *x = &b->exchanges[i];
+        sft__remote_exchange *x = &b->exchanges[i];
         /* not while it waits for an answer, which is judged by what was asked for */
         if (x->get != NULL && x->get->share && x->body && x->verdict == SFT__TAKE &&
             x->get->offset + x->get->size - x->at > left) {
@@ -560,8 +563,8 @@ static void cut_in_two(batch *b) {
     if (most == NULL || b->half_count == HALVES) {
         return;
     }
-    sft__get *get = most->get;
-    sft__get *half = &b->halves[b->half_count++];
+    sft__remote_get *get = most->get;
+    sft__remote_get *half = &b->halves[b->half_count++];
     const uint64_t end = get->offset + get->size;
     const uint64_t middle = end - left / 2 / CUT_STEP * CUT_STEP; /* at least CUT_STEP less */
     *half = *get;
@@ -575,17 +578,17 @@ static void cut_in_two(batch *b) {
 /* Ends what stalls, wakes what has waited; returns how long nothing of the kind will happen. */
 static int look_after(batch *b) {
     const sft_remote_options *o = &b->remote->settings.o;
-    const uint64_t now = sft__now_ms();
+    const uint64_t now = sft__remote_now_ms();
     uint64_t soon = POLL_MS;
 
     for (size_t i = 0; i < b->slots; i++) {
-        sft__exchange *x = &b->exchanges[i];
+        sft__remote_exchange *x = &b->exchanges[i];
         if (x->get == NULL) {
             continue;
         }
         if (x->waiting) {
             if (b->stop) {
-                exchange_end(b, x, sft__exchange_stopped(x, b->stop_status));
+                exchange_end(b, x, sft__remote_exchange_stopped(x, b->stop_status));
             } else if (now >= x->wait_until) {
                 exchange_again(b, x, 0);
             } else {
@@ -593,7 +596,7 @@ static int look_after(batch *b) {
             }
         } else if (now - x->window_begin >= o->stall_ms) {
             if (x->window_bytes < o->stall_bytes) {
-                sft__exchange_stalled(x);
+                sft__remote_exchange_stalled(x);
                 exchange_retry(b, x);
                 continue;
             }
@@ -613,7 +616,7 @@ static void collect(batch *b) {
         if (m->msg == CURLMSG_DONE) {
             const CURLcode code = m->data.result;
             (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
-            exchange_step(b, (sft__exchange *)(void *)x, code);
+            exchange_step(b, (sft__remote_exchange *)(void *)x, code);
         }
     }
 }
@@ -622,7 +625,7 @@ static void stop_all(batch *b) {
     for (size_t i = 0; i < b->slots; i++) {
         if (b->exchanges[i].get != NULL) {
             exchange_end(b, &b->exchanges[i],
-                         sft__exchange_stopped(&b->exchanges[i], b->stop_status));
+                         sft__remote_exchange_stopped(&b->exchanges[i], b->stop_status));
         }
     }
 }
@@ -664,7 +667,7 @@ static void run(batch *b) {
 /* What was never begun ends too. */
 static void end_rest(batch *b) {
     for (; b->next < b->count; b->next++) {
-        sft__get *get = &b->gets[b->next];
+        sft__remote_get *get = &b->gets[b->next];
         get->got = 0;
         get->status = sft_error_set(&get->err, SFT_E_CANCELLED, 0, get->offset, NULL, 0,
                                     "not read: another range of the batch failed");
@@ -676,9 +679,9 @@ static void end_rest(batch *b) {
 
 /* Those that failed by themselves come before those that were stopped because of them. */
 static sft_status result(const batch *b, sft_error *err) {
-    const sft__get *worst = NULL;
+    const sft__remote_get *worst = NULL;
     for (size_t i = 0; i < b->count + b->half_count; i++) {
-        const sft__get *get = i < b->count ? &b->gets[i] : &b->halves[i - b->count];
+        const sft__remote_get *get = i < b->count ? &b->gets[i] : &b->halves[i - b->count];
         if (get->status != SFT_OK && (worst == NULL || (worst->status == SFT_E_CANCELLED &&
                                                         get->status != SFT_E_CANCELLED))) {
             worst = get;
@@ -693,8 +696,8 @@ static sft_status result(const batch *b, sft_error *err) {
     return worst->status;
 }
 
-sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_t most, bool all,
-                         const sft_control *control, sft_error *err) {
+sft_status sft__remote_transfer(sft_remote *remote, sft__remote_get *gets, size_t count,
+                                size_t most, bool all, const sft_control *control, sft_error *err) {
     batch b = {.remote = remote, .gets = gets, .count = count, .all = all, .control = control};
 
     if (count == 0) {
@@ -702,22 +705,23 @@ sft_status sft__transfer(sft_remote *remote, sft__get *gets, size_t count, size_
     }
     b.most = most != 0 ? most : remote->settings.o.connections;
     b.slots = b.most < count ? b.most : count;
-    b.exchanges = sft__alloc_zero(remote->allocator, b.slots * sizeof *b.exchanges);
+    b.exchanges = sft__base_alloc_zero(remote->allocator, b.slots * sizeof *b.exchanges);
     if (b.slots > 1 && gets[0].share) { /* without memory for them it goes on without */
-        b.halves = sft__alloc_array(remote->allocator, HALVES, sizeof *b.halves);
+        b.halves = sft__base_alloc_array(remote->allocator, HALVES, sizeof *b.halves);
     }
     b.lane = b.exchanges != NULL ? lane_take(remote) : NULL;
     if (b.lane == NULL) {
-        sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
-        sft__free(remote->allocator, b.halves, b.halves != NULL ? HALVES * sizeof *b.halves : 0);
+        sft__base_free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
+        sft__base_free(remote->allocator, b.halves,
+                       b.halves != NULL ? HALVES * sizeof *b.halves : 0);
         end_rest(&b);
-        return sft__no_memory(err, sizeof *b.exchanges);
+        return sft__remote_no_memory(err, sizeof *b.exchanges);
     }
     run(&b);
     end_rest(&b);
     lane_give(remote, b.lane);
     const sft_status status = result(&b, err);
-    sft__free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
-    sft__free(remote->allocator, b.halves, b.halves != NULL ? HALVES * sizeof *b.halves : 0);
+    sft__base_free(remote->allocator, b.exchanges, b.slots * sizeof *b.exchanges);
+    sft__base_free(remote->allocator, b.halves, b.halves != NULL ? HALVES * sizeof *b.halves : 0);
     return status;
 }

@@ -2,8 +2,8 @@
  *
  * remote/url.c - see url.h.
  */
-#include "base/buf.h"
 #include "remote/url.h"
+#include "base/buf.h"
 #include <string.h>
 
 static char lower(char c) {
@@ -46,7 +46,7 @@ static bool parse_port(const char *p, const char *end, uint32_t *port) {
 }
 
 /* host[:port] */
-static bool parse_authority(sft__url *u, const char *p, const char *end) {
+static bool parse_authority(sft__remote_url *u, const char *p, const char *end) {
     const char *host_end = p;
 
     if (p < end && *p == '[') {
@@ -71,7 +71,7 @@ static bool parse_authority(sft__url *u, const char *p, const char *end) {
     return host_end == end || (*host_end == ':' && parse_port(host_end + 1, end, &u->port));
 }
 
-bool sft__url_parse(sft__url *out, const char *text) {
+bool sft__remote_url_parse(sft__remote_url *out, const char *text) {
     const char *p = text;
 
     memset(out, 0, sizeof *out);
@@ -91,7 +91,7 @@ bool sft__url_parse(sft__url *out, const char *text) {
     return true;
 }
 
-bool sft__url_same_origin(const sft__url *a, const sft__url *b) {
+bool sft__remote_url_same_origin(const sft__remote_url *a, const sft__remote_url *b) {
     if (a->https != b->https || a->port != b->port || a->host_len != b->host_len) {
         return false;
     }
@@ -122,7 +122,7 @@ static bool is_127(const char *host, size_t len) {
     return dots == 3 && digits > 0;
 }
 
-bool sft__url_loopback(const sft__url *u) {
+bool sft__remote_url_loopback(const sft__remote_url *u) {
     return (u->host_len == 9 && starts_with(u->host, "localhost")) ||
            (u->host_len == 5 && memcmp(u->host, "[::1]", 5) == 0) || is_127(u->host, u->host_len);
 }
@@ -144,7 +144,7 @@ static size_t before_host(const char *url, size_t *skip) {
     return scheme;
 }
 
-bool sft__url_has_login(const char *url) {
+bool sft__remote_url_has_login(const char *url) {
     size_t skip;
     (void)before_host(url, &skip);
     return skip > 0;
@@ -160,7 +160,7 @@ static size_t before_query(const char *text) {
     return n;
 }
 
-void sft__url_show(char *dst, size_t cap, const char *url) {
+void sft__remote_url_show(char *dst, size_t cap, const char *url) {
     size_t skip;
     const size_t scheme = before_host(url, &skip);
     const size_t len = before_query(url + scheme + skip) + scheme;
@@ -222,7 +222,7 @@ static bool signs(const char *name, size_t len) {
     return false;
 }
 
-bool sft__url_signed(const char *url) {
+bool sft__remote_url_signed(const char *url) {
     for (const char *p = strchr(url, '?'); p != NULL; p = strchr(p + 1, '&')) {
         if (signs(p + 1, strcspn(p + 1, "=&"))) {
             return true;
@@ -231,49 +231,49 @@ bool sft__url_signed(const char *url) {
     return false;
 }
 
-void sft__url_stable(sft__buf *b, const char *url) {
+void sft__remote_url_stable(sft__base_buf *b, const char *url) {
     const size_t end = strcspn(url, "?");
     const char *p = url + end;
     char mark = '?';
 
-    sft__buf_add(b, url, end);
+    sft__base_buf_add(b, url, end);
     while (*p != '\0') {
         const char *name = p + 1;
         const size_t len = strcspn(name, "&");
         if (!signs(name, strcspn(name, "=&"))) {
-            sft__buf_add(b, &mark, 1);
-            sft__buf_add(b, name, len);
+            sft__base_buf_add(b, &mark, 1);
+            sft__base_buf_add(b, name, len);
             mark = '&';
         }
         p = name + len;
     }
 }
 
-void sft__url_encode(sft__buf *b, const char *text, size_t len, bool slashes) {
+void sft__remote_url_encode(sft__base_buf *b, const char *text, size_t len, bool slashes) {
     static const char hex[] = "0123456789ABCDEF";
 
     for (size_t i = 0; i < len; i++) {
         const unsigned char c = (unsigned char)text[i];
         if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
             c == '-' || c == '.' || c == '_' || c == '~' || (slashes && c == '/')) {
-            sft__buf_add(b, &text[i], 1);
+            sft__base_buf_add(b, &text[i], 1);
         } else {
             const char escaped[3] = {'%', hex[c >> 4], hex[c & 15]};
-            sft__buf_add(b, escaped, 3);
+            sft__base_buf_add(b, escaped, 3);
         }
     }
 }
 
-void sft__url_beside(sft__buf *b, const char *base, const char *name) {
+void sft__remote_url_beside(sft__base_buf *b, const char *base, const char *name) {
     const size_t end = strcspn(base, "?#");
     size_t folder = end;
 
     while (folder > 0 && base[folder - 1] != '/') {
         folder--;
     }
-    sft__buf_add(b, base, folder);
-    sft__url_encode(b, name, strlen(name), true);
-    sft__buf_text(b, base + end);
+    sft__base_buf_add(b, base, folder);
+    sft__remote_url_encode(b, name, strlen(name), true);
+    sft__base_buf_text(b, base + end);
 }
 
 /* Parts between '/', none "." or "..", none empty unless `empty`, no control characters or
@@ -323,12 +323,16 @@ static size_t revision_length(const char *p) {
     return one;
 }
 
-size_t sft__url_decode(char *dst, const char *text, size_t len) {
+size_t sft__remote_url_decode(char *dst, const char *text, size_t len) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
-        const bool escape = text[i] == '%' && len - i >= 3 && sft__hex_value(text[i + 1]) >= 0 &&
-                            sft__hex_value(text[i + 2]) >= 0;
-        dst[n++] = escape ? (char)(sft__hex_value(text[i + 1]) * 16 + sft__hex_value(text[i + 2])) : text[i];
+        const bool escape = text[i] == '%' && len - i >= 3 &&
+                            sft__base_hex_value(text[i + 1]) >= 0 &&
+                            sft__base_hex_value(text[i + 2]) >= 0;
+        dst[n++] =
+            escape
+                ? (char)(sft__base_hex_value(text[i + 1]) * 16 + sft__base_hex_value(text[i + 2]))
+                : text[i];
         i += escape ? 2 : 0;
     }
     return n;
@@ -336,10 +340,10 @@ size_t sft__url_decode(char *dst, const char *text, size_t len) {
 
 static bool good_revision(const char *text, size_t len) {
     char plain[SFT__REVISION_MAX];
-    return len <= sizeof plain && good_parts(plain, sft__url_decode(plain, text, len));
+    return len <= sizeof plain && good_parts(plain, sft__remote_url_decode(plain, text, len));
 }
 
-bool sft__hub_url_parse(sft__hub_url *out, const char *text) {
+bool sft__remote_hub_url_parse(sft__remote_hub_url *out, const char *text) {
     static const char *const kinds[] = {"models", "datasets", "spaces"};
     const char *p = text;
     size_t kind = 0;
@@ -375,8 +379,8 @@ bool sft__hub_url_parse(sft__hub_url *out, const char *text) {
            (out->file == NULL || good_parts(out->file, strlen(out->file)));
 }
 
-bool sft__s3_url_parse(const char *text, const char **bucket, size_t *bucket_len,
-                       const char **key) {
+bool sft__remote_s3_url_parse(const char *text, const char **bucket, size_t *bucket_len,
+                              const char **key) {
     *bucket = text;
     *bucket_len = strcspn(text, "/");
     *key = text + *bucket_len + (text[*bucket_len] == '/' ? 1 : 0);
@@ -384,7 +388,7 @@ bool sft__s3_url_parse(const char *text, const char **bucket, size_t *bucket_len
            parts_are_good(*key, strlen(*key), true);
 }
 
-void sft__url_base(const char *url, const char **name, size_t *len) {
+void sft__remote_url_base(const char *url, const char **name, size_t *len) {
     const size_t end = strcspn(url, "?#");
     size_t start = end;
     while (start > 0 && url[start - 1] != '/') {
@@ -394,9 +398,9 @@ void sft__url_base(const char *url, const char **name, size_t *len) {
     *len = end - start;
 }
 
-bool sft__url_is_json(const char *url) {
+bool sft__remote_url_is_json(const char *url) {
     const char *name;
     size_t len;
-    sft__url_base(url, &name, &len);
+    sft__remote_url_base(url, &name, &len);
     return len > 5 && memcmp(name + len - 5, ".json", 5) == 0;
 }

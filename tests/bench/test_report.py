@@ -18,19 +18,44 @@ import server  # noqa: E402
 import targets  # noqa: E402
 import workloads  # noqa: E402
 
-MACHINE = {"cpu": "a <cpu>", "cores": 2, "memory": 1 << 34, "kernel": "6.1", "file_system": "ext4", "python": "3.11",
-           "safetensors": "0.8", "numpy": "2", "mode": "quick", "turns": 3, "seconds": 1, "load_before": 0.5,
-           "load_after": 0.6, "peers": {"ref": "0.8.0", "gguf": "absent: ImportError"}}
+MACHINE = {
+    "cpu": "a <cpu>",
+    "cores": 2,
+    "memory": 1 << 34,
+    "kernel": "6.1",
+    "file_system": "ext4",
+    "python": "3.11",
+    "safetensors": "0.8",
+    "numpy": "2",
+    "mode": "quick",
+    "turns": 3,
+    "seconds": 1,
+    "load_before": 0.5,
+    "load_after": 0.6,
+    "peers": {"ref": "0.8.0", "gguf": "absent: ImportError"},
+}
 
 
 def row(ours, theirs, base, wanted=0.9, failed=None, planned=3):
     def counted(values):
         return [{"ns": v, "minor": 200, "major": 0, "cpu_us": 5, "device": 0, "peak": 2e6} for v in values]
-    return run.row_of("W4", "load <one> & two", "ns", "", "owned",
-                      {"ours": counted(ours), "safetensors": theirs, "rc": [2 * v for v in theirs], "base": base},
-                      failed or {}, [("of the base", "base", "ours", wanted, "W4-fresh"),
-                                     ("times the best", ("safetensors", "rc"), "ours", 3, "W4-ref"),
-                                     ("told", "absent", "ours", None), ("told", "base", "ours", None, "W5")], planned)
+
+    return run.row_of(
+        "W4",
+        "load <one> & two",
+        "ns",
+        "",
+        "owned",
+        {"ours": counted(ours), "safetensors": theirs, "rc": [2 * v for v in theirs], "base": base},
+        failed or {},
+        [
+            ("of the base", "base", "ours", wanted, "W4-fresh"),
+            ("times the best", ("safetensors", "rc"), "ours", 3, "W4-ref"),
+            ("told", "absent", "ours", None),
+            ("told", "base", "ours", None, "W5"),
+        ],
+        planned,
+    )
 
 
 def result(*rows):
@@ -76,7 +101,9 @@ class Tables(unittest.TestCase):
         self.assertIn(targets.WHY["W4-fresh"], text)
         self.assertIn("gguf absent", text)
         self.assertIn("0 of 2 measured targets met", text)
-        width = {line.count("|") for line in text.split("### Every row")[1].splitlines() if line.startswith("|")}
+        width = {
+            line.count("|") for line in text.split("### Every row")[1].splitlines() if line.startswith("|")
+        }
         self.assertEqual(width, {6})
 
     def test_worst_row_decides(self):
@@ -84,14 +111,30 @@ class Tables(unittest.TestCase):
         self.assertIn("0.5 (0.5 .. 0.5), wanted 0.9 | met in 1 of 2 rows", text)
 
     def test_facts(self):
-        fact = {"workload": "W12", "case": "peak", "unit": "bytes", "note": "", "group": "",
-                "contenders": {"ours": run.summary([5e6])},
-                "targets": [{"text": "under", "ratio": 5e6, "wanted": 64 << 20, "met": True, "id": "W12-memory",
-                             "most": True}]}
+        fact = {
+            "workload": "W12",
+            "case": "peak",
+            "unit": "bytes",
+            "note": "",
+            "group": "",
+            "contenders": {"ours": run.summary([5e6])},
+            "targets": [
+                {
+                    "text": "under",
+                    "ratio": 5e6,
+                    "wanted": 64 << 20,
+                    "met": True,
+                    "id": "W12-memory",
+                    "most": True,
+                }
+            ],
+        }
         self.assertIn("5 MB of 67.1 MB | met", report.page(result(fact)))
 
     def test_amounts(self):
-        self.assertEqual([report.amount(v, "ns") for v in (5, 1500, 2e6, 3e9)], ["5 ns", "1.5 us", "2 ms", "3 s"])
+        self.assertEqual(
+            [report.amount(v, "ns") for v in (5, 1500, 2e6, 3e9)], ["5 ns", "1.5 us", "2 ms", "3 s"]
+        )
 
     def test_marks_of_a_page(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +143,9 @@ class Tables(unittest.TestCase):
             data.write_text(__import__("json").dumps(result(row([1] * 3, [1] * 3, [1] * 3))))
             report.main(["report.py", data, page])
             text = page.read_text()
-            self.assertTrue(text.startswith("head\n") and text.endswith("tail\n") and "stale text" not in text)
+            self.assertTrue(
+                text.startswith("head\n") and text.endswith("tail\n") and "stale text" not in text
+            )
 
     def test_every_target_is_asked_for(self):
         ids = [name for name, _ in targets.TARGETS]
@@ -109,7 +154,7 @@ class Tables(unittest.TestCase):
         code = "".join(p.read_text() for p in BENCH.glob("workloads*.py"))
         for name in set(ids) - {"GPU"}:
             stem = name.rsplit("-", 1)[0]
-            self.assertTrue(f'"{name}"' in code or f'{stem}-{{' in code, name)
+            self.assertTrue(f'"{name}"' in code or f"{stem}-{{" in code, name)
 
 
 class Plots(unittest.TestCase):
@@ -142,14 +187,18 @@ class Plots(unittest.TestCase):
 
 class Comparison(unittest.TestCase):
     def test_spread(self):
-        text, spreads = compare.compare(result(row([10] * 3, [20] * 3, [10] * 3)), result(row([20] * 3, [20] * 3, [10] * 3)))
+        text, spreads = compare.compare(
+            result(row([10] * 3, [20] * 3, [10] * 3)), result(row([20] * 3, [20] * 3, [10] * 3))
+        )
         self.assertIn("| W4 | load <one> & two | ours | 10 ns | 20 ns | 2.00 |", text)
         self.assertEqual(spreads, [2.0, 2.0, 2.0])
         self.assertIn("1 of 2 verdicts differ", text)
 
     def test_lonely_rows(self):
         other = dict(row([1] * 3, [1] * 3, [1] * 3), case="elsewhere")
-        self.assertIn("Only in one", compare.compare(result(row([1] * 3, [1] * 3, [1] * 3)), result(other))[0])
+        self.assertIn(
+            "Only in one", compare.compare(result(row([1] * 3, [1] * 3, [1] * 3)), result(other))[0]
+        )
 
 
 class Budgets(unittest.TestCase):
@@ -185,13 +234,13 @@ class Contenders(unittest.TestCase):
         quiet = server.Server([sys.executable, "-c", "input(); raise SystemExit(3)"])
         with self.assertRaisesRegex(server.Failed, "died"):
             quiet("x")
-        told = server.Server([sys.executable, "-c", "input(); print('{\"error\": \"no such thing\"}')"])
+        told = server.Server([sys.executable, "-c", 'input(); print(\'{"error": "no such thing"}\')'])
         with self.assertRaisesRegex(server.Failed, "no such thing"):
             told("x")
         told.close()
 
     def test_greeting(self):
-        absent = server.Server([sys.executable, "-c", "print('{\"absent\": \"not here\"}')"], greets=True)
+        absent = server.Server([sys.executable, "-c", 'print(\'{"absent": "not here"}\')'], greets=True)
         with self.assertRaisesRegex(server.Failed, "not here"):
             absent("x")
 

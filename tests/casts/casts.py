@@ -10,6 +10,7 @@ an integer's range) the input is left out and counted. Results that C leaves und
 NaN, depend on the processor that torch runs on: they are compared too, but count as failures only on the
 kind of processor whose results docs/casts.md lists (x86-64 with AVX-512).
 """
+
 import ctypes
 import fractions
 import hashlib
@@ -22,14 +23,38 @@ import torch
 warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 
-TYPES = dict(BOOL=torch.bool, U8=torch.uint8, I8=torch.int8, F8_E5M2=torch.float8_e5m2,
-             F8_E4M3=torch.float8_e4m3fn, F8_E8M0=torch.float8_e8m0fnu,
-             F8_E4M3FNUZ=torch.float8_e4m3fnuz, F8_E5M2FNUZ=torch.float8_e5m2fnuz, I16=torch.int16,
-             U16=torch.uint16, F16=torch.float16, BF16=torch.bfloat16, I32=torch.int32, U32=torch.uint32,
-             F32=torch.float32, C64=torch.complex64, F64=torch.float64, I64=torch.int64, U64=torch.uint64)
+TYPES = dict(
+    BOOL=torch.bool,
+    U8=torch.uint8,
+    I8=torch.int8,
+    F8_E5M2=torch.float8_e5m2,
+    F8_E4M3=torch.float8_e4m3fn,
+    F8_E8M0=torch.float8_e8m0fnu,
+    F8_E4M3FNUZ=torch.float8_e4m3fnuz,
+    F8_E5M2FNUZ=torch.float8_e5m2fnuz,
+    I16=torch.int16,
+    U16=torch.uint16,
+    F16=torch.float16,
+    BF16=torch.bfloat16,
+    I32=torch.int32,
+    U32=torch.uint32,
+    F32=torch.float32,
+    C64=torch.complex64,
+    F64=torch.float64,
+    I64=torch.int64,
+    U64=torch.uint64,
+)
 FLOATS = [n for n in TYPES if n[0] == "F" or n in ("BF16", "C64")]
-INTS = dict(U8=(0, 2**8), I8=(-2**7, 2**7), I16=(-2**15, 2**15), U16=(0, 2**16), I32=(-2**31, 2**31),
-            U32=(0, 2**32), I64=(-2**63, 2**63), U64=(0, 2**64))
+INTS = dict(
+    U8=(0, 2**8),
+    I8=(-(2**7), 2**7),
+    I16=(-(2**15), 2**15),
+    U16=(0, 2**16),
+    I32=(-(2**31), 2**31),
+    U32=(0, 2**32),
+    I64=(-(2**63), 2**63),
+    U64=(0, 2**64),
+)
 RANDOM = 20000
 
 
@@ -38,8 +63,15 @@ class Library:
         self.c = ctypes.CDLL(path)
         self.c.sft_dtype_find.restype = ctypes.c_void_p
         self.c.sft_dtype_find.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-        self.c.sft_convert.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-                                       ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p]
+        self.c.sft_convert.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_uint64,
+            ctypes.c_uint32,
+            ctypes.c_void_p,
+        ]
         self.c.sft_crc32c.restype = ctypes.c_uint32
         self.c.sft_crc32c.argtypes = [ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
 
@@ -53,8 +85,9 @@ class Library:
         name, data = source
         out = np.zeros(out_bytes, dtype=np.uint8)
         data = np.ascontiguousarray(data)
-        status = self.c.sft_convert(out.ctypes.data, self.dtype(to), data.ctypes.data, self.dtype(name),
-                                    count, 0, None)
+        status = self.c.sft_convert(
+            out.ctypes.data, self.dtype(to), data.ctypes.data, self.dtype(name), count, 0, None
+        )
         assert status == 0, (to, name, status)
         return out
 
@@ -70,23 +103,95 @@ class Library:
 def float32_inputs():
     rng = np.random.default_rng(1)
     values = []
-    mantissas = [1.0, 1 + 2**-8, 1 + 2**-11, 1.5, 1 + 2**-9, 1.0625, 1.125, 1.25, 1.0625 + 2**-20,
-                 1.125 - 2**-20, 1.75, 1.875, 1.9375, 2 - 2**-23, 1 + 3 * 2**-8, 1 + 3 * 2**-11, 1.3, 1.7,
-                 1 + 2**-23, 1.5 - 2**-23, 1.5 + 2**-23, 1.25 - 2**-23, 1.25 + 2**-23]
+    mantissas = [
+        1.0,
+        1 + 2**-8,
+        1 + 2**-11,
+        1.5,
+        1 + 2**-9,
+        1.0625,
+        1.125,
+        1.25,
+        1.0625 + 2**-20,
+        1.125 - 2**-20,
+        1.75,
+        1.875,
+        1.9375,
+        2 - 2**-23,
+        1 + 3 * 2**-8,
+        1 + 3 * 2**-11,
+        1.3,
+        1.7,
+        1 + 2**-23,
+        1.5 - 2**-23,
+        1.5 + 2**-23,
+        1.25 - 2**-23,
+        1.25 + 2**-23,
+    ]
     for e in range(-150, 128):
         values += [m * 2.0**e for m in mantissas]
-    values += [0, 1, 2, 127, 128, 129, 255, 256, 257, 32767, 32768, 65504, 65519, 65520, 65535, 65536, 65537,
-               2**24, 2**24 + 2, 2**31 - 128, 2**31, 2**32 - 256, 2**32, 2**33, 2**62, 2**63,
-               2**63 - 2**39, 2**64 - 2**40, 2**64, 2**65, 0.5, 1.5, 2.5, 0.99]
+    values += [
+        0,
+        1,
+        2,
+        127,
+        128,
+        129,
+        255,
+        256,
+        257,
+        32767,
+        32768,
+        65504,
+        65519,
+        65520,
+        65535,
+        65536,
+        65537,
+        2**24,
+        2**24 + 2,
+        2**31 - 128,
+        2**31,
+        2**32 - 256,
+        2**32,
+        2**33,
+        2**62,
+        2**63,
+        2**63 - 2**39,
+        2**64 - 2**40,
+        2**64,
+        2**65,
+        0.5,
+        1.5,
+        2.5,
+        0.99,
+    ]
     for at in (6, 7.5, 28, 240, 248, 448, 464, 480, 57344, 61440, 65504, 65520):
         exact = np.float32(at)
         values += [exact, np.nextafter(exact, np.float32(np.inf)), np.nextafter(exact, np.float32(0))]
     values = np.array(values, dtype=np.float64).astype(np.float32)
     values = np.concatenate([values, -values]).view(np.uint32)
-    special = np.array([0x7f800000, 0xff800000, 0x7fc00000, 0xffc00000, 0x7f800001, 0x7fffffff, 0xffffffff,
-                        1, 0x80000001, 0x007fffff, 0x00400000, 0x00400001, 0x003fffff, 0x00600000], np.uint32)
+    special = np.array(
+        [
+            0x7F800000,
+            0xFF800000,
+            0x7FC00000,
+            0xFFC00000,
+            0x7F800001,
+            0x7FFFFFFF,
+            0xFFFFFFFF,
+            1,
+            0x80000001,
+            0x007FFFFF,
+            0x00400000,
+            0x00400001,
+            0x003FFFFF,
+            0x00600000,
+        ],
+        np.uint32,
+    )
     bits = np.concatenate([special, values, rng.integers(0, 2**32, RANDOM, dtype=np.uint32)])
-    return bits[:len(bits) // 2 * 2]
+    return bits[: len(bits) // 2 * 2]
 
 
 def float64_inputs():
@@ -96,13 +201,26 @@ def float64_inputs():
     ties = []
     for bits in (1, 2, 3, 7, 10, 23):  # just beside the middle: shows rounding twice
         for e in range(-30, 30):
-            for d in (2.0**-40, -2.0**-40, 0, 2.0**-30, -2.0**-30, 2.0**-26):
-                ties += [(1 + k * 2.0**-(bits + 1) + d) * 2.0**e for k in (1, 3)]
+            for d in (2.0**-40, -(2.0**-40), 0, 2.0**-30, -(2.0**-30), 2.0**-26):
+                ties += [(1 + k * 2.0 ** -(bits + 1) + d) * 2.0**e for k in (1, 3)]
     parts += [np.array(ties), -np.array(ties)]
-    special = np.array([0x7ff << 52, 0xfff << 52, 0x7ff8 << 48, 0xfff8 << 48, 0x7ff0000000000001,
-                        0x7fffffffffffffff, 0xffffffffffffffff, 1, 1 << 63 | 1], np.uint64)
-    return np.concatenate([special, np.concatenate(parts).view(np.uint64),
-                           rng.integers(0, 2**64, RANDOM, dtype=np.uint64)])
+    special = np.array(
+        [
+            0x7FF << 52,
+            0xFFF << 52,
+            0x7FF8 << 48,
+            0xFFF8 << 48,
+            0x7FF0000000000001,
+            0x7FFFFFFFFFFFFFFF,
+            0xFFFFFFFFFFFFFFFF,
+            1,
+            1 << 63 | 1,
+        ],
+        np.uint64,
+    )
+    return np.concatenate(
+        [special, np.concatenate(parts).view(np.uint64), rng.integers(0, 2**64, RANDOM, dtype=np.uint64)]
+    )
 
 
 def integer_inputs(dtype):
@@ -111,12 +229,16 @@ def integer_inputs(dtype):
     values = []
     for k in range(bits):
         for d in range(-3, 4):
-            values += [2**k + d, -2**k + d]
+            values += [2**k + d, -(2**k) + d]
     for k in range(3, bits - 1):
         for s in (2, 3, 7, 10, 23, 52):
             if k > s + 1:
-                values += [sign * (2**k + n * 2**(k - s - 1) + d)
-                           for sign in (1, -1) for n in (1, 3) for d in (-1, 0, 1)]
+                values += [
+                    sign * (2**k + n * 2 ** (k - s - 1) + d)
+                    for sign in (1, -1)
+                    for n in (1, 3)
+                    for d in (-1, 0, 1)
+                ]
     values = np.array([v % 2**bits for v in values], dtype=dtype)
     return np.concatenate([values, rng.integers(0, 2**bits, RANDOM, dtype=dtype)])
 
@@ -126,7 +248,7 @@ def inputs(name):
     them through its vector loops."""
     data = all_inputs(name)
     size = 64 * TYPES[name].itemsize
-    return np.concatenate([data, data[:-len(data) % size]])
+    return np.concatenate([data, data[: -len(data) % size]])
 
 
 def all_inputs(name):
@@ -149,7 +271,7 @@ def raw(tensor):
 
 
 def scalar_results(tensor, to, picks):
-    return np.concatenate([raw(tensor[i:i + 1].clone().to(to)) for i in picks])
+    return np.concatenate([raw(tensor[i : i + 1].clone().to(to)) for i in picks])
 
 
 def soft_mask(name, to, tensor):
@@ -191,11 +313,22 @@ def compare_with_torch(library):
                 failed += 1
                 i = int(np.nonzero(bad)[0][0])
                 size = TYPES[name].itemsize
-                print("%s -> %s: %d of %d differ, first %s: torch %s, ours %s" % (
-                    name, to, int(bad.sum()), count, data[i * size:(i + 1) * size][::-1].tobytes().hex(),
-                    want[i][::-1].tobytes().hex(), got[i][::-1].tobytes().hex()))
-    print("casts: %d pairs, %d inputs compared, %d left out (torch disagrees with itself), %d undefined in C "
-          "or NaN that differ, %d pairs failed" % (pairs, compared, left_out, soft, failed))
+                print(
+                    "%s -> %s: %d of %d differ, first %s: torch %s, ours %s"
+                    % (
+                        name,
+                        to,
+                        int(bad.sum()),
+                        count,
+                        data[i * size : (i + 1) * size][::-1].tobytes().hex(),
+                        want[i][::-1].tobytes().hex(),
+                        got[i][::-1].tobytes().hex(),
+                    )
+                )
+    print(
+        "casts: %d pairs, %d inputs compared, %d left out (torch disagrees with itself), %d undefined in C "
+        "or NaN that differ, %d pairs failed" % (pairs, compared, left_out, soft, failed)
+    )
     return failed
 
 
@@ -207,8 +340,9 @@ def small_values(name):
     values = []
     for code in range(1 << (mantissa + exponent)):
         e, m = code >> mantissa, code & ((1 << mantissa) - 1)
-        values.append(m * 2.0**(1 - bias - mantissa) if e == 0 else
-                      (1 + m / (1 << mantissa)) * 2.0**(e - bias))
+        values.append(
+            m * 2.0 ** (1 - bias - mantissa) if e == 0 else (1 + m / (1 << mantissa)) * 2.0 ** (e - bias)
+        )
     return values
 
 
@@ -217,7 +351,7 @@ def pack(codes, bits):
     out = bytearray()
     per = {4: 2, 6: 4}[bits]
     for i in range(0, len(codes), per):
-        total = sum(int(c) << (bits * k) for k, c in enumerate(codes[i:i + per]))
+        total = sum(int(c) << (bits * k) for k, c in enumerate(codes[i : i + per]))
         out += total.to_bytes(bits * per // 8, "little")
     return np.frombuffer(bytes(out), np.uint8)
 
@@ -230,16 +364,20 @@ def compare_small(library):
         bits = 1 + mantissa + exponent
         positive = small_values(name)
         codes = list(range(1 << bits)) * 4
-        want = np.array([positive[c & (len(positive) - 1)] * (-1 if c >= len(positive) else 1)
-                         for c in codes], np.float32)
+        want = np.array(
+            [positive[c & (len(positive) - 1)] * (-1 if c >= len(positive) else 1) for c in codes], np.float32
+        )
         got = library.convert("F32", (name, pack(codes, bits)), len(codes), 4 * len(codes)).view(np.float32)
         failed += not (want.view(np.uint32) == got.view(np.uint32)).all()
         data = float32_inputs().view(np.float32)
-        data = data[np.abs(data) < 1e6][:8000 // 4 * 4]
+        data = data[np.abs(data) < 1e6][: 8000 // 4 * 4]
         middles = np.array([(a + b) / 2 for a, b in zip(positive, positive[1:])], np.float32)
-        middles = np.concatenate([middles, np.nextafter(middles, np.float32(99)),
-                                  np.nextafter(middles, np.float32(0)), positive]).astype(np.float32)
-        data = np.concatenate([data, middles, -middles, [np.inf, -np.inf, np.nan, largest * 2]]).astype(np.float32)
+        middles = np.concatenate(
+            [middles, np.nextafter(middles, np.float32(99)), np.nextafter(middles, np.float32(0)), positive]
+        ).astype(np.float32)
+        data = np.concatenate([data, middles, -middles, [np.inf, -np.inf, np.nan, largest * 2]]).astype(
+            np.float32
+        )
         data = np.concatenate([data, np.zeros(-len(data) % 4, np.float32)])
         want = []
         for value in data:
@@ -248,8 +386,9 @@ def compare_small(library):
                 want.append(sign | (len(positive) - 1))
                 continue
             exact = fractions.Fraction(abs(float(value)))
-            best = min(range(len(positive)),
-                       key=lambda c: (abs(fractions.Fraction(positive[c]) - exact), c & 1))
+            best = min(
+                range(len(positive)), key=lambda c: (abs(fractions.Fraction(positive[c]) - exact), c & 1)
+            )
             want.append(sign | best)
         got = library.convert(name, ("F32", data.view(np.uint8)), len(data), len(data) * bits // 8)
         same = bool((got == pack(want, bits)).all())
@@ -260,12 +399,12 @@ def compare_small(library):
 
 
 def crc32c_bitwise(data):
-    crc = 0xffffffff
+    crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
         for _ in range(8):
-            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-    return crc ^ 0xffffffff
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
 
 
 def compare_digests(library):

@@ -120,7 +120,7 @@ static inline void assert_all_ok(const crowd_member *members, uint32_t size) {
 
 /* All with one status and one message, which has these words in it. */
 static inline void assert_all_fail(const crowd_member *members, uint32_t size, sft_status status,
-                            const char *words) {
+                                   const char *words) {
     for (uint32_t i = 0; i < size; i++) {
         assert_int_equal(members[i].status, status);
         assert_string_equal(members[i].err.message, members[0].err.message);

@@ -8,6 +8,7 @@ by another, or has a bit flipped, at random; then the job is run to its end. The
 this writes, or the run is refused and says why; never anything else. After a refusal --restart leads to the target. The
 oracle is the file of an undisturbed run. Standard library only.
 """
+
 import argparse
 import os
 import random
@@ -62,15 +63,31 @@ class Job:
     def __init__(self, tool, base, kind, options):
         self.kind = kind
         if kind == "reshard":
-            self.command = [tool, "reshard", os.path.join(base, "three"), "--target-layout", os.path.join(base, "plan.json"),
-                            "--ranks", "5"]
+            self.command = [
+                tool,
+                "reshard",
+                os.path.join(base, "three"),
+                "--target-layout",
+                os.path.join(base, "plan.json"),
+                "--ranks",
+                "5",
+            ]
         else:
-            self.command = [tool, "split", os.path.join(base, "model.safetensors"), "--max-shard-size", "3MiB"]
+            self.command = [
+                tool,
+                "split",
+                os.path.join(base, "model.safetensors"),
+                "--max-shard-size",
+                "3MiB",
+            ]
         self.command += ["--memory", "8MiB", "-j", "1", "--no-sync", *options]
 
     def start(self, target, task=None, more=()):
-        return subprocess.Popen(self.command + ["-o", target, *more] + (["--task", task] if task else []),
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            self.command + ["-o", target, *more] + (["--task", task] if task else []),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
 
     def run(self, target, task=None, more=()):
         p = self.start(target, task, more)
@@ -81,7 +98,9 @@ class Job:
 def same(truth, target, extra):
     names = set(kills.files_of(target))
     return names == set(kills.files_of(truth)) | extra and all(
-        open(os.path.join(truth, n), "rb").read() == open(os.path.join(target, n), "rb").read() for n in kills.files_of(truth))
+        open(os.path.join(truth, n), "rb").read() == open(os.path.join(target, n), "rb").read()
+        for n in kills.files_of(truth)
+    )
 
 
 def one_round(rng, job, base, truth, longest, counts):
@@ -92,14 +111,20 @@ def one_round(rng, job, base, truth, longest, counts):
         with open(os.path.join(target, "README.md"), "w", encoding="ascii") as f:
             f.write("kept\n")
         extra = {"README.md"}
-    done = lambda: os.path.isdir(target) and set(kills.files_of(target)) >= set(kills.files_of(truth)) and not staged(base)
+    done = lambda: (
+        os.path.isdir(target)
+        and set(kills.files_of(target)) >= set(kills.files_of(truth))
+        and not staged(base)
+    )
     tasks = rng.choice([0, 1, 2, 3])
     what = []
     for _ in range(rng.randint(1, 3)):
         if tasks == 0:
             running = [job.start(target)]
         else:
-            running = [job.start(target, "%d/%d" % (k, tasks)) for k in range(1, tasks + 1) if rng.random() < 0.7]
+            running = [
+                job.start(target, "%d/%d" % (k, tasks)) for k in range(1, tasks + 1) if rng.random() < 0.7
+            ]
         for p in running:
             time.sleep(rng.random() * longest)
             if rng.random() < 0.7 and p.poll() is None:
@@ -162,8 +187,10 @@ def main():
             one_round(rng, job, base, truth, took * 1.1, counts)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    print("%d rounds: %d killed, %d files damaged, %d runs refused, 0 wrong" % (
-        a.rounds, counts["killed"], counts["damaged"], counts["refused"]))
+    print(
+        "%d rounds: %d killed, %d files damaged, %d runs refused, 0 wrong"
+        % (a.rounds, counts["killed"], counts["damaged"], counts["refused"])
+    )
     return 0 if counts["damaged"] > 0 else 1
 
 

@@ -5,6 +5,7 @@ processes (gloo), random DTensors on 1-D and 2-D meshes, uneven sizes, read by t
 full_tensor(). On the same files PyTorch's own consolidation: where it goes wrong (scalars, integers), it is counted, and
 the tool must be right. Prints the counts; exit 1 on any difference.
 """
+
 import argparse
 import os
 import random
@@ -17,8 +18,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ffi  # noqa: E402
 
 DTYPES = ["float32", "bfloat16", "int64", "int8", "bool", "float8_e4m3fn", "float64"]
-NAMES = {"float32": "F32", "bfloat16": "BF16", "int64": "I64", "int8": "I8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3",
-         "float64": "F64"}
+NAMES = {
+    "float32": "F32",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int8": "I8",
+    "bool": "BOOL",
+    "float8_e4m3fn": "F8_E4M3",
+    "float64": "F64",
+}
 
 
 def product(values):
@@ -50,7 +58,9 @@ def cases(count, seed):
 def data(name, dtype, shape, torch):
     rng = random.Random(name + str(shape) + dtype)
     width = getattr(torch, dtype).itemsize
-    raw = bytes(rng.randrange(2) if dtype == "bool" else rng.randrange(120) for _ in range(product(shape) * width))
+    raw = bytes(
+        rng.randrange(2) if dtype == "bool" else rng.randrange(120) for _ in range(product(shape) * width)
+    )
     return torch.frombuffer(bytearray(raw), dtype=getattr(torch, dtype)).reshape(shape), raw
 
 
@@ -78,9 +88,17 @@ def worker(rank, folder, count, seed, place):
             where = [Replicate() if p == "R" else Shard(p) for p in placements]
             local, offset = compute_local_shape_and_global_offset(whole.shape, mesh, where)
             part = whole[tuple(slice(o, o + n) for o, n in zip(offset, local))].contiguous()
-            state[name] = DTensor.from_local(part, mesh, where, run_check=False, shape=whole.shape, stride=whole.stride())
-        dcp.save(state, storage_writer=HuggingFaceStorageWriter(
-            os.path.join(folder, str(i)), save_distributed=True, fqn_to_index_mapping={k: 1 for k in state}))
+            state[name] = DTensor.from_local(
+                part, mesh, where, run_check=False, shape=whole.shape, stride=whole.stride()
+            )
+        dcp.save(
+            state,
+            storage_writer=HuggingFaceStorageWriter(
+                os.path.join(folder, str(i)),
+                save_distributed=True,
+                fqn_to_index_mapping={k: 1 for k in state},
+            ),
+        )
     dist.destroy_process_group()
 
 
@@ -130,7 +148,9 @@ def main():
     for i, (mesh, tensors) in enumerate(cases(a.cases, a.seed)):
         path = os.path.join(folder, str(i))
         truth = {n: (NAMES[d], s, data(n, d, s, torch)[1]) for n, (d, s, _) in tensors.items()}
-        r = subprocess.run([os.path.abspath(a.tool), "cp", "-f", path, path + ".safetensors"], capture_output=True, text=True)
+        r = subprocess.run(
+            [os.path.abspath(a.tool), "cp", "-f", path, path + ".safetensors"], capture_output=True, text=True
+        )
         if r.returncode != 0 or ffi.read_file(path + ".safetensors")[0] != truth:
             fault = "case %d: mesh %r %r: %s" % (i, mesh, tensors, r.stderr)
             break

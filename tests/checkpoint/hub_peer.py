@@ -5,6 +5,7 @@
 Random models (sizes around the limit, larger than it, empty tensors, names of any characters) are split by both: the
 same files with the same tensors in them, the same index byte by byte. Needs huggingface_hub (2.4) and numpy.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -18,7 +19,17 @@ import tempfile
 
 from huggingface_hub.serialization._base import split_state_dict_into_shards_factory
 
-WORDS = ["model.layers", "self_attn.q_proj", "weight", "h\u00e9llo", "\u6f22", "\U0001f600", 'quo"te', "a\\b", "x\x7fy"]
+WORDS = [
+    "model.layers",
+    "self_attn.q_proj",
+    "weight",
+    "h\u00e9llo",
+    "\u6f22",
+    "\U0001f600",
+    'quo"te',
+    "a\\b",
+    "x\x7fy",
+]
 
 
 def model(rng: random.Random) -> list[tuple[str, int]]:
@@ -54,7 +65,9 @@ def compare(tool: str, folder: str, rng: random.Random) -> None:
     out = os.path.join(folder, "out")
     write(source, tensors)
     subprocess.run(["rm", "-rf", out], check=True)
-    subprocess.run([tool, "split", source, "-o", out, "--max-shard-size", str(most), "-q", "--no-sync"], check=True)
+    subprocess.run(
+        [tool, "split", source, "-o", out, "--max-shard-size", str(most), "-q", "--no-sync"], check=True
+    )
     order = json.loads(subprocess.run([tool, "ls", "--json", source], check=True, capture_output=True).stdout)
     sizes = dict(tensors)
     state = {t["name"]: sizes[t["name"]] for t in order["tensors"]}
@@ -63,8 +76,12 @@ def compare(tool: str, folder: str, rng: random.Random) -> None:
         assert got == ["model.safetensors"], got
         return
     theirs = split_state_dict_into_shards_factory(
-        state, get_storage_size=lambda size: size, get_storage_id=lambda size: None,
-        filename_pattern="model{suffix}.safetensors", max_shard_size=most)
+        state,
+        get_storage_size=lambda size: size,
+        get_storage_id=lambda size: None,
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=most,
+    )
     files = theirs.filename_to_tensors
     index = ["model.safetensors.index.json"] if theirs.is_sharded else []
     assert got == sorted([*files, *index]), (got, list(files), tensors, most)

@@ -7,6 +7,7 @@ time or left alone; then another number of tasks, again with kills; at last one 
 --task finish. After every step the target is not there, or complete; at the end it is what one run without kills writes.
 Standard library only.
 """
+
 import argparse
 import filecmp
 import json
@@ -21,7 +22,9 @@ import time
 
 def write_model(path, mib):
     rows = 1024
-    tensors = {"layers.%d.%s" % (i, kind): [rows, 256] for i in range(2 * mib) for kind in ("attn.q", "mlp.w")}
+    tensors = {
+        "layers.%d.%s" % (i, kind): [rows, 256] for i in range(2 * mib) for kind in ("attn.q", "mlp.w")
+    }
     tensors["norm"] = [333]
     header, at = {}, 0
     for name, shape in tensors.items():
@@ -40,22 +43,40 @@ def write_model(path, mib):
 
 
 def files_of(folder):
-    return sorted(os.path.relpath(os.path.join(b, n), folder) for b, _, names in os.walk(folder) for n in names)
+    return sorted(
+        os.path.relpath(os.path.join(b, n), folder) for b, _, names in os.walk(folder) for n in names
+    )
 
 
 def same(a, b):
     return files_of(a) == files_of(b) and all(
-        filecmp.cmp(os.path.join(a, f), os.path.join(b, f), shallow=False) for f in files_of(a))
+        filecmp.cmp(os.path.join(a, f), os.path.join(b, f), shallow=False) for f in files_of(a)
+    )
 
 
 class Reshard:
     def __init__(self, tool, base, record):
-        self.command = [tool, "reshard", os.path.join(base, "three"), "--target-layout", os.path.join(base, "plan.json"),
-                        "--ranks", "5", "--memory", "8MiB", "-j", "1", "--no-sync"] + (["--record", "crc32c"] if record else [])
+        self.command = [
+            tool,
+            "reshard",
+            os.path.join(base, "three"),
+            "--target-layout",
+            os.path.join(base, "plan.json"),
+            "--ranks",
+            "5",
+            "--memory",
+            "8MiB",
+            "-j",
+            "1",
+            "--no-sync",
+        ] + (["--record", "crc32c"] if record else [])
 
     def start(self, target, task=None):
-        return subprocess.Popen(self.command + ["-o", target] + (["--task", task] if task else []),
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            self.command + ["-o", target] + (["--task", task] if task else []),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
 
     def run(self, target, task=None):
         p = self.start(target, task)
@@ -124,8 +145,21 @@ def prepare(tool, base, mib):
     write_model(os.path.join(base, "model.safetensors"), mib)
     with open(os.path.join(base, "plan.json"), "w", encoding="utf-8") as f:
         json.dump({"layers.*.attn.q": "colwise", "layers.*.mlp.w": "rowwise"}, f)
-    subprocess.run([tool, "reshard", os.path.join(base, "model.safetensors"), "--target-layout",
-                    os.path.join(base, "plan.json"), "--ranks", "3", "-o", os.path.join(base, "three"), "-q"], check=True)
+    subprocess.run(
+        [
+            tool,
+            "reshard",
+            os.path.join(base, "model.safetensors"),
+            "--target-layout",
+            os.path.join(base, "plan.json"),
+            "--ranks",
+            "3",
+            "-o",
+            os.path.join(base, "three"),
+            "-q",
+        ],
+        check=True,
+    )
 
 
 def main():

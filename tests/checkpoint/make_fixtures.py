@@ -10,6 +10,7 @@ linear index (plus a number for each tensor), so that tests need no second copy 
   dcp/        four processes (gloo) saving DTensors by HuggingFaceStorageWriter: row and column shards, uneven rows, a
               scalar, integers
 """
+
 import os
 import shutil
 import sys
@@ -30,8 +31,8 @@ def mindspore():
     os.environ["GLOG_v"] = "3"
     sys.path.insert(0, os.path.dirname(HERE))
     import mindspore as ms
-    import numpy as np
     import mindspore_peer as peer
+    import numpy as np
 
     folder = os.path.join(HERE, "mindspore")
     shutil.rmtree(folder, ignore_errors=True)
@@ -45,14 +46,26 @@ def mindspore():
         for name, dev, tensor_map, step, size in entries:
             if name != "n" or rank == 2:
                 parts[name] = peer.their_slice(full(np, name), dev, tensor_map, step, size, rank).copy()
-        peer.save_rank(os.path.join(folder, "checkpoint", "rank_%d" % rank, "net_rank_%d-1_2.safetensors" % rank), parts,
-                       crc_check=True, remove_redundancy=True)
-    ms.unified_safetensors(os.path.join(folder, "checkpoint"), strategy, os.path.join(folder, "unified"),
-                           merge_with_redundancy=False)
+        peer.save_rank(
+            os.path.join(folder, "checkpoint", "rank_%d" % rank, "net_rank_%d-1_2.safetensors" % rank),
+            parts,
+            crc_check=True,
+            remove_redundancy=True,
+        )
+    ms.unified_safetensors(
+        os.path.join(folder, "checkpoint"),
+        strategy,
+        os.path.join(folder, "unified"),
+        merge_with_redundancy=False,
+    )
     os.makedirs(os.path.join(folder, "sliced"))
-    ms.load_distributed_checkpoint(None, predict_strategy=strategy, format="safetensors",
-                                   unified_safetensors_dir=os.path.join(folder, "unified"),
-                                   dst_safetensors_dir=os.path.join(folder, "sliced"))
+    ms.load_distributed_checkpoint(
+        None,
+        predict_strategy=strategy,
+        format="safetensors",
+        unified_safetensors_dir=os.path.join(folder, "unified"),
+        dst_safetensors_dir=os.path.join(folder, "sliced"),
+    )
     for base, _, names in os.walk(folder):
         for name in names:
             os.chmod(os.path.join(base, name), 0o644)
@@ -78,8 +91,12 @@ def torch_rank(rank, world, folder, port):
         "n": torch.from_numpy(full(np, "n")).to(torch.int64),
         "scalar": torch.tensor(2.5),
     }
-    dcp.save(state, storage_writer=HuggingFaceStorageWriter(folder, save_distributed=True,
-                                                            fqn_to_index_mapping={k: 1 for k in state}))
+    dcp.save(
+        state,
+        storage_writer=HuggingFaceStorageWriter(
+            folder, save_distributed=True, fqn_to_index_mapping={k: 1 for k in state}
+        ),
+    )
     dist.destroy_process_group()
 
 

@@ -12,6 +12,7 @@ MindSpore itself (its CPU wheel; needs no device).
                the parts of ms.load_distributed_checkpoint joined again
 Prints the counts; exit 1 on any difference.
 """
+
 import argparse
 import ctypes
 import json
@@ -26,13 +27,12 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 os.environ.setdefault("GLOG_v", "3")
 
-import numpy as np  # noqa: E402
+import ffi  # noqa: E402
 import mindspore as ms  # noqa: E402
+import numpy as np  # noqa: E402
 from mindspore.parallel import _tensor, transform_safetensors  # noqa: E402
 from mindspore.train._utils import get_parameter_redundancy, remove_param_redundancy  # noqa: E402
 from mindspore.train.node_strategy_pb2 import ParallelStrategyMap  # noqa: E402
-
-import ffi  # noqa: E402
 
 
 def product(values):
@@ -65,7 +65,9 @@ def random_case(rng, dims=None):
             size, step = random_opt(rng, dev, free, nested=any(isinstance(m, list) for m in tensor_map))
         shape = []
         for d, m in enumerate(tensor_map):
-            parts = product(dev[len(dev) - 1 - k] for k in ([] if m == -1 else m if isinstance(m, list) else [m]))
+            parts = product(
+                dev[len(dev) - 1 - k] for k in ([] if m == -1 else m if isinstance(m, list) else [m])
+            )
             if d == 0 and size:
                 parts *= product(dev[i] for i in free) if size == -1 else size
             shape.append(parts * rng.randint(1, 3))
@@ -87,7 +89,7 @@ def random_opt(rng, dev, free, nested):
             sizes += [done * k for k in range(2, dev[i] + 1) if dev[i] % k == 0]
             done *= dev[i]
         size = rng.choice(sizes)
-    return size, product(dev[free[-1] + 1:])
+    return size, product(dev[free[-1] + 1 :])
 
 
 def protobuf(entries, stage=0):
@@ -111,9 +113,22 @@ def protobuf(entries, stage=0):
 
 
 def strategy_json(entries):
-    return json.dumps({"current_stage": 0, "parallel_strategy_item": {}, "parallel_layout_item": {
-        name: {"dev_matrix": dev, "tensor_map": tensor_map, "field": 0, "opt_weight_shard_step": step,
-               "opt_weight_shard_size": size} for name, dev, tensor_map, step, size in entries}}).encode()
+    return json.dumps(
+        {
+            "current_stage": 0,
+            "parallel_strategy_item": {},
+            "parallel_layout_item": {
+                name: {
+                    "dev_matrix": dev,
+                    "tensor_map": tensor_map,
+                    "field": 0,
+                    "opt_weight_shard_step": step,
+                    "opt_weight_shard_size": size,
+                }
+                for name, dev, tensor_map, step, size in entries
+            },
+        }
+    ).encode()
 
 
 def takes_wrong_shortcut(dev, tensor_map, size):
@@ -133,15 +148,26 @@ def their_slice(full, dev, tensor_map, step, size, rank):
     if takes_wrong_shortcut(dev, tensor_map, int(size)):
         free = [i for i in range(len(dev)) if dev[i] > 1 and len(dev) - 1 - i not in tensor_map]
         new_dev, new_map, new_shape = _tensor._construct_tensor_layout_helper(
-            list(dev), list(tensor_map), int(size), list(full.shape),
-            _tensor._get_tensor_strategy(list(dev), list(tensor_map)), free)
+            list(dev),
+            list(tensor_map),
+            int(size),
+            list(full.shape),
+            _tensor._get_tensor_strategy(list(dev), list(tensor_map)),
+            free,
+        )
     else:
         new_dev, new_map, new_shape = _tensor._construct_tensor_layout_for_opt_shard(
-            list(dev), list(tensor_map), step, int(size), list(full.shape))
+            list(dev), list(tensor_map), step, int(size), list(full.shape)
+        )
     if any(isinstance(m, (list, tuple)) for m in new_map):
         new_dev, new_map, new_shape = _tensor._expand_layout(new_dev, new_map, new_shape)
-    part = _tensor._load_tensor(ms.Tensor(full), [int(d) for d in new_dev], [int(m) for m in new_map],
-                                [int(n) for n in new_shape], rank)
+    part = _tensor._load_tensor(
+        ms.Tensor(full),
+        [int(d) for d in new_dev],
+        [int(m) for m in new_map],
+        [int(n) for n in new_shape],
+        rank,
+    )
     # back from the dimensions that were put between: each of the tensor's own takes its share of the elements
     strategy = _tensor._get_tensor_strategy(list(dev), list(tensor_map))
     local = [n // s for n, s in zip(full.shape, strategy)]
@@ -169,14 +195,37 @@ def check_layouts(lib, count, rng):
                 start, extent = s.box("p-0.weight", shape, rank)
                 got = full[tuple(slice(a, a + n) for a, n in zip(start, extent))]
                 if got.shape != want.shape or not np.array_equal(got, want):
-                    return "case %d: dev %r map %r step %d size %d shape %r rank %d: %r + %r, MindSpore begins at %r %r" % (
-                        case, dev, tensor_map, step, size, shape, rank, start, extent, want.flat[0], want.shape)
+                    return (
+                        "case %d: dev %r map %r step %d size %d shape %r rank %d: %r + %r, MindSpore begins at %r %r"
+                        % (
+                            case,
+                            dev,
+                            tensor_map,
+                            step,
+                            size,
+                            shape,
+                            rank,
+                            start,
+                            extent,
+                            want.flat[0],
+                            want.shape,
+                        )
+                    )
             stats["ranks"] += 1
     if stats["opt"] * 10 < count * 3:
         return "only %d of %d layouts have optimizer sharding" % (stats["opt"], count)
-    print("layouts: %d, %d ranks, %d %% optimizer sharding (%d of all ranks), %d nested maps, 0 different "
-          "(%d by MindSpore's general way, as its shortcut permutes axes)"
-          % (count, stats["ranks"], 100 * stats["opt"] // count, stats["minus"], stats["nested"], stats["wrong"]))
+    print(
+        "layouts: %d, %d ranks, %d %% optimizer sharding (%d of all ranks), %d nested maps, 0 different "
+        "(%d by MindSpore's general way, as its shortcut permutes axes)"
+        % (
+            count,
+            stats["ranks"],
+            100 * stats["opt"] // count,
+            stats["minus"],
+            stats["nested"],
+            stats["wrong"],
+        )
+    )
     return None
 
 
@@ -191,7 +240,7 @@ def random_job(rng, ranks_of):
     """Parameters of one job: they share the number of devices."""
     devices = rng.choice(ranks_of)
     entries, shapes, tries = [], {}, 0
-    query = "attn-q" if rng.random() < 0.2 else "attn_q" # MindSpore takes what stands before "-" for a stage
+    query = "attn-q" if rng.random() < 0.2 else "attn_q"  # MindSpore takes what stands before "-" for a stage
     names = ["embed.weight", "layers.0.%s.weight" % query, "layers.0.mlp.bias", "moments.x", "norm", "head"]
     while len(entries) < 6 and tries < 4000:
         tries += 1
@@ -206,8 +255,12 @@ def random_job(rng, ranks_of):
 
 def save_rank(path, parts, **options):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in parts.items()], path,
-                       format=path.rsplit(".", 1)[1], **options)
+    ms.save_checkpoint(
+        [{"name": n, "data": ms.Tensor(v)} for n, v in parts.items()],
+        path,
+        format=path.rsplit(".", 1)[1],
+        **options,
+    )
 
 
 def holders(lib_set, entries, shapes, devices):
@@ -229,7 +282,8 @@ def whole_by_tool(tool, folder, layout, out):
 
 def same(got, truth):
     return set(got) == set(truth) and all(
-        got[n][1] == truth[n].shape and got[n][2] == truth[n].tobytes() for n in truth)
+        got[n][1] == truth[n].shape and got[n][2] == truth[n].tobytes() for n in truth
+    )
 
 
 def check_job(lib, tool, rng, folder, stats):
@@ -240,8 +294,10 @@ def check_job(lib, tool, rng, folder, stats):
     with open(strategy, "wb") as f:
         f.write(protobuf(entries))
     s = ffi.LayoutSet(lib, protobuf(entries))
-    keep = {n: {box: rng.choice(ranks) for box, ranks in boxes.items()}
-            for n, boxes in holders(s, entries, shapes, devices).items()}
+    keep = {
+        n: {box: rng.choice(ranks) for box, ranks in boxes.items()}
+        for n, boxes in holders(s, entries, shapes, devices).items()
+    }
     dedup = rng.random() < 0.5
     form = "ckpt" if rng.random() < 0.25 else "safetensors"
     for rank in range(devices):
@@ -250,16 +306,27 @@ def check_job(lib, tool, rng, folder, stats):
             start, extent = s.box(name, shapes[name], rank)
             if not dedup or keep[name][(tuple(start), tuple(extent))] == rank:
                 parts[name] = their_slice(truth[name], dev, tensor_map, step, size, rank).copy()
-        save_rank(os.path.join(folder, "src", "rank_%d" % rank, "net_rank_%d-1_2.%s" % (rank, form)), parts,
-                  crc_check=rng.random() < 0.5, remove_redundancy=dedup)
-    got, why = whole_by_tool(tool, os.path.join(folder, "src"), strategy, os.path.join(folder, "whole.safetensors"))
+        save_rank(
+            os.path.join(folder, "src", "rank_%d" % rank, "net_rank_%d-1_2.%s" % (rank, form)),
+            parts,
+            crc_check=rng.random() < 0.5,
+            remove_redundancy=dedup,
+        )
+    got, why = whole_by_tool(
+        tool, os.path.join(folder, "src"), strategy, os.path.join(folder, "whole.safetensors")
+    )
     if got is None or not same(got, truth):
-        return "the whole of %d ranks (%s) is not the truth: %s" % (devices, "de-duplicated" if dedup else "full", why)
+        return "the whole of %d ranks (%s) is not the truth: %s" % (
+            devices,
+            "de-duplicated" if dedup else "full",
+            why,
+        )
     stats["jobs"] += 1
     stats["dedup"] += dedup
     stats["in .ckpt"] += form == "ckpt"
-    return (None if form == "ckpt" else check_unified(tool, folder, strategy, truth, entries, dedup, stats)) or \
-        check_loaded(lib, tool, rng, folder, truth, shapes, stats)
+    return (
+        None if form == "ckpt" else check_unified(tool, folder, strategy, truth, entries, dedup, stats)
+    ) or check_loaded(lib, tool, rng, folder, truth, shapes, stats)
 
 
 def rng_array(rng, shape):
@@ -282,8 +349,19 @@ class SmallParts:
 def same_unified(tool, folder, strategy, part, stats):
     """join --unified against MindSpore's folder: names of files, the map (its order too), hyper parameters, values."""
     out, theirs = os.path.join(folder, "joined"), os.path.join(folder, "unified")
-    r = run_tool(tool, "join", os.path.join(folder, "src"), "--layout", strategy, "-o", out, "--unified", "--part-size",
-                 str(part), "--no-sync")
+    r = run_tool(
+        tool,
+        "join",
+        os.path.join(folder, "src"),
+        "--layout",
+        strategy,
+        "-o",
+        out,
+        "--unified",
+        "--part-size",
+        str(part),
+        "--no-sync",
+    )
     if r.returncode != 0:
         return "join --unified: " + r.stderr
     names = [sorted(os.listdir(f)) for f in (out, theirs)]
@@ -299,7 +377,11 @@ def same_unified(tool, folder, strategy, part, stats):
         if name.endswith(".safetensors"):
             ours, other = (ffi.read_file(os.path.join(f, name))[0] for f in (out, theirs))
             if ours != other:
-                return "%s of the unified form differs: %r, by MindSpore %r" % (name, sorted(ours), sorted(other))
+                return "%s of the unified form differs: %r, by MindSpore %r" % (
+                    name,
+                    sorted(ours),
+                    sorted(other),
+                )
     stats["unified alike"] += 1
     stats["parts"] += sum(n.startswith("part") for n in names[0])
     return None
@@ -319,13 +401,15 @@ def check_unified(tool, folder, strategy, truth, entries, dedup, stats):
         return None
     with open(os.path.join(out, "param_name_map.json"), encoding="utf-8") as f:
         if not set(json.load(f)["weight_map"].values()) <= set(os.listdir(out)):
-            stats["unify incomplete"] += 1 # a child process failed, and nobody asked
+            stats["unify incomplete"] += 1  # a child process failed, and nobody asked
             return None
     r = run_tool(tool, "cp", "-f", out, os.path.join(folder, "u.safetensors"))
     if r.returncode != 0:
         return "unified weights of MindSpore do not open: " + r.stderr
     got = ffi.read_file(os.path.join(folder, "u.safetensors"))[0]
-    wrong = [n for n in truth if n not in got or got[n][2] != truth[n].tobytes() or got[n][1] != truth[n].shape]
+    wrong = [
+        n for n in truth if n not in got or got[n][2] != truth[n].tobytes() or got[n][1] != truth[n].shape
+    ]
     if wrong:
         theirs = {}
         for name in os.listdir(out):
@@ -333,7 +417,7 @@ def check_unified(tool, folder, strategy, truth, entries, dedup, stats):
                 theirs.update(ffi.read_file(os.path.join(out, name))[0])
         known = {e[0] for e in entries if e[4] != 0 and takes_wrong_shortcut(e[1], e[2], 1)}
         if all(n in theirs and got.get(n) == theirs[n] and n in known for n in wrong):
-            stats["unify wrong"] += 1 # its shortcut permutes axes; the tool shows what is there
+            stats["unify wrong"] += 1  # its shortcut permutes axes; the tool shows what is there
             return None
         return "unified weights: %r differ, of %r" % (wrong, entries)
     stats["unified"] += 1
@@ -359,16 +443,24 @@ def check_loaded(lib, tool, rng, folder, truth, shapes, stats):
             chosen[name] = layouts[name]
     if not chosen:
         return None
-    ms.save_checkpoint([{"name": n, "data": ms.Tensor(truth[n])} for n in chosen],
-                       os.path.join(complete, "part0.safetensors"), format="safetensors")
+    ms.save_checkpoint(
+        [{"name": n, "data": ms.Tensor(truth[n])} for n in chosen],
+        os.path.join(complete, "part0.safetensors"),
+        format="safetensors",
+    )
     strategy = os.path.join(folder, "dst.ckpt")
     with open(strategy, "wb") as f:
         f.write(protobuf(list(chosen.values())))
     out = os.path.join(folder, "dst")
     os.makedirs(out)
     try:
-        ms.load_distributed_checkpoint(None, predict_strategy=strategy, format="safetensors",
-                                       unified_safetensors_dir=complete, dst_safetensors_dir=out)
+        ms.load_distributed_checkpoint(
+            None,
+            predict_strategy=strategy,
+            format="safetensors",
+            unified_safetensors_dir=complete,
+            dst_safetensors_dir=out,
+        )
     except Exception as e:  # noqa: BLE001
         stats["load refused"] += 1
         stats.setdefault("reasons", set()).add(str(e)[:80])
@@ -408,23 +500,44 @@ def check_dedupe(lib, tool, rng, folder, stats):
         for name, dev, tensor_map, step, size in entries:
             parts[name] = their_slice(truth[name], dev, tensor_map, step, size, rank).copy()
         name = "rank_%d/net_rank_%d-1_2.safetensors" % (rank, rank)
-        save_rank(os.path.join(folder, "full", name), parts, remove_redundancy=rng.choice([None, False]), crc_check=crc)
+        save_rank(
+            os.path.join(folder, "full", name),
+            parts,
+            remove_redundancy=rng.choice([None, False]),
+            crc_check=crc,
+        )
         fewer = {n: v for n, v in parts.items() if n == "global_step" or n in keep.get(rank, set())}
         save_rank(os.path.join(folder, "few", name), fewer, remove_redundancy=True)
     for args in (("dedupe", "full", "ours"), ("expand", "ours", "again"), ("expand", "few", "back")):
-        r = run_tool(tool, args[0], "--layout", strategy, os.path.join(folder, args[1]), "-o",
-                     os.path.join(folder, args[2]), "--no-sync")
+        r = run_tool(
+            tool,
+            args[0],
+            "--layout",
+            strategy,
+            os.path.join(folder, args[1]),
+            "-o",
+            os.path.join(folder, args[2]),
+            "--no-sync",
+        )
         if r.returncode != 0:
             return "%s: %s" % (args[0], r.stderr)
     for rank in range(devices):
         name = "rank_%d/net_rank_%d-1_2.safetensors" % (rank, rank)
-        full, few, ours, again, back = (ffi.read_file(os.path.join(folder, f, name))
-                                        for f in ("full", "few", "ours", "again", "back"))
+        full, few, ours, again, back = (
+            ffi.read_file(os.path.join(folder, f, name)) for f in ("full", "few", "ours", "again", "back")
+        )
         if ours[0] != few[0] or (ours[1] != few[1] and len(few[0]) != len(full[0])):
-            return "rank %d keeps %r, by MindSpore %r, of %r" % (rank, (sorted(ours[0]), ours[1]), (sorted(few[0]), few[1]), entries)
+            return "rank %d keeps %r, by MindSpore %r, of %r" % (
+                rank,
+                (sorted(ours[0]), ours[1]),
+                (sorted(few[0]), few[1]),
+                entries,
+            )
         if again != full or back[0] != full[0]:
             return "rank %d does not come back: %r" % (rank, entries)
-    got, why = whole_by_tool(tool, os.path.join(folder, "ours"), strategy, os.path.join(folder, "whole.safetensors"))
+    got, why = whole_by_tool(
+        tool, os.path.join(folder, "ours"), strategy, os.path.join(folder, "whole.safetensors")
+    )
     if got is None or not same(got, truth):
         return "without replicas it is another model: " + why
     stats["deduped"] += 1
@@ -442,8 +555,24 @@ def main():
     lib = ctypes.CDLL(os.path.abspath(a.library))
     rng = random.Random(a.seed)
     fault = check_layouts(lib, a.count, rng)
-    stats = {k: 0 for k in ("jobs", "dedup", "in .ckpt", "unified", "unify refused", "unify wrong", "loaded", "load refused",
-                              "deduped", "dedupe unsafe", "unified alike", "unify incomplete", "parts")}
+    stats = {
+        k: 0
+        for k in (
+            "jobs",
+            "dedup",
+            "in .ckpt",
+            "unified",
+            "unify refused",
+            "unify wrong",
+            "loaded",
+            "load refused",
+            "deduped",
+            "dedupe unsafe",
+            "unified alike",
+            "unify incomplete",
+            "parts",
+        )
+    }
     for i in range(a.jobs):
         if fault:
             break

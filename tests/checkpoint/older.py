@@ -8,6 +8,7 @@ files are gone, files of nobody are left. Then split and convert are killed at r
 sees the old model, the new one, no index beside a mark, or an index whose files are going, and the tool refuses to read these;
 the same command finishes. Two writers at once: a reader sees one of the two models, or one of them has said that there are two.
 """
+
 import argparse
 import functools
 import hashlib
@@ -34,8 +35,11 @@ def read_weights(path):
     with open(path, "rb") as f:
         data = f.read()
     n = struct.unpack("<Q", data[:8])[0]
-    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]]
-            for k, v in json.loads(data[8:8 + n]).items() if k != "__metadata__"}
+    return {
+        k: data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]]
+        for k, v in json.loads(data[8 : 8 + n]).items()
+        if k != "__metadata__"
+    }
 
 
 def read_directory(path):
@@ -83,8 +87,10 @@ def shards(folder, tensors, count, stem="model"):
         put(os.path.join(folder, file), weights(part))
         put(os.path.join(folder, file + ".digests.json"), "{}")
         table.update({n: file for n in part})
-    put(os.path.join(folder, stem + ".safetensors.index.json"),
-        json.dumps({"metadata": {"total_size": 1}, "weight_map": table}, indent=2))
+    put(
+        os.path.join(folder, stem + ".safetensors.index.json"),
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": table}, indent=2),
+    )
 
 
 OLD = {"t%d" % i: bytes([i]) * 64 for i in range(6)}
@@ -99,13 +105,21 @@ def make_old(kind, folder):
         shards(folder, OLD, int(kind[6:]))
     elif kind == "diffusion":
         shards(folder, OLD, 2, "diffusion_pytorch_model")
-    elif kind.startswith("unified"):  # MindSpore's complete form: a map, flat or not, and what is no weight beside it
+    elif kind.startswith(
+        "unified"
+    ):  # MindSpore's complete form: a map, flat or not, and what is no weight beside it
         names = sorted(OLD)
         table = {n: "part%d.safetensors" % (i % 3) for i, n in enumerate(names[:-1])}
         for i in range(3):
-            put(os.path.join(folder, "part%d.safetensors" % i), weights({n: OLD[n] for n in table if table[n] == "part%d.safetensors" % i}))
+            put(
+                os.path.join(folder, "part%d.safetensors" % i),
+                weights({n: OLD[n] for n in table if table[n] == "part%d.safetensors" % i}),
+            )
         put(os.path.join(folder, "hyper_param.safetensors"), weights({names[-1]: OLD[names[-1]]}))
-        put(os.path.join(folder, "param_name_map.json"), json.dumps(table if kind == "unified-flat" else {"weight_map": table}))
+        put(
+            os.path.join(folder, "param_name_map.json"),
+            json.dumps(table if kind == "unified-flat" else {"weight_map": table}),
+        )
     elif kind == "single":
         put(os.path.join(folder, "model.safetensors"), weights(OLD))
         put(os.path.join(folder, "model.safetensors.digests.json"), "{}")
@@ -148,10 +162,17 @@ def table(base, source):
                 shutil.rmtree(folder)  # a model beside another one: both are read by their names
                 continue
             p = run(args)
-            check(p.returncode in (1, 3) and p.stderr.strip() and snapshot(folder) == before, name, kind, "without -f:",
-                  p.returncode, p.stderr)
-            same = (kind.startswith("shards") and name.endswith("many")) or \
-                (kind == "single" and not name.endswith("many"))
+            check(
+                p.returncode in (1, 3) and p.stderr.strip() and snapshot(folder) == before,
+                name,
+                kind,
+                "without -f:",
+                p.returncode,
+                p.stderr,
+            )
+            same = (kind.startswith("shards") and name.endswith("many")) or (
+                kind == "single" and not name.endswith("many")
+            )
             check(p.returncode == 1 or same, name, kind, "without -f: exit", p.returncode, p.stderr)
             p = run(args + ["-f"])
             check(p.returncode == 0, name, kind, "with -f:", p.returncode, p.stderr)
@@ -185,9 +206,14 @@ def unproven(base, source):
         text["weight_map"]["evil"] = entry
         put(index, json.dumps(text))
         run(["cp", source, os.path.join(folder, "model.safetensors"), "-f"])
-        check(os.path.exists(victim) and os.path.exists(os.path.join(folder, "README.md")) and
-              os.path.exists(os.path.join(folder, "notes", "x.safetensors")) and
-              os.path.islink(os.path.join(folder, "link.safetensors")), "index names", entry)
+        check(
+            os.path.exists(victim)
+            and os.path.exists(os.path.join(folder, "README.md"))
+            and os.path.exists(os.path.join(folder, "notes", "x.safetensors"))
+            and os.path.islink(os.path.join(folder, "link.safetensors")),
+            "index names",
+            entry,
+        )
         shutil.rmtree(folder)
 
     two_models(folder, source)
@@ -195,8 +221,10 @@ def unproven(base, source):
     part = os.path.join(folder, "model-00001-of-00002.safetensors")
     before = snapshot(folder)
     run(["cp", part, os.path.join(folder, "model.safetensors"), "-f"])
-    check(os.path.exists(part) and snapshot(folder)[os.path.basename(part)] == before[os.path.basename(part)],
-          "the source is removed")
+    check(
+        os.path.exists(part) and snapshot(folder)[os.path.basename(part)] == before[os.path.basename(part)],
+        "the source is removed",
+    )
     shutil.rmtree(folder)
     make_old("shards2", folder)
     put(os.path.join(folder, "model.safetensors.index.json"), "{broken")
@@ -209,10 +237,15 @@ def unproven(base, source):
 def two_models(folder, source):
     """Two indexes: the one that is replaced goes with its files, the other model's stay; who would meet them is refused."""
     one = os.path.join(folder, "model.safetensors")
-    for args in (["split", source, "-o", folder, "--max-shard-size", "150"], ["convert", source, "-o", one, "--max-shard-size", "150"]):
+    for args in (
+        ["split", source, "-o", folder, "--max-shard-size", "150"],
+        ["convert", source, "-o", one, "--max-shard-size", "150"],
+    ):
         make_old("shards2", folder)
         shards(folder, OLD, 2, "model.fp16")
-        os.rename(os.path.join(folder, "model-00001-of-00002.safetensors"), os.path.join(folder, "both.safetensors"))
+        os.rename(
+            os.path.join(folder, "model-00001-of-00002.safetensors"), os.path.join(folder, "both.safetensors")
+        )
         for index in ("model", "model.fp16"):  # both models name one file
             path = os.path.join(folder, index + ".safetensors.index.json")
             with open(path) as f:
@@ -221,14 +254,24 @@ def two_models(folder, source):
         before = snapshot(folder)
         p = run(args + ["-f"])
         after = snapshot(folder)
-        check(p.returncode == 0 and all(after.get(n) == before[n] for n in before if "fp16" in n or n == "both.safetensors"),
-              args[0], "beside another model:", p.returncode, p.stderr, sorted(after))
+        check(
+            p.returncode == 0
+            and all(after.get(n) == before[n] for n in before if "fp16" in n or n == "both.safetensors"),
+            args[0],
+            "beside another model:",
+            p.returncode,
+            p.stderr,
+            sorted(after),
+        )
         check("model-00002-of-00002.safetensors" not in after, args[0], "older file left")
         shutil.rmtree(folder)
     make_old("shards3", folder)
     shards(folder, OLD, 3, "vae")
     for n in range(1, 4):  # the other index names what would be written
-        os.rename(os.path.join(folder, "vae-%05d-of-00003.safetensors" % n), os.path.join(folder, "model-%05d-of-00003.safetensors" % n))
+        os.rename(
+            os.path.join(folder, "vae-%05d-of-00003.safetensors" % n),
+            os.path.join(folder, "model-%05d-of-00003.safetensors" % n),
+        )
     path = os.path.join(folder, "vae.safetensors.index.json")
     with open(path) as f:
         text = f.read()
@@ -236,14 +279,26 @@ def two_models(folder, source):
     before = snapshot(folder)
     for args in (["split", source, "-o", folder, "--max-shard-size", "150"], ["split", source, "-o", folder]):
         p = run(args + ["-f"])
-        check(p.returncode == 1 and "vae.safetensors.index.json" in p.stderr and snapshot(folder) == before, args, p.returncode, p.stderr)
+        check(
+            p.returncode == 1 and "vae.safetensors.index.json" in p.stderr and snapshot(folder) == before,
+            args,
+            p.returncode,
+            p.stderr,
+        )
     shutil.rmtree(folder)
     make_old("unified", folder)  # fewer parts than before
     p = run(["join", "--unified", source, "-o", folder])
     check(p.returncode in (1, 3), "unified over unified without -f", p.returncode)
     p = run(["join", "--unified", source, "-o", folder, "-f"])
-    check(p.returncode == 0 and run(["diff", source, folder]).returncode == 0 and
-          not os.path.exists(os.path.join(folder, "part2.safetensors")), "unified over unified", p.returncode, p.stderr, os.listdir(folder))
+    check(
+        p.returncode == 0
+        and run(["diff", source, folder]).returncode == 0
+        and not os.path.exists(os.path.join(folder, "part2.safetensors")),
+        "unified over unified",
+        p.returncode,
+        p.stderr,
+        os.listdir(folder),
+    )
     shutil.rmtree(folder)
 
 
@@ -266,7 +321,7 @@ def read_ranks(folder):
         parts = [read_weights(os.path.join(folder, n, "model.safetensors")) for n in found]
     except OSError as e:
         return "half: %r" % e
-    if found != ["rank_%d" % i for i in range(len(found))] or '%d' % len(found) not in text:
+    if found != ["rank_%d" % i for i in range(len(found))] or "%d" % len(found) not in text:
         return "half: " + repr(found)
     return {k: b"".join(p[k] for p in parts) for k in parts[0]}
 
@@ -278,9 +333,10 @@ def ranks(base, source):
     shards(os.path.join(base, "served"), NEW, 3)
     server, url = serve(base)
     every = commands(source, folder) + [
-        ("unified", ["join", "--unified", source, "-o", folder], True), ("reshard", ["reshard", source, "--target-layout", plan,
-                                                                          "-r", "2", "-o", folder], True),
-        ("fetch", ["fetch", url + "/served/model.safetensors.index.json", "-o", folder], True)]
+        ("unified", ["join", "--unified", source, "-o", folder], True),
+        ("reshard", ["reshard", source, "--target-layout", plan, "-r", "2", "-o", folder], True),
+        ("fetch", ["fetch", url + "/served/model.safetensors.index.json", "-o", folder], True),
+    ]
     for name, args, _ in every:
         for kind in ("whole", "no layout", "stranger"):
             make_ranks(folder, OLD, 4, plan)
@@ -292,15 +348,32 @@ def ranks(base, source):
             put(os.path.join(folder, notes), "mine")
             before = snapshot(folder)
             p = run(args)
-            check(p.returncode == 1 and "rank_" in p.stderr and snapshot(folder) == before, name, kind, "ranks, without -f:",
-                  p.returncode, p.stderr)
+            check(
+                p.returncode == 1 and "rank_" in p.stderr and snapshot(folder) == before,
+                name,
+                kind,
+                "ranks, without -f:",
+                p.returncode,
+                p.stderr,
+            )
             p = run(args + ["-f"])
             if kind != "whole":
-                check(p.returncode == 1 and snapshot(folder) == before, name, kind, "ranks, with -f:", p.returncode, p.stderr)
+                check(
+                    p.returncode == 1 and snapshot(folder) == before,
+                    name,
+                    kind,
+                    "ranks, with -f:",
+                    p.returncode,
+                    p.stderr,
+                )
             else:
                 check(p.returncode == 0, name, "ranks, with -f:", p.returncode, p.stderr)
-                left = [n for n in snapshot(folder) if n.startswith("rank_") and n not in (
-                    notes, "rank_0/model.safetensors", "rank_1/model.safetensors")]
+                left = [
+                    n
+                    for n in snapshot(folder)
+                    if n.startswith("rank_")
+                    and n not in (notes, "rank_0/model.safetensors", "rank_1/model.safetensors")
+                ]
                 check(not left and notes in snapshot(folder), name, "ranks, left:", left)
                 read = read_ranks(folder) if name == "reshard" else read_directory(folder)
                 check(name == "unified" or read == NEW, name, "ranks, reads", str(read)[:200])
@@ -315,17 +388,31 @@ def unreadable_layouts(base, source):
     put(plan, '{"t*": "colwise"}')
     boxes = [{"rank": 0, "start": [0], "count": [40]}, {"rank": 1, "start": [32], "count": [32]}]
     first = {"axes": {"tp": 2}, "first_rank": 3}
-    for text, word in (({"mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "t0", "boxes": boxes}]}, "overlap"),
-                       ({"mesh": first, "tensors": [{"name": "t0", "cuts": ["tp"]}]}, "rank 0 has a file")):
+    for text, word in (
+        ({"mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "t0", "boxes": boxes}]}, "overlap"),
+        ({"mesh": first, "tensors": [{"name": "t0", "cuts": ["tp"]}]}, "rank 0 has a file"),
+    ):
         layout = os.path.join(base, "unreadable.json")
         put(layout, json.dumps({"format": "safetensors-layout", "version": 1, **text}))
         make_ranks(folder, OLD, 4, plan)
         before = snapshot(folder)
         p = run(["reshard", source, "--target-layout", layout, "-o", folder, "-f"])
-        check(p.returncode == 1 and word in p.stderr and snapshot(folder) == before, "layout:", word, p.returncode, p.stderr)
+        check(
+            p.returncode == 1 and word in p.stderr and snapshot(folder) == before,
+            "layout:",
+            word,
+            p.returncode,
+            p.stderr,
+        )
         shutil.rmtree(folder)
         p = run(["reshard", source, "--target-layout", layout, "-o", folder])
-        check(p.returncode == 1 and not os.path.exists(folder), "layout, new directory:", word, p.returncode, p.stderr)
+        check(
+            p.returncode == 1 and not os.path.exists(folder),
+            "layout, new directory:",
+            word,
+            p.returncode,
+            p.stderr,
+        )
 
 
 def deduped(base):
@@ -340,13 +427,30 @@ def deduped(base):
         check(run(many.writers("a")["dedupe"]).returncode == 0, "dedupe")
         before = snapshot(many.folder)
         p = run(args)
-        check(p.returncode != 0 and snapshot(many.folder) == before, name, "over dedupe, without -f:", p.returncode, p.stderr)
+        check(
+            p.returncode != 0 and snapshot(many.folder) == before,
+            name,
+            "over dedupe, without -f:",
+            p.returncode,
+            p.stderr,
+        )
         p = run(args + ["-f"])
-        check(p.returncode == 0 and many.read() == many.models["u"], name, "over dedupe:", p.returncode, p.stderr, os.listdir(many.folder))
+        check(
+            p.returncode == 0 and many.read() == many.models["u"],
+            name,
+            "over dedupe:",
+            p.returncode,
+            p.stderr,
+            os.listdir(many.folder),
+        )
     many.clear()
     put(os.path.join(many.folder, "dedupe.json"), "{}")
     p = run(many.writers("u")["reshard"])
-    check(p.returncode == 1 and "dedupe.json" in p.stderr and os.listdir(many.folder) == ["dedupe.json"], "a record alone:", p.stderr)
+    check(
+        p.returncode == 1 and "dedupe.json" in p.stderr and os.listdir(many.folder) == ["dedupe.json"],
+        "a record alone:",
+        p.stderr,
+    )
 
 
 def rank_kills(base, count):
@@ -368,7 +472,15 @@ def rank_kills(base, count):
         p.wait()
         found = read_ranks(folder)
         q = run(["ls", folder])
-        state = "old" if found == old else "new" if found == new else "refused" if q.returncode in (1, 3) else "WRONG"
+        state = (
+            "old"
+            if found == old
+            else "new"
+            if found == new
+            else "refused"
+            if q.returncode in (1, 3)
+            else "WRONG"
+        )
         seen[state] = seen.get(state, 0) + 1
         check(state != "WRONG", "reshard killed:", str(found)[:200])
         check(state == "refused" or q.returncode == 0, "reshard killed:", state, q.returncode, q.stderr)
@@ -376,7 +488,11 @@ def rank_kills(base, count):
         check(all(n in q.stderr for n in left), "not named:", left, q.stderr)
         p = run(args)
         check(p.returncode == 0 and read_ranks(folder) == new, "reshard again", state, p.returncode, p.stderr)
-        check(not [n for n in os.listdir(folder) if n.startswith(".") and ".tmp" not in n], "reshard again: left", os.listdir(folder))
+        check(
+            not [n for n in os.listdir(folder) if n.startswith(".") and ".tmp" not in n],
+            "reshard again: left",
+            os.listdir(folder),
+        )
         shutil.rmtree(folder)
     print("reshard killed:", seen)
 
@@ -384,18 +500,27 @@ def rank_kills(base, count):
 def new_directory(base, source):
     """A directory appears with its files, or not at all."""
     folder = os.path.join(base, "fresh")
-    p = subprocess.run(["sh", "-c", "ulimit -f 0; exec \"$0\" split \"$1\" -o \"$2\"", TOOL, source, folder],
-                       capture_output=True, text=True)
+    p = subprocess.run(
+        ["sh", "-c", 'ulimit -f 0; exec "$0" split "$1" -o "$2"', TOOL, source, folder],
+        capture_output=True,
+        text=True,
+    )
     check(p.returncode == 3 and not os.path.exists(folder), "failed split:", p.returncode, p.stderr)
     p = run(["split", source, "-o", folder])
-    check(p.returncode == 0 and read_directory(folder) == NEW and os.listdir(folder) == ["model.safetensors"],
-          "split into a new directory:", p.returncode, p.stderr)
+    check(
+        p.returncode == 0 and read_directory(folder) == NEW and os.listdir(folder) == ["model.safetensors"],
+        "split into a new directory:",
+        p.returncode,
+        p.stderr,
+    )
     shutil.rmtree(folder)
 
 
 def serve(base):
-    handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None}),
-                                directory=base)
+    handler = functools.partial(
+        type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *a: None}),
+        directory=base,
+    )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.handle_error = lambda *a: None  # who is killed hangs up
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -436,20 +561,50 @@ def kill_many(base, count, url):
         index = any(n.endswith(".index.json") and n[0] != "." for n in os.listdir(folder))
         half = not index and any(n.endswith(".index.json.sft-half") for n in os.listdir(folder))
         going = index and isinstance(found, str) and found.startswith("half")
-        state = "half" if half else "going" if going else "old" if found == old else "new" if found == new else "WRONG"
+        state = (
+            "half"
+            if half
+            else "going"
+            if going
+            else "old"
+            if found == old
+            else "new"
+            if found == new
+            else "WRONG"
+        )
         q = run(["ls", folder])
         for n in os.listdir(folder):
             if n.startswith(".") and n.endswith((".sft-half", ".sft-older", ".sft-part")):
                 check(n in q.stderr, "not named:", n, q.stderr)
-        if state == "half": # what lies there is half of a model: never read as a whole one
-            check(q.returncode == 3 and "half" in q.stderr, "half of it is read:", name, kind, q.returncode, q.stdout, q.stderr)
+        if state == "half":  # what lies there is half of a model: never read as a whole one
+            check(
+                q.returncode == 3 and "half" in q.stderr,
+                "half of it is read:",
+                name,
+                kind,
+                q.returncode,
+                q.stdout,
+                q.stderr,
+            )
         else:
             check((q.returncode == 0) == (not going), "not read:", name, kind, state, q.returncode, q.stderr)
         seen[state] = seen.get(state, 0) + 1
         check(state != "WRONG", "killed", name, kind, str(found)[:200])
         p = run(args)
-        check(p.returncode == 0 and read_directory(folder) == new, "again", name, kind, state, p.returncode, p.stderr)
-        left = [n for n in os.listdir(folder) if n.endswith((".sft-older", ".sft-half", ".sft-part", ".part", ".journal"))]
+        check(
+            p.returncode == 0 and read_directory(folder) == new,
+            "again",
+            name,
+            kind,
+            state,
+            p.returncode,
+            p.stderr,
+        )
+        left = [
+            n
+            for n in os.listdir(folder)
+            if n.endswith((".sft-older", ".sft-half", ".sft-part", ".part", ".journal"))
+        ]
         check(not left, "again", name, kind, "left", left)
         shutil.rmtree(folder)
     print("killed:", seen)
@@ -465,12 +620,25 @@ class Many:
         self.base, self.folder = os.path.join(base, "many"), os.path.join(base, "many", "d")
         self.models = {}
         for name, word, tensors in (("a", 0, 8), ("z", 50, 8), ("u", 100, 5)):
-            self.models[name] = {"tu"[name == "u"] + str(i): bytes([word + i]) * count for i in range(tensors)}
+            self.models[name] = {
+                "tu"[name == "u"] + str(i): bytes([word + i]) * count for i in range(tensors)
+            }
             put(self.path(name), weights(self.models[name]))
         self.plan = os.path.join(self.base, "plan.json")
         put(self.plan, '{"t*": "colwise", "u*": "colwise"}')
         for name in self.models:
-            p = run(["reshard", self.path(name), "--target-layout", self.plan, "-r", "3", "-o", self.path("ranks-" + name)])
+            p = run(
+                [
+                    "reshard",
+                    self.path(name),
+                    "--target-layout",
+                    self.plan,
+                    "-r",
+                    "3",
+                    "-o",
+                    self.path("ranks-" + name),
+                ]
+            )
             check(p.returncode == 0, "reshard:", p.stderr)
 
     def path(self, name):
@@ -510,7 +678,10 @@ def removal_kills(base, count):
     many = Many(os.path.join(base, "removal"), 24000)
     took, seen = {}, {}
     for _ in range(count):
-        old, new = rng.choice(["split", "unified", "reshard"]), rng.choice(["split", "cp", "join", "unified", "convert", "reshard"])
+        old, new = (
+            rng.choice(["split", "unified", "reshard"]),
+            rng.choice(["split", "cp", "join", "unified", "convert", "reshard"]),
+        )
         args = many.writers("u")[new] + ["-f"]
         for attempt in range(2):
             many.clear()
@@ -525,12 +696,42 @@ def removal_kills(base, count):
         p.kill()
         p.wait()
         found = many.read()
-        state = "closed" if found is None else "old" if found == many.models["a"] else "new" if found == many.models["u"] else "WRONG"
+        state = (
+            "closed"
+            if found is None
+            else "old"
+            if found == many.models["a"]
+            else "new"
+            if found == many.models["u"]
+            else "WRONG"
+        )
         seen[state] = seen.get(state, 0) + 1
-        check(state != "WRONG", "killed over", old, new, "reads", sorted(found or {}), sorted(os.listdir(many.folder)))
+        check(
+            state != "WRONG",
+            "killed over",
+            old,
+            new,
+            "reads",
+            sorted(found or {}),
+            sorted(os.listdir(many.folder)),
+        )
         p = run(args)
-        check(p.returncode == 0 and many.read() == many.models["u"], "again over", old, new, state, p.stderr, sorted(os.listdir(many.folder)))
-        check(not [n for n in os.listdir(many.folder) if n.startswith(".")], "left over", old, new, sorted(os.listdir(many.folder)))
+        check(
+            p.returncode == 0 and many.read() == many.models["u"],
+            "again over",
+            old,
+            new,
+            state,
+            p.stderr,
+            sorted(os.listdir(many.folder)),
+        )
+        check(
+            not [n for n in os.listdir(many.folder) if n.startswith(".")],
+            "left over",
+            old,
+            new,
+            sorted(os.listdir(many.folder)),
+        )
     print("killed over many files:", seen)
 
 
@@ -543,26 +744,50 @@ def pairs(base, count):
     for _ in range(count):
         many.clear()
         if rng.random() < 0.6:
-            check(run(rng.choice(list(many.writers(rng.choice("azu")).values()))).returncode == 0, "older model")
+            check(
+                run(rng.choice(list(many.writers(rng.choice("azu")).values()))).returncode == 0, "older model"
+            )
         before = many.read()
         forced = rng.random() < 0.5
         running = []
         for _ in range(rng.choice([2, 2, 3])):
             name = rng.choice("azu")
-            args = rng.choice(list(many.writers(name).values())) + (["-f"] if forced or rng.random() < 0.6 else [])
-            running.append((name, args, subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)))
+            args = rng.choice(list(many.writers(name).values())) + (
+                ["-f"] if forced or rng.random() < 0.6 else []
+            )
+            running.append(
+                (
+                    name,
+                    args,
+                    subprocess.Popen([TOOL] + args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE),
+                )
+            )
             time.sleep(rng.random() * 0.02)
-        told = [(name, args, p.communicate()[1].decode(errors="replace"), p.returncode) for name, args, p in running]
+        told = [
+            (name, args, p.communicate()[1].decode(errors="replace"), p.returncode)
+            for name, args, p in running
+        ]
         check(all(code in (0, 1, 3) for _, _, _, code in told), "exit status", told)
         said = [e for _, _, e, code in told if code == 3]
         found = many.read()
         state = "said" if said else "refused" if found is None else "one"
         # or that another came between: an empty directory is replaced by the finished one, which nobody has locked until then
-        check(not forced or all("is at it" in e or "by another process" in e for e in said), "at once, with -f:", sorted(os.listdir(many.folder)), told)
+        check(
+            not forced or all("is at it" in e or "by another process" in e for e in said),
+            "at once, with -f:",
+            sorted(os.listdir(many.folder)),
+            told,
+        )
         check(not forced or any(code == 0 for _, _, _, code in told), "at once, nobody:", told)
         seen[state] = seen.get(state, 0) + 1
         good = [many.models[name] for name, _, _, code in told if code == 0] or [before]
-        check(state == "said" or found in good, "at once:", sorted(found or {}), sorted(os.listdir(many.folder)), told)
+        check(
+            state == "said" or found in good,
+            "at once:",
+            sorted(found or {}),
+            sorted(os.listdir(many.folder)),
+            told,
+        )
     print("at once:", seen)
 
 

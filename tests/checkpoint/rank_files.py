@@ -5,6 +5,7 @@ change), digests recorded in them, the hyper parameters of join --unified, and w
 Standard library only: crc_num is computed here with zlib, as MindSpore does. With --mindspore it judges itself: files
 that it saved with crc_check, and what it says of ours.
 """
+
 import argparse
 import json
 import os
@@ -47,31 +48,81 @@ def crc(base):
     r = run("verify", one)
     check("crc_num that fits", r.returncode == 0 and ": ok" in r.stdout, r.stdout + r.stderr)
     check("as JSON", json.loads(run("verify", "--json", one).stdout)["verified"] is True)
-    gold = {"a": ("I32", (1,), b"\7\0\0\0"), "w": ("F32", (4,), bytes.fromhex("0000803f000000400000404000008040"))}
+    gold = {
+        "a": ("I32", (1,), b"\7\0\0\0"),
+        "w": ("F32", (4,), bytes.fromhex("0000803f000000400000404000008040")),
+    }
     two = os.path.join(base, "two.safetensors")
-    save(two, gold, {"crc_num": "3071086405"}) # what MindSpore 2.10 wrote for these
+    save(two, gold, {"crc_num": "3071086405"})  # what MindSpore 2.10 wrote for these
     check("MindSpore's own number", run("verify", two).returncode == 0, run("verify", two).stderr)
-    for what, options, kept in (("a plain copy", (), True), ("cast", ("--cast", "a.b=I16"), False),
-                                ("select", ("--select", "a*"), False), ("drop", ("--drop", "c"), False),
-                                ("rename", ("--rename", "a=z"), False), ("order", ("--order", "declared"), True)):
+    for what, options, kept in (
+        ("a plain copy", (), True),
+        ("cast", ("--cast", "a.b=I16"), False),
+        ("select", ("--select", "a*"), False),
+        ("drop", ("--drop", "c"), False),
+        ("rename", ("--rename", "a=z"), False),
+        ("order", ("--order", "declared"), True),
+    ):
         out = os.path.join(base, "out.safetensors")
         r = run("cp", "-f", *options, one, out)
-        check("cp, %s: crc_num" % what, r.returncode == 0 and ("crc_num" in metadata_of(out)) == kept, r.stderr)
+        check(
+            "cp, %s: crc_num" % what, r.returncode == 0 and ("crc_num" in metadata_of(out)) == kept, r.stderr
+        )
         check("cp, %s: and said" % what, kept or "crc_num" in r.stderr, r.stderr)
         check("cp, %s: verify" % what, run("verify", out).returncode == (0 if kept else 1))
     r = run("split", "--no-sync", one, "-o", os.path.join(base, "split"), "--max-shard-size", "1KB")
-    check("split", r.returncode == 0 and not any("crc_num" in metadata_of(os.path.join(base, "split", f))
-          for f in os.listdir(os.path.join(base, "split")) if f.endswith(".safetensors")), r.stderr)
+    check(
+        "split",
+        r.returncode == 0
+        and not any(
+            "crc_num" in metadata_of(os.path.join(base, "split", f))
+            for f in os.listdir(os.path.join(base, "split"))
+            if f.endswith(".safetensors")
+        ),
+        r.stderr,
+    )
     r = run("split", "--no-sync", one, "-o", os.path.join(base, "same"))
-    check("split into one file keeps it", metadata_of(os.path.join(base, "same", "model.safetensors")).get("crc_num")
-          == crc_num(tensors), r.stderr)
+    check(
+        "split into one file keeps it",
+        metadata_of(os.path.join(base, "same", "model.safetensors")).get("crc_num") == crc_num(tensors),
+        r.stderr,
+    )
     target = os.path.join(base, "target.json")
-    put(target, {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}},
-                 "tensors": [{"name": "a", "cuts": ["x"]}]})
-    check("reshard", run("reshard", "--no-sync", one, "--target-layout", target, "-o", os.path.join(base, "two")).returncode == 0)
-    check("reshard: no crc_num", "crc_num" not in metadata_of(os.path.join(base, "two", "rank_1", "model.safetensors")))
-    r = run("slice", "--no-sync", one, "--layout", target, "-k", "0", "-o", os.path.join(base, "slice.safetensors"))
-    check("slice: no crc_num", r.returncode == 0 and "crc_num" not in metadata_of(os.path.join(base, "slice.safetensors")))
+    put(
+        target,
+        {
+            "format": "safetensors-layout",
+            "version": 1,
+            "mesh": {"axes": {"x": 2}},
+            "tensors": [{"name": "a", "cuts": ["x"]}],
+        },
+    )
+    check(
+        "reshard",
+        run(
+            "reshard", "--no-sync", one, "--target-layout", target, "-o", os.path.join(base, "two")
+        ).returncode
+        == 0,
+    )
+    check(
+        "reshard: no crc_num",
+        "crc_num" not in metadata_of(os.path.join(base, "two", "rank_1", "model.safetensors")),
+    )
+    r = run(
+        "slice",
+        "--no-sync",
+        one,
+        "--layout",
+        target,
+        "-k",
+        "0",
+        "-o",
+        os.path.join(base, "slice.safetensors"),
+    )
+    check(
+        "slice: no crc_num",
+        r.returncode == 0 and "crc_num" not in metadata_of(os.path.join(base, "slice.safetensors")),
+    )
     flip(one)
     r = run("verify", one)
     check("a flipped bit", r.returncode == 1 and "crc_num" in r.stderr, r.stdout + r.stderr)
@@ -86,45 +137,88 @@ def digests(base):
     r = run("verify", place.folder)
     check("no digests at all", r.returncode == 1 and "no digests" in r.stderr, r.stderr)
     r = run("verify", "--record", "crc32c", place.folder)
-    check("recorded in every rank's file", r.returncode == 0 and r.stdout.count("recorded") == 8, r.stdout + r.stderr)
+    check(
+        "recorded in every rank's file",
+        r.returncode == 0 and r.stdout.count("recorded") == 8,
+        r.stdout + r.stderr,
+    )
     r = run("verify", place.folder)
-    check("verify of the directory sees them", r.returncode == 0 and r.stdout.count(": ok") == 8, r.stdout + r.stderr)
+    check(
+        "verify of the directory sees them",
+        r.returncode == 0 and r.stdout.count(": ok") == 8,
+        r.stdout + r.stderr,
+    )
     path = os.path.join(place.folder, "rank_6", "net_rank_6-1_2.safetensors")
     flip(path)
     r = run("verify", place.folder)
-    check("and a flipped bit in one", r.returncode == 1 and "rank_6" in r.stdout and "damaged" in r.stdout
-          and r.stdout.count(": ok") == 7, r.stdout + r.stderr)
+    check(
+        "and a flipped bit in one",
+        r.returncode == 1 and "rank_6" in r.stdout and "damaged" in r.stdout and r.stdout.count(": ok") == 7,
+        r.stdout + r.stderr,
+    )
     flip(path)
     shutil.rmtree(os.path.join(place.folder, "rank_1"))
     r = run("verify", place.folder)
-    check("a rank is missing: no digest tells that", r.returncode == 1 and "rank 1's" in r.stderr, r.stdout + r.stderr)
+    check(
+        "a rank is missing: no digest tells that",
+        r.returncode == 1 and "rank 1's" in r.stderr,
+        r.stdout + r.stderr,
+    )
     for r in range(8):
-        save(os.path.join(place.folder, "rank_%d" % r, "net_rank_%d-1_2.safetensors" % r), ranks[r],
-             {"format": "ms", "crc_num": crc_num(ranks[r])})
+        save(
+            os.path.join(place.folder, "rank_%d" % r, "net_rank_%d-1_2.safetensors" % r),
+            ranks[r],
+            {"format": "ms", "crc_num": crc_num(ranks[r])},
+        )
     r = run("verify", place.folder)
     check("crc_num of every rank", r.returncode == 0 and r.stdout.count(": ok") == 8, r.stdout + r.stderr)
     flip(path)
     r = run("verify", place.folder)
-    check("a flipped bit", r.returncode == 1 and "rank_6" in r.stderr and "crc_num" in r.stderr, r.stdout + r.stderr)
+    check(
+        "a flipped bit",
+        r.returncode == 1 and "rank_6" in r.stderr and "crc_num" in r.stderr,
+        r.stdout + r.stderr,
+    )
 
 
 def of_names(base):
     """What metadata say of tensors by their names, or of parts of them, goes where it is still so; else it is named."""
     whole_file = os.path.join(base, "whole.safetensors")
     part = json.dumps({"schema": 1, "aliases": {"v": {"of": "a", "dtype": "U8", "shape": [2], "offset": 0}}})
-    save(whole_file, {"a": whole([4]), "b": whole([2])}, {"sft.aliases": part, "sft.tree": "{}", "gguf.tensors": "{}", "tied": "a", "author": "me"})
+    save(
+        whole_file,
+        {"a": whole([4]), "b": whole([2])},
+        {"sft.aliases": part, "sft.tree": "{}", "gguf.tensors": "{}", "tied": "a", "author": "me"},
+    )
     target, rules, out = (os.path.join(base, n) for n in ("target.json", "rules.json", "out.safetensors"))
-    put(target, {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}}, "tensors": [{"name": "a", "cuts": ["x"]}]})
+    put(
+        target,
+        {
+            "format": "safetensors-layout",
+            "version": 1,
+            "mesh": {"axes": {"x": 2}},
+            "tensors": [{"name": "a", "cuts": ["x"]}],
+        },
+    )
     put(rules, {"format": "safetensors.names/1", "otherwise": "keep", "rules": [{"from": "a", "to": "z"}]})
     ranks = os.path.join(base, "cut")
     for what, args, result, kept in (
-            ("slice", ("slice", whole_file, "--layout", target, "-k", "1", "-o", out), out, {"tied", "author"}),
-            ("reshard", ("reshard", whole_file, "--target-layout", target, "-o", ranks), os.path.join(ranks, "rank_1", "model.safetensors"),
-             {"tied", "author"}),
-            ("join --names", ("join", "-f", whole_file, "--names", rules, "-o", out), out, {"author"})):
+        ("slice", ("slice", whole_file, "--layout", target, "-k", "1", "-o", out), out, {"tied", "author"}),
+        (
+            "reshard",
+            ("reshard", whole_file, "--target-layout", target, "-o", ranks),
+            os.path.join(ranks, "rank_1", "model.safetensors"),
+            {"tied", "author"},
+        ),
+        ("join --names", ("join", "-f", whole_file, "--names", rules, "-o", out), out, {"author"}),
+    ):
         r = run(*args)
         left = {"sft.aliases", "sft.tree", "gguf.tensors", "tied"} - kept
-        check("%s: metadata" % what, r.returncode == 0 and set(metadata_of(result)) == kept, "%s %s" % (metadata_of(result), r.stderr))
+        check(
+            "%s: metadata" % what,
+            r.returncode == 0 and set(metadata_of(result)) == kept,
+            "%s %s" % (metadata_of(result), r.stderr),
+        )
         check("%s: said" % what, all('metadata "%s" is left out' % k in r.stderr for k in left), r.stderr)
 
 
@@ -138,14 +232,21 @@ def unified(base):
         r = run("join", "--no-sync", "--unified", *options, place.folder, "-o", out)
         check("join --unified %s" % (options,), r.returncode == 0, r.stderr)
         hyper = os.path.join(out, "hyper_param.safetensors")
-        check("hyper parameters lie apart", os.path.exists(hyper) and set(ffi.read_file(hyper)[0]) == {"global_step"})
+        check(
+            "hyper parameters lie apart",
+            os.path.exists(hyper) and set(ffi.read_file(hyper)[0]) == {"global_step"},
+        )
         with open(os.path.join(out, "param_name_map.json"), encoding="utf-8") as f:
             check("and not in the map", set(json.load(f)["weight_map"]) == set(truth) - {"global_step"})
 
 
 def layout_of(ranks):
-    return {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": ranks}},
-            "tensors": [{"name": "w", "cuts": ["x", None]}]}
+    return {
+        "format": "safetensors-layout",
+        "version": 1,
+        "mesh": {"axes": {"x": ranks}},
+        "tensors": [{"name": "w", "cuts": ["x", None]}],
+    }
 
 
 def fewer(base):
@@ -160,19 +261,33 @@ def fewer(base):
     out = os.path.join(base, "out")
 
     def reshard(n, file, *options):
-        return run("reshard", "--no-sync", file, "--target-layout", os.path.join(base, "%d.json" % n), "-o", out, *options)
+        return run(
+            "reshard",
+            "--no-sync",
+            file,
+            "--target-layout",
+            os.path.join(base, "%d.json" % n),
+            "-o",
+            out,
+            *options,
+        )
 
     check("to eight", reshard(8, source).returncode == 0)
     run("verify", "--record", "crc32c", "--manifest", os.path.join(out, "rank_7", "model.safetensors"))
     put(os.path.join(out, "rank_6", "notes.txt"), "mine")
     r = reshard(4, newer)
-    check("to four, not forced", r.returncode == 1 and "rank_" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+    check(
+        "to four, not forced", r.returncode == 1 and "rank_" in r.stderr, "%d %s" % (r.returncode, r.stderr)
+    )
     check("and nothing has changed", spaces.read_back(out)[0] == truth)
     r = reshard(4, newer, "-f")
     check("to four", r.returncode == 0, r.stderr)
     check("the new model and no other", spaces.read_back(out)[0] == other, spaces.read_back(out)[1].stderr)
-    check("older ranks are gone", sorted(n for n in os.listdir(out) if n[:5] == "rank_")
-          == ["rank_0", "rank_1", "rank_2", "rank_3", "rank_6"])
+    check(
+        "older ranks are gone",
+        sorted(n for n in os.listdir(out) if n[:5] == "rank_")
+        == ["rank_0", "rank_1", "rank_2", "rank_3", "rank_6"],
+    )
     check("what is not the model's stays", os.listdir(os.path.join(out, "rank_6")) == ["notes.txt"])
     # another name for the files: both would lie in one directory
     r = reshard(4, source, "-f", "--name", "rank_{rank}/q_rank_{rank}.safetensors")
@@ -183,30 +298,47 @@ def fewer(base):
     save(stranger, other)
     for what in ("a stranger", "no layout"):
         r = reshard(2, newer, "-f")
-        check("%s is not removed" % what, r.returncode == 1 and "nothing proves" in r.stderr and os.path.exists(stranger),
-              "%d %s" % (r.returncode, r.stderr))
+        check(
+            "%s is not removed" % what,
+            r.returncode == 1 and "nothing proves" in r.stderr and os.path.exists(stranger),
+            "%d %s" % (r.returncode, r.stderr),
+        )
         if what == "a stranger":
             os.unlink(os.path.join(out, "layout.json"))
     shutil.rmtree(out)
     check("to four again", reshard(4, source).returncode == 0)
     os.truncate(os.path.join(out, "rank_3", "model.safetensors"), 40)
     r = reshard(2, newer, "-f")
-    check("a torn model proves nothing", r.returncode == 1 and os.path.exists(os.path.join(out, "rank_3", "model.safetensors")),
-          "%d %s" % (r.returncode, r.stderr))
+    check(
+        "a torn model proves nothing",
+        r.returncode == 1 and os.path.exists(os.path.join(out, "rank_3", "model.safetensors")),
+        "%d %s" % (r.returncode, r.stderr),
+    )
     outside = os.path.join(base, "outside")
     shutil.rmtree(out)
     check("to four once more", reshard(4, source).returncode == 0)
     os.rename(os.path.join(out, "rank_3"), outside)
     os.symlink(outside, os.path.join(out, "rank_3"))
     r = reshard(2, newer, "-f")
-    check("through a link nothing is removed", os.path.exists(os.path.join(outside, "model.safetensors")), r.stderr)
-    check("and what does not open is told", r.returncode != 0 and "rank 3" in r.stderr, "%d %s" % (r.returncode, r.stderr))
+    check(
+        "through a link nothing is removed",
+        os.path.exists(os.path.join(outside, "model.safetensors")),
+        r.stderr,
+    )
+    check(
+        "and what does not open is told",
+        r.returncode != 0 and "rank 3" in r.stderr,
+        "%d %s" % (r.returncode, r.stderr),
+    )
     # a plan touches nothing
     shutil.rmtree(out)
     reshard(4, source)
     before = sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files)
-    check("--plan", reshard(2, newer, "-f", "--plan").returncode == 0
-          and before == sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files))
+    check(
+        "--plan",
+        reshard(2, newer, "-f", "--plan").returncode == 0
+        and before == sorted(os.path.join(d, f) for d, _, files in os.walk(out) for f in files),
+    )
 
 
 def peer(base):
@@ -217,31 +349,48 @@ def peer(base):
     def loads(path):
         try:
             return set(ms.load_checkpoint(path, crc_check=True, format="safetensors"))
-        except ValueError as error: # "the crc check has failed"
+        except ValueError as error:  # "the crc check has failed"
             return str(error)
 
     os.makedirs(base)
     rng = np.random.default_rng(1)
     for case in range(12):
-        named = {"layer-%d.é%d" % (i, rng.integers(9)): rng.integers(0, 99, rng.integers(1, 900)).astype(
-            [np.float32, np.int8, np.float16, np.int64][i % 4]) for i in range(int(rng.integers(1, 9)))}
+        named = {
+            "layer-%d.é%d" % (i, rng.integers(9)): rng.integers(0, 99, rng.integers(1, 900)).astype(
+                [np.float32, np.int8, np.float16, np.int64][i % 4]
+            )
+            for i in range(int(rng.integers(1, 9)))
+        }
         path = os.path.join(base, "ms%d" % case)
-        ms.save_checkpoint([{"name": n, "data": ms.Tensor(v)} for n, v in named.items()], path, crc_check=True,
-                           format="safetensors")
+        ms.save_checkpoint(
+            [{"name": n, "data": ms.Tensor(v)} for n, v in named.items()],
+            path,
+            crc_check=True,
+            format="safetensors",
+        )
         path += ".safetensors"
         os.chmod(path, 0o600)
         r = run("verify", path)
         check("MindSpore's file %d" % case, r.returncode == 0, r.stderr)
         out = os.path.join(base, "out.safetensors")
         first = sorted(named)[0]
-        for what, options, left in (("copy", (), set(named)), ("drop", ("--drop", first), set(named) - {first}),
-                                    ("rename", ("--rename", first + "=zz"), set(named) - {first} | {"zz"})):
+        for what, options, left in (
+            ("copy", (), set(named)),
+            ("drop", ("--drop", first), set(named) - {first}),
+            ("rename", ("--rename", first + "=zz"), set(named) - {first} | {"zz"}),
+        ):
             r = run("cp", "-f", *options, path, out)
             if what == "drop" and len(named) == 1:
-                check("nothing is left to be copied", r.returncode != 0 or ffi.read_file(out)[0] == {}, r.stderr)
+                check(
+                    "nothing is left to be copied", r.returncode != 0 or ffi.read_file(out)[0] == {}, r.stderr
+                )
                 continue
             got = loads(out)
-            check("MindSpore takes the %s %d" % (what, case), r.returncode == 0 and got == left, "%s %s" % (got, r.stderr))
+            check(
+                "MindSpore takes the %s %d" % (what, case),
+                r.returncode == 0 and got == left,
+                "%s %s" % (got, r.stderr),
+            )
         flip(path)
         check("MindSpore finds the flipped bit", "crc check" in loads(path), str(loads(path)))
         check("and so do we", run("verify", path).returncode == 1)

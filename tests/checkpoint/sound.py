@@ -4,6 +4,7 @@
 records, over sources that record crc32c, sha256 or MindSpore's crc_num, sound and damaged. The records are made here (hashlib,
 zlib, a table for CRC32C), none by the tool. Standard library only.
 """
+
 import argparse
 import hashlib
 import json
@@ -22,7 +23,7 @@ CHECKS = 0
 TABLE = []
 for n in range(256):
     for _ in range(8):
-        n = n >> 1 ^ 0x82f63b78 * (n & 1)
+        n = n >> 1 ^ 0x82F63B78 * (n & 1)
     TABLE.append(n)
 
 
@@ -35,10 +36,10 @@ def check(good, *what):
 
 
 def crc32c(data):
-    crc = 0xffffffff
+    crc = 0xFFFFFFFF
     for byte in data:
         crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    return "%08x" % (crc ^ 0xffffffff)
+    return "%08x" % (crc ^ 0xFFFFFFFF)
 
 
 def sha256(data):
@@ -46,14 +47,25 @@ def sha256(data):
 
 
 def sidecar(path, tensors, kind, digest):
-    scene.put(path + ".digests.json", json.dumps({"schema": 1, "file": os.path.basename(path), "size": os.path.getsize(path),
-                                                  "tensors": {k: {kind: digest(v)} for k, v in tensors.items()}}))
+    scene.put(
+        path + ".digests.json",
+        json.dumps(
+            {
+                "schema": 1,
+                "file": os.path.basename(path),
+                "size": os.path.getsize(path),
+                "tensors": {k: {kind: digest(v)} for k, v in tensors.items()},
+            }
+        ),
+    )
 
 
 def inside(tensors, digest):
     text = b""
     for name in sorted(tensors):
-        text += struct.pack("<Q", len(name)) + name.encode() + b"U8\0" + struct.pack("<QQ", 1, len(tensors[name]))
+        text += (
+            struct.pack("<Q", len(name)) + name.encode() + b"U8\0" + struct.pack("<QQ", 1, len(tensors[name]))
+        )
     return crc32c(text) + "".join(digest(tensors[name]) for name in sorted(tensors))
 
 
@@ -83,8 +95,12 @@ def flip(path, at=-1):
         f.write(bytes([byte[0] ^ 1]))
 
 
-LAYOUT = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}},
-          "tensors": [{"name": "t0", "cuts": ["tp"]}, {"pattern": "t*", "whole": True}]}
+LAYOUT = {
+    "format": "safetensors-layout",
+    "version": 1,
+    "mesh": {"axes": {"tp": 2}},
+    "tensors": [{"name": "t0", "cuts": ["tp"]}, {"pattern": "t*", "whole": True}],
+}
 MODEL = scene.model(7, 1200, 6)
 
 
@@ -99,14 +115,18 @@ def write_shards(d, record):
     files = ["model-%05d-of-00002.safetensors" % (i + 1) for i in range(2)]
     for file, half in zip(files, halves):
         put_file(os.path.join(d, "src", file), {n: MODEL[n] for n in half}, record)
-    scene.put(os.path.join(d, "src", "model.safetensors.index.json"),
-              json.dumps({"metadata": {"total_size": 7200}, "weight_map": {n: f for f, h in zip(files, halves) for n in h}}))
+    scene.put(
+        os.path.join(d, "src", "model.safetensors.index.json"),
+        json.dumps(
+            {"metadata": {"total_size": 7200}, "weight_map": {n: f for f, h in zip(files, halves) for n in h}}
+        ),
+    )
     return "src", "src/" + files[1]
 
 
 def write_ranks(d, record):
     for r in range(2):
-        part = dict(MODEL, t0=MODEL["t0"][600 * r:600 * r + 600])
+        part = dict(MODEL, t0=MODEL["t0"][600 * r : 600 * r + 600])
         put_file(os.path.join(d, "src", "rank_%d" % r, "model.safetensors"), part, record)
     scene.put(os.path.join(d, "src", "layout.json"), json.dumps(LAYOUT))
     return "src", "src/rank_1/model.safetensors"
@@ -120,7 +140,12 @@ WRITERS = [
     (["join", "{}", "-o", "out.safetensors"], "--record", "out.safetensors", SOURCES),
     (["join", "{}", "-o", "out", "--unified", "--part-size", "2500"], "--record", "out", SOURCES),
     (["reshard", "{}", "-o", "out", "--target-layout", "layout.json"], "--record", "out", SOURCES),
-    (["slice", "{}", "-o", "out.safetensors", "--layout", "layout.json", "-k", "1"], "--record", "out.safetensors", SOURCES),
+    (
+        ["slice", "{}", "-o", "out.safetensors", "--layout", "layout.json", "-k", "1"],
+        "--record",
+        "out.safetensors",
+        SOURCES,
+    ),
     (["dedupe", "{}", "-o", "out", "--no-compare"], "--record", "out", [write_ranks]),
     (["expand", "{}", "-o", "out"], "--record", "out", [write_ranks]),
     (["cp", "{}", "out.safetensors"], "--digests", "out.safetensors", SOURCES),
@@ -140,7 +165,14 @@ def all_writers(tool, base):
                         scene.put(os.path.join(d, "layout.json"), json.dumps(LAYOUT))
                         if damaged:
                             flip(os.path.join(d, file))
-                        one(tool, d, [a.format(operand) for a in args] + [option, new], out, damaged, (source.__name__, record))
+                        one(
+                            tool,
+                            d,
+                            [a.format(operand) for a in args] + [option, new],
+                            out,
+                            damaged,
+                            (source.__name__, record),
+                        )
 
 
 def one(tool, d, args, out, damaged, what):
@@ -172,6 +204,7 @@ def neighbours(tool, base):
         p = scene.run(tool, *args, cwd=d)
         check(p.returncode == status, args, p.returncode, p.stderr)
         return p
+
     for source in (write_file, write_shards):
         operand = fresh(source)
         must(0, "cp", operand, "some.safetensors", "-s", "t1", "--digests", "sha256")
@@ -190,11 +223,19 @@ def neighbours(tool, base):
     for source in (write_file, write_shards):  # a record of other tensors is told, and compared with nothing
         for damage in (False, True):
             operand = fresh(source, damage=damage)
-            path = os.path.join(d, operand, "model-00001-of-00002.safetensors") if source is write_shards else os.path.join(d, operand)
+            path = (
+                os.path.join(d, operand, "model-00001-of-00002.safetensors")
+                if source is write_shards
+                else os.path.join(d, operand)
+            )
             tensors = scene.read_weights(path)
             scene.put(path, scene.weights(tensors, {"sft.crc32c": "0" * (8 + 8 * len(tensors))}))
-            p = must(int(damage and source is write_shards), "cp", operand, "s.safetensors", "--digests", "sha256")
-            check("other names" in p.stderr, operand, "nothing is said of a record of other tensors:", p.stderr)
+            p = must(
+                int(damage and source is write_shards), "cp", operand, "s.safetensors", "--digests", "sha256"
+            )
+            check(
+                "other names" in p.stderr, operand, "nothing is said of a record of other tensors:", p.stderr
+            )
 
 
 def tasks(tool, base):
@@ -213,12 +254,39 @@ def tasks(tool, base):
                         at = data.index(scene.read_weights(path)[damaged])
                         flip(path, at - len(data))
             for size in ("2500", "1GB"):
-                results = [scene.run(tool, "split", operand, "-o", "out", "--max-shard-size", size, "--record", "crc32c", "--task", t,
-                                     cwd=d).returncode for t in ("1/3", "2/3", "3/3", "finish")]
+                results = [
+                    scene.run(
+                        tool,
+                        "split",
+                        operand,
+                        "-o",
+                        "out",
+                        "--max-shard-size",
+                        size,
+                        "--record",
+                        "crc32c",
+                        "--task",
+                        t,
+                        cwd=d,
+                    ).returncode
+                    for t in ("1/3", "2/3", "3/3", "finish")
+                ]
                 there = os.path.exists(os.path.join(d, "out"))
                 what = (source.__name__, damaged, size, results, there)
                 check(there == (damaged is None) and (1 in results) == (damaged is not None), *what)
-                scene.run(tool, "split", operand, "-o", "out", "--max-shard-size", size, "--task", "1/1", "-f", cwd=d)
+                scene.run(
+                    tool,
+                    "split",
+                    operand,
+                    "-o",
+                    "out",
+                    "--max-shard-size",
+                    size,
+                    "--task",
+                    "1/1",
+                    "-f",
+                    cwd=d,
+                )
                 shutil.rmtree(os.path.join(d, "out"), ignore_errors=True)
 
 

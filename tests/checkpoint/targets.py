@@ -105,7 +105,17 @@ def links_in_place_of_staging() -> None:
 def links_that_lead_nowhere() -> None:
     os.symlink("not-there", "astray")
     for more in [], ["--force"], ["--restart"]:
-        expect(3, "leads nowhere", "split", "m/model.safetensors", "-o", "astray", "--max-shard-size", "2KB", *more)
+        expect(
+            3,
+            "leads nowhere",
+            "split",
+            "m/model.safetensors",
+            "-o",
+            "astray",
+            "--max-shard-size",
+            "2KB",
+            *more,
+        )
         expect(3, "leads nowhere", "reshard", "m", "--target-layout", "64.json", "-o", "astray", *more)
     assert os.readlink("astray") == "not-there" and not os.path.lexists(".astray.sft-part")
     os.unlink("astray")

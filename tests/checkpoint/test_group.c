@@ -28,8 +28,8 @@ typedef struct row {
 } row;
 
 static const row rows[TENSORS] = {
-    {"rows", 2, {37, 19, 0}, 0},     {"columns", 2, {21, 53, 0}, 1},   {"deep", 3, {3, 10, 7}, 1},
-    {"bias", 1, {29, 0, 0}, -1},     {"step", 0, {0, 0, 0}, -1},       {"empty", 2, {0, 4, 0}, -1},
+    {"rows", 2, {37, 19, 0}, 0}, {"columns", 2, {21, 53, 0}, 1}, {"deep", 3, {3, 10, 7}, 1},
+    {"bias", 1, {29, 0, 0}, -1}, {"step", 0, {0, 0, 0}, -1},     {"empty", 2, {0, 4, 0}, -1},
 };
 
 static uint64_t volume(const uint64_t *shape, size_t dims) {
@@ -210,7 +210,8 @@ static void assert_folder_is_whole(const char *path, uint32_t kind_wanted) {
         uint32_t *const data = calloc((size_t)n + 1, 4);
         assert_int_equal(t->nbytes, 4 * n);
         if (n > 0) {
-            assert_int_equal(sft_tensor_read(whole, t, NULL, data, (size_t)t->nbytes, NULL), SFT_OK);
+            assert_int_equal(sft_tensor_read(whole, t, NULL, data, (size_t)t->nbytes, NULL),
+                             SFT_OK);
         }
         for (uint64_t k = 0; k < n; k++) {
             assert_int_equal(data[k], k);
@@ -484,7 +485,8 @@ static const char layout_text[] =
     " \"meshes\": {\"m\": {\"axes\": {\"dp\": 2, \"tp\": 2}}}, \"tensors\": ["
     "{\"name\": \"qkv\", \"mesh\": \"m\", \"cuts\": [{\"by\": [\"tp\"], \"split\": \"chunk\","
     " \"blocks\": [7, 4, 2]}, null], \"shape\": [13, 5]},"
-    "{\"name\": \"flat\", \"mesh\": \"m\", \"flat\": {\"by\": [\"dp\", \"tp\"]}, \"shape\": [7, 3]},"
+    "{\"name\": \"flat\", \"mesh\": \"m\", \"flat\": {\"by\": [\"dp\", \"tp\"]}, \"shape\": [7, "
+    "3]},"
     "{\"name\": \"up\", \"mesh\": \"m\", \"cuts\": [null, {\"by\": [\"tp\"], \"split\": \"chunk\","
     " \"blocks\": 2}], \"shape\": [4, 10]}]}";
 
@@ -535,7 +537,8 @@ static void fill_cut(sft_layout_set *set, uint32_t rank, const cut_one *c, uint3
     uint64_t shards;
     const bool flat = sft_layout_is_flat(layout) != 0;
     assert_int_equal(sft_layout_local_shape(layout, c->shape, c->dims, rank, local, NULL), SFT_OK);
-    assert_int_equal(sft_layout_shard_count(layout, c->shape, c->dims, rank, &shards, NULL), SFT_OK);
+    assert_int_equal(sft_layout_shard_count(layout, c->shape, c->dims, rank, &shards, NULL),
+                     SFT_OK);
     *nbytes = 4 * volume(local, flat ? 1 : c->dims);
     for (uint64_t s = 0; s < shards && fill; s++) {
         assert_int_equal(sft_layout_shard_at(layout, c->shape, c->dims, rank, s, &shard, NULL),
@@ -543,8 +546,8 @@ static void fill_cut(sft_layout_set *set, uint32_t rank, const cut_one *c, uint3
         for (uint64_t i = 0; i < count[0]; i++) {
             for (uint64_t k = 0; k < count[1]; k++) {
                 const uint64_t from = (start[0] + i) * c->shape[1] + start[1] + k;
-                const uint64_t to = flat ? at[0] + i * count[1] + k
-                                         : (at[0] + i) * local[1] + at[1] + k;
+                const uint64_t to =
+                    flat ? at[0] + i * count[1] + k : (at[0] + i) * local[1] + at[1] + k;
                 data[to] = (uint32_t)from;
             }
         }

@@ -75,7 +75,8 @@ static void job_task_init(job_task *t, uint32_t ranks, const char *folder, const
         sft_job_file files[JOB_RANKS];
         static const char *const names[JOB_RANKS] = {"a.safetensors", "b.safetensors",
                                                      "c.safetensors"};
-        const char *const path = other != NULL && r == 1 ? other : in_folder(base, "job.safetensors");
+        const char *const path =
+            other != NULL && r == 1 ? other : in_folder(base, "job.safetensors");
         memset(files, 0, sizeof files);
         assert_int_equal(sft_catalog_open(&t->wholes[r], path, NULL, NULL), SFT_OK);
         for (size_t k = 0; k < JOB_RANKS; k++) {

@@ -24,7 +24,9 @@
 /* ---------------------------------------------------------------- any number to any other */
 
 /* How the bytes went, over all jobs: that every way is taken. */
-static struct { size_t whole, clusters, several_bands, inner_levels, by_rows, runs; } ways;
+static struct {
+    size_t whole, clusters, several_bands, inner_levels, by_rows, runs;
+} ways;
 
 static void count_ways(const sft_job *job) {
     ways.whole += job->whole_count;
@@ -251,36 +253,36 @@ static uint32_t sum_headers(const scene *s) {
  * cannot be removed stops them at any place among the names, whose order is the file system's. */
 static void a_committed_journal_goes_last(void **state) {
     scene s;
-    sft__stage stage;
-    sft__buf journal;
+    sft__checkpoint_stage stage;
+    sft__base_buf journal;
     sft_error err;
     (void)state;
     scene_open(&s, 3);
     run(s.job, s.target, NULL, 0);
-    sft__buf_init(&journal, NULL);
-    sft__journal_begin(s.job, &journal);
-    assert_int_equal(sft__stage_init(&stage, s.job, s.target, false, &err), SFT_OK);
+    sft__base_buf_init(&journal, NULL);
+    sft__checkpoint_journal_begin(s.job, &journal);
+    assert_int_equal(sft__checkpoint_stage_init(&stage, s.job, s.target, false, &err), SFT_OK);
     for (unsigned round = 1; round <= 9; round++) {
         char name[40];
         const size_t plain = journal.len;
         for (unsigned i = 1; i <= 9; i++) {
             (void)snprintf(name, sizeof name, ".sft-journal-%u-of-9", i);
             if (i == round) {
-                sft__journal_commit(&journal, sum_headers(&s));
+                sft__checkpoint_journal_commit(&journal, sum_headers(&s));
             }
             write_file(in_folder(s.target, name), journal.data, journal.len);
             journal.len = plain;
         }
         assert_int_equal(mkdir(in_folder(s.target, ".sft-journal-stays"), 0755), 0);
-        assert_true(sft__stage_clean(&stage, s.target, &err) != SFT_OK);
+        assert_true(sft__checkpoint_stage_clean(&stage, s.target, &err) != SFT_OK);
         (void)snprintf(name, sizeof name, ".sft-journal-%u-of-9", round);
         assert_true(is_there(in_folder(s.target, name)));
         assert_int_equal(rmdir(in_folder(s.target, ".sft-journal-stays")), 0);
         run(s.job, s.target, NULL, 0); /* finds it, and removes the rest */
         assert_complete(&s);
     }
-    sft__buf_reset(&journal);
-    sft__stage_reset(&stage);
+    sft__base_buf_reset(&journal);
+    sft__checkpoint_stage_reset(&stage);
     scene_close(&s);
 }
 

@@ -24,14 +24,17 @@ static void drop(memory_file *f) {
     free(f->bytes);
 }
 
-static memory_file save(const sft_save_tensor *tensors, size_t count, const char *key, const char *value) {
-    const sft_metadata_entry entries[] = {{"crc_num", 7, value, strlen(value)}, {key, strlen(key),
-            value, strlen(value)}};
+static memory_file save(const sft_save_tensor *tensors, size_t count, const char *key,
+                        const char *value) {
+    const sft_metadata_entry entries[] = {{"crc_num", 7, value, strlen(value)},
+                                          {key, strlen(key), value, strlen(value)}};
     memory_file f;
     size_t size;
-    assert_int_equal(sft_save_memory(NULL, 0, &size, tensors, count, entries, 2, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_save_memory(NULL, 0, &size, tensors, count, entries, 2, NULL, NULL),
+                     SFT_OK);
     f.bytes = malloc(size);
-    assert_int_equal(sft_save_memory(f.bytes, size, &size, tensors, count, entries, 2, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_save_memory(f.bytes, size, &size, tensors, count, entries, 2, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(sft_catalog_open_memory(&f.catalog, f.bytes, size, NULL, NULL), SFT_OK);
     return f;
 }
@@ -97,10 +100,11 @@ static memory_file model(void) {
         uint32_t dtype;
         const uint64_t *shape;
         uint32_t rank;
-    } rows[TENSORS] = {{"rows", SFT_U32, shape_rows, 2},     {"columns", SFT_F32, shape_columns, 2},
-                       {"qkv", SFT_U32, shape_qkv, 2},       {"bias", SFT_I32, shape_bias, 1},
-                       {"experts", SFT_U32, shape_experts, 3}, {"flat", SFT_U32, shape_flat, 2},
-                       {"nibbles", SFT_F4, shape_nibbles, 2}, {"step", SFT_U32, NULL, 0}};
+    } rows[TENSORS] = {
+        {"rows", SFT_U32, shape_rows, 2},       {"columns", SFT_F32, shape_columns, 2},
+        {"qkv", SFT_U32, shape_qkv, 2},         {"bias", SFT_I32, shape_bias, 1},
+        {"experts", SFT_U32, shape_experts, 3}, {"flat", SFT_U32, shape_flat, 2},
+        {"nibbles", SFT_F4, shape_nibbles, 2},  {"step", SFT_U32, NULL, 0}};
     sft_save_tensor tensors[TENSORS];
     memset(tensors, 0, sizeof tensors);
     for (uint32_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
@@ -128,14 +132,16 @@ typedef struct plan {
     uint64_t ranks;
 } plan;
 
-static sft_status find_in_plan(void *ctx, const sft_tensor *t, uint64_t rank, const sft_layout **layout,
-                               uint64_t *shape, size_t *dims, sft_error *err) {
+static sft_status find_in_plan(void *ctx, const sft_tensor *t, uint64_t rank,
+                               const sft_layout **layout, uint64_t *shape, size_t *dims,
+                               sft_error *err) {
     static const struct {
         const char *name;
         const uint64_t *shape;
         size_t dims;
-    } rows[] = {{"rows", shape_rows, 2},       {"columns", shape_columns, 2}, {"qkv", shape_qkv, 2},
-                {"bias", shape_bias, 1},       {"experts", shape_experts, 3}, {"flat", shape_flat, 2},
+    } rows[] = {{"rows", shape_rows, 2},       {"columns", shape_columns, 2},
+                {"qkv", shape_qkv, 2},         {"bias", shape_bias, 1},
+                {"experts", shape_experts, 3}, {"flat", shape_flat, 2},
                 {"nibbles", shape_nibbles, 2}};
     const plan *const p = ctx;
     (void)rank;
@@ -211,7 +217,8 @@ static sft_catalog *put_together(plan *p, const memory_file *files) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    if (sft_checkpoint_join(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) != SFT_OK) {
+    if (sft_checkpoint_join(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) !=
+        SFT_OK) {
         fail_msg("%llu ranks: %s: %s", (unsigned long long)p->ranks, err.tensor, err.message);
     }
     return whole;
@@ -240,7 +247,8 @@ static void parts_hold_what_chunk_gives(void **state) {
         const sft_tensor *const qkv = sft_catalog_find(files[r].catalog, "qkv", 3);
         uint32_t rows[12];
         assert_int_equal(qkv->shape[0], r < 3 ? 4 : 0);
-        assert_int_equal(sft_tensor_read(files[r].catalog, qkv, NULL, rows, sizeof rows, NULL), SFT_OK);
+        assert_int_equal(sft_tensor_read(files[r].catalog, qkv, NULL, rows, sizeof rows, NULL),
+                         SFT_OK);
         if (r < 3) {
             assert_int_equal(rows[0], 3 * (2 * r));
             assert_int_equal(rows[6], 3 * (6 + r));
@@ -275,8 +283,8 @@ static void any_number_becomes_any_other(void **state) {
             assert_same(whole.catalog, again);
             for (uint64_t r = 0; r < n; r++) { /* and back */
                 sft_catalog *part;
-                assert_int_equal(sft_checkpoint_part(&part, again, r, find_in_plan, &from, NULL, NULL),
-                        SFT_OK);
+                assert_int_equal(
+                    sft_checkpoint_part(&part, again, r, find_in_plan, &from, NULL, NULL), SFT_OK);
                 assert_same(files[r].catalog, part);
                 sft_catalog_close(part);
                 done++;
@@ -318,8 +326,9 @@ static void what_nobody_holds_is_named(void **state) {
     mesh.axes = axes;
     mesh.axis_count = 2;
     p.ranks = 4;
-    assert_int_equal(sft_layout_parse_placements(&p.list[3], "Replicate(), Shard(0)", &mesh, 1, NULL,
-            NULL), SFT_OK);
+    assert_int_equal(
+        sft_layout_parse_placements(&p.list[3], "Replicate(), Shard(0)", &mesh, 1, NULL, NULL),
+        SFT_OK);
     memset(&tensor, 0, sizeof tensor);
     tensor.name = "bias";
     tensor.name_len = 4;
@@ -330,27 +339,32 @@ static void what_nobody_holds_is_named(void **state) {
     tensor.nbytes = 36;
     memory_file whole = save(&tensor, 1, "format", "pt");
     for (uint64_t r = 0; r < 4; r++) {
-        assert_int_equal(sft_checkpoint_part(&part, whole.catalog, r, find_in_plan, &p, NULL, &err), SFT_OK);
+        assert_int_equal(sft_checkpoint_part(&part, whole.catalog, r, find_in_plan, &p, NULL, &err),
+                         SFT_OK);
         files[r] = materialise(part, "pt");
         sft_catalog_close(part);
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
     /* ranks 0 and 2 hold 0:5, ranks 1 and 3 hold 5:9 */
-    assert_int_equal(sft_checkpoint_join(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err), SFT_OK);
+    assert_int_equal(sft_checkpoint_join(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err),
+                     SFT_OK);
     assert_same(whole.catalog, joined);
     sft_catalog_close(joined);
     const sft_rank_part even[] = {parts[0], parts[2]};
-    assert_int_equal(sft_checkpoint_join(&joined, even, 2, find_in_plan, &p, NULL, &err), SFT_E_HOLE);
+    assert_int_equal(sft_checkpoint_join(&joined, even, 2, find_in_plan, &p, NULL, &err),
+                     SFT_E_HOLE);
     assert_null(joined);
     assert_string_equal(err.tensor, "bias");
     assert_string_equal(err.message,
                         "no file holds the box [5:9], which is rank 1's (it has no file)");
     parts[3].rank = 0;
-    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err), SFT_E_DUPLICATE);
+    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err),
+                     SFT_E_DUPLICATE);
     parts[3].rank = 2; /* rank 3's shape is not rank 2's */
     parts[2].rank = 3;
-    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err), SFT_E_MISMATCH);
+    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err),
+                     SFT_E_MISMATCH);
     assert_string_equal(err.message, "rank 3 has another shape than the layout gives it");
     for (size_t r = 0; r < 4; r++) {
         drop(&files[r]);
@@ -366,8 +380,11 @@ static void boxes_must_tile(void **state) {
     static const struct {
         uint64_t boxes[4]; /* start, count of two ranks */
         sft_status status;
-    } rows[] = {{{0, 4, 4, 5}, SFT_OK}, {{0, 4, 5, 4}, SFT_E_HOLE}, {{0, 5, 4, 5}, SFT_E_OVERLAP},
-                {{0, 9, 0, 9}, SFT_OK}, {{0, 4, 4, 6}, SFT_E_SHAPE}};
+    } rows[] = {{{0, 4, 4, 5}, SFT_OK},
+                {{0, 4, 5, 4}, SFT_E_HOLE},
+                {{0, 5, 4, 5}, SFT_E_OVERLAP},
+                {{0, 9, 0, 9}, SFT_OK},
+                {{0, 4, 4, 6}, SFT_E_SHAPE}};
     uint32_t data[9];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         memory_file files[2];
@@ -376,7 +393,8 @@ static void boxes_must_tile(void **state) {
         sft_error err;
         plan p;
         memset(&p, 0, sizeof p);
-        assert_int_equal(sft_layout_create_boxes(&p.list[3], ranks, rows[i].boxes, 2, 1, NULL, NULL), SFT_OK);
+        assert_int_equal(
+            sft_layout_create_boxes(&p.list[3], ranks, rows[i].boxes, 2, 1, NULL, NULL), SFT_OK);
         for (uint64_t r = 0; r < 2; r++) {
             sft_save_tensor t;
             memset(&t, 0, sizeof t);
@@ -395,12 +413,14 @@ static void boxes_must_tile(void **state) {
             parts[r].rank = r;
         }
         assert_int_equal(sft_checkpoint_join(&joined, parts, 2, find_in_plan, &p, NULL, &err),
-                rows[i].status);
+                         rows[i].status);
         if (joined != NULL) {
             uint32_t got[9];
-            assert_null(sft_catalog_metadata_find(joined, 0, "format", 6, NULL)); /* they disagree */
-            assert_int_equal(sft_tensor_read(joined, sft_catalog_at(joined, 0), NULL, got, sizeof got,
-                    NULL), SFT_OK);
+            assert_null(
+                sft_catalog_metadata_find(joined, 0, "format", 6, NULL)); /* they disagree */
+            assert_int_equal(
+                sft_tensor_read(joined, sft_catalog_at(joined, 0), NULL, got, sizeof got, NULL),
+                SFT_OK);
             for (uint32_t k = 0; k < 9; k++) {
                 assert_int_equal(got[k], k);
             }
@@ -417,9 +437,10 @@ static void boxes_must_tile(void **state) {
 /* A strategy with optimizer sharding: ranks hold rows 0:2, 4:6, 2:4, 6:8, and the step whole. */
 static void mindspore_ranks_are_joined(void **state) {
     (void)state;
-    static const char text[] = "{\"current_stage\":0,\"parallel_layout_item\":{\"w\":{\"dev_matrix\":[2,2],"
-                               "\"tensor_map\":[0,-1],\"opt_weight_shard_step\":2,"
-                               "\"opt_weight_shard_size\":2}}}";
+    static const char text[] =
+        "{\"current_stage\":0,\"parallel_layout_item\":{\"w\":{\"dev_matrix\":[2,2],"
+        "\"tensor_map\":[0,-1],\"opt_weight_shard_step\":2,"
+        "\"opt_weight_shard_size\":2}}}";
     static const uint64_t first_row[] = {0, 4, 2, 6};
     const uint64_t shape[] = {2, 4};
     const uint32_t step = 7;
@@ -430,7 +451,8 @@ static void mindspore_ranks_are_joined(void **state) {
     sft_rank_part parts[4];
     sft_catalog *joined;
     sft_catalog *part;
-    assert_int_equal(sft_ms_strategy_parse(&strategy, text, sizeof text - 1, "s", NULL, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_ms_strategy_parse(&strategy, text, sizeof text - 1, "s", NULL, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(sft_ms_layouts_create(&layouts, strategy, NULL, NULL), SFT_OK);
     for (uint64_t r = 0; r < 4; r++) {
         sft_save_tensor t[2];
@@ -454,8 +476,9 @@ static void mindspore_ranks_are_joined(void **state) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, sft_ms_layouts_find_part, layouts, NULL,
-            NULL), SFT_OK);
+    assert_int_equal(
+        sft_checkpoint_join(&joined, parts, 4, sft_ms_layouts_find_part, layouts, NULL, NULL),
+        SFT_OK);
     const sft_tensor *const w = sft_catalog_find(joined, "w", 1);
     assert_int_equal(w->shape[0], 8);
     assert_int_equal(w->piece_count, 4);
@@ -464,8 +487,9 @@ static void mindspore_ranks_are_joined(void **state) {
         assert_int_equal(got[k], k);
     }
     for (uint64_t r = 0; r < 4; r++) {
-        assert_int_equal(sft_checkpoint_part(&part, joined, r, sft_ms_layouts_find_whole, layouts, NULL,
-                NULL), SFT_OK);
+        assert_int_equal(
+            sft_checkpoint_part(&part, joined, r, sft_ms_layouts_find_whole, layouts, NULL, NULL),
+            SFT_OK);
         assert_same(files[r].catalog, part);
         sft_catalog_close(part);
     }
@@ -500,8 +524,9 @@ static void memory_may_run_out(void **state) {
             SFT_INIT(&options);
             options.allocator = &c.allocator;
             const sft_status status =
-                what == 0 ? sft_checkpoint_join(&out, parts, 3, find_in_plan, &p, &options, NULL)
-                          : sft_checkpoint_part(&out, whole.catalog, 1, find_in_plan, &p, &options, NULL);
+                what == 0
+                    ? sft_checkpoint_join(&out, parts, 3, find_in_plan, &p, &options, NULL)
+                    : sft_checkpoint_part(&out, whole.catalog, 1, find_in_plan, &p, &options, NULL);
             assert_true((status == SFT_OK) == (out != NULL));
             sft_catalog_close(out);
             assert_all_given_back(&c);
@@ -567,9 +592,12 @@ static void test_ascending(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_hold_what_chunk_gives), cmocka_unit_test(any_number_becomes_any_other),
-        cmocka_unit_test(what_nobody_holds_is_named),  cmocka_unit_test(boxes_must_tile),
-        cmocka_unit_test(mindspore_ranks_are_joined),  cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(parts_hold_what_chunk_gives),
+        cmocka_unit_test(any_number_becomes_any_other),
+        cmocka_unit_test(what_nobody_holds_is_named),
+        cmocka_unit_test(boxes_must_tile),
+        cmocka_unit_test(mindspore_ranks_are_joined),
+        cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(test_ascending),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

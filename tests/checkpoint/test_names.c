@@ -360,16 +360,21 @@ static void test_warnings(void **state) {
         RULES("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
     static const char shift[] = RULES("{\"from\":\"h.{i+4}.{p*}\",\"to\":\"h.{i}.{p*}\"}");
     static const char swap[] = RULES("{\"from\":\"{p*}.{q*}\",\"to\":\"{q*}.{p*}\"}");
-    static const char gone[] = RULES("{\"drop\":\"{p*}.inv\"},{\"from\":\"a.{i}\",\"to\":\"b.{i}\"}");
+    static const char gone[] =
+        RULES("{\"drop\":\"{p*}.inv\"},{\"from\":\"a.{i}\",\"to\":\"b.{i}\"}");
     static const wanted uneven[] = {{"l.0.e.0.w", 2, 3}, {"l.0.e.1.w", 2, 3}, {"l.1.e.0.w", 2, 3},
                                     {"l.2.e.0.w", 2, 3}, {"l.3.e.0.w", 2, 3}, {"l.3.e.1.w", 2, 3}};
-    static const wanted even[] = {{"l.0.e.0.w", 2, 3}, {"l.0.e.1.w", 2, 3}, {"l.1.e.0.w", 1, 3},
-                                  {"l.1.e.1.w", 1, 3}, {"x", 1, 0}};
+    static const wanted even[] = {{"l.0.e.0.w", 2, 3},
+                                  {"l.0.e.1.w", 2, 3},
+                                  {"l.1.e.0.w", 1, 3},
+                                  {"l.1.e.1.w", 1, 3},
+                                  {"x", 1, 0}};
     static const wanted low[] = {{"h.0.w", 1, 0}, {"h.1.w", 1, 0}};
     static const wanted high[] = {{"h.4.w", 1, 0}, {"h.5.w", 1, 0}, {"x", 1, 0}};
     static const wanted plain[] = {{"c", 1, 0}, {"r.inv", 1, 0}, {"a.1", 1, 0}};
     (void)state;
-    warned(stacks, uneven, 6, 0, "\"l.0.experts\" has 2 tensors, \"l.1.experts\" 1", "so do 1 more");
+    warned(stacks, uneven, 6, 0, "\"l.0.experts\" has 2 tensors, \"l.1.experts\" 1",
+           "so do 1 more");
     warned(stacks, even, 5, 0, NULL, NULL);
     warned(shift, low, 2, 0, "\"h.0.w\" and others", "way back");
     warned(shift, high, 3, 0, NULL, NULL);

@@ -4,6 +4,7 @@
 
 usage: run.py --tool PATH [--update] [--jobs N] [THEME/CASE ...]
 """
+
 import argparse
 import concurrent.futures
 import difflib
@@ -55,14 +56,33 @@ def run(case, tool, fixtures, scratch):
     folder = os.path.join(scratch, case.replace(os.sep, "__"))
     shutil.copytree(fixtures, folder, symlinks=True)
     home = os.path.join(scratch, "bin")
-    env = {"PATH": home + os.pathsep + os.environ.get("PATH", ""), "HOME": folder, "LC_ALL": "C.UTF-8",
-           "TERM": "xterm", "PYTHONDONTWRITEBYTECODE": "1", "TESTS": HERE}
-    for name in ("SystemRoot", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH", "PYENV_ROOT", "PYENV_VERSION"):
+    env = {
+        "PATH": home + os.pathsep + os.environ.get("PATH", ""),
+        "HOME": folder,
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TESTS": HERE,
+    }
+    for name in (
+        "SystemRoot",
+        "ASAN_OPTIONS",
+        "UBSAN_OPTIONS",
+        "LD_LIBRARY_PATH",
+        "PYENV_ROOT",
+        "PYENV_VERSION",
+    ):
         if name in os.environ:
             env[name] = os.environ[name]
     try:
-        done = subprocess.run(["sh", script], cwd=folder, env=env, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=LONGEST)
+        done = subprocess.run(
+            ["sh", script],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LONGEST,
+        )
     except subprocess.TimeoutExpired:
         return b"", b"", b"timeout\n", ["took more than %d seconds" % LONGEST]
     faults = []

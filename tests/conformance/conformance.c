@@ -74,7 +74,7 @@ static const sft_allocator allocator = {guarded_alloc, guarded_resize, guarded_f
 
 typedef struct test_case {
     char name[200];
-    sft__buf file; /* length bytes, header, data */
+    sft__base_buf file; /* length bytes, header, data */
     bool has_text;
     sft_limits limits;
     uint32_t flags;
@@ -93,7 +93,7 @@ static void report(const test_case *c, const char *what, const char *found) {
 }
 
 /* Reads every byte that a caller could read, as a view of a validated header allows. */
-static uint64_t touch(const sft__header *h) {
+static uint64_t touch(const sft__format_header *h) {
     uint64_t sum = 0;
     for (size_t i = 0; i < h->tensor_count; i++) {
         const sft_tensor *t = &h->tensors[i];
@@ -105,7 +105,7 @@ static uint64_t touch(const sft__header *h) {
         }
         sum += t->pieces[0].offset + t->nbytes + t->dtype->id;
         if (t->pieces[0].offset + t->nbytes > h->file_size || t->name[t->name_len] != '\0' ||
-            sft__strmap_find(&h->names, t->name, t->name_len) != i) {
+            sft__base_strmap_find(&h->names, t->name, t->name_len) != i) {
             return UINT64_MAX;
         }
     }
@@ -124,7 +124,7 @@ static uint64_t touch(const sft__header *h) {
 static void verdict(const test_case *c, bool canonical, char *out, size_t cap) {
     sft_open_options options;
     sft_error err;
-    sft__header h;
+    sft__format_header h;
     uint64_t n;
     const size_t size = c->file.len;
 
@@ -134,12 +134,12 @@ static void verdict(const test_case *c, bool canonical, char *out, size_t cap) {
     options.allocator = &allocator;
     options.limits = &c->limits;
     options.flags = c->flags;
-    sft_status status = sft__header_length((const uint8_t *)c->file.data, size < 8 ? size : 8, size,
-                                           &c->limits, &n, &err);
+    sft_status status = sft__format_header_length((const uint8_t *)c->file.data,
+                                                  size < 8 ? size : 8, size, &c->limits, &n, &err);
     if (status == SFT_OK) {
         char *text = guarded((size_t)n + SFT__HEADER_SLACK);
         memcpy(text, c->file.data + 8, (size_t)n);
-        status = sft__header_parse_with(&h, text, n, size, &options, canonical, &err);
+        status = sft__format_header_parse_with(&h, text, n, size, &options, canonical, &err);
     }
     if (status == SFT_OK) {
         (void)snprintf(out, cap, touch(&h) == UINT64_MAX ? "a broken header" : "ok %llu",
@@ -153,7 +153,7 @@ static void verdict(const test_case *c, bool canonical, char *out, size_t cap) {
     if (out[strlen(out) - 1] == ' ') {
         out[strlen(out) - 1] = '\0';
     }
-    sft__header_reset(&h);
+    sft__format_header_reset(&h);
     if (status != SFT_OK && (err.status != (int32_t)status || err.message[0] == '\0')) {
         (void)snprintf(out, cap, "an error record that does not fit");
     }
@@ -188,12 +188,12 @@ static unsigned hex(char c) {
 }
 
 /* Decodes text up to `end` onto out. Repeats do not nest. */
-static void put_text(sft__buf *out, const char *p, const char *end) {
+static void put_text(sft__base_buf *out, const char *p, const char *end) {
     while (p < end) {
         if (*p != '\\' || end - p < 2) {
-            sft__buf_add(out, p++, 1);
+            sft__base_buf_add(out, p++, 1);
         } else if (p[1] == 'x' && end - p >= 4) {
-            sft__buf_fill(out, (char)(hex(p[2]) * 16 + hex(p[3])), 1);
+            sft__base_buf_fill(out, (char)(hex(p[2]) * 16 + hex(p[3])), 1);
             p += 4;
         } else if (p[1] == '*') {
             char *body;
@@ -204,7 +204,7 @@ static void put_text(sft__buf *out, const char *p, const char *end) {
             }
             p = close + 1;
         } else {
-            sft__buf_add(out, p[1] == 's' ? " " : p + 1, 1);
+            sft__base_buf_add(out, p[1] == 's' ? " " : p + 1, 1);
             p += 2;
         }
     }
@@ -226,7 +226,7 @@ static void set_limit(test_case *c, const char *text) {
 }
 
 static void start(test_case *c, const char *name, unsigned line) {
-    sft__buf_reset(&c->file);
+    sft__base_buf_reset(&c->file);
     put(c->name, sizeof c->name, name);
     c->has_text = false;
     memset(&c->limits, 0, sizeof c->limits);
@@ -242,16 +242,16 @@ static void read_line(test_case *c, char *text) {
     value = value == NULL ? text + strlen(text) : value + 1;
     if (strncmp(text, "header", 6) == 0) {
         uint8_t length[8];
-        sft__buf_fill(&c->file, '\0', 8);
+        sft__base_buf_fill(&c->file, '\0', 8);
         put_text(&c->file, value, end);
-        sft__store_le64(length, c->file.len - 8);
+        sft__base_store_le64(length, c->file.len - 8);
         memcpy(c->file.data, length, 8);
         c->has_text = true;
     } else if (strncmp(text, "file", 4) == 0) {
         put_text(&c->file, value, end);
         c->has_text = true;
     } else if (strncmp(text, "data ", 5) == 0) {
-        sft__buf_fill(&c->file, '\0', (size_t)strtoull(value, NULL, 10));
+        sft__base_buf_fill(&c->file, '\0', (size_t)strtoull(value, NULL, 10));
     } else if (strncmp(text, "strict", 6) == 0) {
         c->flags = SFT_OPEN_STRICT;
     } else if (strncmp(text, "limit ", 6) == 0) {
@@ -276,7 +276,7 @@ static void run_file(void) {
         return;
     }
     memset(&c, 0, sizeof c);
-    sft__buf_init(&c.file, NULL);
+    sft__base_buf_init(&c.file, NULL);
     while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\r\n")] = '\0';
         number++;
@@ -293,7 +293,7 @@ static void run_file(void) {
     if (open) {
         run(&c);
     }
-    sft__buf_reset(&c.file);
+    sft__base_buf_reset(&c.file);
     (void)fclose(f);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """read_cases.py - the conformance cases (see README.md) for tests in Python. Standard library only."""
+
 import re
 import struct
 

@@ -5,6 +5,7 @@
 The reference must agree with each case's `want`, or with its `reference` line where there is one. Cases
 with `strict` or `limit` are compared only if they have that line.
 """
+
 import sys
 
 import safetensors
@@ -25,7 +26,9 @@ def main():
             compared += 1
             if accepts != case.get("reference", case["want"]):
                 faults += 1
-                print(f"{path}:{case['line']}: {case['name']}: reference {'accepts' if accepts else 'rejects'} {why}")
+                print(
+                    f"{path}:{case['line']}: {case['name']}: reference {'accepts' if accepts else 'rejects'} {why}"
+                )
     print(f"{compared} verdicts compared with safetensors {safetensors.__version__}, {faults} differ")
     return 1 if faults or not compared else 0
 

@@ -10,6 +10,7 @@
 3. The same at the last moment: the tool stops (SIGSTOP) at random, the file is replaced, it goes on.
 The oracle is Python's own reading of the files. Standard library only.
 """
+
 import argparse
 import hashlib
 import json
@@ -25,7 +26,10 @@ import time
 
 def write_file(path, seed, size, pad):
     data = random.Random(seed).randbytes(size)
-    header = {"__metadata__": {"model": str(seed)}, "t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    header = {
+        "__metadata__": {"model": str(seed)},
+        "t": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]},
+    }
     text = json.dumps(header).encode()
     text += b" " * (pad - len(text) % 8)
     with open(path, "wb") as f:
@@ -36,9 +40,13 @@ def read_file(path):
     with open(path, "rb") as f:
         all_bytes = f.read()
     n = int.from_bytes(all_bytes[:8], "little")
-    header = json.loads(all_bytes[8:8 + n])
+    header = json.loads(all_bytes[8 : 8 + n])
     begin, end = header["t"]["data_offsets"]
-    return header.get("__metadata__", {}), hashlib.sha256(all_bytes[8 + n + begin:8 + n + end]).hexdigest(), all_bytes
+    return (
+        header.get("__metadata__", {}),
+        hashlib.sha256(all_bytes[8 + n + begin : 8 + n + end]).hexdigest(),
+        all_bytes,
+    )
 
 
 class Checks:
@@ -97,7 +105,10 @@ class Checks:
         elif now == new_bytes:
             self.counts["edited first"] += 1
         else:
-            if command[0] == "verify" and subprocess.run([self.tool, "verify", "-q", self.path]).returncode != 0:
+            if (
+                command[0] == "verify"
+                and subprocess.run([self.tool, "verify", "-q", self.path]).returncode != 0
+            ):
                 raise SystemExit("digests of one file recorded in another")
             self.counts["replaced first"] += 1
         left = [n for n in os.listdir(self.base) if n != "m.safetensors"]
@@ -115,7 +126,11 @@ def main():
     base = tempfile.mkdtemp(prefix="sft-editors-")
     c = Checks(a, base)
     try:
-        commands = (("meta", "--set", "k=" + "v" * 5000), ("meta", "--set", "k=v"), ("verify", "--record", "crc32c,sha256"))
+        commands = (
+            ("meta", "--set", "k=" + "v" * 5000),
+            ("meta", "--set", "k=v"),
+            ("verify", "--record", "crc32c,sha256"),
+        )
         for command in commands:
             write_file(c.path, 1, 3000000, 8)
             begun = time.monotonic()
@@ -127,8 +142,14 @@ def main():
             c.replaced(commands[i % 3], i % 2 == 0)
     finally:
         shutil.rmtree(base, ignore_errors=True)
-    print("%d rounds: %d edits by four at once, 0 lost, 0 torn; replaced meanwhile: %s" % (
-        a.rounds, c.counts["edits"], ", ".join("%s %d" % (k, v) for k, v in c.counts.items() if k != "edits")))
+    print(
+        "%d rounds: %d edits by four at once, 0 lost, 0 torn; replaced meanwhile: %s"
+        % (
+            a.rounds,
+            c.counts["edits"],
+            ", ".join("%s %d" % (k, v) for k, v in c.counts.items() if k != "edits"),
+        )
+    )
     return 0
 
 

@@ -5,6 +5,7 @@ result; and sidecars (NAME.digests.json): they fit their file after cp, cp -f, m
 
 The oracle is the result of a run that nobody disturbs, and Python's hashlib for digests. Standard library only.
 """
+
 import argparse
 import hashlib
 import json
@@ -35,25 +36,40 @@ def kills(tool, base, count):
     here, d = os.path.join(base, "m.safetensors"), os.path.join(base, "d")
     scene.put(here, scene.weights(scene.model(1, 400000, 6)))
     scene.write_torch(os.path.join(base, "m.pt"), scene.model(1, 400000, 6))
-    commands = [["get", here, "t1", "-o", "d/t.npy"], ["get", here, "t1", "-o", "d/t.bin"], ["convert", "m.pt", "-o", "d/o.safetensors"],
-                ["convert", here, "-o", "d/o.npz"], ["convert", here, "-o", "d/o.pt"], ["cp", here, "d/o.safetensors"],
-                ["join", here, "-o", "d/o.safetensors"], ["verify", "--record", "sha256", "d/x.safetensors"],
-                ["verify", "--record", "sha256", "--manifest", "d/x.safetensors"], ["meta", "d/x.safetensors", "--set", "k=" + "v" * 9000]]
+    commands = [
+        ["get", here, "t1", "-o", "d/t.npy"],
+        ["get", here, "t1", "-o", "d/t.bin"],
+        ["convert", "m.pt", "-o", "d/o.safetensors"],
+        ["convert", here, "-o", "d/o.npz"],
+        ["convert", here, "-o", "d/o.pt"],
+        ["cp", here, "d/o.safetensors"],
+        ["join", here, "-o", "d/o.safetensors"],
+        ["verify", "--record", "sha256", "d/x.safetensors"],
+        ["verify", "--record", "sha256", "--manifest", "d/x.safetensors"],
+        ["meta", "d/x.safetensors", "--set", "k=" + "v" * 9000],
+    ]
     killed = 0
     for args in commands:
         for force in (False, True):
             results = []
+            took = 0.0
             for i in range(count + 1):
                 shutil.rmtree(d, ignore_errors=True)
                 os.makedirs(d)
                 shutil.copyfile(here, os.path.join(d, "x.safetensors"))
-                old = os.path.join(d, os.path.basename(args[-1])) if args[-2] == "-o" or args[0] == "cp" else None
+                old = (
+                    os.path.join(d, os.path.basename(args[-1]))
+                    if args[-2] == "-o" or args[0] == "cp"
+                    else None
+                )
                 if force and old:
                     scene.put(old, b"older")
                 before = visible(d)
                 more = ["-f"] if force and args[0] != "meta" else []
                 begun = time.monotonic()
-                p = subprocess.Popen([tool, *args, *more], cwd=base, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+                p = subprocess.Popen(
+                    [tool, *args, *more], cwd=base, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+                )
                 if i > 0:
                     time.sleep(rng.random() * took * 1.1)
                     p.send_signal(signal.SIGKILL)
@@ -70,14 +86,22 @@ def kills(tool, base, count):
 
 def sidecar(path, tensors):
     digests = {k: {"sha256": hashlib.sha256(v).hexdigest()} for k, v in tensors.items()}
-    scene.put(path + ".digests.json", json.dumps({"schema": 1, "file": os.path.basename(path), "size": os.path.getsize(path),
-                                                  "tensors": digests}))
+    scene.put(
+        path + ".digests.json",
+        json.dumps(
+            {"schema": 1, "file": os.path.basename(path), "size": os.path.getsize(path), "tensors": digests}
+        ),
+    )
 
 
 def sidecars(tool, base):
     a, b = scene.model(3, 5000), scene.model(4, 5000)
     d = os.path.join(base, "s")
-    one, two, link = os.path.join(d, "a.safetensors"), os.path.join(d, "b.safetensors"), os.path.join(d, "link.safetensors")
+    one, two, link = (
+        os.path.join(d, "a.safetensors"),
+        os.path.join(d, "b.safetensors"),
+        os.path.join(d, "link.safetensors"),
+    )
 
     def fresh():
         shutil.rmtree(d, ignore_errors=True)
@@ -94,6 +118,7 @@ def sidecars(tool, base):
         p = scene.run(tool, *args)
         check(p.returncode == 0, what, p.stderr)
         return p
+
     fresh()
     must("cp", "cp", one, os.path.join(d, "c.safetensors"))
     verified(os.path.join(d, "c.safetensors"), a, "cp carries what lies beside")
@@ -111,7 +136,10 @@ def sidecars(tool, base):
     os.rename(one, os.path.join(blobs, "0123"))
     os.symlink("blobs/0123", one)  # as hub caches lay files out: the sidecar lies beside the link
     must("meta", "meta", one, "--set", "k=" + "v" * 9000)
-    check(os.path.islink(one) and scene.read_weights(os.path.join(blobs, "0123")) == a, "meta through a cache's link")
+    check(
+        os.path.islink(one) and scene.read_weights(os.path.join(blobs, "0123")) == a,
+        "meta through a cache's link",
+    )
     p = scene.run(tool, "verify", one)
     check(p.returncode == 0 or "no digests" in p.stderr, "a cache's link:", p.returncode, p.stdout, p.stderr)
     fresh()
@@ -122,15 +150,33 @@ def sidecars(tool, base):
     check(p.returncode == 0 and "8 tensors" in p.stdout, "split carries:", p.stdout, p.stderr)
     must("join", "join", os.path.join(d, "parts"), "-o", os.path.join(d, "j.safetensors"))
     verified(os.path.join(d, "j.safetensors"), b, "join carries")
-    with open(two, "r+b") as f:  # a bit of the source: what is carried tells of it, what were made anew would not
+    with open(
+        two, "r+b"
+    ) as f:  # a bit of the source: what is carried tells of it, what were made anew would not
         f.seek(-1, 2)
         last = f.read(1)
         f.seek(-1, 2)
         f.write(bytes([last[0] ^ 1]))
     must("split of a damaged file", "split", two, "-o", os.path.join(d, "bad"), "--max-shard-size", "12000")
     check(scene.run(tool, "verify", os.path.join(d, "bad")).returncode == 1, "damage is recorded as right")
-    cut = must("split, cut", "slice", one, "--layout", plan(d), "-r", "2", "-k", "0", "-o", os.path.join(d, "cut.safetensors"))
-    check(scene.run(tool, "verify", os.path.join(d, "cut.safetensors")).returncode == 1, "digests of whole tensors go with parts:", cut.stderr)
+    cut = must(
+        "split, cut",
+        "slice",
+        one,
+        "--layout",
+        plan(d),
+        "-r",
+        "2",
+        "-k",
+        "0",
+        "-o",
+        os.path.join(d, "cut.safetensors"),
+    )
+    check(
+        scene.run(tool, "verify", os.path.join(d, "cut.safetensors")).returncode == 1,
+        "digests of whole tensors go with parts:",
+        cut.stderr,
+    )
 
 
 def long_names(tool, base):
@@ -142,11 +188,24 @@ def long_names(tool, base):
     for length in (238, 242, 243, 255):
         path = os.path.join(d, "x" * (length - 12) + ".safetensors")
         scene.put(path, scene.weights(tensors))
-        for args, status in ((("check", "--digests", path), 0), (("verify", path), 1), (("cp", path, os.path.join(d, "copy.safetensors")), 0),
-                             (("meta", path, "--set", "k=v"), 0), (("meta", path, "--set", "k=" + "v" * 9000), 0),
-                             (("cp", "-f", other, path), 0), (("verify", "--record", "crc32c", path), 0), (("verify", path), 0)):
+        for args, status in (
+            (("check", "--digests", path), 0),
+            (("verify", path), 1),
+            (("cp", path, os.path.join(d, "copy.safetensors")), 0),
+            (("meta", path, "--set", "k=v"), 0),
+            (("meta", path, "--set", "k=" + "v" * 9000), 0),
+            (("cp", "-f", other, path), 0),
+            (("verify", "--record", "crc32c", path), 0),
+            (("verify", path), 0),
+        ):
             p = scene.run(tool, *args)
-            check(p.returncode == status and "too long" not in p.stderr and "do not fit" not in p.stderr, length, args[:2], p.returncode, p.stderr)
+            check(
+                p.returncode == status and "too long" not in p.stderr and "do not fit" not in p.stderr,
+                length,
+                args[:2],
+                p.returncode,
+                p.stderr,
+            )
         os.unlink(os.path.join(d, "copy.safetensors"))
         check(scene.read_weights(path) == tensors, length, "other tensors")
 

@@ -11,6 +11,7 @@ sentence, and nothing written. Never a mixture, never a signal, and what was rep
 The oracle is the command itself on a file that nobody touches, and for commands that change their operand Python's reading of it.
 Standard library only.
 """
+
 import argparse
 import hashlib
 import json
@@ -60,13 +61,31 @@ class Stage:
         self.must("verify", "--record", "crc32c,sha256", one)
         scene.put(os.path.join(d, "b.safetensors"), scene.weights(tensors, {"seed": str(seed)}))
         digests = {k: {"sha256": hashlib.sha256(v).hexdigest()} for k, v in tensors.items()}
-        scene.put(os.path.join(d, "b.safetensors.digests.json"), json.dumps(
-            {"schema": 1, "file": "b.safetensors", "size": os.path.getsize(os.path.join(d, "b.safetensors")), "tensors": digests}))
+        scene.put(
+            os.path.join(d, "b.safetensors.digests.json"),
+            json.dumps(
+                {
+                    "schema": 1,
+                    "file": "b.safetensors",
+                    "size": os.path.getsize(os.path.join(d, "b.safetensors")),
+                    "tensors": digests,
+                }
+            ),
+        )
         scene.write_torch(os.path.join(d, "m.pt"), tensors)
         scene.shards(os.path.join(d, "v"), tensors, 4)
         os.symlink("v", os.path.join(d, "shards"))
         scene.put(os.path.join(d, "plan.json"), '{"t*": "colwise"}')
-        self.must("reshard", one, "--target-layout", os.path.join(d, "plan.json"), "-r", "2", "-o", os.path.join(d, "ranks"))
+        self.must(
+            "reshard",
+            one,
+            "--target-layout",
+            os.path.join(d, "plan.json"),
+            "-r",
+            "2",
+            "-o",
+            os.path.join(d, "ranks"),
+        )
         self.must("dedupe", os.path.join(d, "ranks"), "-o", os.path.join(d, "few"))
         scene.put(os.path.join(d, "fixed.safetensors"), scene.weights(scene.model(1, SIZE, COUNT)))
 
@@ -94,7 +113,11 @@ class Stage:
             os.truncate(path, rng.randrange(os.path.getsize(path)))
         elif kind == "edit":  # other bytes of tensors, in pieces, under the header that is there
             with open(path, "r+b") as f:
-                begin = 8 + struct.unpack("<Q", f.read(8))[0] if name.endswith(".safetensors") else os.path.getsize(path) // 2
+                begin = (
+                    8 + struct.unpack("<Q", f.read(8))[0]
+                    if name.endswith(".safetensors")
+                    else os.path.getsize(path) // 2
+                )
                 end = os.path.getsize(path) - (0 if name.endswith(".safetensors") else 4000)
                 f.seek(begin)
                 for at in range(begin, end, 65536):
@@ -106,7 +129,9 @@ class Stage:
             os.rename(path + ".new", path)
 
     def run(self, args, moment=None, stop=False, action=None):
-        p = subprocess.Popen([self.tool, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.base)
+        p = subprocess.Popen(
+            [self.tool, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.base
+        )
         if action is not None:
             time.sleep(moment)
             if stop and p.poll() is None:
@@ -123,11 +148,19 @@ CHANGES = {
     "file": [("replace", "m.safetensors"), ("truncate", "m.safetensors"), ("edit", "m.safetensors")],
     "beside": [("replace", "b.safetensors"), ("truncate", "b.safetensors"), ("edit", "b.safetensors")],
     "torch": [("replace", "m.pt"), ("truncate", "m.pt"), ("edit", "m.pt")],
-    "shards": [("replace", "v/model-00003-of-00004.safetensors"), ("truncate", "v/model-00002-of-00004.safetensors"),
-               ("edit", "v/model-00004-of-00004.safetensors"), ("switch", "shards"),
-               ("replace", "v/model.safetensors.index.json")],
-    "ranks": [("replace", "ranks/rank_1/model.safetensors"), ("truncate", "ranks/rank_0/model.safetensors"),
-              ("edit", "ranks/rank_1/model.safetensors"), ("replace", "ranks/layout.json")],
+    "shards": [
+        ("replace", "v/model-00003-of-00004.safetensors"),
+        ("truncate", "v/model-00002-of-00004.safetensors"),
+        ("edit", "v/model-00004-of-00004.safetensors"),
+        ("switch", "shards"),
+        ("replace", "v/model.safetensors.index.json"),
+    ],
+    "ranks": [
+        ("replace", "ranks/rank_1/model.safetensors"),
+        ("truncate", "ranks/rank_0/model.safetensors"),
+        ("edit", "ranks/rank_1/model.safetensors"),
+        ("replace", "ranks/layout.json"),
+    ],
     "few": [("replace", "few/rank_1/model.safetensors"), ("edit", "few/rank_0/model.safetensors")],
 }
 
@@ -136,31 +169,79 @@ def commands():
     """kind of operand, arguments; "out/..." is written"""
     table = []
     for kind, x in (("file", "here/m.safetensors"), ("shards", "here/shards"), ("ranks", "here/ranks")):
-        rows = ["ls X", "ls --json X", "show X", "show X t1", "check X", "check --digests X", "mem X", "meta X", "hash X", "hash --all X",
-                "hash --content X", "hash --tensors X", "verify X", "verify --same X here/fixed.safetensors",
-                "diff X here/fixed.safetensors", "diff --values here/fixed.safetensors X", "get X t3 -o -", "get X t3[100:] -o out/t.npy",
-                "cp X out/o.safetensors", "cp X - --select t[0-3]", "cp X out/o.safetensors --digests sha256 --cast t1=I8",
-                "split X -o out/s --max-shard-size 300000", "join X -o out/o.safetensors", "join --unified X -o out/u",
-                "reshard X --target-layout here/plan.json -r 3 -o out/r", "slice X --layout here/plan.json -r 2 -k 1 -o out/o.safetensors"]
+        rows = [
+            "ls X",
+            "ls --json X",
+            "show X",
+            "show X t1",
+            "check X",
+            "check --digests X",
+            "mem X",
+            "meta X",
+            "hash X",
+            "hash --all X",
+            "hash --content X",
+            "hash --tensors X",
+            "verify X",
+            "verify --same X here/fixed.safetensors",
+            "diff X here/fixed.safetensors",
+            "diff --values here/fixed.safetensors X",
+            "get X t3 -o -",
+            "get X t3[100:] -o out/t.npy",
+            "cp X out/o.safetensors",
+            "cp X - --select t[0-3]",
+            "cp X out/o.safetensors --digests sha256 --cast t1=I8",
+            "split X -o out/s --max-shard-size 300000",
+            "join X -o out/o.safetensors",
+            "join --unified X -o out/u",
+            "reshard X --target-layout here/plan.json -r 3 -o out/r",
+            "slice X --layout here/plan.json -r 2 -k 1 -o out/o.safetensors",
+        ]
         if kind != "ranks":
-            rows += ["convert X -o out/o.safetensors --max-shard-size 300000", "convert X -o out/o.pt",
-                     "convert --verify X -o out/o.npz"]
+            rows += [
+                "convert X -o out/o.safetensors --max-shard-size 300000",
+                "convert X -o out/o.pt",
+                "convert --verify X -o out/o.npz",
+            ]
         if kind != "ranks":
             rows += ["scan X"]
         if kind == "file":
             rows += ["convert X -o out/o.safetensors"]
-        table += [(kind, r.replace("X", x).split()) for r in rows if not (kind == "ranks" and r.startswith("slice"))]
-    table += [("file", "hash --whole here/m.safetensors".split()), ("file", "meta --export here/m.safetensors".split()),
-              ("beside", "verify here/b.safetensors".split()), ("beside", "check --digests here/b.safetensors".split()),
-              ("beside", "cp here/b.safetensors out/o.safetensors".split()),
-              ("beside", "convert here/b.safetensors -o out/o.safetensors".split()),
-              ("ranks", "dedupe here/ranks -o out/d".split()), ("ranks", "layout show here/ranks".split()),
-              ("ranks", "verify --replicas here/ranks".split()), ("ranks", "resume-point here/ranks".split()),
-              ("few", "expand here/few -o out/e".split()), ("few", "ls here/few".split())]
-    for r in ("ls X", "show X", "check X", "hash --content X", "hash --whole X", "get X t2 -o -", "diff X here/fixed.safetensors", "scan X",
-              "scan --checksums X", "convert X -o out/o.safetensors", "convert --verify X -o out/o.safetensors",
-              "convert X -o out/o.safetensors --max-shard-size 300000", "convert X -o out/o.npz", "cp X out/o.safetensors",
-              "split X -o out/s --max-shard-size 300000", "mem X"):
+        table += [
+            (kind, r.replace("X", x).split()) for r in rows if not (kind == "ranks" and r.startswith("slice"))
+        ]
+    table += [
+        ("file", "hash --whole here/m.safetensors".split()),
+        ("file", "meta --export here/m.safetensors".split()),
+        ("beside", "verify here/b.safetensors".split()),
+        ("beside", "check --digests here/b.safetensors".split()),
+        ("beside", "cp here/b.safetensors out/o.safetensors".split()),
+        ("beside", "convert here/b.safetensors -o out/o.safetensors".split()),
+        ("ranks", "dedupe here/ranks -o out/d".split()),
+        ("ranks", "layout show here/ranks".split()),
+        ("ranks", "verify --replicas here/ranks".split()),
+        ("ranks", "resume-point here/ranks".split()),
+        ("few", "expand here/few -o out/e".split()),
+        ("few", "ls here/few".split()),
+    ]
+    for r in (
+        "ls X",
+        "show X",
+        "check X",
+        "hash --content X",
+        "hash --whole X",
+        "get X t2 -o -",
+        "diff X here/fixed.safetensors",
+        "scan X",
+        "scan --checksums X",
+        "convert X -o out/o.safetensors",
+        "convert --verify X -o out/o.safetensors",
+        "convert X -o out/o.safetensors --max-shard-size 300000",
+        "convert X -o out/o.npz",
+        "cp X out/o.safetensors",
+        "split X -o out/s --max-shard-size 300000",
+        "mem X",
+    ):
         table.append(("torch", r.replace("X", "here/m.pt").split()))
     return table
 
@@ -180,7 +261,9 @@ class Run:
         s.reset()
         # Nothing tells a file in the middle of a write from one that is done: an edit is one moment to the tool.
         stop = kind == "edit" or self.rng.random() < 0.5
-        rc, out, files, err = s.run(args, self.rng.random() * took * 1.2, stop, lambda: s.change(kind, name, self.rng))
+        rc, out, files, err = s.run(
+            args, self.rng.random() * took * 1.2, stop, lambda: s.change(kind, name, self.rng)
+        )
         self.count += 1
         if (rc, out, files) == before:
             self.seen["before"] += 1
@@ -192,8 +275,21 @@ class Run:
         elif rc == 3 and err.strip() and not files:
             self.seen["said so"] += 1
         else:
-            self.fault(" ".join(args), "|", kind, name, "stopped" if stop else "", "| exit", rc, err, sorted(files), "| before exit",
-                       before[0], "| after exit", after[0])
+            self.fault(
+                " ".join(args),
+                "|",
+                kind,
+                name,
+                "stopped" if stop else "",
+                "| exit",
+                rc,
+                err,
+                sorted(files),
+                "| before exit",
+                before[0],
+                "| after exit",
+                after[0],
+            )
 
     def command(self, kind, args, moments):
         s = self.s
@@ -225,6 +321,7 @@ class Run:
                 s.change(kind, "b.safetensors", self.rng)
                 with open(path, "rb") as f:
                     left.append(f.read())
+
             rc, _, _, err = s.run(args, self.rng.random() * took * 1.2, True, action)
             self.count += 1
             with open(path, "rb") as f:
@@ -252,13 +349,18 @@ def main():
         table = [(k, args) for k, args in commands() if a.only in " ".join(args)]
         for kind, args in table:
             run.command(kind, args, a.moments)
-        edits = [["meta", "here/b.safetensors", "--set", "k=v"], ["meta", "here/b.safetensors", "--set", "k=" + "v" * 5000],
-                 ["verify", "-f", "--record", "crc32c,sha256", "here/b.safetensors"]]
+        edits = [
+            ["meta", "here/b.safetensors", "--set", "k=v"],
+            ["meta", "here/b.safetensors", "--set", "k=" + "v" * 5000],
+            ["verify", "-f", "--record", "crc32c,sha256", "here/b.safetensors"],
+        ]
         edits = [e for e in edits if a.only in " ".join(e)]
         for args in edits:
             run.editing(args, a.moments)
-    print("%d commands, %d runs with a change meanwhile: %s; %d faults" % (
-        len(table) + len(edits), run.count, ", ".join("%s %d" % i for i in run.seen.items()), run.faults))
+    print(
+        "%d commands, %d runs with a change meanwhile: %s; %d faults"
+        % (len(table) + len(edits), run.count, ", ".join("%s %d" % i for i in run.seen.items()), run.faults)
+    )
     return 1 if run.faults else 0
 
 

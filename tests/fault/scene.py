@@ -2,6 +2,7 @@
 """scene.py - what kept.py, moments.py, hidden.py and checkpoint/older.py have in common: models made and read by Python alone,
 and a table of the tool's commands, reading and writing, over them. Standard library only; no code of the project.
 """
+
 import collections
 import json
 import os
@@ -24,7 +25,11 @@ def check(good, *what):
 def weights(tensors, metadata=None):
     header, body = ({"__metadata__": metadata} if metadata else {}), b""
     for name, value in tensors.items():
-        header[name] = {"dtype": "U8", "shape": [len(value)], "data_offsets": [len(body), len(body) + len(value)]}
+        header[name] = {
+            "dtype": "U8",
+            "shape": [len(value)],
+            "data_offsets": [len(body), len(body) + len(value)],
+        }
         body += value
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -35,11 +40,15 @@ def read_weights(path):
     with open(path, "rb") as f:
         data = f.read()
     n = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8:8 + n])
+    header = json.loads(data[8 : 8 + n])
     end = max([v["data_offsets"][1] for k, v in header.items() if k != "__metadata__"], default=0)
     if len(data) != 8 + n + end:
         raise ValueError("%s: %d bytes, its header says %d" % (path, len(data), 8 + n + end))
-    return {k: data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in header.items() if k != "__metadata__"}
+    return {
+        k: data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]]
+        for k, v in header.items()
+        if k != "__metadata__"
+    }
 
 
 def put(path, data):
@@ -52,10 +61,13 @@ def shards(folder, tensors, count, stem="model"):
     names, table = sorted(tensors), {}
     for i in range(count):
         file = "%s-%05d-of-%05d.safetensors" % (stem, i + 1, count)
-        part = {n: tensors[n] for n in names[i * len(names) // count:(i + 1) * len(names) // count]}
+        part = {n: tensors[n] for n in names[i * len(names) // count : (i + 1) * len(names) // count]}
         put(os.path.join(folder, file), weights(part))
         table.update({n: file for n in part})
-    put(os.path.join(folder, stem + ".safetensors.index.json"), json.dumps({"metadata": {"total_size": 1}, "weight_map": table}))
+    put(
+        os.path.join(folder, stem + ".safetensors.index.json"),
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": table}),
+    )
 
 
 def ranks(folder, tensors, count):
@@ -65,7 +77,7 @@ def ranks(folder, tensors, count):
         part = {}
         for name, value in tensors.items():
             n = len(value) // count
-            part[name] = value[r * n:(r + 1) * n]
+            part[name] = value[r * n : (r + 1) * n]
             items[name] = {"mesh": [count], "shape": [len(value)], "cut": [[0]]}
         put(os.path.join(folder, "rank_%d" % r, "model.safetensors"), weights(part))
     return items
@@ -78,16 +90,33 @@ def model(seed, size, count=8):
 
 def torch_zip(tensors):
     """What torch.save writes of a dict of byte tensors, in the least of a pickle."""
+
     def name(text):
         raw = text.encode()
         return b"X" + struct.pack("<I", len(raw)) + raw
 
     def number(value):
         return b"J" + struct.pack("<i", value)
+
     text = b"\x80\x02}("
     for i, (key, value) in enumerate(tensors.items()):
-        text += name(key) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + b"(" + name("storage") + b"ctorch\nByteStorage\n"
-        text += name(str(i)) + name("cpu") + number(len(value)) + b"tQ" + number(0) + number(len(value)) + b"\x85" + number(1)
+        text += (
+            name(key)
+            + b"ctorch._utils\n_rebuild_tensor_v2\n("
+            + b"("
+            + name("storage")
+            + b"ctorch\nByteStorage\n"
+        )
+        text += (
+            name(str(i))
+            + name("cpu")
+            + number(len(value))
+            + b"tQ"
+            + number(0)
+            + number(len(value))
+            + b"\x85"
+            + number(1)
+        )
         text += b"\x85\x89ccollections\nOrderedDict\n)RtR"
     text += b"u."
     return text

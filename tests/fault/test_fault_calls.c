@@ -26,8 +26,7 @@ typedef struct fault {
             WRAP_ERRNO, 0, MAY                                                                     \
         }                                                                                          \
     }
-#define E(error, expect)                                                                           \
-    { WRAP_ERRNO, error, expect }
+#define E(error, expect) {WRAP_ERRNO, error, expect}
 
 static const struct {
     const char *name; /* without a 64 behind it */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """ckpt_write.py --tool TOOL - MindSpore checkpoints that the tool writes: those of fixtures/ read and written again are
 the same file, byte for byte; trailers hold; what a checkpoint cannot hold is refused. Standard library only."""
+
 import argparse
 import json
 import os
@@ -50,7 +51,11 @@ def main():
                     faults += 1
             run("convert", out, "-o", back, "-f", "--verify")
             run("diff", HERE / fixture, back)
-        tensors = {"a": ("F32", [2, 3], bytes(range(24))), "s": ("I64", [], bytes(8)), "e": ("F16", [0, 3], b"")}
+        tensors = {
+            "a": ("F32", [2, 3], bytes(range(24))),
+            "s": ("I64", [], bytes(8)),
+            "e": ("F16", [0, 3], b""),
+        }
         save(folder / "in.safetensors", tensors)
         for size in (1, 16, 20, 1 << 40):
             run("convert", folder / "in.safetensors", "-o", out, "-f", "--piece-size", size)
@@ -67,11 +72,16 @@ def main():
         if "crc-mismatch" not in r.stdout:
             print("FAULT a changed byte is not found", r.stdout)
             faults += 1
-        for kind, shape, raw, word in (("F8_E4M3", [2], b"ab", "no type F8_E4M3"), ("C64", [1], bytes(8), "no type C64"),
-                                       ("F32", [0], b"", "without elements")):
+        for kind, shape, raw, word in (
+            ("F8_E4M3", [2], b"ab", "no type F8_E4M3"),
+            ("C64", [1], bytes(8), "no type C64"),
+            ("F32", [0], b"", "without elements"),
+        ):
             save(folder / "in.safetensors", {**tensors, "x": (kind, shape, raw)})
             none = folder / "none.ckpt"
-            r = subprocess.run([tool, "convert", folder / "in.safetensors", "-o", none], capture_output=True, text=True)
+            r = subprocess.run(
+                [tool, "convert", folder / "in.safetensors", "-o", none], capture_output=True, text=True
+            )
             if r.returncode == 0 or word not in r.stderr or none.exists():
                 print("FAULT", kind, shape, r.returncode, r.stderr)
                 faults += 1

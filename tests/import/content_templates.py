@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Templates of chats: what real models have, and (verdict, template) of what reaches into Python, or may."""
+
 from scan_cases import D, H, U
 
 GENUINE = [
@@ -70,13 +71,19 @@ HOSTILE = [
     (U, "{% macro q() %}__init__{% endmacro %}{{ messages[q()] }}"),
     (U, "{% macro q(a) %}__{{ a }}__{% endmacro %}{{ x[q('class')] }}"),
     (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{{ x[z] }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{% set y = z %}{% set ns.y = y %}{{ x[ns.y] }}"),
+    (
+        U,
+        "{% macro q() %}__class__{% endmacro %}{% set z = q() %}{% set y = z %}{% set ns.y = y %}{{ x[ns.y] }}",
+    ),
     (U, "{% macro q() %}__class__{% endmacro %}{% set d = {'k': q()} %}{{ x[d.k] }}"),
     (U, "{% macro q() %}__class__{% endmacro %}{% set ns = namespace(k=q()) %}{{ x[ns['k']] }}"),
     (U, "{% macro q() %}__class__{% endmacro %}{% for k in [q()] %}{{ x[k] }}{% endfor %}"),
     (U, "{% macro q() %}__class__{% endmacro %}{% set l = [] %}{% set _ = l.append(q()) %}{{ x[l[0]] }}"),
     (U, "{% macro q() %}__class__{% endmacro %}{% macro f(k) %}{{ x[k] }}{% endmacro %}{{ f(q()) }}"),
-    (U, "{% macro q() %}__class__{% endmacro %}{% macro f(a, k=none) %}{{ x[k] }}{% endmacro %}{{ f(1, k=q()) }}"),
+    (
+        U,
+        "{% macro q() %}__class__{% endmacro %}{% macro f(a, k=none) %}{{ x[k] }}{% endmacro %}{{ f(1, k=q()) }}",
+    ),
     (U, "{% macro q() %}__class__{% endmacro %}{% with k = q() %}{{ x[k] }}{% endwith %}"),
     (U, "{% macro f(a) %}{{ x[varargs[0]] }}{% endmacro %}{{ f(1, 'gi_' 'frame') }}"),
     (U, "{% macro f() %}{{ x[kwargs.a] }}{% endmacro %}{{ f(a='gi_' 'frame') }}"),
@@ -107,18 +114,32 @@ HOSTILE = [
     (U, "{{ messages[bos_token][eos_token] }}"),  # which the same directory says
     (U, "{{ x[additional_special_tokens[0]] }}"),
     # special tokens have any name, so what comes from outside may be any text
-    (U, "{{ raise_exception[k1]['os'][k2]('id') }}"), (U, "{{ raise_exception[k1][k2][k3]('id') }}"),
+    (U, "{{ raise_exception[k1]['os'][k2]('id') }}"),
+    (U, "{{ raise_exception[k1][k2][k3]('id') }}"),
     (U, "{% for a,b in messages[0].items() %}{{ raise_exception[a][b]('id') }}{% endfor %}"),
-    (U, "{{ messages[a][b]('id') }}"), (U, "{{ messages[a]['copy']('id') }}"), (U, "{{ (messages[a])('id') }}"), (U, "{{ f(a)(b) }}"),
-    (U, "{{ raise_exception[k1][k2].copy('a', 'b') }}"), (U, "{% set g = raise_exception %}{{ g[k] }}"), (U, "{{ [raise_exception][0][k].copy(1) }}"),
-    (U, "{% set range = messages[k1][k2] %}{{ range('id') }}"), (U, "{% for range in [messages[k]] %}{{ range('id') }}{% endfor %}"),
-    (U, "{% with range = messages[k] %}{{ range('id') }}{% endwith %}"), (U, "{% macro m(range) %}{{ range('id') }}{% endmacro %}{{ m(x[k]) }}"),
-    (U, "{% macro f() %}{% endmacro %}{% set f = x[k] %}{{ f(1) }}"), (U, "{% macro f() %}{% endmacro %}{{ f[k][l].copy(1) }}"),
-    (U, "{% set ns = namespace() %}{{ ns[k1][k2][k3].copy(1) }}"), (U, "{% set ns = namespace() %}{% set b = ns %}{{ b[k1].copy(1) }}"),
-    (U, "{% for m in x %}{{ loop[k].copy(1) }}{% endfor %}"), (U, "{% for m in x %}{% set l = loop %}{{ l[k].copy(1) }}{% endfor %}"),
+    (U, "{{ messages[a][b]('id') }}"),
+    (U, "{{ messages[a]['copy']('id') }}"),
+    (U, "{{ (messages[a])('id') }}"),
+    (U, "{{ f(a)(b) }}"),
+    (U, "{{ raise_exception[k1][k2].copy('a', 'b') }}"),
+    (U, "{% set g = raise_exception %}{{ g[k] }}"),
+    (U, "{{ [raise_exception][0][k].copy(1) }}"),
+    (U, "{% set range = messages[k1][k2] %}{{ range('id') }}"),
+    (U, "{% for range in [messages[k]] %}{{ range('id') }}{% endfor %}"),
+    (U, "{% with range = messages[k] %}{{ range('id') }}{% endwith %}"),
+    (U, "{% macro m(range) %}{{ range('id') }}{% endmacro %}{{ m(x[k]) }}"),
+    (U, "{% macro f() %}{% endmacro %}{% set f = x[k] %}{{ f(1) }}"),
+    (U, "{% macro f() %}{% endmacro %}{{ f[k][l].copy(1) }}"),
+    (U, "{% set ns = namespace() %}{{ ns[k1][k2][k3].copy(1) }}"),
+    (U, "{% set ns = namespace() %}{% set b = ns %}{{ b[k1].copy(1) }}"),
+    (U, "{% for m in x %}{{ loop[k].copy(1) }}{% endfor %}"),
+    (U, "{% for m in x %}{% set l = loop %}{{ l[k].copy(1) }}{% endfor %}"),
     (U, "{% macro f(q) %}{{ q[k].copy(1) }}{% endmacro %}{% set ns = namespace() %}{{ f(ns) }}"),
-    (H, "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{% if raise_exception %}{{ raise_exception('x') }}{% endif %}"
+    (
+        H,
+        "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{% if raise_exception %}{{ raise_exception('x') }}{% endif %}"
         "{% set ns = namespace(i=0, items=[]) %}{% set ns.i = ns.i + 1 %}{{ messages[ns.i]['role'] }}{{ ns['i'] }}{{ tool[key] }}{{ args[k] | tojson }}"
         "{% for m in messages %}{% set outer = loop %}{{ outer.index0 }}{{ messages[loop.index0 - 1].role.strip() }}{% if (loop.index0 % 2 == 0) != (m['role'] == 'user') %}{% endif %}{% endfor %}"
-        "{% macro show(a, b=none) %}{{ a[b] }}{{ caller() }}{% endmacro %}{% call show(ns.items) %}x{% endcall %}{{ show(range(3) | list) }}"),
+        "{% macro show(a, b=none) %}{{ a[b] }}{{ caller() }}{% endmacro %}{% call show(ns.items) %}x{% endcall %}{{ show(range(3) | list) }}",
+    ),
 ]

@@ -4,6 +4,7 @@
 (gloo), random DTensors on meshes of one and two dimensions, uneven sizes, optimizers and objects beside them; dcp.save and
 dcp.async_save, one file for each process or for each item. The tool's tensors must be the whole ones, bit for bit; objects
 are named. Then the same files damaged: every cut of .metadata and of the data, lies in .metadata. Needs torch."""
+
 import argparse
 import copy
 import json
@@ -51,8 +52,14 @@ def whole(name, dtype, shape):
     for s in shape:
         n *= s
     size = torch.empty(0, dtype=getattr(torch, dtype)).element_size()
-    data = torch.randint(0, 2 if dtype == "bool" else 256, (n * size,), dtype=torch.uint8, generator=generator)
-    return data.view(getattr(torch, dtype)).reshape(shape) if n else torch.empty(shape, dtype=getattr(torch, dtype))
+    data = torch.randint(
+        0, 2 if dtype == "bool" else 256, (n * size,), dtype=torch.uint8, generator=generator
+    )
+    return (
+        data.view(getattr(torch, dtype)).reshape(shape)
+        if n
+        else torch.empty(shape, dtype=getattr(torch, dtype))
+    )
 
 
 def worker(rank, folder, count, seed):
@@ -77,7 +84,9 @@ def worker(rank, folder, count, seed):
             where = [Replicate() if p == "R" else Shard(p) for p in placements]
             local, offset = compute_local_shape_and_global_offset(full.shape, mesh, where)
             part = full[tuple(slice(o, o + n) for o, n in zip(offset, local))].contiguous()
-            state[name] = DTensor.from_local(part, mesh, where, run_check=False, shape=full.shape, stride=full.stride())
+            state[name] = DTensor.from_local(
+                part, mesh, where, run_check=False, shape=full.shape, stride=full.stride()
+            )
         tree = {"model": state, "optim": {"param_groups": [{"lr": 1e-3}]}, "epoch": i}
         path = os.path.join(folder, str(i))
         if how == "async":
@@ -98,7 +107,10 @@ def read(path):
     n = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + n])
     header.pop("__metadata__", None)
-    return {k: (tuple(v["shape"]), data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]]) for k, v in header.items()}
+    return {
+        k: (tuple(v["shape"]), data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]])
+        for k, v in header.items()
+    }
 
 
 def run(tool, *args):
@@ -116,7 +128,10 @@ def compare(tool, folder, count, seed, stats):
         have = read(out)
         want = {"model." + n: (s, raw(whole(n, d, s))) for n, (d, s, _) in tensors.items()}
         if have != want:
-            FAULTS.append("case %d (%s %s): differs: %s" % (i, mesh, tensors, [n for n in want if have.get(n) != want[n]]))
+            FAULTS.append(
+                "case %d (%s %s): differs: %s"
+                % (i, mesh, tensors, [n for n in want if have.get(n) != want[n]])
+            )
         if "epoch" not in r.stderr or "optim.param_groups.0.lr" not in r.stderr:
             FAULTS.append("case %d: objects are not named: %s" % (i, r.stderr))
         stats["tensors"] += len(want)
@@ -149,6 +164,7 @@ def steps(tool, source):
 def damaged(tool, folder, stats):
     source = folder / "good"
     import torch.distributed.checkpoint as dcp
+
     state = {"w": torch.arange(24.0).reshape(4, 6), "b": torch.arange(5), "n": 3}
     dcp.save(state, checkpoint_id=source)
     work = folder / "bad"
@@ -162,7 +178,12 @@ def damaged(tool, folder, stats):
         s = run(tool, "scan", work)
         stats["hostile"] += 1
         stats["slowest"] = max(stats["slowest"], time.monotonic() - begin)
-        if r.returncode not in (0, 1) or s.returncode not in (0, 1, 3) or r.returncode == 0 and word is not None:
+        if (
+            r.returncode not in (0, 1)
+            or s.returncode not in (0, 1, 3)
+            or r.returncode == 0
+            and word is not None
+        ):
             FAULTS.append("%s: exit %d, scan %d: %s" % (name, r.returncode, s.returncode, r.stderr))
         elif word is not None and word not in r.stderr:
             FAULTS.append("%s: no %s in %s" % (name, word, r.stderr))
@@ -210,14 +231,41 @@ def damaged(tool, folder, stats):
     for n in (0, 1, 100, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64, 2**70, -1):
         lie("offset %d" % n, None if n == place(good, "w").offset else "", info("offset", n))
         lie("length %d" % n, "", info("length", n))
-        lie("size %d" % n, "", lambda m, n=n: setattr(w(m), "size", torch.Size([4, 6, n]) if abs(n) < 2**63 else (4, 6, n)))
-    for path in ("../x.distcp", "/etc/passwd", "..", ".", "", "a/../../x", "C:x", "a\\b", "a\0b", "x" * 70000):
+        lie(
+            "size %d" % n,
+            "",
+            lambda m, n=n: setattr(w(m), "size", torch.Size([4, 6, n]) if abs(n) < 2**63 else (4, 6, n)),
+        )
+    for path in (
+        "../x.distcp",
+        "/etc/passwd",
+        "..",
+        ".",
+        "",
+        "a/../../x",
+        "C:x",
+        "a\\b",
+        "a\0b",
+        "x" * 70000,
+    ):
         lie("path %r" % path[:20], "", info("relative_path", path))
     lie("file is not there", "dcp-file", info("relative_path", "__7_0.distcp"))
     lie("two items at one place", "dcp-file", info("offset", place(good, "b").offset, "w"))
-    lie("another tensor's place", "", lambda m: [info("offset", place(good, "b").offset)(m), info("length", place(good, "b").length)(m),
-                                                 info("offset", place(good, "w").offset, "b")(m), info("length", place(good, "w").length, "b")(m)])
-    lie("no place", "dcp-metadata", lambda m: m.storage_data.pop(next(k for k in m.storage_data if k.fqn == "w")))
+    lie(
+        "another tensor's place",
+        "",
+        lambda m: [
+            info("offset", place(good, "b").offset)(m),
+            info("length", place(good, "b").length)(m),
+            info("offset", place(good, "w").offset, "b")(m),
+            info("length", place(good, "w").length, "b")(m),
+        ],
+    )
+    lie(
+        "no place",
+        "dcp-metadata",
+        lambda m: m.storage_data.pop(next(k for k in m.storage_data if k.fqn == "w")),
+    )
     lie("no storage_data", "dcp-metadata", lambda m: setattr(m, "storage_data", None))
     lie("no boxes", "have 0 of 24", lambda m: setattr(w(m), "chunks", []))
     lie("one box twice", "", lambda m: setattr(w(m), "chunks", w(m).chunks * 2))
@@ -226,7 +274,14 @@ def damaged(tool, folder, stats):
     lie("a larger tensor", "24 of 30", lambda m: setattr(w(m), "size", torch.Size([5, 6])))
     lie("another type", "another type", lambda m: setattr(w(m).properties, "dtype", torch.int32))
     lie("a type that is none", "", lambda m: setattr(w(m).properties, "dtype", "float32"))
-    lie("another shape", "", lambda m: [setattr(w(m), "size", torch.Size([6, 4])), setattr(w(m).chunks[0], "sizes", torch.Size([6, 4]))])
+    lie(
+        "another shape",
+        "",
+        lambda m: [
+            setattr(w(m), "size", torch.Size([6, 4])),
+            setattr(w(m).chunks[0], "sizes", torch.Size([6, 4])),
+        ],
+    )
     lie("transformed", "transformed", info("transform_descriptors", ["zstd"]))
     lie("an object that is none", None, lambda m: m.state_dict_metadata.pop("n"))
     lie("an object for a tensor", "", lambda m: m.state_dict_metadata.__setitem__("n", w(m)))
@@ -258,8 +313,19 @@ def main():
         damaged(tool, pathlib.Path(name), stats)
     for f in FAULTS[:20]:
         print("FAULT", f)
-    print("torch %s, seed %d: %d checkpoints, %d files, %d tensors equal; %d damaged ones, slowest %.2f s; %d faults" % (
-        torch.__version__, a.seed, a.cases, stats["files"], stats["tensors"], stats["hostile"], stats["slowest"], len(FAULTS)))
+    print(
+        "torch %s, seed %d: %d checkpoints, %d files, %d tensors equal; %d damaged ones, slowest %.2f s; %d faults"
+        % (
+            torch.__version__,
+            a.seed,
+            a.cases,
+            stats["files"],
+            stats["tensors"],
+            stats["hostile"],
+            stats["slowest"],
+            len(FAULTS),
+        )
+    )
     return 1 if FAULTS else 0
 
 

@@ -76,7 +76,17 @@ def aliases_of_another() -> None:
     expect(0, "", "convert", "one.pt", "-o", "renamed.safetensors", "--rename", "a=b", "--force")
     values, metadata = load("renamed.safetensors")
     assert "b" in values and metadata == {"format": "pt"}, (values, metadata)
-    expect(1, "another name of a different one", "convert", "one.pt", "-o", "renamed.safetensors", "--rename", "c=b", "--force")
+    expect(
+        1,
+        "another name of a different one",
+        "convert",
+        "one.pt",
+        "-o",
+        "renamed.safetensors",
+        "--rename",
+        "c=b",
+        "--force",
+    )
 
 
 def names_of_formats() -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """fixtures.py --tool TOOL [FOLDER] - files of the real writers (by default those that are checked in), converted; every
 value compared with the SHA-256 that the make_*.py recorded beside them in *.json. Standard library only."""
+
 import argparse
 import hashlib
 import json
@@ -53,8 +54,9 @@ def main():
                 continue
             out = pathlib.Path(folder) / "out.safetensors"
             name, *extra = name.split(" ")  # a file, and options of the conversion
-            r = subprocess.run([tool, "convert", here / name, "-o", out, "-f", "-q", "--verify", *extra],
-                               capture_output=True)
+            r = subprocess.run(
+                [tool, "convert", here / name, "-o", out, "-f", "-q", "--verify", *extra], capture_output=True
+            )
             if r.returncode != 0:
                 print("FAULT", name, r.stderr.decode())
                 faults += 1
@@ -70,7 +72,9 @@ def main():
                 if subprocess.run([tool, command, here / name, *more], capture_output=True).returncode != 0:
                     print("FAULT", command, name)
                     faults += 1
-            if subprocess.run([tool, "diff", here / name, out, *extra], capture_output=True).returncode not in (0, 1):
+            if subprocess.run(
+                [tool, "diff", here / name, out, *extra], capture_output=True
+            ).returncode not in (0, 1):
                 print("FAULT diff", name)
                 faults += 1
     print("%d tensors compared, %d faults" % (compared, faults))

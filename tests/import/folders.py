@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """folders.py --tool TOOL - a folder of PyTorch shards with their index is one model to every command, as a folder of
 safetensors is; indexes that lie are told. Standard library only."""
+
 import argparse
 import json
 import os
@@ -39,7 +40,10 @@ def main():
         names = [t["name"] for t in json.loads(run("ls", "--json", flat))["tensors"]]
         names = [n for n in names if "/" not in n and "*" not in n and "[" not in n]
         half = len(names) // 2
-        shards = {"pytorch_model-00001-of-00002.bin": names[:half], "pytorch_model-00002-of-00002.bin": names[half:]}
+        shards = {
+            "pytorch_model-00001-of-00002.bin": names[:half],
+            "pytorch_model-00002-of-00002.bin": names[half:],
+        }
         for file, part in shards.items():
             run("convert", flat, "-o", hub / file, "--to", "pt", "-q", *(f"--select={n}" for n in part))
         where = {n: file for file, part in shards.items() for n in part}
@@ -67,7 +71,11 @@ def main():
             run("diff", whole, tmp / f"cut{size}")
             written = {f.name for f in (tmp / f"cut{size}").glob("*.safetensors")}
             places = tmp / f"cut{size}" / "model.safetensors.index.json"
-            assert written == (set(json.loads(places.read_text())["weight_map"].values()) if size == 64 else {"model.safetensors"}), written
+            assert written == (
+                set(json.loads(places.read_text())["weight_map"].values())
+                if size == 64
+                else {"model.safetensors"}
+            ), written
         run("convert", hub, "-o", tmp / "one.pt", "-q", "--verify")
         run("diff", whole, tmp / "one.pt")
 
@@ -111,7 +119,9 @@ def main():
         weights("outside", **{"/layers/dense/vars": ["../keras/model_00000.weights.h5", two[1]]})
         weights("which the index names", **{"/layers/dense/vars": [*two, "model_00007.weights.h5"]})
         weights("no object of file names", **{"/layers/dense/vars": [two]})
-        weights(**{"/layers/batch_normalization/vars": good["weight_map"]["/layers/batch_normalization/vars"][0]})
+        weights(
+            **{"/layers/batch_normalization/vars": good["weight_map"]["/layers/batch_normalization/vars"][0]}
+        )
         assert len(json.loads(run("ls", "--json", path))["tensors"]) == 8
     return 0
 

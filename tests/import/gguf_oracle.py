@@ -6,6 +6,7 @@ npy and npz: every element type, both orders of bytes and of dimensions, version
 type of tensor that gguf-py knows, raw and turned into floats, both byte orders, every type of metadata. Needs gguf and
 numpy; ml_dtypes if it is there.
 """
+
 import argparse
 import json
 import os
@@ -140,9 +141,19 @@ def meta(w):
 
 
 WANT = {
-    "general.architecture": "llama", "t.u8": "200", "t.i8": "-100", "t.u16": "60000", "t.i16": "-30000",
-    "t.u32": "4000000000", "t.i32": "-2000000000", "t.u64": str(2**64 - 1), "t.i64": str(-(2**63)), "t.bool": "true",
-    "t.string": 'a "quoted"\ntext', "t.ints": "[1, -2, 3]", "t.floats": "[0.5, 1.0, -2.25]",
+    "general.architecture": "llama",
+    "t.u8": "200",
+    "t.i8": "-100",
+    "t.u16": "60000",
+    "t.i16": "-30000",
+    "t.u32": "4000000000",
+    "t.i32": "-2000000000",
+    "t.u64": str(2**64 - 1),
+    "t.i64": str(-(2**63)),
+    "t.bool": "true",
+    "t.string": 'a "quoted"\ntext',
+    "t.ints": "[1, -2, 3]",
+    "t.floats": "[0.5, 1.0, -2.25]",
     "t.strings": '["a", "b\\n", "ü"]',
 }
 
@@ -207,9 +218,15 @@ def read_gguf(tool, tmp):
             floats = b[:, :4].copy().view("<f4") * b[:, 4:260].view(np.int8).astype(np.float32)
             floats = floats.reshape(6, 512)
         got = np.frombuffer(ours[name][2], "<f4").reshape(ours[name][0])
-        same("floats " + name, ours[name], np.where(np.isnan(floats) & np.isnan(got), got, floats).astype("<f4"))
+        same(
+            "floats " + name,
+            ours[name],
+            np.where(np.isnan(floats) & np.isnan(got), got, floats).astype("<f4"),
+        )
         turned.append(name)
-    for name in "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split():
+    for (
+        name
+    ) in "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 MXFP4".split():
         assert name in turned, name
     assert (ours["BF16"][1], ours["F16"][1]) == ("BF16", "F16")
     big = gguf.GGUFWriter(tmp / "big.gguf", "llama", endianess=gguf.GGUFEndian.BIG)
@@ -250,9 +267,25 @@ def write_gguf(tool, tmp):
     np.savez(tmp / "c.npz", x=values("<f4", (5, 7)), y=values("<i4", (3,)))
     message = run(tool, "convert", tmp / "c.npz", "-o", tmp / "c.gguf", fails=True)
     assert "general.architecture" in message and not (tmp / "c.gguf").exists()
-    run(tool, "convert", tmp / "c.npz", "-o", tmp / "c.gguf", "-m", "general.architecture=llama", "-m",
-        "llama.block_count:u32=2", "-m", "llama.rope.freq_base=10000.0", "-m", "a.list:[i32]=[1, 2, 3]", "-m",
-        "a.texts:[string]=[\"x\", \"y\"]", "--cast", "x=bf16")
+    run(
+        tool,
+        "convert",
+        tmp / "c.npz",
+        "-o",
+        tmp / "c.gguf",
+        "-m",
+        "general.architecture=llama",
+        "-m",
+        "llama.block_count:u32=2",
+        "-m",
+        "llama.rope.freq_base=10000.0",
+        "-m",
+        "a.list:[i32]=[1, 2, 3]",
+        "-m",
+        'a.texts:[string]=["x", "y"]',
+        "--cast",
+        "x=bf16",
+    )
     r = gguf.GGUFReader(tmp / "c.gguf")
     assert r.fields["llama.block_count"].types == [gguf.GGUFValueType.UINT32]
     assert value_of(r.fields["llama.block_count"]) == 2
@@ -271,8 +304,10 @@ def main():
         for step in steps:
             step(tool, pathlib.Path(name))
             print(step.__name__, "equal")
-    print("%d arrays compared, numpy %s, gguf %s" % (DONE["compared"], np.__version__,
-                                                    "yes" if gguf is not None else "not installed: not run"))
+    print(
+        "%d arrays compared, numpy %s, gguf %s"
+        % (DONE["compared"], np.__version__, "yes" if gguf is not None else "not installed: not run")
+    )
     return 0
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """gguf_split.py --tool TOOL - GGUF models in several files, as gguf-split names and marks them: the first opens all as one
 catalog, another alone says what it is; what is missing or does not belong is an error that names it. Standard library only."""
+
 import argparse
 import json
 import os
@@ -22,9 +23,14 @@ def shard(tensors, no, count, total, more=()):
     """tensors: (name, elements, type). no None: a file that is no part of a set."""
     values = [(k, struct.pack("<I", 8) + text(v)) for k, v in more]
     if no is not None:
-        values += [("split.no", struct.pack("<IH", 2, no)), ("split.count", struct.pack("<IH", 2, count)),
-                   ("split.tensors.count", struct.pack("<Ii", 5, total))]
-    out = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + b"".join(text(k) + v for k, v in values)
+        values += [
+            ("split.no", struct.pack("<IH", 2, no)),
+            ("split.count", struct.pack("<IH", 2, count)),
+            ("split.tensors.count", struct.pack("<Ii", 5, total)),
+        ]
+    out = (
+        b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values)) + b"".join(text(k) + v for k, v in values)
+    )
     data = b""
     for name, n, kind in tensors:
         out += text(name) + struct.pack("<IQIQ", 1, n, kind, len(data))

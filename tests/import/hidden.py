@@ -5,6 +5,7 @@
 Each is in the output, or named (with --allow-opaque), or the file is refused with a word about it: in every mode the tensors
 in are the tensors out and the tensors named. Needs torch, numpy and safetensors (tests/requirements.txt).
 """
+
 import collections
 import functools
 import json
@@ -12,11 +13,10 @@ import os
 import pickle
 
 import numpy
-import torch
-from safetensors.torch import load_file
-
 import runs
+import torch
 from runs import CHECKS, program
+from safetensors.torch import load_file
 
 run = functools.partial(runs.run, want=None)  # each check looks at the status itself
 
@@ -55,23 +55,57 @@ def cases():
     yield "a key deep inside", {"b": [{"c": {tensor(1): 3}}], "a": tensor(2)}, ["a"], ["b.0.c.(key)"]
     yield "a key that is an item, too", {own: 1, "a": own}, ["a"], []
     yield "a key of the same bytes", {own.view(2, 3): 1, "a": own}, ["a"], ["(key)"]
-    yield "keys of other types", {(1, 2): tensor(1), None: [tensor(3), tensor(4)], "a": tensor(2)}, ["a"], ["#0", "#1.0", "#1.1"]
+    yield (
+        "keys of other types",
+        {(1, 2): tensor(1), None: [tensor(3), tensor(4)], "a": tensor(2)},
+        ["a"],
+        ["#0", "#1.0", "#1.1"],
+    )
     yield "an attribute", ordered(extra=tensor(9)), ["w"], ["extra"]
-    yield "_metadata", ordered(_metadata=collections.OrderedDict(x={"version": 1, "buf": tensor(9)})), ["w"], ["_metadata.x.buf"]
+    yield (
+        "_metadata",
+        ordered(_metadata=collections.OrderedDict(x={"version": 1, "buf": tensor(9)})),
+        ["w"],
+        ["_metadata.x.buf"],
+    )
     yield "_metadata without tensors", ordered(_metadata=collections.OrderedDict(x={"version": 1})), ["w"], []
     yield "a set", {"s": {own}, "a": tensor(2)}, ["a", "s.0"], []
-    yield "a deque", {"d": collections.deque([tensor(0), tensor(1)]), "e": collections.deque([tensor(2)], 3)}, ["d.0", "d.1", "e.0"], []
+    yield (
+        "a deque",
+        {"d": collections.deque([tensor(0), tensor(1)]), "e": collections.deque([tensor(2)], 3)},
+        ["d.0", "d.1", "e.0"],
+        [],
+    )
     yield "a counter", collections.Counter({"a": tensor(1)}), ["a"], []
     yield "attributes of a parameter", {"p": parameter()}, ["p", "p.extra"], []
-    yield ("what an optimizer is keyed by", {"model": {"w": own}, "optimizer": {"state": {parameter(): {"m": tensor(3)}},
-                                                                              "param_groups": []}}, ["w"], ["optimizer"])
-    yield ("an attribute of the model's", {"model": ordered(_metadata={"b": tensor(1)}),
-                                           "optimizer": {"state": {}, "param_groups": [tensor(4)]}},
-           ["w"], ["model._metadata.b", "optimizer"])
+    yield (
+        "what an optimizer is keyed by",
+        {"model": {"w": own}, "optimizer": {"state": {parameter(): {"m": tensor(3)}}, "param_groups": []}},
+        ["w"],
+        ["optimizer"],
+    )
+    yield (
+        "an attribute of the model's",
+        {
+            "model": ordered(_metadata={"b": tensor(1)}),
+            "optimizer": {"state": {}, "param_groups": [tensor(4)]},
+        },
+        ["w"],
+        ["model._metadata.b", "optimizer"],
+    )
     yield "a tuple that holds itself", {"a": own, "t": recursive()}, ["a", "t.1"], []  # opcode POP
-    yield "masked arrays", {"m": numpy.ma.masked_array(numpy.arange(4.0), [0, 1, 0, 1]), "a": own}, ["a", "m.data", "m.mask"], []
-    yield ("arrays of objects", {"o": numpy.array([numpy.ones(2), numpy.ones(3)], dtype=object), "a": own}, ["a"],
-           ["o", "o.0", "o.1"])
+    yield (
+        "masked arrays",
+        {"m": numpy.ma.masked_array(numpy.arange(4.0), [0, 1, 0, 1]), "a": own},
+        ["a", "m.data", "m.mask"],
+        [],
+    )
+    yield (
+        "arrays of objects",
+        {"o": numpy.array([numpy.ones(2), numpy.ones(3)], dtype=object), "a": own},
+        ["a"],
+        ["o", "o.0", "o.1"],
+    )
 
 
 def one(tmp, name, value, arrive, told):
@@ -93,7 +127,10 @@ def one(tmp, name, value, arrive, told):
         report = json.loads(r.stdout)
         assert sorted(load_file(out)) == sorted(arrive), (name, sorted(load_file(out)))
         assert sorted(p["subject"] for p in report["left_out_parts"]) == sorted(told), (name, report)
-        assert report["unused_bytes"] == 0, (name, report)  # all bytes are used, by what arrives or by what is named
+        assert report["unused_bytes"] == 0, (
+            name,
+            report,
+        )  # all bytes are used, by what arrives or by what is named
         CHECKS["tensors that arrive"] += len(arrive)
         CHECKS["tensors that are named"] += len(told)
     CHECKS["cases"] += 1
@@ -102,9 +139,14 @@ def one(tmp, name, value, arrive, told):
 def trees(tmp):
     """--tree: what cannot be kept is refused; with --allow-opaque it is null and named, but not all of it."""
     source, out = os.path.join(tmp, "tree.pt"), os.path.join(tmp, "tree.safetensors")
-    refused = [{tensor(1): 1, "a": tensor(2)}, ordered(extra=tensor(9)), {"a": torch.empty(3, device="meta")},
-               ordered(_metadata={"b": tensor(1)}), {"d": collections.deque([tensor(0)])},
-               collections.defaultdict(functools.partial(dict, a=tensor(1)), b=tensor(2))]
+    refused = [
+        {tensor(1): 1, "a": tensor(2)},
+        ordered(extra=tensor(9)),
+        {"a": torch.empty(3, device="meta")},
+        ordered(_metadata={"b": tensor(1)}),
+        {"d": collections.deque([tensor(0)])},
+        collections.defaultdict(functools.partial(dict, a=tensor(1)), b=tensor(2)),
+    ]
     for value in refused:
         torch.save(value, source)
         r = run("convert", source, "-o", out, "--tree")
@@ -126,7 +168,9 @@ def trees(tmp):
 def files(tmp):
     """Pickles that torch did not write: masked arrays; magic numbers as text."""
     source, out = os.path.join(tmp, "f.pkl"), os.path.join(tmp, "f.safetensors")
-    masked = numpy.ma.masked_array(numpy.asfortranarray(numpy.arange(6).reshape(2, 3)), numpy.eye(2, 3, dtype=bool))
+    masked = numpy.ma.masked_array(
+        numpy.asfortranarray(numpy.arange(6).reshape(2, 3)), numpy.eye(2, 3, dtype=bool)
+    )
     masked.fill_value = 77
     for protocol in range(6):
         with open(source, "wb") as f:

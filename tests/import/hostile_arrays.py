@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_arrays.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for numpy's formats and GGUF. --corpus writes
 the cases as seeds for the fuzz targets. Standard library only."""
+
 import pathlib
 import struct
 import sys
@@ -17,10 +18,18 @@ LONGEST = 1500  # of a seed
 FOUR = struct.pack("<4f", 1, 2, 3, 4)
 
 
-def npy(text="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", data=FOUR, version=(1, 0), length=None):
+def npy(
+    text="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", data=FOUR, version=(1, 0), length=None
+):
     raw = text.encode("latin-1") if isinstance(text, str) else text
     width = "<H" if version[0] == 1 else "<I"
-    return b"\x93NUMPY" + bytes(version) + struct.pack(width, len(raw) if length is None else length) + raw + data
+    return (
+        b"\x93NUMPY"
+        + bytes(version)
+        + struct.pack(width, len(raw) if length is None else length)
+        + raw
+        + data
+    )
 
 
 def header(descr="'<f4'", fortran="False", shape="(2, 2)"):
@@ -75,11 +84,19 @@ def numpy_files():
     good = make_zip([Member("a.npy", npy()), Member("A.npy", npy())])
     case("npz: names that differ by case", good, H, None)
     case("npz: deflated", make_zip([Member("a.npy", npy(), method=8)]), H, None)
-    case("npz: object inside", make_zip([Member("a.npy", npy()), Member("b.npy", npy(header("'|O'"), evil))]), D,
-         "npy-object")
+    case(
+        "npz: object inside",
+        make_zip([Member("a.npy", npy()), Member("b.npy", npy(header("'|O'"), evil))]),
+        D,
+        "npy-object",
+    )
     objects = [Member("o%d.npy" % i, npy(header("'|O'"), b"\x80\x02N.")) for i in range(3000)]
-    case("npz: 3,000 objects, then one that runs code", make_zip(objects + [Member("x.npy", npy(header("'|O'"), evil))]), D,
-         "npy-object")
+    case(
+        "npz: 3,000 objects, then one that runs code",
+        make_zip(objects + [Member("x.npy", npy(header("'|O'"), evil))]),
+        D,
+        "npy-object",
+    )
     case("npz: other member", make_zip([Member("a.npy", npy()), Member("b.bin", b"x")]), ANY, "npz-member")
     case("npz: a text behind", make_zip([Member("a.npy", npy()), Member("b.txt", b"x")]), ANY, None)
     case("npz: settings before", make_zip([Member("b.json", b"{}"), Member("a.npy", npy())]), ANY, None)
@@ -87,8 +104,14 @@ def numpy_files():
     case("npz: twice", make_zip([Member("a.npy", npy()), Member("a.npy", npy())]), D, "zip-duplicate")
     case("npz: a pickle beside", make_zip([Member("m/a.npy", npy()), Member("m/data.pkl", evil)]), D, ANY)
     case("npz: no array", make_zip([Member("a.npy", b"x" * 40)]), U, bad)
-    case("npz: bomb", make_zip([Member("a.npy", npy(header(shape="(1000000,)"), b"\0" * 4000000), method=8,
-                                       usize=1 << 40)]), ANY, ANY)
+    case(
+        "npz: bomb",
+        make_zip(
+            [Member("a.npy", npy(header(shape="(1000000,)"), b"\0" * 4000000), method=8, usize=1 << 40)]
+        ),
+        ANY,
+        ANY,
+    )
     case("npz: shorter than it says", make_zip([Member("a.npy", npy(header(shape="(3, 2)")))]), U, "npy-size")
 
 
@@ -105,16 +128,21 @@ def kv(key, kind, raw):
 
 
 def info(name="w", dims=(4,), kind=0, offset=0, rank=None):
-    return (s(name) + struct.pack("<I", len(dims) if rank is None else rank) +
-            b"".join(struct.pack("<Q", d) for d in dims) + struct.pack("<IQ", kind, offset))
+    return (
+        s(name)
+        + struct.pack("<I", len(dims) if rank is None else rank)
+        + b"".join(struct.pack("<Q", d) for d in dims)
+        + struct.pack("<IQ", kind, offset)
+    )
 
 
 ARCH = kv("general.architecture", 8, s("llama"))
 
 
 def gguf(infos=(info(),), values=(ARCH,), data=FOUR, version=3, tensors=None, count=None, alignment=32):
-    head = b"GGUF" + struct.pack("<IQQ", version, len(infos) if tensors is None else tensors,
-                                 len(values) if count is None else count)
+    head = b"GGUF" + struct.pack(
+        "<IQQ", version, len(infos) if tensors is None else tensors, len(values) if count is None else count
+    )
     head += b"".join(values) + b"".join(infos)
     return head + b"\0" * (-len(head) % alignment) + data
 
@@ -135,7 +163,12 @@ def gguf_files():
     v1 = b"GGUF" + struct.pack("<III", 1, 1, 1) + s("k", False) + struct.pack("<I", 4) + struct.pack("<I", 7)
     v1 += s("w", False) + struct.pack("<IIIQ", 1, 4, 0, 0)
     case("gguf: version 1", v1 + b"\0" * (-len(v1) % 32) + FOUR, H, None)
-    case("gguf: alignment 64", gguf(values=(kv("general.alignment", 4, struct.pack("<I", 64)),), alignment=64), H, None)
+    case(
+        "gguf: alignment 64",
+        gguf(values=(kv("general.alignment", 4, struct.pack("<I", 64)),), alignment=64),
+        H,
+        None,
+    )
     case("gguf: blocks", gguf((info(dims=(32,), kind=2),), data=b"\0" * 18), H, None)
     case("gguf: version 0", gguf(version=0), U, "gguf-version")
     case("gguf: version 4", gguf(version=4), U, "gguf-version")
@@ -144,7 +177,12 @@ def gguf_files():
     case("gguf: one tensor too many", gguf(tensors=2, data=b""), U, "gguf-")
     case("gguf: key of 2^63 bytes", gguf(values=(struct.pack("<Q", 1 << 63) + b"x" * 40,)), U, "gguf-end")
     case("gguf: key of 100 kB", gguf(values=(kv("k" * 100000, 4, b"\0" * 4),)), U, "gguf-string")
-    case("gguf: value of 2^64 - 1 bytes", gguf(values=(kv("k", 8, struct.pack("<Q", (1 << 64) - 1)),)), U, "gguf-end")
+    case(
+        "gguf: value of 2^64 - 1 bytes",
+        gguf(values=(kv("k", 8, struct.pack("<Q", (1 << 64) - 1)),)),
+        U,
+        "gguf-end",
+    )
     case("gguf: type of value 13", gguf(values=(kv("k", 13, b"\0" * 8),)), U, "gguf-value")
     case("gguf: bool 2", gguf(values=(kv("k", 7, b"\2"),)), U, "gguf-bool")
     case("gguf: key twice", gguf(values=(ARCH, ARCH)), U, "twice")
@@ -153,11 +191,31 @@ def gguf_files():
     case("gguf: text not UTF-8", gguf(values=(ARCH, kv("k", 8, s(b"\xff\xc0x")))), H, None)
     case("gguf: name not UTF-8", gguf((info(b"\xff"),)), U, "UTF-8")
     for n in (0, 3, 24, 1 << 30):
-        case("gguf: alignment %d" % n, gguf(values=(kv("general.alignment", 4, struct.pack("<I", n)),)), U, "gguf-alignment")
+        case(
+            "gguf: alignment %d" % n,
+            gguf(values=(kv("general.alignment", 4, struct.pack("<I", n)),)),
+            U,
+            "gguf-alignment",
+        )
     case("gguf: alignment is text", gguf(values=(kv("general.alignment", 8, s("32")),)), U, "gguf-alignment")
-    case("gguf: arrays of arrays", gguf(values=(kv("k", 9, struct.pack("<IQIQ", 9, 1, 9, 1)),)), U, "gguf-array")
-    case("gguf: array of 2^61 numbers", gguf(values=(kv("k", 9, struct.pack("<IQ", 12, 1 << 61)),)), U, "gguf-array")
-    case("gguf: array of 2^40 texts", gguf(values=(kv("k", 9, struct.pack("<IQ", 8, 1 << 40)),)), U, "gguf-array")
+    case(
+        "gguf: arrays of arrays",
+        gguf(values=(kv("k", 9, struct.pack("<IQIQ", 9, 1, 9, 1)),)),
+        U,
+        "gguf-array",
+    )
+    case(
+        "gguf: array of 2^61 numbers",
+        gguf(values=(kv("k", 9, struct.pack("<IQ", 12, 1 << 61)),)),
+        U,
+        "gguf-array",
+    )
+    case(
+        "gguf: array of 2^40 texts",
+        gguf(values=(kv("k", 9, struct.pack("<IQ", 8, 1 << 40)),)),
+        U,
+        "gguf-array",
+    )
     case("gguf: five dimensions", gguf((info(dims=(1,) * 5),)), U, "gguf-rank")
     case("gguf: 2^32 - 1 dimensions", gguf((info(rank=0xFFFFFFFF),)), U, "gguf-rank")
     case("gguf: dimensions overflow", gguf((info(dims=(1 << 42, 1 << 42)),)), U, "gguf-shape")
@@ -174,7 +232,13 @@ def gguf_files():
     case("gguf: overlap", gguf((info("a", (16,)), info("b", offset=32)), data=FOUR * 4), U, "gguf-overlap")
     case("gguf: one name", gguf((info("a"), info("a", offset=32)), data=FOUR * 3), U, ANY)
     case("gguf: bytes unused", gguf(data=FOUR + b"\0" * 500), H, None)
-    big = b"GGUF" + struct.pack(">IQQ", 3, 1, 0) + struct.pack(">Q", 1) + b"w" + struct.pack(">IQIQ", 1, 32, 2, 0)
+    big = (
+        b"GGUF"
+        + struct.pack(">IQQ", 3, 1, 0)
+        + struct.pack(">Q", 1)
+        + b"w"
+        + struct.pack(">IQIQ", 1, 32, 2, 0)
+    )
     case("gguf: big-endian blocks", big + b"\0" * (-len(big) % 32 + 18), H, "gguf-order")
 
 
@@ -183,11 +247,17 @@ def gguf_files():
 
 def sources():
     """Small files to be cut at every byte, and what of them is a file again."""
-    out = {"npy": npy(), "npz": make_zip([Member("a.npy", npy()), Member("b.npy", npy(), method=8)]), "gguf": gguf()}
+    out = {
+        "npy": npy(),
+        "npz": make_zip([Member("a.npy", npy()), Member("b.npy", npy(), method=8)]),
+        "gguf": gguf(),
+    }
     for name in ("numpy.npz", "numpy-big-fortran.npy", "types.gguf"):
         out[name] = (HERE / "fixtures" / name).read_bytes()
     end = len(out["types.gguf"])
-    return out, {("types.gguf", end - n) for n in range(1, 9)}  # the writer fills up the last tensor to 32 bytes
+    return out, {
+        ("types.gguf", end - n) for n in range(1, 9)
+    }  # the writer fills up the last tensor to 32 bytes
 
 
 def corpus(folder):
@@ -196,5 +266,10 @@ def corpus(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(program((numpy_files, gguf_files), corpus,
-                     lambda tool, folder, faults: truncations(tool, folder, faults, *sources())))
+    sys.exit(
+        program(
+            (numpy_files, gguf_files),
+            corpus,
+            lambda tool, folder, faults: truncations(tool, folder, faults, *sources()),
+        )
+    )

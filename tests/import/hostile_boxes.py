@@ -6,6 +6,7 @@ Beside each hostile file stands a genuine neighbour that must stay harmless. Fil
 attributes, tensors) end in a verdict within the same bounds as all others: 2 seconds of processor time, 256 MiB. Payloads are
 inert: they name what would act, and are given to no loader. Standard library only.
 """
+
 import bz2
 import collections
 import gzip
@@ -24,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import hostile_hdf5 as hdf5  # noqa: E402
 from content_files import gguf, onnx, onnx_node, png, safetensors  # noqa: E402
 from hostile_proto import field, varint  # noqa: E402
-from scan_cases import D, H, LIMIT_SECONDS, U, case, program, scan  # noqa: E402
+from scan_cases import LIMIT_SECONDS, D, H, U, case, program, scan  # noqa: E402
 
 EVIL = b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x02id\x85R."
 SPY = "__import__('os').system('id')"
@@ -41,17 +42,38 @@ def properties(*entries, number=14):
 
 def metadata_cases():
     relu = onnx_node("Relu")
-    acts = [("names", SPY, D, "config-target"), ("names", "{0: eval('1')}", D, "config-target"), ("stride", "open ('/x')", D, "config-target"),
-            ("imgsz", "evil(1)", U, "config-target"), ("anything", SPY, D, "config-target"), ("chat_template", TEMPLATE, D, "template"),
-            ("My.Template", TEMPLATE, D, "template"), ("config", '{"_target_": "os.system"}', D, "config-target"),
-            ("config", '{"auto_map": {"AutoModel": "x--m.X"}}', U, "remote-code"), ("auto_map", '{"AutoModel": "x--m.X"}', U, "remote-code"),
-            ("_target_", "os.system", D, "config-target"), ("_target_", FAR, D, "config-target"), ("x", '{"_target_": "%s"}' % FAR, D, "config-target"),
-            ("x", " \n" * 2000 + '{"class_path": "os.system"}', D, "config-target"), ("a" * 300 + "_target_", "evil.f", U, "config-target")]
-    plain = [("names", "{0: 'person (adult)', 1: 'os.path', 2: \"it's eval(\"}"), ("names", "['a', 'b']"), ("stride", "32"),
-             ("imgsz", "[640, 640]"), ("names", "person, traffic light (red), cat"), ("author", "Ultralytics (AGPL-3.0)"),
-             ("args", "{'batch': 1, 'half': False}"), ("chat_template", "{% for m in messages %}{{ m['content'] }}{% endfor %}"),
-             ("config", '{"a": [1, 2], "b": "torch.nn"}'), ("description", "We import os and eval() nothing."),
-             ("prompt", "hello world " * 1000), ("k" * 300, "some words"), ("x", " " * 3000 + '{"a": 1}')]
+    acts = [
+        ("names", SPY, D, "config-target"),
+        ("names", "{0: eval('1')}", D, "config-target"),
+        ("stride", "open ('/x')", D, "config-target"),
+        ("imgsz", "evil(1)", U, "config-target"),
+        ("anything", SPY, D, "config-target"),
+        ("chat_template", TEMPLATE, D, "template"),
+        ("My.Template", TEMPLATE, D, "template"),
+        ("config", '{"_target_": "os.system"}', D, "config-target"),
+        ("config", '{"auto_map": {"AutoModel": "x--m.X"}}', U, "remote-code"),
+        ("auto_map", '{"AutoModel": "x--m.X"}', U, "remote-code"),
+        ("_target_", "os.system", D, "config-target"),
+        ("_target_", FAR, D, "config-target"),
+        ("x", '{"_target_": "%s"}' % FAR, D, "config-target"),
+        ("x", " \n" * 2000 + '{"class_path": "os.system"}', D, "config-target"),
+        ("a" * 300 + "_target_", "evil.f", U, "config-target"),
+    ]
+    plain = [
+        ("names", "{0: 'person (adult)', 1: 'os.path', 2: \"it's eval(\"}"),
+        ("names", "['a', 'b']"),
+        ("stride", "32"),
+        ("imgsz", "[640, 640]"),
+        ("names", "person, traffic light (red), cat"),
+        ("author", "Ultralytics (AGPL-3.0)"),
+        ("args", "{'batch': 1, 'half': False}"),
+        ("chat_template", "{% for m in messages %}{{ m['content'] }}{% endfor %}"),
+        ("config", '{"a": [1, 2], "b": "torch.nn"}'),
+        ("description", "We import os and eval() nothing."),
+        ("prompt", "hello world " * 1000),
+        ("k" * 300, "some words"),
+        ("x", " " * 3000 + '{"a": 1}'),
+    ]
     for key, value, verdict, rule in acts:
         case("model.onnx", onnx(relu, more=properties((key, value))), verdict, rule)
         case("model.safetensors", safetensors({key: value}), verdict, rule)
@@ -60,9 +82,18 @@ def metadata_cases():
         case("model.onnx", onnx(relu, more=properties((key, value))), H)
         case("model.safetensors", safetensors({key: value}), H)
         case("model.gguf", gguf(**{key: value}), H)
-    torchao = json.dumps({"_type": "Float8Tensor", "_data": {"block_size": [1, 4], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"}}})
+    torchao = json.dumps(
+        {
+            "_type": "Float8Tensor",
+            "_data": {"block_size": [1, 4], "dtype": {"_type": "torch.dtype", "_data": "bfloat16"}},
+        }
+    )
     case("torchao.safetensors", safetensors({"w": torchao}), H)
-    graph = field(1, 8) + field(7, field(1, relu) + properties(("names", SPY), number=16)) + field(8, field(2, 17))
+    graph = (
+        field(1, 8)
+        + field(7, field(1, relu) + properties(("names", SPY), number=16))
+        + field(8, field(2, 17))
+    )
     case("graph.onnx", graph, D, "config-target")
 
 
@@ -71,8 +102,10 @@ def metadata_cases():
 
 def bytes_tensor(data, dtype="U8", each=1, before=104):
     data += bytes(-len(data) % each)
-    head = {"w": {"dtype": "U8", "shape": [before], "data_offsets": [0, before]},
-            "x": {"dtype": dtype, "shape": [len(data) // each], "data_offsets": [before, before + len(data)]}}
+    head = {
+        "w": {"dtype": "U8", "shape": [before], "data_offsets": [0, before]},
+        "x": {"dtype": dtype, "shape": [len(data) // each], "data_offsets": [before, before + len(data)]},
+    }
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + bytes(before) + data
@@ -83,9 +116,13 @@ def tensor_cases():
         case(name + ".safetensors", bytes_tensor(pack(EVIL)), D, "global")
         case(name + "-plain.safetensors", bytes_tensor(pack(b"numbers and words " * 9)), H)
     # without the mark of a protocol, which pickle.loads does not need; of any type
-    for name, data, verdict in (("bare", EVIL[2:], D), ("list", b"]\x94(K\x01" + EVIL[2:-1] + b"e.", D),
-                                ("short", b"(U\x02osU\x06system\x93U\x02id\x85R.", D), ("object", b"(cos\nsystem\nU\x02ido.", D),
-                                ("own", b"cevil\nmod\n(S'id'\ntR.", U)):
+    for name, data, verdict in (
+        ("bare", EVIL[2:], D),
+        ("list", b"]\x94(K\x01" + EVIL[2:-1] + b"e.", D),
+        ("short", b"(U\x02osU\x06system\x93U\x02id\x85R.", D),
+        ("object", b"(cos\nsystem\nU\x02ido.", D),
+        ("own", b"cevil\nmod\n(S'id'\ntR.", U),
+    ):
         for dtype, each in (("U8", 1), ("F32", 4), ("BOOL", 1), ("F8_E4M3", 1)):
             case(name + ".safetensors", bytes_tensor(data, dtype, each), verdict, "global")
     for dtype, each in (("F32", 4), ("I64", 8), ("BOOL", 1), ("BF16", 2)):
@@ -104,12 +141,51 @@ def text(s, op=b"X"):
 def far_calls():
     """A pickle with its mark whose call stands further off than what is looked at first: the memo, what is popped, long names."""
     end = b"\x93" + text("id") + b"\x85R"
-    yield "memo", b"\x80\x04](" + text("os") + b"\x94" + text("system") + b"\x94" + text("z" * 5000) + b"h\x00h\x01" + end + b"e.", D
+    yield (
+        "memo",
+        b"\x80\x04]("
+        + text("os")
+        + b"\x94"
+        + text("system")
+        + b"\x94"
+        + text("z" * 5000)
+        + b"h\x00h\x01"
+        + end
+        + b"e.",
+        D,
+    )
     yield "pop", b"\x80\x04" + text("os") + text("z" * 5000) + b"0" + text("system") + end + b".", D
-    yield "mark", b"\x80\x04" + text("os") + b"(" + text("z" * 5000, b"\x8d") + b"1" + text("system") + end + b".", D
+    yield (
+        "mark",
+        b"\x80\x04" + text("os") + b"(" + text("z" * 5000, b"\x8d") + b"1" + text("system") + end + b".",
+        D,
+    )
     yield "line", b"\x80\x02(I" + b"1" * 5000 + b"\n1cos\nsystem\n" + text("id") + b"\x85R.", D
-    yield "bytes", b"\x80\x03B" + struct.pack("<I", 70000) + bytes(70000) + b"0" + text("os") + text("system") + end + b".", D
-    yield "frame", b"\x80\x04\x95" + struct.pack("<Q", 6000) + b"](" + b"K\x01" * 3000 + b"e0" + text("os") + text("system") + end + b".", D
+    yield (
+        "bytes",
+        b"\x80\x03B"
+        + struct.pack("<I", 70000)
+        + bytes(70000)
+        + b"0"
+        + text("os")
+        + text("system")
+        + end
+        + b".",
+        D,
+    )
+    yield (
+        "frame",
+        b"\x80\x04\x95"
+        + struct.pack("<Q", 6000)
+        + b"]("
+        + b"K\x01" * 3000
+        + b"e0"
+        + text("os")
+        + text("system")
+        + end
+        + b".",
+        D,
+    )
     yield "name", b"\x80\x04" + text("os") + text("path.os." * 1000 + "system") + end + b".", D
     yield "module", b"\x80\x04" + text("evil." + "a." * 8000 + "b") + text("f") + b"\x93)R.", U
     yield "global", b"\x80\x02cevil." + b"a." * 4000 + b"b\nf\n)R.", U
@@ -117,33 +193,59 @@ def far_calls():
 
 def legacy(protocol, value):
     sizes = {"short": 2, "int": 4, "long": 4}
-    head = (0x1950A86A20F9469CFC6C, 1001, {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes})
+    head = (
+        0x1950A86A20F9469CFC6C,
+        1001,
+        {"protocol_version": 1001, "little_endian": True, "type_sizes": sizes},
+    )
     return b"".join(pickle.dumps(x, protocol) for x in (*head, value, []))
 
 
 def marked_cases():
     # each of the pickles of a legacy file has a memo of its own
     for protocol in (2, 4, 5):
-        case("legacy.pt", legacy(protocol, {"a": collections.OrderedDict(b=1), "n": collections.Counter("ab")}), H)
+        case(
+            "legacy.pt",
+            legacy(protocol, {"a": collections.OrderedDict(b=1), "n": collections.Counter("ab")}),
+            H,
+        )
     for name, data, verdict in far_calls():
         for before in (0, 104, 1234567):
             case(name + ".safetensors", bytes_tensor(data, before=before), verdict, "global")
         case(name + "-f32.safetensors", bytes_tensor(data, "F32", 4), verdict, "global")
-        case(name + ".onnx", onnx(onnx_node("Relu"), more=field(7, field(5, field(1, len(data)) + field(2, 2) + field(9, data)))), verdict, "global")
-        rank1 = hdf5.one(lambda at, n=len(data): hdf5.header(hdf5.space(n), hdf5.U1, hdf5.contiguous(at["d"], n)), ("d", data))
+        case(
+            name + ".onnx",
+            onnx(
+                onnx_node("Relu"), more=field(7, field(5, field(1, len(data)) + field(2, 2) + field(9, data)))
+            ),
+            verdict,
+            "global",
+        )
+        rank1 = hdf5.one(
+            lambda at, n=len(data): hdf5.header(hdf5.space(n), hdf5.U1, hdf5.contiguous(at["d"], n)),
+            ("d", data),
+        )
         case(name + ".h5", rank1, verdict, "global")
     # long names without the mark, wherever they stand
-    for name, data, verdict in (("stack", text("os") + text("path.os." * 1000 + "system") + b"\x93" + text("id") + b"\x85R.", D),
-                                ("lines", b"cos\n" + b"path.os." * 1000 + b"system\n" + text("id") + b"\x85R.", D),
-                                ("own", text("evil." + "a." * 800 + "b") + text("f") + b"\x93)R.", U)):
+    for name, data, verdict in (
+        ("stack", text("os") + text("path.os." * 1000 + "system") + b"\x93" + text("id") + b"\x85R.", D),
+        ("lines", b"cos\n" + b"path.os." * 1000 + b"system\n" + text("id") + b"\x85R.", D),
+        ("own", text("evil." + "a." * 800 + "b") + text("f") + b"\x93)R.", U),
+    ):
         for before in (0, 1234567, (1 << 20) - 6000):
             case(name + ".safetensors", bytes_tensor(b"\1" * 64 + data, before=before), verdict, "global")
-    case("words.safetensors", bytes_tensor(b"".join(b"word" * n + b"\nsystem" * 9 + b"\n" for n in range(1, 900))), H)
+    case(
+        "words.safetensors",
+        bytes_tensor(b"".join(b"word" * n + b"\nsystem" * 9 + b"\n" for n in range(1, 900))),
+        H,
+    )
     # what a program writes as a tensor of bytes, and bytes that only begin as a pickle does
     plain = {"a": "z" * 5000, "b": [1.5] * 3000, "c": bytes(70000)}
     for protocol in (2, 3, 4, 5):
         case("plain.safetensors", bytes_tensor(pickle.dumps(plain, protocol)), H)
-    for i, head in enumerate((b"X\x88\x13\0\0", b"B\x88\x13\0\0", b"V", b"(I", b"\x95" + struct.pack("<Q", 5000), b"\x82|imT\n")):
+    for i, head in enumerate(
+        (b"X\x88\x13\0\0", b"B\x88\x13\0\0", b"V", b"(I", b"\x95" + struct.pack("<Q", 5000), b"\x82|imT\n")
+    ):
         case(f"bytes{i}.safetensors", bytes_tensor((b"\x80\x04" + head).ljust(6000, b"\xfe")), H)
 
 
@@ -240,14 +342,27 @@ def later_sizes(size, packed):
     real = (zlib.crc32(data), len(body), len(data))
     head = struct.pack("<HHHHHIIIHH", 20, 8, 8, 0, 0x21, 0, packed, len(data) if size is None else size, 5, 0)
     local = b"PK\3\4" + head + b"a.txt" + body + b"PK\7\x08" + struct.pack("<III", *real)
-    entry = b"PK\1\2" + struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 8, 8, 0, 0x21, *real, 5, 0, 0, 0, 0, 0, 0) + b"a.txt"
+    entry = (
+        b"PK\1\2"
+        + struct.pack("<HHHHHHIIIHHHHHII", 20, 20, 8, 8, 0, 0x21, *real, 5, 0, 0, 0, 0, 0, 0)
+        + b"a.txt"
+    )
     return local + entry + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(local), 0)
 
 
 def zip_cases():
-    for names in (("b.txt", "./b.txt"), ("a//b.txt", "a/b.txt"), ("a/./b.txt", "a/b.txt"), ("././A.txt", "a.txt")):
+    for names in (
+        ("b.txt", "./b.txt"),
+        ("a//b.txt", "a/b.txt"),
+        ("a/./b.txt", "a/b.txt"),
+        ("././A.txt", "a.txt"),
+    ):
         case("place.zip", zipped(*((name, None, b"hi") for name in names)), D, "zip-duplicate")
-    case("places.zip", zipped(*((name, None, b"hi") for name in ("a/b.txt", "a.b/c.txt", "b.txt", "./c.txt", "...txt"))), H)
+    case(
+        "places.zip",
+        zipped(*((name, None, b"hi") for name in ("a/b.txt", "a.b/c.txt", "b.txt", "./c.txt", "...txt"))),
+        H,
+    )
     case("macos.zip", later_sizes(None, 0), H)
     case("later.zip", later_sizes(0, 0), H)
     case("less.zip", later_sizes(200, 0), D, "zip-local")
@@ -284,22 +399,55 @@ def tar_cases():
     case("twice.tar", tarred(("a.txt", b"hi"), ("a.txt", b"ho")), U, "tar-duplicate")
     case("case.tar", tarred(("a.txt", b"hi"), ("A.txt", b"ho")), U, "tar-duplicate")
     case("dot.tar", tarred(("a.txt", b"hi"), ("./a.txt", b"ho")), U, "tar-duplicate")
-    case("directory.tar", tarred(("a/", b"", tarfile.DIRTYPE), ("a/b.txt", b"hi"), ("a", b"", tarfile.DIRTYPE)), H)
+    case(
+        "directory.tar",
+        tarred(("a/", b"", tarfile.DIRTYPE), ("a/b.txt", b"hi"), ("a", b"", tarfile.DIRTYPE)),
+        H,
+    )
     # names of more than 100 bytes, which differ at their end alone, as each kind of tar has them
-    for name, form in (("ustar", tarfile.USTAR_FORMAT), ("gnu", tarfile.GNU_FORMAT), ("pax", tarfile.PAX_FORMAT)):
+    for name, form in (
+        ("ustar", tarfile.USTAR_FORMAT),
+        ("gnu", tarfile.GNU_FORMAT),
+        ("pax", tarfile.PAX_FORMAT),
+    ):
         deep = "/".join(["directory"] * 12) + "/"
         pax = form == tarfile.PAX_FORMAT  # PyTorch's reader minds such headers
         none = {"without": "tar-duplicate"}
-        case(name + ".tar", tarred((deep + "a.txt", b"hi"), (deep + "b.txt", b"ho"), format=form), D if pax else H, **none)
-        case(name + "-twice.tar", tarred((deep + "a.txt", b"hi"), (deep + "a.txt", b"ho"), format=form), D if pax else U, "tar-duplicate")
-        case(name + "-code.tar", tarred((deep + "a.py", b"# hello\n"), format=form), D if pax else U, "code-file")
+        case(
+            name + ".tar",
+            tarred((deep + "a.txt", b"hi"), (deep + "b.txt", b"ho"), format=form),
+            D if pax else H,
+            **none,
+        )
+        case(
+            name + "-twice.tar",
+            tarred((deep + "a.txt", b"hi"), (deep + "a.txt", b"ho"), format=form),
+            D if pax else U,
+            "tar-duplicate",
+        )
+        case(
+            name + "-code.tar",
+            tarred((deep + "a.py", b"# hello\n"), format=form),
+            D if pax else U,
+            "code-file",
+        )
         if form != tarfile.USTAR_FORMAT:
             flat = "x" * 150
-            case(name + "-flat.tar", tarred((flat + "a.txt", b"hi"), (flat + "b.txt", b"ho"), format=form), D if pax else H, **none)
+            case(
+                name + "-flat.tar",
+                tarred((flat + "a.txt", b"hi"), (flat + "b.txt", b"ho"), format=form),
+                D if pax else H,
+                **none,
+            )
             case(name + "-flat-away.tar", tarred(("../" + flat + "b.txt", b"ho"), format=form), D, "tar-name")
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.XHDTYPE, 30
-    case("pax-damaged.tar", info.tobuf() + b"9 path=a.txt\n1 x".ljust(512, b"\0") + good, "not-harmless", "members")
+    case(
+        "pax-damaged.tar",
+        info.tobuf() + b"9 path=a.txt\n1 x".ljust(512, b"\0") + good,
+        "not-harmless",
+        "members",
+    )
     case("names.tar", tarred(*(("d%d/f%d.txt" % (i % 7, i), b"hi") for i in range(3000))), H)
 
 
@@ -309,8 +457,11 @@ def tar_cases():
 def lists(base, size):
     """A dataset of one list of any length, of bytes or floats, in a file of that size."""
     kind = struct.pack("<B3BI", 0x19, 0, 0, 0, 16) + base
-    return hdf5.one(lambda at: hdf5.header(hdf5.space(1), (3, kind), hdf5.contiguous(at["d"], 16)), ("d", bytes(16)),
-                    ("rest", bytes(size)))
+    return hdf5.one(
+        lambda at: hdf5.header(hdf5.space(1), (3, kind), hdf5.contiguous(at["d"], 16)),
+        ("d", bytes(16)),
+        ("rest", bytes(size)),
+    )
 
 
 def hdf5_cases():
@@ -330,13 +481,23 @@ def image_cases():
     case("text.png", png((b"tEXt", b"Comment\0" + EVIL)), D, "global")
     case("private.png", png((b"prVt", b"abc" + EVIL)), D, "global")
     case("idat.png", png(idat=EVIL), D, "global")
-    case("webp.webp", b"RIFF" + struct.pack("<I", 4 + 8 + 32) + b"WEBPEXIF" + struct.pack("<I", 32) + EVIL.ljust(32, b"\0"), D, "global")
+    case(
+        "webp.webp",
+        b"RIFF" + struct.pack("<I", 4 + 8 + 32) + b"WEBPEXIF" + struct.pack("<I", 32) + EVIL.ljust(32, b"\0"),
+        D,
+        "global",
+    )
 
 
 def text_cases():
-    for name, text, verdict in (("a.txt", "cantigravity\nx\nhello", "not-harmless"), ("b.txt", "cpip.__main__\nx\nhello", D),
-                                ("c.txt", "hello\ncidlelib.idle\nx\nhello", "not-harmless"), ("d.txt", "cat\ndog\nhello", H),
-                                ("e.txt", "config.json\nvocab\ncat\n", H), ("f.txt", "antigravity\nx\nis a module\n", H)):
+    for name, text, verdict in (
+        ("a.txt", "cantigravity\nx\nhello", "not-harmless"),
+        ("b.txt", "cpip.__main__\nx\nhello", D),
+        ("c.txt", "hello\ncidlelib.idle\nx\nhello", "not-harmless"),
+        ("d.txt", "cat\ndog\nhello", H),
+        ("e.txt", "config.json\nvocab\ncat\n", H),
+        ("f.txt", "antigravity\nx\nis a module\n", H),
+    ):
         case(name, text, verdict)
 
 
@@ -344,9 +505,16 @@ def text_cases():
 
 
 def lite(*operators, protocol=2):
-    code = ("__torch__.M.forward", (("instructions", ()), ("operators", tuple((o, "", 1) for o in operators)), ("types", ())))
-    return zipped(("m/data.pkl", None, pickle.dumps({}, 2)), ("m/bytecode.pkl", None, pickle.dumps((8, code), protocol)),
-                  ("m/version", None, "3\n"), ("m/byteorder", None, "little"))
+    code = (
+        "__torch__.M.forward",
+        (("instructions", ()), ("operators", tuple((o, "", 1) for o in operators)), ("types", ())),
+    )
+    return zipped(
+        ("m/data.pkl", None, pickle.dumps({}, 2)),
+        ("m/bytecode.pkl", None, pickle.dumps((8, code), protocol)),
+        ("m/version", None, "3\n"),
+        ("m/byteorder", None, "little"),
+    )
 
 
 def lite_cases():
@@ -355,9 +523,19 @@ def lite_cases():
         case("save.ptl", lite("aten::save", protocol=protocol), D, "torchscript-code")
         case("own.ptl", lite("evil::run", protocol=protocol), U, "torchscript-code")
         case("class.ptl", lite("__torch__.torch.classes.evil.Run", protocol=protocol), U, "torchscript-code")
-        case("good.ptl", lite("aten::add", "prim::ListConstruct", "quantized::linear_dynamic", "aten::_convolution",
-                              "__torch__.torch.classes.quantized.LinearPackedParamsBase", protocol=protocol), "not-dangerous",
-             without="torchscript-code")
+        case(
+            "good.ptl",
+            lite(
+                "aten::add",
+                "prim::ListConstruct",
+                "quantized::linear_dynamic",
+                "aten::_convolution",
+                "__torch__.torch.classes.quantized.LinearPackedParamsBase",
+                protocol=protocol,
+            ),
+            "not-dangerous",
+            without="torchscript-code",
+        )
 
 
 # ---------------------------------------------------------------- many small parts
@@ -379,7 +557,14 @@ def many_gzips():
 
 def many_tensors():
     n = 600000
-    text = ("{" + ",".join('"t%d":{"dtype":"U8","shape":[8],"data_offsets":[%d,%d]}' % (i, 8 * i, 8 * i + 8) for i in range(n)) + "}").encode()
+    text = (
+        "{"
+        + ",".join(
+            '"t%d":{"dtype":"U8","shape":[8],"data_offsets":[%d,%d]}' % (i, 8 * i, 8 * i + 8)
+            for i in range(n)
+        )
+        + "}"
+    ).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + b"\x80\x04]q\0.aa" * n
 
@@ -391,12 +576,22 @@ def long_field(number, data):
 def time_cases():
     case("members.zip", many_members(), U, "members")
     case("metadata.safetensors", safetensors({str(i): "hello" for i in range(1500000)}), U, "strings")
-    case("metadata.onnx", onnx(onnx_node("Relu"), more=field(14, field(1, "k") + field(2, "hello")) * 900000), U, "strings")
+    case(
+        "metadata.onnx",
+        onnx(onnx_node("Relu"), more=field(14, field(1, "k") + field(2, "hello")) * 900000),
+        U,
+        "strings",
+    )
     case("gzips.tar", many_gzips(), U)
     case("tensors.safetensors", many_tensors(), U)
     node = long_field(1, field(4, "Relu") + field(5, field(1, "a")) * 11500000)
     case("attributes.onnx", field(1, 8) + long_field(7, node), U, "graph")
-    case("domains.onnx", field(1, 8) + long_field(7, field(1, field(4, "X") + field(7, "y")) * 6400000), U, "onnx-domain")
+    case(
+        "domains.onnx",
+        field(1, 8) + long_field(7, field(1, field(4, "X") + field(7, "y")) * 6400000),
+        U,
+        "onnx-domain",
+    )
     case("nodes.onnx", field(1, 8) + long_field(7, field(1, field(4, "Relu")) * 6400000), U, "graph")
 
 
@@ -415,14 +610,32 @@ def check_damaged(tool, work):
             path.write_bytes(damaged)
             paths.append(path)
         for at in range(0, len(paths), 20):
-            run, results, seconds = scan(tool, *paths[at:at + 20])
+            run, results, seconds = scan(tool, *paths[at : at + 20])
             if run.returncode not in (0, 1) or len(results) != 20 or seconds > LIMIT_SECONDS:
                 bad += 1
-                print(f"{name} damaged, {at} to {at + 20}: status {run.returncode}, {len(results)} results, {seconds:.2f} s",
-                      file=sys.stderr)
+                print(
+                    f"{name} damaged, {at} to {at + 20}: status {run.returncode}, {len(results)} results, {seconds:.2f} s",
+                    file=sys.stderr,
+                )
     return bad
 
 
 if __name__ == "__main__":
-    sys.exit(program((metadata_cases, tensor_cases, marked_cases, gguf_cases, zip_cases, tar_cases, hdf5_cases, image_cases, text_cases,
-                      lite_cases, time_cases), check_damaged))
+    sys.exit(
+        program(
+            (
+                metadata_cases,
+                tensor_cases,
+                marked_cases,
+                gguf_cases,
+                zip_cases,
+                tar_cases,
+                hdf5_cases,
+                image_cases,
+                text_cases,
+                lite_cases,
+                time_cases,
+            ),
+            check_damaged,
+        )
+    )

@@ -3,6 +3,7 @@
 """hostile_flat.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for formats of FlatBuffers: TFLite (with files
 beside it) and tensors of Arrow. Fixtures are cut at every byte and have every word of theirs replaced. --corpus writes
 the cases as seeds for the fuzz targets. Standard library only."""
+
 import collections
 import json
 import os
@@ -11,7 +12,7 @@ import struct
 import sys
 import tempfile
 
-from load_cases import ANY, CASES, D, H, LIMIT_SECONDS, U, Run, case, program, save_seed
+from load_cases import ANY, CASES, LIMIT_SECONDS, D, H, Run, U, case, program, save_seed
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -82,12 +83,19 @@ def build(root, ident=b"TFL3", root_at=None):
             offsets[slot] = len(body)
             if not number and not isinstance(value, Offset):
                 links.append((len(body), value))
-            body.extend(struct.pack("<" + value[0], *value[1:]) if number else
-                        struct.pack("<I", value if isinstance(value, Offset) else 0))
+            body.extend(
+                struct.pack("<" + value[0], *value[1:])
+                if number
+                else struct.pack("<I", value if isinstance(value, Offset) else 0)
+            )
         for slot, offset in item.change.get("slots", {}).items():
             offsets[slot] = offset
-        vtable = struct.pack("<HH%dH" % slots, item.change.get("vtable", 4 + 2 * slots), item.change.get("size", len(body)),
-                             *offsets)
+        vtable = struct.pack(
+            "<HH%dH" % slots,
+            item.change.get("vtable", 4 + 2 * slots),
+            item.change.get("size", len(body)),
+            *offsets,
+        )
         out.extend(vtable)
         while len(out) % 8:
             out.append(0)
@@ -129,9 +137,14 @@ def tensor(name=b"w", kind=0, shape=(4,), buffer=1, **more):
 
 
 def model(tensors, buffers=None, version=3, graphs=None, **more):
-    tables = [Table({0: Vector("table", list(t)), 4: Text(b"g%d" % i)}) for i, t in enumerate(graphs or [tensors])]
-    fields = {0: ("I", version), 2: Vector("table", tables),
-              4: Vector("table", [data(None)] + (buffers if buffers is not None else [data()]))}
+    tables = [
+        Table({0: Vector("table", list(t)), 4: Text(b"g%d" % i)}) for i, t in enumerate(graphs or [tensors])
+    ]
+    fields = {
+        0: ("I", version),
+        2: Vector("table", tables),
+        4: Vector("table", [data(None)] + (buffers if buffers is not None else [data()])),
+    }
     fields.update({int(k[1:]): v for k, v in more.items()})
     return Table(fields)
 
@@ -172,12 +185,26 @@ def node_def(op, more=b""):
 
 def operators():
     """Operators of others' libraries, and of TensorFlow by their names, by their options, by their nodes."""
+
     def put(name, codes, verdict, options=None, **more):
-        table = [Table({0: ("b", min(c, 127)), 1: Text(n), 3: ("i", c)} if n is not None else {0: ("b", c)}) for c, n in codes]
+        table = [
+            Table({0: ("b", min(c, 127)), 1: Text(n), 3: ("i", c)} if n is not None else {0: ("b", c)})
+            for c, n in codes
+        ]
         graph = {0: Vector("table", [tensor()])}
         if options is not None:
-            graph[3] = Vector("table", [Table({0: ("I", 0), 5: Vector("bytes", options), **{int(k): v for k, v in more.items()}})])
-        m = Table({0: ("I", 3), 1: Vector("table", table), 2: Vector("table", [Table(graph)]), 4: Vector("table", [data(None), data()])})
+            graph[3] = Vector(
+                "table",
+                [Table({0: ("I", 0), 5: Vector("bytes", options), **{int(k): v for k, v in more.items()}})],
+            )
+        m = Table(
+            {
+                0: ("I", 3),
+                1: Vector("table", table),
+                2: Vector("table", [Table(graph)]),
+                4: Vector("table", [data(None), data()]),
+            }
+        )
         case("tflite: operators, " + name, build(m), verdict, None)
 
     put("its own", [(0, None), (3, b""), (209, b"")], H)
@@ -194,16 +221,36 @@ def operators():
     put("Flex", [(32, b"FlexErf")], H, good)
     for w in (1, 2, 3):
         put("Flex, sizes of %d" % w, [(32, b"FlexErf")], H, flex(b"Erf", node_def(b"Erf"), w))
-        put("Flex, sizes of %d, another node" % w, [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"ReadFile"), w))
+        put(
+            "Flex, sizes of %d, another node" % w,
+            [(32, b"FlexErf")],
+            D,
+            flex(b"Erf", node_def(b"ReadFile"), w),
+        )
     put("Flex, other options", [(32, b"FlexErf")], D, flex(b"WriteFile", node_def(b"Erf")))
     put("Flex, another node", [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"WriteFile")))
-    put("Flex, a second operator in its node", [(32, b"FlexErf")], D, flex(b"Erf", node_def(b"Erf") + node_def(b"EagerPyFunc")))
+    put(
+        "Flex, a second operator in its node",
+        [(32, b"FlexErf")],
+        D,
+        flex(b"Erf", node_def(b"Erf") + node_def(b"EagerPyFunc")),
+    )
     stream = b"*\x1a\n\x0doutput_stream\x12\x09\x12\x07file://"
     put("Flex, prints to a file", [(32, b"FlexPrintV2")], D, flex(b"PrintV2", node_def(b"PrintV2", stream)))
-    for name, options in (("empty", b""), ("one byte", b"\1"), ("a number", b"\5\4\1"), ("a map", flex(b"Erf", node_def(b"Erf"), kind=9)),
-                          ("a key", flex(b"Erf", node_def(b"Erf"), first=4)), ("of one item", flex(b"Erf", b"", count=1)),
-                          ("2^63 items", flex(b"Erf", b"", 3, count=1 << 63)), ("cut", good[1:]), ("width 0", good[:-1] + b"\0"),
-                          ("width 255", good[:-1] + b"\xff"), ("not of its end", good + b"\0"), ("node cut", flex(b"Erf", b"\x12\x63Erf"))):
+    for name, options in (
+        ("empty", b""),
+        ("one byte", b"\1"),
+        ("a number", b"\5\4\1"),
+        ("a map", flex(b"Erf", node_def(b"Erf"), kind=9)),
+        ("a key", flex(b"Erf", node_def(b"Erf"), first=4)),
+        ("of one item", flex(b"Erf", b"", count=1)),
+        ("2^63 items", flex(b"Erf", b"", 3, count=1 << 63)),
+        ("cut", good[1:]),
+        ("width 0", good[:-1] + b"\0"),
+        ("width 255", good[:-1] + b"\xff"),
+        ("not of its end", good + b"\0"),
+        ("node cut", flex(b"Erf", b"\x12\x63Erf")),
+    ):
         put("Flex, options: " + name, [(32, b"FlexErf")], U, options)
     put("Flex, options beyond the file", [(32, b"FlexErf")], U, good, **{"9": ("Q", 1 << 60)})
 
@@ -213,7 +260,11 @@ def tflite():
         case("tflite: " + name, build(m, **how), verdict, error)
 
     put("good", model([tensor()]), H, None)
-    for name, tail, verdict in (("zeros", bytes(4000), H), ("text", b"x" * 300, U), ("a byte behind zeros", bytes(3000) + b"x", U)):
+    for name, tail, verdict in (
+        ("zeros", bytes(4000), H),
+        ("text", b"x" * 300, U),
+        ("a byte behind zeros", bytes(3000) + b"x", U),
+    ):
         case("tflite: %s behind the end" % name, build(model([tensor()])) + tail, verdict, None)
     put("two subgraphs", model(None, graphs=[[tensor()], [tensor()]]), H, None)
     put("two tensors of a buffer", model([tensor(), tensor(b"v")]), H, None)
@@ -223,10 +274,22 @@ def tflite():
     put("made when it runs", model([tensor(buffer=0), tensor(b"v")]), H, None)
     put("no subgraphs", model(None, graphs=[[]]), H, None)
     put("4-bit integers", model([tensor(kind=17, shape=(3, 5))], [data(bytes(8))]), H, None)
-    put("4-bit integers, one byte too few", model([tensor(kind=17, shape=(3, 5))], [data(bytes(7))]), U, "need 8")
+    put(
+        "4-bit integers, one byte too few",
+        model([tensor(kind=17, shape=(3, 5))], [data(bytes(7))]),
+        U,
+        "need 8",
+    )
     put("data behind the model", model([tensor()], [data(None, offset=8, size=16)]), H, None)
-    put("data at the offset 2^63", model([tensor()], [data(None, offset=1 << 63, size=16)]), U, "the file has")
-    put("offset and size wrap", model([tensor()], [data(None, offset=(1 << 64) - 8, size=16)]), U, "the file has")
+    put(
+        "data at the offset 2^63", model([tensor()], [data(None, offset=1 << 63, size=16)]), U, "the file has"
+    )
+    put(
+        "offset and size wrap",
+        model([tensor()], [data(None, offset=(1 << 64) - 8, size=16)]),
+        U,
+        "the file has",
+    )
     put("data in two places", model([tensor()], [data(offset=8, size=16)]), U, "two places")
     put("data longer than the file", model([tensor()], [data(count=1 << 30)]), U, "more items")
     put("data of 2^32-1 bytes", model([tensor()], [data(count=NONE)]), U, "more items")
@@ -234,8 +297,15 @@ def tflite():
     put("data too long", model([tensor()], [data(DATA + b"\0")]), U, "need 16")
     put("buffer 9 of 2", model([tensor(buffer=9)]), U, "not there")
     put("buffer 2^32-1", model([tensor(buffer=NONE)]), U, "not there")
-    put("two buffers share bytes", model([tensor(), tensor(b"v", buffer=2)],
-                                         [data(None, offset=8, size=16), data(None, offset=16, size=16)]), U, "share")
+    put(
+        "two buffers share bytes",
+        model(
+            [tensor(), tensor(b"v", buffer=2)],
+            [data(None, offset=8, size=16), data(None, offset=16, size=16)],
+        ),
+        U,
+        "share",
+    )
     put("negative dimension", model([tensor(shape=(-4,))]), U, "negative")
     put("dimensions overflow", model([tensor(shape=(0x7FFFFFFF,) * 3)]), U, "overflows")
     put("elements overflow", model([tensor(shape=(0x7FFFFFFF, 0x7FFFFFFF), kind=4)]), U, "+")
@@ -253,11 +323,30 @@ def tflite():
     put("name __metadata__", model([tensor(b"__metadata__")]), ANY, "+")
     put("version 4", model([tensor()], version=4), U, "version 4")
     put("quantised", model([tensor(f4=quantised())]), H, None)
-    put("quantised by numbers that are none", model([tensor(f4=quantised((float("nan"), float("inf"))))]), H, None)
-    put("quantised by a tensor that is not there", model([tensor(f4=quantised(f4=("B", 2), f5=Table({0: ("i", 77)})))]), U,
-        "not there")
-    put("quantised in blocks", model([tensor(f4=quantised(f4=("B", 2), f5=Table({0: ("i", 0), 2: ("i", 32)})))]), H, None)
-    put("details of a kind that is not known", model([tensor(f4=quantised(f4=("B", 9), f5=Table({})))]), H, None)
+    put(
+        "quantised by numbers that are none",
+        model([tensor(f4=quantised((float("nan"), float("inf"))))]),
+        H,
+        None,
+    )
+    put(
+        "quantised by a tensor that is not there",
+        model([tensor(f4=quantised(f4=("B", 2), f5=Table({0: ("i", 77)})))]),
+        U,
+        "not there",
+    )
+    put(
+        "quantised in blocks",
+        model([tensor(f4=quantised(f4=("B", 2), f5=Table({0: ("i", 0), 2: ("i", 32)})))]),
+        H,
+        None,
+    )
+    put(
+        "details of a kind that is not known",
+        model([tensor(f4=quantised(f4=("B", 9), f5=Table({})))]),
+        H,
+        None,
+    )
     structure(put)
     multitudes(put)
 
@@ -281,12 +370,26 @@ def structure(put):
     put("2^32-1 buffers", model([tensor()], f4=Vector("table", [], NONE)), U, "more items")
     put("2^32-1 dimensions", model([tensor(f0=Vector("i", [], NONE))]), U, "more items")
     put("external buffer that is not listed", model([tensor(f10=("I", 3))]), U, "not listed")
-    put("external buffer given twice", model([tensor()], f9=Vector("table", [Table({0: ("I", 1)})] * 2)), U, "given twice")
-    put("external buffer of a group that is not there", model([tensor(f10=("I", 1))], **external() | {"f8": Vector("table", [])}),
-        U, "not listed")
+    put(
+        "external buffer given twice",
+        model([tensor()], f9=Vector("table", [Table({0: ("I", 1)})] * 2)),
+        U,
+        "given twice",
+    )
+    put(
+        "external buffer of a group that is not there",
+        model([tensor(f10=("I", 1))], **external() | {"f8": Vector("table", [])}),
+        U,
+        "not listed",
+    )
     put("external buffer packed", model([tensor(f10=("I", 1))], **external(more=b"zip")), ANY, "packing")
     for name in (b"/etc/passwd", b"../w.bin", b"a/../../w.bin", b"", b"C:\\w.bin"):
-        put("external data: %s" % name.decode(), model([tensor(f10=("I", 1))], **external(name)), U, "leads out")
+        put(
+            "external data: %s" % name.decode(),
+            model([tensor(f10=("I", 1))], **external(name)),
+            U,
+            "leads out",
+        )
 
 
 def multitudes(put):
@@ -294,11 +397,31 @@ def multitudes(put):
     put("50,000 times one tensor", model([one] * 50000), H, None)
     put("30,000 tensors", model([tensor(b"t%d" % i) for i in range(30000)]), H, None)
     long = quantised([1 / 3] * 4096, list(range(4096)))
-    put("5,000 tensors share 4,096 scales", model([tensor(b"t%d" % i, f4=long) for i in range(5000)]), U, "memory")
-    put("1,000 tensors share a name of 60,000 bytes", model([tensor(f3=SHARED) for _ in range(1000)]), ANY, "+")
+    put(
+        "5,000 tensors share 4,096 scales",
+        model([tensor(b"t%d" % i, f4=long) for i in range(5000)]),
+        U,
+        "memory",
+    )
+    put(
+        "1,000 tensors share a name of 60,000 bytes",
+        model([tensor(f3=SHARED) for _ in range(1000)]),
+        ANY,
+        "+",
+    )
     put("300 subgraphs share 1,000 tensors", model(None, graphs=[[one] * 1000] * 300), ANY, "+")
-    put("many subgraphs are one", Table({0: ("I", 3), 2: Vector("table", [Table({0: Vector("table", [one] * 20000)})] * 500),
-                                         4: Vector("table", [data(None), data()])}), ANY, "+")
+    put(
+        "many subgraphs are one",
+        Table(
+            {
+                0: ("I", 3),
+                2: Vector("table", [Table({0: Vector("table", [one] * 20000)})] * 500),
+                4: Vector("table", [data(None), data()]),
+            }
+        ),
+        ANY,
+        "+",
+    )
 
 
 SHARED = Text(b"n" * 60000)
@@ -307,15 +430,28 @@ SHARED = Text(b"n" * 60000)
 # ---------------------------------------------------------------- Arrow
 
 
-def message(shape=(4,), strides=None, kind=4, body=DATA, extent=(0, 16), typed=(3, Table({0: ("h", 1)})), length=None,
-            names=None, **more):
+def message(
+    shape=(4,),
+    strides=None,
+    kind=4,
+    body=DATA,
+    extent=(0, 16),
+    typed=(3, Table({0: ("h", 1)})),
+    length=None,
+    names=None,
+    **more,
+):
     dims = [Table({0: ("q", n), 1: Text(names or b"")}) for n in shape]
     fields = {0: ("B", typed[0]), 1: typed[1], 2: Vector("table", dims), 4: ("qq", *extent)}
     if strides is not None:
         fields[3] = Vector("q", list(strides))
     fields.update({int(k[1:]): v for k, v in more.items()})
-    flat = build(Table({0: ("h", 4), 1: ("B", kind), 2: Table(fields), 3: ("q", len(body) if length is None else length)}),
-                 ident=bytes(4))
+    flat = build(
+        Table(
+            {0: ("h", 4), 1: ("B", kind), 2: Table(fields), 3: ("q", len(body) if length is None else length)}
+        ),
+        ident=bytes(4),
+    )
     flat += bytes(-len(flat) % 8)
     return struct.pack("<II", NONE, len(flat)) + flat + body
 
@@ -369,8 +505,13 @@ def arrow():
 
 def beside(tool, faults):
     """External data that is there; what it may not be."""
-    tests = [("external", external(), 16, 0), ("external, in the middle", external(offset=8), 24, 0),
-             ("external, too short", external(offset=8), 16, 1), ("external, of another length", external(length=12), 16, 1), ("external, not there", external(b"none.bin"), 16, 3)]
+    tests = [
+        ("external", external(), 16, 0),
+        ("external, in the middle", external(offset=8), 24, 0),
+        ("external, too short", external(offset=8), 16, 1),
+        ("external, of another length", external(length=12), 16, 1),
+        ("external, not there", external(b"none.bin"), 16, 3),
+    ]
     for name, how, size, status in tests:
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "w.bin").write_bytes(bytes(range(size)))
@@ -397,7 +538,9 @@ def tried(tool, folder, name, changed, faults, allowed):
         r = Run(tool, [command, "--json", *paths], folder)
         rows = [json.loads(line) for line in r.out.decode().splitlines()]
         if r.status not in (0, 1, 2) or (len(rows) != len(paths) and command == "scan"):
-            faults.append("%s: %s exits with %d, %d answers: %s" % (name, command, r.status, len(rows), r.err[-300:]))
+            faults.append(
+                "%s: %s exits with %d, %d answers: %s" % (name, command, r.status, len(rows), r.err[-300:])
+            )
         if r.seconds > LIMIT_SECONDS * 10:
             faults.append("%s: %s takes %.1f s" % (name, command, r.seconds))
         if command == "check" and allowed is not None:
@@ -412,8 +555,17 @@ def tried(tool, folder, name, changed, faults, allowed):
 def variants(tool, folder, faults):
     """Every cut and every changed word of the fixtures. A cut that is taken has all the tensors: what was cut is not read."""
     total = 0
-    for path in [HERE / "fixtures" / n for n in ("tflite.tflite", "tflite-graphs.tflite", "tflite-types.tflite",
-                                                 "tflite-int8.tflite", "arrow-shapes.arrow", "arrow-fortran.arrow")]:
+    for path in [
+        HERE / "fixtures" / n
+        for n in (
+            "tflite.tflite",
+            "tflite-graphs.tflite",
+            "tflite-types.tflite",
+            "tflite-int8.tflite",
+            "arrow-shapes.arrow",
+            "arrow-fortran.arrow",
+        )
+    ]:
         raw = path.read_bytes()
         (folder / "whole.pt").write_bytes(raw)
 
@@ -421,9 +573,19 @@ def variants(tool, folder, faults):
             return arrow or Run(tool, ["diff", cut.name, "whole.pt"], folder).status == 0
 
         for start in range(0, len(raw), 500):
-            total += tried(tool, folder, path.name, [raw[:n] for n in range(start, min(start + 500, len(raw)))], faults, same)
-        words = [raw[:at] + struct.pack("<I", word) + raw[at + 4 :] for at in range(0, min(len(raw), 700) - 4, 4)
-                 for word in (0, 1, 0x7FFFFFFF, NONE)]
+            total += tried(
+                tool,
+                folder,
+                path.name,
+                [raw[:n] for n in range(start, min(start + 500, len(raw)))],
+                faults,
+                same,
+            )
+        words = [
+            raw[:at] + struct.pack("<I", word) + raw[at + 4 :]
+            for at in range(0, min(len(raw), 700) - 4, 4)
+            for word in (0, 1, 0x7FFFFFFF, NONE)
+        ]
         for start in range(0, len(words), 500):
             total += tried(tool, folder, path.name, words[start : start + 500], faults, None)
         os.unlink(folder / "whole.pt")
@@ -432,7 +594,10 @@ def variants(tool, folder, faults):
 
 def corpus(folder):
     sources = [(name.split(":")[0], name.split(": ", 1)[1], raw) for name, raw, *_ in CASES]
-    sources += [(p.name.split("-")[0].split(".")[0], p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("tflite*.tflite")]
+    sources += [
+        (p.name.split("-")[0].split(".")[0], p.stem, p.read_bytes())
+        for p in (HERE / "fixtures").glob("tflite*.tflite")
+    ]
     sources += [("arrow", p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("arrow-[fs]*.arrow")]
     for kind, name, raw in sources:
         save_seed(folder / kind, name, raw, 2 * LONGEST)

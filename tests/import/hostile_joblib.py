@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """hostile_joblib.py --tool TOOL - dumps of joblib changed and cut at every byte (fixtures/joblib*), arrays whose shapes, types and
 padding lie, bombs; fed to ls and to scan. --corpus FOLDER writes seeds for the fuzz target. Bounds: 2 seconds of processor time, an exit status of 0 or 1. Standard library only."""
+
 import argparse
 import bz2
 import gzip
@@ -33,10 +34,39 @@ def number(n):
 def array(shape, code="f8", data=bytes(48), padding=b"\x03\xff\xff\xff", flags=0, align=True):
     """{'w': NumpyArrayWrapper} of protocol 2, and the bytes behind it."""
     dims = b"(" + b"".join(number(n) for n in shape) + b"t"
-    kind = b"cnumpy\ndtype\n(" + text(code) + b"K\0K\1tR(K\3" + text("<") + b"NNN" + number(-1) + number(-1) + number(flags) + b"tb"
-    state = b"}(" + text("subclass") + b"cnumpy\nndarray\n" + text("shape") + dims + text("order") + text("C") + text("dtype") + kind
+    kind = (
+        b"cnumpy\ndtype\n("
+        + text(code)
+        + b"K\0K\1tR(K\3"
+        + text("<")
+        + b"NNN"
+        + number(-1)
+        + number(-1)
+        + number(flags)
+        + b"tb"
+    )
+    state = (
+        b"}("
+        + text("subclass")
+        + b"cnumpy\nndarray\n"
+        + text("shape")
+        + dims
+        + text("order")
+        + text("C")
+        + text("dtype")
+        + kind
+    )
     state += (text("numpy_array_alignment_bytes") + b"K\x10" if align else b"") + b"u"
-    return b"\x80\x02}" + text("w") + b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81" + state + b"b" + padding + data + b"s."
+    return (
+        b"\x80\x02}"
+        + text("w")
+        + b"cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"
+        + state
+        + b"b"
+        + padding
+        + data
+        + b"s."
+    )
 
 
 def cases():
@@ -55,10 +85,18 @@ def cases():
     yield "objects, one in another", array([1], "O8", b"", array([1], "O8", b"", b"\x80\x02K\1.", 63), 63), ""
     yield "runs code behind an array", array([2, 3])[:-2] + b"cos\nsystem\n(S'x'\ntR0s.", ""
     bomb = b"\x80\x04N" + bytes(1 << 28)
-    for name, packed in (("gzip", gzip.compress(bomb, 1)), ("zlib", zlib.compress(bomb)), ("xz", lzma.compress(bomb, preset=0)),
-                         ("bzip2", bz2.compress(bomb, 1))):
+    for name, packed in (
+        ("gzip", gzip.compress(bomb, 1)),
+        ("zlib", zlib.compress(bomb)),
+        ("xz", lzma.compress(bomb, preset=0)),
+        ("bzip2", bz2.compress(bomb, 1)),
+    ):
         yield "bomb of " + name, packed, ""
-        yield "bomb of %s in itself" % name, getattr({"gzip": gzip, "zlib": zlib, "xz": lzma, "bzip2": bz2}[name], "compress")(packed), ""
+        yield (
+            "bomb of %s in itself" % name,
+            {"gzip": gzip, "zlib": zlib, "xz": lzma, "bzip2": bz2}[name].compress(packed),
+            "",
+        )
     yield "gzip, then other bytes", gzip.compress(array([2, 3])) + b"more", ""
     yield "two of gzip", gzip.compress(array([2, 3])[:50]) + gzip.compress(array([2, 3])[50:]), None
 
@@ -75,14 +113,25 @@ def damaged():
 
 def whole():
     """Files to be cut: all that are compressed, and of the plain ones the smallest and one of protocol 4."""
-    return {p.name: p.read_bytes() for p in sorted((HERE / "fixtures").glob("joblib*.joblib"))
-            if "-" in p.name or p.name == "joblib4.joblib"}
+    return {
+        p.name: p.read_bytes()
+        for p in sorted((HERE / "fixtures").glob("joblib*.joblib"))
+        if "-" in p.name or p.name == "joblib4.joblib"
+    }
 
 
 def corpus(folder):
     """fuzz_joblib.c packs what begins with Z or G itself."""
-    seeds = [(name, data) for name, data, _ in cases() if "bomb" not in name and ("shape" not in name or str(2**63) in name)]
-    seeds += [("stored " + name, (b"ZG"[i % 2 :][:1]) + data) for i, (name, data) in enumerate(seeds) if data[0] == 0x80]
+    seeds = [
+        (name, data)
+        for name, data, _ in cases()
+        if "bomb" not in name and ("shape" not in name or str(2**63) in name)
+    ]
+    seeds += [
+        ("stored " + name, (b"ZG"[i % 2 :][:1]) + data)
+        for i, (name, data) in enumerate(seeds)
+        if data[0] == 0x80
+    ]
     seeds += list(whole().items())
     for name, data in seeds:
         save_seed(folder / "joblib", name, data, 3000)
@@ -107,9 +156,13 @@ def main():
                 slowest = max(slowest, (r.spent, "%s of %s" % (command, name)))
                 count += 1
                 if r.status not in (0, 1) or r.spent > SECONDS:
-                    FAULTS.append("%s of %s: exit %d, %.1f s: %s" % (command, name, r.status, r.spent, r.err[:200]))
+                    FAULTS.append(
+                        "%s of %s: exit %d, %.1f s: %s" % (command, name, r.status, r.spent, r.err[:200])
+                    )
                 elif command == "ls" and word is not None and (r.status == 0 or word not in r.err):
-                    FAULTS.append("%s: not refused with %r: %s" % (name, word, (r.out + r.err.encode())[:300]))
+                    FAULTS.append(
+                        "%s: not refused with %r: %s" % (name, word, (r.out + r.err.encode())[:300])
+                    )
                 elif command == "ls" and word is None and "changed" not in name and r.status != 0:
                     FAULTS.append("%s: refused: %s" % (name, r.err[:300]))
                 elif command == "scan" and "code" in name and b"dangerous" not in r.out:

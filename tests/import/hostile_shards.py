@@ -3,6 +3,7 @@
 """hostile_shards.py --tool TOOL [--corpus FOLDER] - weights of Keras in shards (NAME.weights.json and its HDF5 files): indexes
 that lie and that are no JSON; then index and shards, also those that Keras wrote (fixtures/keras), cut at every byte: each is
 refused with a sentence. --corpus writes seeds for the fuzz target. Standard library only."""
+
 import argparse
 import json
 import os
@@ -29,25 +30,51 @@ def shard(group, *names, block=None, old=False):
 
 
 def index(**groups):
-    return json.dumps({"metadata": {"total_size": 48}, "weight_map": {"/" + k: v for k, v in groups.items()}}).encode()
+    return json.dumps(
+        {"metadata": {"total_size": 48}, "weight_map": {"/" + k: v for k, v in groups.items()}}
+    ).encode()
 
 
 GOOD = index(a=[FIRST, SECOND], b=SECOND)
-A, B = shard("a", "0", "1"), Image().add("root", lambda at: header(link("a", at["a"]), link("b", at["b"]))).add(
-    "a", lambda at: header(link("2", at["w"]))).add("b", lambda at: header(link("0", at["v"]))).add(
-    "w", dataset(compact())).add("v", dataset(compact())).build()
+A, B = (
+    shard("a", "0", "1"),
+    Image()
+    .add("root", lambda at: header(link("a", at["a"]), link("b", at["b"])))
+    .add("a", lambda at: header(link("2", at["w"])))
+    .add("b", lambda at: header(link("0", at["v"])))
+    .add("w", dataset(compact()))
+    .add("v", dataset(compact()))
+    .build(),
+)
 
 
 def cases():
     """(name, index, first shard, second shard, words of the refusal; None: it is read)"""
     yield "good", GOOD, A, B, None
-    yield "older form", index(a=[FIRST], b=[SECOND]), shard("a", "0", old=True), shard("b", "0", old=True), None
+    yield (
+        "older form",
+        index(a=[FIRST], b=[SECOND]),
+        shard("a", "0", old=True),
+        shard("b", "0", old=True),
+        None,
+    )
     yield "one file", index(a=FIRST), A, B, None
     yield "the other's", GOOD, B, A, "index says"
     yield "same tensors twice", index(a=[FIRST, SECOND]), A, A, ""
     yield "no tensor of a group", index(a=[FIRST, SECOND], b=SECOND, c=FIRST), A, B, "index says"
     yield "a file that is not there", index(a=[FIRST, "m_7.h5"]), A, B, "m_7.h5"
-    for path in ("../m_0.h5", "/etc/passwd", ".", "..", "", ".m_0.h5", "a/m_0.h5", "a\\m_0.h5", "C:m_0.h5", "m_0.h5\0"):
+    for path in (
+        "../m_0.h5",
+        "/etc/passwd",
+        ".",
+        "..",
+        "",
+        ".m_0.h5",
+        "a/m_0.h5",
+        "a\\m_0.h5",
+        "C:m_0.h5",
+        "m_0.h5\0",
+    ):
         yield "a file called %r" % path, index(a=[path]), A, B, "outside"
     yield "the index names itself", index(a=[INDEX]), A, B, ""
     yield "a file twice", index(a=[FIRST, FIRST]), A, B, "twice"
@@ -57,7 +84,13 @@ def cases():
     yield "not UTF-8", GOOD.replace(b"/a", b"/\xff"), A, B, "UTF-8"
     yield "deep", GOOD[:-1] + b', "x":' + b"[" * 5000 + b"]" * 5000 + b"}", A, B, ""
     yield "two weight_map", GOOD[:-1] + b', "weight_map": {"/a": "m_0.h5"}}', A, B, "twice"
-    yield "no comma between keys", GOOD.replace(b'}, "weight_map"', b'} "weight_map"'), A, B, "no object of file names"
+    yield (
+        "no comma between keys",
+        GOOD.replace(b'}, "weight_map"', b'} "weight_map"'),
+        A,
+        B,
+        "no object of file names",
+    )
     yield "no comma between groups", GOOD.replace(b'], "/b"', b'] "/b"'), A, B, "no object of file names"
     yield "no comma between files", GOOD.replace(b'", "m_1', b'" "m_1'), A, B, "no object of file names"
     yield "a comma behind the last file", GOOD.replace(b'"]', b'",]'), A, B, "no object of file names"
@@ -108,10 +141,15 @@ def cuts(tool, folder, files, which, faults):
             r = Run(tool, [command, "--json", *names], folder)
             rows = [json.loads(line) for line in r.out.decode().splitlines()]
             if r.status not in (0, 1) or len(rows) != len(names):
-                faults.append("%s cut at %d and more: %s exits with %d, %d answers: %s" %
-                              (name, start, command, r.status, len(rows), r.err[-300:]))
-            faults += ["%s cut at %d is taken" % (name, start + i) for i, row in enumerate(rows)
-                       if command == "check" and row["valid"]]
+                faults.append(
+                    "%s cut at %d and more: %s exits with %d, %d answers: %s"
+                    % (name, start, command, r.status, len(rows), r.err[-300:])
+                )
+            faults += [
+                "%s cut at %d is taken" % (name, start + i)
+                for i, row in enumerate(rows)
+                if command == "check" and row["valid"]
+            ]
     return len(data)
 
 
@@ -140,7 +178,15 @@ def main():
     faults, slow, count, cut = [], [], 0, 0
     with tempfile.TemporaryDirectory() as name:
         for label, text, first, second, words in cases():
-            check_case(tool, pathlib.Path(name) / "case", label, [(INDEX, text), (FIRST, first), (SECOND, second)], words, faults, slow)
+            check_case(
+                tool,
+                pathlib.Path(name) / "case",
+                label,
+                [(INDEX, text), (FIRST, first), (SECOND, second)],
+                words,
+                faults,
+                slow,
+            )
             count += 1
         for label, files, which in sets():
             for at in which:

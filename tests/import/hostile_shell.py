@@ -8,6 +8,7 @@ An oracle that knows nothing of this project goes through the file as Python's z
 bz2, lzma, base64 and pickle (with inert stand-ins for all that it looks up) and HDF5's search for its superblock do. What
 reaches the payload so must not be harmless, and the file around it without the payload must be as before. Nothing is executed.
 Standard library only; Linux. Without --all a part of the table, chosen by a fixed seed."""
+
 import argparse
 import base64
 import bz2
@@ -59,6 +60,7 @@ class Inert:
 
 class Recorder(pickle._Unpickler):
     """Looks up nothing: it says what it would have looked up."""
+
     def __init__(self, data, found):
         super().__init__(io.BytesIO(data), encoding="bytes")
         self.found = found
@@ -86,8 +88,12 @@ def strings_of(value, depth=0):
 
 
 def unpacked(data):
-    for unpack in (gzip.decompress, lambda d: zlib.decompressobj().decompress(d), lambda d: bz2.BZ2Decompressor().decompress(d),
-                   lambda d: lzma.LZMADecompressor().decompress(d)):
+    for unpack in (
+        gzip.decompress,
+        lambda d: zlib.decompressobj().decompress(d),
+        lambda d: bz2.BZ2Decompressor().decompress(d),
+        lambda d: lzma.LZMADecompressor().decompress(d),
+    ):
         try:
             yield unpack(data)
         except Exception:  # noqa: BLE001 - not of this kind
@@ -105,7 +111,10 @@ def members(data):
     except Exception:  # noqa: BLE001 - no zip
         pass
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as first, tarfile.open(fileobj=io.BytesIO(data), ignore_zeros=True) as t:
+        with (
+            tarfile.open(fileobj=io.BytesIO(data), mode="r:") as first,
+            tarfile.open(fileobj=io.BytesIO(data), ignore_zeros=True) as t,
+        ):
             for info in t if first.next() else ():
                 if info.isfile():
                     yield t.extractfile(info).read()
@@ -144,8 +153,13 @@ def reach(data, found, depth=0):
     except Exception:  # noqa: BLE001 - no pickle, or its end
         pass
     found |= {"pickle"} if names & {"os.system", "posix.system"} else set()
-    at = next((n for n in [0] + [512 << i for i in range(20)] if data[n:n + 8] == SIGNATURE), None)
-    if at is not None and b"__lambda__" in data[at:] or b'{"class_name": "__lambda__"' in data and data[:1] == b"{":
+    at = next((n for n in [0] + [512 << i for i in range(20)] if data[n : n + 8] == SIGNATURE), None)
+    if (
+        at is not None
+        and b"__lambda__" in data[at:]
+        or b'{"class_name": "__lambda__"' in data
+        and data[:1] == b"{"
+    ):
         found.add("lambda")
     for inner in (*members(data), *unpacked(data)):
         reach(inner, found, depth + 1)
@@ -166,24 +180,38 @@ def chunk(kind, data):
 
 
 def png(data, kind=b"piCk"):
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(b"\0\1\2\3")) + chunk(kind, data) + chunk(b"IEND", b""))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(b"\0\1\2\3"))
+        + chunk(kind, data)
+        + chunk(b"IEND", b"")
+    )
 
 
 def jpeg(data):
     out = b"\xff\xd8"
     for i in range(0, len(data), 65000):
-        out += b"\xff\xfe" + struct.pack(">H", len(data[i:i + 65000]) + 2) + data[i:i + 65000]
+        out += b"\xff\xfe" + struct.pack(">H", len(data[i : i + 65000]) + 2) + data[i : i + 65000]
     return out + b"\xff\xda\0\2\x01\x02\xff\xd9"
 
 
 def gif(data):
-    blocks = b"".join(bytes([len(data[i:i + 255])]) + data[i:i + 255] for i in range(0, len(data), 255))
+    blocks = b"".join(bytes([len(data[i : i + 255])]) + data[i : i + 255] for i in range(0, len(data), 255))
     return b"GIF89a\1\0\1\0\0\0\0" + b"!\xfe" + blocks + b"\0" + b",\0\0\0\0\1\0\1\0\0\2\2D\1\0;"
 
 
 def webp(data):
-    body = b"WEBP" + b"VP8L" + struct.pack("<I", 6) + b"\x2f\0\0\0\0\0" + b"piCk" + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+    body = (
+        b"WEBP"
+        + b"VP8L"
+        + struct.pack("<I", 6)
+        + b"\x2f\0\0\0\0\0"
+        + b"piCk"
+        + struct.pack("<I", len(data))
+        + data
+        + b"\0" * (len(data) % 2)
+    )
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
@@ -194,7 +222,9 @@ def safetensors(data):
 
 
 def safetensors_named(text):
-    header = json.dumps({"__metadata__": {"note": text}, "w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode()
+    header = json.dumps(
+        {"__metadata__": {"note": text}, "w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}
+    ).encode()
     header += b" " * (-len(header) % 8)
     return struct.pack("<Q", len(header)) + header + b"\0"
 
@@ -229,20 +259,46 @@ def gguf(data, text=None):
         raw = raw if isinstance(raw, bytes) else raw.encode()
         return struct.pack("<Q", len(raw)) + raw
 
-    meta = s("general.architecture") + struct.pack("<I", 8) + s("x") + s("note") + struct.pack("<I", 8) + s(text or "y")
+    meta = (
+        s("general.architecture")
+        + struct.pack("<I", 8)
+        + s("x")
+        + s("note")
+        + struct.pack("<I", 8)
+        + s(text or "y")
+    )
     head = b"GGUF" + struct.pack("<IQQ", 3, 1, 2) + meta + s("w") + struct.pack("<IQIQ", 1, len(data), 24, 0)
     return head + b"\0" * (-len(head) % 32) + data + b"\0" * (-len(data) % 32)
 
 
 def onnx(data, prop="", doc="", node="n"):
     tensor = field(1, len(data)) + field(2, 2) + field(8, "w") + field(9, data)
-    graph = field(1, field(1, "w") + field(2, "y") + field(3, node) + field(4, "Relu")) + field(2, "g") + field(5, tensor)
-    return (field(1, 8) + field(2, "x") + (field(6, doc) if doc else b"") + field(7, graph) + field(8, field(1, "") + field(2, 17)) +
-            (field(14, field(1, "note") + field(2, prop)) if prop else b""))
+    graph = (
+        field(1, field(1, "w") + field(2, "y") + field(3, node) + field(4, "Relu"))
+        + field(2, "g")
+        + field(5, tensor)
+    )
+    return (
+        field(1, 8)
+        + field(2, "x")
+        + (field(6, doc) if doc else b"")
+        + field(7, graph)
+        + field(8, field(1, "") + field(2, 17))
+        + (field(14, field(1, "note") + field(2, prop)) if prop else b"")
+    )
 
 
 def msgpack(data):
-    shape = b"\x93" + b"\x91" + b"\xce" + struct.pack(">I", len(data)) + b"\xa5uint8" + b"\xc6" + struct.pack(">I", len(data)) + data
+    shape = (
+        b"\x93"
+        + b"\x91"
+        + b"\xce"
+        + struct.pack(">I", len(data))
+        + b"\xa5uint8"
+        + b"\xc6"
+        + struct.pack(">I", len(data))
+        + data
+    )
     return b"\x81\xa1w\xc9" + struct.pack(">IB", len(shape), 1) + shape
 
 
@@ -254,25 +310,69 @@ def jsoned(data):
     return json.dumps({"a": 1, "b": data}).encode()
 
 
-AS_BYTES = {"png": png, "jpeg": jpeg, "gif": gif, "webp": webp, "safetensors": safetensors, "npy": npy, "npz": npz,
-            "npz-deflated": lambda d: npz(d, zipfile.ZIP_DEFLATED), "gguf": gguf, "onnx": onnx, "msgpack": msgpack,
-            "pickle": pickled, "pickle2": lambda d: pickle.dumps([d], 2), "pickle-bytearray": lambda d: pickle.dumps(bytearray(d), 5),
-            "tar": lambda d: tarred("a.bin", d), "zip": lambda d: zipped("a.bin", d), "gzip": gzip.compress, "xz": lzma.compress,
-            "pickle-list": lambda d: pickle.dumps([0, ["x", (d, 1)]], 4), "pickle-key": lambda d: pickle.dumps({d: 1}, 4)}
-AS_TEXT = {"json": jsoned, "json-key": lambda t: json.dumps({t: 1}).encode(), "json-list": lambda t: json.dumps([[t]]).encode(),
-           "safetensors-metadata": safetensors_named, "gguf-metadata": lambda t: gguf(bytes(8), t),
-           "onnx-prop": lambda t: onnx(b"\0", prop=t), "onnx-doc": lambda t: onnx(b"\0", doc=t), "onnx-node": lambda t: onnx(b"\0", node=t),
-           "pickle-text": pickled, "pickle-text0": lambda t: pickle.dumps({"a": t}, 0), "pickle-text-key": lambda t: pickle.dumps({t: 1}, 4),
-           "png-text": lambda t: png(b"parameters\0" + t.encode(), b"tEXt"), "zip-json": lambda t: zipped("a.json", jsoned(t)),
-           "png-ztxt": lambda t: png(b"parameters\0\0" + zlib.compress(t.encode()), b"zTXt"), "gzip-json": lambda t: gzip.compress(jsoned(t)),
-           "npz-name": lambda t: zipped(t.replace("\n", "")[:200] + ".npy", npy(bytes(8)))}
-WRAPS = {"none": bytes, "gzip": gzip.compress, "zlib": zlib.compress, "bz2": bz2.compress, "xz": lzma.compress,
-         "lzma": lambda d: lzma.compress(d, lzma.FORMAT_ALONE), "zip": lambda d: zipped("m.pkl", d),
-         "zip-deflated": lambda d: zipped("m.pkl", d, zipfile.ZIP_DEFLATED), "tar": lambda d: tarred("m.pkl", d)}
-CODES = {"base64": base64.b64encode, "lines": base64.encodebytes, "urlsafe": base64.urlsafe_b64encode,
-         "unpadded": lambda d: base64.b64encode(d).rstrip(b"="), "data": lambda d: b"data:application/octet-stream;base64," + base64.b64encode(d),
-         "crlf": lambda d: base64.encodebytes(d).replace(b"\n", b"\r\n"), "twice": lambda d: base64.b64encode(base64.b64encode(d)),
-         "spaced": lambda d: b"  " + b" ".join(base64.b64encode(d)[i:i + 64] for i in range(0, len(base64.b64encode(d)), 64))}
+AS_BYTES = {
+    "png": png,
+    "jpeg": jpeg,
+    "gif": gif,
+    "webp": webp,
+    "safetensors": safetensors,
+    "npy": npy,
+    "npz": npz,
+    "npz-deflated": lambda d: npz(d, zipfile.ZIP_DEFLATED),
+    "gguf": gguf,
+    "onnx": onnx,
+    "msgpack": msgpack,
+    "pickle": pickled,
+    "pickle2": lambda d: pickle.dumps([d], 2),
+    "pickle-bytearray": lambda d: pickle.dumps(bytearray(d), 5),
+    "tar": lambda d: tarred("a.bin", d),
+    "zip": lambda d: zipped("a.bin", d),
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "pickle-list": lambda d: pickle.dumps([0, ["x", (d, 1)]], 4),
+    "pickle-key": lambda d: pickle.dumps({d: 1}, 4),
+}
+AS_TEXT = {
+    "json": jsoned,
+    "json-key": lambda t: json.dumps({t: 1}).encode(),
+    "json-list": lambda t: json.dumps([[t]]).encode(),
+    "safetensors-metadata": safetensors_named,
+    "gguf-metadata": lambda t: gguf(bytes(8), t),
+    "onnx-prop": lambda t: onnx(b"\0", prop=t),
+    "onnx-doc": lambda t: onnx(b"\0", doc=t),
+    "onnx-node": lambda t: onnx(b"\0", node=t),
+    "pickle-text": pickled,
+    "pickle-text0": lambda t: pickle.dumps({"a": t}, 0),
+    "pickle-text-key": lambda t: pickle.dumps({t: 1}, 4),
+    "png-text": lambda t: png(b"parameters\0" + t.encode(), b"tEXt"),
+    "zip-json": lambda t: zipped("a.json", jsoned(t)),
+    "png-ztxt": lambda t: png(b"parameters\0\0" + zlib.compress(t.encode()), b"zTXt"),
+    "gzip-json": lambda t: gzip.compress(jsoned(t)),
+    "npz-name": lambda t: zipped(t.replace("\n", "")[:200] + ".npy", npy(bytes(8))),
+}
+WRAPS = {
+    "none": bytes,
+    "gzip": gzip.compress,
+    "zlib": zlib.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "lzma": lambda d: lzma.compress(d, lzma.FORMAT_ALONE),
+    "zip": lambda d: zipped("m.pkl", d),
+    "zip-deflated": lambda d: zipped("m.pkl", d, zipfile.ZIP_DEFLATED),
+    "tar": lambda d: tarred("m.pkl", d),
+}
+CODES = {
+    "base64": base64.b64encode,
+    "lines": base64.encodebytes,
+    "urlsafe": base64.urlsafe_b64encode,
+    "unpadded": lambda d: base64.b64encode(d).rstrip(b"="),
+    "data": lambda d: b"data:application/octet-stream;base64," + base64.b64encode(d),
+    "crlf": lambda d: base64.encodebytes(d).replace(b"\n", b"\r\n"),
+    "twice": lambda d: base64.b64encode(base64.b64encode(d)),
+    "spaced": lambda d: (
+        b"  " + b" ".join(base64.b64encode(d)[i : i + 64] for i in range(0, len(base64.b64encode(d)), 64))
+    ),
+}
 
 
 def cases():
@@ -292,7 +392,9 @@ def cases():
                     yield "%s in %s, %d behind" % (what, outer, tail), make(data + b"\0" * tail)
             if what.startswith("h5 none"):
                 for at in (512, 1024, 4096):
-                    front = next((n for n in range(at) if make(b"\0" * n + data)[at:at + 8] == SIGNATURE), None)
+                    front = next(
+                        (n for n in range(at) if make(b"\0" * n + data)[at : at + 8] == SIGNATURE), None
+                    )
                     if front is not None:
                         yield "%s at %d in %s" % (what, at, outer), make(b"\0" * front + data)
             yield "%s behind %s" % (what, outer), make(bytes(100)) + data
@@ -307,7 +409,10 @@ def cases():
             yield "%s as %s, packed, in a pickle" % (what, code), pickled(zlib.compress(encode(data)))
     for name in ("pickle", "pickle0"):
         for outer in ("safetensors", "gguf", "onnx", "npy"):
-            yield "%s in the middle of %s" % (name, outer), AS_BYTES[outer](bytes(99) + PAYLOADS[name] + bytes(99))
+            yield (
+                "%s in the middle of %s" % (name, outer),
+                AS_BYTES[outer](bytes(99) + PAYLOADS[name] + bytes(99)),
+            )
     yield from behind()
 
 
@@ -338,7 +443,10 @@ def harmless():
         yield name + " in safetensors", safetensors(data)
     yield "two tars", tarred("a.txt", b"hi\n") + tarred("b.txt", b"ho\n")
     yield "zlib in a pickle", pickled(zlib.compress(b"numbers" * 100))
-    yield "words like zlib", pickled(["hCabcdef", "xGxGxGxG", "8Oabcdefgh", "HKabcdefgh", "(Shello world)"] * 100)
+    yield (
+        "words like zlib",
+        pickled(["hCabcdef", "xGxGxGxG", "8Oabcdefgh", "HKabcdefgh", "(Shello world)"] * 100),
+    )
 
 
 NAMES = {"json": "case.json", "jpeg": "case.jpg", "png": "case.png", "gif": "case.gif", "webp": "case.webp"}
@@ -355,7 +463,10 @@ def judge(tool, folder, batch):
     out = {}
     for line in run.out.splitlines():
         report = json.loads(line)
-        out[int(report["file"][:5])] = (report["verdict"], [(f["verdict"], f["rule"], f["subject"], f["message"]) for f in report["findings"]])
+        out[int(report["file"][:5])] = (
+            report["verdict"],
+            [(f["verdict"], f["rule"], f["subject"], f["message"]) for f in report["findings"]],
+        )
     for name in names:
         (folder / name).unlink()
     return out, run
@@ -379,11 +490,14 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         for at in range(0, len(every), given.each):
-            batch = every[at:at + given.each]
+            batch = every[at : at + given.each]
             verdicts, run = judge(tool, folder, batch)
             slowest, peak = max(slowest, run.spent), max(peak, run.peak)
             if run.spent > SECONDS or run.peak > MEMORY:
-                faults.append("%.2f s, %d MiB for one of: %s" % (run.spent, run.peak >> 20, ", ".join(c[1] for c in batch)))
+                faults.append(
+                    "%.2f s, %d MiB for one of: %s"
+                    % (run.spent, run.peak >> 20, ", ".join(c[1] for c in batch))
+                )
             for number, what, data in batch:
                 verdict, findings = verdicts.get(number, ("none", []))
                 if what.startswith("good "):
@@ -399,8 +513,10 @@ def main():
                     faults.append("%s: %s, Python reaches %s" % (what, verdict, sorted(found)))
     for fault in faults[:200]:
         print("FAULT", fault)
-    print("%d files, %d in which Python reaches the payload, %d dangerous; slowest call %.2f s, peak %d MiB; %d faults" % (
-        len(every), reached, dangerous, slowest, peak >> 20, len(faults)))
+    print(
+        "%d files, %d in which Python reaches the payload, %d dangerous; slowest call %.2f s, peak %d MiB; %d faults"
+        % (len(every), reached, dangerous, slowest, peak >> 20, len(faults))
+    )
     return 1 if faults else 0
 
 

@@ -3,6 +3,7 @@
 """hostile_static.py --tool TOOL [--table] [--corpus FOLDER] - as hostile.py, for Paddle's static graphs: tensors one after the
 other, and models beside them that give their names, as protobuf and as JSON. --corpus writes the cases as seeds for the
 fuzz targets. Standard library only."""
+
 import math
 import os
 import pathlib
@@ -10,9 +11,9 @@ import struct
 import sys
 import tempfile
 
-from hostile_proto import field, varint
 import load_cases
-from load_cases import ANY, CASES, H, LIMIT_SECONDS, U, Run, case, save_seed, truncations
+from hostile_proto import field, varint
+from load_cases import ANY, CASES, LIMIT_SECONDS, H, Run, U, case, save_seed, truncations
 
 HERE = pathlib.Path(__file__).resolve().parent
 LONGEST = 1500  # of a seed
@@ -45,7 +46,12 @@ def paddle_static():
     put("description of 2^31", good + one(length=1 << 31), U, "description")
     put("description of 4 GB less 1", good + one(length=0xFFFFFFFF), U, "description")
     put("description without a type", good + one(desc=field(2, 4)), U, "type")
-    put("description with a name", good + one(desc=field(1, 5) + field(2, 4) + field(9, b"x")), U, "another field")
+    put(
+        "description with a name",
+        good + one(desc=field(1, 5) + field(2, 4) + field(9, b"x")),
+        U,
+        "another field",
+    )
     put("type 25", good + one(kind=25), ANY, "type 25")
     put("type 2^64-1", good + one(kind=(1 << 64) - 1), ANY, "not known")
     put("negative dimension", good + one((-1,)), U, "negative")
@@ -61,7 +67,9 @@ def paddle_static():
 
 def variable(name, dims=(4,), persistable=1, kind=7):
     tensor = field(1, 5) + b"".join(field(2, d) for d in dims)
-    return field(3, field(1, name) + field(2, field(1, kind) + field(3, field(1, tensor))) + field(3, persistable))
+    return field(
+        3, field(1, name) + field(2, field(1, kind) + field(3, field(1, tensor))) + field(3, persistable)
+    )
 
 
 def program(*variables):
@@ -69,8 +77,11 @@ def program(*variables):
 
 
 def pir(*names, dims=(4,)):
-    ops = ",".join('{"#":"p","A":[0,1,1,%s],"O":{"%%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[%s],"NCHW",[],0]}}}' %
-                   (n, ",".join(map(str, dims))) for n in names)
+    ops = ",".join(
+        '{"#":"p","A":[0,1,1,%s],"O":{"%%":1,"TT":{"#":"0.t_dtensor","D":[{"#":"0.t_f32"},[%s],"NCHW",[],0]}}}'
+        % (n, ",".join(map(str, dims)))
+        for n in names
+    )
     return ('{"base_code":{"magic":"pir"},"program":{"regions":[{"blocks":[{"ops":[%s]}]}]}}' % ops).encode()
 
 
@@ -81,8 +92,14 @@ def beside(tool, faults):
         ("names", "w.pdmodel", program(variable("b"), variable("a")), two, 0, "a "),
         ("names in JSON", "w.json", pir('"b"', '"a"'), two, 0, "b "),
         ("names with escapes", "w.json", pir('"\\u00e4\\n"', '"a"'), two, 0, "\u00e4"),
-        ("what is fed is no parameter", "w.pdmodel", program(variable("feed", kind=9), variable("t", persistable=0),
-                                                             variable("a"), variable("b")), two, 0, "a "),
+        (
+            "what is fed is no parameter",
+            "w.pdmodel",
+            program(variable("feed", kind=9), variable("t", persistable=0), variable("a"), variable("b")),
+            two,
+            0,
+            "a ",
+        ),
         ("any dimension", "w.pdmodel", program(variable("a", (-1,)), variable("b")), two, 0, "a "),
         ("another shape", "w.pdmodel", program(variable("a", (5,)), variable("b")), two, 1, "another shape"),
         ("another shape in JSON", "w.json", pir('"a"', '"b"', dims=(2, 2)), two, 1, "another shape"),
@@ -108,7 +125,10 @@ def beside(tool, faults):
                 if command == "ls" and (run.status != status or text not in said):
                     faults.append("pdiparams: %s: exits with %d: %s" % (what, run.status, said[:300]))
                 if run.status not in (0, 1) or run.seconds > LIMIT_SECONDS:
-                    faults.append("pdiparams: %s: %s exits with %d after %.1f s" % (what, command, run.status, run.seconds))
+                    faults.append(
+                        "pdiparams: %s: %s exits with %d after %.1f s"
+                        % (what, command, run.status, run.seconds)
+                    )
     with tempfile.TemporaryDirectory() as folder:
         os.symlink("/etc/passwd", pathlib.Path(folder) / "w.json")
         (pathlib.Path(folder) / "w.pdiparams").write_bytes(two)
@@ -121,7 +141,10 @@ def beside(tool, faults):
 def fixtures():
     """Files to cut, and the lengths at which they are files again: a file may have fewer tensors."""
     sources, whole = {}, set()
-    for path in [HERE / "fixtures" / "paddle-numbers.pdiparams", HERE / "fixtures" / "paddle-float32.pdtensor"]:
+    for path in [
+        HERE / "fixtures" / "paddle-numbers.pdiparams",
+        HERE / "fixtures" / "paddle-float32.pdtensor",
+    ]:
         raw = path.read_bytes()
         sources[path.name] = raw
         at = 0
@@ -138,13 +161,22 @@ def fixtures():
 
 def corpus(folder):
     sources = [(name, raw) for name, raw, *_ in CASES]
-    sources += [("names", program(variable("b"), variable("a"))), ("names in json", pir('"b"', '"a"')),
-                ("an escaped name in json", pir('"\\u00e4"', '"a"', dims=(-1, 2)))]
+    sources += [
+        ("names", program(variable("b"), variable("a"))),
+        ("names in json", pir('"b"', '"a"')),
+        ("an escaped name in json", pir('"\\u00e4"', '"a"', dims=(-1, 2))),
+    ]
     sources += [(p.stem, p.read_bytes()) for p in (HERE / "fixtures").glob("paddle-*.pd[it]*")]
     for name, raw in sources:
         save_seed(folder / "pdiparams", name.split(": ")[-1], raw, LONGEST)
 
 
 if __name__ == "__main__":
-    sys.exit(load_cases.program((paddle_static,), corpus,
-                                lambda tool, folder, faults: truncations(tool, folder, faults, *fixtures()), beside))
+    sys.exit(
+        load_cases.program(
+            (paddle_static,),
+            corpus,
+            lambda tool, folder, faults: truncations(tool, folder, faults, *fixtures()),
+            beside,
+        )
+    )

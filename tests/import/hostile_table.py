@@ -7,6 +7,7 @@ from the system (wait4). Rows: the 60 kinds of input that docs/import.md lists, 
 others. Bounds: 2 seconds, 256 MiB; one beyond them is a fault, and so is a kind without a case. --cases: a row for each file.
 Standard library only; Linux.
 """
+
 import argparse
 import importlib
 import inspect
@@ -49,10 +50,16 @@ KINDS = {
     16: ("wrong CRC", r"^crc "),
     17: ("two folders with a pickle", r"^second folder"),
     18: ("TorchScript", r"^TorchScript|^code folder"),
-    19: ("other things: zip in a zip, 7z, LFS pointer, web page", r"^(zip in a zip|7z|gzip|LFS|web page|empty)"),
+    19: (
+        "other things: zip in a zip, 7z, LFS pointer, web page",
+        r"^(zip in a zip|7z|gzip|LFS|web page|empty)",
+    ),
     20: ("byteorder and version", r"^byteorder '?b|^byteorder of|^version|^no version"),
     21: ("storages shorter, longer, missing, unused, deflated", r"^storage "),
-    22: ("calls: GLOBAL, STACK_GLOBAL, INST, OBJ, memo, behind STOP", r"^runs code|^second pickle|^code (named|called|,)|code, then"),
+    22: (
+        "calls: GLOBAL, STACK_GLOBAL, INST, OBJ, memo, behind STOP",
+        r"^runs code|^second pickle|^code (named|called|,)|code, then",
+    ),
     23: ("eval as the magic number", r"eval as the magic"),
     25: ("each of 256 opcodes, alone and in a list", r"^opcode .. "),
     26: ("stack and mark underflow", r"underflow|^mark missing|append below|values left"),
@@ -66,7 +73,10 @@ KINDS = {
     34: ("frames", r"frame"),
     35: ("PROTO twice, unknown", r"^protocol "),
     36: ("REDUCE without a tuple, of the wrong length", r"^reduce |^rebuild of|call of a call"),
-    37: ("views: wraps, strides, bounds, types", r"^tensor: (numel|offset|extent|size|stride|65|length|storage is|one st|persist|unknown)"),
+    37: (
+        "views: wraps, strides, bounds, types",
+        r"^tensor: (numel|offset|extent|size|stride|65|length|storage is|one st|persist|unknown)",
+    ),
     38: ("untyped storage that is no multiple", r"^tensor: v3"),
     39: ("quantised: axis, scales, zero, NaN, strides", r"^tensor: (axis|scale|quantised)"),
     40: ("sparse indices out of bounds", r"^tensor: sparse"),
@@ -130,8 +140,16 @@ def runner():
         limit = job["file_size"]
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             begun = time.monotonic()
-            p = subprocess.Popen(job["command"], cwd=job["folder"], stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                                 preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))) if limit else None)
+            p = subprocess.Popen(
+                job["command"],
+                cwd=job["folder"],
+                stdout=out,
+                stderr=err,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+                if limit
+                else None,
+            )
             _, status, usage = os.wait4(p.pid, 0)
             seconds = time.monotonic() - begun
             p.returncode = os.waitstatus_to_exitcode(status)
@@ -150,14 +168,20 @@ class Run:
 
     def __init__(self, tool, args, folder, file_size=0, again=2):
         if Run.process is None:
-            Run.process = subprocess.Popen([sys.executable, "-S", __file__, "--tool", "-", "--runner"], stdin=subprocess.PIPE,
-                                           stdout=subprocess.PIPE, text=True)
+            Run.process = subprocess.Popen(
+                [sys.executable, "-S", __file__, "--tool", "-", "--runner"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         job = {"command": [tool, *map(str, args)], "folder": str(folder), "file_size": file_size}
         Run.process.stdin.write(json.dumps(job) + "\n")
         Run.process.stdin.flush()
         self.status, self.seconds, self.spent, self.peak, out, err = json.loads(Run.process.stdout.readline())
         self.out, self.err = out.encode("latin-1"), err.encode("latin-1").decode("utf-8", "replace").strip()
-        if self.spent > SECONDS and args[0] in ("ls", "scan") and again > 0:  # a busy machine adds to it: the least of three counts
+        if (
+            self.spent > SECONDS and args[0] in ("ls", "scan") and again > 0
+        ):  # a busy machine adds to it: the least of three counts
             other = Run(tool, args, folder, file_size, again - 1)
             self.spent, self.seconds = min(self.spent, other.spent), min(self.seconds, other.seconds)
 
@@ -176,11 +200,21 @@ class Row:
         self.peak = max(self.peak, *(r.peak for r in runs))
 
     def text(self, first):
-        order = [v for v in ("dangerous", "unknown", "harmless", "refused") if v in self.verdicts] or sorted(self.verdicts)
+        order = [v for v in ("dangerous", "unknown", "harmless", "refused") if v in self.verdicts] or sorted(
+            self.verdicts
+        )
         error = self.error.replace("|", "\\|")
         error = error if len(error) <= 90 else error[:87] + "..."
         return "| %s | %s | %d | %s | %d: %s | %.0f ms | %.0f MiB |" % (
-            first, self.what, self.files, ", ".join(order), self.refused, error, self.seconds * 1000, self.peak / 2**20)
+            first,
+            self.what,
+            self.files,
+            ", ".join(order),
+            self.refused,
+            error,
+            self.seconds * 1000,
+            self.peak / 2**20,
+        )
 
 
 def cases():
@@ -195,7 +229,7 @@ def cases():
         yield name, {"case.pt": data}, "case.pt", args
     for each in own:  # of TensorFlow: an index and its shards; of the rooms' own lists
         for name, files, *rest in each:
-            if isinstance(files, bytes): # one file: of that name, where the name decides how it is read
+            if isinstance(files, bytes):  # one file: of that name, where the name decides how it is read
                 path = name if re.fullmatch(r"[\w./-]+\.\w+", name) else "case.bin"
                 yield name, {path: files}, path, ()
             else:
@@ -209,8 +243,14 @@ def makers():
             continue
         module = importlib.import_module(path.stem)
         for function in list(vars(module).values()):
-            if inspect.isfunction(function) and function.__module__ == module.__name__ and function.__name__ not in ("case", "main"):
-                if not inspect.signature(function).parameters and re.search(r"\b(case|torch_pkl|bad)\(", inspect.getsource(function)):
+            if (
+                inspect.isfunction(function)
+                and function.__module__ == module.__name__
+                and function.__name__ not in ("case", "main")
+            ):
+                if not inspect.signature(function).parameters and re.search(
+                    r"\b(case|torch_pkl|bad)\(", inspect.getsource(function)
+                ):
                     yield function
 
 
@@ -250,15 +290,25 @@ def surroundings(tool, folder, faults):
         if what == "a pipe as the input":
             os.mkfifo(folder / "pipe.pt")
         if what == "disk full":
-            put("large.pt", torch_zip(state(("w", tensor(hostile.storage(n=1 << 16), size=(1 << 16,), stride=(1,)))), data=bytes(1 << 18)))
+            put(
+                "large.pt",
+                torch_zip(
+                    state(("w", tensor(hostile.storage(n=1 << 16), size=(1 << 16,), stride=(1,)))),
+                    data=bytes(1 << 18),
+                ),
+            )
         if what == "a link to what is there":
             os.symlink("there.safetensors", folder / "link.safetensors")
         before = listing()
         r = convert(*args, file_size=limit)
         expect(faults, what, r.status not in (0,) and word in r.err and listing() == before, r)
         row.add("-", r.err, r)
-    expect(faults, "what was there is changed", (folder / "there.safetensors").read_bytes() == b"mine" and
-           (folder / "in.pt").read_bytes() == good, r)
+    expect(
+        faults,
+        "what was there is changed",
+        (folder / "there.safetensors").read_bytes() == b"mine" and (folder / "in.pt").read_bytes() == good,
+        r,
+    )
 
     size = 1 << 28
     store = tensor(hostile.storage(n=size // 4), size=(size // 4,), stride=(1,))
@@ -267,7 +317,9 @@ def surroundings(tool, folder, faults):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         before = listing()
         begun = time.monotonic()
-        p = subprocess.Popen([tool, "convert", "slow.pt", "-o", "slow.safetensors", "-q", "--verify"], cwd=folder)
+        p = subprocess.Popen(
+            [tool, "convert", "slow.pt", "-o", "slow.safetensors", "-q", "--verify"], cwd=folder
+        )
         time.sleep(0.06)
         p.send_signal(number)
         p.wait()
@@ -286,7 +338,9 @@ def surroundings(tool, folder, faults):
             os.unlink(folder / name)
 
     row = rows[58] = Row("the file shrinks; data at 2^32 in a sparse file")
-    p = subprocess.Popen([tool, "convert", "slow.pt", "-o", "cut.safetensors", "-q"], cwd=folder, stderr=subprocess.PIPE)
+    p = subprocess.Popen(
+        [tool, "convert", "slow.pt", "-o", "cut.safetensors", "-q"], cwd=folder, stderr=subprocess.PIPE
+    )
     os.truncate(folder / "slow.pt", 1 << 16)
     err = p.communicate()[1].decode()
     if p.returncode == 0 or p.returncode < 0 and (folder / "cut.safetensors").exists():
@@ -311,8 +365,12 @@ def surroundings(tool, folder, faults):
     row = rows[60] = Row("four conversions of one file at once")
     put("in2.pt", torch_zip(state(("w", tensor()))))
     begun = time.monotonic()
-    many = [subprocess.Popen([tool, "convert", "in2.pt", "-o", "same.safetensors", "-q"], cwd=folder, stderr=subprocess.PIPE)
-            for _ in range(4)]
+    many = [
+        subprocess.Popen(
+            [tool, "convert", "in2.pt", "-o", "same.safetensors", "-q"], cwd=folder, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
     codes = [(p.communicate()[1], p.returncode) for p in many]
     row.files, row.refused, row.verdicts = 4, sum(c != 0 for _, c in codes), {"-"}
     row.error = "; ".join(sorted({e.decode().strip()[:90] for e, c in codes if c != 0}))
@@ -356,7 +414,9 @@ def main():
     rows = {n: Row(what) for n, (what, _) in KINDS.items()}
     known = {what: Row(what) for what in KNOWN}
     faults, all_seconds, all_peak, count = [], 0.0, 0, 0
-    head = "| %s | input | files | scan | refused: for example | slowest | peak |\n|---|---|---|---|---|---|---|"
+    head = (
+        "| %s | input | files | scan | refused: for example | slowest | peak |\n|---|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for item in cases():
@@ -369,8 +429,17 @@ def main():
             seconds, peak = max(scan.seconds, load.seconds), max(scan.peak, load.peak)
             all_seconds, all_peak = max(all_seconds, seconds), max(all_peak, peak)
             # A busy machine makes one wait: what counts is the processor's time.
-            if max(scan.spent, load.spent) > SECONDS or seconds > 10 * SECONDS or peak > MEMORY or scan.status not in (0, 1, 3) or load.status not in (0, 1, 3):
-                faults.append("%s: %.2f s, %d MiB, scan %d, ls %d" % (item[0], seconds, peak >> 20, scan.status, load.status))
+            if (
+                max(scan.spent, load.spent) > SECONDS
+                or seconds > 10 * SECONDS
+                or peak > MEMORY
+                or scan.status not in (0, 1, 3)
+                or load.status not in (0, 1, 3)
+            ):
+                faults.append(
+                    "%s: %.2f s, %d MiB, scan %d, ls %d"
+                    % (item[0], seconds, peak >> 20, scan.status, load.status)
+                )
             for row in into:
                 row.add(verdict, error, scan, load)
             if args.cases:
@@ -403,7 +472,10 @@ def main():
                 print(row.text(""))
             elif "HDF5" not in row.what or (HERE / "hostile_hdf5.py").exists():
                 faults.append("%s: no case" % row.what)
-    print("\n%d files, each twice; slowest %.2f s, peak %.0f MiB; %d faults" % (count, all_seconds, all_peak / 2**20, len(faults)))
+    print(
+        "\n%d files, each twice; slowest %.2f s, peak %.0f MiB; %d faults"
+        % (count, all_seconds, all_peak / 2**20, len(faults))
+    )
     for f in faults:
         print("FAULT", f)
     return 1 if faults else 0

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """known.py --tool TOOL - a file for each row of src/import/core/known.c: what is known and never read is named, by every
 command that opens files, and nothing says "header length". A row without a file here is a fault. Standard library only."""
+
 import argparse
 import ast
 import json
@@ -18,11 +19,20 @@ from hostile_proto import field
 from load_cases import Run
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src/import/core/known.c"
-NPY = b"\x93NUMPY\x01\x00" + struct.pack("<H", 54) + b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}"[:53] + b"\n" + DATA
+NPY = (
+    b"\x93NUMPY\x01\x00"
+    + struct.pack("<H", 54)
+    + b"{'descr': '<f4', 'fortran_order': False, 'shape': (4,)}"[:53]
+    + b"\n"
+    + DATA
+)
 
 # Without magic numbers: question -> (file, words of the sentence)
 ASKED = {
-    "is_openvino": (b'<?xml version="1.0"?>\n<net name="m" version="11">\n<layers>\n</layers></net>', "OpenVINO"),
+    "is_openvino": (
+        b'<?xml version="1.0"?>\n<net name="m" version="11">\n<layers>\n</layers></net>',
+        "OpenVINO",
+    ),
     "is_html": (b" <!DOCTYPE html><html></html>", "web page"),
     "is_xml": (b'<?xml version="1.0"?>\n<PMML/>', "XML"),
     "is_tfjs": (b'{"format": "graph-model", "modelTopology": {}, "weightsManifest": []}', "TensorFlow.js"),
@@ -36,15 +46,23 @@ ASKED = {
     "is_ctranslate": (struct.pack("<IH", 6, 16) + b"TransformerSpec\0" + bytes(20), "CTranslate2"),
     "is_capnp": (struct.pack("<IIQQ", 0, 2, 1 << 32, 5), "Cap'n Proto"),
     "is_zlib": (zlib.compress(bytes(1000)), "zlib"),
-    "is_flatbuffer": (build(Table({0: ("I", 3), 1: Vector("table", []), 2: ("I", 4)}), ident=b""), "FlatBuffer"),
+    "is_flatbuffer": (
+        build(Table({0: ("I", 3), 1: Vector("table", []), 2: ("I", 4)}), ident=b""),
+        "FlatBuffer",
+    ),
 }
-MORE = {"a dlib shape": (b"\x01\x01\x81\x88\x81\x01" + bytes(20), "dlib"),
-        "a CoreML pipeline": (field(1, 1) + field(2, b"") + field(10, 1) + field(202, b"x"), "CoreML")}
+MORE = {
+    "a dlib shape": (b"\x01\x01\x81\x88\x81\x01" + bytes(20), "dlib"),
+    "a CoreML pipeline": (field(1, 1) + field(2, b"") + field(10, 1) + field(202, b"x"), "CoreML"),
+}
 # Rows that a reader takes before, or that need more than a magic number: (bytes in front, behind)
 BEHIND = {"PK\x05\x06": bytes(18), "\x57\xfb": b"", "RIFF": bytes(4) + b"WAVE"}
 
-FOLDERS = {"Data/com.apple.CoreML/model.mlmodel": "a CoreML package", "zarr.json": "a Zarr store",
-           "_CHECKPOINT_METADATA": "a checkpoint of Orbax"}
+FOLDERS = {
+    "Data/com.apple.CoreML/model.mlmodel": "a CoreML package",
+    "zarr.json": "a Zarr store",
+    "_CHECKPOINT_METADATA": "a checkpoint of Orbax",
+}
 
 
 def rows():
@@ -60,7 +78,9 @@ def rows():
 
 
 def octal(text):
-    return re.sub(r"\\0(?![0-7x])", r"\\x00", re.sub(r"\\0([0-7]{2})", lambda m: "\\x%02x" % int(m.group(1), 8), text))
+    return re.sub(
+        r"\\0(?![0-7x])", r"\\x00", re.sub(r"\\0([0-7]{2})", lambda m: "\\x%02x" % int(m.group(1), 8), text)
+    )
 
 
 def check(tool, folder, what, raw, words, faults):
@@ -68,7 +88,12 @@ def check(tool, folder, what, raw, words, faults):
     for args in (["ls", "case.bin"], ["convert", "case.bin", "-o", "out.safetensors"], ["show", "case.bin"]):
         run = Run(tool, args, folder)
         said = run.err.decode("utf-8", "replace")
-        if run.status != 1 or words not in said or "header length" in said or (folder / "out.safetensors").exists():
+        if (
+            run.status != 1
+            or words not in said
+            or "header length" in said
+            or (folder / "out.safetensors").exists()
+        ):
             faults.append("%s: %s: exit %d: %s" % (what, args[0], run.status, said[:300]))
     run = Run(tool, ["scan", "--json", "case.bin"], folder)
     if run.status not in (0, 1) or json.loads(run.out)["verdict"] not in ("harmless", "unknown", "dangerous"):

@@ -2,6 +2,7 @@
 """The cases of the tests that ask scan and ls: each is (name, bytes, verdict of scan, word that the loader's error must hold or
 None if it loads, arguments of ls), made by case() and run by program(). Bounds: 2 seconds and 256 MiB of address space beyond
 the tool's own, one case at a time; nothing may be opened but the file, nothing written. Standard library only."""
+
 import argparse
 import json
 import os
@@ -14,7 +15,9 @@ import tempfile
 D, U, H = "dangerous", "unknown", "harmless"
 ANY = "*"
 CASES = []
-SANITIZED = os.environ.get("SFT_SANITIZED") == "1"  # a tool under ASan: no limit of address space, and it is slow
+SANITIZED = (
+    os.environ.get("SFT_SANITIZED") == "1"
+)  # a tool under ASan: no limit of address space, and it is slow
 LIMIT_SECONDS = 2.0 if not SANITIZED else 60.0
 LIMIT_BYTES = 256 << 20
 
@@ -30,17 +33,26 @@ class Run:
     def __init__(self, tool, args, folder, again=2):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         limit = (LIMIT_BYTES + (64 << 20),) * 2
-        p = subprocess.Popen([tool, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             preexec_fn=None if SANITIZED else lambda: resource.setrlimit(resource.RLIMIT_AS, limit))
+        p = subprocess.Popen(
+            [tool, *args],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=None if SANITIZED else lambda: resource.setrlimit(resource.RLIMIT_AS, limit),
+        )
         try:
             self.out, self.err = p.communicate(timeout=300)
         except subprocess.TimeoutExpired:
             p.kill()
             self.out, self.err = p.communicate()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)  # the processor's time: whatever else the machine does
+        after = resource.getrusage(
+            resource.RUSAGE_CHILDREN
+        )  # the processor's time: whatever else the machine does
         self.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         self.status = p.returncode
-        if self.seconds > LIMIT_SECONDS and args[0] in ("ls", "scan") and again > 0:  # a busy machine adds to it
+        if (
+            self.seconds > LIMIT_SECONDS and args[0] in ("ls", "scan") and again > 0
+        ):  # a busy machine adds to it
             self.seconds = min(self.seconds, Run(tool, args, folder, again - 1).seconds)
 
 
@@ -73,7 +85,13 @@ def check_case(tool, folder, item, faults, slow):
     left = set(os.listdir(folder)) - {"case.pt"}
     if left:
         faults.append("%s: left behind: %s" % (name, sorted(left)))
-    return "%-42s scan %-9s  ls %d  %4.0f ms  %s" % (name[:42], got, load.status, seconds * 1000, message.split("\n")[0][-110:])
+    return "%-42s scan %-9s  ls %d  %4.0f ms  %s" % (
+        name[:42],
+        got,
+        load.status,
+        seconds * 1000,
+        message.split("\n")[0][-110:],
+    )
 
 
 def truncations(tool, folder, faults, sources, whole=()):
@@ -91,12 +109,18 @@ def truncations(tool, folder, faults, sources, whole=()):
                 r = Run(tool, [command, "--json", *names], folder)
                 rows = [json.loads(line) for line in r.out.decode().splitlines()]
                 if r.status not in (0, 1) or len(rows) != len(names):
-                    faults.append("%s cut: %s exits with %d, %d answers: %s" % (name, command, r.status, len(rows),
-                                                                              r.err[-300:]))
+                    faults.append(
+                        "%s cut: %s exits with %d, %d answers: %s"
+                        % (name, command, r.status, len(rows), r.err[-300:])
+                    )
                 for cut, row in zip(names, rows):
                     # zeros at the end of a tar may be missing
-                    if (command == "check" and row["valid"] and not (name == "tar" or "tar" in name) and
-                            (name, int(cut[4:-3])) not in whole):
+                    if (
+                        command == "check"
+                        and row["valid"]
+                        and not (name == "tar" or "tar" in name)
+                        and (name, int(cut[4:-3])) not in whole
+                    ):
                         faults.append("%s: %s is taken" % (name, cut))
             total += len(names)
             for n in names:
@@ -137,5 +161,8 @@ def program(makers, corpus, cut, more=None):
     others = more(tool, faults) if more else 0
     for f in faults:
         print("FAULT", f)
-    print("%d cases, %d cuts and changes, slowest %.2f s (%s), %d faults" % (len(CASES) + others, cuts, *max(slow), len(faults)))
+    print(
+        "%d cases, %d cuts and changes, slowest %.2f s (%s), %d faults"
+        % (len(CASES) + others, cuts, *max(slow), len(faults))
+    )
     return 1 if faults else 0

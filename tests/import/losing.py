@@ -5,6 +5,7 @@
 Checkpoints of the shapes that trainers write, saved by the installed torch: what a conversion holds, what it
 names on standard error and in JSON, and what --key gets. Needs torch and safetensors (tests/requirements.txt).
 """
+
 import fnmatch
 import http.server
 import json
@@ -15,18 +16,23 @@ import zlib
 
 import numpy
 import torch
+from runs import CHECKS, program, run
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
-
-from runs import CHECKS, program, run
 
 
 def tensors_in(value, at=""):
     """Name -> tensor, of everything."""
     if isinstance(value, torch.Tensor):
         return {at: value}
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, (list, tuple))
+        else ()
+    )
     found = {}
     for key, part in items:
         found.update(tensors_in(part, f"{at}.{key}" if at else str(key)))
@@ -57,43 +63,146 @@ def shapes():
     fp32 = {"fp32_flat": [torch.ones(9)], "state": {0: {"exp_avg": torch.ones(9)}}, "param_groups": []}
     yield "issue 18: two models", {"model1": other, "model": model}, None, []
     yield "a GAN", {"generator": model, "discriminator": other}, None, []
-    yield ("a GAN in training", {"generator": model, "discriminator": other, "optim_g": optimizer, "epoch": 3}, None, [])
-    yield "DINO", {"student": model, "teacher": other, "optimizer": optimizer, "dino_loss": {"center": torch.ones(1, 4)}}, None, []
+    yield (
+        "a GAN in training",
+        {"generator": model, "discriminator": other, "optim_g": optimizer, "epoch": 3},
+        None,
+        [],
+    )
+    yield (
+        "DINO",
+        {
+            "student": model,
+            "teacher": other,
+            "optimizer": optimizer,
+            "dino_loss": {"center": torch.ones(1, 4)},
+        },
+        None,
+        [],
+    )
     yield "two models and an average", {"model": model, "model1": other, "ema": clones(model)}, None, []
-    yield "student, teacher and an average", {"student": model, "teacher": other, "ema": clones(model)}, None, []
-    for word in "lr_head", "opt_embed", "meta_embeddings", "metric_net", "hyper_network", "config_encoder", "best_net":
+    yield (
+        "student, teacher and an average",
+        {"student": model, "teacher": other, "ema": clones(model)},
+        None,
+        [],
+    )
+    for word in (
+        "lr_head",
+        "opt_embed",
+        "meta_embeddings",
+        "metric_net",
+        "hyper_network",
+        "config_encoder",
+        "best_net",
+    ):
         yield f"{word} is weights", {"model": model, word: other}, None, []
     for word in "opt_state", "lr_schedulers", "meta_data", "metrics", "hyper_parameters", "optim_head":
         yield f"{word} is none", {"model": model, word: {"x": torch.ones(2)}}, "model", [word]
-    yield "HiFi-GAN, discriminators", {"mpd": model, "msd": other, "optim_g": optimizer, "optim_d": optimizer, "steps": 1}, None, []
-    yield ("MoCo, SimSiam: ImageNet example",
-           {"epoch": 1, "arch": "resnet50", "state_dict": average, "best_acc1": torch.tensor(71.5), "optimizer": optimizer},
-           "state_dict", ["best_acc1", "optimizer"])
-    yield ("Lightning",
-           {"epoch": 1, "global_step": 2, "pytorch-lightning_version": "2.6", "state_dict": model,
-            "loops": {"fit_loop": {"state_dict": {}}}, "callbacks": {"EarlyStopping": {"best_score": torch.tensor(0.5)}},
-            "optimizer_states": [optimizer], "lr_schedulers": [scheduler], "hyper_parameters": {"weight": torch.ones(2)}},
-           "state_dict", ["callbacks", "optimizer_states", "hyper_parameters"])
-    yield ("Detectron2", {"model": model, "optimizer": optimizer, "scheduler": scheduler, "iteration": 9}, "model", ["optimizer"])
-    yield ("timm", {"epoch": 1, "arch": "x", "state_dict": model, "optimizer": optimizer, "version": 2,
-                    "amp_scaler": {"scale": torch.tensor(2.0)}, "state_dict_ema": other, "metric": 1.0},
-           "state_dict", ["optimizer", "amp_scaler", "state_dict_ema"])
+    yield (
+        "HiFi-GAN, discriminators",
+        {"mpd": model, "msd": other, "optim_g": optimizer, "optim_d": optimizer, "steps": 1},
+        None,
+        [],
+    )
+    yield (
+        "MoCo, SimSiam: ImageNet example",
+        {
+            "epoch": 1,
+            "arch": "resnet50",
+            "state_dict": average,
+            "best_acc1": torch.tensor(71.5),
+            "optimizer": optimizer,
+        },
+        "state_dict",
+        ["best_acc1", "optimizer"],
+    )
+    yield (
+        "Lightning",
+        {
+            "epoch": 1,
+            "global_step": 2,
+            "pytorch-lightning_version": "2.6",
+            "state_dict": model,
+            "loops": {"fit_loop": {"state_dict": {}}},
+            "callbacks": {"EarlyStopping": {"best_score": torch.tensor(0.5)}},
+            "optimizer_states": [optimizer],
+            "lr_schedulers": [scheduler],
+            "hyper_parameters": {"weight": torch.ones(2)},
+        },
+        "state_dict",
+        ["callbacks", "optimizer_states", "hyper_parameters"],
+    )
+    yield (
+        "Detectron2",
+        {"model": model, "optimizer": optimizer, "scheduler": scheduler, "iteration": 9},
+        "model",
+        ["optimizer"],
+    )
+    yield (
+        "timm",
+        {
+            "epoch": 1,
+            "arch": "x",
+            "state_dict": model,
+            "optimizer": optimizer,
+            "version": 2,
+            "amp_scaler": {"scale": torch.tensor(2.0)},
+            "state_dict_ema": other,
+            "metric": 1.0,
+        },
+        "state_dict",
+        ["optimizer", "amp_scaler", "state_dict_ema"],
+    )
     yield "model and ema behind module.", {"model": model, "ema": average}, "model", ["ema"]
     yield "BasicSR", {"params": model, "params_ema": other}, "params_ema", ["params"]
-    yield ("StyleGAN2", {"g": model, "d": other, "g_ema": clones(model), "g_optim": optimizer, "d_optim": optimizer}, None, [])
+    yield (
+        "StyleGAN2",
+        {"g": model, "d": other, "g_ema": clones(model), "g_optim": optimizer, "d_optim": optimizer},
+        None,
+        [],
+    )
     yield "an ema of another model", {"model": model, "ema": {"x": torch.ones(2)}}, None, []
-    yield ("DeepSpeed, ZeRO-1", {"module": model, "optimizer": None, "lr_scheduler": scheduler, "param_shapes": [],
-                                 "global_steps": 3}, "module", [])
-    yield ("DeepSpeed, ZeRO-3 with frozen weights",
-           {"module": model, "optimizer": None, "frozen_param_fragments": {"a": torch.ones(3)}}, None, [])
+    yield (
+        "DeepSpeed, ZeRO-1",
+        {
+            "module": model,
+            "optimizer": None,
+            "lr_scheduler": scheduler,
+            "param_shapes": [],
+            "global_steps": 3,
+        },
+        "module",
+        [],
+    )
+    yield (
+        "DeepSpeed, ZeRO-3 with frozen weights",
+        {"module": model, "optimizer": None, "frozen_param_fragments": {"a": torch.ones(3)}},
+        None,
+        [],
+    )
     yield "DeepSpeed, optimizer's states", {"optimizer_state_dict": fp32, "ds_version": "0.15"}, None, []
-    yield ("Megatron", {"model": model, "optimizer": {"optimizer": optimizer, "fp32": [torch.ones(2)]},
-                        "rng_state": [rng], "iteration": 1, "args": {"x": torch.ones(1)}},
-           "model", ["optimizer", "rng_state", "args"])
+    yield (
+        "Megatron",
+        {
+            "model": model,
+            "optimizer": {"optimizer": optimizer, "fp32": [torch.ones(2)]},
+            "rng_state": [rng],
+            "iteration": 1,
+            "args": {"x": torch.ones(1)},
+        },
+        "model",
+        ["optimizer", "rng_state", "args"],
+    )
     yield "Megatron, virtual stages", {"model0": model, "model1": other, "optimizer": optimizer}, None, []
     yield "an optimizer alone", optimizer, None, []
     yield "random states alone", rng, None, []
-    yield "weights and what belongs to them", {"state_dict": model, "mean": torch.ones(3), "std": torch.ones(3)}, None, []
+    yield (
+        "weights and what belongs to them",
+        {"state_dict": model, "mean": torch.ones(3), "std": torch.ones(3)},
+        None,
+        [],
+    )
     yield "a part nobody knows", {"model": model, "codebook": {"w": torch.ones(4)}}, None, []
     yield "state dict and model", {"state_dict": model, "model": other}, None, []
     yield "flat", model, None, []
@@ -144,8 +253,19 @@ def several(tmp):
     assert [p["subject"] for p in report["left_out_parts"]] == ["optimizer_0", "optimizer_1"], report
     assert report["left_out"] == 2 * len(tensors_in(optimizer)), report
     for to in ("npz", "pt", "ckpt"):
-        report = json.loads(run("convert", paths[0], "-o", os.path.join(tmp, "one." + to), "--json",
-                                "--cast", "F32", "--cast", "*num_batches*=I32").stdout)
+        report = json.loads(
+            run(
+                "convert",
+                paths[0],
+                "-o",
+                os.path.join(tmp, "one." + to),
+                "--json",
+                "--cast",
+                "F32",
+                "--cast",
+                "*num_batches*=I32",
+            ).stdout
+        )
         assert [p["subject"] for p in report["left_out_parts"]] == ["optimizer_0"], report
         assert report["left_out"] == len(tensors_in(optimizer)), (to, report)
     report = json.loads(run("cp", paths[0], os.path.join(tmp, "cp.safetensors"), "--json").stdout)
@@ -167,8 +287,22 @@ def nothing(tmp):
     torch.save({"w": torch.ones(2)}, source)
     r = run("convert", source, "-o", out, "--drop", "*", want=1)
     assert "left out" in r.stderr and not os.path.exists(out), r.stderr
-    for ending in (".h5", ".hdf5", ".keras", ".onnx", ".msgpack", ".pdparams", ".arrow", ".tflite", ".bin", ".pkl", ".npy",
-                   ".pdiparams", ".H5", ".Bin"):
+    for ending in (
+        ".h5",
+        ".hdf5",
+        ".keras",
+        ".onnx",
+        ".msgpack",
+        ".pdparams",
+        ".arrow",
+        ".tflite",
+        ".bin",
+        ".pkl",
+        ".npy",
+        ".pdiparams",
+        ".H5",
+        ".Bin",
+    ):
         target = os.path.join(tmp, "o" + ending)
         r = run("convert", source, "-o", target, want=2)
         assert "cannot be written" in r.stderr and ".npz" in r.stderr and not os.path.exists(target), r.stderr
@@ -216,15 +350,23 @@ def digests(tmp):
             assert metadata["kept"] == "yes"
             told = run(verb, checksum, *where[1:], "-f", *options).stderr
             with safe_open(out, "pt") as f:
-                assert ("crc_num" in (f.metadata() or {})) == (what == "same") == ("crc_num" not in told), (verb, what, told)
+                assert ("crc_num" in (f.metadata() or {})) == (what == "same") == ("crc_num" not in told), (
+                    verb,
+                    what,
+                    told,
+                )
             run(verb, *where, "-f", *options)
             if names is None:
-                assert "sft.crc32c" not in metadata and "sft.sha256" not in metadata and "digests" in r.stderr, (verb, what)
+                assert (
+                    "sft.crc32c" not in metadata and "sft.sha256" not in metadata and "digests" in r.stderr
+                ), (verb, what)
                 run("verify", out, want=1)
                 continue
             assert "digests" not in r.stderr, (verb, what, r.stderr)
             run("verify", out)
-            want = ["%08x" % crc32c(bytes(tensors[names[n]].view(torch.uint8).numpy())) for n in sorted(names)]
+            want = [
+                "%08x" % crc32c(bytes(tensors[names[n]].view(torch.uint8).numpy())) for n in sorted(names)
+            ]
             assert metadata["sft.crc32c"][8:] == "".join(want), (verb, what)
             CHECKS["digests handed on"] += len(want)
     # Two inputs: all have digests, or one has none.
@@ -254,15 +396,29 @@ def digests(tmp):
     # Other formats have no room for digests and metadata, some none for other names: told.
     for to in "npz", "ckpt", "pt":
         report = json.loads(run("convert", source, "-o", os.path.join(tmp, "told." + to), "--json").stdout)
-        parts = {p["subject"]: p["message"] for p in report["left_out_parts"]}  # the reference writes metadata in any order
+        parts = {
+            p["subject"]: p["message"] for p in report["left_out_parts"]
+        }  # the reference writes metadata in any order
         assert set(parts) == {"sft.crc32c", "sft.sha256", "metadata"}, report
         assert report["left_out"] == 0 and "kept" in parts["metadata"], report
         tied = torch.ones(3)
         torch.save({"a": tied, "b": tied}, os.path.join(tmp, "tied.pt"))
-        report = json.loads(run("convert", os.path.join(tmp, "tied.pt"), "-o", os.path.join(tmp, "t." + to), "--json").stdout)
+        report = json.loads(
+            run("convert", os.path.join(tmp, "tied.pt"), "-o", os.path.join(tmp, "t." + to), "--json").stdout
+        )
         assert (report["aliases"], report["left_out"]) == ((1, 0) if to == "pt" else (0, 1)), (to, report)
-        report = json.loads(run("convert", os.path.join(tmp, "tied.pt"), "-o", os.path.join(tmp, "t." + to), "--json", "-f",
-                                "--dedup", "keep").stdout)
+        report = json.loads(
+            run(
+                "convert",
+                os.path.join(tmp, "tied.pt"),
+                "-o",
+                os.path.join(tmp, "t." + to),
+                "--json",
+                "-f",
+                "--dedup",
+                "keep",
+            ).stdout
+        )
         assert (report["tensors"], report["left_out"]) == (2, 0), (to, report)
 
 
@@ -270,12 +426,20 @@ def overlaps(tmp):
     """Views that share bytes without being the same tensor: all of them arrive, and what that costs is told."""
     base = torch.arange(1000.0)
     source, out = os.path.join(tmp, "views.pt"), os.path.join(tmp, "views.safetensors")
-    value = {"base": base, "tail": base[900:], "square": base[:100].view(10, 10).t(), "same": base, "apart": torch.ones(3)}
+    value = {
+        "base": base,
+        "tail": base[900:],
+        "square": base[:100].view(10, 10).t(),
+        "same": base,
+        "apart": torch.ones(3),
+    }
     torch.save(value, source)
     for more in [], ["--dedup", "first"]:
         report = json.loads(run("convert", source, "-o", out, "-f", "--json", "--verify", *more).stdout)
         (note,) = report["notes"]
-        assert "800 bytes" in note["message"] and "2 tensors" in note["message"] and not report["left_out_parts"], report
+        assert (
+            "800 bytes" in note["message"] and "2 tensors" in note["message"] and not report["left_out_parts"]
+        ), report
         assert report["left_out"] == 0 and report["tensors"] == 4 and report["aliases"] == 1, report
         got = load_file(out)
         for name in set(value) - {"same"}:
@@ -294,7 +458,15 @@ def overlaps(tmp):
         assert list(got) == list(value) or "--tree" not in more
         assert all(torch.equal(got[n], value[n]) for n in value)
         assert len({got[n].untyped_storage().data_ptr() for n in value if n != "apart"}) == 1
-        run("convert", source, "-o", out + ".npz", "-f", "--verify", *more[-1:] if more == ["--tree"] else more)
+        run(
+            "convert",
+            source,
+            "-o",
+            out + ".npz",
+            "-f",
+            "--verify",
+            *more[-1:] if more == ["--tree"] else more,
+        )
     halves = torch.arange(10.0)
     for name, value in ("halves", {"a": halves[:5], "b": halves[5:]}), ("tied", {"a": halves, "b": halves}):
         torch.save(value, source)
@@ -319,17 +491,34 @@ def value_of(path, name, tmp):
 def linked(tmp):
     """(source, name -> value, bare storages): names that share bytes, in every form that a file records."""
     embed, base = torch.randn(4, 3), torch.arange(8.0)
-    tied = {"lm_head.weight": embed, "model.embed.weight": embed, "model.n": torch.ones(3), "model.again": embed}
+    tied = {
+        "lm_head.weight": embed,
+        "model.embed.weight": embed,
+        "model.n": torch.ones(3),
+        "model.again": embed,
+    }
     path = os.path.join(tmp, "linked.pt")
     torch.save(tied, path)
     yield path, {k: v.clone() for k, v in tied.items()}, set()
     run("convert", path, "-o", os.path.join(tmp, "linked.safetensors"))
     yield os.path.join(tmp, "linked.safetensors"), {k: v.clone() for k, v in tied.items()}, set()
     parts = {"part": base[3:5], "turned": base.as_strided((4, 2), (1, 4)), "all": base}
-    entries = {n: {"of": "base", "dtype": "F32", "shape": list(v.shape), "stride": list(v.stride()), "offset": v.storage_offset()}
-               for n, v in parts.items()}
+    entries = {
+        n: {
+            "of": "base",
+            "dtype": "F32",
+            "shape": list(v.shape),
+            "stride": list(v.stride()),
+            "offset": v.storage_offset(),
+        }
+        for n, v in parts.items()
+    }
     path = os.path.join(tmp, "parts.safetensors")
-    save_file({"base": base, "b": torch.ones(2)}, path, {"sft.aliases": json.dumps(entries), "tied": "b", "format": "b"})
+    save_file(
+        {"base": base, "b": torch.ones(2)},
+        path,
+        {"sft.aliases": json.dumps(entries), "tied": "b", "format": "b"},
+    )
     yield path, {"base": base, "b": torch.ones(2), "tied": torch.ones(2), **parts}, set()
     raw = base.view(torch.uint8).clone()
     del entries["all"]
@@ -337,22 +526,37 @@ def linked(tmp):
         e["of"] = "sft.storage.x"
     path = os.path.join(tmp, "bare.safetensors")
     save_file({"sft.storage.x": raw, "b": torch.ones(2)}, path, {"sft.aliases": json.dumps(entries)})
-    yield path, {"b": torch.ones(2), "sft.storage.x": raw, **{n: parts[n] for n in entries}}, {"sft.storage.x"}
+    yield (
+        path,
+        {"b": torch.ones(2), "sft.storage.x": raw, **{n: parts[n] for n in entries}},
+        {"sft.storage.x"},
+    )
 
 
 def names(tmp):
     """Every name of the input is a tensor or another name of the output, was left out on request, or is named."""
     verbs = {
         "cp": lambda source, out, *o: run("cp", source, out, "-f", "--json", *o),
-        **{to: (lambda source, out, *o, to=to: run("convert", source, "-o", out, "--to", to, "-f", "--json", "--verify", *o))
-           for to in ("safetensors", "npz", "pt", "ckpt", "gguf")},
+        **{
+            to: (
+                lambda source, out, *o, to=to: run(
+                    "convert", source, "-o", out, "--to", to, "-f", "--json", "--verify", *o
+                )
+            )
+            for to in ("safetensors", "npz", "pt", "ckpt", "gguf")
+        },
     }
     for source, values, bare in linked(tmp):
         tensors, others = listed(source)
         assert tensors | set(others) == set(values), (source, tensors, others)
         every = sorted(set(values) - bare)  # nobody can ask for bytes that only other names show
         asked = [[]] + [["-d", n] for n in every] + [["-s", n] for n in every]
-        asked += [["-r", f"{n}=new.{n}"] for n in every] + [["-r", "*=x.*"], ["-c", "bf16"], ["-d", "m*"], ["-s", "*t"]]
+        asked += [["-r", f"{n}=new.{n}"] for n in every] + [
+            ["-r", "*=x.*"],
+            ["-c", "bf16"],
+            ["-d", "m*"],
+            ["-s", "*t"],
+        ]
         for verb, make in verbs.items():
             for options in asked:
                 want = {n: n for n in every}  # its name in the output
@@ -372,7 +576,15 @@ def names(tmp):
                 told = {p["subject"] for p in report["left_out_parts"] if p["count"]}
                 now, also = listed(out)
                 missing = set(want.values()) - now - set(also) - told
-                assert not missing and not (now | set(also)) - set(want.values()) - {"tensor"} - bare, (verb, source, options, missing, now, also, told)
+                assert not missing and not (now | set(also)) - set(want.values()) - {"tensor"} - bare, (
+                    verb,
+                    source,
+                    options,
+                    missing,
+                    now,
+                    also,
+                    told,
+                )
                 if verb in ("cp", "safetensors", "pt"):
                     assert not told, (verb, options, told)
                 assert report["tensors"] == len(now) or verb == "pt", (verb, options, report, now)
@@ -380,38 +592,68 @@ def names(tmp):
                     assert report["aliases"] == len(also), (verb, options, report, also)
                 left = len(every) - len(want)
                 if not bare:
-                    assert report["tensors"] + report["aliases"] + report["left_out"] == len(every), (verb, source, options, report)
+                    assert report["tensors"] + report["aliases"] + report["left_out"] == len(every), (
+                        verb,
+                        source,
+                        options,
+                        report,
+                    )
                     assert report["left_out"] == left + len(told), (verb, options, report)
                 for old, name in list(want.items())[:: 1 if verb in ("cp", "safetensors", "pt") else 3]:
                     if name in now | set(also) and not cast:
-                        assert torch.equal(value_of(out, name, tmp).reshape(values[old].shape), values[old]), (verb, options, name)
+                        assert torch.equal(
+                            value_of(out, name, tmp).reshape(values[old].shape), values[old]
+                        ), (verb, options, name)
                 CHECKS["name x option x output"] += 1
     # A type for one name of a tensor, and not for the other.
     for verb in "cp", "safetensors", "pt":
         source = os.path.join(tmp, "linked.pt")
-        where = [source, os.path.join(tmp, "n.x.safetensors")] if verb == "cp" else [source, "-o", os.path.join(tmp, "n." + verb)]
+        where = (
+            [source, os.path.join(tmp, "n.x.safetensors")]
+            if verb == "cp"
+            else [source, "-o", os.path.join(tmp, "n." + verb)]
+        )
         r = run("cp" if verb == "cp" else "convert", *where, "-f", "-c", "lm_head.weight=bf16", want=1)
         assert "another name of the same tensor" in r.stderr, r.stderr
         # What is said of a pattern that fits nothing.
-        r = run("cp" if verb == "cp" else "convert", *where, "-f", "-c", "nope=f16", "-r", "nope=z", "-d", "nope")
+        r = run(
+            "cp" if verb == "cp" else "convert", *where, "-f", "-c", "nope=f16", "-r", "nope=z", "-d", "nope"
+        )
         assert r.stderr.count("matches no tensor") == 3, (verb, r.stderr)
     # Two names that would become one; metadata under the name of an alias.
-    r = run("convert", os.path.join(tmp, "linked.pt"), "-o", os.path.join(tmp, "n.safetensors"), "-f", "-r", "model.n=model.again", want=1)
+    r = run(
+        "convert",
+        os.path.join(tmp, "linked.pt"),
+        "-o",
+        os.path.join(tmp, "n.safetensors"),
+        "-f",
+        "-r",
+        "model.n=model.again",
+        want=1,
+    )
     assert "model.again" in r.stderr
-    for where in ["cp", source, os.path.join(tmp, "n.safetensors")], ["convert", source, "-o", os.path.join(tmp, "n.safetensors")]:
+    for where in (
+        ["cp", source, os.path.join(tmp, "n.safetensors")],
+        ["convert", source, "-o", os.path.join(tmp, "n.safetensors")],
+    ):
         run(*where, "-f", "-m", "model.again=said")
         assert listed(os.path.join(tmp, "n.safetensors"))[1]["model.again"] == "lm_head.weight"
         with safe_open(os.path.join(tmp, "n.safetensors"), "pt") as f:
             assert f.metadata()["model.again"] == "said"
     r = run("cp", source, os.path.join(tmp, "n.safetensors"), "-f", "-m", "drop")
-    assert "other names of tensors" in r.stderr and listed(os.path.join(tmp, "n.safetensors"))[1] == {}, r.stderr
+    assert "other names of tensors" in r.stderr and listed(os.path.join(tmp, "n.safetensors"))[1] == {}, (
+        r.stderr
+    )
     # In .pt they share storages again.
     run("convert", os.path.join(tmp, "parts.safetensors"), "-o", os.path.join(tmp, "n.pt"), "-f")
     got = torch.load(os.path.join(tmp, "n.pt"), weights_only=True)
     assert len({got[n].untyped_storage().data_ptr() for n in ("base", "part", "turned", "all")}) == 1
     run("convert", os.path.join(tmp, "bare.safetensors"), "-o", os.path.join(tmp, "n.pt"), "-f")
     got = torch.load(os.path.join(tmp, "n.pt"), weights_only=True)
-    assert set(got) == {"b", "part", "turned"} and got["part"].untyped_storage().data_ptr() == got["turned"].untyped_storage().data_ptr()
+    assert (
+        set(got) == {"b", "part", "turned"}
+        and got["part"].untyped_storage().data_ptr() == got["turned"].untyped_storage().data_ptr()
+    )
     assert got["turned"].tolist() == [[0, 4], [1, 5], [2, 6], [3, 7]], got
 
 
@@ -419,7 +661,13 @@ def small_print(tmp):
     """Refusals and warnings that say whose they are."""
     out = os.path.join(tmp, "small.safetensors")
     ck, plain = os.path.join(tmp, "small-ck.pt"), os.path.join(tmp, "small-plain.pt")
-    torch.save({"model": {"w": torch.ones(2)}, "optimizer": {"state": {0: {"m": torch.ones(2)}}, "param_groups": []}}, ck)
+    torch.save(
+        {
+            "model": {"w": torch.ones(2)},
+            "optimizer": {"state": {0: {"m": torch.ones(2)}}, "param_groups": []},
+        },
+        ck,
+    )
     torch.save({"v": torch.ones(2)}, plain)
     for order in [ck, plain], [plain, ck]:
         r = run("convert", *order, "-o", out, "-f")
@@ -428,7 +676,11 @@ def small_print(tmp):
     assert "rename it" in run("convert", plain, "-o", out, "-f", want=1).stderr
     run("convert", plain, "-o", out, "-f", "-r", "__metadata__=m")
     source = os.path.join(tmp, "blocks.safetensors")
-    save_file({"q": torch.zeros(2, 18, dtype=torch.uint8)}, source, {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}})})
+    save_file(
+        {"q": torch.zeros(2, 18, dtype=torch.uint8)},
+        source,
+        {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}})},
+    )
     for where in ["cp", source, out], ["convert", source, "-o", out]:
         assert "quantised" in run(*where, "-f", "-c", "q=f32", want=1).stderr
     npy = os.path.join(tmp, "blocks.npy")
@@ -441,7 +693,10 @@ def small_print(tmp):
     os.symlink("nowhere", os.path.join(model, "special_tokens_map.json"))
     os.mkfifo(os.path.join(model, "added_tokens.json"))
     r = run("convert", model, "-o", os.path.join(tmp, "odd-out"))
-    assert "special_tokens_map.json: warning: a link to nothing" in r.stderr and "added_tokens.json: warning: no regular file" in r.stderr, r.stderr
+    assert (
+        "special_tokens_map.json: warning: a link to nothing" in r.stderr
+        and "added_tokens.json: warning: no regular file" in r.stderr
+    ), r.stderr
     CHECKS["refusals and warnings"] += 11
 
 
@@ -449,9 +704,17 @@ def described(tmp):
     """What the metadata say of a tensor goes on under its name, and not where it says too much."""
     raw = torch.arange(36, dtype=torch.uint8).reshape(2, 18)
     source, out = os.path.join(tmp, "said.safetensors"), os.path.join(tmp, "said-out.safetensors")
-    save_file({"q": raw, "w": torch.ones(2, 32)}, source,
-              {"gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}}), "onnx:w": "{}", "tflite:q": "{}", "flax:gone": "x",
-               "general.architecture": "llama"})
+    save_file(
+        {"q": raw, "w": torch.ones(2, 32)},
+        source,
+        {
+            "gguf.tensors": json.dumps({"q": {"type": "Q4_0", "shape": [2, 32]}}),
+            "onnx:w": "{}",
+            "tflite:q": "{}",
+            "flax:gone": "x",
+            "general.architecture": "llama",
+        },
+    )
     for verb in "cp", "convert":
         where = [source, out] if verb == "cp" else [source, "-o", out]
         said = []
@@ -461,13 +724,22 @@ def described(tmp):
                 said.append((f.metadata(), r.stderr))
         (same, _), (renamed, _), (dropped, _), (cast, told) = said
         assert same["onnx:w"] == "{}" and json.loads(same["gguf.tensors"])["q"]["type"] == "Q4_0"
-        assert renamed["onnx:n.w"] == "{}" and renamed["tflite:n.q"] == "{}" and renamed["flax:gone"] == "x", renamed
+        assert (
+            renamed["onnx:n.w"] == "{}" and renamed["tflite:n.q"] == "{}" and renamed["flax:gone"] == "x"
+        ), renamed
         assert json.loads(renamed["gguf.tensors"]) == {"n.q": {"type": "Q4_0", "shape": [2, 32]}}, renamed
-        assert "gguf.tensors" not in dropped and "tflite:q" not in dropped and dropped["onnx:w"] == "{}", dropped
+        assert "gguf.tensors" not in dropped and "tflite:q" not in dropped and dropped["onnx:w"] == "{}", (
+            dropped
+        )
         assert "onnx:w" not in cast and "onnx:w" in told and "q" in cast["gguf.tensors"], (cast, told)
         run(verb, *where, "-f", "-r", "*=n.*")
         run("convert", out, "-o", os.path.join(tmp, "said.gguf"), "-f")
-        assert "Q4_0" in json.loads(run("ls", "--json", os.path.join(tmp, "said.gguf")).stdout)["metadata"]["gguf.tensors"]
+        assert (
+            "Q4_0"
+            in json.loads(run("ls", "--json", os.path.join(tmp, "said.gguf")).stdout)["metadata"][
+                "gguf.tensors"
+            ]
+        )
         CHECKS["metadata about tensors"] += 7
 
 
@@ -503,17 +775,29 @@ def views(tmp):
     bf16 = torch.randn(3, 4).to(torch.bfloat16)
     f8 = torch.randn(5).to(torch.float8_e4m3fn)
     source, out = os.path.join(tmp, "view.npz"), os.path.join(tmp, "view.safetensors")
-    numpy.savez(source, **{"w.bf": bf16.view(torch.uint16).numpy().view("V2"), "w.f8": f8.view(torch.uint8).numpy().view("V1"),
-                           "n": numpy.arange(3, dtype="<i4")})
+    numpy.savez(
+        source,
+        **{
+            "w.bf": bf16.view(torch.uint16).numpy().view("V2"),
+            "w.f8": f8.view(torch.uint8).numpy().view("V1"),
+            "n": numpy.arange(3, dtype="<i4"),
+        },
+    )
     options = ["--view-as", "w.bf=bf16", "--view-as", "*.f8=F8_E4M3"]
     for verb, where in ("convert", [source, "-o", out]), ("cp", [source, out]):
         run(verb, *where, "-f", *options)
         got = load_file(out)
-        assert got["w.bf"].dtype == torch.bfloat16 and torch.equal(got["w.bf"].view(torch.uint16), bf16.view(torch.uint16)), verb
-        assert got["w.f8"].dtype == torch.float8_e4m3fn and torch.equal(got["w.f8"].view(torch.uint8), f8.view(torch.uint8)), verb
+        assert got["w.bf"].dtype == torch.bfloat16 and torch.equal(
+            got["w.bf"].view(torch.uint16), bf16.view(torch.uint16)
+        ), verb
+        assert got["w.f8"].dtype == torch.float8_e4m3fn and torch.equal(
+            got["w.f8"].view(torch.uint8), f8.view(torch.uint8)
+        ), verb
         assert got["n"].tolist() == [0, 1, 2]
         CHECKS["views"] += 2
-    listed = {t["name"]: t["dtype"] for t in json.loads(run("ls", "--json", source, *options).stdout)["tensors"]}
+    listed = {
+        t["name"]: t["dtype"] for t in json.loads(run("ls", "--json", source, *options).stdout)["tensors"]
+    }
     assert listed == {"w.bf": "BF16", "w.f8": "F8_E4M3", "n": "I32"}, listed
     assert load_file(out)["w.bf"].float().sum() == bf16.float().sum()
     r = run("convert", source, "-o", os.path.join(tmp, "none.safetensors"), "--view-as", "n=BF16", want=1)
@@ -525,6 +809,7 @@ def views(tmp):
 
 class Server(http.server.BaseHTTPRequestHandler):
     """Files of one directory, whole and in ranges; 404 for the rest."""
+
     root = None
 
     def log_message(self, *_):
@@ -546,8 +831,10 @@ class Server(http.server.BaseHTTPRequestHandler):
         with open(path, "rb") as f:
             data = f.read()
         wanted = self.headers.get("Range")
-        first, last = (int(x) if x else len(data) - 1 for x in wanted[6:].split("-")) if wanted else (0, len(data) - 1)
-        part = data[first:last + 1]
+        first, last = (
+            (int(x) if x else len(data) - 1 for x in wanted[6:].split("-")) if wanted else (0, len(data) - 1)
+        )
+        part = data[first : last + 1]
         self.send_response(206 if wanted else 200)
         if wanted:
             self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
@@ -565,8 +852,19 @@ def beside(tmp):
     os.mkdir(model)
     torch.save({"a": torch.ones(4), "b": torch.zeros(4)}, os.path.join(model, "pytorch_model.bin"))
     torch.save({"x": 1}, os.path.join(model, "training_args.bin"))
-    travel = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-              "vocab.txt", "merges.txt", "preprocessor_config.json", "spiece.model", "README.md", "LICENSE"]
+    travel = [
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "vocab.txt",
+        "merges.txt",
+        "preprocessor_config.json",
+        "spiece.model",
+        "README.md",
+        "LICENSE",
+    ]
     for name in travel + ["modeling_own.py", "model.py", "state.pkl", "notes.dat"]:
         with open(os.path.join(model, name), "wb") as f:
             f.write(os.urandom(40))
@@ -588,12 +886,20 @@ def beside(tmp):
     r = run("convert", model, "-o", out("c"))
     same(out("c"), "model.safetensors")
     for name in "modeling_own.py", "model.py", "state.pkl", "training_args.bin":
-        assert f"{name}: warning: " in r.stderr or f"left out: {name}: PyTorch zip" in r.stderr, (name, r.stderr)
+        assert f"{name}: warning: " in r.stderr or f"left out: {name}: PyTorch zip" in r.stderr, (
+            name,
+            r.stderr,
+        )
         assert r.stderr.count(name) == 1, r.stderr
     assert "added_tokens.json: warning: a link that leads out" in r.stderr, r.stderr
     assert "notes.dat" not in r.stderr and "pytorch_model.bin" not in r.stderr, r.stderr
     run("split", out("c"), "-o", out("s"), "--max-shard-size", "16")
-    same(out("s"), "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", "model.safetensors.index.json")
+    same(
+        out("s"),
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    )
     run("split", os.path.join(out("c"), "model.safetensors"), "-o", out("s1"))
     same(out("s1"), "model.safetensors")
     os.mkdir(out("j"))
@@ -608,7 +914,9 @@ def beside(tmp):
     with open(os.path.join(out("c"), "config.json"), "w") as f:
         f.write("mine")
     r = run("convert", model, "-o", out("c"), "-f")
-    assert r.stderr.count("stays as it is") == 1 and open(os.path.join(out("c"), "config.json")).read() == "mine", r.stderr
+    assert (
+        r.stderr.count("stays as it is") == 1 and open(os.path.join(out("c"), "config.json")).read() == "mine"
+    ), r.stderr
     # A file of another name takes nothing along, and gets nothing.
     run("convert", os.path.join(model, "pytorch_model.bin"), "-o", out("alone.safetensors"))
     assert not os.path.exists(out("config.json"))
@@ -619,7 +927,14 @@ def beside(tmp):
     url = f"http://127.0.0.1:{server.server_address[1]}/model.safetensors"
     run("fetch", url, "-o", out("f"))
     got = set(os.listdir(out("f")))
-    assert {"config.json", "tokenizer.json", "vocab.txt", "README.md", "LICENSE", "model.safetensors"} <= got, got
+    assert {
+        "config.json",
+        "tokenizer.json",
+        "vocab.txt",
+        "README.md",
+        "LICENSE",
+        "model.safetensors",
+    } <= got, got
     for name in got:
         with open(os.path.join(out("j"), name), "rb") as a, open(os.path.join(out("f"), name), "rb") as b:
             assert a.read() == b.read(), name
@@ -635,4 +950,16 @@ def conversions(tmp):
 
 
 if __name__ == "__main__":
-    program(conversions, several, nothing, digests, beside, overlaps, names, described, small_print, checksums, views)
+    program(
+        conversions,
+        several,
+        nothing,
+        digests,
+        beside,
+        overlaps,
+        names,
+        described,
+        small_print,
+        checksums,
+        views,
+    )

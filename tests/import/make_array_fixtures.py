@@ -4,6 +4,7 @@
 what they hold (arrays.json: name, type, shape, SHA-256 of the values, little-endian in C order) beside them.
 
 Made with numpy 2.4.6 and gguf 0.19.0. Run by hand; the files are checked in."""
+
 import hashlib
 import json
 import pathlib
@@ -13,8 +14,21 @@ import numpy as np
 from gguf.quants import dequantize, quantize
 
 HERE = pathlib.Path(__file__).resolve().parent / "fixtures"
-NAMES = {"b1": "BOOL", "u1": "U8", "i1": "I8", "u2": "U16", "i2": "I16", "f2": "F16", "u4": "U32", "i4": "I32",
-         "f4": "F32", "u8": "U64", "i8": "I64", "f8": "F64", "c8": "C64"}
+NAMES = {
+    "b1": "BOOL",
+    "u1": "U8",
+    "i1": "I8",
+    "u2": "U16",
+    "i2": "I16",
+    "f2": "F16",
+    "u4": "U32",
+    "i4": "I32",
+    "f4": "F32",
+    "u8": "U64",
+    "i8": "I64",
+    "f8": "F64",
+    "c8": "C64",
+}
 
 
 def row(a):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """make_arrow.py FOLDER - tensors by the installed pyarrow, and arrow.json: what its read_tensor makes of them. Run by hand
 for fixtures/ (pyarrow 26.0.1, numpy 2.4.6), and by scripts/import_peers.sh."""
+
 import hashlib
 import json
 import pathlib
@@ -10,8 +11,19 @@ import sys
 import numpy as np
 import pyarrow as pa
 
-NAMES = {"float32": "F32", "float16": "F16", "float64": "F64", "int8": "I8", "uint8": "U8", "int16": "I16",
-         "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64"}
+NAMES = {
+    "float32": "F32",
+    "float16": "F16",
+    "float64": "F64",
+    "int8": "I8",
+    "uint8": "U8",
+    "int16": "I16",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "int64": "I64",
+    "uint64": "U64",
+}
 
 
 def main() -> int:
@@ -32,10 +44,21 @@ def main() -> int:
         content[name] = rows
 
     put("arrow-types.arrow", [(rng.standard_normal((2, 5)) * 90).astype(n) for n in NAMES])
-    put("arrow-fortran.arrow", [np.asfortranarray(rng.standard_normal((4, 6)).astype(np.float32))], ["row", "col"])
-    put("arrow-shapes.arrow", [np.array(7, dtype=np.int64), np.zeros((0, 3), np.float16), np.arange(5, dtype=np.uint8),
-                               np.transpose(np.arange(24, dtype=np.int16).reshape(2, 3, 4), (2, 0, 1)),
-                               np.arange(48, dtype=np.float64).reshape(6, 8)[::2, ::3]])
+    put(
+        "arrow-fortran.arrow",
+        [np.asfortranarray(rng.standard_normal((4, 6)).astype(np.float32))],
+        ["row", "col"],
+    )
+    put(
+        "arrow-shapes.arrow",
+        [
+            np.array(7, dtype=np.int64),
+            np.zeros((0, 3), np.float16),
+            np.arange(5, dtype=np.uint8),
+            np.transpose(np.arange(24, dtype=np.int16).reshape(2, 3, 4), (2, 0, 1)),
+            np.arange(48, dtype=np.float64).reshape(6, 8)[::2, ::3],
+        ],
+    )
     with pa.OSFile(str(folder / "arrow-table.arrows"), "wb") as out:
         table = pa.table({"a": [1, 2, 3]})
         with pa.ipc.new_stream(out, table.schema) as writer:

@@ -4,6 +4,7 @@
 layer that is Python code, a graph that writes a file, and models without such things. Run by hand for fixtures/content
 (tensorflow-cpu 2.21.0, keras 3.15.1, tf_keras 2.21.0). With --torch, by a Python that has torch: TorchScript (torch
 2.13.0). Nothing of what acts is ever run: the files are only written."""
+
 import os
 import pathlib
 import shutil
@@ -24,7 +25,9 @@ def tensorflow(out):
     import tf_keras
 
     acting = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(placeless(lambda t: t * 2))])
-    plain = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu"), keras.layers.Dropout(0.5)])
+    plain = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(2, activation="relu"), keras.layers.Dropout(0.5)]
+    )
     for name, model in (("lambda", acting), ("plain", plain)):
         model.save(out / f"{name}.keras")
         model.save(out / f"{name}.h5")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """make_hdf5.py FOLDER - files by the installed h5py and keras, and hdf5.json: what h5py reads out of them. Run by hand for
 fixtures/ (h5py 3.14.0 with HDF5 1.14.6, keras 3.15.1, ml_dtypes 0.6.0, numpy 2.4.6), and by scripts/import_peers.sh."""
+
 import hashlib
 import io
 import json
@@ -15,11 +16,33 @@ import h5py  # noqa: E402
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
-NAMES = {"float32": "F32", "float64": "F64", "float16": "F16", "int8": "I8", "uint8": "U8", "int16": "I16",
-         "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "bool": "BOOL",
-         "complex64": "C64"}
-SMALL = {"float32": "f4", "float64": "f8", "float16": "f2", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4",
-         "int64": "i8", "uint64": "u8", "complex64": "c8"}
+NAMES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "int8": "I8",
+    "uint8": "U8",
+    "int16": "I16",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "int64": "I64",
+    "uint64": "U64",
+    "bool": "BOOL",
+    "complex64": "C64",
+}
+SMALL = {
+    "float32": "f4",
+    "float64": "f8",
+    "float16": "f2",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+    "complex64": "c8",
+}
 CONTENT = {}
 
 
@@ -94,7 +117,13 @@ def layouts(f, rng):
         "plain": {"chunks": (5, 4)},
         "whole": {"chunks": (23, 17)},
         "deflate": {"chunks": (5, 4), "compression": "gzip"},
-        "shuffle": {"chunks": (7, 17), "compression": "gzip", "compression_opts": 9, "shuffle": True, "fletcher32": True},
+        "shuffle": {
+            "chunks": (7, 17),
+            "compression": "gzip",
+            "compression_opts": 9,
+            "shuffle": True,
+            "fletcher32": True,
+        },
         "summed": {"chunks": (4, 6), "fletcher32": True},
         "mixed": {"chunks": (23, 17), "shuffle": True},
         "rows": {"chunks": (3, 17), "maxshape": (None, 17)},
@@ -108,7 +137,9 @@ def layouts(f, rng):
         f.create_dataset(kind + " big", data=value.astype(">f8"), **options)
     sparse = f.create_dataset("sparse", (40, 30), "f4", chunks=(8, 7), fillvalue=-1.5, compression="gzip")
     sparse[10:20, 5:9] = 3
-    sparse = f.create_dataset("sparse rows", (40, 30), ">i2", chunks=(8, 7), fillvalue=770, maxshape=(None, 30))
+    sparse = f.create_dataset(
+        "sparse rows", (40, 30), ">i2", chunks=(8, 7), fillvalue=770, maxshape=(None, 30)
+    )
     sparse[31:, :] = 3
     f.create_dataset("no data", (40, 30), "f4", fillvalue=7)
     f.create_dataset("no chunks", (40, 30), "f4", chunks=(8, 7))
@@ -175,10 +206,14 @@ def write(folder, rng):
     with f:
         f.create_dataset("fixed", (2600,), "u1", chunks=(1,), fillvalue=9)[::700] = 1
         f.create_dataset("grows", (2600,), "u1", chunks=(1,), fillvalue=9, maxshape=(None,))[1000::800] = 1
-        far = f.create_dataset("far", (150000, 2), ">i2", chunks=(1, 2), fillvalue=3, maxshape=(None, 2), compression="gzip")
+        far = f.create_dataset(
+            "far", (150000, 2), ">i2", chunks=(1, 2), fillvalue=3, maxshape=(None, 2), compression="gzip"
+        )
         far[100], far[140000], far[149999] = 1, 2, 4  # in blocks of three sizes, the last of them in pages
         value = rng.integers(0, 255, (20, 20)).astype("u1")
-        f.create_dataset("tree", data=value, chunks=(1, 1), maxshape=(None, None))  # more than a node of records
+        f.create_dataset(
+            "tree", data=value, chunks=(1, 1), maxshape=(None, None)
+        )  # more than a node of records
     record(path)
     refused(folder)
 
@@ -192,10 +227,16 @@ def refused(folder):
             make(f)
         text[name] = {"refused": why}
 
-    put("hdf5-external.h5", "data in other files",
-        lambda f: f.create_dataset("x", (3,), "u1", external=[("/etc/hostname", 0, 3)]))
-    put("hdf5-external-link.h5", "a link into another file",
-        lambda f: f.__setitem__("x", h5py.ExternalLink("/etc/hostname", "/w")))
+    put(
+        "hdf5-external.h5",
+        "data in other files",
+        lambda f: f.create_dataset("x", (3,), "u1", external=[("/etc/hostname", 0, 3)]),
+    )
+    put(
+        "hdf5-external-link.h5",
+        "a link into another file",
+        lambda f: f.__setitem__("x", h5py.ExternalLink("/etc/hostname", "/w")),
+    )
 
     def virtual(f):
         layout = h5py.VirtualLayout((3,), "f4")
@@ -217,13 +258,25 @@ def lzf(folder, rng):
         for order in "<>":
             for name, code in SMALL.items():
                 value = (rng.standard_normal((23, 17)) * 20).astype(order + code)
-                f.create_dataset("%s%s" % (name, order), data=value, chunks=(10, 8), compression="lzf", shuffle=order == ">")
+                f.create_dataset(
+                    "%s%s" % (name, order),
+                    data=value,
+                    chunks=(10, 8),
+                    compression="lzf",
+                    shuffle=order == ">",
+                )
         for name in ("bool", "int8", "uint8"):
-            f.create_dataset(name, data=(rng.standard_normal((23, 17)) > 0).astype(name), chunks=(10, 8), compression="lzf")
+            f.create_dataset(
+                name, data=(rng.standard_normal((23, 17)) > 0).astype(name), chunks=(10, 8), compression="lzf"
+            )
         f.create_dataset("zeros", data=np.zeros((900, 90)), compression="lzf", fletcher32=True)
         f.create_dataset("far", data=np.tile(np.arange(2000, dtype="<u2"), 5), compression="lzf")
-        f.create_dataset("random", data=rng.integers(0, 256, (64, 64), "u1"), chunks=(64, 64), compression="lzf")
-        grown = f.create_dataset("grown", data=np.ones((5, 4), "f4"), chunks=(5, 4), maxshape=(None, 4), compression="lzf")
+        f.create_dataset(
+            "random", data=rng.integers(0, 256, (64, 64), "u1"), chunks=(64, 64), compression="lzf"
+        )
+        grown = f.create_dataset(
+            "grown", data=np.ones((5, 4), "f4"), chunks=(5, 4), maxshape=(None, 4), compression="lzf"
+        )
         grown.resize((20, 4))
     record(path)
 
@@ -245,16 +298,24 @@ def by_keras(folder):
     import keras
 
     keras.utils.set_random_seed(5)
-    model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(4, name="dense"),
-                              keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=3),
-                              keras.layers.Dense(2, name="half", dtype=keras.DTypePolicy("float16"))])
+    model = keras.Sequential(
+        [
+            keras.layers.Input((6,)),
+            keras.layers.Dense(4, name="dense"),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dropout(0.5, seed=3),
+            keras.layers.Dense(2, name="half", dtype=keras.DTypePolicy("float16")),
+        ]
+    )
     model.compile(optimizer=keras.optimizers.Adam())
     model.optimizer.build(model.trainable_variables)
     for name in ("keras.h5", "keras.keras", "keras.weights.h5"):
         path = folder / name
         (model.save_weights if "weights" in name else model.save)(path)
         record(path)
-    brain = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2, dtype=keras.DTypePolicy("bfloat16"))])
+    brain = keras.Sequential(
+        [keras.layers.Input((3,)), keras.layers.Dense(2, dtype=keras.DTypePolicy("bfloat16"))]
+    )
     brain.save_weights(folder / "keras-bf16.weights.h5")
     record(folder / "keras-bf16.weights.h5")
     print("keras", keras.__version__, keras.backend.backend())
@@ -268,7 +329,14 @@ def main() -> int:
     by_keras(folder)
     text = json.dumps(CONTENT, indent=1, sort_keys=True, ensure_ascii=False)
     (folder / "hdf5.json").write_text(text + "\n", encoding="utf-8")
-    print("h5py", h5py.__version__, "HDF5", h5py.version.hdf5_version, sum(len(v) for v in CONTENT.values()), "tensors")
+    print(
+        "h5py",
+        h5py.__version__,
+        "HDF5",
+        h5py.version.hdf5_version,
+        sum(len(v) for v in CONTENT.values()),
+        "tensors",
+    )
     return 0
 
 

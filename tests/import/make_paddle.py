@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """make_paddle.py FOLDER - files by the installed paddlepaddle, and paddle.json: what its paddle.load makes of them. Run
 by hand for fixtures/ (paddlepaddle 3.3.1, numpy 2.4.6), and by scripts/import_peers.sh."""
+
 import hashlib
 import json
 import pathlib
@@ -11,8 +12,19 @@ import numpy as np
 import paddle
 from paddle.framework import io_utils
 
-NAMES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int8": "I8", "uint8": "U8",
-         "int16": "I16", "int32": "I32", "int64": "I64", "bool": "BOOL", "complex64": "C64"}
+NAMES = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int8": "I8",
+    "uint8": "U8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "bool": "BOOL",
+    "complex64": "C64",
+}
 
 
 def rows(tree, prefix=""):
@@ -24,7 +36,11 @@ def rows(tree, prefix=""):
             found.update(rows(value, "%s%s." % (prefix, key)))
         elif isinstance(value, paddle.Tensor):
             kind = NAMES[str(value.dtype).split(".")[-1]]
-            found[prefix + str(key)] = [kind, list(value.shape), hashlib.sha256(value.numpy().tobytes()).hexdigest()]
+            found[prefix + str(key)] = [
+                kind,
+                list(value.shape),
+                hashlib.sha256(value.numpy().tobytes()).hexdigest(),
+            ]
         elif isinstance(value, np.ndarray):
             kind = NAMES[value.dtype.name]
             found[prefix + str(key)] = [kind, list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
@@ -59,8 +75,15 @@ def main() -> int:
     model(paddle.ones([2, 4])).sum().backward()
     optimizer.step()
     put("paddle.pdopt", optimizer.state_dict())
-    put("paddle-object.pdparams", {"t": paddle.ones([2, 2]).astype("bfloat16"), "n": np.arange(3),
-                                   "list": [paddle.zeros([1]), 5, {"deep": paddle.rand([3])}], "text": "x"})
+    put(
+        "paddle-object.pdparams",
+        {
+            "t": paddle.ones([2, 2]).astype("bfloat16"),
+            "n": np.arange(3),
+            "list": [paddle.zeros([1]), 5, {"deep": paddle.rand([3])}],
+            "text": "x",
+        },
+    )
     put("paddle-one.pdtensor", paddle.rand([2, 2]))
     # Large parameters in slices: the writer's and reader's own code, with 2^30 replaced by 2^6 in its source.
     source = pathlib.Path(io_utils.__file__).read_text(encoding="utf-8")
@@ -74,7 +97,9 @@ def main() -> int:
     paddle.save(paddle.ones([2, 3]), str(folder / "paddle-binary.pdtensor"), use_binary_format=True)
     digest = hashlib.sha256(np.ones((2, 3), np.float32).tobytes()).hexdigest()
     content["paddle-binary.pdtensor"] = {"paddle-binary": ["F32", [2, 3], digest]}
-    (folder / "paddle.json").write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    (folder / "paddle.json").write_text(
+        json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
     print("paddle", paddle.__version__, sum(len(v) for v in content.values()), "tensors")
     return 0
 

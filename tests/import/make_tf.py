@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """make_tf.py FOLDER - checkpoints written by TensorFlow, and tf.json: type, shape and SHA-256 of what
 TensorFlow's own reader loads from them. Run by hand for fixtures/, and by `make test-peers`."""
+
 import hashlib
 import json
 import os
@@ -15,11 +16,34 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-ROWS = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int8": "I8", "int16": "I16",
-        "int32": "I32", "int64": "I64", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL",
-        "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
-        "float8_e5m2fnuz": "F8_E5M2FNUZ", "qint8": "I8", "quint8": "U8", "qint16": "I16", "quint16": "U16",
-        "qint32": "I32", "float8_e4m3b11fnuz": "U8", "int4": "I8", "uint4": "U8"}
+ROWS = {
+    "float32": "F32",
+    "float64": "F64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "qint8": "I8",
+    "quint8": "U8",
+    "qint16": "I16",
+    "quint16": "U16",
+    "qint32": "I32",
+    "float8_e4m3b11fnuz": "U8",
+    "int4": "I8",
+    "uint4": "U8",
+}
 NOTHING = ["string", "variant", "resource"]
 rng = np.random.default_rng(5)
 folder = pathlib.Path(sys.argv[1])
@@ -86,14 +110,27 @@ def saved() -> None:
 
 def types() -> None:
     """Every type, by the operation that all writers end in."""
-    kinds = [k for k in list(vars(tf.dtypes).values()) + [tf.dtypes.as_dtype(n) for n in (24, 25, 26, 27, 28, 29, 30)] if isinstance(k, tf.DType) and k.name in ROWS]
+    kinds = [
+        k
+        for k in list(vars(tf.dtypes).values())
+        + [tf.dtypes.as_dtype(n) for n in (24, 25, 26, 27, 28, 29, 30)]
+        if isinstance(k, tf.DType) and k.name in ROWS
+    ]
     kinds = sorted(set(kinds), key=lambda k: k.as_datatype_enum)
     names, tensors = [], []
     for kind in kinds:
         try:
             if kind.is_quantized:
-                plain = getattr(tf, {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16",
-                                     "qint32": "int32"}[kind.name])
+                plain = getattr(
+                    tf,
+                    {
+                        "qint8": "int8",
+                        "quint8": "uint8",
+                        "qint16": "int16",
+                        "quint16": "uint16",
+                        "qint32": "int32",
+                    }[kind.name],
+                )
                 tensors.append(tf.bitcast(tf.constant(values(plain)), kind))
             else:
                 tensors.append(tf.constant(values(kind), kind))
@@ -101,9 +138,18 @@ def types() -> None:
         except (TypeError, ValueError, NotImplementedError) as e:
             print("not made:", kind.name, e)
     names += ["scalar", "empty", "text", "long"]
-    tensors += [tf.constant(2.5), tf.zeros((0, 4)), tf.constant([b"a", b"bc" * 100]), tf.constant(np.arange(3001, dtype=np.int16))]
-    tf.raw_ops.SaveV2(prefix=str(folder / "tf-types"), tensor_names=names, shape_and_slices=[""] * len(names),
-                      tensors=tensors)
+    tensors += [
+        tf.constant(2.5),
+        tf.zeros((0, 4)),
+        tf.constant([b"a", b"bc" * 100]),
+        tf.constant(np.arange(3001, dtype=np.int16)),
+    ]
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "tf-types"),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=tensors,
+    )
     put("tf-types", folder / "tf-types")  # by its prefix
 
 
@@ -111,10 +157,18 @@ def slices() -> None:
     """Partitioned variables of the graph mode, and shards of two devices merged by the saver."""
     v1 = tf.compat.v1
     with tf.Graph().as_default():
-        for name, shape, cuts in [("rows", (7, 3), [3, 1]), ("columns", (4, 300), [1, 4]), ("more", (5,), [5])]:
+        for name, shape, cuts in [
+            ("rows", (7, 3), [3, 1]),
+            ("columns", (4, 300), [1, 4]),
+            ("more", (5,), [5]),
+        ]:
             with v1.variable_scope(name, use_resource=False):
-                v1.get_variable("w", shape, partitioner=v1.fixed_size_partitioner(max(cuts), cuts.index(max(cuts))),
-                                initializer=v1.random_normal_initializer(seed=3))
+                v1.get_variable(
+                    "w",
+                    shape,
+                    partitioner=v1.fixed_size_partitioner(max(cuts), cuts.index(max(cuts))),
+                    initializer=v1.random_normal_initializer(seed=3),
+                )
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             v1.train.Saver().save(session, str(folder / "tf-slices"), write_meta_graph=False)
@@ -137,9 +191,13 @@ def grid() -> None:
     parts = [(0, 2, 0, 8192), (0, 2, 8192, 108), (2, 1, 0, 8192), (2, 1, 8192, 108)]
     names = ["grid"] * 4 + ["all"]
     specs = ["3 8300 %d,%d:%d,%d" % p for p in parts] + ["3 2 -:-"]
-    tensors = [big[a : a + n, b : b + m] for a, n, b, m in parts] + [np.arange(6, dtype=np.float32).reshape(3, 2)]
+    tensors = [big[a : a + n, b : b + m] for a, n, b, m in parts] + [
+        np.arange(6, dtype=np.float32).reshape(3, 2)
+    ]
     tensors = [tf.constant(x) for x in tensors]
-    tf.raw_ops.SaveV2(prefix=str(folder / "tf-grid"), tensor_names=names, shape_and_slices=specs, tensors=tensors)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "tf-grid"), tensor_names=names, shape_and_slices=specs, tensors=tensors
+    )
     put("tf-grid", folder / "tf-grid")
 
 
@@ -149,7 +207,9 @@ def many() -> None:
         return
     names = [hashlib.sha512(b"%d" % i).hexdigest() for i in range(4000)]
     tensors = [tf.constant(rng.standard_normal(i % 5).astype(np.float32)) for i in range(4000)]
-    tf.raw_ops.SaveV2(prefix=str(folder / "tf-many"), tensor_names=names, shape_and_slices=[""] * 4000, tensors=tensors)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "tf-many"), tensor_names=names, shape_and_slices=[""] * 4000, tensors=tensors
+    )
     put("tf-many", folder / "tf-many")
 
 
@@ -159,7 +219,9 @@ def keras() -> None:
         import tf_keras
     except ImportError:
         return
-    model = tf_keras.Sequential([tf_keras.layers.Dense(4, input_shape=(3,)), tf_keras.layers.BatchNormalization()])
+    model = tf_keras.Sequential(
+        [tf_keras.layers.Dense(4, input_shape=(3,)), tf_keras.layers.BatchNormalization()]
+    )
     model.save_weights(str(folder / "tf-keras"), save_format="tf")
     (folder / "checkpoint").unlink(missing_ok=True)
     put("tf-keras", folder / "tf-keras")

@@ -3,6 +3,7 @@
 """make_tflite.py FOLDER - models by the installed tensorflow's converter, and tflite.json: the constants as its interpreter
 gives them (those of less than a byte, and of models that no interpreter runs, as the schema's own classes have them).
 Run by hand for fixtures/ (tensorflow-cpu 2.21.0, numpy 2.4.6), and by scripts/import_peers.sh."""
+
 import hashlib
 import json
 import os
@@ -15,8 +16,22 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
-NAMES = {0: "F32", 1: "F16", 2: "I32", 3: "U8", 4: "I64", 6: "BOOL", 7: "I16", 8: "C64", 9: "I8", 10: "F64", 12: "U64",
-         15: "U32", 16: "U16", 18: "BF16"}
+NAMES = {
+    0: "F32",
+    1: "F16",
+    2: "I32",
+    3: "U8",
+    4: "I64",
+    6: "BOOL",
+    7: "I16",
+    8: "C64",
+    9: "I8",
+    10: "F64",
+    12: "U64",
+    15: "U32",
+    16: "U16",
+    18: "BF16",
+}
 
 
 class Net(tf.Module):
@@ -52,7 +67,13 @@ def rows(path: pathlib.Path) -> dict[str, list]:
             pass
         for i, t in enumerate(graph.tensors):
             buffer = model.buffers[t.buffer].data
-            if not t.buffer or buffer is None or len(buffer) == 0 or t.type not in NAMES and t.type not in (17, 19, 20):
+            if (
+                not t.buffer
+                or buffer is None
+                or len(buffer) == 0
+                or t.type not in NAMES
+                and t.type not in (17, 19, 20)
+            ):
                 continue
             raw = bytes(bytearray(buffer))
             shape = [int(n) for n in t.shape] if t.shape is not None else []
@@ -61,7 +82,9 @@ def rows(path: pathlib.Path) -> dict[str, list]:
             else:
                 dtype = NAMES[t.type]
                 if runs is not None and t.sparsity is None:
-                    assert runs.get_tensor(i, s).tobytes() == raw and list(runs.get_tensor(i, s).shape) == shape
+                    assert (
+                        runs.get_tensor(i, s).tobytes() == raw and list(runs.get_tensor(i, s).shape) == shape
+                    )
             if t.sparsity is None:
                 found[prefix + t.name.decode()] = [dtype, shape, hashlib.sha256(raw).hexdigest()]
     return found
@@ -77,7 +100,9 @@ def typed() -> bytes:
     graph.name, graph.tensors, graph.inputs, graph.outputs, graph.operators = b"main", [], [], [], []
     model.subgraphs = [graph]
 
-    def put(name: str, kind: int, shape: list, raw: bytes, quant: schema.QuantizationParametersT | None = None) -> None:
+    def put(
+        name: str, kind: int, shape: list, raw: bytes, quant: schema.QuantizationParametersT | None = None
+    ) -> None:
         t = schema.TensorT()
         t.name, t.type, t.shape, t.buffer, t.quantization = name, kind, shape, len(model.buffers), quant
         b = schema.BufferT()
@@ -123,9 +148,18 @@ def main() -> int:
 
     put("tflite.tflite", convert("dense"))
     put("tflite-offsets.tflite", convert("dense", _experimental_use_buffer_offset=True))
-    put("tflite-int8.tflite", convert("dense", optimizations=[tf.lite.Optimize.DEFAULT], representative_dataset=samples))
-    put("tflite-f16.tflite", convert("image", optimizations=[tf.lite.Optimize.DEFAULT],
-                                     target_spec=tf.lite.TargetSpec(supported_types=[tf.float16])))
+    put(
+        "tflite-int8.tflite",
+        convert("dense", optimizations=[tf.lite.Optimize.DEFAULT], representative_dataset=samples),
+    )
+    put(
+        "tflite-f16.tflite",
+        convert(
+            "image",
+            optimizations=[tf.lite.Optimize.DEFAULT],
+            target_spec=tf.lite.TargetSpec(supported_types=[tf.float16]),
+        ),
+    )
     saved = folder / "saved"
     tf.saved_model.save(net, str(saved), {"dense": net.dense, "image": net.image})
     put("tflite-graphs.tflite", tf.lite.TFLiteConverter.from_saved_model(str(saved)).convert())

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """mindspore_oracle.py --tool TOOL - checkpoints written by the tool, loaded by the installed mindspore with its check of
 the checksum, compared bit for bit; with pieces of the real size too (a parameter of more than 512 MiB) if --large."""
+
 import argparse
 import hashlib
 import json
@@ -15,11 +16,36 @@ import tempfile
 
 import mindspore as ms
 
-KINDS = {"F32": 4, "F16": 2, "BF16": 2, "F64": 8, "I8": 1, "U8": 1, "I16": 2, "U16": 2, "I32": 4, "U32": 4, "I64": 8,
-         "U64": 8, "BOOL": 1}
-NAMES = {"Float32": "F32", "Float16": "F16", "Float64": "F64", "BFloat16": "BF16", "Int8": "I8", "UInt8": "U8",
-         "Int16": "I16", "UInt16": "U16", "Int32": "I32", "UInt32": "U32", "Int64": "I64", "UInt64": "U64",
-         "Bool": "BOOL"}
+KINDS = {
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+    "F64": 8,
+    "I8": 1,
+    "U8": 1,
+    "I16": 2,
+    "U16": 2,
+    "I32": 4,
+    "U32": 4,
+    "I64": 8,
+    "U64": 8,
+    "BOOL": 1,
+}
+NAMES = {
+    "Float32": "F32",
+    "Float16": "F16",
+    "Float64": "F64",
+    "BFloat16": "BF16",
+    "Int8": "I8",
+    "UInt8": "U8",
+    "Int16": "I16",
+    "UInt16": "U16",
+    "Int32": "I32",
+    "UInt32": "U32",
+    "Int64": "I64",
+    "UInt64": "U64",
+    "Bool": "BOOL",
+}
 
 
 def save(path, tensors):

@@ -6,6 +6,7 @@ A tensor may be at several places: each is a name of it, or is told. Keys that a
 two parts, storages, views that share bytes of which no tensor has all; arrays of protocols 0 to 5, and as
 Python 2 wrote them. Needs torch and safetensors (tests/requirements.txt).
 """
+
 import collections
 import json
 import os
@@ -14,10 +15,9 @@ import warnings
 
 import numpy
 import torch
+from runs import CHECKS, program, run
 from safetensors import safe_open
 from safetensors.torch import load_file
-
-from runs import CHECKS, program, run
 
 warnings.filterwarnings("ignore")  # of what torch is about to leave
 X = torch.arange(6.0).reshape(2, 3)
@@ -99,10 +99,12 @@ def keys(tmp):
 def parts(tmp):
     """A key that leads to two parts is refused with both; what another part uses is not unused."""
     source, out = os.path.join(tmp, "parts.pt"), os.path.join(tmp, "parts.safetensors")
-    cases = [({"a.b": {"c": X}, "a": {"b": {"c": X + 1}}}, "a.b", ['["a.b"]', '["a"]["b"]']),
-             ({"a": {"b": {"c": X + 1}}, "a.b": {"c": X}}, "a.b.c", ['["a.b"]["c"]', '["a"]["b"]["c"]']),
-             ({1: {"w": X}, "1": {"w": X + 1}}, "1", ["[1]", '["1"]']),
-             ({"m": [{"w": X}], "m.0": {"w": X + 1}}, "m.0", ['["m"][#0]', '["m.0"]'])]
+    cases = [
+        ({"a.b": {"c": X}, "a": {"b": {"c": X + 1}}}, "a.b", ['["a.b"]', '["a"]["b"]']),
+        ({"a": {"b": {"c": X + 1}}, "a.b": {"c": X}}, "a.b.c", ['["a.b"]["c"]', '["a"]["b"]["c"]']),
+        ({1: {"w": X}, "1": {"w": X + 1}}, "1", ["[1]", '["1"]']),
+        ({"m": [{"w": X}], "m.0": {"w": X + 1}}, "m.0", ['["m"][#0]', '["m.0"]']),
+    ]
     for value, key, both in cases:
         torch.save(value, source)
         told = convert(source, out, "--key", key, want=1)
@@ -117,8 +119,15 @@ def parts(tmp):
     torch.save({"a.b": {"step": 1}, "a": {"b": {"c": X}}}, source)  # one of them holds tensors
     assert convert(source, out, "--key", "a.b")["tensors"] == 1
     half = torch.ones(1000)
-    torch.save({"a": {"w": X}, "b": {"w": X + 1, "q": torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)},
-                "c": [half[:10]], "d": X}, source)
+    torch.save(
+        {
+            "a": {"w": X},
+            "b": {"w": X + 1, "q": torch.quantize_per_tensor(X, 0.1, 0, torch.qint8)},
+            "c": [half[:10]],
+            "d": X,
+        },
+        source,
+    )
     for key in "a", "b", "c", "d":
         report = convert(source, out, "--key", key, "--verify")
         assert report["unused_bytes"] == 3960 and report["left_out_parts"] == [], (key, report)
@@ -128,7 +137,12 @@ def parts(tmp):
 def met(tmp):
     """Trees whose names meet go to PyTorch and back, and are compared."""
     source, out = os.path.join(tmp, "met.pt"), os.path.join(tmp, "met.safetensors")
-    for value in {"a.b": X, "a": {"b": X + 1}}, {1: X, "1": X + 1}, [{"x": X, "x#2": X + 1}, {"0.x": X}], {"0": {"x": X}, 0: [X, {"x": X + 1}]}:
+    for value in (
+        {"a.b": X, "a": {"b": X + 1}},
+        {1: X, "1": X + 1},
+        [{"x": X, "x#2": X + 1}, {"0.x": X}],
+        {"0": {"x": X}, 0: [X, {"x": X + 1}]},
+    ):
         torch.save(value, source)
         convert(source, out, "--tree", "--verify")
         convert(out, out + ".pt", "--verify")
@@ -148,7 +162,9 @@ def storages(tmp):
         told = convert(source, out + ".tree", "--tree", want=1)
         assert 'tensor "z"' in told and "storage" in told, told
         report = convert(source, out, "--tree", "--allow-opaque")
-        assert [p["subject"] for p in report["left_out_parts"]] == ["z"] and report["unused_bytes"] == 0, report
+        assert [p["subject"] for p in report["left_out_parts"]] == ["z"] and report["unused_bytes"] == 0, (
+            report
+        )
         CHECKS["storages in trees"] += 1
 
 
@@ -158,9 +174,17 @@ def shared(tmp):
     base, cube = torch.arange(100.0), torch.arange(24.0).reshape(4, 6)
     small = torch.arange(100, dtype=torch.uint8)
     values = {
-        "a chain": ({"a": base[:40], "b": base[30:70], "c": base[60:90].view(5, 6), "d": base[35:38]}, 1, 360),
+        "a chain": (
+            {"a": base[:40], "b": base[30:70], "c": base[60:90].view(5, 6), "d": base[35:38]},
+            1,
+            360,
+        ),
         "columns": ({"left": cube[:, :4], "right": cube[:, 2:]}, 1, 96),
-        "two storages": ({"a": base[:40], "b": base[30:70], "c": cube[:2].t(), "d": cube[1:], "e": X}, 3, 280 + 96 + 24),
+        "two storages": (
+            {"a": base[:40], "b": base[30:70], "c": cube[:2].t(), "d": cube[1:], "e": X},
+            3,
+            280 + 96 + 24,
+        ),
         "two types": ({"a": small[:40], "b": small[30:70].view(torch.float8_e4m3fn)}, 1, 70),
         "ties": ({"a": base[:40], "b": base[30:70], "a2": base[:40]}, 1, 280),
     }
@@ -170,7 +194,10 @@ def shared(tmp):
         assert report["aliases"] == ("a2" in value) and len(report["notes"]) == 1, (what, report)
         for how in "--tree", "--dedup=alias":
             report = convert(source, out, how, "--verify")
-            assert (report["tensors"], report["data_bytes"], report["notes"]) == (stored, data, []), (what, report)
+            assert (report["tensors"], report["data_bytes"], report["notes"]) == (stored, data, []), (
+                what,
+                report,
+            )
             tensors, others = names_of(out)
             assert set(others) >= set(value) - {"e"}, (what, others)
             convert(out, out + ".pt", "--verify")
@@ -215,6 +242,7 @@ def shared(tmp):
 
 class Python2(pickle._Pickler):
     """Bytes as the strings of Python 2: lines of protocol 0, short and long ones of the others."""
+
     dispatch = dict(pickle._Pickler.dispatch)
 
     def save_string(self, value):
@@ -232,9 +260,16 @@ class Python2(pickle._Pickler):
 def arrays(tmp):
     source, out = os.path.join(tmp, "arrays.pkl"), os.path.join(tmp, "arrays.safetensors")
     rng = numpy.random.default_rng(1)
-    value = {"none": numpy.zeros((0, 3)), "few": rng.standard_normal((2, 3)), "more": rng.integers(0, 255, 400, "u1"),
-             "many": rng.standard_normal(30000), "columns": numpy.asfortranarray(rng.standard_normal((3, 50)).astype("f4")),
-             "big": rng.standard_normal(40).astype(">f8"), "all": numpy.arange(256, dtype="u1"), "scalar": numpy.float64(3)}
+    value = {
+        "none": numpy.zeros((0, 3)),
+        "few": rng.standard_normal((2, 3)),
+        "more": rng.integers(0, 255, 400, "u1"),
+        "many": rng.standard_normal(30000),
+        "columns": numpy.asfortranarray(rng.standard_normal((3, 50)).astype("f4")),
+        "big": rng.standard_normal(40).astype(">f8"),
+        "all": numpy.arange(256, dtype="u1"),
+        "scalar": numpy.float64(3),
+    }
     for protocol in range(6):
         for pickler in (pickle._Pickler, Python2) if protocol < 3 else (pickle._Pickler,):
             with open(source, "wb") as f:
@@ -263,7 +298,11 @@ def arrays(tmp):
 def tree_types(tmp):
     """What a tree holds otherwise than the file did: parameters by a note, types that safetensors has not by null."""
     source, out = os.path.join(tmp, "types.pt"), os.path.join(tmp, "types.safetensors")
-    cases = ({"p": torch.nn.Parameter(X)}, 1), ({"r": X.clone().requires_grad_(), "p": [torch.nn.Parameter(X + 1)], "x": X}, 2), ({"x": X}, 0)
+    cases = (
+        ({"p": torch.nn.Parameter(X)}, 1),
+        ({"r": X.clone().requires_grad_(), "p": [torch.nn.Parameter(X + 1)], "x": X}, 2),
+        ({"x": X}, 0),
+    )
     for value, count in cases:
         torch.save(value, source)
         notes = convert(source, out, "--tree")["notes"]
@@ -274,8 +313,13 @@ def tree_types(tmp):
         told = run("convert", source, "-o", out, "-f", *options, want=want).stderr
         assert "C128" in told and ("left out: c: tree: a tensor of type C128" in told) == (want == 0), told
     with safe_open(out, "pt") as f:
-        assert list(f.keys()) == ["h.a"] and json.loads(f.metadata()["sft.tree"])["tree"] == {"c": None, "h": {"a": {"$": "tensor", "v": "h.a"}}}
-    assert "give one or ask for the other" in convert(source, out, "--tree", "--allow-opaque", "-m", "sft.tree=x", want=2)
+        assert list(f.keys()) == ["h.a"] and json.loads(f.metadata()["sft.tree"])["tree"] == {
+            "c": None,
+            "h": {"a": {"$": "tensor", "v": "h.a"}},
+        }
+    assert "give one or ask for the other" in convert(
+        source, out, "--tree", "--allow-opaque", "-m", "sft.tree=x", want=2
+    )
 
 
 if __name__ == "__main__":

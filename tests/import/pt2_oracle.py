@@ -3,6 +3,7 @@
 """pt2_oracle.py --tool TOOL - what torch.export.save writes, against what torch.export.load gives back, bit for bit: every type,
 ties, views, constants, buffers that are not kept; the layouts of older PyTorch, put together out of torch.save and zipfile
 as its torch.export did; then every cut, changed bits and lists of weights that lie. Needs torch (tests/requirements.txt)."""
+
 import argparse
 import io
 import json
@@ -16,13 +17,25 @@ import time
 import warnings
 import zipfile
 
-from load_cases import truncations
 import torch
+from load_cases import truncations
 
 warnings.filterwarnings("ignore")
 FAULTS = []
 STATS = {"files": 0, "tensors": 0, "hostile": 0, "slowest": 0.0}
-KINDS = ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64"]
+KINDS = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "bool",
+    "complex64",
+]
 RAW = ["float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64", "float8_e8m0fnu"]
 
 
@@ -59,7 +72,10 @@ def read(path):
     n = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + n])
     metadata = header.pop("__metadata__", {})
-    rows = {k: (tuple(v["shape"]), data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]]) for k, v in header.items()}
+    rows = {
+        k: (tuple(v["shape"]), data[8 + n + v["data_offsets"][0] : 8 + n + v["data_offsets"][1]])
+        for k, v in header.items()
+    }
     rows.update({k: rows[v] for k, v in metadata.items() if v in rows})
     return rows
 
@@ -107,7 +123,12 @@ def attempt(tool, label, path, word=None):
     r, s = run(tool, "ls", path), run(tool, "scan", path)
     STATS["hostile"] += 1
     STATS["slowest"] = max(STATS["slowest"], time.monotonic() - begin)
-    if r.returncode not in (0, 1) or s.returncode not in (0, 1) or word is not None and (r.returncode == 0 or word not in r.stderr):
+    if (
+        r.returncode not in (0, 1)
+        or s.returncode not in (0, 1)
+        or word is not None
+        and (r.returncode == 0 or word not in r.stderr)
+    ):
         FAULTS.append("%s: exit %d, scan %d: %s" % (label, r.returncode, s.returncode, r.stderr))
 
 
@@ -131,7 +152,9 @@ def damaged(tool, good, folder):
         config = json.loads(text)
         if change is not None:
             change(config["config"]["layer.weight"])
-        members[name] = (json.dumps(config) if new is None else new).encode() if not isinstance(new, bytes) else new
+        members[name] = (
+            (json.dumps(config) if new is None else new).encode() if not isinstance(new, bytes) else new
+        )
         archive(bad, members)
         attempt(tool, label, bad, word)
 
@@ -156,9 +179,19 @@ def damaged(tool, good, folder):
     lie("dtype 99", "pt2-weight", meta("dtype", 99))
     lie("pickled", "pt2-weight", lambda e: e.__setitem__("use_pickle", True))
     lie("no description", "pt2-weight", lambda e: e.__setitem__("tensor_meta", None))
-    lie("name twice", "", new=text.replace('"l.bias"', '"layer.weight"').replace('"layer.bias"', '"layer.weight"'))
-    for label, new in (("empty", ""), ("no object", "[]"), ("not UTF-8", b"\xff{}"), ("deep", "{\"config\":" + "[" * 5000), ("a number", "7"),
-                       ("deep value", json.dumps({"x": 1})[:-1] + ", \"y\":" + "[" * 5000 + "]" * 5000 + "}")):
+    lie(
+        "name twice",
+        "",
+        new=text.replace('"l.bias"', '"layer.weight"').replace('"layer.bias"', '"layer.weight"'),
+    )
+    for label, new in (
+        ("empty", ""),
+        ("no object", "[]"),
+        ("not UTF-8", b"\xff{}"),
+        ("deep", '{"config":' + "[" * 5000),
+        ("a number", "7"),
+        ("deep value", json.dumps({"x": 1})[:-1] + ', "y":' + "[" * 5000 + "]" * 5000 + "}"),
+    ):
         lie(label, "", new=new)
     for n in range(0, len(text), 11):
         lie("list cut at %d" % n, "", new=text[:n])
@@ -182,14 +215,51 @@ def main():
         want = {**loaded.state_dict, **loaded.constants}
         compare(tool, "today's", path, want, ["models/model.json", "sample_inputs"])
         state, constants = saved(program.state_dict), saved(program.constants)
-        archive(folder / "old.pt2", {"serialized_exported_program.json": b"{}", "serialized_state_dict.pt": state,
-                                     "serialized_constants.pt": constants, "serialized_example_inputs.pt": saved(1), "version": b"7.1"})
-        compare(tool, "2.5's", folder / "old.pt2", {**program.state_dict, **program.constants}, ["serialized_exported_program.json"])
-        archive(folder / "mid.pt2", {"m/data/weights/model.pt": state, "m/data/constants/model.pt": constants, "m/archive_format": b"pt2",
-                                     "m/archive_version": b"0", "m/models/model.json": b"{}", "m/data/sample_inputs/model.pt": saved(1),
-                                     "m/byteorder": b"little", "m/.data/version": b"3"})
-        compare(tool, "2.7's", folder / "mid.pt2", {**program.state_dict, **program.constants}, ["models/model.json"])
-        archive(folder / "aoti.pt2", {"m/archive_format": b"pt2", "m/data/aotinductor/model/x.so": b"\x7fELF", "m/archive_version": b"0"})
+        archive(
+            folder / "old.pt2",
+            {
+                "serialized_exported_program.json": b"{}",
+                "serialized_state_dict.pt": state,
+                "serialized_constants.pt": constants,
+                "serialized_example_inputs.pt": saved(1),
+                "version": b"7.1",
+            },
+        )
+        compare(
+            tool,
+            "2.5's",
+            folder / "old.pt2",
+            {**program.state_dict, **program.constants},
+            ["serialized_exported_program.json"],
+        )
+        archive(
+            folder / "mid.pt2",
+            {
+                "m/data/weights/model.pt": state,
+                "m/data/constants/model.pt": constants,
+                "m/archive_format": b"pt2",
+                "m/archive_version": b"0",
+                "m/models/model.json": b"{}",
+                "m/data/sample_inputs/model.pt": saved(1),
+                "m/byteorder": b"little",
+                "m/.data/version": b"3",
+            },
+        )
+        compare(
+            tool,
+            "2.7's",
+            folder / "mid.pt2",
+            {**program.state_dict, **program.constants},
+            ["models/model.json"],
+        )
+        archive(
+            folder / "aoti.pt2",
+            {
+                "m/archive_format": b"pt2",
+                "m/data/aotinductor/model/x.so": b"\x7fELF",
+                "m/archive_version": b"0",
+            },
+        )
         attempt(tool, "compiled", folder / "aoti.pt2")
         small = folder / "small.pt2"
         torch.export.save(torch.export.export(torch.nn.Sequential(), (torch.randn(1),)), small)
@@ -207,8 +277,17 @@ def main():
         damaged(tool, small, folder)
     for f in FAULTS[:20]:
         print("FAULT", f[:600])
-    print("torch %s: %d files, %d tensors equal, %d damaged ones, slowest %.2f s, %d faults" % (
-        torch.__version__, STATS["files"], STATS["tensors"], STATS["hostile"], STATS["slowest"], len(FAULTS)))
+    print(
+        "torch %s: %d files, %d tensors equal, %d damaged ones, slowest %.2f s, %d faults"
+        % (
+            torch.__version__,
+            STATS["files"],
+            STATS["tensors"],
+            STATS["hostile"],
+            STATS["slowest"],
+            len(FAULTS),
+        )
+    )
     return 1 if FAULTS else 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the tests of conversions have in common: runs of the tool, counts of what was checked, the main. Standard library only."""
+
 import argparse
 import collections
 import os

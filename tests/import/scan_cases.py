@@ -2,6 +2,7 @@
 """The cases of the tests that ask scan: each is (name of the file, bytes, verdict, rule that must be among the findings or
 None, rule that must not be), made by case() and run by program(). Bounds of each: 2 seconds of processor time, 256 MiB.
 A case with cut=True is also cut at every byte. Standard library only."""
+
 import argparse
 import json
 import os
@@ -39,9 +40,13 @@ def limits():
 
 def scan(tool, *paths):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run([tool, "scan", "-v", "--json", *map(str, paths)], capture_output=True, preexec_fn=limits, check=False)
+    run = subprocess.run(
+        [tool, "scan", "-v", "--json", *map(str, paths)], capture_output=True, preexec_fn=limits, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime  # whatever else the machine does
+    seconds = (
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    )  # whatever else the machine does
     results = [json.loads(line) for line in run.stdout.splitlines()]
     return run, results, seconds
 
@@ -53,20 +58,38 @@ def check_cases(tool, work, keep):
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
         run, results, seconds = scan(tool, path)
-        for _ in range(2 if seconds > LIMIT_SECONDS else 0):  # the least of three: a busy machine's seconds are long
+        for _ in range(
+            2 if seconds > LIMIT_SECONDS else 0
+        ):  # the least of three: a busy machine's seconds are long
             seconds = min(seconds, scan(tool, path)[2])
-        got = results[0] if results else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
+        got = (
+            results[0]
+            if results
+            else {"verdict": f"status {run.returncode}: {run.stderr.decode()}", "findings": []}
+        )
         rules = {f["rule"] for f in got["findings"]}
         if got["verdict"] == H and got["format"] == "unknown":
             bad += 1
             print(f"{path}: harmless, but nothing says what it is", file=sys.stderr)
-        right = got["verdict"] == verdict or (verdict == "not-dangerous" and got["verdict"] in (H, U)) or (
-            verdict == "not-harmless" and got["verdict"] in (U, D))
+        right = (
+            got["verdict"] == verdict
+            or (verdict == "not-dangerous" and got["verdict"] in (H, U))
+            or (verdict == "not-harmless" and got["verdict"] in (U, D))
+        )
         status = {H: 0}.get(got["verdict"], 1)
-        if not right or (rule is not None and rule not in rules) or without in rules or run.returncode != status or seconds > LIMIT_SECONDS:
+        if (
+            not right
+            or (rule is not None and rule not in rules)
+            or without in rules
+            or run.returncode != status
+            or seconds > LIMIT_SECONDS
+        ):
             bad += 1
-            print(f"{path}: {got['verdict']} {sorted(rules)}, status {run.returncode}, {seconds:.2f} s; expected "
-                  f"{verdict} {rule}", file=sys.stderr)
+            print(
+                f"{path}: {got['verdict']} {sorted(rules)}, status {run.returncode}, {seconds:.2f} s; expected "
+                f"{verdict} {rule}",
+                file=sys.stderr,
+            )
         if keep is None:
             shutil.rmtree(path.parent)
     return bad
@@ -84,12 +107,14 @@ def check_cuts(tool, work):
             path.write_bytes(data[:n])
             paths.append(path)
         for at in range(0, len(paths), 250):
-            part = paths[at:at + 250]
+            part = paths[at : at + 250]
             run, results, _ = scan(tool, *part)
             if run.returncode not in (0, 1) or len(results) != len(part):
                 bad += 1
-                print(f"{name} cut at {at} to {at + len(part)}: status {run.returncode}, {len(results)} results",
-                      file=sys.stderr)
+                print(
+                    f"{name} cut at {at} to {at + len(part)}: status {run.returncode}, {len(results)} results",
+                    file=sys.stderr,
+                )
         shutil.rmtree(folder)
     return bad
 

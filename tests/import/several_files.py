@@ -5,16 +5,16 @@
 Checkpoints that the installed torch and safetensors wrote, in shards: names that come twice, an index of one file, other names
 and metadata of several files. Needs torch and safetensors (tests/requirements.txt).
 """
+
 import json
 import os
 import struct
 
 import numpy
 import torch
+from runs import CHECKS, program, run
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-
-from runs import CHECKS, program, run
 
 X = torch.arange(6.0).reshape(2, 3)
 
@@ -45,8 +45,10 @@ def one_file(tmp):
     """An index that needs one file only: a model of one file."""
     out = os.path.join(tmp, "one.out")
     want = {"a": X, "c": X + 1}
-    for folder in (sharded(os.path.join(tmp, "one"), [want]),
-                   sharded(os.path.join(tmp, "surplus"), [want, {"z": X}], {"a": 0, "c": 0})):
+    for folder in (
+        sharded(os.path.join(tmp, "one"), [want]),
+        sharded(os.path.join(tmp, "surplus"), [want, {"z": X}], {"a": 0, "c": 0}),
+    ):
         run("convert", folder, "-o", out, "-f")
         assert sorted(os.listdir(out)) == ["model.safetensors"], os.listdir(out)
         same(os.path.join(out, "model.safetensors"), want)
@@ -64,7 +66,7 @@ def twice(tmp):
         folder = sharded(os.path.join(tmp, f"twice{i}"), shards, where)
         for options in ([], ["--verify"], ["--plan"]):
             r = run("convert", folder, "-o", out, *options, want=1)
-            assert "\"t\"" in r.stderr, r.stderr
+            assert '"t"' in r.stderr, r.stderr
             assert not os.path.exists(out) or os.listdir(out) == [], os.listdir(out)
     # Another name within a shard, and in the index or not: kept
     for i, where in enumerate(({"a": 0, "t": 0, "b": 1}, {"a": 0, "b": 1})):
@@ -147,7 +149,14 @@ def storages(tmp):
     back = {"z1": "sft.storage.1", "z2": "sft.storage.1", "y1": "sft.storage.0", "y2": "sft.storage.0"}
     made("turned.safetensors", "convert", *reversed(sts), "--verify", names=back)
     for command in "convert", "split", "join", "cp":
-        out = made(command + ".st", command, folder, "--dedup", "alias", *(["--verify"] if command == "convert" else []))
+        out = made(
+            command + ".st",
+            command,
+            folder,
+            "--dedup",
+            "alias",
+            *(["--verify"] if command == "convert" else []),
+        )
         if command == "convert":
             for again in "convert", "split", "join", "cp":
                 made(again + ".again.st", again, out)
@@ -166,11 +175,17 @@ def storages(tmp):
         run("convert", *inputs, "-o", path, "-f", "--verify")
         numbers = {n: "sft.storage." + ("31" if i else "13")[n < "z"] for n in "z1 z2 y1 y2".split()}
         holds(path, numbers)
-        assert torch.equal(load_file(path)["sft.storage.0"], X) and torch.equal(load_file(path)["sft.storage.2"], X + 1)
+        assert torch.equal(load_file(path)["sft.storage.0"], X) and torch.equal(
+            load_file(path)["sft.storage.2"], X + 1
+        )
     run("convert", *sts, "-o", path, "-f", "--rename", "own=sft.storage.1")
-    assert others(path)["y1"] == "sft.storage.2" and torch.equal(load_file(path)["sft.storage.1"], X), others(path)
+    assert others(path)["y1"] == "sft.storage.2" and torch.equal(load_file(path)["sft.storage.1"], X), others(
+        path
+    )
     # No index has such a name: a tensor that is really called so, and shown by none, is still what the index does not know
-    wrong = sharded(os.path.join(tmp, "unknown"), [{"a": X, "sft.storage.0": X + 1}, {"b": X}], {"a": 0, "b": 1})
+    wrong = sharded(
+        os.path.join(tmp, "unknown"), [{"a": X, "sft.storage.0": X + 1}, {"b": X}], {"a": 0, "b": 1}
+    )
     assert "the index says nothing of it" in run("ls", wrong, "--dedup", "alias", want=1).stderr
     r = run("convert", folder, "-o", os.path.join(tmp, "tree.d"), "--tree", want=1)
     assert "2 files, of which each would have a tree" in r.stderr, r.stderr
@@ -181,19 +196,42 @@ def parts_in_shards(tmp):
     quantised = torch.quantize_per_tensor(X, 0.5, 0, torch.qint8)
     shards = {"a": X, "m.q": torch.eye(3).to_sparse()}, {"b": quantised, "m.c": X}
     folder = sharded(os.path.join(tmp, "parts"), shards)
-    wanted = {"a": X, "m.c": X, "m.q.values": torch.ones(3), "m.q.size": torch.tensor([3, 3]), "m.q.indices": torch.tensor([[0, 1, 2]] * 2),
-              "b": quantised.int_repr(), "b.scale": torch.tensor(0.5, dtype=torch.float64), "b.zero_point": torch.tensor(0)}
+    wanted = {
+        "a": X,
+        "m.c": X,
+        "m.q.values": torch.ones(3),
+        "m.q.size": torch.tensor([3, 3]),
+        "m.q.indices": torch.tensor([[0, 1, 2]] * 2),
+        "b": quantised.int_repr(),
+        "b.scale": torch.tensor(0.5, dtype=torch.float64),
+        "b.zero_point": torch.tensor(0),
+    }
     for name, options in ("parts.d", []), ("parts.v", ["--verify"]), ("parts.s", ["--max-shard-size", 60]):
         out = os.path.join(tmp, name)
         run("convert", folder, "-o", out, *options)
-        got = {n: t for f in os.listdir(out) if f.endswith(".safetensors") for n, t in load_file(os.path.join(out, f)).items()}
-        assert got.keys() == wanted.keys() and all(torch.equal(got[n], t) for n, t in wanted.items()), (got, wanted)
+        got = {
+            n: t
+            for f in os.listdir(out)
+            if f.endswith(".safetensors")
+            for n, t in load_file(os.path.join(out, f)).items()
+        }
+        assert got.keys() == wanted.keys() and all(torch.equal(got[n], t) for n, t in wanted.items()), (
+            got,
+            wanted,
+        )
         CHECKS["tensors"] += len(got)
     run("join", folder, "-o", os.path.join(tmp, "parts.safetensors"))
     same(os.path.join(tmp, "parts.safetensors"), wanted)
     # What is in no file, in the other one, or no part of what the index names, is still an error
     names = {"a": 0, "m.q": 0, "b": 1, "m.c": 1}
-    for i, where in enumerate(({**names, "m.z": 1}, {**names, "m.q": 1}, {n: f for n, f in names.items() if n != "m.q"}, {**names, "m": 0})):
+    for i, where in enumerate(
+        (
+            {**names, "m.z": 1},
+            {**names, "m.q": 1},
+            {n: f for n, f in names.items() if n != "m.q"},
+            {**names, "m": 0},
+        )
+    ):
         r = run("ls", sharded(os.path.join(tmp, f"parts{i}"), shards, where), want=1)
         assert "the index says" in r.stderr, r.stderr
         CHECKS["wrong indexes"] += 1
@@ -209,14 +247,34 @@ def ranks(tmp):
             os.makedirs(os.path.join(folder, f"rank_{i}"), exist_ok=True)
             t = X + (10 * i if how is cut else 0)
             torch.save({"embed": t, "lm_head": t, **{n: t[:1] for n in parts}}, os.path.join(tmp, "rank.pt"))
-            run("convert", os.path.join(tmp, "rank.pt"), "-o", os.path.join(folder, f"rank_{i}", "model.safetensors"), "-f", "--dedup", "alias")
+            run(
+                "convert",
+                os.path.join(tmp, "rank.pt"),
+                "-o",
+                os.path.join(folder, f"rank_{i}", "model.safetensors"),
+                "-f",
+                "--dedup",
+                "alias",
+            )
         with open(layout, "w", encoding="utf-8") as f:
-            json.dump({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": [{"name": "embed", **how}]}, f)
+            json.dump(
+                {
+                    "format": "safetensors-layout",
+                    "version": 1,
+                    "mesh": {"axes": {"tp": 2}},
+                    "tensors": [{"name": "embed", **how}],
+                },
+                f,
+            )
         r = run("join", folder, "--layout", layout, "-o", out, "-f", "--json")
-        left = [p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"].startswith("sft.")]
+        left = [
+            p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"].startswith("sft.")
+        ]
         assert left == ["sft.aliases"] * told and "lm_head" not in r.stderr, (how, parts, r.stdout, r.stderr)
         want = {"lm_head": "embed", **({"part": "embed"} if parts and not told else {})}
-        assert others(out) == want and torch.equal(value(tmp, out, "lm_head"), torch.cat([X, X + 10]) if how is cut else X), others(out)
+        assert others(out) == want and torch.equal(
+            value(tmp, out, "lm_head"), torch.cat([X, X + 10]) if how is cut else X
+        ), others(out)
         CHECKS["ranks"] += 1
 
 
@@ -232,8 +290,11 @@ def other_formats(tmp):
     os.makedirs(folder)
     files = [f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
     for i, file in enumerate(files):
-        save_file({"ab"[i]: X}, os.path.join(folder, file),
-                  {"format": "pt", "k": str(i), f"only{i}": "x", "same": "y", "general.architecture": "llama"})
+        save_file(
+            {"ab"[i]: X},
+            os.path.join(folder, file),
+            {"format": "pt", "k": str(i), f"only{i}": "x", "same": "y", "general.architecture": "llama"},
+        )
     with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
         json.dump({"metadata": {}, "weight_map": {"a": files[0], "b": files[1]}}, f)
     for ending in "gguf", "npz", "pt", "ckpt":
@@ -246,14 +307,23 @@ def other_formats(tmp):
 
 def gguf_file(path, entries):
     """A GGUF of one tensor; entries: key to a string or a list of them, in bytes."""
+
     def text(b):
         return struct.pack("<Q", len(b)) + b
 
     def value(v):
-        return struct.pack("<I", 8) + text(v) if isinstance(v, bytes) else struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(text, v))
+        return (
+            struct.pack("<I", 8) + text(v)
+            if isinstance(v, bytes)
+            else struct.pack("<IIQ", 9, 8, len(v)) + b"".join(map(text, v))
+        )
 
     entries = {b"general.architecture": b"llama", **entries}
-    data = b"GGUF" + struct.pack("<IQQ", 3, 1, len(entries)) + b"".join(text(k) + value(v) for k, v in entries.items())
+    data = (
+        b"GGUF"
+        + struct.pack("<IQQ", 3, 1, len(entries))
+        + b"".join(text(k) + value(v) for k, v in entries.items())
+    )
     data += text(b"w") + struct.pack("<IQIQ", 1, 8, 0, 0)
     data += bytes(-len(data) % 32) + bytes(32)
     with open(path, "wb") as f:
@@ -264,18 +334,41 @@ def gguf_file(path, entries):
 def gguf_strings(tmp):
     """Strings of GGUF that are not UTF-8: noted, and their bytes come back, by every way there."""
     source, st, back = (os.path.join(tmp, n) for n in ("s.gguf", "s.safetensors", "back.gguf"))
-    bad = [b"\xe4", b"\xe5", b"ok", b"\xc3\xa4", b"", b"a\xffb\xfe\"\\\x01", "\ufffd".encode(), b"\xed\xa0\x80"]
-    every = [bytes([i]) for i in range(256)] + [bytes([i, j]) for i in (0, 0x41, 0x80, 0xC2, 0xE2, 0xFF) for j in (0, 0x22, 0x80, 0xBF, 0xC0)]
-    cases = ({b"tok": bad}, 4), ({b"tok": b"\xe4 name"}, 1), ({b"tok": [b"\xc3\xa4", b"ok"]}, 0), ({b"other": [b"\x80"], b"tok": every, b"z": b"z"}, 152)
+    bad = [
+        b"\xe4",
+        b"\xe5",
+        b"ok",
+        b"\xc3\xa4",
+        b"",
+        b'a\xffb\xfe"\\\x01',
+        "\ufffd".encode(),
+        b"\xed\xa0\x80",
+    ]
+    every = [bytes([i]) for i in range(256)] + [
+        bytes([i, j]) for i in (0, 0x41, 0x80, 0xC2, 0xE2, 0xFF) for j in (0, 0x22, 0x80, 0xBF, 0xC0)
+    ]
+    cases = (
+        ({b"tok": bad}, 4),
+        ({b"tok": b"\xe4 name"}, 1),
+        ({b"tok": [b"\xc3\xa4", b"ok"]}, 0),
+        ({b"other": [b"\x80"], b"tok": every, b"z": b"z"}, 152),
+    )
     for entries, count in cases:
         data = gguf_file(source, entries)
-        for command in ["convert", source, "-o", back], ["convert", source, "-o", st], ["cp", source, st], ["join", source, "-o", st]:
+        for command in (
+            ["convert", source, "-o", back],
+            ["convert", source, "-o", st],
+            ["cp", source, st],
+            ["join", source, "-o", st],
+        ):
             r = run(*command, "-f", "--json")
             said = json.loads(r.stdout)
             assert said["left_out_parts"] == [], said
             if command[0] == "convert":
                 notes = [n["message"] for n in said["notes"] if n["subject"] == "tok"]
-                assert len(notes) == (count > 0) and all(n.startswith(f"{count} of its strings") for n in notes), said
+                assert len(notes) == (count > 0) and all(
+                    n.startswith(f"{count} of its strings") for n in notes
+                ), said
             if st in command:
                 run("cp", st, st, "-f")
                 run("convert", st, "-o", back, "-f", "--verify")
@@ -286,7 +379,11 @@ def gguf_strings(tmp):
         metadata = f.metadata()
     shown = json.loads(metadata["tok"])
     kept = json.loads(metadata["gguf.types"])["tok"]
-    assert kept["type"] == "[string]" and [kept["bytes"].get(str(i), "").encode("latin-1") or t.encode() for i, t in enumerate(shown)] == every
+    assert (
+        kept["type"] == "[string]"
+        and [kept["bytes"].get(str(i), "").encode("latin-1") or t.encode() for i, t in enumerate(shown)]
+        == every
+    )
     # Another text counts, as far as it is one; what was kept for the others stays
     gguf_file(source, {b"tok": [b"\xe4", b"x", b"\xe5"]})
     run("convert", source, "-o", st, "-f")
@@ -295,7 +392,16 @@ def gguf_strings(tmp):
     with open(back, "rb") as f:
         assert f.read() == gguf_file(source, {b"tok": [b"new", b"x", b"\xe5", b"more"]})
     # What no GGUF leaves is refused
-    for wrong in '{"1": "\u0100"}', '{"x": "a"}', '{"0": ""}', '{"0": 1}', '{"1": "\u00e4", "0": "\u00e4"}', "[]", '{"-1": "a"}', '{"0": "\\ud800"}':
+    for wrong in (
+        '{"1": "\u0100"}',
+        '{"x": "a"}',
+        '{"0": ""}',
+        '{"0": 1}',
+        '{"1": "\u00e4", "0": "\u00e4"}',
+        "[]",
+        '{"-1": "a"}',
+        '{"0": "\\ud800"}',
+    ):
         run("cp", st, st, "-f", "-m", 'gguf.types={"tok": {"type": "[string]", "bytes": %s}}' % wrong)
         r = run("convert", st, "-o", back, "-f", want=1)
         assert "tok" in r.stderr or "gguf.types" in r.stderr, r.stderr
@@ -338,20 +444,40 @@ def blocks(tmp):
 
     def shards(values):
         for i, (file, value) in enumerate(zip(files, values)):
-            save_file({f"q{i}": tensors[f"q{i}"]}, os.path.join(folder, file),
-                      {"general.architecture": "llama", f"k{i}": "7", "gguf.types": json.dumps({f"k{i}": "u32", "split.no": "u16"}), **value})
+            save_file(
+                {f"q{i}": tensors[f"q{i}"]},
+                os.path.join(folder, file),
+                {
+                    "general.architecture": "llama",
+                    f"k{i}": "7",
+                    "gguf.types": json.dumps({f"k{i}": "u32", "split.no": "u16"}),
+                    **value,
+                },
+            )
 
     with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
         json.dump({"metadata": {}, "weight_map": dict(zip(tensors, files))}, f)
     each = [{"gguf.tensors": json.dumps({name: s})} for name, s in said.items()]
     wrong = {**said, "q0": {"type": "Q4_0", "shape": [4, 32]}}
-    cases = each, [each[0], {"gguf.tensors": json.dumps(wrong)}, {}]  # what a file says of its own tensors counts
+    cases = (
+        each,
+        [each[0], {"gguf.tensors": json.dumps(wrong)}, {}],
+    )  # what a file says of its own tensors counts
     for case in cases:
         shards(case)
         one, parts = os.path.join(tmp, "blocks.st"), os.path.join(tmp, "blocks.d")
-        for command in ["join", folder, "-o", one], ["cp", folder, one], ["convert", folder, "-o", parts], ["split", folder, "-o", parts, "--max-shard-size", 300]:
+        for command in (
+            ["join", folder, "-o", one],
+            ["cp", folder, one],
+            ["convert", folder, "-o", parts],
+            ["split", folder, "-o", parts, "--max-shard-size", 300],
+        ):
             r = run(*command, "-f", "--json")
-            assert "gguf." not in r.stderr and json.loads(r.stdout)["left_out_parts"] == [], (command, r.stderr, r.stdout)
+            assert "gguf." not in r.stderr and json.loads(r.stdout)["left_out_parts"] == [], (
+                command,
+                r.stderr,
+                r.stdout,
+            )
             for path in [one] if one in command else [os.path.join(parts, f) for f in files]:
                 assert describing(path) == [said, types], (command, describing(path))
                 CHECKS["descriptions"] += 1
@@ -381,18 +507,51 @@ def retyped(tmp):
         json.dump({"metadata": {}, "weight_map": {"a": files[0], "b": files[1]}}, f)
     paths = [os.path.join(folder, f) for f in files]
     byte = [{"type": "string", "bytes": {"0": c}} for c in "\u00e4\u00e5"]
-    cases = (("7", "u32", "u32", []), ("7", "u32", "i64", ["n"]), ("7", "u32", None, ["n"]), ("7", None, "u32", ["n"]), ("7", None, None, []),
-             ("\ufffd", byte[0], byte[0], []), ("\ufffd", byte[0], byte[1], ["n"]), ("\ufffd", byte[0], None, ["n"]), ("[1]", "[u8]", "[i8]", ["n"]))
+    cases = (
+        ("7", "u32", "u32", []),
+        ("7", "u32", "i64", ["n"]),
+        ("7", "u32", None, ["n"]),
+        ("7", None, "u32", ["n"]),
+        ("7", None, None, []),
+        ("\ufffd", byte[0], byte[0], []),
+        ("\ufffd", byte[0], byte[1], ["n"]),
+        ("\ufffd", byte[0], None, ["n"]),
+        ("[1]", "[u8]", "[i8]", ["n"]),
+    )
     for text, first, second, told in cases:
         for both in True, False:  # other keys have types, too, or none has
             for i, said in enumerate((first, second)):
                 entries = {**({"n": said} if said is not None else {}), **({f"k{i}": "u8"} if both else {})}
-                save_file({"ab"[i]: X}, paths[i], {"general.architecture": "llama", "n": text, f"k{i}": "1", **({"gguf.types": json.dumps(entries)} if entries else {})})
-            for command in ["join", folder, "-o", one], ["cp", folder, one], ["convert", folder, "-o", folder + ".d"], ["split", folder, "-o", folder + ".d"], [
-                    "convert", *paths, "-o", one], ["convert", folder, "-o", back]:
+                save_file(
+                    {"ab"[i]: X},
+                    paths[i],
+                    {
+                        "general.architecture": "llama",
+                        "n": text,
+                        f"k{i}": "1",
+                        **({"gguf.types": json.dumps(entries)} if entries else {}),
+                    },
+                )
+            for command in (
+                ["join", folder, "-o", one],
+                ["cp", folder, one],
+                ["convert", folder, "-o", folder + ".d"],
+                ["split", folder, "-o", folder + ".d"],
+                ["convert", *paths, "-o", one],
+                ["convert", folder, "-o", back],
+            ):
                 r = run(*command, "-f", "--json")
-                parts = [p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"] != "k1"]  # a later file's own, which GGUF does not get
-                assert parts == told and ("of another type" in r.stderr) == bool(told), (text, first, second, command, parts, r.stderr)
+                parts = [
+                    p["subject"] for p in json.loads(r.stdout)["left_out_parts"] if p["subject"] != "k1"
+                ]  # a later file's own, which GGUF does not get
+                assert parts == told and ("of another type" in r.stderr) == bool(told), (
+                    text,
+                    first,
+                    second,
+                    command,
+                    parts,
+                    r.stderr,
+                )
                 CHECKS["types"] += 1
     # Once, however many files have it
     four = [os.path.join(tmp, f"{c}.safetensors") for c in "abcd"]
@@ -404,7 +563,12 @@ def retyped(tmp):
 
 def long_names(tmp):
     """MindSpore 2.10 loads names of 1,024 characters (of any number of bytes), and refuses a file with a longer one."""
-    for name, good in ("x" * 1024, True), ("x" * 1025, False), ("\u00e9" * 1024, True), ("\u00e9" * 1025, False):
+    for name, good in (
+        ("x" * 1024, True),
+        ("x" * 1025, False),
+        ("\u00e9" * 1024, True),
+        ("\u00e9" * 1025, False),
+    ):
         source, out = os.path.join(tmp, "long.pt"), os.path.join(tmp, "long.ckpt")
         torch.save({name: X, "a": X + 1}, source)
         r = run("convert", source, "-o", out, "-f", *(["--verify"] if good else []), want=0 if good else 1)
@@ -421,5 +585,16 @@ def long_names(tmp):
 
 
 if __name__ == "__main__":
-    program(one_file, twice, jobs, storages, parts_in_shards, ranks, other_formats, gguf_strings, blocks,
-            retyped, long_names)
+    program(
+        one_file,
+        twice,
+        jobs,
+        storages,
+        parts_in_shards,
+        ranks,
+        other_formats,
+        gguf_strings,
+        blocks,
+        retyped,
+        long_names,
+    )

@@ -13,7 +13,7 @@ static void check(uint32_t unit, uint64_t n, uint64_t m, uint64_t si, uint64_t s
     static uint8_t src[SIDE * (SIDE + 3) * 16];
     static uint8_t dst[SIDE * (SIDE + 3) * 16];
     static uint8_t want[SIDE * (SIDE + 3) * 16];
-    const sft__plane plane = {{n, m}, {si, sj}, {di, dj}, unit};
+    const sft__import_plane plane = {{n, m}, {si, sj}, {di, dj}, unit};
 
     for (size_t i = 0; i < sizeof src; i++) {
         src[i] = (uint8_t)(i * 2654435761u >> 13);
@@ -25,7 +25,7 @@ static void check(uint32_t unit, uint64_t n, uint64_t m, uint64_t si, uint64_t s
             memcpy(want + (i * di + j * dj) * unit, src + (i * si + j * sj) * unit, unit);
         }
     }
-    sft__plane_turn(dst, src, &plane);
+    sft__import_plane_turn(dst, src, &plane);
     assert_memory_equal(dst, want, sizeof dst);
 }
 
@@ -35,7 +35,7 @@ static void check_wide(uint32_t unit, uint64_t n, uint64_t m) {
     static uint8_t src[67 * 150 * 16];
     static uint8_t dst[67 * PITCH];
     static uint8_t want[67 * PITCH];
-    const sft__plane plane = {{n, m}, {1, n}, {PITCH / unit, 1}, unit};
+    const sft__import_plane plane = {{n, m}, {1, n}, {PITCH / unit, 1}, unit};
 
     for (size_t i = 0; i < sizeof src; i++) {
         src[i] = (uint8_t)(i * 2654435761u >> 11);
@@ -47,7 +47,7 @@ static void check_wide(uint32_t unit, uint64_t n, uint64_t m) {
             memcpy(want + i * PITCH + j * unit, src + (i + j * n) * unit, unit);
         }
     }
-    sft__plane_turn(dst, src, &plane);
+    sft__import_plane_turn(dst, src, &plane);
     assert_memory_equal(dst, want, sizeof dst);
 }
 

@@ -95,7 +95,7 @@ static void unmake(made *m) {
 }
 
 /* Each panel's elements lie in the bytes of its band, and bands follow each other in the source. */
-static void check_bands(const made *m, const sft__panels *panels) {
+static void check_bands(const made *m, const sft__import_panels *panels) {
     const sft_tensor *t = m->tensor;
     uint64_t begin = 0;
     uint64_t end = 0;
@@ -106,12 +106,12 @@ static void check_bands(const made *m, const sft__panels *panels) {
         uint64_t size = 0;
         uint64_t first = t->pieces[0].offset;
         uint64_t last = first;
-        sft__panel panel;
-        if (sft__panel_begins_band(panels, t, i, &begin, &size)) {
+        sft__import_panel panel;
+        if (sft__import_panel_begins_band(panels, t, i, &begin, &size)) {
             end = begin + size;
             assert_true(bands++ == 0 || begin > before || m->strides[panels->order[0]] == 0);
         }
-        sft__panel_at(panels, t, i, &panel);
+        sft__import_panel_at(panels, t, i, &panel);
         for (uint32_t d = 0; d < t->rank; d++) {
             first += panel.start[d] * (uint64_t)m->strides[d];
             last += (panel.start[d] + panel.count[d] - 1) * (uint64_t)m->strides[d];
@@ -122,27 +122,28 @@ static void check_bands(const made *m, const sft__panels *panels) {
 }
 
 /* All panels, put together by their runs. */
-static void check(const made *m, uint64_t capacity, sft__cut cut) {
+static void check(const made *m, uint64_t capacity, sft__import_cut cut) {
     static uint8_t strip[STRIP];
     const uint32_t unit = m->tensor->dtype->block_bytes;
     uint8_t *out = malloc((size_t)capacity);
     uint8_t *got = malloc((size_t)m->elements * unit);
     uint8_t *times = calloc(1, (size_t)m->elements);
     uint64_t next = 0;
-    sft__panels panels;
-    sft__panel panel;
+    sft__import_panels panels;
+    sft__import_panel panel;
     sft_error err;
 
     assert_true(out != NULL && got != NULL && times != NULL);
-    sft__panels_plan(&panels, m->tensor, capacity, cut);
+    sft__import_panels_plan(&panels, m->tensor, capacity, cut);
     check_bands(m, &panels);
     for (uint64_t i = 0; i < panels.all; i++) {
-        const sft__turn_room room = {out, strip, sizeof strip, cut == SFT__CUT_MAPPED};
-        sft__panel_at(&panels, m->tensor, i, &panel);
+        const sft__import_turn_room room = {out, strip, sizeof strip, cut == SFT__CUT_MAPPED};
+        sft__import_panel_at(&panels, m->tensor, i, &panel);
         assert_true(panel.run * panel.runs * unit <= capacity);
-        assert_int_equal(sft__panel_read(m->catalog, m->tensor, &panel, &room, &err), SFT_OK);
+        assert_int_equal(sft__import_panel_read(m->catalog, m->tensor, &panel, &room, &err),
+                         SFT_OK);
         for (uint64_t k = 0; k < panel.runs; k++) {
-            const uint64_t at = sft__panel_run_at(&panel, m->tensor, k);
+            const uint64_t at = sft__import_panel_run_at(&panel, m->tensor, k);
             assert_true(at + panel.run <= m->elements);
             memcpy(got + at * unit, out + k * panel.run * unit, (size_t)panel.run * unit);
             for (uint64_t e = 0; e < panel.run; e++) {
@@ -199,7 +200,7 @@ static void panels_of_large_planes(void **state) {
             m.shape[0] = (k & 1 ? 1024 : 1001) / unit + 3 * (k & 1);
             m.shape[1] = k & 2 ? 2048 : 2111;
             make(&m, unit, 2, order, k == 3 ? 5 : 0, RANK);
-            assert_true(sft__is_turned(m.tensor));
+            assert_true(sft__import_is_turned(m.tensor));
             check(&m, 1 << 20, SFT__CUT_READ);
             check(&m, 100000, SFT__CUT_READ);
             check(&m, 100000, SFT__CUT_MAPPED);
@@ -217,11 +218,11 @@ static void runs_are_long_on_both_sides(void **state) {
     const sft_piece piece = {.strides = strides};
     const sft_tensor t = {
         .dtype = dtype_of(4), .shape = shape, .pieces = &piece, .rank = 2, .piece_count = 1};
-    sft__panels panels;
-    sft__panel panel;
+    sft__import_panels panels;
+    sft__import_panel panel;
 
-    sft__panels_plan(&panels, &t, 20 << 20, SFT__CUT_READ);
-    sft__panel_at(&panels, &t, 0, &panel);
+    sft__import_panels_plan(&panels, &t, 20 << 20, SFT__CUT_READ);
+    sft__import_panel_at(&panels, &t, 0, &panel);
     assert_int_equal(panel.count[1], SIDE); /* rows of 32 KiB are whole */
     assert_int_equal(panel.runs, 1);
     assert_true(panel.count[0] * 4 >= 2048 && panel.count[0] * panel.count[1] * 4 <= 20 << 20);
@@ -239,13 +240,13 @@ static void rows_are_long_when_mapped(void **state) {
         .dtype = dtype_of(1), .shape = shape, .pieces = &piece, .rank = 2, .piece_count = 1};
     uint64_t offset;
     uint64_t size;
-    sft__panels panels;
+    sft__import_panels panels;
 
-    sft__panels_plan(&panels, &t, 6 << 20, SFT__CUT_MAPPED);
+    sft__import_panels_plan(&panels, &t, 6 << 20, SFT__CUT_MAPPED);
     assert_int_equal(panels.across[1], 2);
     assert_true(panels.count[1] >= 40000 && panels.count[0] >= 128);
     for (uint64_t i = 0; i < panels.all; i++) {
-        const bool begins = sft__panel_begins_band(&panels, &t, i, &offset, &size);
+        const bool begins = sft__import_panel_begins_band(&panels, &t, i, &offset, &size);
         assert_int_equal(begins, i == 0 || i == panels.across[0]);
         if (begins) {
             assert_int_equal(offset, 7 + (i == 0 ? 0 : panels.count[1] * ROWS));
@@ -267,7 +268,7 @@ static void order_is_told(void **state) {
         const sft_piece piece = {.strides = cases[i].strides};
         const sft_tensor t = {
             .dtype = dtype_of(4), .shape = shape, .pieces = &piece, .rank = 3, .piece_count = 1};
-        assert_int_equal(sft__is_turned(&t), cases[i].turned);
+        assert_int_equal(sft__import_is_turned(&t), cases[i].turned);
     }
 }
 

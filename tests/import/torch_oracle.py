@@ -6,6 +6,7 @@ A matrix container x element type x form of the tensor, made by the installed to
 `safetensors convert --verify`; checkpoints, modules, aliases, quantised and sparse tensors, folders of
 shards; the verdicts of `safetensors scan`. Needs torch and safetensors (tests/requirements.txt).
 """
+
 import argparse
 import collections
 import json
@@ -24,10 +25,27 @@ warnings.filterwarnings("ignore")
 FAULTS = []
 COUNTS = collections.Counter()
 
-DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16,
-          torch.uint32, torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
-          torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz,
-          torch.float8_e5m2fnuz, torch.float8_e8m0fnu]
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.complex64,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+]
 
 
 def fault(text):
@@ -93,8 +111,10 @@ def compare(label, path, want, aliases=None):
             continue
         t = have[key]
         if t.dtype != tensor.dtype or tuple(t.shape) != tuple(tensor.shape) or raw(t) != raw(tensor):
-            fault("%s: %s differs (%s %s, want %s %s)" % (label, name, t.dtype, tuple(t.shape), tensor.dtype,
-                                                        tuple(tensor.shape)))
+            fault(
+                "%s: %s differs (%s %s, want %s %s)"
+                % (label, name, t.dtype, tuple(t.shape), tensor.dtype, tuple(tensor.shape))
+            )
         COUNTS["tensors"] += 1
     extra = set(have) - set(want)
     if extra:
@@ -147,16 +167,24 @@ def every_type(tool, folder):
         for zipped in (True, False):
             tensor = tensor_of(dtype)
             try:
-                torch.save({"a": tensor, "e": tensor[:0], "row": tensor[1].clone()}, source,
-                           _use_new_zipfile_serialization=zipped)
+                torch.save(
+                    {"a": tensor, "e": tensor[:0], "row": tensor[1].clone()},
+                    source,
+                    _use_new_zipfile_serialization=zipped,
+                )
             except (RuntimeError, KeyError, TypeError) as e:
                 print("not written:", dtype, "zip" if zipped else "legacy", type(e).__name__)
                 continue
             COUNTS["types"] += 1
-            r = subprocess.run([tool, "convert", source, "-o", out, "-f", "-q", "--verify", "--no-sync"],
-                               capture_output=True, text=True)
+            r = subprocess.run(
+                [tool, "convert", source, "-o", out, "-f", "-q", "--verify", "--no-sync"],
+                capture_output=True,
+                text=True,
+            )
             try:
-                want = save({"a": tensor.clone(), "e": tensor[:0].clone(), "row": tensor[1].clone()}, {"format": "pt"})
+                want = save(
+                    {"a": tensor.clone(), "e": tensor[:0].clone(), "row": tensor[1].clone()}, {"format": "pt"}
+                )
             except (KeyError, TypeError, ValueError, SafetensorError):
                 want = None
             if r.returncode == 1:
@@ -169,7 +197,11 @@ def every_type(tool, folder):
                 fault("%s: other bytes: %s %s" % (dtype, have, r.stderr))
             if want is not None and out.read_bytes() != want:
                 fault("%s: not what safetensors writes: %s" % (dtype, have))
-    for name, view in {"transposed": lambda t: t.t(), "columns": lambda t: t[:, 2:4], "scalar": lambda t: t[0, 0]}.items():
+    for name, view in {
+        "transposed": lambda t: t.t(),
+        "columns": lambda t: t[:, 2:4],
+        "scalar": lambda t: t[0, 0],
+    }.items():
         torch.save({name: view(tensor_of(torch.float4_e2m1fn_x2))}, source)
         r = run(tool, "ls", source, want=1)
         if r and "torch-packed" not in r.stderr:
@@ -195,10 +227,16 @@ def packed_quantised(tool, folder):
         q = torch.quantize_per_channel(torch.randn(4, 8), torch.rand(4) + 0.1, torch.zeros(4), 0, dtype)
         torch.save({"q": q}, folder / "p.pt")
         if run(tool, "convert", folder / "p.pt", "-o", folder / "p.safetensors", "-f", "-q", "--verify"):
-            compare(str(dtype), folder / "p.safetensors", {
-                "q": q.int_repr().reshape(4, -1), "q.scale": q.q_per_channel_scales(),
-                "q.zero_point": q.q_per_channel_zero_points(),
-                "q.axis": torch.tensor(0, dtype=i64)})
+            compare(
+                str(dtype),
+                folder / "p.safetensors",
+                {
+                    "q": q.int_repr().reshape(4, -1),
+                    "q.scale": q.q_per_channel_scales(),
+                    "q.zero_point": q.q_per_channel_zero_points(),
+                    "q.axis": torch.tensor(0, dtype=i64),
+                },
+            )
 
 
 class Sub(torch.Tensor):
@@ -216,9 +254,17 @@ def classes(tool, folder):
     held.extra = torch.ones(3)
     torch.save({"j": jagged, "n": strided, "s": x.as_subclass(Sub), "p": held}, source)
     if run(tool, "convert", source, "-o", out, "-f", "-q", "--verify"):
-        want = {"j.values": jagged.values(), "j.offsets": jagged.offsets(), "n.buffer": strided.values(),
-                "n.sizes": strided._nested_tensor_size(), "n.strides": strided._nested_tensor_strides(),
-                "n.offsets": strided._nested_tensor_storage_offsets(), "s": x.as_subclass(torch.Tensor), "p": held, "p.extra": held.extra}
+        want = {
+            "j.values": jagged.values(),
+            "j.offsets": jagged.offsets(),
+            "n.buffer": strided.values(),
+            "n.sizes": strided._nested_tensor_size(),
+            "n.strides": strided._nested_tensor_strides(),
+            "n.offsets": strided._nested_tensor_storage_offsets(),
+            "s": x.as_subclass(torch.Tensor),
+            "p": held,
+            "p.extra": held.extra,
+        }
         want.update({"j._metadata_cache." + k: v for k, v in jagged._metadata_cache.items()})
         compare("classes", out, want)
     run(tool, "convert", source, "-o", out, "-f", "-q", "--tree", want=1)
@@ -258,13 +304,21 @@ def checkpoints(tool, folder):
     state = model.state_dict()
     source = folder / "k.pt"
     out = folder / "k.safetensors"
-    nested = {"epoch": 3, "lr": 0.1, "args": argparse.Namespace(a=[1, 2]), "path": pathlib.PurePosixPath("/x"),
-              "state_dict": state, "optimizer": optimizer.state_dict()}
+    nested = {
+        "epoch": 3,
+        "lr": 0.1,
+        "args": argparse.Namespace(a=[1, 2]),
+        "path": pathlib.PurePosixPath("/x"),
+        "state_dict": state,
+        "optimizer": optimizer.state_dict(),
+    }
     torch.save(nested, source)
     run(tool, "convert", source, "-o", out, "-f", "-q")
     compare("checkpoint", out, dict(state))
     run(tool, "convert", source, "-o", out, "-f", "-q", "--key", "optimizer")
-    flat = {"state.%d.%s" % (p, k): v for p, s in optimizer.state_dict()["state"].items() for k, v in s.items()}
+    flat = {
+        "state.%d.%s" % (p, k): v for p, s in optimizer.state_dict()["state"].items() for k, v in s.items()
+    }
     compare("optimizer", out, flat)
     run(tool, "convert", source, "-o", out, "-f", "-q", "--key", ".")
     both = {"state_dict." + k: v for k, v in state.items()}
@@ -331,14 +385,26 @@ def parts(tool, folder):
         torch.save({"q": q, "c": c, "coo": coo, "csr": csr}, source, _use_new_zipfile_serialization=zipped)
         run(tool, "convert", source, "-o", out, "-f", "-q")
         i64 = torch.int64
-        compare("quantised, sparse", out, {
-            "q": q.int_repr(), "q.scale": torch.tensor(q.q_scale(), dtype=torch.float64),
-            "q.zero_point": torch.tensor(q.q_zero_point(), dtype=i64),
-            "c": c.int_repr(), "c.scale": c.q_per_channel_scales(), "c.zero_point": c.q_per_channel_zero_points(),
-            "c.axis": torch.tensor(0, dtype=i64),
-            "coo.indices": coo._indices(), "coo.values": coo._values(), "coo.size": torch.tensor([4, 4], dtype=i64),
-            "csr.compressed_indices": csr.crow_indices(), "csr.plain_indices": csr.col_indices(),
-            "csr.values": csr.values(), "csr.size": torch.tensor([4, 4], dtype=i64)})
+        compare(
+            "quantised, sparse",
+            out,
+            {
+                "q": q.int_repr(),
+                "q.scale": torch.tensor(q.q_scale(), dtype=torch.float64),
+                "q.zero_point": torch.tensor(q.q_zero_point(), dtype=i64),
+                "c": c.int_repr(),
+                "c.scale": c.q_per_channel_scales(),
+                "c.zero_point": c.q_per_channel_zero_points(),
+                "c.axis": torch.tensor(0, dtype=i64),
+                "coo.indices": coo._indices(),
+                "coo.values": coo._values(),
+                "coo.size": torch.tensor([4, 4], dtype=i64),
+                "csr.compressed_indices": csr.crow_indices(),
+                "csr.plain_indices": csr.col_indices(),
+                "csr.values": csr.values(),
+                "csr.size": torch.tensor([4, 4], dtype=i64),
+            },
+        )
     torch.save({"m": torch.empty(3, device="meta"), "x": x}, source)
     run(tool, "ls", source, want=1)
     run(tool, "convert", source, "-o", out, "-f", "-q", "--allow-opaque")
@@ -348,8 +414,10 @@ def parts(tool, folder):
 def folder_of_shards(tool, folder):
     model = folder / "hf"
     model.mkdir()
-    shards = {"pytorch_model-00001-of-00002.bin": {"a": torch.randn(3), "b": torch.randn(2, 2)},
-              "pytorch_model-00002-of-00002.bin": {"c": torch.randn(5)}}
+    shards = {
+        "pytorch_model-00001-of-00002.bin": {"a": torch.randn(3), "b": torch.randn(2, 2)},
+        "pytorch_model-00002-of-00002.bin": {"c": torch.randn(5)},
+    }
     for name, tensors in shards.items():
         torch.save(tensors, model / name)
     total = sum(t.numel() * 4 for s in shards.values() for t in s.values())
@@ -369,7 +437,16 @@ def folder_of_shards(tool, folder):
     torch.save(big, folder / "b.pt")
     (folder / "shards").mkdir()
     folder = folder / "shards"
-    if run(tool, "convert", folder.parent / "b.pt", "-o", folder / "s.safetensors", "--max-shard-size", "1000", "-q"):
+    if run(
+        tool,
+        "convert",
+        folder.parent / "b.pt",
+        "-o",
+        folder / "s.safetensors",
+        "--max-shard-size",
+        "1000",
+        "-q",
+    ):
         index = json.loads((folder / "s.safetensors.index.json").read_text())
         if len(set(index["weight_map"].values())) != 5 or index["metadata"]["total_size"] != 4000:
             fault("shards: %s" % index)
@@ -408,10 +485,31 @@ def main():
     tool = os.path.abspath(parser.parse_args().tool)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for part in (matrix, every_type, shared_types, packed_quantised, classes, views_of_complex, checkpoints, aliases, parts, folder_of_shards, verdicts):
+        for part in (
+            matrix,
+            every_type,
+            shared_types,
+            packed_quantised,
+            classes,
+            views_of_complex,
+            checkpoints,
+            aliases,
+            parts,
+            folder_of_shards,
+            verdicts,
+        ):
             part(tool, folder)
-    print("torch %s: %d files of the matrix, %d tensors compared, %d files of every type (%d refused by name), %d faults"
-          % (torch.__version__, COUNTS["files"], COUNTS["tensors"], COUNTS["types"], COUNTS["refused types"], len(FAULTS)))
+    print(
+        "torch %s: %d files of the matrix, %d tensors compared, %d files of every type (%d refused by name), %d faults"
+        % (
+            torch.__version__,
+            COUNTS["files"],
+            COUNTS["tensors"],
+            COUNTS["types"],
+            COUNTS["refused types"],
+            len(FAULTS),
+        )
+    )
     return 1 if FAULTS else 0
 
 

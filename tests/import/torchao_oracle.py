@@ -4,6 +4,7 @@
 
 Parts must have the names and bytes that torchao's own flatten_tensor_state_dict gives them, and unflatten_tensor_state_dict
 must make the objects of them. Run by scripts/import_peers.sh (requirements-torch-family.txt)."""
+
 import argparse
 import json
 import os
@@ -22,19 +23,33 @@ import torchao  # noqa: E402
 from torchao.prototype.mx_formats.mx_tensor import MXTensor  # noqa: E402
 from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor  # noqa: E402
 from torchao.prototype.safetensors.safetensors_support import (  # noqa: E402
-    flatten_tensor_state_dict, unflatten_tensor_state_dict)
+    flatten_tensor_state_dict,
+    unflatten_tensor_state_dict,
+)
 from torchao.quantization import (  # noqa: E402
-    Float8WeightOnlyConfig, Int4Tensor, Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig, IntxWeightOnlyConfig, quantize_)
+    Float8WeightOnlyConfig,
+    Int4Tensor,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+    IntxWeightOnlyConfig,
+    quantize_,
+)
 
 FAULTS = []
 
 
 def models():
-    configs = {"int8": Int8WeightOnlyConfig(), "int8 dynamic": Int8DynamicActivationInt8WeightConfig(),
-               "float8": Float8WeightOnlyConfig(), "int4 in int8": IntxWeightOnlyConfig(torch.int4),
-               "int2 in int8": IntxWeightOnlyConfig(torch.int2)}
+    configs = {
+        "int8": Int8WeightOnlyConfig(),
+        "int8 dynamic": Int8DynamicActivationInt8WeightConfig(),
+        "float8": Float8WeightOnlyConfig(),
+        "int4 in int8": IntxWeightOnlyConfig(torch.int4),
+        "int2 in int8": IntxWeightOnlyConfig(torch.int2),
+    }
     for name, config in configs.items():
-        model = torch.nn.Sequential(torch.nn.Linear(128, 64), torch.nn.Linear(64, 32, bias=False)).to(torch.bfloat16)
+        model = torch.nn.Sequential(torch.nn.Linear(128, 64), torch.nn.Linear(64, 32, bias=False)).to(
+            torch.bfloat16
+        )
         quantize_(model, config)
         yield name, {k: v.detach() for k, v in model.state_dict().items()}
     w = torch.randn(64, 128, dtype=torch.bfloat16)
@@ -56,7 +71,9 @@ def same(a, b):
     if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:
         return False
     if type(a) is torch.Tensor:
-        return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
+        return torch.equal(
+            a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8)
+        )
     names = list(a.tensor_data_names) + list(getattr(a, "optional_tensor_data_names", []))
     for name in names:
         x, y = getattr(a, name), getattr(b, name)
@@ -76,7 +93,11 @@ def main():
         for label, state in models():
             for zipped in (True, False):
                 torch.save(state, source, _use_new_zipfile_serialization=zipped)
-                r = subprocess.run([tool, "convert", source, "-o", out, "-f", "-q", "--verify"], capture_output=True, text=True)
+                r = subprocess.run(
+                    [tool, "convert", source, "-o", out, "-f", "-q", "--verify"],
+                    capture_output=True,
+                    text=True,
+                )
                 if r.returncode != 0:
                     FAULTS.append("%s: %s" % (label, r.stderr.strip()))
                     continue

@@ -3,6 +3,7 @@
 """turned.py --tool TOOL - arrays in Fortran order, larger than the conversion's blocks and panels, of every size of
 element, with sides that are no multiples of anything: converted, cast and exported, against element by element.
 Standard library only."""
+
 import argparse
 import contextlib
 import json
@@ -29,7 +30,9 @@ def turned(data, size, rows, columns):
     out = bytearray(len(data))
     for byte in range(size):
         for row in range(rows):
-            out[row * columns * size + byte : (row + 1) * columns * size : size] = data[row * size + byte :: rows * size]
+            out[row * columns * size + byte : (row + 1) * columns * size : size] = data[
+                row * size + byte :: rows * size
+            ]
     return bytes(out)
 
 
@@ -104,9 +107,13 @@ def main():
                 plain = rng.randbytes(3000017 * size)
                 z.writestr(f"plain.{kind[1:]}.npy", npy(kind, (3000017,), False, plain))
                 want["plain." + kind[1:]] = plain
-        for n, options in enumerate((["--verify"], ["-j", "1"], ["-j", "7", "--verify"], ["--cast", "f4=BF16", "--verify"])):
+        for n, options in enumerate(
+            (["--verify"], ["-j", "1"], ["-j", "7", "--verify"], ["--cast", "f4=BF16", "--verify"])
+        ):
             out = tmp / f"{n}.safetensors"
-            subprocess.run([tool, "convert", tmp / "in.npz", "-o", out, "-q", "--no-sync", *options], check=True)
+            subprocess.run(
+                [tool, "convert", tmp / "in.npz", "-o", out, "-q", "--no-sync", *options], check=True
+            )
             data = out.read_bytes()
             start = 8 + int.from_bytes(data[:8], "little")
             header = json.loads(data[8:start])
@@ -120,7 +127,9 @@ def main():
                     expected = bytes(odd)
                 begin, end = entry["data_offsets"]
                 assert data[start + begin : start + end] == expected, (options, key)
-        subprocess.run([tool, "convert", tmp / "in.npz", "-o", tmp / "out.npz", "-q", "--no-sync"], check=True)
+        subprocess.run(
+            [tool, "convert", tmp / "in.npz", "-o", tmp / "out.npz", "-q", "--no-sync"], check=True
+        )
         with zipfile.ZipFile(tmp / "out.npz") as z:
             for key, expected in want.items():
                 assert z.read(f"{key}.npy").endswith(expected), key

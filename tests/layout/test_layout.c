@@ -70,9 +70,11 @@ static void dimensions_are_cut_as_torch_does(void **state) {
         for (uint64_t r = 0; r < rows[i].parts; r++) {
             uint64_t local;
             uint64_t count;
-            assert_int_equal(sft_layout_local_shape(layout, &rows[i].n, 1, r, &local, NULL), SFT_OK);
+            assert_int_equal(sft_layout_local_shape(layout, &rows[i].n, 1, r, &local, NULL),
+                             SFT_OK);
             assert_int_equal(local, rows[i].bounds[r + 1] - rows[i].bounds[r]);
-            assert_int_equal(sft_layout_shard_count(layout, &rows[i].n, 1, r, &count, NULL), SFT_OK);
+            assert_int_equal(sft_layout_shard_count(layout, &rows[i].n, 1, r, &count, NULL),
+                             SFT_OK);
             assert_int_equal(count, local != 0);
             if (local != 0) {
                 assert_int_equal(only(layout, &rows[i].n, 1, r).start[0], rows[i].bounds[r]);
@@ -204,7 +206,8 @@ static void explicit_boxes_have_replicas(void **state) {
     sft_layout *layout;
     sft_error err;
     uint64_t part[3];
-    assert_int_equal(sft_layout_create_boxes(&layout, twice, boxes, 3, 2, NULL, &err), SFT_E_DUPLICATE);
+    assert_int_equal(sft_layout_create_boxes(&layout, twice, boxes, 3, 2, NULL, &err),
+                     SFT_E_DUPLICATE);
     assert_int_equal(sft_layout_create_boxes(&layout, ranks, boxes, 3, 2, NULL, &err), SFT_OK);
     assert_int_equal(only(layout, shape, 2, 3).start[0], 2);
     for (size_t i = 0; i < 3; i++) {
@@ -282,20 +285,21 @@ static void specs_are_read(void **state) {
         const char *text;
         sft_status status;
     } bad[] = {
-        {"P('z')", SFT_E_NOT_FOUND},     {"P('x', 'x')", SFT_E_ARG},
-        {"P('x', None, 'y')", SFT_E_SHAPE}, {"Q('x')", SFT_E_ARG},
-        {"P('x", SFT_E_ARG},             {"P(('x' 'y'))", SFT_E_ARG},
+        {"P('z')", SFT_E_NOT_FOUND}, {"P('x', 'x')", SFT_E_ARG}, {"P('x', None, 'y')", SFT_E_SHAPE},
+        {"Q('x')", SFT_E_ARG},       {"P('x", SFT_E_ARG},        {"P(('x' 'y'))", SFT_E_ARG},
         {"P('x') 1", SFT_E_ARG},
     };
     sft_layout *layout;
     assert_int_equal(
-        sft_layout_parse_spec(&layout, "PartitionSpec(('y', 'x'),)", names, &mesh, 2, NULL, NULL), SFT_OK);
+        sft_layout_parse_spec(&layout, "PartitionSpec(('y', 'x'),)", names, &mesh, 2, NULL, NULL),
+        SFT_OK);
     /* rank = 2 x + y; row = (4 y + x) * 1 */
     for (uint64_t r = 0; r < 8; r++) {
         assert_int_equal(only(layout, shape, 2, r).start[0], 4 * (r % 2) + r / 2);
     }
     sft_layout_free(layout);
-    assert_int_equal(sft_layout_parse_spec(&layout, "P(None, \"y\")", names, &mesh, 2, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_layout_parse_spec(&layout, "P(None, \"y\")", names, &mesh, 2, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(only(layout, shape, 2, 5).start[1], 4);
     assert_int_equal(sft_layout_check(layout, odd, 2, NULL), SFT_E_SHAPE);
     sft_layout_free(layout);
@@ -315,8 +319,9 @@ static void styles_cut_what_transformers_cuts(void **state) {
         const char *style;
         size_t dims;
         uint64_t row, column; /* where rank 1 begins */
-    } rows[] = {{"colwise", 2, 2, 0},         {"rowwise", 2, 0, 3}, {"colwise", 1, 2, 0},
-                {"rowwise", 1, 0, 0},         {"packed_rowwise", 2, 0, 2}, {"grouped_gemm", 2, 2, 0},
+    } rows[] = {{"colwise", 2, 2, 0},          {"rowwise", 2, 0, 3},
+                {"colwise", 1, 2, 0},          {"rowwise", 1, 0, 0},
+                {"packed_rowwise", 2, 0, 2},   {"grouped_gemm", 2, 2, 0},
                 {"sequence_parallel", 2, 0, 0}};
     sft_layout *layout;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -332,7 +337,8 @@ static void styles_cut_what_transformers_cuts(void **state) {
         assert_int_equal(b.start[1], rows[i].column);
         sft_layout_free(layout);
     }
-    assert_int_equal(sft_layout_from_style(&layout, "sideways", 0, &mesh, 2, NULL, NULL), SFT_E_NOT_FOUND);
+    assert_int_equal(sft_layout_from_style(&layout, "sideways", 0, &mesh, 2, NULL, NULL),
+                     SFT_E_NOT_FOUND);
 }
 
 /* ---------------------------------------------------------------- hostile meshes */

@@ -108,21 +108,23 @@ static void text_round_trips(void **state) {
     char bytes[sizeof golden];
     assert_int_equal(sft_ms_strategy_write(s, SFT_MS_PROTOBUF, NULL, 0, &size, NULL), SFT_OK);
     assert_int_equal(size, sizeof golden);
-    assert_int_equal(sft_ms_strategy_write(s, SFT_MS_PROTOBUF, bytes, sizeof bytes, &size, NULL), SFT_OK);
+    assert_int_equal(sft_ms_strategy_write(s, SFT_MS_PROTOBUF, bytes, sizeof bytes, &size, NULL),
+                     SFT_OK);
     assert_memory_equal(bytes, golden, sizeof golden);
     assert_int_equal(sft_ms_strategy_write(s, SFT_MS_JSON, text, sizeof text, &size, NULL), SFT_OK);
     text[size] = '\0';
-    assert_string_equal(text,
-                        "{\"current_stage\":0,\"parallel_layout_item\":{"
-                        "\"w\":{\"dev_matrix\":[2,2],\"field\":0,\"opt_weight_shard_size\":2,"
-                        "\"opt_weight_shard_step\":2,\"tensor_map\":[0,-1]},"
-                        "\"b\":{\"dev_matrix\":[2,2],\"field\":0,\"opt_weight_shard_size\":0,"
-                        "\"opt_weight_shard_step\":3,\"tensor_map\":[-1]}},"
-                        "\"parallel_strategy_item\":{\"MatMul-op0\":{\"parallel_strategy\":[[1,1],[2,1]],"
-                        "\"stage\":0}}}");
+    assert_string_equal(
+        text, "{\"current_stage\":0,\"parallel_layout_item\":{"
+              "\"w\":{\"dev_matrix\":[2,2],\"field\":0,\"opt_weight_shard_size\":2,"
+              "\"opt_weight_shard_step\":2,\"tensor_map\":[0,-1]},"
+              "\"b\":{\"dev_matrix\":[2,2],\"field\":0,\"opt_weight_shard_size\":0,"
+              "\"opt_weight_shard_step\":3,\"tensor_map\":[-1]}},"
+              "\"parallel_strategy_item\":{\"MatMul-op0\":{\"parallel_strategy\":[[1,1],[2,1]],"
+              "\"stage\":0}}}");
     sft_ms_strategy *const j = parse(text, size);
     assert_int_equal(sft_ms_strategy_form(j), SFT_MS_JSON);
-    assert_int_equal(sft_ms_strategy_write(j, SFT_MS_PROTOBUF, bytes, sizeof bytes, &again, NULL), SFT_OK);
+    assert_int_equal(sft_ms_strategy_write(j, SFT_MS_PROTOBUF, bytes, sizeof bytes, &again, NULL),
+                     SFT_OK);
     assert_int_equal(again, sizeof golden);
     assert_memory_equal(bytes, golden, sizeof golden);
     sft_ms_strategy_free(j);
@@ -144,25 +146,40 @@ static const region_case regions[] = {
     {"[2,4]", "[1,-1]", 0, 0, 2, {32, 32}, 8, {0, 0, 0, 0, 16, 16, 16, 16}, {0}},
     {"[2,4]", "[0,-1]", 0, 0, 2, {8, 4}, 8, {0, 2, 4, 6, 0, 2, 4, 6}, {0}},
     {"[2,2]", "[1,0]", 0, 0, 2, {4, 4}, 4, {0, 0, 2, 2}, {0, 2, 0, 2}},
-    {"[4,2,2]", "[2,0]", 0, 0, 2, {8, 4}, 16, {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6},
+    {"[4,2,2]",
+     "[2,0]",
+     0,
+     0,
+     2,
+     {8, 4},
+     16,
+     {0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6},
      {0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2, 0, 2}},
     {"[2,2]", "[0,-1]", 2, 2, 2, {8, 4}, 4, {0, 4, 2, 6}, {0}},
     {"[4,2]", "[0,-1]", 2, 2, 2, {8, 4}, 8, {0, 4, 2, 6, 0, 4, 2, 6}, {0}},
     {"[4,2]", "[0,-1]", 2, -1, 2, {16, 4}, 8, {0, 8, 2, 10, 4, 12, 6, 14}, {0}},
     {"[4,2]", "[-1,0]", 2, 4, 2, {8, 4}, 8, {0, 0, 2, 2, 4, 4, 6, 6}, {0, 2, 0, 2, 0, 2, 0, 2}},
     {"[2,2,2]", "[1,-1]", 1, 2, 2, {8, 2}, 8, {0, 2, 4, 6, 0, 2, 4, 6}, {0}},
-    {"[4,2,2]", "[[2,1],0]", 0, 0, 2, {8, 8}, 16, {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7},
+    {"[4,2,2]",
+     "[[2,1],0]",
+     0,
+     0,
+     2,
+     {8, 8},
+     16,
+     {0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7},
      {0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4}},
 };
 
-static sft_ms_strategy *one_param(const char *dev_matrix, const char *tensor_map, int step, int size,
-                                  const char *more) {
+static sft_ms_strategy *one_param(const char *dev_matrix, const char *tensor_map, int step,
+                                  int size, const char *more) {
     char text[512];
-    const int n = snprintf(text, sizeof text,
-                           "{\"current_stage\": 0, \"parallel_layout_item\": {\"w\": {\"dev_matrix\": %s, "
-                           "\"tensor_map\": %s, \"opt_weight_shard_step\": %d, "
-                           "\"opt_weight_shard_size\": %d%s}}}",
-                           dev_matrix, tensor_map, step, size, more);
+    const int n =
+        snprintf(text, sizeof text,
+                 "{\"current_stage\": 0, \"parallel_layout_item\": {\"w\": {\"dev_matrix\": %s, "
+                 "\"tensor_map\": %s, \"opt_weight_shard_step\": %d, "
+                 "\"opt_weight_shard_size\": %d%s}}}",
+                 dev_matrix, tensor_map, step, size, more);
     return parse(text, (size_t)n);
 }
 
@@ -217,14 +234,14 @@ static void what_no_mesh_has_is_refused(void **state) {
         const char *more;
         sft_status status;
     } rows[] = {
-        {"[2,2]", "[0,1]", 2, 2, "", SFT_E_SCHEMA},          /* no replicated axis */
-        {"[2,2]", "[0,-1]", 1, 2, "", SFT_E_SCHEMA},         /* wrong step */
-        {"[4,2]", "[0,-1]", 2, 3, "", SFT_E_SCHEMA},         /* not a product */
-        {"[2,2]", "[0,0]", 0, 0, "", SFT_E_SCHEMA},          /* an axis used twice */
+        {"[2,2]", "[0,1]", 2, 2, "", SFT_E_SCHEMA},  /* no replicated axis */
+        {"[2,2]", "[0,-1]", 1, 2, "", SFT_E_SCHEMA}, /* wrong step */
+        {"[4,2]", "[0,-1]", 2, 3, "", SFT_E_SCHEMA}, /* not a product */
+        {"[2,2]", "[0,0]", 0, 0, "", SFT_E_SCHEMA},  /* an axis used twice */
         {"[2,0]", "[0,-1]", 0, 0, "", SFT_E_SCHEMA},
         {"[2147483648,4]", "[0]", 0, 0, "", SFT_E_SCHEMA},
         {"[2,2]", "[0,-1]", 0, -2, "", SFT_E_SCHEMA},
-        {"[2,2]", "[0,-1]", 0, -1, "", SFT_E_SCHEMA},        /* step 0 */
+        {"[2,2]", "[0,-1]", 0, -1, "", SFT_E_SCHEMA}, /* step 0 */
         {"[2,2]", "[0,-1]", 0, 0, ", \"field\": 3", SFT_E_UNSUPPORTED},
         {"[2,2]", "[0,-1]", 0, 0, ", \"param_split_shape\": [1,2,3]", SFT_E_SCHEMA},
     };
@@ -243,8 +260,8 @@ static void what_no_mesh_has_is_refused(void **state) {
 
 static void rows_by_hand(void **state) {
     (void)state;
-    sft_ms_strategy *const s = one_param("[3]", "[0,-1]", 0, 0,
-                                         ", \"param_split_shape\": [5,1,2], \"indices_offset\": [0,-5,6]");
+    sft_ms_strategy *const s = one_param(
+        "[3]", "[0,-1]", 0, 0, ", \"param_split_shape\": [5,1,2], \"indices_offset\": [0,-5,6]");
     const sft_ms_param *const p = sft_ms_strategy_at(s, 0);
     const uint64_t local[] = {5, 4};
     uint64_t full[2];
@@ -266,10 +283,11 @@ static void rows_by_hand(void **state) {
 
 static sft_ms_strategy *stage_of(int stage, const char *items) {
     char text[512];
-    const int n = snprintf(text, sizeof text,
-                           "{\"current_stage\": %d, \"parallel_strategy_item\": {\"op\": {\"stage\": %d, "
-                           "\"parallel_strategy\": [[1,2]]}}, \"parallel_layout_item\": {%s}}",
-                           stage, stage, items);
+    const int n =
+        snprintf(text, sizeof text,
+                 "{\"current_stage\": %d, \"parallel_strategy_item\": {\"op\": {\"stage\": %d, "
+                 "\"parallel_strategy\": [[1,2]]}}, \"parallel_layout_item\": {%s}}",
+                 stage, stage, items);
     return parse(text, (size_t)n);
 }
 
@@ -298,12 +316,14 @@ static void stages_are_merged(void **state) {
     assert_non_null(sft_ms_strategy_find(merged, "a-b", 3, 0));
     assert_null(sft_ms_strategy_find(merged, "a-b", 3, 1));
     assert_non_null(sft_ms_strategy_find(merged, "embed", 5, 1));
-    assert_int_equal(sft_ms_strategy_write(merged, SFT_MS_PROTOBUF, text, sizeof text, &size, NULL), SFT_OK);
+    assert_int_equal(sft_ms_strategy_write(merged, SFT_MS_PROTOBUF, text, sizeof text, &size, NULL),
+                     SFT_OK);
     again = parse(text, size);
     assert_int_equal(sft_ms_strategy_merged(again), 1);
     assert_int_equal(sft_ms_strategy_stages(again), 2);
-    assert_int_equal(sft_ms_param_layout(&layout, sft_ms_strategy_find(again, "head", 4, 1), NULL, NULL),
-                     SFT_OK);
+    assert_int_equal(
+        sft_ms_param_layout(&layout, sft_ms_strategy_find(again, "head", 4, 1), NULL, NULL),
+        SFT_OK);
     assert_int_equal(sft_layout_rank_at(layout, 0, &rank, NULL), SFT_OK);
     assert_int_equal(rank, 2); /* the second stage begins behind the first one's two devices */
     sft_layout_free(layout);
@@ -333,12 +353,14 @@ static void bad_text_has_a_place(void **state) {
         {"{", SFT_E_JSON, "strategy: expected a key in quotes, found the end of the text"},
         {"{}", SFT_E_SCHEMA, "strategy: no parallel_layout_item"},
         {"{\"parallel_layout_item\": {}} x", SFT_E_JSON, "strategy: text behind the end"},
-        {"{\"parallel_layout_item\": {\"w\": {}}}", SFT_E_SCHEMA, "strategy: parameter without a dev_matrix"},
-        {"{\"parallel_layout_item\": {\"w\": {\"dev_matrix\": [2.5], \"tensor_map\": [0]}}}", SFT_E_SCHEMA,
-         "strategy: expected an integer"},
-        {"{\"parallel_layout_item\": {\"w\": {\"dev_matrix\": [2], \"tensor_map\": [1]}}}", SFT_E_SCHEMA,
-         "strategy: tensor map names an axis that the device matrix lacks"},
-        {"{\"parallel_layout_item\": {\"w\": 1, \"w\": 1}}", SFT_E_DUPLICATE, "strategy: key given twice"},
+        {"{\"parallel_layout_item\": {\"w\": {}}}", SFT_E_SCHEMA,
+         "strategy: parameter without a dev_matrix"},
+        {"{\"parallel_layout_item\": {\"w\": {\"dev_matrix\": [2.5], \"tensor_map\": [0]}}}",
+         SFT_E_SCHEMA, "strategy: expected an integer"},
+        {"{\"parallel_layout_item\": {\"w\": {\"dev_matrix\": [2], \"tensor_map\": [1]}}}",
+         SFT_E_SCHEMA, "strategy: tensor map names an axis that the device matrix lacks"},
+        {"{\"parallel_layout_item\": {\"w\": 1, \"w\": 1}}", SFT_E_DUPLICATE,
+         "strategy: key given twice"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         sft_error err;

@@ -7,6 +7,7 @@ libsafetensors-checkpoint computes them, and as torch.distributed.tensor does (p
 group). With --jax also PartitionSpec against NamedSharding.devices_indices_map on 8 host devices.
 Prints the counts; exit 1 on any difference.
 """
+
 import argparse
 import ctypes
 import itertools
@@ -29,7 +30,11 @@ class Shard(ctypes.Structure):
 
 
 class Error(ctypes.Structure):
-    _fields_ = [("head", ctypes.c_uint64 * 6), ("tensor", ctypes.c_char * 112), ("message", ctypes.c_char * 352)]
+    _fields_ = [
+        ("head", ctypes.c_uint64 * 6),
+        ("tensor", ctypes.c_char * 112),
+        ("message", ctypes.c_char * 352),
+    ]
 
 
 def numbers(values):
@@ -47,13 +52,24 @@ class Layout:
         m = Mesh(axes, len(mesh), 0, None)
         if names is None:
             self.status = lib.sft_layout_parse_placements(
-                ctypes.byref(self.handle), text.encode(), ctypes.byref(m), ctypes.c_size_t(dims), None,
-                ctypes.byref(self.error))
+                ctypes.byref(self.handle),
+                text.encode(),
+                ctypes.byref(m),
+                ctypes.c_size_t(dims),
+                None,
+                ctypes.byref(self.error),
+            )
         else:
             list_ = (ctypes.c_char_p * len(names))(*[n.encode() for n in names])
             self.status = lib.sft_layout_parse_spec(
-                ctypes.byref(self.handle), text.encode(), list_, ctypes.byref(m), ctypes.c_size_t(dims), None,
-                ctypes.byref(self.error))
+                ctypes.byref(self.handle),
+                text.encode(),
+                list_,
+                ctypes.byref(m),
+                ctypes.c_size_t(dims),
+                None,
+                ctypes.byref(self.error),
+            )
 
     def part(self, shape, rank):
         """(status, local shape, start of the only box or None where the part is empty)"""
@@ -61,7 +77,8 @@ class Layout:
         s = numbers(shape)
         size = ctypes.c_size_t(self.dims)
         status = self.lib.sft_layout_local_shape(
-            self.handle, s, size, ctypes.c_uint64(rank), local, ctypes.byref(self.error))
+            self.handle, s, size, ctypes.c_uint64(rank), local, ctypes.byref(self.error)
+        )
         if status != 0:
             return status, None, None
         local = tuple(local[: self.dims])
@@ -70,8 +87,14 @@ class Layout:
         start, count, at = (numbers([0] * self.dims) for _ in range(3))
         box = Shard(start, count, at)
         status = self.lib.sft_layout_shard_at(
-            self.handle, s, size, ctypes.c_uint64(rank), ctypes.c_uint64(0), ctypes.byref(box),
-            ctypes.byref(self.error))
+            self.handle,
+            s,
+            size,
+            ctypes.c_uint64(rank),
+            ctypes.c_uint64(0),
+            ctypes.byref(box),
+            ctypes.byref(self.error),
+        )
         return status, local, tuple(start[: self.dims])
 
     def __del__(self):
@@ -79,7 +102,8 @@ class Layout:
 
 
 def check_torch(lib, count, rng):
-    from torch.distributed.tensor import Replicate, Shard as S, _utils
+    from torch.distributed.tensor import Replicate, _utils
+    from torch.distributed.tensor import Shard as S
 
     parts = uneven = empty = 0
     for case in range(count):
@@ -92,20 +116,30 @@ def check_torch(lib, count, rng):
         if layout.status != 0:
             return "case %d: %s: %s" % (case, text, layout.error.message.decode())
         for rank, coordinate in enumerate(itertools.product(*map(range, mesh))):
-            want, offset = _utils._compute_local_shape_and_global_offset(shape, mesh, list(coordinate), placements)
+            want, offset = _utils._compute_local_shape_and_global_offset(
+                shape, mesh, list(coordinate), placements
+            )
             status, local, start = layout.part(shape, rank)
             parts += 1
             empty += 0 in want
             if status != 0 or local != tuple(want) or (start is not None and start != tuple(offset)):
                 return "case %d: mesh %r shape %r %s rank %d: %r %r, torch has %r %r" % (
-                    case, mesh, shape, text, rank, local, start, want, offset)
-        divides = all(
-            shape[d] % product == 0
-            for d in range(dims)
-            for product in [cut(mesh, placements, d)])
+                    case,
+                    mesh,
+                    shape,
+                    text,
+                    rank,
+                    local,
+                    start,
+                    want,
+                    offset,
+                )
+        divides = all(shape[d] % product == 0 for d in range(dims) for product in [cut(mesh, placements, d)])
         uneven += not divides
-    print("DTensor: %d layouts, %d parts, %d %% uneven, %d empty parts, 0 different"
-          % (count, parts, 100 * uneven // count, empty))
+    print(
+        "DTensor: %d layouts, %d parts, %d %% uneven, %d empty parts, 0 different"
+        % (count, parts, 100 * uneven // count, empty)
+    )
     return None
 
 
@@ -120,7 +154,9 @@ def check_jax(lib, count, rng):
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
     import jax
     import numpy
-    from jax.sharding import Mesh as JMesh, NamedSharding, PartitionSpec as P
+    from jax.sharding import Mesh as JMesh
+    from jax.sharding import NamedSharding
+    from jax.sharding import PartitionSpec as P
 
     devices = jax.devices("cpu")
     parts = refused = 0
@@ -153,9 +189,21 @@ def check_jax(lib, count, rng):
                 continue
             bounds = [s.indices(n) for s, n in zip(want[device], shape)]
             parts += 1
-            if status != 0 or start != tuple(b[0] for b in bounds) or local != tuple(b[1] - b[0] for b in bounds):
+            if (
+                status != 0
+                or start != tuple(b[0] for b in bounds)
+                or local != tuple(b[1] - b[0] for b in bounds)
+            ):
                 return "case %d: mesh %r shape %r %s rank %d: %r %r, jax has %r" % (
-                    case, mesh, shape, text, rank, local, start, bounds)
+                    case,
+                    mesh,
+                    shape,
+                    text,
+                    rank,
+                    local,
+                    start,
+                    bounds,
+                )
     print("PartitionSpec: %d specs, %d parts, %d refused by both, 0 different" % (count, parts, refused))
     return None
 

@@ -5,6 +5,7 @@ random plans, parameters and numbers of ranks. Which entry of the plan a paramet
 transformers, the placement of the style too (on a process group that is none), and torch's pure functions say where each
 rank's part lies. Prints the counts; exit 1 on any difference.
 """
+
 import argparse
 import ctypes
 import json
@@ -15,10 +16,19 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "checkpoint"))
 import ffi  # noqa: E402
 
-NAMES = ["layers.%d.self_attn.q_proj.weight", "layers.%d.self_attn.q_proj.bias", "layers.%d.mlp.down_proj.weight",
-         "layers.%d.mlp.down_proj.bias", "layers.%d.mlp.experts.gate_up_proj", "layers.%d.mlp.experts.down_proj",
-         "layers.%d.mlp.experts.%d.w1.weight", "embed_tokens.weight", "layers.%d.norm.weight", "layers.%d.mlp.experts.gate_up_proj_bias",
-         "layers.%d.self_attn.o_proj.scale"]
+NAMES = [
+    "layers.%d.self_attn.q_proj.weight",
+    "layers.%d.self_attn.q_proj.bias",
+    "layers.%d.mlp.down_proj.weight",
+    "layers.%d.mlp.down_proj.bias",
+    "layers.%d.mlp.experts.gate_up_proj",
+    "layers.%d.mlp.experts.down_proj",
+    "layers.%d.mlp.experts.%d.w1.weight",
+    "embed_tokens.weight",
+    "layers.%d.norm.weight",
+    "layers.%d.mlp.experts.gate_up_proj_bias",
+    "layers.%d.self_attn.o_proj.scale",
+]
 
 
 class Placements:
@@ -37,7 +47,9 @@ class Placements:
 
     def of(self, style, leaf, dims):
         module = self.torch.nn.Module()
-        module.register_parameter(leaf, self.torch.nn.Parameter(self.torch.empty([4] * dims, device="meta"), requires_grad=False))
+        module.register_parameter(
+            leaf, self.torch.nn.Parameter(self.torch.empty([4] * dims, device="meta"), requires_grad=False)
+        )
         self.styles[style].shard_param(module, leaf, self.mesh)
         found = module._parameters[leaf]
         return found.placements[0] if hasattr(found, "placements") else None
@@ -68,13 +80,16 @@ def main():
         for _ in range(3):
             name = rng.choice(NAMES)
             name = name.replace("%d", str(rng.randint(0, 40)))
-            shape = [rng.randint(1, 13) if rng.random() < 0.6 else rng.randint(1, 3) * 2 * n for _ in range(rng.randint(1, 3))]
+            shape = [
+                rng.randint(1, 13) if rng.random() < 0.6 else rng.randint(1, 3) * 2 * n
+                for _ in range(rng.randint(1, 3))
+            ]
             style = _get_parameter_plan(name, plan)
             if style == "embedding_colwise" and len(shape) < 2:
                 continue
             placement = placements.of(style, name.rsplit(".", 1)[-1], len(shape)) if style else None
             if isinstance(placement, _StridedShard) and shape[placement.dim] % (2 * n):
-                continue # halves that do not divide: torch mixes them, we cut each half
+                continue  # halves that do not divide: torch mixes them, we cut each half
             stats["parameters"] += 1
             stats["in no plan"] += style is None
             cut = isinstance(placement, (Shard, _StridedShard))
@@ -85,8 +100,10 @@ def main():
                 want = expected(placement, shape, n, rank, _utils, Shard, _StridedShard)
                 stats["parts"] += 1
                 if got != want:
-                    print("case %d: plan %r, %s %r on %d of %d (%s, %s): %r, transformers has %r"
-                          % (case, plan, name, shape, rank, n, style, placement, got, want))
+                    print(
+                        "case %d: plan %r, %s %r on %d of %d (%s, %s): %r, transformers has %r"
+                        % (case, plan, name, shape, rank, n, style, placement, got, want)
+                    )
                     return 1
     del Replicate
     print(", ".join("%s %d" % kv for kv in stats.items()) + ", 0 different")
@@ -102,8 +119,13 @@ def expected(placement, shape, n, rank, utils, shard, strided):
         d = placement.dim % len(shape)
         half = shape[d] // 2
         size = half // n
-        return [([0] * d + [h * half + rank * size] + [0] * (len(shape) - d - 1), shape[:d] + [size] + shape[d + 1:])
-                for h in range(2)]
+        return [
+            (
+                [0] * d + [h * half + rank * size] + [0] * (len(shape) - d - 1),
+                shape[:d] + [size] + shape[d + 1 :],
+            )
+            for h in range(2)
+        ]
     if not isinstance(placement, shard):
         return [([0] * len(shape), list(shape))]
     where = shard(placement.dim % len(shape))

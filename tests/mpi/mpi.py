@@ -6,6 +6,7 @@ commands: what any number of ranks writes is what one process writes, byte by by
 fails all, nothing appears, all ranks end alike, and the next run goes on. kills: the same for ranks that are killed
 at random times. checkpoint: sets that a program saves and loads; torch: and that PyTorch reads. Standard library only, torch excepted.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -84,13 +85,22 @@ def layout(path: str, ranks: int, names: tuple[str, str, str] = ("*.rows", "*.co
         {"pattern": names[2], "cuts": [{"by": "dp", **cut}, {"by": "tp", **cut}]},
     ]
     with open(path, "w", encoding="utf-8") as f:
-        json.dump({"format": "safetensors-layout", "version": 1, "tensors": entries,
-                   "mesh": {"axes": {"dp": two, "tp": ranks // two}}}, f)
+        json.dump(
+            {
+                "format": "safetensors-layout",
+                "version": 1,
+                "tensors": entries,
+                "mesh": {"axes": {"dp": two, "tp": ranks // two}},
+            },
+            f,
+        )
     return path
 
 
 def files_of(folder: str) -> list[str]:
-    return sorted(os.path.relpath(os.path.join(b, n), folder) for b, _, names in os.walk(folder) for n in names)
+    return sorted(
+        os.path.relpath(os.path.join(b, n), folder) for b, _, names in os.walk(folder) for n in names
+    )
 
 
 def same(a: str, b: str) -> None:
@@ -99,8 +109,10 @@ def same(a: str, b: str) -> None:
         return
     check(files_of(a) == files_of(b), f"{a}: {files_of(a)}; {b}: {files_of(b)}")
     for name in files_of(a):
-        check(filecmp.cmp(os.path.join(a, name), os.path.join(b, name), shallow=False),
-              f"{name} in {a} and {b} differs")
+        check(
+            filecmp.cmp(os.path.join(a, name), os.path.join(b, name), shallow=False),
+            f"{name} in {a} and {b} differs",
+        )
 
 
 class Bench:
@@ -123,9 +135,14 @@ class Bench:
         shutil.rmtree(self.statuses, ignore_errors=True)
         os.mkdir(self.statuses)
         self.runs += 1
-        return subprocess.Popen(self.command(ranks, arguments, prologue), stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, cwd=self.folder,
-                                env={**ENVIRONMENT, "STATUS_FOLDER": self.statuses, "MPI_TOOL": self.args.mpi_tool})
+        return subprocess.Popen(
+            self.command(ranks, arguments, prologue),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**ENVIRONMENT, "STATUS_FOLDER": self.statuses, "MPI_TOOL": self.args.mpi_tool},
+        )
 
     def run(self, ranks: int, *arguments: str, prologue: str = "") -> subprocess.CompletedProcess[str]:
         p = self.start(ranks, *arguments, prologue=prologue)
@@ -148,17 +165,21 @@ class Bench:
                 found[int(name)] = int(text)
         return found
 
-    def all_fail(self, r: subprocess.CompletedProcess[str], ranks: int, status: int, words: str, target: str) -> None:
+    def all_fail(
+        self, r: subprocess.CompletedProcess[str], ranks: int, status: int, words: str, target: str
+    ) -> None:
         check(r.returncode != 0, f"mpirun gives 0: {r.args}")
         # mpirun may put words of its own before or behind a rank's line: where lines begin is not counted on
         told = [m for m in r.stderr.split("safetensors-mpi: ")[1:] if ": warning: " not in m]
-        check(len(told) == 1 and words in told[0], f"expected one message with \"{words}\": {r.stderr}")
-        ended = self.ended() # mpirun may end the others once one has gone
+        check(len(told) == 1 and words in told[0], f'expected one message with "{words}": {r.stderr}')
+        ended = self.ended()  # mpirun may end the others once one has gone
         check(len(ended) > 0 and set(ended.values()) == {status}, f"ranks ended with {ended}, not {status}")
         check(len(ended) <= ranks and not os.path.exists(self.path(target)), f"{target} is there")
 
 
-MODEL = {f"{i}.{kind}": ("BF16", [1031, 257 + 64 * i]) for i in range(4) for kind in ("rows", "columns", "grid")}
+MODEL = {
+    f"{i}.{kind}": ("BF16", [1031, 257 + 64 * i]) for i in range(4) for kind in ("rows", "columns", "grid")
+}
 MODEL |= {"bias": ("F32", [1001]), "step": ("F32", [])}
 
 
@@ -191,7 +212,9 @@ def commands(b: Bench) -> None:
             (os.remove if suffix else shutil.rmtree)(b.path(target))
         one = b.one(*arguments, "-o", "plan", "--plan")
         many = b.mpi(3, *arguments, "-o", "plan", "--plan")
-        check(one.stdout == many.stdout and many.returncode == 0, f"{name} --plan: {many.stdout}{many.stderr}")
+        check(
+            one.stdout == many.stdout and many.returncode == 0, f"{name} --plan: {many.stdout}{many.stderr}"
+        )
     for name in ("reshard", "join"):
         suffix = ".safetensors" if name == "join" else ""
         told = ("-o", f"rec-one{suffix}", "--record", "crc32c,sha256")
@@ -203,7 +226,10 @@ def commands(b: Bench) -> None:
         for path in files_of(b.path("rec-one")) if name == "reshard" else ():
             if path.endswith(".safetensors"):
                 check(b.one("verify", os.path.join("rec-one", path)).returncode == 0, f"digests of {path}")
-        check(name == "reshard" or b.one("verify", "rec-one.safetensors").returncode == 0, "digests of a joined file")
+        check(
+            name == "reshard" or b.one("verify", "rec-one.safetensors").returncode == 0,
+            "digests of a joined file",
+        )
     verify(b)
     r = b.mpi(2, "--version")
     check(r.stdout.startswith("safetensors-mpi ") and r.stdout.count("\n") == 1, r.stdout)
@@ -245,8 +271,20 @@ def faults(b: Bench) -> None:
     r = b.mpi(3, "reshard", "nowhere", *job, "-o", "out")
     b.all_fail(r, 3, 3, "nowhere: cannot open", "out")
     # only one rank cannot open it: it says why itself, with its number, and rank 0 names it, too
-    r = b.run(3, "sh", "-c", 'if [ "${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}" = 1 ]; then cd /; fi\n'
-              'exec "$0" "$@"', tool, "reshard", b.path("m.safetensors"), *job[:1], "l.json", *job[2:], "-o", b.path("out"))
+    r = b.run(
+        3,
+        "sh",
+        "-c",
+        'if [ "${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}" = 1 ]; then cd /; fi\nexec "$0" "$@"',
+        tool,
+        "reshard",
+        b.path("m.safetensors"),
+        *job[:1],
+        "l.json",
+        *job[2:],
+        "-o",
+        b.path("out"),
+    )
     check(r.returncode != 0 and not os.path.exists(b.path("out")), r.stderr)
     check("safetensors-mpi: rank 1: l.json" in r.stderr, r.stderr)
     check(set(b.ended().values()) == {3}, f"{b.ended()}")
@@ -257,12 +295,26 @@ def faults(b: Bench) -> None:
     write_model(os.path.join(other, "m.safetensors"), MODEL, seed=2)
     shutil.copy(b.path("l.json"), other)
     os.utime(os.path.join(other, "m.safetensors"), (1, 1))
-    r = b.mpi(3, "reshard", "m.safetensors", *job, "-o", b.path("out"),
-              prologue=f'if [ $rank = 2 ]; then cd "{other}"; fi')
+    r = b.mpi(
+        3,
+        "reshard",
+        "m.safetensors",
+        *job,
+        "-o",
+        b.path("out"),
+        prologue=f'if [ $rank = 2 ]; then cd "{other}"; fi',
+    )
     b.all_fail(r, 3, 1, 'rank 2 sees another "m.safetensors" than rank 0: time of change', "out")
     write_model(os.path.join(other, "m.safetensors"), {**MODEL, "more": ("U8", [5])})
-    r = b.mpi(3, "reshard", "m.safetensors", *job, "-o", b.path("out"),
-              prologue=f'if [ $rank = 1 ]; then cd "{other}"; fi')
+    r = b.mpi(
+        3,
+        "reshard",
+        "m.safetensors",
+        *job,
+        "-o",
+        b.path("out"),
+        prologue=f'if [ $rank = 1 ]; then cd "{other}"; fi',
+    )
     b.all_fail(r, 3, 1, "rank 1 has another job than rank 0: 45 tensors, not 42", "out")
 
     # a rank whose disk is full: files may not grow there
@@ -289,8 +341,8 @@ def ranks_of(mpirun: int) -> list[int]:
                     text = f.read()
             except OSError:
                 continue
-            names[int(entry)] = text[text.index("(") + 1:text.rindex(")")]
-            parents[int(entry)] = int(text[text.rindex(")") + 2:].split()[1])
+            names[int(entry)] = text[text.index("(") + 1 : text.rindex(")")]
+            parents[int(entry)] = int(text[text.rindex(")") + 2 :].split()[1])
 
     def below(pid: int) -> bool:
         while pid in parents:
@@ -326,7 +378,17 @@ def kills(b: Bench) -> None:
     model = {f"{i}.{kind}": ("BF16", [2048, 2048]) for i in range(4) for kind in ("rows", "columns")}
     write_model(b.path("m.safetensors"), model)
     layout(b.path("l.json"), 6)
-    arguments = (b.args.mpi_tool, "reshard", "m.safetensors", "--target-layout", "l.json", "-o", "out", "--jobs", "1")
+    arguments = (
+        b.args.mpi_tool,
+        "reshard",
+        "m.safetensors",
+        "--target-layout",
+        "l.json",
+        "-o",
+        "out",
+        "--jobs",
+        "1",
+    )
     check(b.one(*arguments[1:5], "-o", "one").returncode == 0, "one process")
     staging = b.path(".out.sft-part")
     # how long the work takes, from the staging folder's first moment
@@ -364,7 +426,9 @@ def kills(b: Bench) -> None:
         same(b.path("one"), b.path("out"))
         check(not os.path.exists(staging), "the staging folder is left")
     check(kept > 0, "no run went on where a killed one was")
-    print(f"{killed} runs killed, {finished} finished, {kept} of these went on from a journal; {late} killed after the rename")
+    print(
+        f"{killed} runs killed, {finished} finished, {kept} of these went on from a journal; {late} killed after the rename"
+    )
 
 
 def checkpoint(b: Bench) -> None:
@@ -374,8 +438,11 @@ def checkpoint(b: Bench) -> None:
         folder = f"step_{ranks}"
         r = b.run(ranks, example, "save", folder)
         check(r.returncode == 0, f"save by {ranks}: {r.stderr}")
-        check(sorted(x for x in os.listdir(b.path(folder)) if not x.startswith("shard-")) ==
-              ["sft-checkpoint.json", "topology.json"], f"{os.listdir(b.path(folder))}")
+        check(
+            sorted(x for x in os.listdir(b.path(folder)) if not x.startswith("shard-"))
+            == ["sft-checkpoint.json", "topology.json"],
+            f"{os.listdir(b.path(folder))}",
+        )
         r = b.one("hash", "--content", folder)
         check(r.returncode == 0, r.stderr)
         contents.add(r.stdout.split()[0])
@@ -384,10 +451,14 @@ def checkpoint(b: Bench) -> None:
             check(os.path.getsize(b.path(f"{folder}/{name}")) == size, name)
             r = b.one("verify", f"{folder}/{name}")
             check(r.returncode == 0, r.stdout + r.stderr)
-        check(marker["processes"] == ranks and marker["total_size"] == 4 * (37 * 19 + 21 * 53 + 29), f"{marker}")
+        check(
+            marker["processes"] == ranks and marker["total_size"] == 4 * (37 * 19 + 21 * 53 + 29), f"{marker}"
+        )
         for others in (1, 2, 3, 4, 8):
             r = b.run(others, example, "load", folder)
-            check(r.returncode == 0 and f"load: " in r.stdout, f"save by {ranks}, load by {others}: {r.stderr}")
+            check(
+                r.returncode == 0 and "load: " in r.stdout, f"save by {ranks}, load by {others}: {r.stderr}"
+            )
     check(len(contents) == 1, f"the same weights have several hashes: {contents}")
     r = b.run(2, example, "save", "step_1")
     check(r.returncode != 0 and r.stderr.count("is there already") == 1, r.stderr)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The tool on one file, judged by what the file's own library says of it. Standard library only; for writers.py,
 inventory.py and genuine.py."""
+
 import collections
 import hashlib
 import json
@@ -15,7 +16,10 @@ import time
 KINDS = ("equal", "named", "refused", "MUTE", "SILENT", "WRONG")
 GOOD = KINDS[:3]
 # What a reader of safetensors says of bytes that it does not know: no sentence about the file.
-MUTE = re.compile(r"header length is|header is not|longer than the file|too short for a header|invalid header|not a file of a known", re.I)
+MUTE = re.compile(
+    r"header length is|header is not|longer than the file|too short for a header|invalid header|not a file of a known",
+    re.I,
+)
 Verdict = collections.namedtuple("Verdict", "kind why tensors left_out")
 
 
@@ -43,7 +47,11 @@ class Tool:
         begun = time.monotonic()
         try:
             r = subprocess.run([self.path, *map(str, args)], capture_output=True, timeout=limit)
-            status, out, err = r.returncode, r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
+            status, out, err = (
+                r.returncode,
+                r.stdout.decode("utf-8", "replace"),
+                r.stderr.decode("utf-8", "replace"),
+            )
         except subprocess.TimeoutExpired:
             status, out, err = -1, "", "no answer within %d s" % limit
         self.slowest = max(self.slowest, (time.monotonic() - begun, " ".join(map(str, args))))
@@ -75,7 +83,9 @@ class Tool:
             rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
             found += [(r["file"], r["verdict"], r["findings"]) for r in rows if "verdict" in r]
             if status not in (0, 1):
-                found.append(("", "exit %d" % status, [{"rule": "", "subject": "", "message": err.strip()[-300:]}]))
+                found.append(
+                    ("", "exit %d" % status, [{"rule": "", "subject": "", "message": err.strip()[-300:]}])
+                )
         return found
 
 
@@ -133,8 +143,14 @@ def unlisted(entry, have):
     wrong = []
     if "values" in entry:
         got = sorted(row[2] for row in have.values())
-        wrong += [] if got == sorted(entry["values"]) else ["%d values, %d of the library's %d" % (
-            len(got), len(set(got) & set(entry["values"])), len(entry["values"]))]
+        wrong += (
+            []
+            if got == sorted(entry["values"])
+            else [
+                "%d values, %d of the library's %d"
+                % (len(got), len(set(got) & set(entry["values"])), len(entry["values"]))
+            ]
+        )
     return wrong
 
 
@@ -149,23 +165,37 @@ def judge(tool, path, entry):
             return Verdict("WRONG", "refused, but left %s" % left, 0, 0)
         if not said:
             return Verdict("SILENT", "exit %d without a word" % status, 0, 0)
-        return Verdict("MUTE" if MUTE.search(said) and not entry.get("not_converted") else "refused", said, 0, 0)
+        return Verdict(
+            "MUTE" if MUTE.search(said) and not entry.get("not_converted") else "refused", said, 0, 0
+        )
     if entry.get("not_converted"):
-        return Verdict("WRONG", "converted, but it has %s: %s" % (entry["not_converted"], sorted(have)[:3]), 0, 0)
+        return Verdict(
+            "WRONG", "converted, but it has %s: %s" % (entry["not_converted"], sorted(have)[:3]), 0, 0
+        )
     said, text = names_of(report, err, path)
     wrong, missing, rest = compare(entry["tensors"], have, metadata)
     wrong += unlisted(entry, have)
-    loose = [n for n in missing + list(entry.get("named", [])) if not is_named(n, said, text) and n not in have and
-             not any(k.startswith(n + ".") for k in have)]
+    loose = [
+        n
+        for n in missing + list(entry.get("named", []))
+        if not is_named(n, said, text) and n not in have and not any(k.startswith(n + ".") for k in have)
+    ]
     parts = tuple(n + "." for n in list(entry["tensors"]) + list(entry.get("named", [])))
     extra = [k for k in rest if not k.startswith(parts) and k not in entry.get("named", ())]
     if wrong:
         return Verdict("WRONG", "; ".join(wrong[:3]), len(have), len(said))
     if report.get("tensors", len(have)) != len(have):
-        return Verdict("WRONG", "the report counts %s tensors, the file has %d" % (report["tensors"], len(have)), len(have), 0)
+        return Verdict(
+            "WRONG",
+            "the report counts %s tensors, the file has %d" % (report["tensors"], len(have)),
+            len(have),
+            0,
+        )
     if loose:
         return Verdict("SILENT", "neither there nor named: %s" % loose[:4], len(have), len(said))
     if extra and not entry.get("more"):
-        return Verdict("WRONG", "tensors that the library does not have: %s" % extra[:4], len(have), len(said))
+        return Verdict(
+            "WRONG", "tensors that the library does not have: %s" % extra[:4], len(have), len(said)
+        )
     kind = "named" if missing or entry.get("named") else "equal"
     return Verdict(kind, "; ".join(sorted(said))[:200], len(have), len(said))

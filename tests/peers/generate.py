@@ -11,57 +11,312 @@ import random
 import struct
 
 BITS = {
-    "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
-    "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
-    "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64,
+    "BOOL": 8,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "U8": 8,
+    "I8": 8,
+    "F8_E5M2": 8,
+    "F8_E4M3": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "I16": 16,
+    "U16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "I32": 32,
+    "U32": 32,
+    "F32": 32,
+    "C64": 64,
+    "F64": 64,
+    "I64": 64,
+    "U64": 64,
 }
 DTYPES = list(BITS)
 SUB_BYTE = ["F4", "F6_E2M3", "F6_E3M2"]
 CAP = 100_000_000
 
 ODD_NAMES = [
-    "", "\0", "a\0b", "é", "名前", "😀.w", 'say "x"', "back\\slash", "sl/ash", "\x7f", "\x80", "\u2028",
-    "\ufeff", "\ufffd", "\U0010ffff", "\ud7ff", "\ue000", "\n", "\t\r\b\f", "__metadata", "_metadata__",
-    "__metadata__ ", "dtype", "shape", "data_offsets", " ", "a" * 300, "\x1b[31mred", "\u202egnp",
+    "",
+    "\0",
+    "a\0b",
+    "é",
+    "名前",
+    "😀.w",
+    'say "x"',
+    "back\\slash",
+    "sl/ash",
+    "\x7f",
+    "\x80",
+    "\u2028",
+    "\ufeff",
+    "\ufffd",
+    "\U0010ffff",
+    "\ud7ff",
+    "\ue000",
+    "\n",
+    "\t\r\b\f",
+    "__metadata",
+    "_metadata__",
+    "__metadata__ ",
+    "dtype",
+    "shape",
+    "data_offsets",
+    " ",
+    "a" * 300,
+    "\x1b[31mred",
+    "\u202egnp",
 ]
 BLANKS = [" ", "\n", "\t", "\r", "  ", "\r\n", " \t "]
-WHOLE = [0, 1, 2, 3, 7, 8, 255, 256, 65535, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**60, 2**61 - 1, 2**61,
-         2**62, 2**63 - 1, 2**63, 2**64 - 1]
+WHOLE = [
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    255,
+    256,
+    65535,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**53 + 1,
+    2**60,
+    2**61 - 1,
+    2**61,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+]
 NOT_WHOLE = [
-    "1.0", "1e0", "1E0", "-1", "-0", "01", "00", "+1", "0x1", "1_0", "18446744073709551616", "NaN",
-    "Infinity", "-Infinity", "true", "false", "null", '"1"', "[]", "{}", "1.", ".5", "0.0", "1e-1", "-",
-    "", "1e", "99999999999999999999999", "[1]", "1e999", "0.1e1", "-1.5", "1 1", "'1'",
+    "1.0",
+    "1e0",
+    "1E0",
+    "-1",
+    "-0",
+    "01",
+    "00",
+    "+1",
+    "0x1",
+    "1_0",
+    "18446744073709551616",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "true",
+    "false",
+    "null",
+    '"1"',
+    "[]",
+    "{}",
+    "1.",
+    ".5",
+    "0.0",
+    "1e-1",
+    "-",
+    "",
+    "1e",
+    "99999999999999999999999",
+    "[1]",
+    "1e999",
+    "0.1e1",
+    "-1.5",
+    "1 1",
+    "'1'",
 ]
 FINE_NUMBERS = [
-    "0", "-0", "1", "-1", "1.5", "1e5", "1E+5", "1e-400", "-1e308", "0e99", "0.0e999", "0E-0", "1e-99999999999",
-    "0e99999999999999999999", "0.0001e310", "123456789012345678901234567890", "-123456789012345678901",
-    "18446744073709551615", "18446744073709551616", "-9223372036854775808", "-9223372036854775809",
-    "1.7976931348623157e308", "2.2250738585072014e-308", "4.9e-324", "0." + "0" * 400 + "1e500",
-    "9" * 300, "1" + "0" * 308, "0.1234567890123456789012345678901234567890", "5e-325",
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "1.5",
+    "1e5",
+    "1E+5",
+    "1e-400",
+    "-1e308",
+    "0e99",
+    "0.0e999",
+    "0E-0",
+    "1e-99999999999",
+    "0e99999999999999999999",
+    "0.0001e310",
+    "123456789012345678901234567890",
+    "-123456789012345678901",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "1.7976931348623157e308",
+    "2.2250738585072014e-308",
+    "4.9e-324",
+    "0." + "0" * 400 + "1e500",
+    "9" * 300,
+    "1" + "0" * 308,
+    "0.1234567890123456789012345678901234567890",
+    "5e-325",
 ]
 BAD_NUMBERS = [
-    "1e309", "-1e309", "1e999", "1" + "0" * 309, "9" * 310, "1e99999999999999999999", "10000e305",
-    "1.8e308", "-1.9e308", "00", "-01", "1.", ".1", "1e", "1e+", "--1", "+1", "1.e1", "0x10", "-", "1a",
-    "NaN", "nan", "Infinity", "1..2", "1e1.5", "-a", "1__0",
+    "1e309",
+    "-1e309",
+    "1e999",
+    "1" + "0" * 309,
+    "9" * 310,
+    "1e99999999999999999999",
+    "10000e305",
+    "1.8e308",
+    "-1.9e308",
+    "00",
+    "-01",
+    "1.",
+    ".1",
+    "1e",
+    "1e+",
+    "--1",
+    "+1",
+    "1.e1",
+    "0x10",
+    "-",
+    "1a",
+    "NaN",
+    "nan",
+    "Infinity",
+    "1..2",
+    "1e1.5",
+    "-a",
+    "1__0",
 ]
-WRONG_TYPES = ["null", "true", "false", "7", "-1", "1.5", '"F32"', '""', "[]", "{}", "[1]", "[[]]",
-               '{"a":1}', "[null]", '["a"]', '{"F32":null}', "1e400"]
+WRONG_TYPES = [
+    "null",
+    "true",
+    "false",
+    "7",
+    "-1",
+    "1.5",
+    '"F32"',
+    '""',
+    "[]",
+    "{}",
+    "[1]",
+    "[[]]",
+    '{"a":1}',
+    "[null]",
+    '["a"]',
+    '{"F32":null}',
+    "1e400",
+]
 BAD_STRINGS = [
-    r'"\x"', r'"\u12"', r'"\u123g"', r'"\ud800"', r'"\udc00"', r'"\ud800\ud800"', r'"\ud800x"', r'"\ud83d\n"',
-    '"\x01"', '"\n"', '"\t"', '"\x1f"', '"open', '"\\', r'"\u"', r'"\ud800\u0041"', '"\0"', r'"\U0041"', r'"\'"',
+    r'"\x"',
+    r'"\u12"',
+    r'"\u123g"',
+    r'"\ud800"',
+    r'"\udc00"',
+    r'"\ud800\ud800"',
+    r'"\ud800x"',
+    r'"\ud83d\n"',
+    '"\x01"',
+    '"\n"',
+    '"\t"',
+    '"\x1f"',
+    '"open',
+    '"\\',
+    r'"\u"',
+    r'"\ud800\u0041"',
+    '"\0"',
+    r'"\U0041"',
+    r'"\'"',
 ]
 BAD_UTF8 = [
-    b"\xff", b"\xfe", b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc2", b"\xe0\x80\x80", b"\xe0\x9f\xbf",
-    b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80",
-    b"\xf5\x80\x80\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"\xc3(", b"\xe2(\xa1", b"\xf0\x9f(\x80",
+    b"\xff",
+    b"\xfe",
+    b"\x80",
+    b"\xbf",
+    b"\xc0\x80",
+    b"\xc1\xbf",
+    b"\xc2",
+    b"\xe0\x80\x80",
+    b"\xe0\x9f\xbf",
+    b"\xed\xa0\x80",
+    b"\xed\xbf\xbf",
+    b"\xf0\x80\x80\x80",
+    b"\xf0\x8f\xbf\xbf",
+    b"\xf4\x90\x80\x80",
+    b"\xf5\x80\x80\x80",
+    b"\xe2\x82",
+    b"\xf0\x9f\x98",
+    b"\xc3(",
+    b"\xe2(\xa1",
+    b"\xf0\x9f(\x80",
 ]
 TOKENS = [
-    "{", "}", "[", "]", ",", ":", '"', "\\", "null", "true", "false", "0", "1", "-", ".", "e", "E", "+", "//",
-    "/* */", "#", "'", "\u00a0", "\ufeff", "\0", "\x0b", "\x0c", '""', "{}", "[]", ",,", '"dtype":"F32"',
-    '"shape":[1]', '"data_offsets":[0,4]', '"__metadata__":{}', "F32", "\\u0041", "1e999", "\x7f", "\x85",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "\\",
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "-",
+    ".",
+    "e",
+    "E",
+    "+",
+    "//",
+    "/* */",
+    "#",
+    "'",
+    "\u00a0",
+    "\ufeff",
+    "\0",
+    "\x0b",
+    "\x0c",
+    '""',
+    "{}",
+    "[]",
+    ",,",
+    '"dtype":"F32"',
+    '"shape":[1]',
+    '"data_offsets":[0,4]',
+    '"__metadata__":{}',
+    "F32",
+    "\\u0041",
+    "1e999",
+    "\x7f",
+    "\x85",
 ]
-BAD_DTYPES = ["f32", "F33", "", "FLOAT32", "C128", "F128", "I4", "U4", "bool", "Bool", "F8", "F8_E4M3FN",
-              "BF16 ", " BF16", "F32\0", "int8", "F6", "F16B", "I128", "F4_E2M1", "é", "F6_E2M2"]
+BAD_DTYPES = [
+    "f32",
+    "F33",
+    "",
+    "FLOAT32",
+    "C128",
+    "F128",
+    "I4",
+    "U4",
+    "bool",
+    "Bool",
+    "F8",
+    "F8_E4M3FN",
+    "BF16 ",
+    " BF16",
+    "F32\0",
+    "int8",
+    "F6",
+    "F16B",
+    "I128",
+    "F4_E2M1",
+    "é",
+    "F6_E2M2",
+]
 HEX = ["%04x", "%04X"]
 
 
@@ -146,8 +401,11 @@ class Generator:
 
     @staticmethod
     def entry(t):
-        return [['"dtype"', quote(t[1])], ['"shape"', "[%s]" % ",".join(map(str, t[2]))],
-                ['"data_offsets"', "[%d,%d]" % (t[3], t[4])]]
+        return [
+            ['"dtype"', quote(t[1])],
+            ['"shape"', "[%s]" % ",".join(map(str, t[2]))],
+            ['"data_offsets"', "[%d,%d]" % (t[3], t[4])],
+        ]
 
     def header(self, tensors, metadata=0.3):
         members = [[quote(t[0]), self.entry(t)] for t in tensors]
@@ -159,9 +417,12 @@ class Generator:
 
     @staticmethod
     def text(members, sep=",", colon=":"):
-        return "{%s}" % sep.join([
-            k + colon + (v if isinstance(v, str) else "{%s}" % sep.join([a + colon + b for a, b in v]))
-            for k, v in members])
+        return "{%s}" % sep.join(
+            [
+                k + colon + (v if isinstance(v, str) else "{%s}" % sep.join([a + colon + b for a, b in v]))
+                for k, v in members
+            ]
+        )
 
     def blank(self):
         return self.r.choice(BLANKS) if self.chance(0.3) else ""
@@ -217,8 +478,9 @@ class Generator:
             if is_entry and self.chance(0.5):
                 if self.chance(0.4):
                     for _ in range(r.randrange(1, 3)):
-                        m[1].append([quote(r.choice(("x", "extra", "", "Dtype", "shape ", "é", "x"))),
-                                     self.value()])
+                        m[1].append(
+                            [quote(r.choice(("x", "extra", "", "Dtype", "shape ", "é", "x"))), self.value()]
+                        )
                 r.shuffle(m[1])
             if self.chance(0.15):
                 m[0] = self.escape(m[0])
@@ -243,18 +505,28 @@ class Generator:
         count = r.choice((0, 1, 2, 4))
         if x < 0.88:
             return "[" + self.blank() + ",".join([self.value(depth + 1) for _ in range(count)]) + "]"
-        return "{" + ",".join([quote(r.choice("abc")) + ":" + self.value(depth + 1)
-                               for _ in range(count)]) + self.blank() + "}"
+        return (
+            "{"
+            + ",".join([quote(r.choice("abc")) + ":" + self.value(depth + 1) for _ in range(count)])
+            + self.blank()
+            + "}"
+        )
 
     def number_text(self):
         """A JSON number of random digits; now and then beyond the range of a double."""
         r = self.r
         s = "-" if self.chance(0.3) else ""
-        s += str(r.randrange(1, 10)) + "".join(r.choices("0123456789", k=r.choice((0, 1, 5, 17, 18, 19, 20, 25))))
+        s += str(r.randrange(1, 10)) + "".join(
+            r.choices("0123456789", k=r.choice((0, 1, 5, 17, 18, 19, 20, 25)))
+        )
         if self.chance(0.5):
             s += "." + "".join(r.choices("0123456789", k=r.choice((1, 3, 16, 18, 19, 20, 30))))
         if self.chance(0.5):
-            s += r.choice("eE") + r.choice(("", "+", "-")) + str(r.choice((0, 1, 10, 280, 289, 290, 292, 300, 400)))
+            s += (
+                r.choice("eE")
+                + r.choice(("", "+", "-"))
+                + str(r.choice((0, 1, 10, 280, 289, 290, 292, 300, 400)))
+            )
         return s
 
     def nested(self, depth):
@@ -295,8 +567,15 @@ class Generator:
 
     def recipe_empty(self):
         b = self.blank
-        meta = self.r.choice(("", '"__metadata__":null', '"__metadata__":{}', '"__metadata__":{"a":"b"}',
-                              '"\\u005f_metadata__" : { }'))
+        meta = self.r.choice(
+            (
+                "",
+                '"__metadata__":null',
+                '"__metadata__":{}',
+                '"__metadata__":{"a":"b"}',
+                '"\\u005f_metadata__" : { }',
+            )
+        )
         return self.file(b() + b() + "{" + b() + meta + b() + "}" + b() + b(), 0)
 
     def recipe_metadata(self):
@@ -360,8 +639,10 @@ class Generator:
             pairs.insert(self.r.randrange(len(pairs) + 1), again)
             members.append(['"__metadata__"', pairs])
         else:
-            members += [['"__metadata__"', self.r.choice(("null", "{}", '{"a":"b"}'))],
-                        ['"__metadata__"', self.r.choice(("null", "{}", '{"a":"b"}'))]]
+            members += [
+                ['"__metadata__"', self.r.choice(("null", "{}", '{"a":"b"}'))],
+                ['"__metadata__"', self.r.choice(("null", "{}", '{"a":"b"}'))],
+            ]
         return self.file(self.text(members), size)
 
     def recipe_array_entry(self):
@@ -396,8 +677,20 @@ class Generator:
 
     def recipe_too_large(self):
         r = self.r
-        n = r.choice((CAP + 1, CAP + 2, 2**31, 2**32, 2**32 + 2, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1,
-                      r.randrange(CAP + 1, 2**64)))
+        n = r.choice(
+            (
+                CAP + 1,
+                CAP + 2,
+                2**31,
+                2**32,
+                2**32 + 2,
+                2**63 - 1,
+                2**63,
+                2**64 - 8,
+                2**64 - 1,
+                r.randrange(CAP + 1, 2**64),
+            )
+        )
         return struct.pack("<Q", n) + self.r.choice((b"", b"{}", b"{}      ", self.data(r.randrange(40))))
 
     def recipe_past_end(self):
@@ -407,7 +700,9 @@ class Generator:
         if x < 0.3:
             return f[: self.r.randrange(8, 8 + struct.unpack_from("<Q", f)[0])]
         room = len(f) - 8
-        n = self.r.choice((room + 1, room + 2, room + 8, 1000 + room, CAP, CAP - 1, self.r.randrange(room + 1, CAP)))
+        n = self.r.choice(
+            (room + 1, room + 2, room + 8, 1000 + room, CAP, CAP - 1, self.r.randrange(room + 1, CAP))
+        )
         return struct.pack("<Q", n) + f[8:]
 
     def recipe_length(self):
@@ -456,11 +751,30 @@ class Generator:
     def recipe_ends(self):
         """Things before and behind the header's object."""
         members, size = self.good()
-        junk = ["", " ", "\n", "\t", "\r", "\0", "\v", "\f", "\ufeff", "\u00a0", "{}", "null", ",", "}", "x", "//"]
+        junk = [
+            "",
+            " ",
+            "\n",
+            "\t",
+            "\r",
+            "\0",
+            "\v",
+            "\f",
+            "\ufeff",
+            "\u00a0",
+            "{}",
+            "null",
+            ",",
+            "}",
+            "x",
+            "//",
+        ]
         return self.file(self.r.choice(junk) + self.text(members) + self.r.choice(junk), size)
 
     def recipe_top(self):
-        return self.file(self.r.choice(WRONG_TYPES + BAD_STRINGS + BAD_NUMBERS + ["", " ", "{", "[", "nul"]), 0)
+        return self.file(
+            self.r.choice(WRONG_TYPES + BAD_STRINGS + BAD_NUMBERS + ["", " ", "{", "[", "nul"]), 0
+        )
 
     # ------------------------------------------------------------ the structure
 
@@ -625,9 +939,36 @@ class Generator:
 
 
 WEIGHTS = {
-    "plain": 14, "styled": 15, "zero_size": 5, "sub_byte": 4, "empty": 1.5, "metadata": 6, "unknown": 4,
-    "numbers": 4, "nested": 2, "rank": 0.3, "twice": 2.5, "array_entry": 1.2, "object_dtype": 1.2,
-    "rank_over": 0.3, "too_small": 1.5, "too_large": 1.5, "past_end": 2.5, "length": 2, "utf8": 3,
-    "tokens": 6, "strings": 2, "ends": 2, "top": 1, "fields": 4, "bad_metadata": 2, "bad_whole": 4,
-    "offsets": 5, "size": 5, "coverage": 3, "overflow": 3.5, "misaligned": 3, "bytes": 7,
+    "plain": 14,
+    "styled": 15,
+    "zero_size": 5,
+    "sub_byte": 4,
+    "empty": 1.5,
+    "metadata": 6,
+    "unknown": 4,
+    "numbers": 4,
+    "nested": 2,
+    "rank": 0.3,
+    "twice": 2.5,
+    "array_entry": 1.2,
+    "object_dtype": 1.2,
+    "rank_over": 0.3,
+    "too_small": 1.5,
+    "too_large": 1.5,
+    "past_end": 2.5,
+    "length": 2,
+    "utf8": 3,
+    "tokens": 6,
+    "strings": 2,
+    "ends": 2,
+    "top": 1,
+    "fields": 4,
+    "bad_metadata": 2,
+    "bad_whole": 4,
+    "offsets": 5,
+    "size": 5,
+    "coverage": 3,
+    "overflow": 3.5,
+    "misaligned": 3,
+    "bytes": 7,
 }

@@ -3,6 +3,7 @@
 
 usage: get.py --tool PATH [--count N] [--seed N]
 """
+
 import argparse
 import json
 import os
@@ -13,8 +14,21 @@ import tempfile
 
 import numpy as np
 
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1",
-          "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1", "C64": "<c8"}
+DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "|i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "|u1",
+    "BOOL": "|b1",
+    "C64": "<c8",
+}
 
 
 def write(path, arrays):
@@ -30,7 +44,9 @@ def write(path, arrays):
 
 
 def random_array(rng, dtype):
-    shape = [rng.choice([0, 1, 2, 3, 5, 7, 16]) if rng.random() < 0.9 else 33 for _ in range(rng.randrange(5))]
+    shape = [
+        rng.choice([0, 1, 2, 3, 5, 7, 16]) if rng.random() < 0.9 else 33 for _ in range(rng.randrange(5))
+    ]
     n = int(np.prod(shape, dtype=np.int64))
     if rng.random() < 0.05:  # larger than one block of the tool
         shape, n = [rng.choice([700, 1000]), 300], None
@@ -42,6 +58,7 @@ def random_array(rng, dtype):
 def random_index(rng, n):
     def edge():
         return rng.choice(["", str(rng.randint(-n - 2, n + 2))])
+
     step = rng.choice(["", "", ":", ":%d" % rng.choice([1, 2, 3, -1, -2, -5])])
     if n > 0 and rng.random() < 0.3:
         return str(rng.randint(-n, n - 1))
@@ -56,7 +73,7 @@ def random_ranges(rng, shape):
         b = rng.randint(a, rank)
         items[a:b] = ["..."]
     elif rng.random() < 0.3:
-        items = items[:rng.randint(0, rank)]
+        items = items[: rng.randint(0, rank)]
     return rng.choice([", ", ","]).join(items)
 
 
@@ -81,9 +98,15 @@ def main():
             operand = "%s[%s]" % (name, ranges)
             subprocess.run([args.tool, "get", "-f", path, operand, "-o", out], check=True)
             got = np.load(out)
-            assert got.dtype.str == DTYPES[dtype] and got.shape == want.shape, (operand, got.shape, want.shape)
+            assert got.dtype.str == DTYPES[dtype] and got.shape == want.shape, (
+                operand,
+                got.shape,
+                want.shape,
+            )
             assert got.tobytes() == np.ascontiguousarray(want).tobytes(), (operand, array.shape)
-            raw = subprocess.run([args.tool, "get", path, operand, "-o", "-"], check=True, capture_output=True)
+            raw = subprocess.run(
+                [args.tool, "get", path, operand, "-o", "-"], check=True, capture_output=True
+            )
             assert raw.stdout == np.ascontiguousarray(want).tobytes(), operand
             empty += want.size == 0
             whole += want.size == array.size

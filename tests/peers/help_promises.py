@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Promises of `--help`, command by command, with oracles of NumPy, ml_dtypes, hashlib and the reference package:
 help_promises.py --tool TOOL [--seed N]. Built as promises.py is; read that first."""
+
 from __future__ import annotations
 
 import hashlib
@@ -30,7 +31,11 @@ def asked(*arguments, status=0):
 def patterns(rng, bits, count):
     """Random values of a type: all of its bit patterns are as likely, and some are borders."""
     width = np.dtype(bits).itemsize * 8
-    values = rng.integers(0, 1 << width, count, dtype="u8") if width < 64 else rng.integers(0, 2**64, count, dtype="u8")
+    values = (
+        rng.integers(0, 1 << width, count, dtype="u8")
+        if width < 64
+        else rng.integers(0, 2**64, count, dtype="u8")
+    )
     borders = [0, 1, 1 << (width - 1), (1 << (width - 1)) - 1, (1 << width) - 1]
     values[: len(borders)] = borders
     return values.astype(bits)
@@ -40,7 +45,11 @@ def stored(tensors, path="m.safetensors"):
     """tensors: {name: (format's type, array of bits, shape)}."""
     header, data = {}, b""
     for name, (dtype, bits) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(bits.shape), "data_offsets": [len(data), len(data) + bits.nbytes]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(bits.shape),
+            "data_offsets": [len(data), len(data) + bits.nbytes],
+        }
         data += bits.tobytes()
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -71,9 +80,11 @@ def values_are_the_shortest_decimals(random):
             assert float(number) == float(value), (dtype, number, float(value))
             assert make(float(word)).view(bits) == pattern, (dtype, word, float(value))
             digits = significant(word)
-            written_out = 1 <= abs(float(value)) < 1e15 and word.endswith(".0") # an integer that might have fewer digits
+            written_out = 1 <= abs(float(value)) < 1e15 and word.endswith(
+                ".0"
+            )  # an integer that might have fewer digits
             if np.isfinite(value) and digits > 1 and not written_out:
-                shorter = f"{float(value):.{digits - 2}e}" # the nearest with a digit less
+                shorter = f"{float(value):.{digits - 2}e}"  # the nearest with a digit less
                 assert make(float(shorter)).view(bits) != pattern, (dtype, word, shorter)
 
 
@@ -81,7 +92,12 @@ def values_are_the_shortest_decimals(random):
 def statistics_are_numpys(random):
     """show: extremes, mean, deviation, counts; bins as wide as a power of two that begin at its multiples, with exact counts."""
     rng = np.random.default_rng(random.randrange(1 << 30))
-    for dtype, (kind, bits) in {**FLOATS, "I8": ("i1", "u1"), "I32": ("i4", "u4"), "U16": ("u2", "u2")}.items():
+    for dtype, (kind, bits) in {
+        **FLOATS,
+        "I8": ("i1", "u1"),
+        "I32": ("i4", "u4"),
+        "U16": ("u2", "u2"),
+    }.items():
         values = (rng.normal(size=999) * 10).astype(kind)
         if dtype in FLOATS:
             values[:8] = [0, -0.0, np.nan, np.nan, np.inf, -np.inf, -np.inf, 0]
@@ -90,14 +106,27 @@ def statistics_are_numpys(random):
         wide = values.astype("f8")
         fine = wide[np.isfinite(wide)]
         assert (got["min"], got["max"]) == (fine.min(), fine.max()), (dtype, got)
-        assert math.isclose(got["mean"], fine.mean(), rel_tol=1e-9, abs_tol=1e-12), (dtype, got["mean"], fine.mean())
+        assert math.isclose(got["mean"], fine.mean(), rel_tol=1e-9, abs_tol=1e-12), (
+            dtype,
+            got["mean"],
+            fine.mean(),
+        )
         assert math.isclose(got["std"], fine.std(), rel_tol=1e-9), (dtype, got["std"], fine.std())
-        assert got["zeros"] == (wide == 0).sum() and got["finite"] == len(fine) and got.get("nan", 0) == np.isnan(wide).sum()
-        assert got.get("positive_inf", 0) == (wide == np.inf).sum() and got.get("negative_inf", 0) == (wide == -np.inf).sum()
+        assert (
+            got["zeros"] == (wide == 0).sum()
+            and got["finite"] == len(fine)
+            and got.get("nan", 0) == np.isnan(wide).sum()
+        )
+        assert (
+            got.get("positive_inf", 0) == (wide == np.inf).sum()
+            and got.get("negative_inf", 0) == (wide == -np.inf).sum()
+        )
         bins = got["histogram"]
         start, width, counts = bins["start"], bins["width"], bins["counts"]
         assert math.frexp(width)[0] == 0.5 and start % width == 0, (dtype, bins)
-        assert np.array_equal(np.bincount(((fine - start) // width).astype(int), minlength=len(counts)), counts), (dtype, bins)
+        assert np.array_equal(
+            np.bincount(((fine - start) // width).astype(int), minlength=len(counts)), counts
+        ), (dtype, bins)
 
 
 @check
@@ -110,8 +139,17 @@ def hashes_are_hashlibs(random):
         got = asked("hash", "--json", "m.safetensors")
         begin = 8 + int.from_bytes(data[:8], "little")
         sha = lambda part: hashlib.sha256(part).hexdigest()
-        wanted = (sha(data[0x100000:0x110000])[:8], sha(data)[:10], sha(data[begin:]), sha(data[begin:])[:12], sha(data))
-        assert (got["autov1"], got["autov2"], got["autov3"], got["autov3_short"], got["sha256"]) == wanted, (size, got)
+        wanted = (
+            sha(data[0x100000:0x110000])[:8],
+            sha(data)[:10],
+            sha(data[begin:]),
+            sha(data[begin:])[:12],
+            sha(data),
+        )
+        assert (got["autov1"], got["autov2"], got["autov3"], got["autov3_short"], got["sha256"]) == wanted, (
+            size,
+            got,
+        )
 
 
 @check
@@ -127,12 +165,23 @@ def memory_is_summed_up(random):
         reference.save_file(tensors, "m.safetensors")
         got = asked("mem", "--json", "--dtype", "BF16", "m.safetensors")
         cast = {n: t.size * 2 if types[n][0] == "F" else t.nbytes for n, t in tensors.items()}
-        total = {"tensors": 12, "parameters": sum(t.size for t in tensors.values()), "nbytes": sum(t.nbytes for t in tensors.values()),
-                 "cast_nbytes": sum(cast.values())}
-        assert got["total"] == total and got["largest_nbytes"] == max(t.nbytes for t in tensors.values()), (got, total)
+        total = {
+            "tensors": 12,
+            "parameters": sum(t.size for t in tensors.values()),
+            "nbytes": sum(t.nbytes for t in tensors.values()),
+            "cast_nbytes": sum(cast.values()),
+        }
+        assert got["total"] == total and got["largest_nbytes"] == max(t.nbytes for t in tensors.values()), (
+            got,
+            total,
+        )
         for name, row in got["dtypes"].items():
             of = [n for n in tensors if types[n] == name]
-            assert (row["tensors"], row["nbytes"], row["cast_nbytes"]) == (len(of), sum(tensors[n].nbytes for n in of), sum(cast[n] for n in of))
+            assert (row["tensors"], row["nbytes"], row["cast_nbytes"]) == (
+                len(of),
+                sum(tensors[n].nbytes for n in of),
+                sum(cast[n] for n in of),
+            )
 
 
 @check
@@ -153,7 +202,14 @@ def differences_are_numpys(random):
         done = tool("diff", "a.safetensors", "b.safetensors", "--atol", atol, "--rtol", rtol)
         with np.errstate(invalid="ignore"):
             same = np.allclose(a.astype("f8"), b.astype("f8"), rtol=rtol, atol=atol, equal_nan=True)
-        assert done.returncode == (0 if same else 1) and (done.stdout == "") == same, (kind, atol, rtol, a, b, done)
+        assert done.returncode == (0 if same else 1) and (done.stdout == "") == same, (
+            kind,
+            atol,
+            rtol,
+            a,
+            b,
+            done,
+        )
         exact = tool("diff", "-q", "a.safetensors", "b.safetensors")
         assert exact.returncode == (0 if a.tobytes() == b.tobytes() else 1) and exact.stdout == "", (a, b)
 
@@ -180,7 +236,12 @@ def metadata_is_changed_in_order(random):
                 wanted.pop(key, None)
         done = tool("meta", "m.safetensors", *arguments)
         with reference.safe_open("m.safetensors", "np") as f:
-            assert done.returncode == 0 and (f.metadata() or {}) == wanted, (arguments, wanted, f.metadata(), done)
+            assert done.returncode == 0 and (f.metadata() or {}) == wanted, (
+                arguments,
+                wanted,
+                f.metadata(),
+                done,
+            )
         before = promises.digest("m.safetensors")
         assert tool("meta", "m.safetensors", "--set", "good=1", "--set", "no value").returncode == 2
         assert promises.digest("m.safetensors") == before
@@ -200,11 +261,18 @@ def copies_are_what_the_reference_writes(random):
         assert tool("split", "m.safetensors", "-o", f"s{seed}", "--max-shard-size", "200").returncode == 0
         tool("cp", f"s{seed}", "joined.safetensors", "-f")
         with reference.safe_open("joined.safetensors", "np") as f:
-            assert {n: f.get_tensor(n).tobytes() for n in f.keys()} == {n: t.tobytes() for n, t in tensors.items()}
+            assert {n: f.get_tensor(n).tobytes() for n in f.keys()} == {
+                n: t.tobytes() for n, t in tensors.items()
+            }
         done = tool("cp", "m.safetensors", "twice.safetensors", "--rename", "t1.w=t2.w")
-        assert done.returncode in (1, 2) and "t2.w" in done.stderr and not os.path.exists("twice.safetensors"), done
+        assert (
+            done.returncode in (1, 2) and "t2.w" in done.stderr and not os.path.exists("twice.safetensors")
+        ), done
         kept = promises.digest("cast.safetensors")
-        assert tool("cp", "m.safetensors", "cast.safetensors").returncode == 3 and promises.digest("cast.safetensors") == kept
+        assert (
+            tool("cp", "m.safetensors", "cast.safetensors").returncode == 3
+            and promises.digest("cast.safetensors") == kept
+        )
 
 
 @check
@@ -212,7 +280,11 @@ def other_names_are_found(random):
     """ls: other names are no tensors of the file, but every command finds them."""
     base = np.arange(12, dtype="f4").reshape(3, 4)
     views = {"rows": {"of": "base", "dtype": "F32", "shape": [2, 4], "stride": [4, 1], "offset": 4}}
-    reference.save_file({"base": base, "own": np.ones(2, "f4")}, "m.safetensors", {"tied": "base", "sft.aliases": json.dumps(views)})
+    reference.save_file(
+        {"base": base, "own": np.ones(2, "f4")},
+        "m.safetensors",
+        {"tied": "base", "sft.aliases": json.dumps(views)},
+    )
     assert [t["name"] for t in asked("ls", "--json", "m.safetensors")["tensors"]] == ["base", "own"]
     for name, values in (("tied", base), ("rows", base[1:])):
         assert tool("get", "m.safetensors", name, "-o", f"{name}.npy").returncode == 0
@@ -224,7 +296,9 @@ def other_names_are_found(random):
         assert tool("convert", "m.safetensors", "-o", f"{name}.npz", "--select", name).returncode == 0
         assert np.array_equal(np.load(f"{name}.npz")[name], values), name
         assert tool("ls", "m.safetensors", "--aliases", "--filter", name).returncode == 0, name
-    assert tool("get", "m.safetensors", "absent", "-o", "absent.npy").returncode == 1 and not os.path.exists("absent.npy")
+    assert tool("get", "m.safetensors", "absent", "-o", "absent.npy").returncode == 1 and not os.path.exists(
+        "absent.npy"
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 through ls, check, scan and convert, each compared with what its format's own library reads. pip downloads the wheels into the
 build directory; they are read as archives, nothing of them is installed or imported, and nothing of them is kept in the tree.
 Prints the table. Exit 1: a conversion that is WRONG, SILENT or MUTE, or a genuine file that scan calls dangerous."""
+
 import argparse
 import collections
 import json
@@ -20,11 +21,18 @@ from compare import GOOD, KINDS, Tool, judge
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 # what a member is -> the library that reads it, and its environment
-READERS = [(r"\.(pt|pth|jit|bin)$", "torch", "venv"), (r"\.onnx$", "onnx", "venv-import-onnx-flax"), (r"\.(npy|npz|pkl)$", "numpy", "venv"),
-           (r"(\.tflite|\.index|saved_model\.pb)$", "tf", "venv-import-tf"), (r"\.safetensors$", "safetensors", "venv"),
-           (r"\.mlmodel$|/weight\.bin$", "", "")]
+READERS = [
+    (r"\.(pt|pth|jit|bin)$", "torch", "venv"),
+    (r"\.onnx$", "onnx", "venv-import-onnx-flax"),
+    (r"\.(npy|npz|pkl)$", "numpy", "venv"),
+    (r"(\.tflite|\.index|saved_model\.pb)$", "tf", "venv-import-tf"),
+    (r"\.safetensors$", "safetensors", "venv"),
+    (r"\.mlmodel$|/weight\.bin$", "", ""),
+]
 BESIDE = re.compile(r"\.data-\d+-of-\d+$|\.onnx_data$")
-FOREIGN = re.compile(r"/weight\.bin$|\.mlmodel$")  # CoreML's, which no library here reads: a sentence is wanted
+FOREIGN = re.compile(
+    r"/weight\.bin$|\.mlmodel$"
+)  # CoreML's, which no library here reads: a sentence is wanted
 
 
 def wheels(build):
@@ -32,10 +40,29 @@ def wheels(build):
     lines = [x.split("#")[0].strip() for x in (HERE / "requirements-inventory.txt").read_text().splitlines()]
     for name in filter(None, lines):
         plain = name.split("==")[0].replace("-", "[-_.]").lower()
-        found = [p for p in folder.glob("*.whl") if re.match(plain + "-", p.name.lower())] if folder.exists() else []
+        found = (
+            [p for p in folder.glob("*.whl") if re.match(plain + "-", p.name.lower())]
+            if folder.exists()
+            else []
+        )
         if not found:
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary",
-                            ":all:", "--dest", str(folder), name], check=True)
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--only-binary",
+                    ":all:",
+                    "--dest",
+                    str(folder),
+                    name,
+                ],
+                check=True,
+            )
             found = [p for p in folder.glob("*.whl") if re.match(plain + "-", p.name.lower())]
         yield name, found[0]
 
@@ -43,8 +70,13 @@ def wheels(build):
 def unpack(wheel, folder, most):
     """Members that are weights, as files; of hundreds of one kind, an even choice."""
     with zipfile.ZipFile(wheel) as z:
-        names = [n for n in z.namelist() if not n.endswith("/") and ".." not in n and
-                 (BESIDE.search(n) or any(re.search(p, n) for p, _, _ in READERS))]
+        names = [
+            n
+            for n in z.namelist()
+            if not n.endswith("/")
+            and ".." not in n
+            and (BESIDE.search(n) or any(re.search(p, n) for p, _, _ in READERS))
+        ]
         step = max(1, len(names) // most)
         for name in names[::step]:
             path = folder / name
@@ -65,14 +97,23 @@ def expectations(build, folder, names):
         python = build / venv / "bin" / "python"
         chosen = [n for n in names if kind_of(n)[0] == kind]
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="")
-        r = subprocess.run([str(python), str(HERE / "writers" / "read_files.py"), kind, str(folder), *chosen], env=env, capture_output=True,
-                           text=True, timeout=600)
+        r = subprocess.run(
+            [str(python), str(HERE / "writers" / "read_files.py"), kind, str(folder), *chosen],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         if r.returncode != 0:
             raise SystemExit("%s cannot read: %s" % (kind, r.stderr[-500:]))
         found.update(json.loads(r.stdout.splitlines()[-1]))
     for name in names:
         if not kind_of(name)[0]:
-            found[name] = {"tensors": {}, "not_converted": "weights of CoreML, which no library here reads", "foreign": True}
+            found[name] = {
+                "tensors": {},
+                "not_converted": "weights of CoreML, which no library here reads",
+                "foreign": True,
+            }
     return found
 
 
@@ -85,8 +126,19 @@ def row_of(tool, path, entry):
     _, text, _ = tool.run("scan", "--json", path)
     lines = [json.loads(x) for x in text.splitlines() if x.startswith("{")]
     scanned = lines[0] if lines else {"verdict": "none", "findings": [], "format": "?"}
-    rules = sorted({f["rule"] for f in scanned["findings"] if f["verdict"] == scanned["verdict"]}) if scanned["verdict"] != "harmless" else []
-    return scanned.get("format", "?"), status["ls"], status["check"], scanned["verdict"], ",".join(rules), judge(tool, path, entry)
+    rules = (
+        sorted({f["rule"] for f in scanned["findings"] if f["verdict"] == scanned["verdict"]})
+        if scanned["verdict"] != "harmless"
+        else []
+    )
+    return (
+        scanned.get("format", "?"),
+        status["ls"],
+        status["check"],
+        scanned["verdict"],
+        ",".join(rules),
+        judge(tool, path, entry),
+    )
 
 
 def main():
@@ -97,7 +149,10 @@ def main():
     given = parser.parse_args()
     build = given.build.absolute()
     counts, scans, tensors, faults, files = collections.Counter(), collections.Counter(), 0, [], 0
-    print("%-28s %-44s %-9s %-5s %-5s %-9s %-8s %7s" % ("package", "file", "format", "ls", "check", "scan", "convert", "tensors"))
+    print(
+        "%-28s %-44s %-9s %-5s %-5s %-9s %-8s %7s"
+        % ("package", "file", "format", "ls", "check", "scan", "convert", "tensors")
+    )
     with tempfile.TemporaryDirectory(dir=build) as scratch:
         tool = Tool(given.tool, pathlib.Path(scratch) / "work")
         for package, wheel in wheels(build):
@@ -111,24 +166,49 @@ def main():
                     print("  not read by its own library: %s: %s" % (name, entry["unread"]))
                     entry = {"tensors": {}, "more": True}
                 fmt, ls, check, verdict, rules, result = row_of(tool, folder / name, entry)
-                kind = "MUTE" if entry.get("foreign") and "not a file of a known" in result.why else result.kind
+                kind = (
+                    "MUTE" if entry.get("foreign") and "not a file of a known" in result.why else result.kind
+                )
                 files += 1
                 tensors += result.tensors
                 counts[kind] += 1
                 scans[verdict] += 1
                 if kind not in GOOD or verdict in ("dangerous", "none"):
-                    faults.append("%s %s: %s, scan %s %s: %s" % (package, name, kind, verdict, rules, result.why))
-                summary[fmt, ls, check, verdict + (" " + rules if rules else ""), kind, "" if len(names) > 12 else name[-44:]] += 1
+                    faults.append(
+                        "%s %s: %s, scan %s %s: %s" % (package, name, kind, verdict, rules, result.why)
+                    )
+                summary[
+                    fmt,
+                    ls,
+                    check,
+                    verdict + (" " + rules if rules else ""),
+                    kind,
+                    "" if len(names) > 12 else name[-44:],
+                ] += 1
                 if len(names) <= 12:
-                    print("%-28s %-44s %-9s %-5s %-5s %-9s %-8s %7d  %s" % (package, name[-44:], fmt[:9], ls, check, verdict, kind, result.tensors, rules))
+                    print(
+                        "%-28s %-44s %-9s %-5s %-5s %-9s %-8s %7d  %s"
+                        % (package, name[-44:], fmt[:9], ls, check, verdict, kind, result.tensors, rules)
+                    )
             if len(names) > 12:
                 for (fmt, ls, check, verdict, kind, _), n in sorted(summary.items()):
-                    print("%-28s %-44s %-9s %-5s %-5s %-9s %-8s" % (package, "%d files" % n, fmt, ls, check, verdict, kind))
+                    print(
+                        "%-28s %-44s %-9s %-5s %-5s %-9s %-8s"
+                        % (package, "%d files" % n, fmt, ls, check, verdict, kind)
+                    )
     for text in faults:
         print("FAULT", text)
-    print("inventory: %d files, %d tensors; %s; scan: %s; %d faults; slowest %.2f s" % (
-        files, tensors, ", ".join("%d %s" % (counts[k], k) for k in KINDS if counts[k]),
-        ", ".join("%d %s" % (n, v) for v, n in scans.items()), len(faults), tool.slowest[0]))
+    print(
+        "inventory: %d files, %d tensors; %s; scan: %s; %d faults; slowest %.2f s"
+        % (
+            files,
+            tensors,
+            ", ".join("%d %s" % (counts[k], k) for k in KINDS if counts[k]),
+            ", ".join("%d %s" % (n, v) for v, n in scans.items()),
+            len(faults),
+            tool.slowest[0],
+        )
+    )
     return 1 if faults or not files else 0
 
 

@@ -11,6 +11,7 @@ metadata's keys, which the reference draws by lot), results by representation, t
 exceptions by class and text. What differs is run again with the reference: what then differs from itself is no
 difference. Expected differences are listed below, each with its reason.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -41,11 +42,20 @@ def scripts() -> list[tuple[str, str, str]]:
     found = []
     for path in sorted(HERE.glob("*.py")):
         tree = ast.parse(path.read_text())
-        group = next((n.value.value for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "ENVIRONMENT"), None)
+        group = next(
+            (
+                n.value.value
+                for n in tree.body
+                if isinstance(n, ast.Assign) and n.targets[0].id == "ENVIRONMENT"
+            ),
+            None,
+        )
         for node in tree.body:
             for mark in getattr(node, "decorator_list", []):
                 if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "program":
-                    names = {k.arg: ast.literal_eval(k.value) for k in mark.keywords if k.arg == "environment"}
+                    names = {
+                        k.arg: ast.literal_eval(k.value) for k in mark.keywords if k.arg == "environment"
+                    }
                     found.append((names.get("environment", group), path.stem, mark.args[0].value))
     return found
 
@@ -55,13 +65,24 @@ def run(python: Path, package: str, script: str, name: str, work: Path) -> dict:
     work.mkdir(parents=True)
     result = work.parent / f"{work.name}.json"
     result.unlink(missing_ok=True)
-    environment = {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(work.parent / "home"), "PYTHONHASHSEED": "0"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": package,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": str(work.parent / "home"),
+        "PYTHONHASHSEED": "0",
+    }
     environment.pop("SAFETENSORS_C", None)
     command = [str(python), str(HERE / "one.py"), script, name, str(work), str(result)]
     done = subprocess.run(command, env=environment, text=True, capture_output=True, timeout=900)
     (work.parent / f"{work.name}.log").write_text(done.stdout + done.stderr)
     if not result.exists():
-        return {"state": f"died: {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:200]}", "rows": [], "errors": 0, "library": {}}
+        return {
+            "state": f"died: {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:200]}",
+            "rows": [],
+            "errors": 0,
+            "library": {},
+        }
     return json.loads(result.read_text())
 
 
@@ -87,8 +108,13 @@ def words(value):
     name of the reference's variant, and what is wrong with the JSON is told in the words of another parser."""
     if not isinstance(value, list):
         return value
-    out = [re.sub(r" \((Invalid|Header|Metadata|Tensor|Validation|Misaligned)\w+\)$", "", text) for text in value]
-    return [re.sub(r"(deserializing( header)?: invalid (JSON|UTF-8) in header): .*", r"\1", text, flags=re.S) for text in out]
+    out = [
+        re.sub(r" \((Invalid|Header|Metadata|Tensor|Validation|Misaligned)\w+\)$", "", text) for text in value
+    ]
+    return [
+        re.sub(r"(deserializing( header)?: invalid (JSON|UTF-8) in header): .*", r"\1", text, flags=re.S)
+        for text in out
+    ]
 
 
 def compare(a: dict, b: dict, first: Path, second: Path) -> set[str]:
@@ -100,7 +126,9 @@ def compare(a: dict, b: dict, first: Path, second: Path) -> set[str]:
     out |= {label for label in one.keys() | two.keys() if words(one.get(label)) != words(two.get(label))}
     files = {p.relative_to(d).as_posix() for d in (first, second) for p in d.rglob("*") if p.is_file()}
     for name in files:
-        if not ((first / name).is_file() and (second / name).is_file() and same_file(first / name, second / name)):
+        if not (
+            (first / name).is_file() and (second / name).is_file() and same_file(first / name, second / name)
+        ):
             out.add(f"file {name}")
     return out
 
@@ -117,7 +145,9 @@ def main() -> int:
     room = arguments.venvs / "work"
     (room / "home").mkdir(parents=True, exist_ok=True)
     bad, compared, rows = 0, 0, []
-    print(f"{'program':<24} {'version':<12} {'values':>6} {'errors':>6} {'files':>5}  {'reference':<9} {'ours':<9} equal")
+    print(
+        f"{'program':<24} {'version':<12} {'values':>6} {'errors':>6} {'files':>5}  {'reference':<9} {'ours':<9} equal"
+    )
     for group, script, name in scripts():
         if only and name not in only and script not in only and group not in only:
             continue
@@ -157,7 +187,10 @@ def main() -> int:
         verdict = "NO" if wrong else f"yes ({len(excused)} listed)" if excused else "yes"
         row = [name, one.get("package", "?"), len(one["rows"]), one["errors"], files, *state, verdict]
         rows.append(row)
-        print(f"{row[0]:<24} {row[1]:<12} {row[2]:>6} {row[3]:>6} {row[4]:>5}  {row[5]:<9} {row[6]:<9} {row[7]}", flush=True)
+        print(
+            f"{row[0]:<24} {row[1]:<12} {row[2]:>6} {row[3]:>6} {row[4]:>5}  {row[5]:<9} {row[6]:<9} {row[7]}",
+            flush=True,
+        )
         theirs, mine = dict(map(tuple_of, one["rows"])), dict(map(tuple_of, two["rows"]))
         for text in wrong[:40]:
             print(f"    {text}")

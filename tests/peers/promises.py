@@ -5,6 +5,7 @@
 Each function is a row of docs/PROMISES.md. The truth comes from NumPy, hashlib, the reference package and the pages'
 own description of what is written; nothing of the library is asked about itself.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -38,12 +39,24 @@ def check(function):
 
 
 def tool(*arguments, **more):
-    return subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True, errors="surrogateescape", timeout=60, **more)
+    return subprocess.run(
+        [TOOL, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=60,
+        **more,
+    )
 
 
 def model(path="m.safetensors", count=6, metadata=None, seed=1):
     rng = np.random.default_rng(seed)
-    tensors = {f"t{i}.w": rng.normal(size=(rng.integers(1, 9), rng.integers(1, 9))).astype(["f4", "f2", "f8", "i4"][i % 4]) for i in range(count)}
+    tensors = {
+        f"t{i}.w": rng.normal(size=(rng.integers(1, 9), rng.integers(1, 9))).astype(
+            ["f4", "f2", "f8", "i4"][i % 4]
+        )
+        for i in range(count)
+    }
     reference.save_file(tensors, path, metadata)
     return tensors
 
@@ -53,7 +66,10 @@ def digest(path):
 
 
 def listing(directory):
-    return {str(p.relative_to(directory)): digest(p) if p.is_file() else None for p in sorted(Path(directory).rglob("*"))}
+    return {
+        str(p.relative_to(directory)): digest(p) if p.is_file() else None
+        for p in sorted(Path(directory).rglob("*"))
+    }
 
 
 def parts(path):
@@ -75,7 +91,13 @@ def crc32c(data):
 def description(header, name):
     """format.md, "Recorded digests"."""
     entry, text = header[name], name.encode()
-    out = struct.pack("<Q", len(text)) + text + entry["dtype"].encode() + b"\0" + struct.pack("<Q", len(entry["shape"]))
+    out = (
+        struct.pack("<Q", len(text))
+        + text
+        + entry["dtype"].encode()
+        + b"\0"
+        + struct.pack("<Q", len(entry["shape"]))
+    )
     return out + b"".join(struct.pack("<Q", d) for d in entry["shape"])
 
 
@@ -87,7 +109,10 @@ def digests_as_described(random):
         tool("cp", "m.safetensors", f"{kind}.safetensors", "--digests", kind)
         header, base, data = parts(f"{kind}.safetensors")
         names = sorted((n for n in header if n != "__metadata__"), key=str.encode)
-        sums = [one(data[base + header[n]["data_offsets"][0] : base + header[n]["data_offsets"][1]]) for n in names]
+        sums = [
+            one(data[base + header[n]["data_offsets"][0] : base + header[n]["data_offsets"][1]])
+            for n in names
+        ]
         wanted = crc32c(b"".join(description(header, n) for n in names)) + "".join(sums)
         assert re.sub("[^0-9a-f]", "", header["__metadata__"][f"sft.{kind}"]) == wanted, kind
     whole = hashlib.sha256()
@@ -111,7 +136,11 @@ def flipped_bits(random):
         changed[at] ^= 1 << random.randrange(8)
         Path("v.safetensors").write_bytes(changed)
         done = tool("verify", "v.safetensors")
-        name = next(n for n, e in header.items() if n != "__metadata__" and e["data_offsets"][0] <= at - base < e["data_offsets"][1])
+        name = next(
+            n
+            for n, e in header.items()
+            if n != "__metadata__" and e["data_offsets"][0] <= at - base < e["data_offsets"][1]
+        )
         place = re.search(r"\[(\d+), (\d+)\)", done.stdout + done.stderr)
         assert done.returncode == 1 and f'"{name}"' in done.stdout + done.stderr, (at, name, done)
         assert place and int(place[1]) <= at < int(place[2]), (at, done)
@@ -136,13 +165,38 @@ def names_are_escaped(random):
     name = "a\x1b[31m\u202eb\u200b\x07"
     reference.save_file({name: np.ones((4, 4), "f4"), "q": np.ones(3, "f4")}, "m.safetensors", {name: name})
     reference.save_file({name: np.zeros((4, 4), "f4")}, "n.safetensors")
-    Path("model.safetensors.index.json").write_text(json.dumps({"metadata": {name: name}, "weight_map": {name: "m.safetensors", "gone" + name: "x.safetensors"}}))
+    Path("model.safetensors.index.json").write_text(
+        json.dumps(
+            {"metadata": {name: name}, "weight_map": {name: "m.safetensors", "gone" + name: "x.safetensors"}}
+        )
+    )
     entries = [{"name": name, "cuts": ["tp", None]}, {"name": name + "2", "whole": True}]
-    Path("l.json").write_text(json.dumps({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": entries}))
-    for line in ("ls m.safetensors", "show m.safetensors", "check m.safetensors", "check --strict m.safetensors", "check model.safetensors.index.json",
-                 "ls model.safetensors.index.json", "meta m.safetensors", "diff m.safetensors n.safetensors", "mem m.safetensors", "scan m.safetensors",
-                 "layout show l.json", "layout show --rank 0 l.json", "layout convert l.json", "reshard m.safetensors --target-layout l.json -o ranks",
-                 "verify m.safetensors", "cp --plan m.safetensors o.safetensors", "split --plan m.safetensors -o s", "convert --plan m.safetensors -o o.npz", "ls ranks"):
+    Path("l.json").write_text(
+        json.dumps(
+            {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": entries}
+        )
+    )
+    for line in (
+        "ls m.safetensors",
+        "show m.safetensors",
+        "check m.safetensors",
+        "check --strict m.safetensors",
+        "check model.safetensors.index.json",
+        "ls model.safetensors.index.json",
+        "meta m.safetensors",
+        "diff m.safetensors n.safetensors",
+        "mem m.safetensors",
+        "scan m.safetensors",
+        "layout show l.json",
+        "layout show --rank 0 l.json",
+        "layout convert l.json",
+        "reshard m.safetensors --target-layout l.json -o ranks",
+        "verify m.safetensors",
+        "cp --plan m.safetensors o.safetensors",
+        "split --plan m.safetensors -o s",
+        "convert --plan m.safetensors -o o.npz",
+        "ls ranks",
+    ):
         for more in ([], ["-v"]):
             done = tool(*line.split(), *more)
             found = [c for c in "\x1b\x07\u202e\u200b" if c in done.stdout + done.stderr]
@@ -154,14 +208,35 @@ def names_are_escaped(random):
 @check
 def cut_and_joined(random):
     """split and reshard give the parts that NumPy gives; join gives the file back, byte for byte."""
-    tensors = {"a": np.random.default_rng(SEED).normal(size=(8, 6)).astype("f4"), "b": np.arange(60, dtype="f2").reshape(5, 12), "c": np.arange(7)}
+    tensors = {
+        "a": np.random.default_rng(SEED).normal(size=(8, 6)).astype("f4"),
+        "b": np.arange(60, dtype="f2").reshape(5, 12),
+        "c": np.arange(7),
+    }
     reference.save_file(tensors, "m.safetensors")
-    cuts = [{"name": "a", "cuts": ["tp", "dp"]}, {"name": "b", "cuts": [None, {"by": ["dp", "tp"], "split": "balanced"}]}, {"name": "c", "cuts": [{"by": "tp", "split": "chunk"}]}]
-    Path("l.json").write_text(json.dumps({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"dp": 2, "tp": 2}}, "tensors": cuts}))
+    cuts = [
+        {"name": "a", "cuts": ["tp", "dp"]},
+        {"name": "b", "cuts": [None, {"by": ["dp", "tp"], "split": "balanced"}]},
+        {"name": "c", "cuts": [{"by": "tp", "split": "chunk"}]},
+    ]
+    Path("l.json").write_text(
+        json.dumps(
+            {
+                "format": "safetensors-layout",
+                "version": 1,
+                "mesh": {"axes": {"dp": 2, "tp": 2}},
+                "tensors": cuts,
+            }
+        )
+    )
     assert tool("reshard", "m.safetensors", "--target-layout", "l.json", "-o", "r").returncode == 0
     for rank in range(4):
         dp, tp = divmod(rank, 2)
-        wanted = {"a": np.split(np.split(tensors["a"], 2, 0)[tp], 2, 1)[dp], "b": np.array_split(tensors["b"], 4, 1)[rank], "c": tensors["c"][:4] if tp == 0 else tensors["c"][4:]}
+        wanted = {
+            "a": np.split(np.split(tensors["a"], 2, 0)[tp], 2, 1)[dp],
+            "b": np.array_split(tensors["b"], 4, 1)[rank],
+            "c": tensors["c"][:4] if tp == 0 else tensors["c"][4:],
+        }
         found = reference.load_file(f"r/rank_{rank}/model.safetensors")
         assert all(np.array_equal(found[n], wanted[n]) for n in wanted), rank
     tool("split", "m.safetensors", "-o", "s", "--max-shard-size", "200")
@@ -179,7 +254,16 @@ def tasks_in_any_order(random):
         count = random.randrange(2, 6)
         order = random.sample(range(1, count + 1), count)
         for k in order:
-            tool("split", "m.safetensors", "-o", f"o{turn}", "--max-shard-size", "1MB", "--task", f"{k}/{count}")
+            tool(
+                "split",
+                "m.safetensors",
+                "-o",
+                f"o{turn}",
+                "--max-shard-size",
+                "1MB",
+                "--task",
+                f"{k}/{count}",
+            )
         assert listing(f"o{turn}") == listing("one"), order
     tool("split", "m.safetensors", "-o", "c", "--max-shard-size", "1MB", "--task", "1/3")
     reference.save_file({f"t{i}": np.zeros((300, 500), "f4") for i in range(9)}, "m.safetensors")
@@ -202,10 +286,17 @@ def what_is_not_replaced(random):
     tool("split", "m.safetensors", "-o", "s", "--max-shard-size", "300")
     Path("elsewhere").mkdir()
     os.symlink("elsewhere", ".out.sft-part")
-    assert tool("split", "m.safetensors", "-o", "out", "--max-shard-size", "300").returncode != 0 and not os.listdir("elsewhere")
+    assert tool(
+        "split", "m.safetensors", "-o", "out", "--max-shard-size", "300"
+    ).returncode != 0 and not os.listdir("elsewhere")
     os.mkfifo("p.safetensors")
     before = listing("s")
-    for line in ("cp -f m.safetensors p.safetensors", "join -f s -o p.safetensors", "convert -f m.safetensors -o p.safetensors", "split -f s -o s --max-shard-size 200"):
+    for line in (
+        "cp -f m.safetensors p.safetensors",
+        "join -f s -o p.safetensors",
+        "convert -f m.safetensors -o p.safetensors",
+        "split -f s -o s --max-shard-size 200",
+    ):
         assert tool(*line.split()).returncode != 0, line
     assert stat.S_ISFIFO(os.stat("p.safetensors").st_mode) and listing("s") == before
 
@@ -214,9 +305,24 @@ def what_is_not_replaced(random):
 def plans_write_nothing(random):
     """--plan leaves the directory as it was."""
     model()
-    Path("l.json").write_text(json.dumps({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"tp": 2}}, "tensors": [{"pattern": "*", "whole": True}]}))
+    Path("l.json").write_text(
+        json.dumps(
+            {
+                "format": "safetensors-layout",
+                "version": 1,
+                "mesh": {"axes": {"tp": 2}},
+                "tensors": [{"pattern": "*", "whole": True}],
+            }
+        )
+    )
     before = listing(".")
-    for line in ("cp m.safetensors o.safetensors", "convert m.safetensors -o o.npz", "split m.safetensors -o s", "join m.safetensors -o j.safetensors", "reshard m.safetensors --target-layout l.json -o r"):
+    for line in (
+        "cp m.safetensors o.safetensors",
+        "convert m.safetensors -o o.npz",
+        "split m.safetensors -o s",
+        "join m.safetensors -o j.safetensors",
+        "reshard m.safetensors --target-layout l.json -o r",
+    ):
         assert tool(*line.split(), "--plan").returncode == 0 and listing(".") == before, line
 
 
@@ -224,19 +330,32 @@ def plans_write_nothing(random):
 def killed_and_interrupted(random):
     """A kill leaves the old file or the new one; Ctrl-C is exit status 130 and leaves nothing that can be seen (errors.md)."""
     for i, letter in enumerate("ab"):
-        reference.save_file({f"t{k}": np.full((1000, 700), i, "f4") for k in range(6)}, f"{letter}.safetensors")
+        reference.save_file(
+            {f"t{k}": np.full((1000, 700), i, "f4") for k in range(6)}, f"{letter}.safetensors"
+        )
     whole = {digest("a.safetensors"), digest("b.safetensors")}
     shutil.copy("a.safetensors", "x.safetensors")
     for i in range(16):
         source = f"{'ab'[i % 2]}.safetensors"
-        line = random.choice([["cp", "-f", source, "x.safetensors"], ["join", "-f", source, "-o", "x.safetensors"], ["convert", "-f", source, "-o", "x.safetensors"]])
+        line = random.choice(
+            [
+                ["cp", "-f", source, "x.safetensors"],
+                ["join", "-f", source, "-o", "x.safetensors"],
+                ["convert", "-f", source, "-o", "x.safetensors"],
+            ]
+        )
         process = subprocess.Popen([TOOL, *line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(random.random() * 0.08)
         process.send_signal(signal.SIGINT if i % 3 == 0 else signal.SIGKILL)
         code = process.wait()
-        assert code in (0, 1, 130, -9, -2), (line, code)  # 1: a killed join has left the journal of another source
+        assert code in (0, 1, 130, -9, -2), (
+            line,
+            code,
+        )  # 1: a killed join has left the journal of another source
         seen = {f for f in os.listdir(".") if not f.startswith(".")}
-        assert seen == {"a.safetensors", "b.safetensors", "x.safetensors"} and digest("x.safetensors") in whole, (line, code, seen)
+        assert (
+            seen == {"a.safetensors", "b.safetensors", "x.safetensors"} and digest("x.safetensors") in whole
+        ), (line, code, seen)
 
 
 def main() -> int:

@@ -4,6 +4,7 @@
 fickling, modelscan, modelaudit, PyTorch, and their issue trackers), by the names that they reach. Each name is written as every
 form of a pickle (streams.py), a few of them in every wrapping; then the tricks that are no names. Nothing is loaded: the
 streams hand a text to the name, and only the tool reads them. None may be called harmless. Standard library only."""
+
 import argparse
 import collections
 import io
@@ -101,7 +102,13 @@ NAMES = {
         catboost CatBoost.load_model|lightgbm Booster|sympy sympify|sympy.parsing.sympy_parser eval_expr|nltk download|smart_open open|fsspec open|
         boto3 client|sqlalchemy create_engine|redis Redis|celery Celery|ray init|dask compute|numba jit|cupy RawKernel|triton jit""",
 }
-CHOSEN = [("os", "system"), ("builtins", "eval"), ("pkgutil", "resolve_name"), ("torch.hub", "load"), ("numpy.f2py.crackfortran", "myeval")]
+CHOSEN = [
+    ("os", "system"),
+    ("builtins", "eval"),
+    ("pkgutil", "resolve_name"),
+    ("torch.hub", "load"),
+    ("numpy.f2py.crackfortran", "myeval"),
+]
 S = streams
 RUN = S.FORMS["global"]("os", "system")
 
@@ -133,7 +140,7 @@ def npy(stream):
 
 
 def swap(data, at, new):
-    return data[:at] + new + data[at + len(new):]
+    return data[:at] + new + data[at + len(new) :]
 
 
 def tricks():
@@ -146,48 +153,110 @@ def tricks():
         "unicode escape": b"V\\u006fs\nV\\u0073ystem\n\x93" + S.ARGUMENT + b"R.",
         "octal escape": b"S'\\157s'\nS'system'\n\x93" + S.ARGUMENT + b"R.",
         "double quotes": b'S"os"\nS"system"\n\x93' + S.ARGUMENT + b"R.",
-        "BINUNICODE8": b"\x80\x04\x8d" + struct.pack("<Q", 2) + b"os\x8d" + struct.pack("<Q", 6) + b"system\x93" + S.ARGUMENT + b"R.",
+        "BINUNICODE8": b"\x80\x04\x8d"
+        + struct.pack("<Q", 2)
+        + b"os\x8d"
+        + struct.pack("<Q", 6)
+        + b"system\x93"
+        + S.ARGUMENT
+        + b"R.",
         "BINSTRING": b"T\x02\0\0\0osU\x06system\x93" + S.ARGUMENT + b"R.",
         "DUP as a name": b"\x80\x04\x8c\x02os2\x93" + S.ARGUMENT + b"R.",
-        "memo overwritten": b"\x80\x04\x8c\x04mathq\x050\x8c\x02osq\x050\x8c\x06systemq\x060h\x05h\x06\x93" + S.ARGUMENT + b"R.",
+        "memo overwritten": b"\x80\x04\x8c\x04mathq\x050\x8c\x02osq\x050\x8c\x06systemq\x060h\x05h\x06\x93"
+        + S.ARGUMENT
+        + b"R.",
         "memo of text keys": b"Vos\np05\n0Vsystem\np6\n0g5\ng06\n\x93" + S.ARGUMENT + b"R.",
-        "memo by LONG_BINPUT": b"\x80\x04\x8c\x02osr\xff\x00\x01\x000\x8c\x06systemr\x00\x01\x01\x000j\xff\x00\x01\x00j\x00\x01\x01\x00\x93" + S.ARGUMENT + b"R.",
-        "memo that is not set": b"h\x07" + RUN, "marks and pops": b"(((111" + RUN, "a list of a mark": b"(l0" + RUN,
-        "text protocol in the middle": b"\x80\x04\x8c\x01a0\x80\x00" + RUN, "protocol 255": b"\x80\xff" + RUN, "second protocol mark": b"\x80\x02\x80\x05" + RUN,
-        "frame beyond the end": b"\x80\x04\x95\xff\xff\xff\x7f\0\0\0\0" + S.FORMS["stack"]("os", "system")[2:],
+        "memo by LONG_BINPUT": b"\x80\x04\x8c\x02osr\xff\x00\x01\x000\x8c\x06systemr\x00\x01\x01\x000j\xff\x00\x01\x00j\x00\x01\x01\x00\x93"
+        + S.ARGUMENT
+        + b"R.",
+        "memo that is not set": b"h\x07" + RUN,
+        "marks and pops": b"(((111" + RUN,
+        "a list of a mark": b"(l0" + RUN,
+        "text protocol in the middle": b"\x80\x04\x8c\x01a0\x80\x00" + RUN,
+        "protocol 255": b"\x80\xff" + RUN,
+        "second protocol mark": b"\x80\x02\x80\x05" + RUN,
+        "frame beyond the end": b"\x80\x04\x95\xff\xff\xff\x7f\0\0\0\0"
+        + S.FORMS["stack"]("os", "system")[2:],
         "frame of nothing": b"\x80\x04\x95" + bytes(8) + S.FORMS["stack"]("os", "system")[2:],
         "frame that is short": b"\x80\x04\x95\x03" + bytes(7) + S.FORMS["stack"]("os", "system")[2:],
-        "frame in a frame": b"\x80\x04\x95\x40" + bytes(7) + b"\x95\x20" + bytes(7) + S.FORMS["stack"]("os", "system")[2:],
+        "frame in a frame": b"\x80\x04\x95\x40"
+        + bytes(7)
+        + b"\x95\x20"
+        + bytes(7)
+        + S.FORMS["stack"]("os", "system")[2:],
         "name in two steps": b"\x80\x02cbuiltins\ngetattr\n(cbuiltins\n__import__\n(S'os'\ntRS'system'\ntR(S'inert'\ntR.",
-        "STACK_GLOBAL of bytes": b"\x80\x04C\x02osC\x06system\x93" + S.ARGUMENT + b"R.", "STACK_GLOBAL of a number": b"\x80\x04K\x01K\x02\x93)R.",
+        "STACK_GLOBAL of bytes": b"\x80\x04C\x02osC\x06system\x93" + S.ARGUMENT + b"R.",
+        "STACK_GLOBAL of a number": b"\x80\x04K\x01K\x02\x93)R.",
         "STACK_GLOBAL of a call": b"\x80\x04c_codecs\nencode\n(S'os'\ntR\x8c\x06system\x93)R.",
-        "OBJ and POP": b"(cos\nsystem\nS'inert'\no0N.", "INST in a mark": b"((S'inert'\nios\nsystem\n1N.",
-        "extension 1": b"\x80\x02\x82\x01)R.", "extension 2": b"\x80\x02\x83\x01\x01)R.", "extension 4": b"\x80\x02\x84\x01\x01\x01\x01)R.",
-        "BUILD over a module": b"\x80\x02csys\nmodules\n}U\x04jsoncos\n_wrap_close\nsb.", "BUILD of _interpreters": b"\x80\x02c_interpreters\ncreate\n)R}U\x01aK\x01sb.",
+        "OBJ and POP": b"(cos\nsystem\nS'inert'\no0N.",
+        "INST in a mark": b"((S'inert'\nios\nsystem\n1N.",
+        "extension 1": b"\x80\x02\x82\x01)R.",
+        "extension 2": b"\x80\x02\x83\x01\x01)R.",
+        "extension 4": b"\x80\x02\x84\x01\x01\x01\x01)R.",
+        "BUILD over a module": b"\x80\x02csys\nmodules\n}U\x04jsoncos\n_wrap_close\nsb.",
+        "BUILD of _interpreters": b"\x80\x02c_interpreters\ncreate\n)R}U\x01aK\x01sb.",
         "setstate of a name": b"\x80\x02ccollections\nOrderedDict\n)R(cos\nsystem\nN\x86b.",
-        "items into an object": b"\x80\x02cos\nenviron\nU\x01aU\x01bs.", "append to an object": b"\x80\x02csys\npath\nU\x01aa.",
-        "reduce of a persistent id": b"\x80\x02U\x01aQ)R.", "long line": b"V" + b"a" * 70000 + b"\n0" + RUN, "many nones": b"N0" * 200000 + RUN,
-        "many stops": b"N." * 50000 + RUN, "zeros before": bytes(8) + RUN, "behind a text": b"hello\n" + RUN, "behind JSON": b'{"a": 1}\n' + RUN,
-        "no newline at the end": b"cos\nsystem", "a name and no more": b"cos\nsystem\n", "return in the names": b"cos\r\nsystem\r\n" + S.ARGUMENT + b"R.",
-        "blank in a module": b"cos \nsystem\n)R.", "empty module": b"c\nsystem\n)R.", "dots before": b"c.os\nsystem\n)R.",
-        "a legacy file's first pickle": b"N0" + RUN[:-1] + b"0" + legacy, "a legacy file's second": legacy[:14] + RUN + legacy[14:],
-        "nested twice": S.nested(S.nested(RUN)), "nested text": b"\x80\x04" + S.short(RUN.decode()) + b".",
-        "nested in a list": b"\x80\x04](" + S.nested(RUN)[2:-1] + b"e.", "nested bytearray": b"\x80\x05\x96" + struct.pack("<Q", len(RUN)) + RUN + b".",
-        "nested, hex": b"\x80\x04" + S.short(RUN.hex()) + b".", "nested by protocol 0": b"S" + repr(RUN.decode()).encode() + b"\n.",
-        "zip: wrong checksum": swap(zipped, central + 16, b"\1\2\3\4"), "zip: encrypted flag": swap(zipped, central + 8, b"\1\0"),
-        "zip: another name inside": zipped.replace(b"archive/data.pkl", b"archive/data.txt", 1), "zip: text before": b"#!/bin/sh\n" + zipped,
-        "zip: pickle before": RUN + zipped, "zip: pickle behind": zipped + RUN, "zip: no directory": zipped[: zipped.index(b"PK\x01\x02")],
-        "zip: odd extension": S.in_zip(RUN, "archive/weights.jpeg"), "zip: no extension": S.in_zip(RUN, "x"), "zip: directory entry": S.in_zip(RUN, "data.pkl/"),
-        "zip: python": S.in_zip(b"import os\n", "archive/code/__torch__.py"), "zip: upward": S.in_zip(RUN, "../data.pkl"), "zip: stored bzip2": S.in_zip(
-            RUN, method=zipfile.ZIP_BZIP2), "zip: stored lzma": S.in_zip(RUN, method=zipfile.ZIP_LZMA),
-        "zip: hidden member": zipped[:central] + member("x", RUN)[:-22 - 47] + zipped[central:],
-        "tar": tar(RUN), "tar: odd name": tar(RUN, "readme.txt"), "tar.gz": tar(RUN, mode="w:gz"), "tar.bz2": tar(RUN, mode="w:bz2"), "tar.xz": tar(RUN, mode="w:xz"),
-        "tar: upward": tar(RUN, "../../x.pkl"), "gzip of gzip": S.WRAPS["gzip"](S.WRAPS["gzip"](RUN)), "gzip of zip": S.WRAPS["gzip"](zipped),
-        "gzip: two members": S.WRAPS["gzip"](b"N.") + S.WRAPS["gzip"](RUN), "7z": b"7z\xbc\xaf\x27\x1c\0\4" + bytes(24) + RUN, "rar": b"Rar!\x1a\x07\x01\0" + RUN,
-        "lz4": b"\x04\x22\x4d\x18\x64\x40\xa7" + RUN, "zstd": b"\x28\xb5\x2f\xfd" + RUN, "npy of objects": npy(RUN), "npz of objects": S.in_zip(npy(RUN), "w.npy"),
-        "npz inside .keras": S.in_zip(S.in_zip(npy(RUN), "w.npy"), "_layer_checkpoint_dependencies.npz"), "random bytes": bytes(range(255, 0, -1)) * 4,
-        "empty": b"", "program": b"\x7fELF\2\1\1" + bytes(100), "windows program": b"MZ" + bytes(200), "shell script": b"#!/bin/sh\nid\n",
-        "python": b"import os\nos.system('id')\n", "html": b"<html><script>alert(1)</script></html>",
+        "items into an object": b"\x80\x02cos\nenviron\nU\x01aU\x01bs.",
+        "append to an object": b"\x80\x02csys\npath\nU\x01aa.",
+        "reduce of a persistent id": b"\x80\x02U\x01aQ)R.",
+        "long line": b"V" + b"a" * 70000 + b"\n0" + RUN,
+        "many nones": b"N0" * 200000 + RUN,
+        "many stops": b"N." * 50000 + RUN,
+        "zeros before": bytes(8) + RUN,
+        "behind a text": b"hello\n" + RUN,
+        "behind JSON": b'{"a": 1}\n' + RUN,
+        "no newline at the end": b"cos\nsystem",
+        "a name and no more": b"cos\nsystem\n",
+        "return in the names": b"cos\r\nsystem\r\n" + S.ARGUMENT + b"R.",
+        "blank in a module": b"cos \nsystem\n)R.",
+        "empty module": b"c\nsystem\n)R.",
+        "dots before": b"c.os\nsystem\n)R.",
+        "a legacy file's first pickle": b"N0" + RUN[:-1] + b"0" + legacy,
+        "a legacy file's second": legacy[:14] + RUN + legacy[14:],
+        "nested twice": S.nested(S.nested(RUN)),
+        "nested text": b"\x80\x04" + S.short(RUN.decode()) + b".",
+        "nested in a list": b"\x80\x04](" + S.nested(RUN)[2:-1] + b"e.",
+        "nested bytearray": b"\x80\x05\x96" + struct.pack("<Q", len(RUN)) + RUN + b".",
+        "nested, hex": b"\x80\x04" + S.short(RUN.hex()) + b".",
+        "nested by protocol 0": b"S" + repr(RUN.decode()).encode() + b"\n.",
+        "zip: wrong checksum": swap(zipped, central + 16, b"\1\2\3\4"),
+        "zip: encrypted flag": swap(zipped, central + 8, b"\1\0"),
+        "zip: another name inside": zipped.replace(b"archive/data.pkl", b"archive/data.txt", 1),
+        "zip: text before": b"#!/bin/sh\n" + zipped,
+        "zip: pickle before": RUN + zipped,
+        "zip: pickle behind": zipped + RUN,
+        "zip: no directory": zipped[: zipped.index(b"PK\x01\x02")],
+        "zip: odd extension": S.in_zip(RUN, "archive/weights.jpeg"),
+        "zip: no extension": S.in_zip(RUN, "x"),
+        "zip: directory entry": S.in_zip(RUN, "data.pkl/"),
+        "zip: python": S.in_zip(b"import os\n", "archive/code/__torch__.py"),
+        "zip: upward": S.in_zip(RUN, "../data.pkl"),
+        "zip: stored bzip2": S.in_zip(RUN, method=zipfile.ZIP_BZIP2),
+        "zip: stored lzma": S.in_zip(RUN, method=zipfile.ZIP_LZMA),
+        "zip: hidden member": zipped[:central] + member("x", RUN)[: -22 - 47] + zipped[central:],
+        "tar": tar(RUN),
+        "tar: odd name": tar(RUN, "readme.txt"),
+        "tar.gz": tar(RUN, mode="w:gz"),
+        "tar.bz2": tar(RUN, mode="w:bz2"),
+        "tar.xz": tar(RUN, mode="w:xz"),
+        "tar: upward": tar(RUN, "../../x.pkl"),
+        "gzip of gzip": S.WRAPS["gzip"](S.WRAPS["gzip"](RUN)),
+        "gzip of zip": S.WRAPS["gzip"](zipped),
+        "gzip: two members": S.WRAPS["gzip"](b"N.") + S.WRAPS["gzip"](RUN),
+        "7z": b"7z\xbc\xaf\x27\x1c\0\4" + bytes(24) + RUN,
+        "rar": b"Rar!\x1a\x07\x01\0" + RUN,
+        "lz4": b"\x04\x22\x4d\x18\x64\x40\xa7" + RUN,
+        "zstd": b"\x28\xb5\x2f\xfd" + RUN,
+        "npy of objects": npy(RUN),
+        "npz of objects": S.in_zip(npy(RUN), "w.npy"),
+        "npz inside .keras": S.in_zip(S.in_zip(npy(RUN), "w.npy"), "_layer_checkpoint_dependencies.npz"),
+        "random bytes": bytes(range(255, 0, -1)) * 4,
+        "empty": b"",
+        "program": b"\x7fELF\2\1\1" + bytes(100),
+        "windows program": b"MZ" + bytes(200),
+        "shell script": b"#!/bin/sh\nid\n",
+        "python": b"import os\nos.system('id')\n",
+        "html": b"<html><script>alert(1)</script></html>",
     }
     return made
 
@@ -201,11 +270,17 @@ def main():
     for technique, listed in NAMES.items():
         for pair in filter(None, (p.strip() for p in listed.split("|"))):
             module, name = pair.split(" ", 1)
-            cases += [(technique, "%s, %s" % (pair, form), make(module, name)) for form, make in streams.FORMS.items()]
+            cases += [
+                (technique, "%s, %s" % (pair, form), make(module, name))
+                for form, make in streams.FORMS.items()
+            ]
     for module, name in CHOSEN:
         for form, make in streams.FORMS.items():
-            cases += [("wrapped", "%s %s, %s, %s" % (module, name, form, wrap), put(make(module, name)))
-                      for wrap, put in streams.WRAPS.items() if wrap != "bare"]
+            cases += [
+                ("wrapped", "%s %s, %s, %s" % (module, name, form, wrap), put(make(module, name)))
+                for wrap, put in streams.WRAPS.items()
+                if wrap != "bare"
+            ]
     cases += [("tricks", label, data) for label, data in tricks().items()]
     counts = collections.defaultdict(collections.Counter)
     harmless, table = [], []
@@ -229,8 +304,14 @@ def main():
         given.table.write_text("".join(table), encoding="utf-8")
     print("%-16s %7s %10s %8s %9s" % ("technique", "files", "dangerous", "unknown", "harmless"))
     for technique, row in counts.items():
-        print("%-16s %7d %10d %8d %9d" % (technique, sum(row.values()), row["dangerous"], row["unknown"], row["harmless"]))
-    print("scan_holdout: %d inputs, %d without a verdict, %d called harmless" % (len(cases), len(cases) - judged, len(harmless)))
+        print(
+            "%-16s %7d %10d %8d %9d"
+            % (technique, sum(row.values()), row["dangerous"], row["unknown"], row["harmless"])
+        )
+    print(
+        "scan_holdout: %d inputs, %d without a verdict, %d called harmless"
+        % (len(cases), len(cases) - judged, len(harmless))
+    )
     return 1 if harmless or judged != len(cases) else 0
 
 

@@ -14,6 +14,7 @@ Behind lines of a text (which a program may read before it unpickles) the second
 Another interpreter may record, too: --python (3.8 to 3.14). A new seed is printed in every run; --keep DIR keeps what fails.
 Standard library only.
 """
+
 import argparse
 import base64
 import bz2
@@ -38,7 +39,7 @@ BATCH = 1000  # files in one call of the tool, streams in one message to a recor
 
 # ---------------------------------------------------------------- the recorder, a process of its own
 
-RECORDER = r'''
+RECORDER = r"""
 import io, json, pickle, resource, struct, sys
 import warnings
 resource.setrlimit(resource.RLIMIT_AS, (256 << 20, 256 << 20))  # C's memo is an array up to its largest number
@@ -134,13 +135,17 @@ def main():
         stdout.write(struct.pack("<I", len(text)) + text)
         stdout.flush()
 main()
-'''
+"""
 
 
 class Recorder:
     def __init__(self, python):
-        kept = dict(os.environ, MALLOC_MMAP_THRESHOLD_=str(1 << 30), MALLOC_TRIM_THRESHOLD_=str(1 << 30))  # memory is not given back each time
-        self.process = subprocess.Popen([python, "-S", "-c", RECORDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kept)
+        kept = dict(
+            os.environ, MALLOC_MMAP_THRESHOLD_=str(1 << 30), MALLOC_TRIM_THRESHOLD_=str(1 << 30)
+        )  # memory is not given back each time
+        self.process = subprocess.Popen(
+            [python, "-S", "-c", RECORDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=kept
+        )
 
     def names(self, streams):
         message = struct.pack("<I", len(streams)) + b"".join(struct.pack("<I", len(s)) + s for s in streams)
@@ -149,7 +154,10 @@ class Recorder:
             head = self.process.stdout.read(4)
             if len(head) < 4:
                 raise SystemExit("a recorder died")
-            return [tuple(set(map(tuple, names)) for names in both) for both in json.loads(self.process.stdout.read(struct.unpack("<I", head)[0]))]
+            return [
+                tuple(set(map(tuple, names)) for names in both)
+                for both in json.loads(self.process.stdout.read(struct.unpack("<I", head)[0]))
+            ]
 
     def close(self):
         self.process.stdin.close()
@@ -158,18 +166,63 @@ class Recorder:
 
 # ---------------------------------------------------------------- streams
 
-NAMES = [("os", "system"), ("posix", "system"), ("builtins", "eval"), ("__builtin__", "eval"), ("subprocess", "Popen"),
-         ("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2"), ("numpy.core.multiarray", "_reconstruct"),
-         ("a", "b"), ("my.module", "Class.method"), ("urllib2", "urlopen"), ("_codecs", "encode"), ("nt", "system"),
-         ("torch", "FloatStorage"), ("operator", "attrgetter"), ("functools", "partial"), ("runpy", "run_path"),
-         ("copyreg", "_reconstructor"), ("copy_reg", "_reconstructor"), ("os ", "x y"), ("\u00fc", "\u4e2d"), ("os.path", "join"),
-         ("torch._utils", "_rebuild_tensor.__globals__"), ("httplib", "HTTPConnection"), ("pip", "main"), ("joblib.numpy_pickle", "NumpyArrayWrapper")]
-ALLOWED = {("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2"), ("numpy.core.multiarray", "_reconstruct"),
-           ("torch", "FloatStorage"), ("_codecs", "encode"), ("copyreg", "_reconstructor"), ("copy_reg", "_reconstructor"),
-           ("joblib.numpy_pickle", "NumpyArrayWrapper"), ("collections", "Counter"), ("collections", "deque"),
-           ("datetime", "timedelta"), ("decimal", "Decimal")}
-ALLOWED |= {(m, n) for m in ("builtins", "__builtin__") for n in ("set", "frozenset", "bytearray", "Ellipsis", "NotImplemented", "range", "xrange",
-                                                                "slice", "complex")}
+NAMES = [
+    ("os", "system"),
+    ("posix", "system"),
+    ("builtins", "eval"),
+    ("__builtin__", "eval"),
+    ("subprocess", "Popen"),
+    ("collections", "OrderedDict"),
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("a", "b"),
+    ("my.module", "Class.method"),
+    ("urllib2", "urlopen"),
+    ("_codecs", "encode"),
+    ("nt", "system"),
+    ("torch", "FloatStorage"),
+    ("operator", "attrgetter"),
+    ("functools", "partial"),
+    ("runpy", "run_path"),
+    ("copyreg", "_reconstructor"),
+    ("copy_reg", "_reconstructor"),
+    ("os ", "x y"),
+    ("\u00fc", "\u4e2d"),
+    ("os.path", "join"),
+    ("torch._utils", "_rebuild_tensor.__globals__"),
+    ("httplib", "HTTPConnection"),
+    ("pip", "main"),
+    ("joblib.numpy_pickle", "NumpyArrayWrapper"),
+]
+ALLOWED = {
+    ("collections", "OrderedDict"),
+    ("torch._utils", "_rebuild_tensor_v2"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("torch", "FloatStorage"),
+    ("_codecs", "encode"),
+    ("copyreg", "_reconstructor"),
+    ("copy_reg", "_reconstructor"),
+    ("joblib.numpy_pickle", "NumpyArrayWrapper"),
+    ("collections", "Counter"),
+    ("collections", "deque"),
+    ("datetime", "timedelta"),
+    ("decimal", "Decimal"),
+}
+ALLOWED |= {
+    (m, n)
+    for m in ("builtins", "__builtin__")
+    for n in (
+        "set",
+        "frozenset",
+        "bytearray",
+        "Ellipsis",
+        "NotImplemented",
+        "range",
+        "xrange",
+        "slice",
+        "complex",
+    )
+}
 OPCODES = bytes(range(0x80, 0x99)) + b"(.012FIJKLMNPQRSTUVXabcd}eghijl]opqrst)uGBC"
 
 
@@ -191,11 +244,24 @@ class Maker:
         if k == 2:
             return b"\x8d" + struct.pack("<Q", len(raw)) + raw
         if k == 3:
-            return b"V" + "".join(c if 31 < ord(c) < 127 and c != "\\" and r.random() < 0.8 else "\\u%04x" % ord(c) if ord(c) < 65536 else
-                                  "\\U%08x" % ord(c) for c in text).encode() + b"\n"
+            return (
+                b"V"
+                + "".join(
+                    c
+                    if 31 < ord(c) < 127 and c != "\\" and r.random() < 0.8
+                    else "\\u%04x" % ord(c)
+                    if ord(c) < 65536
+                    else "\\U%08x" % ord(c)
+                    for c in text
+                ).encode()
+                + b"\n"
+            )
         if k in (4, 5) and raw.isascii():
             q = r.choice("'\"")
-            body = "".join(c if r.random() < 0.7 and c not in "\\'\"\n" else r.choice(["\\x%02x", "\\%03o"]) % ord(c) for c in text)
+            body = "".join(
+                c if r.random() < 0.7 and c not in "\\'\"\n" else r.choice(["\\x%02x", "\\%03o"]) % ord(c)
+                for c in text
+            )
             return b"S" + (q + body + q).encode() + b"\n"
         if k == 6 and len(raw) < 256:
             return b"U" + bytes([len(raw)]) + raw
@@ -205,9 +271,31 @@ class Maker:
 
     def number(self):
         r = self.r
-        return r.choice([b"K\x05", b"M\x05\x01", b"J\xff\xff\xff\x7f", b"I7\n", b"I01\n", b"I0x1f\n", b"L12L\n", b"L-3\n", b"F1.5\n", b"Finf\n",
-                         b"G" + bytes(8), b"\x8a\x01\x07", b"\x8a\x00", b"\x8b\x02\x00\x00\x00\x01\x02", b"I 3 \n", b"I\x00\n", b"I1_0\n", b"F 2\n",
-                         b"F1_0.5\n", b"I017\n", b"L0b1\n"])
+        return r.choice(
+            [
+                b"K\x05",
+                b"M\x05\x01",
+                b"J\xff\xff\xff\x7f",
+                b"I7\n",
+                b"I01\n",
+                b"I0x1f\n",
+                b"L12L\n",
+                b"L-3\n",
+                b"F1.5\n",
+                b"Finf\n",
+                b"G" + bytes(8),
+                b"\x8a\x01\x07",
+                b"\x8a\x00",
+                b"\x8b\x02\x00\x00\x00\x01\x02",
+                b"I 3 \n",
+                b"I\x00\n",
+                b"I1_0\n",
+                b"F 2\n",
+                b"F1_0.5\n",
+                b"I017\n",
+                b"L0b1\n",
+            ]
+        )
 
     def far(self, n):
         """A number of the memo. CPython's is an array up to the largest: those that cost it megabytes are few."""
@@ -217,14 +305,31 @@ class Maker:
     def put(self):
         r = self.r
         n = r.randrange(6)
-        return r.choice([b"q" + bytes([n]), b"r" + struct.pack("<I", self.far(n)), b"p%d\n" % n, b"\x94", b"\x94",
-                         b"p 0_%d\n" % n, b"p99999999999999999999\n"])
+        return r.choice(
+            [
+                b"q" + bytes([n]),
+                b"r" + struct.pack("<I", self.far(n)),
+                b"p%d\n" % n,
+                b"\x94",
+                b"\x94",
+                b"p 0_%d\n" % n,
+                b"p99999999999999999999\n",
+            ]
+        )
 
     def get(self):
         r = self.r
         n = r.randrange(6)
-        return r.choice([b"h" + bytes([n]), b"h" + bytes([n]), b"j" + struct.pack("<I", self.far(n)), b"g%d\n" % n,
-                         b"g+%d\n" % n, b"g99999999999999999999\n"])
+        return r.choice(
+            [
+                b"h" + bytes([n]),
+                b"h" + bytes([n]),
+                b"j" + struct.pack("<I", self.far(n)),
+                b"g%d\n" % n,
+                b"g+%d\n" % n,
+                b"g99999999999999999999\n",
+            ]
+        )
 
     def name(self):
         r = self.r
@@ -234,16 +339,32 @@ class Maker:
         if k < 2:
             return b"c" + m + b"\n" + n + b"\n"
         if k == 2:
-            return b"(" + b"".join(self.value(1) for _ in range(r.randrange(3))) + b"i" + m + b"\n" + n + b"\n"
+            return (
+                b"(" + b"".join(self.value(1) for _ in range(r.randrange(3))) + b"i" + m + b"\n" + n + b"\n"
+            )
         if k == 3:
             return b"i" + m + b"\n" + n + b"\n"  # without a mark
         a, b = self.string(module), self.string(name)
         if k == 4:
-            return a + self.put() + b"0" + b + self.put() + self.get() + b"0" + self.get() + self.get() + b"\x93"
+            return (
+                a + self.put() + b"0" + b + self.put() + self.get() + b"0" + self.get() + self.get() + b"\x93"
+            )
         if k == 5:
             return a + b"2" + b"0" + b + b"\x93"
         if k == 6:
-            return b"(" + self.value(1) + a + b"1" + a + b"q\x01" + b + b"q\x02" + b"0" + b"0" + b"h\x01h\x02\x93"
+            return (
+                b"("
+                + self.value(1)
+                + a
+                + b"1"
+                + a
+                + b"q\x01"
+                + b
+                + b"q\x02"
+                + b"0"
+                + b"0"
+                + b"h\x01h\x02\x93"
+            )
         if k == 7:
             return self.string("x") + b"q\x03" + b"0" + a + b"q\x03" + b"0" + b"h\x03" + b + b"\x93"
         if k == 8:
@@ -284,17 +405,35 @@ class Maker:
         if k == 6:
             return self.get()
         if k == 7:
-            return r.choice([b"Pid\n", b"NQ", b"\x97", b"C\x01x\x98", b"\x82\x01", b"\x83\x01\x00", b"\x84\x01\x00\x00\x00"])
+            return r.choice(
+                [
+                    b"Pid\n",
+                    b"NQ",
+                    b"\x97",
+                    b"C\x01x\x98",
+                    b"\x82\x01",
+                    b"\x83\x01\x00",
+                    b"\x84\x01\x00\x00\x00",
+                ]
+            )
         if k < 11:
             return self.name()
         if k < 14:
             return self.call(depth)
         if k == 14:
-            return b"(" + b"".join(self.value(depth + 1) for _ in range(r.randrange(4))) + r.choice(b"tld\x911").to_bytes(1, "little")
+            return (
+                b"("
+                + b"".join(self.value(depth + 1) for _ in range(r.randrange(4)))
+                + r.choice(b"tld\x911").to_bytes(1, "little")
+            )
         if k == 15:
             return b"](" + b"".join(self.value(depth + 1) for _ in range(r.randrange(4))) + b"e"
         if k == 16:
-            return b"}(" + b"".join(self.string("k%d" % i) + self.value(depth + 1) for i in range(r.randrange(3))) + b"u"
+            return (
+                b"}("
+                + b"".join(self.string("k%d" % i) + self.value(depth + 1) for i in range(r.randrange(3)))
+                + b"u"
+            )
         if k == 17:
             return self.value(depth + 1) + self.put() + (b"0" + self.get() if r.random() < 0.5 else b"")
         if k == 18:
@@ -308,8 +447,14 @@ class Maker:
     def bytes_value(self):
         r = self.r
         raw = bytes(r.randrange(256) for _ in range(r.randrange(12)))
-        return r.choice([b"C" + bytes([len(raw)]) + raw, b"B" + struct.pack("<I", len(raw)) + raw, b"\x8e" + struct.pack("<Q", len(raw)) + raw,
-                         b"\x96" + struct.pack("<Q", len(raw)) + raw])
+        return r.choice(
+            [
+                b"C" + bytes([len(raw)]) + raw,
+                b"B" + struct.pack("<I", len(raw)) + raw,
+                b"\x8e" + struct.pack("<Q", len(raw)) + raw,
+                b"\x96" + struct.pack("<Q", len(raw)) + raw,
+            ]
+        )
 
     def frame(self, body):
         r = self.r
@@ -321,7 +466,9 @@ class Maker:
         head = b""
         if r.random() < 0.5:
             head = b"\x80" + bytes([r.choice([0, 1, 2, 3, 4, 5, 4, 2])])
-        body = b"".join(self.value() + r.choice([b"0", b"0", b"", self.put()]) for _ in range(r.randrange(1, 5)))
+        body = b"".join(
+            self.value() + r.choice([b"0", b"0", b"", self.put()]) for _ in range(r.randrange(1, 5))
+        )
         if r.random() < 0.3:
             body = self.frame(body + r.choice([b"", b"."]))
         return head + body + r.choice([b".", b".", b".", b"", b"0.", b"N."])
@@ -346,12 +493,36 @@ class Maker:
     def real(self):
         """A pickle by CPython's own pickler."""
         r = self.r
-        from collections import OrderedDict, Counter, deque
         import datetime
         import decimal
-        value = r.choice([OrderedDict(a=1), Counter("aab"), deque([1, 2]), datetime.timedelta(3), decimal.Decimal("1.5"), {"a": [1, (2, "x")]},
-                          set([1, 2]), frozenset("ab"), b"bytes" * 9, bytearray(b"abc"), Ellipsis, NotImplemented, len, range(3), slice(1, 2),
-                          complex(1, 2), "text" * 300, [1 << 70, -5, 1.25, None, True], os.getcwd, struct.Struct, 1 << 900, ["a"] * 1100])
+        from collections import Counter, OrderedDict, deque
+
+        value = r.choice(
+            [
+                OrderedDict(a=1),
+                Counter("aab"),
+                deque([1, 2]),
+                datetime.timedelta(3),
+                decimal.Decimal("1.5"),
+                {"a": [1, (2, "x")]},
+                set([1, 2]),
+                frozenset("ab"),
+                b"bytes" * 9,
+                bytearray(b"abc"),
+                Ellipsis,
+                NotImplemented,
+                len,
+                range(3),
+                slice(1, 2),
+                complex(1, 2),
+                "text" * 300,
+                [1 << 70, -5, 1.25, None, True],
+                os.getcwd,
+                struct.Struct,
+                1 << 900,
+                ["a"] * 1100,
+            ]
+        )
         try:
             return pickle.dumps(value, r.randrange(6))
         except Exception:
@@ -376,7 +547,9 @@ class Maker:
 
 
 LINES = "behind lines of a text"
-SMALL = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 4096}]  # an encoder's buffers cost more than its work
+SMALL = [
+    {"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 4096}
+]  # an encoder's buffers cost more than its work
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a million files are made and read
 
 
@@ -385,7 +558,9 @@ def wrap(rng, stream):
     k = rng.randrange(16)
     out = io.BytesIO()
     if k > 13:
-        return LINES, rng.choice([b"# words\n", b"one\ntwo words\n\n", b"a,b\n1,2\n2.5,0\n", b"cat food\nis good\n"]) + stream
+        return LINES, rng.choice(
+            [b"# words\n", b"one\ntwo words\n\n", b"a,b\n1,2\n2.5,0\n", b"cat food\nis good\n"]
+        ) + stream
     if k == 0:
         return "gzip", gzip.compress(stream, rng.choice([1, 9]))
     if k == 1:
@@ -395,7 +570,9 @@ def wrap(rng, stream):
     if k == 3:
         return "xz", lzma.compress(stream, filters=SMALL)
     if k == 4:
-        return "lzma", lzma.compress(stream, format=lzma.FORMAT_ALONE, filters=[dict(SMALL[0], id=lzma.FILTER_LZMA1)])
+        return "lzma", lzma.compress(
+            stream, format=lzma.FORMAT_ALONE, filters=[dict(SMALL[0], id=lzma.FILTER_LZMA1)]
+        )
     if k == 5:
         with zipfile.ZipFile(out, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as z:
             z.writestr(rng.choice(["a/data.pkl", "readme.txt", "x.npy", "m/data/0", "b/c/d.bin"]), stream)
@@ -413,6 +590,7 @@ def wrap(rng, stream):
 
 # ---------------------------------------------------------------- the tool
 
+
 def scan(tool, folder, files, suffixes):
     paths = []
     for i, data in enumerate(files):
@@ -421,7 +599,9 @@ def scan(tool, folder, files, suffixes):
         os.write(fd, data)
         os.close(fd)
         paths.append(path)
-    done = subprocess.run([tool, "scan", "--json", "-v", *paths], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [tool, "scan", "--json", "-v", *paths], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     if done.returncode not in (0, 1) or done.stderr:
         raise SystemExit("scan: status %d: %s" % (done.returncode, done.stderr.decode()[:500]))
     lines = [json.loads(line) for line in done.stdout.decode("utf-8", "surrogatepass").splitlines()]
@@ -432,7 +612,9 @@ def scan(tool, folder, files, suffixes):
 
 def shown(module, name):
     """A name as scan's findings have it: at most 512 bytes of each half, NUL as \\x01, and cut at 512 bytes together."""
-    raw = b".".join(part.encode("utf-8", "surrogatepass")[:512].replace(b"\0", b"\1") for part in (module, name))
+    raw = b".".join(
+        part.encode("utf-8", "surrogatepass")[:512].replace(b"\0", b"\1") for part in (module, name)
+    )
     return raw[:512]
 
 
@@ -459,7 +641,11 @@ def refused(name):
 
 def worded(name):
     """Words of a sentence, as no file or attribute is called: behind lines of a text these are prose."""
-    return not all(name) or refused(name) or any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
+    return (
+        not all(name)
+        or refused(name)
+        or any(c <= " " or c in "!\"#$%&'()*,:;<=>?[\\]^`{|}" for part in name for c in part)
+    )
 
 
 def batch(tool, seed, count, recorders, keep):
@@ -476,7 +662,12 @@ def batch(tool, seed, count, recorders, keep):
         names[i] = {n for n in called[i] if not worded(n)} if way == LINES else names[i]
     faults, looked, reached = [], 0, 0
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
-        answers = scan(tool, pathlib.Path(folder), [data for _, data in wrapped], [".txt" if way == LINES else "" for way, _ in wrapped])
+        answers = scan(
+            tool,
+            pathlib.Path(folder),
+            [data for _, data in wrapped],
+            [".txt" if way == LINES else "" for way, _ in wrapped],
+        )
     for i, (answer, found) in enumerate(zip(answers, names)):
         subjects = {f["subject"].encode("utf-8", "surrogatepass") for f in answer["findings"]}
         rules = {f["rule"] for f in answer["findings"]}
@@ -484,15 +675,32 @@ def batch(tool, seed, count, recorders, keep):
         reached += bool(found)
         missing = [n for n in found if not mixed(n) & subjects]
         why = None
-        if missing and "walk-limit" not in rules and (wrapped[i][0] != LINES or answer["verdict"] == "harmless"):
+        if (
+            missing
+            and "walk-limit" not in rules
+            and (wrapped[i][0] != LINES or answer["verdict"] == "harmless")
+        ):
             why = "not named: %r" % (missing[:3],)
-        noted = {f["subject"].encode("utf-8", "surrogatepass") for f in answer["findings"] if f["kind"] == "note"}
-        heard = {n for n in found - ALLOWED if not refused(n) and n in called[i] or not mixed(n) & noted}  # the others are listed as words
+        noted = {
+            f["subject"].encode("utf-8", "surrogatepass") for f in answer["findings"] if f["kind"] == "note"
+        }
+        heard = {
+            n for n in found - ALLOWED if not refused(n) and n in called[i] or not mixed(n) & noted
+        }  # the others are listed as words
         if why is None and answer["verdict"] == "harmless" and heard:
             why = "harmless, though it looks up %r" % (sorted(heard)[:3],)
         if why:
-            faults.append("%s, batch %d, stream %d (%s): %s: %s" % (answer["verdict"], seed, i, wrapped[i][0], why,
-                                                                    base64.b64encode(streams[i][:300]).decode()))
+            faults.append(
+                "%s, batch %d, stream %d (%s): %s: %s"
+                % (
+                    answer["verdict"],
+                    seed,
+                    i,
+                    wrapped[i][0],
+                    why,
+                    base64.b64encode(streams[i][:300]).decode(),
+                )
+            )
             if keep:
                 os.makedirs(keep, exist_ok=True)
                 (pathlib.Path(keep) / ("%d-%d.pkl" % (seed, i))).write_bytes(streams[i])
@@ -518,7 +726,9 @@ def main():
     at = 0
     while done < args.count:
         n = min(BATCH, args.count - done)
-        f, names, files = batch(tool, (fixed if at % 2 == 0 and args.seed is None else seed) + at, n, recorders, args.keep)
+        f, names, files = batch(
+            tool, (fixed if at % 2 == 0 and args.seed is None else seed) + at, n, recorders, args.keep
+        )
         faults += f
         looked += names
         reached += files
@@ -532,7 +742,9 @@ def main():
         recorder.close()
     for f in faults[:40]:
         print("FAULT", f)
-    print("%d streams, %d of them look names up, %d lookups, %d faults" % (done, reached, looked, len(faults)))
+    print(
+        "%d streams, %d of them look names up, %d lookups, %d faults" % (done, reached, looked, len(faults))
+    )
     if looked < done // 4:
         print("FAULT too few lookups: the streams test nothing")
         return 1

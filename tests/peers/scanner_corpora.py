@@ -7,6 +7,7 @@ build directory. They are read as data: sources through ast, samples as bytes; n
 samples: files of their tests; what is malicious, their paths say. streams: literal bytes of their tests that name something
 dangerous, by pickletools.genops. names: every module and name of their lists, as eighteen forms of a pickle written here. None of
 these may be called harmless. Prints the table; exit 1 if one is."""
+
 import argparse
 import ast
 import collections
@@ -23,17 +24,24 @@ from compare import Tool
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-MALICIOUS = re.compile(r"malicious|attack|exploit|evil|bypass|injection|decode_exec|nested_pickle|simple_nested|obfuscated|dill_func|"
-                       r"path_traversal")
-BENIGN = re.compile(r"/safe_|benign|model_card|/edge_cases/|model_weights|agpl_model|mixed_model|embeddings\.npy")
+MALICIOUS = re.compile(
+    r"malicious|attack|exploit|evil|bypass|injection|decode_exec|nested_pickle|simple_nested|obfuscated|dill_func|"
+    r"path_traversal"
+)
+BENIGN = re.compile(
+    r"/safe_|benign|model_card|/edge_cases/|model_weights|agpl_model|mixed_model|embeddings\.npy"
+)
 # Samples whose path says malicious and that a loader runs nothing of, each with the reason.
 DISPUTED = {
     "tests/assets/scenarios/security_scenarios/mixed_malicious_model/config.json": "an address in a text, which no loader calls",
     "tests/assets/samples/safetensors/malicious_import.safetensors": "a text in the metadata, which no loader runs",
     "tests/assets/samples/pickles/simple_nested.pkl": "the pickle inside names nothing",
 }
-LISTS = re.compile(r"unsafe_globals|SUSPICIOUS_GLOBALS|UNSAFE_IMPORTS|DANGEROUS_IMPORTS|_DANGEROUS_FUNCTION_EXPORT_ALIASES|"
-                   r"DANGEROUS_BUILTINS", re.I)
+LISTS = re.compile(
+    r"unsafe_globals|SUSPICIOUS_GLOBALS|UNSAFE_IMPORTS|DANGEROUS_IMPORTS|_DANGEROUS_FUNCTION_EXPORT_ALIASES|"
+    r"DANGEROUS_BUILTINS",
+    re.I,
+)
 # Names on a list of theirs that are known to run nothing (as rebuilding functions of arrays and tensors), each with the reason.
 SPARED = {}
 
@@ -45,8 +53,23 @@ def download(build):
     for name in filter(None, wanted):
         path = folder / (name.replace("==", "-") + ".tar.gz")
         if not path.exists():
-            subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                            "--no-binary", ":all:", "--dest", str(folder), name], check=True)
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--no-binary",
+                    ":all:",
+                    "--dest",
+                    str(folder),
+                    name,
+                ],
+                check=True,
+            )
         found.append(path)
     return found
 
@@ -165,17 +188,30 @@ def main():
     with tempfile.TemporaryDirectory(dir=given.build) as scratch:
         tool = Tool(given.tool, scratch)
         for package, (samples, names, literals) in packages.items():
-            cases = {"samples": [], "samples, benign": [], "samples, not judged": [], "streams": [], "names": []}
+            cases = {
+                "samples": [],
+                "samples, benign": [],
+                "samples, not judged": [],
+                "streams": [],
+                "names": [],
+            }
             for name, data in samples:
-                kind = "samples" if MALICIOUS.search(name) and name not in DISPUTED else "samples, benign" if BENIGN.search(name) \
+                kind = (
+                    "samples"
+                    if MALICIOUS.search(name) and name not in DISPUTED
+                    else "samples, benign"
+                    if BENIGN.search(name)
                     else "samples, not judged"
+                )
                 cases[kind].append((name, data, pathlib.PurePath(name).suffix))
             for data in literals:
                 if names_in(data) & everything:
                     cases["streams"].append((repr(data)[:70], data, ".pkl"))
             for module, name in sorted(names):
-                cases["names"] += [("%s.%s, %s" % (module, name, form), make(module, name), ".pkl")
-                                   for form, make in streams.FORMS.items()]
+                cases["names"] += [
+                    ("%s.%s, %s" % (module, name, form), make(module, name), ".pkl")
+                    for form, make in streams.FORMS.items()
+                ]
             for kind, listed in cases.items():
                 if not listed:
                     continue
@@ -194,11 +230,25 @@ def main():
                     if verdict == "harmless" and kind in ("samples", "streams", "names"):
                         harmless.append("%s %s: %s" % (package, kind, label))
                     if verdict != "harmless" and kind == "samples, benign":
-                        alarms.append("%s: %s is %s: %s" % (package, label, verdict, ["%s %s" % (f["rule"], f["subject"]) for f in worst][:3]))
+                        alarms.append(
+                            "%s: %s is %s: %s"
+                            % (
+                                package,
+                                label,
+                                verdict,
+                                ["%s %s" % (f["rule"], f["subject"]) for f in worst][:3],
+                            )
+                        )
                     if given.verbose and kind.startswith("samples"):
-                        print("  %-9s %s %s" % (verdict, label, [(f["rule"], f["subject"][:40]) for f in worst][:3]))
+                        print(
+                            "  %-9s %s %s"
+                            % (verdict, label, [(f["rule"], f["subject"][:40]) for f in worst][:3])
+                        )
                 if sum(counts.values()) != len(listed):
-                    harmless.append("%s %s: %d files have no verdict" % (package, kind, len(listed) - sum(counts.values())))
+                    harmless.append(
+                        "%s %s: %d files have no verdict"
+                        % (package, kind, len(listed) - sum(counts.values()))
+                    )
                 rows.append((package, kind, len(listed), counts))
     for text in harmless:
         print("HARMLESS", text)
@@ -206,9 +256,15 @@ def main():
         print("ALARM", text)
     print("%-20s %-20s %7s %10s %8s %9s" % ("package", "what", "files", "dangerous", "unknown", "harmless"))
     for package, kind, count, counts in rows:
-        print("%-20s %-20s %7d %10d %8d %9d" % (package, kind, count, counts["dangerous"], counts["unknown"], counts["harmless"]))
+        print(
+            "%-20s %-20s %7d %10d %8d %9d"
+            % (package, kind, count, counts["dangerous"], counts["unknown"], counts["harmless"])
+        )
     bad = sum(count for _, kind, count, _ in rows if kind in ("samples", "streams", "names"))
-    print("scanner_corpora: %d malicious inputs, %d called harmless; %d false alarms" % (bad, len(harmless), len(alarms)))
+    print(
+        "scanner_corpora: %d malicious inputs, %d called harmless; %d false alarms"
+        % (bad, len(harmless), len(alarms))
+    )
     return 1 if harmless or not bad else 0
 
 

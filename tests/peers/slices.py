@@ -15,19 +15,29 @@ import sys
 import time
 
 import numpy as np
+import oracle
 from numpy.lib.stride_tricks import as_strided
 
-import oracle
-
 GUARD, PACKED, FILL = 24, 0xFFFFFFFF, 0xEE
-TYPES = {"U8": (8, 1), "BF16": (16, 1), "F32": (32, 1), "C64": (64, 1), "I64": (64, 1),
-         "F4": (4, 2), "F6_E2M3": (6, 4)}
+TYPES = {
+    "U8": (8, 1),
+    "BF16": (16, 1),
+    "F32": (32, 1),
+    "C64": (64, 1),
+    "I64": (64, 1),
+    "F4": (4, 2),
+    "F6_E2M3": (6, 4),
+}
 FAR = [2**31, 2**32 + 1, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**63) + 1]
 BEYOND = [2**63, 2**64, 2**70, -(2**63), -(2**64)]
 
 
 def file_of(dtype, shape, data):
-    text = '{"w":{"dtype":"%s","shape":[%s],"data_offsets":[0,%d]}}' % (dtype, ",".join(map(str, shape)), len(data))
+    text = '{"w":{"dtype":"%s","shape":[%s],"data_offsets":[0,%d]}}' % (
+        dtype,
+        ",".join(map(str, shape)),
+        len(data),
+    )
     text += " " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text.encode() + data
 
@@ -76,8 +86,10 @@ class Case:
         if x < 0.3:
             return ":", slice(None)
         start, stop = self.bound(n), self.bound(n)
-        step = r.choices((None, 1, 2, 3, -1, -2, -5, 100, -100, 0, 2**62, -(2**63) + 1),
-                         (8, 3, 3, 1, 4, 2, 1, 0.5, 0.5, 0.15, 0.2, 0.2))[0]
+        step = r.choices(
+            (None, 1, 2, 3, -1, -2, -5, 100, -100, 0, 2**62, -(2**63) + 1),
+            (8, 3, 3, 1, 4, 2, 1, 0.5, 0.5, 0.15, 0.2, 0.2),
+        )[0]
         if r.random() < 0.7 and n and (step is None or abs(step) < 10):  # one that chooses something
             start, stop = sorted((r.randrange(-1, n), r.randrange(1, n + 1)))
             start, stop = (max(start, 0), stop) if (step or 1) > 0 else (stop, start if start >= 0 else None)
@@ -107,7 +119,9 @@ class Case:
         for i in self.index:
             if isinstance(i, slice) and i.step == 0:
                 return "SFT_E_ARG", None
-        if self.index.count(Ellipsis) > 1 or len([i for i in self.index if i is not Ellipsis]) > len(self.shape):
+        if self.index.count(Ellipsis) > 1 or len([i for i in self.index if i is not Ellipsis]) > len(
+            self.shape
+        ):
             return "SFT_E_ARG", None
         try:
             return None, np.asarray(flat[self.index])
@@ -175,11 +189,16 @@ class Case:
         self.status, self.chosen = self.expected()
         total = self.destination(self.chosen)
         strides = [] if self.strides is None else self.strides
-        return b"".join((struct.pack("<I", self.via), oracle.text(file_of(self.dtype, self.shape, self.data)),
-                         oracle.text(self.text.encode()),
-                         struct.pack("<I", PACKED if self.strides is None else len(strides)),
-                         struct.pack(f"<{len(strides)}q", *strides),
-                         struct.pack("<QQQ", self.before, self.room, total)))
+        return b"".join(
+            (
+                struct.pack("<I", self.via),
+                oracle.text(file_of(self.dtype, self.shape, self.data)),
+                oracle.text(self.text.encode()),
+                struct.pack("<I", PACKED if self.strides is None else len(strides)),
+                struct.pack(f"<{len(strides)}q", *strides),
+                struct.pack("<QQQ", self.before, self.room, total),
+            )
+        )
 
     # ------------------------------------------------------------ the comparison
 
@@ -209,8 +228,10 @@ class Case:
         return f"{kind}{', sub-byte' if self.block > 1 else ''}", None
 
     def __str__(self):
-        return (f"{self.dtype} {self.shape} [{self.text}] via {self.via} strides {self.strides} "
-                f"room {self.room}{' (short)' if self.short else ''}")
+        return (
+            f"{self.dtype} {self.shape} [{self.text}] via {self.via} strides {self.strides} "
+            f"room {self.room}{' (short)' if self.short else ''}"
+        )
 
 
 def main():

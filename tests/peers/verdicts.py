@@ -21,10 +21,9 @@ import sys
 import tempfile
 import time
 
-import safetensors
-
 import generate
 import oracle
+import safetensors
 
 VARIANTS = [
     ("HeaderTooSmall", "header too small"),
@@ -186,7 +185,9 @@ class Judge:
         elif variant is not None and (variant in EXACT or status in CONTAINER):
             if status not in EXACT.get(variant, ()):
                 self.fail(data, label, f"{status} where the reference says {variant}: {message}")
-        if not accepted and (not message or "\n" in message or (offset is not None and offset > len(data) + 8)):
+        if not accepted and (
+            not message or "\n" in message or (offset is not None and offset > len(data) + 8)
+        ):
             self.fail(data, label, f"bad error record: offset {offset}, message {message!r}")
         self.table[(variant or "accepted", f"hazard: {hazard}" if hazard else status)] += 1
         return accepted and variant is None
@@ -201,9 +202,11 @@ class Judge:
             for i, (n, status) in enumerate(cells):
                 print(f"{variant if i == 0 else '':<30}{status:<34}{n:>9,}")
         accepted = rows["accepted"] / max(1, count)
-        print(f"\nseed {seed}: {count:,} inputs in {seconds:.1f} s; the reference accepts {accepted:.1%}; "
-              f"{sum(self.hazards.values()):,} refused as hazards; {len(self.bad):,} unexplained"
-              + (f"; {self.strict:,} pass the strict reading too" if self.strict else ""))
+        print(
+            f"\nseed {seed}: {count:,} inputs in {seconds:.1f} s; the reference accepts {accepted:.1%}; "
+            f"{sum(self.hazards.values()):,} refused as hazards; {len(self.bad):,} unexplained"
+            + (f"; {self.strict:,} pass the strict reading too" if self.strict else "")
+        )
         return rows, accepted
 
 

@@ -16,19 +16,33 @@ import struct
 import sys
 import time
 
+import generate
+import numpy
+import oracle
 import safetensors
 import safetensors.numpy
-import numpy
-
-import generate
-import oracle
 
 FRAMEWORK_NAMES = {
-    "BOOL": "bool", "I8": "int8", "U8": "uint8", "I16": "int16", "U16": "uint16", "I32": "int32",
-    "U32": "uint32", "I64": "int64", "U64": "uint64", "F16": "float16", "F32": "float32", "F64": "float64",
-    "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2": "float8_e5m2", "F8_E5M2FNUZ": "float8_e5m2fnuz", "F8_E8M0": "float8_e8m0fnu",
-    "F4": "float4_e2m1fn_x2", "C64": "complex64",
+    "BOOL": "bool",
+    "I8": "int8",
+    "U8": "uint8",
+    "I16": "int16",
+    "U16": "uint16",
+    "I32": "int32",
+    "U32": "uint32",
+    "I64": "int64",
+    "U64": "uint64",
+    "F16": "float16",
+    "F32": "float32",
+    "F64": "float64",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F4": "float4_e2m1fn_x2",
+    "C64": "complex64",
 }
 
 
@@ -41,9 +55,21 @@ class Maker:
         r = self.r
         if r.random() < 0.25:
             while True:
-                s = "".join(chr(r.choice((r.randrange(0, 0x20), r.randrange(0x20, 0x80), r.randrange(0x80, 0x800),
-                                          r.randrange(0x800, 0xD800), r.randrange(0xE000, 0x10000),
-                                          r.randrange(0x10000, 0x110000)))) for _ in range(r.randrange(1, 9)))
+                s = "".join(
+                    chr(
+                        r.choice(
+                            (
+                                r.randrange(0, 0x20),
+                                r.randrange(0x20, 0x80),
+                                r.randrange(0x80, 0x800),
+                                r.randrange(0x800, 0xD800),
+                                r.randrange(0xE000, 0x10000),
+                                r.randrange(0x10000, 0x110000),
+                            )
+                        )
+                    )
+                    for _ in range(r.randrange(1, 9))
+                )
                 if s not in used:
                     used.add(s)
                     return s
@@ -76,8 +102,12 @@ def frame(tensors, metadata):
         parts += [oracle.text(key.encode()), oracle.text(value.encode())]
     parts.append(struct.pack("<I", len(tensors)))
     for name, dtype, shape, data in tensors:
-        parts += [oracle.text(name.encode()), oracle.text(dtype.encode()),
-                  struct.pack(f"<I{len(shape)}QQ", len(shape), *shape, len(data)), data]
+        parts += [
+            oracle.text(name.encode()),
+            oracle.text(dtype.encode()),
+            struct.pack(f"<I{len(shape)}QQ", len(shape), *shape, len(data)),
+            data,
+        ]
     return b"".join(parts)
 
 
@@ -88,8 +118,9 @@ def written_by_reference(tensors, metadata):
         keep.append(memory)
         if dtype == "F4":
             shape = shape[:-1] + [shape[-1] // 2]
-        specs[name] = safetensors.TensorSpec(dtype=FRAMEWORK_NAMES[dtype], shape=shape,
-                                             data_ptr=ctypes.addressof(memory), data_len=len(data))
+        specs[name] = safetensors.TensorSpec(
+            dtype=FRAMEWORK_NAMES[dtype], shape=shape, data_ptr=ctypes.addressof(memory), data_len=len(data)
+        )
     return safetensors.serialize(specs, metadata)
 
 
@@ -161,10 +192,20 @@ def refusals(program):
 
 def numpy_save(maker, program):
     """One set through safetensors.numpy.save as users call it."""
-    arrays = {maker.name({"__metadata__"}) + str(i): numpy.arange(i * 6).reshape(2, 3, i).astype(t)
-              for i, t in enumerate(("u1", "i2", "f4", "f8", "c8", "?", "u8", "f2"))}
-    codes = {"uint8": "U8", "int16": "I16", "float32": "F32", "float64": "F64", "complex64": "C64",
-             "bool": "BOOL", "uint64": "U64", "float16": "F16"}
+    arrays = {
+        maker.name({"__metadata__"}) + str(i): numpy.arange(i * 6).reshape(2, 3, i).astype(t)
+        for i, t in enumerate(("u1", "i2", "f4", "f8", "c8", "?", "u8", "f2"))
+    }
+    codes = {
+        "uint8": "U8",
+        "int16": "I16",
+        "float32": "F32",
+        "float64": "F64",
+        "complex64": "C64",
+        "bool": "BOOL",
+        "uint64": "U64",
+        "float16": "F16",
+    }
     tensors = [(n, codes[a.dtype.name], list(a.shape), a.tobytes()) for n, a in arrays.items()]
     (answer,) = oracle.ask(program, "write", [frame(tensors, {"format": "np"})])
     return oracle.Record(answer[24:]).rest() == safetensors.numpy.save(arrays, {"format": "np"})
@@ -183,11 +224,17 @@ def main():
     while done < args.count:
         sets = [(maker.tensors(dtypes), maker.metadata()) for _ in range(min(500, args.count - done))]
         done += len(sets)
-        for (tensors, metadata), answer in zip(sets, oracle.ask(args.oracle, "write", [frame(*s) for s in sets])):
+        for (tensors, metadata), answer in zip(
+            sets, oracle.ask(args.oracle, "write", [frame(*s) for s in sets])
+        ):
             why = compare(tensors, metadata, answer)
             if why:
                 bad.append(f"{why}\n  tensors {tensors!r:.600}\n  metadata {metadata!r:.300}")
-            kind = "no metadata" if metadata is None else f"{min(len(metadata), 2)}{'+' * (len(metadata) > 1)} keys"
+            kind = (
+                "no metadata"
+                if metadata is None
+                else f"{min(len(metadata), 2)}{'+' * (len(metadata) > 1)} keys"
+            )
             kinds[kind] = kinds.get(kind, 0) + 1
             sizes += len(tensors)
     six = [maker.tensors(["F6_E2M3", "F6_E3M2", "F4", "U8"]) for _ in range(500)]
@@ -199,9 +246,11 @@ def main():
         bad.append("safetensors.numpy.save wrote other bytes")
     for line in bad[:10]:
         print("DISAGREEMENT", line)
-    print(f"{done:,} sets, {sizes:,} tensors written twice in {time.monotonic() - start:.1f} s; "
-          f"{', '.join(f'{k}: {v:,}' for k, v in sorted(kinds.items()))}; "
-          f"{len(six)} sets of 6-bit types read back; {len(bad)} disagreements")
+    print(
+        f"{done:,} sets, {sizes:,} tensors written twice in {time.monotonic() - start:.1f} s; "
+        f"{', '.join(f'{k}: {v:,}' for k, v in sorted(kinds.items()))}; "
+        f"{len(six)} sets of 6-bit types read back; {len(bad)} disagreements"
+    )
     return 1 if bad else 0
 
 

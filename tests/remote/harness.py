@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """harness.py - what the tests of models behind URLs share: files, the probe, counting. Standard library only."""
+
 from __future__ import annotations
 
 import argparse

@@ -24,6 +24,7 @@
 
 Every request is appended to a log file as one JSON line: server, path, range, what credentials came.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -194,7 +195,9 @@ class Handler(BaseHTTPRequestHandler):
         if "," in self.headers.get("Range", "") and how != "multi-whole":
             self.several(data, how.removeprefix("multi-"), fields)
             return
-        want = None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
+        want = (
+            None if how == "multi-whole" and "," in self.headers.get("Range", "") else self.range(len(data))
+        )
         if how == "no-etag" or (how == "version-lost" and nth > 1) or (how == "version-came" and nth == 1):
             fields = {}
         elif how == "weak":
@@ -265,7 +268,9 @@ class Handler(BaseHTTPRequestHandler):
                 "security_token": self.headers.get("x-amz-security-token", "") != "",
                 "accept_encoding": self.headers.get("Accept-Encoding", ""),
                 "if_range": self.headers.get("If-Range", ""),
-                "signed": dict(self.headers.items()) if "AWS4" in self.headers.get("Authorization", "") else {},
+                "signed": dict(self.headers.items())
+                if "AWS4" in self.headers.get("Authorization", "")
+                else {},
             }
         )
 
@@ -352,7 +357,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         fields = {"ETag": self.etag(data), "X-Repo-Commit": COMMIT, "Content-Length": str(len(data))}
         if kind == "lfs":
-            fields.update({"X-Linked-Etag": self.etag(data), "X-Linked-Size": str(len(data)), "Content-Length": "0"})
+            fields.update(
+                {"X-Linked-Etag": self.etag(data), "X-Linked-Size": str(len(data)), "Content-Length": "0"}
+            )
             fields["Location"] = "%s/ok/%s" % (self.state.other, name)
         self.head(302 if kind == "lfs" else 200, fields)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """test_hostile.py - servers that misbehave: case, verdict, time; where credentials went; every header length
 around the first read; caches; the hub; S3 signatures; TLS; downloads that are killed. Standard library only."""
+
 from __future__ import annotations
 
 import hashlib
@@ -87,7 +88,9 @@ def misbehaviour(t: harness.Tests) -> None:
         t.equal(kind, got["status"], status)
         t.check(kind, text in got["message"] and FILE in got["message"], got["message"])
         if t.args.table:
-            print("| %s | %s | %d | %.0f ms | %s |" % (kind, status, got["requests"], got["ms"], got["message"]))
+            print(
+                "| %s | %s | %d | %.0f ms | %s |" % (kind, status, got["requests"], got["ms"], got["message"])
+            )
     for to in ("file:///etc/passwd", "ftp://127.0.0.1/x", "http://example.org/x", "gopher://x/", "//"):
         got = t.probe("open", "%s/to/%s" % (base, urllib.parse.quote(to, safe="")))
         t.check("redirect to " + to, got["status"] in ("SFT_E_PATH", "SFT_E_HTTP"), got)
@@ -113,10 +116,31 @@ SEVERAL = [
     ("joined", 2, 1),
     ("first", 5, 1),
     ("cut", 3, 2),
-    *((how, 5, 1) for how in (
-        "whole", "S400", "S403", "S416", "S431", "S501", "off", "total", "none", "two", "head", "line", "boundary",
-        "long", "order", "missing", "twice", "split", "more", "unmarked",
-    )),
+    *(
+        (how, 5, 1)
+        for how in (
+            "whole",
+            "S400",
+            "S403",
+            "S416",
+            "S431",
+            "S501",
+            "off",
+            "total",
+            "none",
+            "two",
+            "head",
+            "line",
+            "boundary",
+            "long",
+            "order",
+            "missing",
+            "twice",
+            "split",
+            "more",
+            "unmarked",
+        )
+    ),
 ]
 
 
@@ -139,7 +163,10 @@ def several(t: harness.Tests) -> None:
         exact = how in ("ok", "quoted", "cut")
         t.check(how + " bytes", got["bytes"] < 65536 + (80000 if exact else 4 << 20), got["bytes"])
         if t.args.table:
-            print("| several ranges: %s | %s | %d | %.0f ms | |" % (how, got["status"], got["requests"], got["ms"]))
+            print(
+                "| several ranges: %s | %s | %d | %.0f ms | |"
+                % (how, got["status"], got["requests"], got["ms"])
+            )
     got = t.probe("read", base + "/multi-changed/wide.safetensors", *args)
     t.equal("changed", got["status"], "SFT_E_CHANGED")
     t.check("changed", "its ETag is" in got["message"], got)
@@ -158,7 +185,9 @@ def several(t: harness.Tests) -> None:
     t.put("cols.safetensors", harness.struct.pack("<Q", len(text)) + text + harness.noise(2 << 20, 9))
     outs = [os.path.join(t.tmp, n) for n in ("cols.npy", "cols-url.npy")]
     for part in ("w[:, 100:300]", "w[5:400, 7]", "w[::3, ::2]", "w[::-1, 1000:]"):
-        for place, out in zip((os.path.join(t.files, "cols.safetensors"), base + "/multi-ok/cols.safetensors"), outs):
+        for place, out in zip(
+            (os.path.join(t.files, "cols.safetensors"), base + "/multi-ok/cols.safetensors"), outs
+        ):
             t.equal(part, t.tool("get", "-f", place, part, "-o", out).returncode, 0)
         t.equal(part, harness.sha256(outs[1]), harness.sha256(outs[0]))
     t.check("several were asked for", sum("," in e["range"] for e in t.logged()) > 5, len(t.logged()))
@@ -276,11 +305,19 @@ def capped(t: harness.Tests) -> None:
     # no ranges at all, and longer than the budget: in one go; what came before a break is kept
     for connections in (1, 8):
         out = os.path.join(t.tmp, "whole%d" % connections)
-        args = ["connections=%d" % connections, "whole_bytes=1000000", "fetch", base + "/whole/nine.safetensors", out]
+        args = [
+            "connections=%d" % connections,
+            "whole_bytes=1000000",
+            "fetch",
+            base + "/whole/nine.safetensors",
+            out,
+        ]
         t.forget()
         got = t.probe(*args)
         t.equal("whole", (got["status"], len(t.logged())), ("SFT_OK", 2))
-        t.equal("whole", harness.sha256(os.path.join(out, "nine.safetensors")), hashlib.sha256(data).hexdigest())
+        t.equal(
+            "whole", harness.sha256(os.path.join(out, "nine.safetensors")), hashlib.sha256(data).hexdigest()
+        )
 
 
 def signed_again(t: harness.Tests) -> None:
@@ -304,9 +341,15 @@ def secrets(t: harness.Tests) -> None:
     if t.args.tool is None:
         return
     base = start(t)
-    env = {"HF_TOKEN": "plantedTOKEN", "HF_ENDPOINT": base, "AWS_ENDPOINT_URL": base, "AWS_REGION": "x",
-           "AWS_ACCESS_KEY_ID": "plantedKEY1", "AWS_SECRET_ACCESS_KEY": "plantedKEY2",
-           "AWS_SESSION_TOKEN": "plantedSESSION"}
+    env = {
+        "HF_TOKEN": "plantedTOKEN",
+        "HF_ENDPOINT": base,
+        "AWS_ENDPOINT_URL": base,
+        "AWS_REGION": "x",
+        "AWS_ACCESS_KEY_ID": "plantedKEY1",
+        "AWS_SECRET_ACCESS_KEY": "plantedKEY2",
+        "AWS_SESSION_TOKEN": "plantedSESSION",
+    }
     query = "?X-Amz-Signature=plantedSIG&Expires=1"
     urls = [
         base + "/ok/" + FILE + query,
@@ -324,21 +367,57 @@ def secrets(t: harness.Tests) -> None:
     work = os.path.join(t.tmp, "secrets")
     os.makedirs(work)
     name = "model.embed_tokens.weight"
-    commands = [["ls"], ["ls", "--json"], ["ls", "-v", "--long"], ["check"], ["check", "--json"], ["hash"],
-                ["hash", "--json", "--content"], ["hash", "--whole"], ["mem"], ["mem", "--json"], ["verify"],
-                ["verify", "--json"], ["meta"], ["meta", "--json"], ["scan"], ["scan", "--json"], ["scan", "--sarif"],
-                ["show"], ["show", "--json"], ["ls", "--nosuch"], ["ls", "--block-cache", "blocks"]]
+    commands = [
+        ["ls"],
+        ["ls", "--json"],
+        ["ls", "-v", "--long"],
+        ["check"],
+        ["check", "--json"],
+        ["hash"],
+        ["hash", "--json", "--content"],
+        ["hash", "--whole"],
+        ["mem"],
+        ["mem", "--json"],
+        ["verify"],
+        ["verify", "--json"],
+        ["meta"],
+        ["meta", "--json"],
+        ["scan"],
+        ["scan", "--json"],
+        ["scan", "--sarif"],
+        ["show"],
+        ["show", "--json"],
+        ["ls", "--nosuch"],
+        ["ls", "--block-cache", "blocks"],
+    ]
     done = 0
     for n, url in enumerate(urls):
         runs = [[*c, url] for c in commands]
-        runs += [["get", url, name, "-o", "g%d.npy" % n], ["cp", url, "c%d.safetensors" % n],
-                 ["cp", "--json", url, "d%d.safetensors" % n], ["diff", url, url], ["diff", "--json", url, urls[0]],
-                 ["convert", url, "-o", "e%d.safetensors" % n], ["fetch", url, "-o", "f%d" % n],
-                 ["fetch", "--json", url, "-o", "h%d" % n], ["ls", "--layout=" + url, urls[0]],
-                 ["split", url, "-o", "s%d" % n], ["fetch", "x", url], ["nosuch", url]]
+        runs += [
+            ["get", url, name, "-o", "g%d.npy" % n],
+            ["cp", url, "c%d.safetensors" % n],
+            ["cp", "--json", url, "d%d.safetensors" % n],
+            ["diff", url, url],
+            ["diff", "--json", url, urls[0]],
+            ["convert", url, "-o", "e%d.safetensors" % n],
+            ["fetch", url, "-o", "f%d" % n],
+            ["fetch", "--json", url, "-o", "h%d" % n],
+            ["ls", "--layout=" + url, urls[0]],
+            ["split", url, "-o", "s%d" % n],
+            ["fetch", "x", url],
+            ["nosuch", url],
+        ]
         for run in runs:
-            got = subprocess.run([t.args.tool, *run], cwd=work, env={**t.env, **env}, capture_output=True, text=True,
-                                 errors="replace", timeout=300, check=False)
+            got = subprocess.run(
+                [t.args.tool, *run],
+                cwd=work,
+                env={**t.env, **env},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=300,
+                check=False,
+            )
             said = got.stdout + got.stderr
             done += 1
             t.check("secrets: %s" % " ".join(run[:2]), not any(p in said for p in PLANTED), (run, said[:600]))
@@ -353,8 +432,12 @@ def secrets(t: harness.Tests) -> None:
     got = t.tool("diff", base + "/ok/" + FILE + "?a=1", base + "/weak/" + FILE + "?a=2", env=env)
     t.equal("diff of two", got.returncode, 0)
     # what `ps` shows
-    slow = subprocess.Popen([t.args.tool, "ls", base + "/silent/" + FILE + query], env={**t.env, **env},
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    slow = subprocess.Popen(
+        [t.args.tool, "ls", base + "/silent/" + FILE + query],
+        env={**t.env, **env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + 60
         seen = b"planted"
@@ -373,7 +456,9 @@ def pinned(t: harness.Tests) -> None:
     base = start(t)
     t.forget()
     t.probe("hash", base + "/ok/" + FILE)
-    log = [e for e in t.logged() if e["path"].startswith("/ok/")]  # a client that was killed may still be heard
+    log = [
+        e for e in t.logged() if e["path"].startswith("/ok/")
+    ]  # a client that was killed may still be heard
     t.equal("first has no If-Range", log[0]["if_range"], "")
     t.check("later ones have", len(log) > 1 and all(e["if_range"] for e in log[1:]), log)
     t.forget()
@@ -385,7 +470,9 @@ def boundaries(t: harness.Tests) -> None:
     """Every header length around the first read, and around where the second would begin."""
     base = start(t)
     first = 65536
-    lengths = [n for n in range(first - 24, first + 25)] + [8 * k + d for k in (1000, 12500) for d in (-1, 0, 1)]
+    lengths = [n for n in range(first - 24, first + 25)] + [
+        8 * k + d for k in (1000, 12500) for d in (-1, 0, 1)
+    ]
     for n in lengths:
         path = t.put("edge.safetensors", harness.header_of(n, 100))
         got = t.probe("hash", base + "/ok/edge.safetensors")
@@ -474,7 +561,12 @@ def hub_cache(t: harness.Tests) -> None:
     t.equal("one shard from the hub", (got["status"], got.get("tensors")), ("SFT_OK", 29))
     t.check("and one from the cache", any("blobs" in p or cache in p for p in got["paths"]), got["paths"])
     keep("model-00002-of-00002.safetensors")
-    for url in ("hf://org/repo", "hf://models/org/repo@main", "hf://org/repo@" + commit, "hf://org/repo/" + INDEX):
+    for url in (
+        "hf://org/repo",
+        "hf://models/org/repo@main",
+        "hf://org/repo@" + commit,
+        "hf://org/repo/" + INDEX,
+    ):
         got = t.probe(*local, "offline=1", "hash", url)
         t.equal(url, (got["status"], got.get("tensors"), got["requests"]), ("SFT_OK", 29, 0))
     got = t.probe(*args, "offline=1", "open", "hf://org/repo@other")
@@ -504,7 +596,10 @@ def environment(t: harness.Tests) -> None:
         ({"HF_ENDPOINT": base, "HF_HOME": t.tmp}, False),
         ({"HF_ENDPOINT": base, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, False),
         ({"HF_ENDPOINT": base, "HF_TOKEN_PATH": os.path.join(home, "token"), "HF_HOME": t.tmp}, True),
-        ({"HF_ENDPOINT": base, "http_proxy": "http://198.51.100.7:9"}, True),  # another machine is not asked for this one
+        (
+            {"HF_ENDPOINT": base, "http_proxy": "http://198.51.100.7:9"},
+            True,
+        ),  # another machine is not asked for this one
         ({"HF_ENDPOINT": base, "all_proxy": "http://user:pw@no.such.host.invalid"}, True),
         ({"HF_ENDPOINT": base, "http_proxy": "http://127.0.0.1:1"}, False),
         ({}, False),
@@ -553,10 +648,36 @@ def tls(t: harness.Tests) -> None:
         subprocess.run(["openssl", *args], check=True, capture_output=True)
 
     new = ["req", "-newkey", "rsa:2048", "-nodes"]
-    openssl(*new, "-x509", "-keyout", pem["ca-key"], "-out", pem["ca"], "-days", "2", "-subj", "/CN=test authority")
+    openssl(
+        *new,
+        "-x509",
+        "-keyout",
+        pem["ca-key"],
+        "-out",
+        pem["ca"],
+        "-days",
+        "2",
+        "-subj",
+        "/CN=test authority",
+    )
     openssl(*new, "-keyout", pem["key"], "-out", pem["req"], "-subj", "/CN=127.0.0.1")
-    openssl("x509", "-req", "-in", pem["req"], "-CA", pem["ca"], "-CAkey", pem["ca-key"], "-CAcreateserial",
-            "-out", pem["cert"], "-days", "2", "-extfile", conf)
+    openssl(
+        "x509",
+        "-req",
+        "-in",
+        pem["req"],
+        "-CA",
+        pem["ca"],
+        "-CAkey",
+        pem["ca-key"],
+        "-CAcreateserial",
+        "-out",
+        pem["cert"],
+        "-days",
+        "2",
+        "-extfile",
+        conf,
+    )
     base = start(t, "tls", tls=(pem["cert"], pem["key"]))
     plain = start(t, "plain")
     got = t.probe("open", base + "/ok/" + FILE)
@@ -598,16 +719,36 @@ def fetched(t: harness.Tests) -> None:
     # what an index names is weights in plain sight, or nothing is written
     out = os.path.join(t.tmp, "plain")
     data = harness.tensors_file({"x": b"12345"})
-    for name in (".bashrc", ".hidden.safetensors", "a/.b/c.safetensors", ".sft-part", "-f", "-f.safetensors", "~", "config.json",
-                 "model.safetensors.part", "model.safetensors.part.journal", "m\u202e.safetensors", ".safetensors"):
+    for name in (
+        ".bashrc",
+        ".hidden.safetensors",
+        "a/.b/c.safetensors",
+        ".sft-part",
+        "-f",
+        "-f.safetensors",
+        "~",
+        "config.json",
+        "model.safetensors.part",
+        "model.safetensors.part.journal",
+        "m\u202e.safetensors",
+        ".safetensors",
+    ):
         t.put("named/" + name, data)
         t.put("named/" + INDEX, json.dumps({"weight_map": {"x": name}}).encode())
-        t.equal("fetch names " + ascii(name), t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"], "SFT_E_PATH")
+        t.equal(
+            "fetch names " + ascii(name),
+            t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"],
+            "SFT_E_PATH",
+        )
         t.equal("nothing of " + ascii(name), os.path.exists(out) and os.listdir(out), False)
     for name in ("a b.safetensors", "parts/m-1.of~2.safetensors", "\u6a21\u578b.safetensors"):
         t.put("named/" + name, data)
         t.put("named/" + INDEX, json.dumps({"weight_map": {"x": name}}).encode())
-        t.equal("fetch names " + ascii(name), t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"], "SFT_OK")
+        t.equal(
+            "fetch names " + ascii(name),
+            t.probe("fetch", base + "/ok/named/" + INDEX, out)["status"],
+            "SFT_OK",
+        )
         t.check("there is " + ascii(name), os.path.exists(os.path.join(out, name)))
         shutil.rmtree(out)
     # a selection
@@ -618,7 +759,11 @@ def fetched(t: harness.Tests) -> None:
     t.equal("none", got["status"], "SFT_E_NOT_FOUND")
     # whatever goes wrong, nothing is published
     t.put("wide.safetensors", harness.tensors_file({"a": harness.noise(9 << 20, 3)}))
-    for kind, status in (("etag", "SFT_E_CHANGED"), ("short", "SFT_E_HTTP"), ("range-total", "SFT_E_CHANGED")):
+    for kind, status in (
+        ("etag", "SFT_E_CHANGED"),
+        ("short", "SFT_E_HTTP"),
+        ("range-total", "SFT_E_CHANGED"),
+    ):
         out = os.path.join(t.tmp, "bad-" + kind)
         got = t.probe("fetch", "%s/%s/wide.safetensors" % (base, kind), out)
         t.equal(kind, got["status"], status)
@@ -635,8 +780,11 @@ def uneven(t: harness.Tests) -> None:
     t.forget()
     got = t.probe("connections=4", "fetch", base + "/uneven/uneven.safetensors", out)
     t.equal("uneven", (got["status"], got["retries"]), ("SFT_OK", 0))
-    t.equal("uneven", harness.sha256(os.path.join(out, "uneven.safetensors")),
-            harness.sha256(os.path.join(t.files, "uneven.safetensors")))
+    t.equal(
+        "uneven",
+        harness.sha256(os.path.join(out, "uneven.safetensors")),
+        harness.sha256(os.path.join(t.files, "uneven.safetensors")),
+    )
     log = [e["range"][6:].split("-") for e in t.logged()[1:]]
     first = max((int(b) - int(a) + 1 for a, b in log), default=0)
     t.check("the slow one is helped", len(log) > 4 and got["ms"] < first / 1e6 * 1e3 * 0.8, (got["ms"], log))
@@ -679,14 +827,18 @@ def killed(t: harness.Tests) -> None:
             time.sleep(0.01)  # however busy the machine is: now and then something is done before the end
         if p.poll() is not None:  # a busy machine sleeps longer than it was told to: once more from the start
             ends += 1
-            t.check("ended before it was killed", p.returncode == 0 and ends < 20, (p.returncode, kills, ends))
+            t.check(
+                "ended before it was killed", p.returncode == 0 and ends < 20, (p.returncode, kills, ends)
+            )
             shutil.rmtree(out)
             continue
         p.send_signal(signal.SIGKILL)
         p.wait()
         there = os.listdir(out) if os.path.isdir(out) else []
         kills += 1
-        half = [n for n in there if not n.startswith(".") and harness.sha256(os.path.join(out, n)) != whole[n]]
+        half = [
+            n for n in there if not n.startswith(".") and harness.sha256(os.path.join(out, n)) != whole[n]
+        ]
         t.check("nothing half is published", not half, there)
         parts = [os.path.join(out, n) for n in there if n.endswith(".part")]
         if kills % 10 == 5 and parts:
@@ -721,7 +873,26 @@ def allocations(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     sys.exit(
-        tests.run(misbehaviour, several, refused_urls, shard_names, credentials, reasons,
-                  capped, signed_again, secrets, pinned, boundaries, caches, hub_cache,
-                  environment, s3, tls, fetched, uneven, killed, allocations)
+        tests.run(
+            misbehaviour,
+            several,
+            refused_urls,
+            shard_names,
+            credentials,
+            reasons,
+            capped,
+            signed_again,
+            secrets,
+            pinned,
+            boundaries,
+            caches,
+            hub_cache,
+            environment,
+            s3,
+            tls,
+            fetched,
+            uneven,
+            killed,
+            allocations,
+        )
     )

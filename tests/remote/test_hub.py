@@ -2,6 +2,7 @@
 """test_hub.py - a hub of two commits, whose branch moves: every file that comes is of one commit, whether the weights are in the
 local cache, partly, or not at all; names without an ending are files, and directories where there is no such file. Standard library
 only."""
+
 from __future__ import annotations
 
 import hashlib
@@ -17,8 +18,18 @@ import harness
 A, B = "a" * 40, "b" * 40
 INDEX = "model.safetensors.index.json"
 SHARDS = ["model-0000%d-of-00003.safetensors" % i for i in (1, 2, 3)]
-BESIDE = ["config.json", "tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model",
-          "chat_template.jinja", "README.md", "LICENSE"]
+BESIDE = [
+    "config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "chat_template.jinja",
+    "README.md",
+    "LICENSE",
+]
 
 
 def shard(i: int, commit: str) -> bytes:
@@ -27,12 +38,18 @@ def shard(i: int, commit: str) -> bytes:
 
 def model(commit: str) -> dict[str, bytes]:
     files = {s: shard(i, commit) for i, s in enumerate(SHARDS)}
-    files[INDEX] = json.dumps({"metadata": {}, "weight_map": {"t%d" % i: s for i, s in enumerate(SHARDS)}}).encode()
+    files[INDEX] = json.dumps(
+        {"metadata": {}, "weight_map": {"t%d" % i: s for i, s in enumerate(SHARDS)}}
+    ).encode()
     files.update({n: ("%s of %s" % (n, commit)).encode() for n in BESIDE})
     files["config.json"] = json.dumps({"commit": commit}).encode()
     files["vae/diffusion_pytorch_model.safetensors"] = shard(7, commit)
     files["v1.5/model.safetensors"] = shard(8, commit)
-    files["numbers.npy"] = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }".ljust(117) + b"\nabcd"
+    files["numbers.npy"] = (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }".ljust(117)
+        + b"\nabcd"
+    )
     return files
 
 
@@ -75,8 +92,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             a, _, b = self.headers["Range"][6:].partition("-")
             first, last = int(a), min(int(b), last)
         self.send_response(206 if self.headers.get("Range") else 200)
-        for field, value in (("X-Repo-Commit", commit), ("ETag", '"%s"' % hashlib.sha256(data).hexdigest()),
-                             ("Content-Range", "bytes %d-%d/%d" % (first, last, len(data))), ("Content-Length", str(last + 1 - first))):
+        for field, value in (
+            ("X-Repo-Commit", commit),
+            ("ETag", '"%s"' % hashlib.sha256(data).hexdigest()),
+            ("Content-Range", "bytes %d-%d/%d" % (first, last, len(data))),
+            ("Content-Length", str(last + 1 - first)),
+        ):
             self.send_header(field, value)
         self.end_headers()
         self.wfile.write(data[first : last + 1])
@@ -108,12 +129,16 @@ def cache_of(t: harness.Tests, name: str, files: dict[str, bytes]) -> str:
         with open(os.path.join(repo, "blobs", blob), "wb") as f:
             f.write(data)
         os.makedirs(os.path.dirname(os.path.join(snapshot, file)), exist_ok=True)
-        os.symlink(os.path.relpath(os.path.join(repo, "blobs", blob), os.path.dirname(os.path.join(snapshot, file))),
-                   os.path.join(snapshot, file))
+        os.symlink(
+            os.path.relpath(os.path.join(repo, "blobs", blob), os.path.dirname(os.path.join(snapshot, file))),
+            os.path.join(snapshot, file),
+        )
     return os.path.join(t.tmp, name)
 
 
-def fetched(t: harness.Tests, hub: Hub, label: str, env: dict[str, str], commit: str, warned: str = "") -> None:
+def fetched(
+    t: harness.Tests, hub: Hub, label: str, env: dict[str, str], commit: str, warned: str = ""
+) -> None:
     """fetch, and cp: all of one commit, nothing asked for at a branch once the commit is known."""
     env = {"HF_ENDPOINT": hub.url, **env}
     out = os.path.join(t.tmp, "out-" + label.replace(" ", "-"))
@@ -134,14 +159,32 @@ def cached(t: harness.Tests) -> None:
     hub = Hub()
     files = model(A)
     part = {n: files[n] for n in (INDEX, *SHARDS[:2])}
-    for name, broken in (("missing", None), ("dangling", "../../blobs/" + "0" * 64), ("incomplete", "../../blobs/x.incomplete")):
+    for name, broken in (
+        ("missing", None),
+        ("dangling", "../../blobs/" + "0" * 64),
+        ("incomplete", "../../blobs/x.incomplete"),
+    ):
         cache = cache_of(t, name, part)
         if broken is not None:
             os.symlink(broken, os.path.join(cache, "models--org--model", "snapshots", A, SHARDS[2]))
         fetched(t, hub, "a shard " + name, {"HF_HUB_CACHE": cache}, A)
-        t.check("asked at A alone", hub.asked != [] and all(p.startswith(A + "/") for p in hub.asked), hub.asked)
-    fetched(t, hub, "all weights", {"HF_HUB_CACHE": cache_of(t, "weights", {**part, SHARDS[2]: files[SHARDS[2]]})}, A)
-    fetched(t, hub, "no weights", {"HF_HUB_CACHE": cache_of(t, "config", {"config.json": files["config.json"]})}, A)
+        t.check(
+            "asked at A alone", hub.asked != [] and all(p.startswith(A + "/") for p in hub.asked), hub.asked
+        )
+    fetched(
+        t,
+        hub,
+        "all weights",
+        {"HF_HUB_CACHE": cache_of(t, "weights", {**part, SHARDS[2]: files[SHARDS[2]]})},
+        A,
+    )
+    fetched(
+        t,
+        hub,
+        "no weights",
+        {"HF_HUB_CACHE": cache_of(t, "config", {"config.json": files["config.json"]})},
+        A,
+    )
     t.check("asked at A alone", all(p.startswith(A + "/") for p in hub.asked), hub.asked)
     # a branch of which nothing is there is the hub's
     cache = cache_of(t, "nothing", {})
@@ -150,15 +193,31 @@ def cached(t: harness.Tests) -> None:
     # the commit is gone at the hub: said, with its name, and nothing of another comes
     del hub.commits[A]
     out = os.path.join(t.tmp, "gone")
-    done = t.tool("fetch", "hf://org/model", "-o", out, env={"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": cache_of(t, "gone-cache", part)})
-    t.check("a commit that is gone", done.returncode in (1, 3) and SHARDS[2] in done.stderr and not os.path.exists(os.path.join(out, INDEX)), done)
+    done = t.tool(
+        "fetch",
+        "hf://org/model",
+        "-o",
+        out,
+        env={"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": cache_of(t, "gone-cache", part)},
+    )
+    t.check(
+        "a commit that is gone",
+        done.returncode in (1, 3)
+        and SHARDS[2] in done.stderr
+        and not os.path.exists(os.path.join(out, INDEX)),
+        done,
+    )
 
 
 def moving(t: harness.Tests) -> None:
     """No cache; main becomes B after some file was asked for: what comes is all of A, or all of B."""
     hub = Hub()
     fetched(t, hub, "at rest", {}, B)
-    t.check("the branch is asked for weights alone", all(p.endswith((".safetensors", INDEX)) for p in hub.asked if p.startswith("main/")), hub.asked)
+    t.check(
+        "the branch is asked for weights alone",
+        all(p.endswith((".safetensors", INDEX)) for p in hub.asked if p.startswith("main/")),
+        hub.asked,
+    )
     for i, name in enumerate((INDEX, "model.safetensors", SHARDS[0], SHARDS[2], "config.json", "merges.txt")):
         for command in ("fetch", "split"):
             hub.main, hub.moves = A, name
@@ -183,7 +242,11 @@ def library(t: harness.Tests) -> None:
     args = ["hf_endpoint=" + hub.url, "hash", "hf://org/model"]
     first, second = t.probe(*args), t.probe(*args)
     t.check("index and shards of A", first["status"] == "SFT_OK" and first["tensors"] == 3, first)
-    t.check("the shards were asked for at A", all("resolve/" + A in p for p in first["paths"] if not p.endswith(INDEX)), first)
+    t.check(
+        "the shards were asked for at A",
+        all("resolve/" + A in p for p in first["paths"] if not p.endswith(INDEX)),
+        first,
+    )
     t.check("then those of B", second["status"] == "SFT_OK" and first["content"] != second["content"], second)
     cache = cache_of(t, "library", {n: d for n, d in model(A).items() if n in (INDEX, SHARDS[0])})
     got = t.probe("hf_cache=" + cache, *args)
@@ -195,18 +258,32 @@ def names(t: harness.Tests) -> None:
     hub = Hub()
     whole = model(B)
     stored = cache_of(t, "names", {n: d for n, d in model(A).items()})
-    for label, env, commit in (("hub", {"HF_ENDPOINT": hub.url}, B), ("cache", {"HF_HUB_CACHE": stored, "HF_HUB_OFFLINE": "1"}, A)):
+    for label, env, commit in (
+        ("hub", {"HF_ENDPOINT": hub.url}, B),
+        ("cache", {"HF_HUB_CACHE": stored, "HF_HUB_OFFLINE": "1"}, A),
+    ):
         for folder, tensor in (("vae", 7), ("v1.5", 8)):
             out = os.path.join(t.tmp, "%s-%s.safetensors" % (label, folder))
             done = t.tool("cp", "hf://org/model/" + folder, out, env=env)
             t.check(label + ", a directory", done.returncode == 0, done)
-            t.equal(label + ", a directory", t.tool("hash", "--content", out).stdout.split()[0],
-                    t.tool("hash", "--content", t.put("x.safetensors", shard(tensor, commit))).stdout.split()[0])
+            t.equal(
+                label + ", a directory",
+                t.tool("hash", "--content", out).stdout.split()[0],
+                t.tool("hash", "--content", t.put("x.safetensors", shard(tensor, commit))).stdout.split()[0],
+            )
         done = t.tool("get", "hf://org/model/numbers.npy", "numbers", "-o", "-", env=env)
         listed = t.tool("ls", "hf://org/model/numbers.npy", env=env)
-        t.check(label + ", a file of another format", listed.returncode == 0 and "U8" in listed.stdout, (done, listed))
+        t.check(
+            label + ", a file of another format",
+            listed.returncode == 0 and "U8" in listed.stdout,
+            (done, listed),
+        )
         scanned = t.tool("scan", "hf://org/model/README.md", env=env)
-        t.check(label + ", scan of a text", scanned.returncode in (0, 1) and "harmless" in scanned.stdout + scanned.stderr, scanned)
+        t.check(
+            label + ", scan of a text",
+            scanned.returncode in (0, 1) and "harmless" in scanned.stdout + scanned.stderr,
+            scanned,
+        )
     done = t.tool("ls", "hf://org/model/vocab.tx", env={"HF_ENDPOINT": hub.url})
     t.check("neither", done.returncode == 3 and "neither a file nor" in done.stderr, done)
     # LICENSE is a directory here, with weights of its own: they are no licence
@@ -215,20 +292,35 @@ def names(t: harness.Tests) -> None:
         hub.commits[commit]["LICENSE/model.safetensors"] = whole["v1.5/model.safetensors"]
     out = os.path.join(t.tmp, "licence")
     done = t.tool("fetch", "hf://org/model", "-o", out, env={"HF_ENDPOINT": hub.url})
-    t.check("a directory called LICENSE", done.returncode == 0 and not os.path.exists(os.path.join(out, "LICENSE")), done)
+    t.check(
+        "a directory called LICENSE",
+        done.returncode == 0 and not os.path.exists(os.path.join(out, "LICENSE")),
+        done,
+    )
     # what is there already is compared, as in a directory
     with open(os.path.join(out, "config.json"), "w", encoding="ascii") as f:
         f.write("{}")
     done = t.tool("fetch", "--force", "hf://org/model", "-o", out, env={"HF_ENDPOINT": hub.url})
-    t.check("another configuration is there", done.returncode == 0 and done.stderr.count("with other bytes") == 1
-            and tree(out)["config.json"] == b"{}", done)
+    t.check(
+        "another configuration is there",
+        done.returncode == 0
+        and done.stderr.count("with other bytes") == 1
+        and tree(out)["config.json"] == b"{}",
+        done,
+    )
     # offline: one warning names what the cache has not, which may not exist
     files = model(A)
     cache = cache_of(t, "offline", {n: files[n] for n in (INDEX, *SHARDS, "config.json")})
     out = os.path.join(t.tmp, "offline-out")
     done = t.tool("fetch", "hf://org/model", "-o", out, env={"HF_HUB_CACHE": cache, "HF_HUB_OFFLINE": "1"})
-    t.check("offline", done.returncode == 0 and done.stderr.count("warning") == 1 and "vocab.txt" in done.stderr
-            and "config.json, " not in done.stderr.replace("_config.json", ""), done)
+    t.check(
+        "offline",
+        done.returncode == 0
+        and done.stderr.count("warning") == 1
+        and "vocab.txt" in done.stderr
+        and "config.json, " not in done.stderr.replace("_config.json", ""),
+        done,
+    )
     t.equal("offline", sorted(tree(out)), sorted([INDEX, *SHARDS, "config.json"]))
 
 

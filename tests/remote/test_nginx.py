@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """test_nginx.py - the tool through a real server says what it says of local files: nginx over HTTP/1.1, HTTP/2 with TLS,
 behind S3 signatures; and nginx configured to misbehave. Standard library only."""
+
 from __future__ import annotations
 
 import grp
@@ -62,8 +63,24 @@ def free_port() -> int:
 def certificate(t: harness.Tests) -> tuple[str, str]:
     key, cert = (os.path.join(t.tmp, n) for n in ("nginx-key.pem", "nginx-cert.pem"))
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
-         "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ],
         check=True,
         capture_output=True,
     )
@@ -89,9 +106,12 @@ class Nginx:
         if os.geteuid() == 0:  # else its workers run as another user, whom our folders are closed to
             user = "user %s %s; " % (pwd.getpwuid(0).pw_name, grp.getgrgid(os.getegid()).gr_name)
         with open(conf, "w", encoding="utf-8") as f:
-            f.write(CONF.format(tmp=t.tmp, root=t.files, plain=plain, tls=tls, key=key, cert=self.cert, user=user))
+            f.write(
+                CONF.format(tmp=t.tmp, root=t.files, plain=plain, tls=tls, key=key, cert=self.cert, user=user)
+            )
         self.process = subprocess.Popen(
-            [program, "-p", t.tmp, "-c", conf, "-e", os.path.join(t.tmp, "error.log")], stderr=subprocess.DEVNULL
+            [program, "-p", t.tmp, "-c", conf, "-e", os.path.join(t.tmp, "error.log")],
+            stderr=subprocess.DEVNULL,
         )
         self.plain = "http://127.0.0.1:%d" % plain
         self.tls = "https://127.0.0.1:%d" % tls
@@ -138,12 +158,18 @@ def make_files(t: harness.Tests) -> list[str]:
     names = [INDEX, FILE]
     for name in sorted(os.listdir(gold)):
         path = os.path.join(gold, name)
-        if os.path.isfile(path) and name.endswith((".safetensors", ".index.json")) and os.path.getsize(path) < 1 << 22:
+        if (
+            os.path.isfile(path)
+            and name.endswith((".safetensors", ".index.json"))
+            and os.path.getsize(path) < 1 << 22
+        ):
             names.append("gold/" + name)
     return names
 
 
-def compare(t: harness.Tests, names: list[str], base: str, *options: str, env: dict[str, str] | None = None) -> int:
+def compare(
+    t: harness.Tests, names: list[str], base: str, *options: str, env: dict[str, str] | None = None
+) -> int:
     """Output, messages and exit status of every command, the name of the file aside."""
     count = 0
     for name in names:
@@ -155,7 +181,10 @@ def compare(t: harness.Tests, names: list[str], base: str, *options: str, env: d
             if env is not None:  # files of s3:// are told by their URLs
                 got = [s.replace(env["BASE"], "@/") for s in got]
             # hints look into a local file; a URL's first bytes are not fetched once more for them
-            wanted, got = [[line for text in both for line in text.split("\n") if "hint: " not in line] for both in (wanted, got)]
+            wanted, got = [
+                [line for text in both for line in text.split("\n") if "hint: " not in line]
+                for both in (wanted, got)
+            ]
             t.equal("%s %s" % (command[0], name), (there.returncode, got), (local.returncode, wanted))
             count += 1
     return count
@@ -196,7 +225,11 @@ def data(t: harness.Tests) -> None:
     local = os.path.join(t.files, INDEX)
     url = server.plain + "/" + INDEX
     out = [os.path.join(t.tmp, n) for n in ("a.npy", "b.npy")]
-    for tensor in ("model.embed_tokens.weight", "model.embed_tokens.weight[3:200:7, ::-2]", "model.norm.weight[5]"):
+    for tensor in (
+        "model.embed_tokens.weight",
+        "model.embed_tokens.weight[3:200:7, ::-2]",
+        "model.norm.weight[5]",
+    ):
         for place, to in ((local, out[0]), (url, out[1])):
             t.equal(tensor, t.tool("get", "-f", place, tensor, "-o", to).returncode, 0)
         t.equal(tensor, harness.sha256(out[0]), harness.sha256(out[1]))
@@ -204,7 +237,11 @@ def data(t: harness.Tests) -> None:
     copies = [os.path.join(t.tmp, n) for n in ("a.safetensors", "b.safetensors")]
     for place, to in ((local, copies[0]), (url, copies[1])):
         done = t.tool("cp", "-f", "--cast", "BF16", "-s", "model.layers.*", place, to)
-        said = [line for line in done.stderr.splitlines() if not ("left out: " in line and "not carried along" in line)]
+        said = [
+            line
+            for line in done.stderr.splitlines()
+            if not ("left out: " in line and "not carried along" in line)
+        ]
         t.equal("cp", (done.returncode, said), (0, []))  # what else the local directory holds is named
     t.equal("cp", harness.sha256(copies[0]), harness.sha256(copies[1]))
     t.check("cp to a URL", t.tool("cp", local, server.plain + "/x.safetensors").returncode != 0)
@@ -249,7 +286,9 @@ def misbehaving(t: harness.Tests) -> None:
     os.utime(path + ".new", (1e9, 1e9))  # an ETag of nginx is made of the time in seconds, and the size
     args = ["connections=1", "read", base + "/limit/change.safetensors"]
     args += ["%d000000:3000000" % n for n in (0, 4, 8)]  # one after the other, more than a second each
-    p = subprocess.Popen([t.args.probe, *harness.PATIENT, *args], stdout=subprocess.PIPE, text=True, env=t.env)
+    p = subprocess.Popen(
+        [t.args.probe, *harness.PATIENT, *args], stdout=subprocess.PIPE, text=True, env=t.env
+    )
     begun = time.monotonic()
     while time.monotonic() - begun < 120:  # until nginx has answered the first of its requests
         with open(os.path.join(t.tmp, "access.log"), encoding="utf-8") as f:
@@ -268,8 +307,18 @@ def foreign(t: harness.Tests) -> None:
     t.check("fixtures", len(names) >= 3, names)
     for name in names:
         shutil.copy(os.path.join(fixtures, name), t.files)
-    n = compare_with(t, names, [["ls", "{}"], ["show", "{}"], ["hash", "--content", "{}"], ["scan", "{}"],
-                                ["scan", "--json", "{}"], ["convert", "--plan", "{}", "-o", "x"]])
+    n = compare_with(
+        t,
+        names,
+        [
+            ["ls", "{}"],
+            ["show", "{}"],
+            ["hash", "--content", "{}"],
+            ["scan", "{}"],
+            ["scan", "--json", "{}"],
+            ["convert", "--plan", "{}", "-o", "x"],
+        ],
+    )
     print("%d commands on %d foreign files say the same" % (n, len(names)))
     t.check("commands", n == 6 * len(names), n)
     for name in names:
@@ -277,10 +326,16 @@ def foreign(t: harness.Tests) -> None:
         for place in (os.path.join(t.files, name), SERVER[0].plain + "/" + name):
             made.append(os.path.join(t.tmp, "made%d.safetensors" % len(made)))
             done = t.tool("convert", "-f", "--verify", place, "-o", made[-1])
-            said = [line for line in done.stderr.splitlines() if "warning: left out: " not in line and "share with others" not in line]
+            said = [
+                line
+                for line in done.stderr.splitlines()
+                if "warning: left out: " not in line and "share with others" not in line
+            ]
             t.equal("convert " + place, (done.returncode, said), (0, []))
         t.equal("convert " + name, harness.sha256(made[1]), harness.sha256(made[0]))
-        t.equal("diff", t.tool("diff", SERVER[0].plain + "/" + name, os.path.join(t.files, name)).returncode, 0)
+        t.equal(
+            "diff", t.tool("diff", SERVER[0].plain + "/" + name, os.path.join(t.files, name)).returncode, 0
+        )
     gone = t.tool("scan", SERVER[0].plain + "/nothing.pt")
     t.check("scan of nothing", gone.returncode == 3 and "HTTP 404" in gone.stderr, gone.stderr)
 
@@ -305,8 +360,11 @@ def conformance(t: harness.Tests) -> None:
 
     folder = os.path.join(os.path.dirname(harness.HERE), "conformance", "cases")
     s3 = hostile_server.start(t.files, t.log, "s3")
-    env = {"AWS_ENDPOINT_URL": "http://127.0.0.1:%d/s3" % s3.server_address[1], "AWS_ACCESS_KEY_ID": "test-key",
-           "AWS_SECRET_ACCESS_KEY": "test/secret+key"}
+    env = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:%d/s3" % s3.server_address[1],
+        "AWS_ACCESS_KEY_ID": "test-key",
+        "AWS_SECRET_ACCESS_KEY": "test/secret+key",
+    }
     count = 0
     for group in sorted(os.listdir(folder)):
         for case in read_cases.cases(os.path.join(folder, group)):
@@ -315,7 +373,11 @@ def conformance(t: harness.Tests) -> None:
             name = "case%d.safetensors" % count
             t.put(name, case["file"])
             for url, more in ((SERVER[0].plain + "/" + name, {}), ("s3://bucket/" + name, env)):
-                done = t.tool("ls", "--json", url, env=more) if case["want"] else t.tool("check", "--json", url, env=more)
+                done = (
+                    t.tool("ls", "--json", url, env=more)
+                    if case["want"]
+                    else t.tool("check", "--json", url, env=more)
+                )
                 label = "%s %s" % (case["name"], url)
                 try:
                     told = [json.loads(line) for line in done.stdout.splitlines()]
@@ -337,8 +399,10 @@ def ranks(t: harness.Tests) -> None:
     """What a rank gets, through a URL and of the local model; all ranks joined again are the model."""
     layout = os.path.join(t.tmp, "plan.json")
     with open(layout, "w", encoding="utf-8") as f:
-        f.write('{"tp_plan": {"layers.*.self_attn.q_proj": "colwise", "layers.*.mlp.down_proj": "rowwise"}, '
-                '"tp_size": 4}')
+        f.write(
+            '{"tp_plan": {"layers.*.self_attn.q_proj": "colwise", "layers.*.mlp.down_proj": "rowwise"}, '
+            '"tp_size": 4}'
+        )
     local, url = os.path.join(t.files, INDEX), SERVER[0].plain + "/" + INDEX
     mem = [t.tool("mem", "--json", "--layout", layout, place).stdout for place in (local, url)]
     t.equal("mem", mem[1].replace(url, local), mem[0])
@@ -351,11 +415,18 @@ def ranks(t: harness.Tests) -> None:
         folder, sliced = os.path.join(t.tmp, "rank%d" % k), os.path.join(t.tmp, "sliced%d.safetensors" % k)
         done = t.tool("fetch", *rank, "-o", folder, url)
         told_by_fetch = done.stderr
-        t.check("fetch says what the layout does not name", done.returncode == 0 and "23 of 29 tensors" in done.stderr, done)
+        t.check(
+            "fetch says what the layout does not name",
+            done.returncode == 0 and "23 of 29 tensors" in done.stderr,
+            done,
+        )
         done = t.tool("slice", "--layout", layout, "--rank", str(k), local, "-o", sliced)
         said = [line for line in done.stderr.splitlines() if ": warning: " not in line]
         t.equal("slice", (done.returncode, said), (0, []))
-        named = [[line.split("warning: ")[1] for line in text.splitlines() if "of 29 tensors" in line] for text in (done.stderr, told_by_fetch)]
+        named = [
+            [line.split("warning: ")[1] for line in text.splitlines() if "of 29 tensors" in line]
+            for text in (done.stderr, told_by_fetch)
+        ]
         t.equal("both warn", *named)
         got = os.path.join(folder, "model.safetensors")
         t.equal("rank %d" % k, harness.sha256(got), harness.sha256(sliced))
@@ -374,8 +445,12 @@ def starting(t: harness.Tests) -> None:
 
     def opened(*args: str) -> str:
         log = os.path.join(t.tmp, "strace")
-        subprocess.run([strace, "-f", "-o", log, "-e", "trace=openat,open", t.args.tool, *args], env=t.env,
-                       capture_output=True, check=False)
+        subprocess.run(
+            [strace, "-f", "-o", log, "-e", "trace=openat,open", t.args.tool, *args],
+            env=t.env,
+            capture_output=True,
+            check=False,
+        )
         with open(log, encoding="utf-8", errors="replace") as f:
             return f.read()
 
@@ -388,6 +463,8 @@ def starting(t: harness.Tests) -> None:
 if __name__ == "__main__":
     tests = harness.Tests()
     SERVER.append(Nginx(tests))
-    status = tests.run(as_local, through_s3, data, conformance, foreign, threads, ranks, misbehaving, starting)
+    status = tests.run(
+        as_local, through_s3, data, conformance, foreign, threads, ranks, misbehaving, starting
+    )
     SERVER[0].stop()
     sys.exit(status)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """test_options.py - what options do with URLs: every option and operand of every command, as its --help lists them, with planted
 secrets; `fetch --layout` from servers of this machine, against parts cut here in Python. Standard library only."""
+
 from __future__ import annotations
 
 import json
@@ -40,7 +41,9 @@ def commands(t: harness.Tests) -> dict[str, list[str]]:
 def operands(command: str, url: str, n: int) -> list[list[str]]:
     out = "o%d" % n
     if command in ("diff", "cp"):
-        return [[url, "m.safetensors"], ["m.safetensors", url]] + ([[url, out + ".safetensors"]] if command == "cp" else [])
+        return [[url, "m.safetensors"], ["m.safetensors", url]] + (
+            [[url, out + ".safetensors"]] if command == "cp" else []
+        )
     if command == "get":
         return [[url, "w", "-o", "-"], ["m.safetensors", url], ["m.safetensors", "w", "-o", url]]
     if command in ("split", "dedupe", "expand", "convert"):
@@ -48,7 +51,10 @@ def operands(command: str, url: str, n: int) -> list[list[str]]:
     if command == "join":
         return [[url, "-o", out], ["m.safetensors", "-o", url], ["--unified", url, "-o", out]]
     if command == "reshard":
-        return [[url, "--target-layout", "plan.json", "-r", "2", "-o", out], ["m.safetensors", "--target-layout", url, "-o", out]]
+        return [
+            [url, "--target-layout", "plan.json", "-r", "2", "-o", out],
+            ["m.safetensors", "--target-layout", url, "-o", out],
+        ]
     if command == "slice":
         return [[url, "--layout", "plan.json", "-r", "2", "-k", "1", "-o", out]]
     if command == "layout":
@@ -83,18 +89,35 @@ def planted(base: str) -> list[str]:
 def mistyped(base: str) -> list[str]:
     """What a hand makes of a URL; no command opens it, none prints what it hides."""
     host = base.partition("//")[2]
-    return [" " + base + "/x?sig=plantedSIG", "git+" + base.replace("//", "//user:plantedPW@"), "http:user:plantedPW@" + host,
-            "http:/" + host + "/x?sig=plantedSIG", "https:///" + host + "/x?sig=plantedSIG", "//user:plantedPW@" + host,
-            "HTTP//" + host + "/x?sig=plantedSIG", "http;//user:plantedPW@" + host, "http\\://user:plantedPW@" + host,
-            '"' + base + '/x?sig=plantedSIG"', "<" + base + "/x?sig=plantedSIG>", "hf:user:plantedPW@org/repo",
-            "s3:/user:plantedPW@bucket/key"]
+    return [
+        " " + base + "/x?sig=plantedSIG",
+        "git+" + base.replace("//", "//user:plantedPW@"),
+        "http:user:plantedPW@" + host,
+        "http:/" + host + "/x?sig=plantedSIG",
+        "https:///" + host + "/x?sig=plantedSIG",
+        "//user:plantedPW@" + host,
+        "HTTP//" + host + "/x?sig=plantedSIG",
+        "http;//user:plantedPW@" + host,
+        "http\\://user:plantedPW@" + host,
+        '"' + base + '/x?sig=plantedSIG"',
+        "<" + base + "/x?sig=plantedSIG>",
+        "hf:user:plantedPW@org/repo",
+        "s3:/user:plantedPW@bucket/key",
+    ]
 
 
 def secrets(t: harness.Tests) -> None:
     """In every option and operand, by itself and behind `=`: in no output, no file and no file name."""
     base = start(t, start(t))
-    env = {"HF_TOKEN": "plantedTOKEN", "HF_ENDPOINT": base, "AWS_ENDPOINT_URL": base, "AWS_REGION": "x", "AWS_ACCESS_KEY_ID": "plantedKEY1",
-           "AWS_SECRET_ACCESS_KEY": "plantedKEY2", "AWS_SESSION_TOKEN": "plantedSESSION"}
+    env = {
+        "HF_TOKEN": "plantedTOKEN",
+        "HF_ENDPOINT": base,
+        "AWS_ENDPOINT_URL": base,
+        "AWS_REGION": "x",
+        "AWS_ACCESS_KEY_ID": "plantedKEY1",
+        "AWS_SECRET_ACCESS_KEY": "plantedKEY2",
+        "AWS_SESSION_TOKEN": "plantedSESSION",
+    }
     proxied = dict(env, http_proxy="http://user:plantedPW@127.0.0.1:1", no_proxy="")
     work = os.path.join(t.tmp, "secrets")
     os.makedirs(work)
@@ -117,19 +140,51 @@ def secrets(t: harness.Tests) -> None:
             runs.append([command, option + "=" + planted(base)[4], *plain(command, len(runs))])
         runs.append([command, "--no-such=" + url, *plain(command, len(runs))])
         runs += [[command, *operands(command, u, len(runs))[0]] for u in mistyped(base)]
-    runs += [[u] for u in planted(base) + mistyped(base)] + [["lss", u] for u in planted(base)]  # the command forgotten, or mistyped
+    runs += [[u] for u in planted(base) + mistyped(base)] + [
+        ["lss", u] for u in planted(base)
+    ]  # the command forgotten, or mistyped
     named = 0
     for i, run in enumerate(runs):
-        got = subprocess.run([t.args.tool, *run], cwd=work, env={**t.env, **(proxied if i % 199 == 0 else env)}, capture_output=True,
-                             text=True, errors="replace", timeout=300, check=False, stdin=subprocess.DEVNULL)
+        got = subprocess.run(
+            [t.args.tool, *run],
+            cwd=work,
+            env={**t.env, **(proxied if i % 199 == 0 else env)},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=300,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         said = got.stdout + got.stderr
         named += base in said
         t.check("secrets: %s" % " ".join(run[:2]), not any(p in said for p in PLANTED), (run, said[:600]))
-        t.check("exit status: %s" % " ".join(run[:2]), got.returncode in (0, 1, 2, 3), (run, got.returncode, said[:600]))
-    for proxy in ("ftp://user:plantedPW@127.0.0.1:1", "http://user:plantedPW@[::bad", "http://user:plantedPW@no.such.host.invalid:1"):
-        got = subprocess.run([t.args.tool, "ls", "--allow-http", base + "/ok/" + FILE], cwd=work, env={**t.env, **env, "http_proxy": proxy, "no_proxy": ""},
-                             capture_output=True, text=True, errors="replace", timeout=300, check=False, stdin=subprocess.DEVNULL)
-        t.check("a proxy's password", got.returncode == 3 and "plantedPW" not in got.stdout + got.stderr, (proxy, got.stderr[:600]))
+        t.check(
+            "exit status: %s" % " ".join(run[:2]),
+            got.returncode in (0, 1, 2, 3),
+            (run, got.returncode, said[:600]),
+        )
+    for proxy in (
+        "ftp://user:plantedPW@127.0.0.1:1",
+        "http://user:plantedPW@[::bad",
+        "http://user:plantedPW@no.such.host.invalid:1",
+    ):
+        got = subprocess.run(
+            [t.args.tool, "ls", "--allow-http", base + "/ok/" + FILE],
+            cwd=work,
+            env={**t.env, **env, "http_proxy": proxy, "no_proxy": ""},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=300,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        t.check(
+            "a proxy's password",
+            got.returncode == 3 and "plantedPW" not in got.stdout + got.stderr,
+            (proxy, got.stderr[:600]),
+        )
     for folder, folders, files in os.walk(work):
         for file in files + folders:
             t.check("name of a file", not any(p in file for p in PLANTED), os.path.join(folder, file))
@@ -161,7 +216,10 @@ def read(path: str) -> dict[str, tuple[list[int], bytes]]:
     begin = 8 + struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:begin])
     header.pop("__metadata__", None)
-    return {n: (e["shape"], data[begin + e["data_offsets"][0] : begin + e["data_offsets"][1]]) for n, e in header.items()}
+    return {
+        n: (e["shape"], data[begin + e["data_offsets"][0] : begin + e["data_offsets"][1]])
+        for n, e in header.items()
+    }
 
 
 def rank_parts(t: harness.Tests) -> None:
@@ -172,25 +230,44 @@ def rank_parts(t: harness.Tests) -> None:
     t.put("cut.safetensors", data)
     plan = os.path.join(t.tmp, "cut.json")
     with open(plan, "w", encoding="ascii") as f:
-        json.dump({"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 4}},
-                   "tensors": [{"name": "rows", "cuts": ["x", None]}, {"name": "columns", "cuts": [None, "x"]}]}, f)
+        json.dump(
+            {
+                "format": "safetensors-layout",
+                "version": 1,
+                "mesh": {"axes": {"x": 4}},
+                "tensors": [{"name": "rows", "cuts": ["x", None]}, {"name": "columns", "cuts": [None, "x"]}],
+            },
+            f,
+        )
     for kind in ("ok", "no-etag", "weak", "cap", "multi-whole", "multi-missing"):
         for k in range(4):
             out = os.path.join(t.tmp, "rank-%s-%d" % (kind, k))
-            done = t.tool("fetch", "--layout", plan, "--rank", str(k), "%s/%s/cut.safetensors" % (base, kind), "-o", out)
+            done = t.tool(
+                "fetch", "--layout", plan, "--rank", str(k), "%s/%s/cut.safetensors" % (base, kind), "-o", out
+            )
             label = "%s, rank %d" % (kind, k)
             t.check(label, done.returncode == 0 and "1 of 3 tensors" in done.stderr, done)
             if done.returncode != 0:
                 continue
             t.equal(label, sorted(os.listdir(out)), ["model.safetensors"])
-            wide = b"".join(values["columns"][8192 * i + 2048 * k : 8192 * i + 2048 * (k + 1)] for i in range(300))
-            t.equal(label, read(os.path.join(out, "model.safetensors")), {
-                "rows": ([16, 30000], values["rows"][k * 480000 : (k + 1) * 480000]),
-                "columns": ([300, 2048], wide), "rest": ([7, 1000], values["rest"])})
+            wide = b"".join(
+                values["columns"][8192 * i + 2048 * k : 8192 * i + 2048 * (k + 1)] for i in range(300)
+            )
+            t.equal(
+                label,
+                read(os.path.join(out, "model.safetensors")),
+                {
+                    "rows": ([16, 30000], values["rows"][k * 480000 : (k + 1) * 480000]),
+                    "columns": ([300, 2048], wide),
+                    "rest": ([7, 1000], values["rest"]),
+                },
+            )
     # a refusal or a failure leaves nothing that can be seen
     for kind, status in (("etag", 3), ("range-total", 3), ("short", 3), ("S404", 3), ("explain-xml", 3)):
         out = os.path.join(t.tmp, "none-" + kind)
-        done = t.tool("fetch", "--layout", plan, "--rank", "1", "%s/%s/cut.safetensors" % (base, kind), "-o", out)
+        done = t.tool(
+            "fetch", "--layout", plan, "--rank", "1", "%s/%s/cut.safetensors" % (base, kind), "-o", out
+        )
         t.equal(kind, (done.returncode, os.path.exists(out)), (status, False))
     out = os.path.join(t.tmp, "none")
     url = base + "/ok/cut.safetensors"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """test_peers.py - against packages of others: moto as S3 server, and a cache that huggingface_hub itself filled. Needs
 the packages of tests/remote/requirements.txt (make test-peers)."""
+
 from __future__ import annotations
 
-import logging
 import json
+import logging
 import os
 import sys
 import urllib.request
@@ -33,8 +34,13 @@ def s3(t: harness.Tests) -> None:
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
     }
-    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="test",
-                          aws_secret_access_key="test")
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+    )
     client.create_bucket(Bucket="bucket")
     for name in FILES:
         client.upload_file(os.path.join(t.files, name), "bucket", "models/a b/" + name)
@@ -53,7 +59,23 @@ def s3(t: harness.Tests) -> None:
     server.stop()
 
 
-KEYS = ["plain", "a b", "a//b", "/lead", "end/", "\u00fc\u4e2d", "a+b", "a%b", "a%20b", "q?x=1", "t~-._", "(x)!*'", "a=b&c", "x;y:z@", "A/B/C.d"]
+KEYS = [
+    "plain",
+    "a b",
+    "a//b",
+    "/lead",
+    "end/",
+    "\u00fc\u4e2d",
+    "a+b",
+    "a%b",
+    "a%20b",
+    "q?x=1",
+    "t~-._",
+    "(x)!*'",
+    "a=b&c",
+    "x;y:z@",
+    "A/B/C.d",
+]
 
 
 def signatures(t: harness.Tests) -> None:
@@ -63,8 +85,13 @@ def signatures(t: harness.Tests) -> None:
     secret = hostile_server.SECRETS["test-key"]
     checked = 0
     for token in (None, "session/token+=="):
-        env = {"AWS_ENDPOINT_URL": home + "/s3", "AWS_ACCESS_KEY_ID": "test-key", "AWS_SECRET_ACCESS_KEY": secret,
-               "AWS_REGION": "eu-test-1", **({"AWS_SESSION_TOKEN": token} if token else {})}
+        env = {
+            "AWS_ENDPOINT_URL": home + "/s3",
+            "AWS_ACCESS_KEY_ID": "test-key",
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_REGION": "eu-test-1",
+            **({"AWS_SESSION_TOKEN": token} if token else {}),
+        }
         for key in KEYS:
             t.forget()
             t.probe("env=1", "retries=0", "open", "s3://bucket/" + key, env=env)
@@ -72,12 +99,16 @@ def signatures(t: harness.Tests) -> None:
             t.check("signed: " + key, len(seen) > 0, t.logged())
             for entry in seen:
                 headers = {k.lower(): v for k, v in entry["signed"].items()}
-                said = dict(p.strip().split("=", 1) for p in headers["authorization"].partition(" ")[2].split(","))
+                said = dict(
+                    p.strip().split("=", 1) for p in headers["authorization"].partition(" ")[2].split(",")
+                )
                 names = said["SignedHeaders"].split(";")
                 t.check("digest of the body", "x-amz-content-sha256" in names, names)
                 t.check("session token", ("x-amz-security-token" in names) == (token is not None), names)
                 request = botocore.awsrequest.AWSRequest(
-                    method="GET", url=home + entry["path"], headers={n: headers[n] for n in names if n != "host"}
+                    method="GET",
+                    url=home + entry["path"],
+                    headers={n: headers[n] for n in names if n != "host"},
                 )
                 request.context["timestamp"] = headers["x-amz-date"]
                 auth = botocore.auth.S3SigV4Auth(
@@ -95,7 +126,12 @@ def checked_by_moto(t: harness.Tests) -> None:
     server.start()
     host, port = server.get_host_and_port()
     endpoint = "http://%s:%d" % (host, port)
-    boot = {"endpoint_url": endpoint, "region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    boot = {
+        "endpoint_url": endpoint,
+        "region_name": "us-east-1",
+        "aws_access_key_id": "x",
+        "aws_secret_access_key": "x",
+    }
     iam = boto3.client("iam", **boot)
     iam.create_user(UserName="reader")
     policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
@@ -104,9 +140,15 @@ def checked_by_moto(t: harness.Tests) -> None:
     client = boto3.client("s3", **boot)
     client.create_bucket(Bucket="bucket")
     client.upload_file(os.path.join(t.files, FILES[1]), "bucket", "models/a b/x.safetensors")
-    urllib.request.urlopen(urllib.request.Request(endpoint + "/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"}))
-    env = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
-           "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+    urllib.request.urlopen(
+        urllib.request.Request(endpoint + "/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
+    )
+    env = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"],
+    }
     url = "s3://bucket/models/a b/x.safetensors"
     good = t.tool("check", url, env=env)
     t.equal("right key", good.returncode, 0)

@@ -41,9 +41,10 @@ static void test_content_range(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__response r;
-        sft__response_init(&r);
-        assert_int_equal(sft__content_range(rows[i].text, strlen(rows[i].text), &r), rows[i].good);
+        sft__remote_response r;
+        sft__remote_response_init(&r);
+        assert_int_equal(sft__remote_content_range(rows[i].text, strlen(rows[i].text), &r),
+                         rows[i].good);
         if (rows[i].good) {
             assert_int_equal(r.has_range, rows[i].range);
             assert_int_equal(r.has_total, rows[i].total);
@@ -81,7 +82,7 @@ static void test_dates(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t seconds = 0;
-        const bool good = sft__http_date(rows[i].text, strlen(rows[i].text), &seconds);
+        const bool good = sft__remote_http_date(rows[i].text, strlen(rows[i].text), &seconds);
         assert_int_equal(good, rows[i].seconds != 0);
         if (good) {
             assert_int_equal(seconds, rows[i].seconds);
@@ -89,17 +90,17 @@ static void test_dates(void **state) {
     }
 }
 
-static void lines(sft__response *r, const char *text) {
-    sft__response_init(r);
+static void lines(sft__remote_response *r, const char *text) {
+    sft__remote_response_init(r);
     while (*text != '\0') {
         const size_t len = strcspn(text, "\n") + 1;
-        sft__response_line(r, text, len);
+        sft__remote_response_line(r, text, len);
         text += len;
     }
 }
 
 static void test_heads(void **state) {
-    sft__response r;
+    sft__remote_response r;
     (void)state;
 
     lines(&r,
@@ -109,16 +110,16 @@ static void test_heads(void **state) {
     assert_string_equal(r.etag, "\"a\"");
     assert_string_equal(r.linked_etag, "\"b\"");
     assert_string_equal(r.commit, "abc");
-    assert_int_equal(sft__retry_after_ms(&r, 0), 7000);
+    assert_int_equal(sft__remote_retry_after_ms(&r, 0), 7000);
     assert_null(r.fault);
     lines(&r, "HTTP/2 503 \r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n");
     assert_int_equal(r.status, 503);
-    assert_int_equal(sft__retry_after_ms(&r, 784111770), 7000);
-    assert_int_equal(sft__retry_after_ms(&r, 784111790), 0);
+    assert_int_equal(sft__remote_retry_after_ms(&r, 784111770), 7000);
+    assert_int_equal(sft__remote_retry_after_ms(&r, 784111790), 0);
     lines(&r, "HTTP/1.1 503 x\r\nRetry-After: soon\r\n\r\n");
-    assert_int_equal(sft__retry_after_ms(&r, 0), 0);
+    assert_int_equal(sft__remote_retry_after_ms(&r, 0), 0);
     lines(&r, "HTTP/1.1 503 x\r\nRetry-After: 18446744073709551615\r\n\r\n");
-    assert_true(sft__retry_after_ms(&r, 0) == UINT64_MAX);
+    assert_true(sft__remote_retry_after_ms(&r, 0) == UINT64_MAX);
     lines(&r, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n");
     assert_true(r.encoded);
     lines(&r, "HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Encoding:\r\n\r\n");
@@ -150,18 +151,18 @@ static void test_etags(void **state) {
     uint8_t digest[32];
     (void)state;
 
-    assert_true(sft__etag_strong("\"a\""));
-    assert_false(sft__etag_strong("W/\"a\""));
-    assert_false(sft__etag_strong("a"));
-    assert_false(sft__etag_strong("\""));
-    assert_false(sft__etag_strong(""));
+    assert_true(sft__remote_etag_strong("\"a\""));
+    assert_false(sft__remote_etag_strong("W/\"a\""));
+    assert_false(sft__remote_etag_strong("a"));
+    assert_false(sft__remote_etag_strong("\""));
+    assert_false(sft__remote_etag_strong(""));
     (void)snprintf(quoted, sizeof quoted, "\"%s\"", hex);
-    assert_true(sft__etag_sha256(quoted, digest) && digest[0] == 0x01 && digest[31] == 0xef);
-    assert_true(sft__etag_sha256(hex, digest));
+    assert_true(sft__remote_etag_sha256(quoted, digest) && digest[0] == 0x01 && digest[31] == 0xef);
+    assert_true(sft__remote_etag_sha256(hex, digest));
     quoted[5] = 'g';
-    assert_false(sft__etag_sha256(quoted, digest));
-    assert_false(sft__etag_sha256(hex + 1, digest));
-    assert_false(sft__etag_sha256("", digest));
+    assert_false(sft__remote_etag_sha256(quoted, digest));
+    assert_false(sft__remote_etag_sha256(hex + 1, digest));
+    assert_false(sft__remote_etag_sha256("", digest));
 }
 
 static void test_urls(void **state) {
@@ -188,28 +189,29 @@ static void test_urls(void **state) {
     static const char *const there[] = {"http://localhost.x/", "http://127.0.0.1.x/",
                                         "http://1270.0.0.1/",  "http://127.0.0/",
                                         "http://127.0.0.0.1/", "http://10.0.0.1/"};
-    sft__url a;
-    sft__url b;
+    sft__remote_url a;
+    sft__remote_url b;
     (void)state;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(sft__url_parse(&a, bad[i]));
+        assert_false(sft__remote_url_parse(&a, bad[i]));
     }
     for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
-        assert_true(sft__url_parse(&a, here[i]) && sft__url_loopback(&a));
+        assert_true(sft__remote_url_parse(&a, here[i]) && sft__remote_url_loopback(&a));
     }
     for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
-        assert_true(sft__url_parse(&a, there[i]));
-        assert_false(sft__url_loopback(&a));
+        assert_true(sft__remote_url_parse(&a, there[i]));
+        assert_false(sft__remote_url_loopback(&a));
     }
-    assert_true(sft__url_parse(&a, "https://Host/a?b") && a.port == 443 && a.path_len == 2);
-    assert_true(sft__url_parse(&b, "HTTPS://hOST:443/c") && sft__url_same_origin(&a, &b));
-    assert_true(sft__url_parse(&b, "http://host:443/c"));
-    assert_false(sft__url_same_origin(&a, &b));
-    assert_true(sft__url_parse(&b, "https://host.x/c"));
-    assert_false(sft__url_same_origin(&a, &b));
-    assert_true(sft__url_parse(&b, "https://host:444/c"));
-    assert_false(sft__url_same_origin(&a, &b));
+    assert_true(sft__remote_url_parse(&a, "https://Host/a?b") && a.port == 443 && a.path_len == 2);
+    assert_true(sft__remote_url_parse(&b, "HTTPS://hOST:443/c") &&
+                sft__remote_url_same_origin(&a, &b));
+    assert_true(sft__remote_url_parse(&b, "http://host:443/c"));
+    assert_false(sft__remote_url_same_origin(&a, &b));
+    assert_true(sft__remote_url_parse(&b, "https://host.x/c"));
+    assert_false(sft__remote_url_same_origin(&a, &b));
+    assert_true(sft__remote_url_parse(&b, "https://host:444/c"));
+    assert_false(sft__remote_url_same_origin(&a, &b));
 }
 
 static void test_joining(void **state) {
@@ -226,20 +228,20 @@ static void test_joining(void **state) {
     (void)state;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__buf b;
-        sft__buf_init(&b, NULL);
-        sft__url_beside(&b, rows[i].base, rows[i].name);
-        sft__buf_add(&b, "", 1);
+        sft__base_buf b;
+        sft__base_buf_init(&b, NULL);
+        sft__remote_url_beside(&b, rows[i].base, rows[i].name);
+        sft__base_buf_add(&b, "", 1);
         assert_string_equal(b.data, rows[i].wanted);
-        sft__buf_reset(&b);
+        sft__base_buf_reset(&b);
     }
-    sft__url_show(shown, sizeof shown, "https://h/x?secret=1");
+    sft__remote_url_show(shown, sizeof shown, "https://h/x?secret=1");
     assert_string_equal(shown, "https://h/x");
-    sft__url_show(shown, sizeof shown, "https://h/0123456789012345678901234567890123456789");
+    sft__remote_url_show(shown, sizeof shown, "https://h/0123456789012345678901234567890123456789");
     assert_int_equal(strlen(shown), sizeof shown - 1);
-    assert_true(sft__url_is_json("https://h/a.json?x"));
-    assert_false(sft__url_is_json("https://h/.json"));
-    assert_false(sft__url_is_json("https://h/a.safetensors?x.json"));
+    assert_true(sft__remote_url_is_json("https://h/a.json?x"));
+    assert_false(sft__remote_url_is_json("https://h/.json"));
+    assert_false(sft__remote_url_is_json("https://h/a.safetensors?x.json"));
 }
 
 static void test_hub_urls(void **state) {
@@ -270,11 +272,11 @@ static void test_hub_urls(void **state) {
                                       "o?g/repo",
                                       "org/repo/./x",
                                       "org/repo@a/b\n"};
-    sft__hub_url u;
+    sft__remote_hub_url u;
     (void)state;
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_true(sft__hub_url_parse(&u, good[i].text));
+        assert_true(sft__remote_hub_url_parse(&u, good[i].text));
         assert_string_equal(u.kind, good[i].kind);
         assert_int_equal(u.repo_len, strlen(good[i].repo));
         assert_memory_equal(u.repo, good[i].repo, u.repo_len);
@@ -286,7 +288,7 @@ static void test_hub_urls(void **state) {
         }
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(sft__hub_url_parse(&u, bad[i]));
+        assert_false(sft__remote_hub_url_parse(&u, bad[i]));
     }
 }
 
@@ -296,34 +298,34 @@ static void test_cache(void **state) {
     const uint64_t a[2] = {1, 2};
     const uint64_t b[2] = {1, 3};
     counting count;
-    sft__cache *c;
+    sft__remote_cache *c;
     sft_error err;
     size_t there = 0;
     (void)state;
 
     counting_init(&count);
-    assert_int_equal(sft__cache_create(&c, 64 * SFT__BLOCK, &count.allocator, &err), SFT_OK);
+    assert_int_equal(sft__remote_cache_create(&c, 64 * SFT__BLOCK, &count.allocator, &err), SFT_OK);
     for (uint64_t i = 0; i < 64; i++) {
         memset(block, (int)i, sizeof block);
-        sft__cache_put(c, a, i, block, sizeof block);
+        sft__remote_cache_put(c, a, i, block, sizeof block);
     }
     for (uint64_t i = 0; i < 64; i++) {
-        assert_true(sft__cache_get(c, a, i, out, sizeof out) && out[0] == i &&
+        assert_true(sft__remote_cache_get(c, a, i, out, sizeof out) && out[0] == i &&
                     out[SFT__BLOCK - 1] == i);
-        assert_false(sft__cache_get(c, b, i, out, sizeof out));
+        assert_false(sft__remote_cache_get(c, b, i, out, sizeof out));
     }
-    assert_false(sft__cache_get(c, a, 0, out, 5));         /* another length */
-    assert_true(sft__cache_get(c, a, 0, out, sizeof out)); /* the newest now */
+    assert_false(sft__remote_cache_get(c, a, 0, out, 5));         /* another length */
+    assert_true(sft__remote_cache_get(c, a, 0, out, sizeof out)); /* the newest now */
     for (uint64_t i = 0; i < 63; i++) {
-        sft__cache_put(c, b, i, block, sizeof block);
+        sft__remote_cache_put(c, b, i, block, sizeof block);
     }
-    assert_true(sft__cache_get(c, a, 0, out, sizeof out) && out[0] == 0);
+    assert_true(sft__remote_cache_get(c, a, 0, out, sizeof out) && out[0] == 0);
     for (uint64_t i = 1; i < 64; i++) {
-        there += sft__cache_get(c, a, i, out, sizeof out);
+        there += sft__remote_cache_get(c, a, i, out, sizeof out);
     }
     assert_int_equal(there, 0);
     assert_true(count.peak <= 64 * SFT__BLOCK + 64 * 128);
-    sft__cache_free(c);
+    sft__remote_cache_free(c);
     assert_all_given_back(&count);
 }
 
@@ -364,18 +366,18 @@ static void test_options(void **state) {
 static const char *feed(const char *body, size_t step, const uint64_t *expected, size_t most,
                         char *got, size_t room, bool *ended) {
     const size_t len = strlen(body);
-    sft__multipart p;
-    sft__slice s;
+    sft__remote_multipart p;
+    sft__remote_slice s;
     size_t next = 0;
     size_t used = 0;
     uint64_t at = expected[0];
 
-    sft__multipart_init(&p, "B", 100, 60, most);
+    sft__remote_multipart_init(&p, "B", 100, 60, most);
     got[0] = '\0';
     for (size_t i = 0; i < len; i += step) {
         const uint8_t *data = (const uint8_t *)body + i;
         size_t n = len - i < step ? len - i : step;
-        while (sft__multipart_next(&p, at, &data, &n, &s)) {
+        while (sft__remote_multipart_next(&p, at, &data, &n, &s)) {
             assert_true(s.size > 0 && s.offset == at && s.offset + s.size <= 60);
             used += (size_t)snprintf(got + used, room - used, "%.*s", (int)s.size,
                                      (const char *)s.data);
@@ -386,7 +388,7 @@ static const char *feed(const char *body, size_t step, const uint64_t *expected,
             }
         }
     }
-    *ended = sft__multipart_ended(&p);
+    *ended = sft__remote_multipart_ended(&p);
     return p.fault;
 }
 
@@ -451,14 +453,15 @@ static void test_multipart(void **state) {
         {"multipart/mixed; boundary=x", ""},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        const bool good = sft__multipart_boundary(types[i].value, strlen(types[i].value), boundary);
+        const bool good =
+            sft__remote_multipart_boundary(types[i].value, strlen(types[i].value), boundary);
         assert_int_equal(good, types[i].boundary[0] != '\0');
         assert_string_equal(boundary, types[i].boundary);
     }
     char longest[200] = "multipart/byteranges; boundary=";
     memset(longest + strlen(longest), 'x', 71);
-    assert_false(sft__multipart_boundary(longest, strlen(longest), boundary));
-    assert_true(sft__multipart_boundary(longest, strlen(longest) - 1, boundary));
+    assert_false(sft__remote_multipart_boundary(longest, strlen(longest), boundary));
+    assert_true(sft__remote_multipart_boundary(longest, strlen(longest) - 1, boundary));
 #undef RANGE
 }
 
@@ -466,7 +469,7 @@ static void test_reach(void **state) {
     static const struct {
         const char *host;
         int literal;
-        sft__reach reach;
+        sft__remote_reach reach;
     } rows[] = {
         {"127.0.0.1", 1, SFT__REACH_SELF},
         {"127.255.255.254", 1, SFT__REACH_SELF},
@@ -524,8 +527,8 @@ static void test_reach(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__reach reach = SFT__REACH_PUBLIC;
-        const bool literal = sft__reach_literal(rows[i].host, strlen(rows[i].host), &reach);
+        sft__remote_reach reach = SFT__REACH_PUBLIC;
+        const bool literal = sft__remote_reach_literal(rows[i].host, strlen(rows[i].host), &reach);
         if (literal != (rows[i].literal != 0) || (literal && reach != rows[i].reach)) {
             fail_msg("%s: literal %d, reach %d", rows[i].host, (int)literal, (int)reach);
         }
@@ -538,8 +541,9 @@ static void test_reach(void **state) {
                 {1, 1, 0, 0},
                 {1, 1, 1, 0},
                 {1, 1, 1, 1}};
-            assert_int_equal(sft__reach_refusal((sft__reach)from, (sft__reach)to) == NULL,
-                             allowed[from][to]);
+            assert_int_equal(
+                sft__remote_reach_refusal((sft__remote_reach)from, (sft__remote_reach)to) == NULL,
+                allowed[from][to]);
         }
     }
 }
@@ -570,19 +574,19 @@ static void test_proxies(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const sft__proxies p = {NULL, "http://h", "http://s", rows[i].no, true};
-        sft__url u;
-        assert_true(sft__url_parse(&u, rows[i].url));
-        if ((sft__proxy_for(&p, &u) == NULL) != (rows[i].direct != 0)) {
+        const sft__remote_proxies p = {NULL, "http://h", "http://s", rows[i].no, true};
+        sft__remote_url u;
+        assert_true(sft__remote_url_parse(&u, rows[i].url));
+        if ((sft__remote_proxy_for(&p, &u) == NULL) != (rows[i].direct != 0)) {
             fail_msg("no_proxy %s, %s", rows[i].no != NULL ? rows[i].no : "-", rows[i].url);
         }
     }
-    const sft__proxies p = {NULL, "http://h", NULL, NULL, false};
-    sft__url u;
-    assert_true(sft__url_parse(&u, "http://a/"));
-    assert_string_equal(sft__proxy_for(&p, &u), "http://h");
-    assert_true(sft__url_parse(&u, "https://a/"));
-    assert_null(sft__proxy_for(&p, &u));
+    const sft__remote_proxies p = {NULL, "http://h", NULL, NULL, false};
+    sft__remote_url u;
+    assert_true(sft__remote_url_parse(&u, "http://a/"));
+    assert_string_equal(sft__remote_proxy_for(&p, &u), "http://h");
+    assert_true(sft__remote_url_parse(&u, "https://a/"));
+    assert_null(sft__remote_proxy_for(&p, &u));
 }
 
 /* http:// to this machine is not asked of another one. */
@@ -614,11 +618,11 @@ static void test_proxies_of_this_machine(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int plain = 0; plain < 2; plain++) {
-            const sft__proxies p = {NULL, rows[i].proxy, rows[i].proxy, NULL, plain != 0};
+            const sft__remote_proxies p = {NULL, rows[i].proxy, rows[i].proxy, NULL, plain != 0};
             const int wanted = plain != 0 ? rows[i].direct_plain : rows[i].direct;
-            sft__url u;
-            assert_true(sft__url_parse(&u, rows[i].url));
-            if ((sft__proxy_for(&p, &u) == NULL) != (wanted != 0)) {
+            sft__remote_url u;
+            assert_true(sft__remote_url_parse(&u, rows[i].url));
+            if ((sft__remote_proxy_for(&p, &u) == NULL) != (wanted != 0)) {
                 fail_msg("%s through %s, plain %d", rows[i].url, rows[i].proxy, plain);
             }
         }
@@ -650,16 +654,16 @@ static void test_shown(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char shown[31];
-        sft__url_show(shown, sizeof shown, rows[i][0]);
+        sft__remote_url_show(shown, sizeof shown, rows[i][0]);
         assert_string_equal(shown, rows[i][1]);
     }
     for (size_t i = 0; i < sizeof stable / sizeof stable[0]; i++) {
-        sft__buf b;
-        sft__buf_init(&b, sft__allocator(NULL));
-        sft__url_stable(&b, stable[i][0]);
-        sft__buf_add(&b, "", 1);
+        sft__base_buf b;
+        sft__base_buf_init(&b, sft__base_allocator(NULL));
+        sft__remote_url_stable(&b, stable[i][0]);
+        sft__base_buf_add(&b, "", 1);
         assert_string_equal(b.data, stable[i][1]);
-        sft__buf_reset(&b);
+        sft__base_buf_reset(&b);
     }
 }
 
@@ -687,21 +691,21 @@ static void test_reasons(void **state) {
         const size_t len = strlen(rows[i][0]);
         char *exact = malloc(len + 1); /* nothing behind it is to be read */
         memcpy(exact, rows[i][0], len);
-        sft__reason(dst, sizeof dst, exact, len);
+        sft__remote_reason(dst, sizeof dst, exact, len);
         assert_string_equal(dst, rows[i][1]);
         for (size_t n = 0; n < len; n++) {
-            sft__reason(dst, 8, exact, n);
+            sft__remote_reason(dst, 8, exact, n);
             assert_true(strlen(dst) < 8);
         }
         free(exact);
     }
-    assert_true(sft__mentions("signature ab%2Fcdef is wrong", "ab/cdef", 7));
-    assert_true(sft__mentions("ab/cdef", "ab%2Fcdef", 9));
-    assert_false(sft__mentions("ab/cd", "ab/cdef", 7));
-    assert_false(sft__mentions("abc", "abc", 3)); /* too short to be told from words */
-    assert_true(sft__mentions_query("no s3cr3t!", "https://h/p?a=1&sig=s3cr3t!"));
-    assert_true(sft__mentions_query("for user:pass", "https://user:pass@h/p"));
-    assert_false(sft__mentions_query("for h and p?a", "https://h/p?a=b&c"));
+    assert_true(sft__remote_mentions("signature ab%2Fcdef is wrong", "ab/cdef", 7));
+    assert_true(sft__remote_mentions("ab/cdef", "ab%2Fcdef", 9));
+    assert_false(sft__remote_mentions("ab/cd", "ab/cdef", 7));
+    assert_false(sft__remote_mentions("abc", "abc", 3)); /* too short to be told from words */
+    assert_true(sft__remote_mentions_query("no s3cr3t!", "https://h/p?a=1&sig=s3cr3t!"));
+    assert_true(sft__remote_mentions_query("for user:pass", "https://user:pass@h/p"));
+    assert_false(sft__remote_mentions_query("for h and p?a", "https://h/p?a=b&c"));
 }
 
 /* Servers that do not repeat a secret letter by letter. */
@@ -710,7 +714,7 @@ static void test_disguises(void **state) {
     static const char *const shown[] = {
         "no HF_S3CRETTOKEN0123456789",
         "no hf_s3crettoken0123456789",
-        "no hf_S3cretToken0123456",  /* most of it */
+        "no hf_S3cretToken0123456", /* most of it */
         "no S3cretToken0123456789",
         "no hf\\u005fS3cret\\u0054oken0123456789",
         "no hf&#95;S3cret&#x54;oken0123456789",
@@ -721,35 +725,52 @@ static void test_disguises(void **state) {
         "Basic dXNlcjpoZl9TM2NyZXRUb2tlbjAxMjM0NTY3ODk="};
     static const char *const harmless[] = {
         "AuthorizationHeaderMalformed: the region 'us-east-1' is wrong; expecting 'eu-west-1'",
-        "AccessDenied: Request has expired", "Repository not found", "Invalid token hf_S3cret", "",
-        "\\", "\\u", "&#", "&#x", "%", "no bm90aGluZyBzZWNyZXQgaXMgaW4gaGVyZSBhdCBhbGw="};
+        "AccessDenied: Request has expired",
+        "Repository not found",
+        "Invalid token hf_S3cret",
+        "",
+        "\\",
+        "\\u",
+        "&#",
+        "&#x",
+        "%",
+        "no bm90aGluZyBzZWNyZXQgaXMgaW4gaGVyZSBhdCBhbGw="};
     (void)state;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
-        assert_true(sft__mentions(shown[i], secret, strlen(secret)));
+        assert_true(sft__remote_mentions(shown[i], secret, strlen(secret)));
     }
     for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
-        assert_false(sft__mentions(harmless[i], secret, strlen(secret)));
-        assert_false(sft__mentions_query(
-            harmless[i], "https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
-                         "AKIAIOSFODNN7EXAMPLE%2F20261123%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date="
-                         "20261123T000000Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host"));
+        assert_false(sft__remote_mentions(harmless[i], secret, strlen(secret)));
+        assert_false(sft__remote_mentions_query(
+            harmless[i],
+            "https://b.s3.amazonaws.com/k?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential="
+            "AKIAIOSFODNN7EXAMPLE%2F20261123%2Fus-east-1%2Fs3%2Faws4_request&X-Amz-Date="
+            "20261123T000000Z&X-Amz-Expires=3600&X-Amz-SignedHeaders=host"));
     }
     char long_secret[6000];
     memset(long_secret, 'x', sizeof long_secret);
     long_secret[5999] = '\0';
-    assert_true(sft__mentions("it was xxxxxxxxxxxxxxxx", long_secret, 5999)); /* cut: a piece is enough */
+    assert_true(sft__remote_mentions("it was xxxxxxxxxxxxxxxx", long_secret,
+                                     5999)); /* cut: a piece is enough */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_content_range), cmocka_unit_test(test_dates),
-        cmocka_unit_test(test_heads),         cmocka_unit_test(test_etags),
-        cmocka_unit_test(test_urls),          cmocka_unit_test(test_joining),
-        cmocka_unit_test(test_hub_urls),      cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_options),       cmocka_unit_test(test_multipart),
-        cmocka_unit_test(test_reach),         cmocka_unit_test(test_proxies),
+        cmocka_unit_test(test_content_range),
+        cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_etags),
+        cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_joining),
+        cmocka_unit_test(test_hub_urls),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_multipart),
+        cmocka_unit_test(test_reach),
+        cmocka_unit_test(test_proxies),
         cmocka_unit_test(test_proxies_of_this_machine),
-        cmocka_unit_test(test_shown),         cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_disguises),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

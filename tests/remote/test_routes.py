@@ -3,6 +3,7 @@
 joined by a pair of virtual interfaces; servers of the standard library with public, private and link-local addresses; names by
 a hosts file of the test's own. Nothing leaves the namespaces. Prints the table; where the system allows no namespaces, says so
 and exits 77."""
+
 from __future__ import annotations
 
 import ctypes
@@ -18,7 +19,14 @@ import hostile_server
 
 # our machine, and the other one
 OURS = ["198.51.100.1/24", "10.7.0.1/24", "2001:500:88::1/64", "fd00:7::1/64"]
-THEIRS = ["198.51.100.2/24", "10.7.0.2/24", "192.168.7.2/24", "169.254.169.254/16", "2001:500:88::2/64", "fd00:7::2/64"]
+THEIRS = [
+    "198.51.100.2/24",
+    "10.7.0.2/24",
+    "192.168.7.2/24",
+    "169.254.169.254/16",
+    "2001:500:88::2/64",
+    "fd00:7::2/64",
+]
 NAMES = {
     "public.test": "198.51.100.2",
     "private.test": "10.7.0.2",
@@ -107,7 +115,10 @@ def other_machine(root: str, log: str) -> None:
 
 def in_namespaces() -> int:
     """Again inside a user, network and mount namespace."""
-    if shutil.which("unshare") is None or shutil.which("ip", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+    if (
+        shutil.which("unshare") is None
+        or shutil.which("ip", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None
+    ):
         print("skipped: unshare or ip is not installed")
         return 77
     done = subprocess.run(["unshare", "-rnm", "true"], capture_output=True, text=True, check=False)
@@ -122,7 +133,9 @@ def joined(t: harness.Tests) -> subprocess.Popen:
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     other = subprocess.Popen(
         ["unshare", "-n", sys.executable, os.path.abspath(__file__), "--other", t.files, t.log],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert other.stdout is not None and other.stdin is not None
     assert other.stdout.readline() == "ready\n"
@@ -194,8 +207,14 @@ def proxied(t: harness.Tests) -> None:
     url = "http://198.51.100.2:%d/to/%s" % (PORT, urllib.parse.quote(inner, safe=""))
     got = t.probe("env=1", "http=1", "retries=0", "open", url, env=env)
     t.check("literal", got["status"] == "SFT_E_PATH" and PRIVATE in got["message"], got)
-    t.check("through the proxy", "127.0.0.1 port 1" in t.probe(
-        "env=1", "http=1", "retries=0", "open", "http://private.test:%d/ok/x" % PORT, env=env)["message"], got)
+    t.check(
+        "through the proxy",
+        "127.0.0.1 port 1"
+        in t.probe("env=1", "http=1", "retries=0", "open", "http://private.test:%d/ok/x" % PORT, env=env)[
+            "message"
+        ],
+        got,
+    )
 
 
 def main() -> int:

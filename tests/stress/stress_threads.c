@@ -129,7 +129,7 @@ int main(void) {
     REQUIRE(verified.checked == TENSORS && verified.damaged == 0);
     sft_catalog_close(catalog);
     REQUIRE(unlink(path) == 0);
-    printf("%d threads: %d tensors put in pieces, %d reads of each kind, %llu digests equal\n", THREADS,
-           TENSORS, THREADS * ROUNDS, (unsigned long long)verified.checked);
+    printf("%d threads: %d tensors put in pieces, %d reads of each kind, %llu digests equal\n",
+           THREADS, TENSORS, THREADS * ROUNDS, (unsigned long long)verified.checked);
     return 0;
 }

@@ -66,7 +66,8 @@ int main(void) {
     for (unsigned i = 0; i < READS; i++) {
         const sft_catalog *c = catalogs[i % 2];
         const sft_tensor *w = sft_catalog_find(c, "w", 1);
-        const sft_status st = sft_tensor_read(c, w, i % 4 < 2 ? NULL : &ropt, out, sizeof out, &err);
+        const sft_status st =
+            sft_tensor_read(c, w, i % 4 < 2 ? NULL : &ropt, out, sizeof out, &err);
         if (st == SFT_OK) {
             good++;
         } else {
@@ -81,8 +82,8 @@ int main(void) {
         sft_catalog_close(catalogs[i]);
     }
     REQUIRE(unlink(path) == 0);
-    printf("%u reads while the file shrank and grew: %u whole, %u refused, no signal\n", READS, good,
-           refused);
+    printf("%u reads while the file shrank and grew: %u whole, %u refused, no signal\n", READS,
+           good, refused);
     REQUIRE(refused > 0);
     return 0;
 }

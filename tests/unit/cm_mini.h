@@ -22,11 +22,11 @@ struct CMUnitTest {
     void *initial_state;
 };
 
-#define cmocka_unit_test(f) {#f, f, NULL, NULL, NULL}
-#define cmocka_unit_test_setup(f, setup) {#f, f, setup, NULL, NULL}
-#define cmocka_unit_test_teardown(f, teardown) {#f, f, NULL, teardown, NULL}
+#define cmocka_unit_test(f)                                 {#f, f, NULL, NULL, NULL}
+#define cmocka_unit_test_setup(f, setup)                    {#f, f, setup, NULL, NULL}
+#define cmocka_unit_test_teardown(f, teardown)              {#f, f, NULL, teardown, NULL}
 #define cmocka_unit_test_setup_teardown(f, setup, teardown) {#f, f, setup, teardown, NULL}
-#define cmocka_unit_test_prestate(f, state) {#f, f, NULL, NULL, state}
+#define cmocka_unit_test_prestate(f, state)                 {#f, f, NULL, NULL, state}
 
 static jmp_buf cm_mini_out;
 static int cm_mini_skipped;
@@ -41,21 +41,24 @@ static inline void cm_mini_fail(const char *file, int line, const char *format, 
     longjmp(cm_mini_out, 1);
 }
 
-static inline void cm_mini_equal(uintmax_t a, uintmax_t b, int wanted, const char *text, const char *file,
-                                 int line) {
+static inline void cm_mini_equal(uintmax_t a, uintmax_t b, int wanted, const char *text,
+                                 const char *file, int line) {
     if ((a == b) != wanted) {
-        cm_mini_fail(file, line, "%s: %" PRIuMAX " (0x%" PRIxMAX ") and %" PRIuMAX " (0x%" PRIxMAX ")", text,
-                     a, a, b, b);
+        cm_mini_fail(file, line,
+                     "%s: %" PRIuMAX " (0x%" PRIxMAX ") and %" PRIuMAX " (0x%" PRIxMAX ")", text, a,
+                     a, b, b);
     }
 }
 
-static inline void cm_mini_string(const char *a, const char *b, int wanted, const char *file, int line) {
+static inline void cm_mini_string(const char *a, const char *b, int wanted, const char *file,
+                                  int line) {
     if ((strcmp(a, b) == 0) != wanted) {
         cm_mini_fail(file, line, "\"%s\" and \"%s\"", a, b);
     }
 }
 
-static inline void cm_mini_memory(const void *a, const void *b, size_t n, const char *file, int line) {
+static inline void cm_mini_memory(const void *a, const void *b, size_t n, const char *file,
+                                  int line) {
     const unsigned char *x = (const unsigned char *)a;
     const unsigned char *y = (const unsigned char *)b;
     for (size_t i = 0; i < n; i++) {
@@ -72,34 +75,34 @@ static inline void cm_mini_true(int ok, const char *text, const char *file, int 
 }
 
 #define cm_mini_int(a) ((uintmax_t)(a))
-#define assert_int_equal(a, b) \
+#define assert_int_equal(a, b)                                                                     \
     cm_mini_equal(cm_mini_int(a), cm_mini_int(b), 1, #a " == " #b, __FILE__, __LINE__)
-#define assert_int_not_equal(a, b) \
+#define assert_int_not_equal(a, b)                                                                 \
     cm_mini_equal(cm_mini_int(a), cm_mini_int(b), 0, #a " != " #b, __FILE__, __LINE__)
-#define assert_true(c) cm_mini_true(!!(c), #c, __FILE__, __LINE__)
-#define assert_false(c) cm_mini_true(!(c), "not: " #c, __FILE__, __LINE__)
-#define assert_null(p) cm_mini_true((p) == NULL, #p " is not NULL", __FILE__, __LINE__)
+#define assert_true(c)     cm_mini_true(!!(c), #c, __FILE__, __LINE__)
+#define assert_false(c)    cm_mini_true(!(c), "not: " #c, __FILE__, __LINE__)
+#define assert_null(p)     cm_mini_true((p) == NULL, #p " is not NULL", __FILE__, __LINE__)
 #define assert_non_null(p) cm_mini_true((p) != NULL, #p " is NULL", __FILE__, __LINE__)
-#define assert_ptr_equal(a, b) \
+#define assert_ptr_equal(a, b)                                                                     \
     cm_mini_true((const void *)(a) == (const void *)(b), #a " == " #b, __FILE__, __LINE__)
-#define assert_ptr_not_equal(a, b) \
+#define assert_ptr_not_equal(a, b)                                                                 \
     cm_mini_true((const void *)(a) != (const void *)(b), #a " != " #b, __FILE__, __LINE__)
-#define assert_string_equal(a, b) cm_mini_string((a), (b), 1, __FILE__, __LINE__)
+#define assert_string_equal(a, b)     cm_mini_string((a), (b), 1, __FILE__, __LINE__)
 #define assert_string_not_equal(a, b) cm_mini_string((a), (b), 0, __FILE__, __LINE__)
-#define assert_memory_equal(a, b, n) cm_mini_memory((a), (b), (n), __FILE__, __LINE__)
-#define assert_memory_not_equal(a, b, n) \
+#define assert_memory_equal(a, b, n)  cm_mini_memory((a), (b), (n), __FILE__, __LINE__)
+#define assert_memory_not_equal(a, b, n)                                                           \
     cm_mini_true(memcmp((a), (b), (n)) != 0, "the same: " #a " and " #b, __FILE__, __LINE__)
 #define assert_not_in_range(v, low, high)                                                          \
     cm_mini_true(cm_mini_int(v) < cm_mini_int(low) || cm_mini_int(v) > cm_mini_int(high),          \
                  #v " not in " #low ".." #high, __FILE__, __LINE__)
-#define assert_in_range(v, low, high)                                                                  \
-    cm_mini_true(cm_mini_int(v) >= cm_mini_int(low) && cm_mini_int(v) <= cm_mini_int(high),            \
+#define assert_in_range(v, low, high)                                                              \
+    cm_mini_true(cm_mini_int(v) >= cm_mini_int(low) && cm_mini_int(v) <= cm_mini_int(high),        \
                  #v " in " #low ".." #high, __FILE__, __LINE__)
-#define fail() cm_mini_fail(__FILE__, __LINE__, "failed")
-#define fail_msg(...) cm_mini_fail(__FILE__, __LINE__, __VA_ARGS__)
+#define fail()             cm_mini_fail(__FILE__, __LINE__, "failed")
+#define fail_msg(...)      cm_mini_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define print_message(...) ((void)fprintf(stdout, __VA_ARGS__))
-#define print_error(...) ((void)fprintf(stderr, __VA_ARGS__))
-#define skip() (cm_mini_skipped = 1, longjmp(cm_mini_out, 2))
+#define print_error(...)   ((void)fprintf(stderr, __VA_ARGS__))
+#define skip()             (cm_mini_skipped = 1, longjmp(cm_mini_out, 2))
 
 static inline int cm_mini_one(const struct CMUnitTest *test) {
     void *state = test->initial_state;
@@ -143,9 +146,9 @@ static inline int cm_mini_run(const char *group, const struct CMUnitTest *tests,
     return failed;
 }
 
-#define cmocka_run_group_tests(tests, setup, teardown) \
+#define cmocka_run_group_tests(tests, setup, teardown)                                             \
     cm_mini_run(#tests, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
-#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                  \
     cm_mini_run(name, tests, sizeof(tests) / sizeof((tests)[0]), setup, teardown)
 
 #endif

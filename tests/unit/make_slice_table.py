@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Prints tests/unit/slice_table.h: how Python resolves ranges. Run it by hand; the table is checked in."""
+
 import random
 
 r = random.Random(7)

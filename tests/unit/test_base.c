@@ -44,7 +44,7 @@ static void escape_keeps_text_and_hides_controls(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char out[64];
-        (void)sft__escape(out, sizeof out, cases[i].in, cases[i].len);
+        (void)sft__base_escape(out, sizeof out, cases[i].in, cases[i].len);
         assert_string_equal(out, cases[i].out);
     }
 }
@@ -53,14 +53,14 @@ static void escape_cuts_at_every_capacity(void **state) {
     (void)state;
     const char text[] = "ab\x01\xe2\x82\xac\xe2\x80\xae-end";
     char full[64];
-    const size_t full_len = sft__escape(full, sizeof full, text, sizeof text - 1);
+    const size_t full_len = sft__base_escape(full, sizeof full, text, sizeof text - 1);
     for (size_t cap = 8; cap <= sizeof full; cap++) {
         char out[64];
         memset(out, 'X', sizeof out);
-        const size_t n = sft__escape(out, cap, text, sizeof text - 1);
+        const size_t n = sft__base_escape(out, cap, text, sizeof text - 1);
         assert_true(n < cap);
         assert_int_equal(strlen(out), n);
-        assert_int_equal(sft__utf8_valid(out, n), n);
+        assert_int_equal(sft__base_utf8_valid(out, n), n);
         if (cap > full_len) {
             assert_string_equal(out, full);
         } else {
@@ -90,13 +90,13 @@ static void utf8_accepts_and_refuses(void **state) {
         {"\xee\x80\x80", 3, 3},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(sft__utf8_valid(cases[i].text, cases[i].len), cases[i].valid);
+        assert_int_equal(sft__base_utf8_valid(cases[i].text, cases[i].len), cases[i].valid);
     }
     char block[200];
     memset(block, 'a', sizeof block);
     for (size_t bad = 0; bad < sizeof block; bad++) {
         block[bad] = (char)0xff;
-        assert_int_equal(sft__utf8_valid(block, sizeof block), bad);
+        assert_int_equal(sft__base_utf8_valid(block, sizeof block), bad);
         block[bad] = 'a';
     }
     for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
@@ -105,8 +105,8 @@ static void utf8_accepts_and_refuses(void **state) {
         if (cp >= 0xd800 && cp <= 0xdfff) {
             continue;
         }
-        const size_t n = sft__utf8_encode(enc, cp);
-        assert_int_equal(sft__utf8_decode(enc, n, &back), n);
+        const size_t n = sft__base_utf8_encode(enc, cp);
+        assert_int_equal(sft__base_utf8_decode(enc, n, &back), n);
         assert_int_equal(back, cp);
     }
 }
@@ -116,33 +116,33 @@ static void checked_arithmetic_sees_every_wrap(void **state) {
     uint64_t v;
     int64_t s;
     size_t z;
-    assert_true(sft__add64(UINT64_MAX - 1, 1, &v));
-    assert_false(sft__add64(UINT64_MAX, 1, &v));
-    assert_true(sft__mul64(UINT32_MAX, UINT32_MAX, &v));
-    assert_false(sft__mul64(UINT64_C(1) << 32, UINT64_C(1) << 32, &v));
-    assert_true(sft__mul_i64(INT64_MIN / 2, 2, &s) && s == INT64_MIN);
-    assert_false(sft__mul_i64(INT64_MIN, -1, &s));
-    assert_true(sft__align64(9, 8, &v) && v == 16);
-    assert_false(sft__align64(UINT64_MAX, 8, &v));
-    assert_true(sft__size_from_u64(17, &z) && z == 17);
+    assert_true(sft__base_add64(UINT64_MAX - 1, 1, &v));
+    assert_false(sft__base_add64(UINT64_MAX, 1, &v));
+    assert_true(sft__base_mul64(UINT32_MAX, UINT32_MAX, &v));
+    assert_false(sft__base_mul64(UINT64_C(1) << 32, UINT64_C(1) << 32, &v));
+    assert_true(sft__base_mul_i64(INT64_MIN / 2, 2, &s) && s == INT64_MIN);
+    assert_false(sft__base_mul_i64(INT64_MIN, -1, &s));
+    assert_true(sft__base_align64(9, 8, &v) && v == 16);
+    assert_false(sft__base_align64(UINT64_MAX, 8, &v));
+    assert_true(sft__base_size_from_u64(17, &z) && z == 17);
 }
 
 static void arena_aligns_copies_and_keeps_its_budget(void **state) {
     (void)state;
-    sft__arena a;
-    sft__arena_init(&a, NULL, 100000);
+    sft__base_arena a;
+    sft__base_arena_init(&a, NULL, 100000);
     for (size_t i = 1; i < 200; i++) {
         const size_t alignment = (size_t)1 << (i % 5);
-        uint8_t *p = sft__arena_alloc(&a, i, alignment);
+        uint8_t *p = sft__base_arena_alloc(&a, i, alignment);
         assert_non_null(p);
         assert_int_equal((uintptr_t)p & (alignment - 1), 0);
         memset(p, (int)i, i);
     }
-    assert_string_equal(sft__arena_copy(&a, "text", 4), "text");
-    assert_null(sft__arena_alloc(&a, 200000, 8));
-    assert_null(sft__arena_alloc(&a, SIZE_MAX, 8));
+    assert_string_equal(sft__base_arena_copy(&a, "text", 4), "text");
+    assert_null(sft__base_arena_alloc(&a, 200000, 8));
+    assert_null(sft__base_arena_alloc(&a, SIZE_MAX, 8));
     assert_true(a.total <= 100000);
-    sft__arena_free(&a);
+    sft__base_arena_free(&a);
 }
 
 /* What was taken since the mark is given back, whether chunks of its own or a part of one. */
@@ -150,27 +150,27 @@ static void arena_rewinds_to_a_mark(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 64, 5000, 300000, 7, 1 << 20};
     counting c;
-    sft__arena a;
+    sft__base_arena a;
 
     for (uint64_t budget = 0; budget <= 8 << 20; budget += 8 << 20) {
         counting_init(&c);
-        sft__arena_init(&a, &c.allocator, budget);
-        const char *kept = sft__arena_copy(&a, "kept", 4);
-        const sft__arena mark = a;
+        sft__base_arena_init(&a, &c.allocator, budget);
+        const char *kept = sft__base_arena_copy(&a, "kept", 4);
+        const sft__base_arena mark = a;
         const uint64_t held = c.held;
         for (int round = 0; round < 50; round++) { /* together far beyond the budget */
             for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-                uint8_t *p = sft__arena_alloc(&a, sizes[i], 8);
+                uint8_t *p = sft__base_arena_alloc(&a, sizes[i], 8);
                 assert_non_null(p);
                 memset(p, 0x5a, sizes[i]);
             }
-            sft__arena_rewind(&a, &mark);
+            sft__base_arena_rewind(&a, &mark);
             assert_true(c.held == held && a.total == mark.total && a.charged == mark.charged);
         }
         assert_string_equal(kept, "kept");
-        assert_string_equal(sft__arena_copy(&a, "more", 4), "more");
+        assert_string_equal(sft__base_arena_copy(&a, "more", 4), "more");
         assert_string_equal(kept, "kept");
-        sft__arena_free(&a);
+        sft__base_arena_free(&a);
         assert_true(c.held == 0);
     }
 }
@@ -184,13 +184,13 @@ static void arena_budgets_are_monotone_and_chunks_are_shared(void **state) {
     bool fits = false;
     for (uint64_t budget = 1; budget < (UINT64_C(1) << 26); budget += budget / 9 + 1) {
         counting c;
-        sft__arena a;
+        sft__base_arena a;
         bool all = true;
         counting_init(&c);
-        sft__arena_init(&a, &c.allocator, budget);
+        sft__base_arena_init(&a, &c.allocator, budget);
         for (size_t i = 0; i < N && all; i++) {
             const size_t size = sizes[i % (sizeof sizes / sizeof sizes[0])];
-            uint8_t *p = sft__arena_alloc(&a, size, 8);
+            uint8_t *p = sft__base_arena_alloc(&a, size, 8);
             all = p != NULL;
             if (all) {
                 assert_int_equal((uintptr_t)p % 8, 0);
@@ -205,7 +205,7 @@ static void arena_budgets_are_monotone_and_chunks_are_shared(void **state) {
         if (all) {
             assert_true(SFT__ARENA_EXACT || c.calls < N / 2); /* far fewer than requests */
         }
-        sft__arena_free(&a);
+        sft__base_arena_free(&a);
         assert_all_given_back(&c);
     }
     assert_true(fits);
@@ -222,36 +222,37 @@ static void name_table_finds_all_and_reports_duplicates(void **state) {
     enum { N = 5000 };
     static char text[N][16];
     static named entries[N + 1];
-    sft__strmap map;
+    sft__base_strmap map;
     for (size_t i = 0; i < N; i++) {
         entries[i].len = (size_t)snprintf(text[i], sizeof text[i], "layer.%zu.w", i);
         entries[i].name = text[i];
     }
     entries[N] = entries[77];
-    assert_true(sft__strmap_init(&map, entries, sizeof entries[0], N + 1, NULL));
+    assert_true(sft__base_strmap_init(&map, entries, sizeof entries[0], N + 1, NULL));
     for (size_t i = 0; i < N; i++) {
-        assert_int_equal(sft__strmap_add(&map, i), SFT__STRMAP_NONE);
+        assert_int_equal(sft__base_strmap_add(&map, i), SFT__STRMAP_NONE);
     }
-    assert_int_equal(sft__strmap_add(&map, N), 77);
+    assert_int_equal(sft__base_strmap_add(&map, N), 77);
     for (size_t i = 0; i < N; i++) {
-        assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len), i);
+        assert_int_equal(sft__base_strmap_find(&map, text[i], entries[i].len), i);
     }
-    assert_int_equal(sft__strmap_find(&map, "absent", 6), SFT__STRMAP_NONE);
-    assert_int_equal(sft__strmap_find(&map, "layer.1", 7), SFT__STRMAP_NONE);
-    sft__strmap_reset(&map);
-    assert_int_equal(sft__strmap_find(&map, "x", 1), SFT__STRMAP_NONE);
+    assert_int_equal(sft__base_strmap_find(&map, "absent", 6), SFT__STRMAP_NONE);
+    assert_int_equal(sft__base_strmap_find(&map, "layer.1", 7), SFT__STRMAP_NONE);
+    sft__base_strmap_reset(&map);
+    assert_int_equal(sft__base_strmap_find(&map, "x", 1), SFT__STRMAP_NONE);
 
     for (size_t count = 0; count <= 2 * N; count = count < 40 ? count + 1 : count * 3 + 1) {
         size_t again = 0;
         const size_t all = count <= N ? count : N + 1;
-        assert_true(sft__strmap_init(&map, entries, sizeof entries[0], all, NULL));
-        assert_int_equal(sft__strmap_add_all(&map, all, &again), all <= N ? SFT__STRMAP_NONE : 77);
+        assert_true(sft__base_strmap_init(&map, entries, sizeof entries[0], all, NULL));
+        assert_int_equal(sft__base_strmap_add_all(&map, all, &again),
+                         all <= N ? SFT__STRMAP_NONE : 77);
         assert_int_equal(again, all <= N ? 0 : N);
         for (size_t i = 0; i < N; i++) {
-            assert_int_equal(sft__strmap_find(&map, text[i], entries[i].len),
+            assert_int_equal(sft__base_strmap_find(&map, text[i], entries[i].len),
                              i < all ? i : SFT__STRMAP_NONE);
         }
-        sft__strmap_reset(&map);
+        sft__base_strmap_reset(&map);
     }
 }
 
@@ -264,23 +265,23 @@ static void siphash_matches_its_published_family(void **state) {
     for (size_t i = 0; i < sizeof in; i++) {
         in[i] = (uint8_t)i;
     }
-    assert_true(sft__hash(key, in, 0) == UINT64_C(0xabac0158050fc4dc));
-    assert_true(sft__hash(key, in, 1) == UINT64_C(0xc9f49bf37d57ca93));
-    assert_true(sft__hash(key, in, 8) != sft__hash(again, in, 8));
+    assert_true(sft__base_hash(key, in, 0) == UINT64_C(0xabac0158050fc4dc));
+    assert_true(sft__base_hash(key, in, 1) == UINT64_C(0xc9f49bf37d57ca93));
+    assert_true(sft__base_hash(key, in, 8) != sft__base_hash(again, in, 8));
 }
 
 static void buffer_grows_and_prints_numbers(void **state) {
     (void)state;
-    sft__buf b;
-    sft__buf_init(&b, NULL);
-    sft__buf_u64(&b, 0);
-    sft__buf_text(&b, ",");
-    sft__buf_u64(&b, UINT64_MAX);
-    sft__buf_fill(&b, ' ', 3);
+    sft__base_buf b;
+    sft__base_buf_init(&b, NULL);
+    sft__base_buf_u64(&b, 0);
+    sft__base_buf_text(&b, ",");
+    sft__base_buf_u64(&b, UINT64_MAX);
+    sft__base_buf_fill(&b, ' ', 3);
     assert_false(b.failed);
     assert_int_equal(b.len, 25);
     assert_memory_equal(b.data, "0,18446744073709551615   ", 25);
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 static void add_one(void *ctx, size_t index) {
@@ -318,24 +319,24 @@ static void pool_works_in_the_background(void **state) {
     (void)state;
     for (uint32_t threads = 2; threads <= 4; threads++) {
         size_t done = 0, others = 0, added = 0;
-        sft__batch batch = {.fn = count_atomic, .ctx = &done};
+        sft__base_batch batch = {.fn = count_atomic, .ctx = &done};
         sft_pool *pool;
         assert_int_equal(sft_pool_create(&pool, threads, NULL, NULL), SFT_OK);
         for (size_t round = 0; round < 200; round++) { /* also after it ran dry */
-            sft__pool_add(pool, &batch, round % 7);
+            sft__base_pool_add(pool, &batch, round % 7);
             added += round % 7;
             sft_pool_run(pool, 5, count_atomic, &others);
             if (round % 50 == 49) {
-                sft__pool_wait(pool, &batch);
+                sft__base_pool_wait(pool, &batch);
                 assert_int_equal(done, added);
             }
         }
         assert_int_equal(others, 1000);
         sft_pool_free(pool);
     }
-    sft__batch idle = {.fn = count_atomic};
-    sft__pool_add(NULL, &idle, 3);
-    sft__pool_wait(NULL, &idle);
+    sft__base_batch idle = {.fn = count_atomic};
+    sft__base_pool_add(NULL, &idle, 3);
+    sft__base_pool_wait(NULL, &idle);
     assert_int_equal(idle.count, 0);
 }
 
@@ -343,21 +344,21 @@ static void pool_works_in_the_background(void **state) {
 static void pages_keep_what_they_hold(void **state) {
     (void)state;
     enum { SIZE = 4 << 20 };
-    uint8_t *p = sft__pages_alloc(SIZE);
+    uint8_t *p = sft__base_pages_alloc(SIZE);
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % 4096, 0);
     p[5000] = 7;
     p[SIZE - 1] = 9;
-    sft__pages_touch(p, 1);
-    sft__pages_touch(p + 4097, 12000);
-    sft__pages_touch(p + 100, SIZE - 200);
-    sft__pages_touch(p, SIZE);
+    sft__base_pages_touch(p, 1);
+    sft__base_pages_touch(p + 4097, 12000);
+    sft__base_pages_touch(p + 100, SIZE - 200);
+    sft__base_pages_touch(p, SIZE);
     for (size_t i = 0; i < SIZE; i++) {
         if (p[i] != (i == 5000 ? 7 : i == SIZE - 1 ? 9 : 0)) {
             fail_msg("byte %zu is %d", i, p[i]);
         }
     }
-    sft__pages_free(p, SIZE);
+    sft__base_pages_free(p, SIZE);
 }
 
 int main(void) {

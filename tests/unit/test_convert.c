@@ -191,12 +191,12 @@ enum { PAIRS = sizeof pairs / sizeof pairs[0] };
 static void general(uint8_t *dst, uint32_t to, const uint8_t *src, uint32_t from, size_t n) {
     const size_t from_bytes = sft_dtype_get(from)->block_bytes;
     const size_t to_bytes = sft_dtype_get(to)->block_bytes;
-    const sft__store_rule rule = sft__store_rule_for(from);
+    const sft__move_store_rule rule = sft__move_store_rule_for(from);
     for (size_t i = 0; i < n; i += SFT__LANE) {
-        sft__lane lane;
+        sft__move_lane lane;
         const size_t part = n - i < SFT__LANE ? n - i : SFT__LANE;
-        sft__load_for(from)(&lane, src + i * from_bytes, part);
-        sft__store_for(to, SFT__CARRY_F32)(dst + i * to_bytes, &lane, part, &rule);
+        sft__move_load_for(from)(&lane, src + i * from_bytes, part);
+        sft__move_store_for(to, SFT__CARRY_F32)(dst + i * to_bytes, &lane, part, &rule);
     }
 }
 
@@ -227,10 +227,11 @@ static void pair_loops_agree(void **state) {
             }
         }
         general(want, to, in, from, N);
-        sft__pair_fn *const twins[] = {
-            sft__pair_portable(to, from),
-            (sft__cpu_features() & SFT__CPU_AVX2) != 0 ? sft__pair_x86(to, from) : NULL,
-            (sft__cpu_features() & SFT__CPU_AVX512) != 0 ? sft__pair_wide(to, from) : NULL};
+        sft__move_pair_fn *const twins[] = {
+            sft__move_pair_portable(to, from),
+            (sft__move_cpu_features() & SFT__CPU_AVX2) != 0 ? sft__move_pair_x86(to, from) : NULL,
+            (sft__move_cpu_features() & SFT__CPU_AVX512) != 0 ? sft__move_pair_wide(to, from)
+                                                              : NULL};
         for (size_t w = 0; w < 3; w++) {
             if (twins[w] != NULL) {
                 memset(got, 0, 4 * N);
@@ -256,19 +257,20 @@ static void pair_loops_agree(void **state) {
 static void lane_loops_agree(void **state) {
     (void)state;
     static const uint32_t low[] = {0x0000, 0x0001, 0x7fff, 0x8000, 0x8001, 0xffff};
-    static const sft__float_spec *const specs[] = {
-        &sft__spec_e5m2, &sft__spec_e4m3, &sft__spec_e4m3fnuz, &sft__spec_e5m2fnuz,
-        &sft__spec_e2m1, &sft__spec_e2m3, &sft__spec_e3m2};
+    static const sft__move_float_spec *const specs[] = {
+        &sft__move_spec_e5m2,     &sft__move_spec_e4m3, &sft__move_spec_e4m3fnuz,
+        &sft__move_spec_e5m2fnuz, &sft__move_spec_e2m1, &sft__move_spec_e2m3,
+        &sft__move_spec_e3m2};
     uint64_t compared = 0;
-    if ((sft__cpu_features() & SFT__CPU_AVX2) == 0) {
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) == 0) {
         return; /* there is one twin alone */
     }
     rnd_state = 25;
     for (uint32_t first = 0; first < 65536 * 6; first += SFT__LANE) {
-        sft__lane f;
-        sft__lane d;
-        sft__lane a;
-        sft__lane b;
+        sft__move_lane f;
+        sft__move_lane d;
+        sft__move_lane a;
+        sft__move_lane b;
         uint8_t x[SFT__LANE + 1];
         uint8_t y[SFT__LANE + 1];
         const size_t n = first % 512 == 0 ? SFT__LANE : 1 + (first / SFT__LANE) % SFT__LANE;
@@ -281,23 +283,23 @@ static void lane_loops_agree(void **state) {
         for (size_t k = 0; k < sizeof specs / sizeof specs[0]; k++) {
             memset(x, 0x55, sizeof x);
             memset(y, 0x55, sizeof y);
-            sft__store_codes_portable(x, &f, n, specs[k]);
-            sft__store_codes_x86(y, &f, n, specs[k]);
+            sft__move_store_codes_portable(x, &f, n, specs[k]);
+            sft__move_store_codes_x86(y, &f, n, specs[k]);
             assert_memory_equal(x, y, sizeof x);
-            if ((sft__cpu_features() & SFT__CPU_AVX512) != 0) {
+            if ((sft__move_cpu_features() & SFT__CPU_AVX512) != 0) {
                 memset(y, 0x55, sizeof y);
-                sft__store_codes_wide(y, &f, n, specs[k]);
+                sft__move_store_codes_wide(y, &f, n, specs[k]);
                 assert_memory_equal(x, y, sizeof x);
             }
         }
-        sft__carry_f64_portable(&a, &f, n);
-        sft__carry_f64_x86(&b, &f, n);
+        sft__move_carry_f64_portable(&a, &f, n);
+        sft__move_carry_f64_x86(&b, &f, n);
         assert_memory_equal(a.u, b.u, n * 8);
         for (size_t i = 0; i < n; i++) { /* just beside binary32, and anything */
             d.u[i] = i % 4 == 3 ? rnd() : a.u[i] + rnd_below(3) * (((uint64_t)1 << 28) - 1);
         }
-        sft__carry_f32_portable(&a, &d, n);
-        sft__carry_f32_x86(&b, &d, n);
+        sft__move_carry_f32_portable(&a, &d, n);
+        sft__move_carry_f32_x86(&b, &d, n);
         assert_memory_equal(a.f, b.f, n * 4);
         compared += n;
     }
@@ -376,9 +378,9 @@ static void other_byte_order(void **state) {
                 swapped[i] =
                     in[i / f->alignment * f->alignment + f->alignment - 1 - i % f->alignment];
             }
-            sft__convert_swapped(got, t, swapped, f, N, false, true);
+            sft__move_convert_swapped(got, t, swapped, f, N, false, true);
             assert_memory_equal(got, want, to_bytes);
-            sft__convert_swapped(got, t, in, f, N, true, false);
+            sft__move_convert_swapped(got, t, in, f, N, true, false);
             for (size_t i = 0; i < to_bytes; i++) {
                 assert_int_equal(
                     got[i / t->alignment * t->alignment + t->alignment - 1 - i % t->alignment],

@@ -811,14 +811,14 @@ static void ask(void *arg) {
 static void eight_threads_share_a_model(void **state) {
     (void)state;
     sft_catalog *c;
-    sft__thread threads[8];
+    sft__base_thread threads[8];
     make_pair("threads");
     assert_int_equal(sft_catalog_open(&c, at("threads"), NULL, NULL), SFT_OK);
     for (int i = 0; i < 8; i++) {
-        assert_true(sft__thread_start(&threads[i], ask, c));
+        assert_true(sft__base_thread_start(&threads[i], ask, c));
     }
     for (int i = 0; i < 8; i++) {
-        sft__thread_join(&threads[i]);
+        sft__base_thread_join(&threads[i]);
     }
     sft_catalog_close(c);
 }

@@ -11,13 +11,15 @@
 #include "format/unique.h"
 
 /* Parses `text` as the header of a file with data_bytes bytes of data. */
-static sft_status parse(sft__header *h, const char *text, size_t len, uint64_t data_bytes,
+static sft_status parse(sft__format_header *h, const char *text, size_t len, uint64_t data_bytes,
                         const sft_open_options *options, bool canonical, sft_error *err) {
-    char *copy = sft__alloc(options != NULL ? options->allocator : NULL, len + SFT__HEADER_SLACK);
+    char *copy =
+        sft__base_alloc(options != NULL ? options->allocator : NULL, len + SFT__HEADER_SLACK);
     assert_non_null(copy);
     memcpy(copy, text, len);
     memset(copy + len, 'x', SFT__HEADER_SLACK);
-    return sft__header_parse_with(h, copy, len, 8 + len + data_bytes, options, canonical, err);
+    return sft__format_header_parse_with(h, copy, len, 8 + len + data_bytes, options, canonical,
+                                         err);
 }
 
 static void length_is_checked_in_the_references_order(void **state) {
@@ -28,22 +30,22 @@ static void length_is_checked_in_the_references_order(void **state) {
     sft_error err = {0};
     sft_limits limits;
 
-    assert_int_equal(sft__header_length(small, 7, 7, NULL, &n, &err), SFT_E_TOO_SMALL);
+    assert_int_equal(sft__format_header_length(small, 7, 7, NULL, &n, &err), SFT_E_TOO_SMALL);
     assert_int_equal(err.offset, 7);
     assert_int_equal(n, 0);
-    assert_int_equal(sft__header_length(small, 8, 10, NULL, &n, &err), SFT_OK);
+    assert_int_equal(sft__format_header_length(small, 8, 10, NULL, &n, &err), SFT_OK);
     assert_int_equal(n, 2);
-    assert_int_equal(sft__header_length(small, 8, 9, NULL, &n, &err), SFT_E_HEADER_PAST_END);
-    assert_int_equal(sft__header_length(big, 8, 100000008, NULL, &n, &err), SFT_OK);
+    assert_int_equal(sft__format_header_length(small, 8, 9, NULL, &n, &err), SFT_E_HEADER_PAST_END);
+    assert_int_equal(sft__format_header_length(big, 8, 100000008, NULL, &n, &err), SFT_OK);
     assert_int_equal(n, 100000000);
     big[0] = 1;
-    assert_int_equal(sft__header_length(big, 8, 9, NULL, &n, &err), SFT_E_HEADER_TOO_LARGE);
+    assert_int_equal(sft__format_header_length(big, 8, 9, NULL, &n, &err), SFT_E_HEADER_TOO_LARGE);
     SFT_INIT(&limits);
     limits.header_bytes = 200000000;
-    assert_int_equal(sft__header_length(big, 8, 100000009, &limits, &n, &err), SFT_OK);
+    assert_int_equal(sft__format_header_length(big, 8, 100000009, &limits, &n, &err), SFT_OK);
     limits.header_bytes = UINT64_MAX;
     memset(big, 0xff, sizeof big);
-    assert_int_equal(sft__header_length(big, 8, UINT64_MAX, &limits, &n, &err),
+    assert_int_equal(sft__format_header_length(big, 8, UINT64_MAX, &limits, &n, &err),
                      SFT_E_HEADER_TOO_LARGE);
 }
 
@@ -54,7 +56,7 @@ static const char two[] = "{\"__metadata__\":{\"format\":\"pt\",\"a\\tb\":\"\\u0
 static void facts_of_a_header(void **state) {
     (void)state;
     for (int canonical = 0; canonical < 2; canonical++) {
-        sft__header h;
+        sft__format_header h;
         sft_error err = {0};
         const size_t len = sizeof two - 1;
         assert_int_equal(parse(&h, two, len, 26, NULL, canonical, &err), SFT_OK);
@@ -71,8 +73,8 @@ static void facts_of_a_header(void **state) {
         assert_int_equal(h.tensors[0].flags, 0);
         assert_string_equal(h.tensors[1].name, "b\n");
         assert_int_equal(h.tensors[1].pieces[0].offset, 8 + len + 24);
-        assert_int_equal(sft__strmap_find(&h.names, "b\n", 2), 1);
-        assert_int_equal(sft__strmap_find(&h.names, "c", 1), SFT__STRMAP_NONE);
+        assert_int_equal(sft__base_strmap_find(&h.names, "b\n", 2), 1);
+        assert_int_equal(sft__base_strmap_find(&h.names, "c", 1), SFT__STRMAP_NONE);
         assert_true(h.has_metadata);
         assert_int_equal(h.metadata_count, 2);
         assert_string_equal(h.metadata[0].key, "format");
@@ -82,15 +84,15 @@ static void facts_of_a_header(void **state) {
         assert_int_equal(h.metadata_begin, 8 + 16);
         assert_int_equal(two[h.metadata_end - 8 - 1], '}');
         assert_int_equal(two[h.metadata_end - 8], ',');
-        sft__header_reset(&h);
+        sft__format_header_reset(&h);
         assert_null(h.text);
     }
 }
 
 /* Both forms must agree; gives the status, and the header if it is wanted. */
-static sft_status parse_both(sft__header *h, const char *text, size_t len, uint64_t data_bytes,
-                             const sft_open_options *options, sft_error *err) {
-    sft__header other;
+static sft_status parse_both(sft__format_header *h, const char *text, size_t len,
+                             uint64_t data_bytes, const sft_open_options *options, sft_error *err) {
+    sft__format_header other;
     sft_error other_err = {0};
     memset(err, 0, sizeof *err);
     const sft_status status = parse(h, text, len, data_bytes, options, true, err);
@@ -111,58 +113,58 @@ static sft_status parse_both(sft__header *h, const char *text, size_t len, uint6
         assert_int_equal(a->pieces->offset, b->pieces->offset);
         assert_int_equal(a->nbytes, b->nbytes);
     }
-    sft__header_reset(&other);
+    sft__format_header_reset(&other);
     return status;
 }
 
 static sft_status verdict(const char *text, uint64_t data_bytes, const sft_open_options *options,
                           sft_error *err) {
-    sft__header h;
+    sft__format_header h;
     const sft_status status = parse_both(&h, text, strlen(text), data_bytes, options, err);
-    sft__header_reset(&h);
+    sft__format_header_reset(&h);
     return status;
 }
 
 static void a_header_without_tensors(void **state) {
     (void)state;
-    sft__header h;
+    sft__format_header h;
     sft_error err;
     assert_int_equal(parse_both(&h, "{}", 2, 0, NULL, &err), SFT_OK);
     assert_int_equal(h.tensor_count, 0);
     assert_false(h.has_metadata);
     assert_int_equal(h.metadata_begin, 0);
-    assert_int_equal(sft__strmap_find(&h.names, "", 0), SFT__STRMAP_NONE);
-    sft__header_reset(&h);
+    assert_int_equal(sft__base_strmap_find(&h.names, "", 0), SFT__STRMAP_NONE);
+    sft__format_header_reset(&h);
     assert_int_equal(parse_both(&h, "{\"__metadata__\":{}}", 19, 0, NULL, &err), SFT_OK);
     assert_true(h.has_metadata);
     assert_int_equal(h.metadata_count, 0);
     assert_int_equal(h.metadata_begin, 8 + 16);
     assert_int_equal(h.metadata_end, 8 + 18);
-    sft__header_reset(&h);
+    sft__format_header_reset(&h);
     assert_int_equal(parse_both(&h, "{\"__metadata__\":null}", 21, 0, NULL, &err), SFT_OK);
     assert_false(h.has_metadata);
     assert_int_equal(h.metadata_begin, 0);
     assert_int_equal(h.metadata_end, 0);
-    sft__header_reset(&h);
-    sft__header_reset(&h); /* twice is fine */
+    sft__format_header_reset(&h);
+    sft__format_header_reset(&h); /* twice is fine */
 }
 
 /* A header of n tensors of one byte, in the order of their data or not. */
-static void many(sft__buf *b, size_t n, size_t step, const char *shape) {
-    sft__buf_text(b, "{");
+static void many(sft__base_buf *b, size_t n, size_t step, const char *shape) {
+    sft__base_buf_text(b, "{");
     for (size_t i = 0; i < n; i++) {
         const uint64_t at = (uint64_t)i * step % n;
-        sft__buf_text(b, i != 0 ? ",\"layer." : "\"layer.");
-        sft__buf_u64(b, at);
-        sft__buf_text(b, "\":{\"dtype\":\"U8\",\"shape\":[");
-        sft__buf_text(b, shape);
-        sft__buf_text(b, "],\"data_offsets\":[");
-        sft__buf_u64(b, at);
-        sft__buf_text(b, ",");
-        sft__buf_u64(b, at + 1);
-        sft__buf_text(b, "]}");
+        sft__base_buf_text(b, i != 0 ? ",\"layer." : "\"layer.");
+        sft__base_buf_u64(b, at);
+        sft__base_buf_text(b, "\":{\"dtype\":\"U8\",\"shape\":[");
+        sft__base_buf_text(b, shape);
+        sft__base_buf_text(b, "],\"data_offsets\":[");
+        sft__base_buf_u64(b, at);
+        sft__base_buf_text(b, ",");
+        sft__base_buf_u64(b, at + 1);
+        sft__base_buf_text(b, "]}");
     }
-    sft__buf_text(b, "}");
+    sft__base_buf_text(b, "}");
 }
 
 static void entries_are_sorted_by_offset(void **state) {
@@ -171,13 +173,13 @@ static void entries_are_sorted_by_offset(void **state) {
     for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
         const size_t n = counts[k];
         for (size_t step = 1; step < n && step < 4000; step = step * 3 + 1) {
-            sft__header h;
+            sft__format_header h;
             sft_error err;
-            sft__buf b;
+            sft__base_buf b;
             if (step != 1 && n % step == 0) {
                 continue; /* would not reach every tensor */
             }
-            sft__buf_init(&b, NULL);
+            sft__base_buf_init(&b, NULL);
             many(&b, n, step, step % 2 == 0 ? "1,1" : "");
             const sft_status status = parse_both(&h, b.data, b.len, n, NULL, &err);
             if (status != SFT_OK) {
@@ -190,10 +192,10 @@ static void entries_are_sorted_by_offset(void **state) {
                 assert_string_equal(h.tensors[i].name, name);
                 assert_int_equal(h.tensors[i].pieces[0].offset, 8 + b.len + i);
                 assert_ptr_equal(h.tensors[i].pieces, &h.tensors[0].pieces[i]);
-                assert_int_equal(sft__strmap_find(&h.names, name, strlen(name)), i);
+                assert_int_equal(sft__base_strmap_find(&h.names, name, strlen(name)), i);
             }
-            sft__header_reset(&h);
-            sft__buf_reset(&b);
+            sft__format_header_reset(&h);
+            sft__base_buf_reset(&b);
         }
     }
 }
@@ -207,13 +209,13 @@ static void empty_tensors_keep_their_order(void **state) {
                                "\"b\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
                                "\"a\":{\"dtype\":\"F4\",\"shape\":[3,0],\"data_offsets\":[4,4]}}";
     static const char *const order[] = {"c", "b", "full", "z", "a"};
-    sft__header h;
+    sft__format_header h;
     sft_error err;
     assert_int_equal(parse_both(&h, text, sizeof text - 1, 4, NULL, &err), SFT_OK);
     for (size_t i = 0; i < 5; i++) {
         assert_string_equal(h.tensors[i].name, order[i]);
     }
-    sft__header_reset(&h);
+    sft__format_header_reset(&h);
 }
 
 static void long_shapes(void **state) {
@@ -222,20 +224,20 @@ static void long_shapes(void **state) {
     for (size_t k = 0; k < sizeof ranks / sizeof ranks[0]; k++) {
         sft_limits limits;
         sft_open_options options;
-        sft__header h;
+        sft__format_header h;
         sft_error err;
-        sft__buf b;
+        sft__base_buf b;
         SFT_INIT(&limits);
         SFT_INIT(&options);
         options.limits = &limits;
-        sft__buf_init(&b, NULL);
-        sft__buf_text(&b, "{\"w\":{\"dtype\":\"U8\",\"shape\":[");
+        sft__base_buf_init(&b, NULL);
+        sft__base_buf_text(&b, "{\"w\":{\"dtype\":\"U8\",\"shape\":[");
         for (size_t i = 0; i < ranks[k]; i++) {
-            sft__buf_text(&b, i != 0 ? ",1" : "1");
+            sft__base_buf_text(&b, i != 0 ? ",1" : "1");
         }
         const size_t second = b.len;
-        sft__buf_text(&b, "],\"data_offsets\":[0,1]},"
-                          "\"v\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[1,7]}}");
+        sft__base_buf_text(&b, "],\"data_offsets\":[0,1]},"
+                               "\"v\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[1,7]}}");
         const sft_status status = parse_both(&h, b.data, b.len, 7, &options, &err);
         if (ranks[k] > 1024) {
             assert_int_equal(status, SFT_E_LIMIT);
@@ -251,8 +253,8 @@ static void long_shapes(void **state) {
             assert_int_equal(h.tensors[0].shape[i], 1);
         }
         assert_int_equal(h.tensors[1].shape[1], 3);
-        sft__header_reset(&h);
-        sft__buf_reset(&b);
+        sft__format_header_reset(&h);
+        sft__base_buf_reset(&b);
     }
 }
 
@@ -297,7 +299,7 @@ static void memory_limit(const char *text, size_t len, uint64_t data_bytes) {
     options.limits = &limits;
     options.allocator = &c.allocator;
     for (limits.memory_bytes = 1; !fits; limits.memory_bytes += limits.memory_bytes / 50 + 1) {
-        sft__header h;
+        sft__format_header h;
         sft_error err = {0};
         const sft_status status = parse(&h, text, len, data_bytes, &options, true, &err);
         assert_true(status == SFT_OK || status == SFT_E_LIMIT);
@@ -306,7 +308,7 @@ static void memory_limit(const char *text, size_t len, uint64_t data_bytes) {
         if (fits) {
             assert_true(c.held <= limits.memory_bytes);
         }
-        sft__header_reset(&h);
+        sft__format_header_reset(&h);
         assert_all_given_back(&c);
         assert_true(limits.memory_bytes < 1 << 24);
     }
@@ -321,7 +323,7 @@ static void fail_each(const char *text, size_t len, uint64_t data_bytes) {
     counting_init(&c);
     options.allocator = &c.allocator;
     for (size_t k = 2; status != SFT_OK; k++) { /* 1 is the text's own */
-        sft__header h;
+        sft__format_header h;
         sft_error err = {0};
         c.calls = 0;
         c.fail_from = k;
@@ -329,7 +331,7 @@ static void fail_each(const char *text, size_t len, uint64_t data_bytes) {
         assert_true(status == SFT_OK || status == SFT_E_NOMEM);
         assert_int_equal(err.status, status);
         assert_true(status == SFT_OK || h.text == NULL);
-        sft__header_reset(&h);
+        sft__format_header_reset(&h);
         assert_all_given_back(&c);
         assert_true(k < 1000);
     }
@@ -337,36 +339,37 @@ static void fail_each(const char *text, size_t len, uint64_t data_bytes) {
 
 static void memory_may_run_out_anywhere(void **state) {
     (void)state;
-    sft__buf b;
+    sft__base_buf b;
 
-    sft__buf_init(&b, NULL);
+    sft__base_buf_init(&b, NULL);
     many(&b, 5000, 7, "1,1,1,1,1,1,1,1,1"); /* unsorted, general form, more room for shapes */
     fail_each(b.data, b.len, 5000);
     memory_limit(b.data, b.len, 5000);
     b.len = 0;
-    sft__buf_text(&b, "{\"__metadata__\":{");
+    sft__base_buf_text(&b, "{\"__metadata__\":{");
     for (size_t i = 0; i < 3000; i++) {
-        sft__buf_text(&b, i != 0 ? ",\"\\n" : "\"\\n");
-        sft__buf_u64(&b, i);
-        sft__buf_text(&b, "\":\"\\t value\"");
+        sft__base_buf_text(&b, i != 0 ? ",\"\\n" : "\"\\n");
+        sft__base_buf_u64(&b, i);
+        sft__base_buf_text(&b, "\":\"\\t value\"");
     }
-    sft__buf_text(&b, "},\"\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}");
+    sft__base_buf_text(&b,
+                       "},\"\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}");
     fail_each(b.data, b.len, 1);
     memory_limit(b.data, b.len, 1);
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 static void file_must_hold_the_header(void **state) {
     (void)state;
-    sft__header h;
+    sft__format_header h;
     sft_error err = {0};
-    char *text = sft__alloc(NULL, 2 + SFT__HEADER_SLACK);
+    char *text = sft__base_alloc(NULL, 2 + SFT__HEADER_SLACK);
     memcpy(text, "{}", 2);
-    assert_int_equal(sft__header_parse(&h, text, 2, 9, NULL, &err), SFT_E_HEADER_PAST_END);
+    assert_int_equal(sft__format_header_parse(&h, text, 2, 9, NULL, &err), SFT_E_HEADER_PAST_END);
     assert_null(h.text);
-    text = sft__alloc(NULL, 2 + SFT__HEADER_SLACK);
+    text = sft__base_alloc(NULL, 2 + SFT__HEADER_SLACK);
     memcpy(text, "{}", 2);
-    assert_int_equal(sft__header_parse(&h, text, 2, 7, NULL, NULL), SFT_E_HEADER_PAST_END);
+    assert_int_equal(sft__format_header_parse(&h, text, 2, 7, NULL, NULL), SFT_E_HEADER_PAST_END);
 }
 
 static void strict_refuses_more(void **state) {
@@ -421,11 +424,12 @@ static size_t find_repeat(size_t n, size_t twice, size_t of) {
             (size_t)snprintf(keys[i], sizeof keys[i], "k%llu", (unsigned long long)k);
         entries[i].key = keys[i];
     }
-    const sft_status status = sft__unique_keys(entries, n, UINT64_MAX, NULL, &index);
+    const sft_status status = sft__format_unique_keys(entries, n, UINT64_MAX, NULL, &index);
     assert_int_equal(status, index == SIZE_MAX ? SFT_OK : SFT_E_DUPLICATE);
     if (n > 12) {
         size_t unused;
-        assert_int_equal(sft__unique_keys(entries, n, n * 8 - 1, NULL, &unused), SFT_E_LIMIT);
+        assert_int_equal(sft__format_unique_keys(entries, n, n * 8 - 1, NULL, &unused),
+                         SFT_E_LIMIT);
     }
     free(keys);
     free(entries);
@@ -470,11 +474,11 @@ static void runs_of_equal_hashes(void **state) {
         {{2, 5, 0}, 3, SIZE_MAX, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__hashed run[6] = {{0, 0}};
+        sft__format_hashed run[6] = {{0, 0}};
         for (size_t k = 0; k < rows[i].n; k++) {
             run[k].index = rows[i].run[k];
         }
-        assert_int_equal(sft__first_repeat(e, run, rows[i].n, rows[i].best), rows[i].found);
+        assert_int_equal(sft__format_first_repeat(e, run, rows[i].n, rows[i].best), rows[i].found);
     }
 }
 
@@ -483,24 +487,24 @@ static void many_equal_keys_end_early(void **state) {
     (void)state;
     counting c;
     sft_open_options options;
-    sft__header h;
+    sft__format_header h;
     sft_error err = {0};
-    sft__buf b;
+    sft__base_buf b;
     const size_t n = 2000000;
 
     SFT_INIT(&options);
     counting_init(&c);
     options.allocator = &c.allocator;
-    sft__buf_init(&b, NULL);
-    sft__buf_text(&b, "{\"__metadata__\":{\"first\":\"\"");
+    sft__base_buf_init(&b, NULL);
+    sft__base_buf_text(&b, "{\"__metadata__\":{\"first\":\"\"");
     for (size_t i = 0; i < n; i++) {
-        sft__buf_add(&b, ",\"\":\"\"", 6);
+        sft__base_buf_add(&b, ",\"\":\"\"", 6);
     }
-    sft__buf_text(&b, "}}");
+    sft__base_buf_text(&b, "}}");
     assert_int_equal(parse(&h, b.data, b.len, 0, &options, true, &err), SFT_E_DUPLICATE);
     assert_int_equal(err.offset, 8 + 17 + 10 + 1 + 6);
     assert_all_given_back(&c);
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 int main(void) {

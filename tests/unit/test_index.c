@@ -8,9 +8,9 @@
 #include "base/buf.h"
 #include "format/index.h"
 
-static sft_status parse(sft__index *x, const char *text, sft_error *err) {
+static sft_status parse(sft__format_index *x, const char *text, sft_error *err) {
     memset(err, 0, sizeof *err);
-    return sft__index_parse(x, text, strlen(text), NULL, err);
+    return sft__format_index_parse(x, text, strlen(text), NULL, err);
 }
 
 static void facts_of_an_index(void **state) {
@@ -20,7 +20,7 @@ static void facts_of_an_index(void **state) {
         "  \"weight_map\": {\"a\": \"m-1.safetensors\", \"\\u00e9\": \"m-2.\\u0073afetensors\", "
         "\"\": \"f\"},"
         "  \"other\": [null, true, false, -1.5e3]}\n ";
-    sft__index x;
+    sft__format_index x;
     sft_error err;
     assert_int_equal(parse(&x, text, &err), SFT_OK);
     assert_int_equal(x.entry_count, 3);
@@ -31,13 +31,13 @@ static void facts_of_an_index(void **state) {
     assert_string_equal(x.entries[1].name, "\xc3\xa9");
     assert_string_equal(x.entries[1].file, "m-2.safetensors");
     assert_int_equal(x.entries[1].file_len, 15);
-    assert_int_equal(sft__strmap_find(&x.names, "\xc3\xa9", 2), 1);
-    assert_int_equal(sft__strmap_find(&x.names, "", 0), 2);
-    assert_int_equal(sft__strmap_find(&x.names, "b", 1), SFT__STRMAP_NONE);
+    assert_int_equal(sft__base_strmap_find(&x.names, "\xc3\xa9", 2), 1);
+    assert_int_equal(sft__base_strmap_find(&x.names, "", 0), 2);
+    assert_int_equal(sft__base_strmap_find(&x.names, "b", 1), SFT__STRMAP_NONE);
     assert_true(x.has_total_size);
     assert_int_equal(x.total_size, 123);
-    sft__index_reset(&x);
-    sft__index_reset(&x);
+    sft__format_index_reset(&x);
+    sft__format_index_reset(&x);
 }
 
 static void total_size_counts_only_as_a_plain_integer(void **state) {
@@ -61,13 +61,13 @@ static void total_size_counts_only_as_a_plain_integer(void **state) {
         {"{\"metadata\":{\"total\\u005fsize\":0},\"weight_map\":{}}", true, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__index x;
+        sft__format_index x;
         sft_error err;
         assert_int_equal(parse(&x, rows[i].text, &err), SFT_OK);
         assert_int_equal(x.has_total_size, rows[i].has);
         assert_int_equal(x.total_size, rows[i].value);
         assert_int_equal(x.entry_count, 0);
-        sft__index_reset(&x);
+        sft__format_index_reset(&x);
     }
 }
 
@@ -110,7 +110,7 @@ static void faults_have_a_place(void **state) {
         {"{\"weight_map\":\x7f", SFT_E_INDEX, 14},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__index x;
+        sft__format_index x;
         sft_error err;
         const sft_status status = parse(&x, rows[i].text, &err);
         if (status != rows[i].status || err.offset != rows[i].offset) {
@@ -126,25 +126,28 @@ static void limits_are_kept(void **state) {
     static const char text[] = "{\"weight_map\":{\"abc\":\"f\",\"d\":\"f\"}}";
     sft_limits limits;
     sft_open_options options;
-    sft__index x;
+    sft__format_index x;
     sft_error err = {0};
     SFT_INIT(&limits);
     SFT_INIT(&options);
     options.limits = &limits;
     limits.tensors = 2;
     limits.name_bytes = 3;
-    assert_int_equal(sft__index_parse(&x, text, sizeof text - 1, &options, &err), SFT_OK);
-    sft__index_reset(&x);
+    assert_int_equal(sft__format_index_parse(&x, text, sizeof text - 1, &options, &err), SFT_OK);
+    sft__format_index_reset(&x);
     limits.tensors = 1;
-    assert_int_equal(sft__index_parse(&x, text, sizeof text - 1, &options, &err), SFT_E_LIMIT);
+    assert_int_equal(sft__format_index_parse(&x, text, sizeof text - 1, &options, &err),
+                     SFT_E_LIMIT);
     assert_int_equal(err.offset, 25);
     limits.tensors = 0;
     limits.name_bytes = 2;
-    assert_int_equal(sft__index_parse(&x, text, sizeof text - 1, &options, &err), SFT_E_LIMIT);
+    assert_int_equal(sft__format_index_parse(&x, text, sizeof text - 1, &options, &err),
+                     SFT_E_LIMIT);
     assert_int_equal(err.offset, 15);
     limits.name_bytes = 0;
     limits.memory_bytes = 50;
-    assert_int_equal(sft__index_parse(&x, text, sizeof text - 1, &options, &err), SFT_E_LIMIT);
+    assert_int_equal(sft__format_index_parse(&x, text, sizeof text - 1, &options, &err),
+                     SFT_E_LIMIT);
 }
 
 static void memory_may_run_out_anywhere(void **state) {
@@ -152,32 +155,32 @@ static void memory_may_run_out_anywhere(void **state) {
     sft_status status = SFT_E_NOMEM;
     sft_open_options options;
     counting c;
-    sft__buf b;
+    sft__base_buf b;
 
     SFT_INIT(&options);
     counting_init(&c);
     options.allocator = &c.allocator;
-    sft__buf_init(&b, NULL);
-    sft__buf_text(&b, "{\"weight_map\":{");
+    sft__base_buf_init(&b, NULL);
+    sft__base_buf_text(&b, "{\"weight_map\":{");
     for (size_t i = 0; i < 1000; i++) {
-        sft__buf_text(&b, i != 0 ? ",\"\\n" : "\"\\n");
-        sft__buf_u64(&b, i);
-        sft__buf_text(&b, "\":\"\\u0066ile\"");
+        sft__base_buf_text(&b, i != 0 ? ",\"\\n" : "\"\\n");
+        sft__base_buf_u64(&b, i);
+        sft__base_buf_text(&b, "\":\"\\u0066ile\"");
     }
-    sft__buf_text(&b, "}}");
+    sft__base_buf_text(&b, "}}");
     for (size_t k = 1; status != SFT_OK; k++) {
-        sft__index x;
+        sft__format_index x;
         sft_error err = {0};
         c.calls = 0;
         c.fail_from = k;
-        status = sft__index_parse(&x, b.data, b.len, &options, &err);
+        status = sft__format_index_parse(&x, b.data, b.len, &options, &err);
         assert_true(status == SFT_OK || status == SFT_E_NOMEM);
         assert_int_equal(err.status, status);
-        sft__index_reset(&x);
+        sft__format_index_reset(&x);
         assert_all_given_back(&c);
         assert_true(k < 100);
     }
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 static void file_names_stay_inside(void **state) {
@@ -253,21 +256,21 @@ static void file_names_stay_inside(void **state) {
     sft_error err;
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        if (sft__shard_name_check(good[i], strlen(good[i]), &err) != SFT_OK) {
+        if (sft__format_shard_name_check(good[i], strlen(good[i]), &err) != SFT_OK) {
             fail_msg("%s: %s", good[i], err.message);
         }
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memset(&err, 0, sizeof err);
-        if (sft__shard_name_check(bad[i], strlen(bad[i]), &err) != SFT_E_PATH) {
+        if (sft__format_shard_name_check(bad[i], strlen(bad[i]), &err) != SFT_E_PATH) {
             fail_msg("accepted: %s", bad[i]);
         }
         assert_int_equal(err.status, SFT_E_PATH);
     }
-    assert_int_equal(sft__shard_name_check("a\0b", 3, NULL), SFT_E_PATH);
+    assert_int_equal(sft__format_shard_name_check("a\0b", 3, NULL), SFT_E_PATH);
     memset(longest, 'a', sizeof longest);
-    assert_int_equal(sft__shard_name_check(longest, 4096, NULL), SFT_OK);
-    assert_int_equal(sft__shard_name_check(longest, 4097, NULL), SFT_E_PATH);
+    assert_int_equal(sft__format_shard_name_check(longest, 4096, NULL), SFT_OK);
+    assert_int_equal(sft__format_shard_name_check(longest, 4097, NULL), SFT_E_PATH);
 }
 
 int main(void) {

@@ -11,7 +11,7 @@ enum { ROOM = 512 };
 
 /* A text with zeros behind it; the scanner for it. */
 static char text[ROOM + SFT__JSON_SLACK];
-static sft__json json;
+static sft__base_json json;
 
 static const char *load(const char *s, size_t len) {
     assert_true(len <= ROOM);
@@ -38,8 +38,8 @@ static void the_end_of_plain_text_is_found(void **state) {
                 text[start + 80] = '"';
                 const bool stops = c == '"' || c == '\\' || c < 0x20;
                 const char *want = stops ? text + at : text + start + 80;
-                assert_ptr_equal(sft__json_plain_end(text + start), want);
-                assert_ptr_equal(sft__json_plain_end_portable(text + start), want);
+                assert_ptr_equal(sft__base_json_plain_end(text + start), want);
+                assert_ptr_equal(sft__base_json_plain_end_portable(text + start), want);
             }
         }
     }
@@ -57,8 +57,8 @@ static void the_end_of_plain_text_is_found(void **state) {
         while (text[want] != '"' && text[want] != '\\' && (uint8_t)text[want] >= 0x20) {
             want++;
         }
-        assert_ptr_equal(sft__json_plain_end(text), text + want);
-        assert_ptr_equal(sft__json_plain_end_portable(text), text + want);
+        assert_ptr_equal(sft__base_json_plain_end(text), text + want);
+        assert_ptr_equal(sft__base_json_plain_end_portable(text), text + want);
     }
 }
 
@@ -88,9 +88,9 @@ static void the_survey_counts(void **state) {
         }
         const size_t span = len > start ? len - start : 0;
         size_t braces = 99;
-        assert_int_equal(sft__json_survey(data + start, span, &braces), !high);
+        assert_int_equal(sft__base_json_survey(data + start, span, &braces), !high);
         assert_int_equal(braces, want);
-        assert_int_equal(sft__json_survey_portable(data + start, span, &braces), !high);
+        assert_int_equal(sft__base_json_survey_portable(data + start, span, &braces), !high);
         assert_int_equal(braces, want);
     }
 }
@@ -110,7 +110,7 @@ static void short_integers_are_read(void **state) {
                     (size_t)snprintf(s, sizeof s, "%llu", (unsigned long long)values[i]);
                 (void)snprintf(s + len, sizeof s - len, "%s", behind[k]);
                 const char *p = load(s, strlen(s));
-                const char *end = sft__json_uint_short(p, &v);
+                const char *end = sft__base_json_uint_short(p, &v);
                 if (len > 15) {
                     assert_true(end == NULL || len == 16); /* the general reader's */
                 } else {
@@ -124,11 +124,11 @@ static void short_integers_are_read(void **state) {
                                        "0000000000", " 1", "\xb1", "/",  ":"};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         uint64_t v;
-        assert_null(sft__json_uint_short(load(none[i], strlen(none[i])), &v));
+        assert_null(sft__base_json_uint_short(load(none[i], strlen(none[i])), &v));
     }
     uint64_t v = 1;
     const char *p = load("0,", 2);
-    assert_ptr_equal(sft__json_uint_short(p, &v), p + 1);
+    assert_ptr_equal(sft__base_json_uint_short(p, &v), p + 1);
     assert_int_equal(v, 0);
 }
 
@@ -152,9 +152,9 @@ static void numbers_are_told_apart(void **state) {
         {"0.0", false, 0},
     };
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        sft__json_num n;
+        sft__base_json_num n;
         const char *p = load(good[i].text, strlen(good[i].text));
-        assert_ptr_equal(sft__json_number(&json, p, &n), json.end);
+        assert_ptr_equal(sft__base_json_number(&json, p, &n), json.end);
         assert_int_equal(n.is_uint, good[i].is_uint);
         if (n.is_uint) {
             assert_int_equal(n.value, good[i].value);
@@ -167,14 +167,14 @@ static void the_range_is_a_doubles(void **state) {
     (void)state;
     for (int digits = 1; digits <= 17; digits++) {
         char s[64];
-        sft__json_num n;
+        sft__base_json_num n;
         const char *p;
         (void)snprintf(s, sizeof s, "%.*se%d", digits, "17976931348623157", 309 - digits);
         p = load(s, strlen(s));
-        assert_ptr_equal(sft__json_number(&json, p, &n), json.end);
+        assert_ptr_equal(sft__base_json_number(&json, p, &n), json.end);
         (void)snprintf(s, sizeof s, "%.*se%d", digits, "27976931348623157", 309 - digits);
         p = load(s, strlen(s));
-        assert_null(sft__json_number(&json, p, &n));
+        assert_null(sft__base_json_number(&json, p, &n));
         assert_string_equal(json.fault, "number out of range");
         assert_ptr_equal(json.fault_at, text);
     }
@@ -196,26 +196,26 @@ static void strings_are_decoded(void **state) {
         {"\"\\uffff\"", 8, "\xef\xbf\xbf", 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        sft__json_str s;
-        sft__arena arena;
+        sft__base_json_str s;
+        sft__base_arena arena;
         size_t len;
         char *p = text;
         char out[64];
         (void)load(rows[i].raw, rows[i].raw_len);
-        sft__arena_init(&arena, NULL, 0);
-        assert_ptr_equal(sft__json_read(&json, p, &s), json.end);
-        assert_int_equal(sft__json_decode(out, &s), rows[i].len);
+        sft__base_arena_init(&arena, NULL, 0);
+        assert_ptr_equal(sft__base_json_read(&json, p, &s), json.end);
+        assert_int_equal(sft__base_json_decode(out, &s), rows[i].len);
         assert_memory_equal(out, rows[i].out, rows[i].len);
-        assert_true(sft__json_is(&s, rows[i].out, rows[i].len));
-        assert_false(sft__json_is(&s, "abd", 3));
-        assert_false(sft__json_is(&s, "abcd", 4));
-        assert_false(rows[i].len != 0 && sft__json_is(&s, rows[i].out, rows[i].len - 1));
-        const char *kept = sft__json_keep(&arena, p + 1, &s, &len);
+        assert_true(sft__base_json_is(&s, rows[i].out, rows[i].len));
+        assert_false(sft__base_json_is(&s, "abd", 3));
+        assert_false(sft__base_json_is(&s, "abcd", 4));
+        assert_false(rows[i].len != 0 && sft__base_json_is(&s, rows[i].out, rows[i].len - 1));
+        const char *kept = sft__base_json_keep(&arena, p + 1, &s, &len);
         assert_int_equal(len, rows[i].len);
         assert_memory_equal(kept, rows[i].out, len);
         assert_int_equal(kept[len], '\0');
         assert_true((kept == p + 1) == !s.escaped);
-        sft__arena_free(&arena);
+        sft__base_arena_free(&arena);
     }
 }
 
@@ -239,27 +239,28 @@ static void values_are_skipped_whole(void **state) {
                                       "[\"\x01\"]", "}",       "]",        ","};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         const char *p = load(good[i], strlen(good[i]));
-        assert_ptr_equal(sft__json_value(&json, p, 0), json.end);
-        assert_ptr_equal(sft__json_value(&json, p, SFT__JSON_DEPTH - 4), json.end);
+        assert_ptr_equal(sft__base_json_value(&json, p, 0), json.end);
+        assert_ptr_equal(sft__base_json_value(&json, p, SFT__JSON_DEPTH - 4), json.end);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const char *p = load(bad[i], strlen(bad[i]));
-        assert_null(sft__json_value(&json, p, 0));
+        assert_null(sft__base_json_value(&json, p, 0));
         assert_non_null(json.fault);
         assert_true(json.fault_at >= text && json.fault_at <= json.end);
     }
     const char *p = load("[[]]", 4);
-    assert_non_null(sft__json_value(&json, p, SFT__JSON_DEPTH - 2));
-    assert_null(sft__json_value(&json, p, SFT__JSON_DEPTH - 1));
-    assert_null(sft__json_value(&json, p, SFT__JSON_DEPTH));
+    assert_non_null(sft__base_json_value(&json, p, SFT__JSON_DEPTH - 2));
+    assert_null(sft__base_json_value(&json, p, SFT__JSON_DEPTH - 1));
+    assert_null(sft__base_json_value(&json, p, SFT__JSON_DEPTH));
 }
 
-static const char *note_member(void *ctx, sft__json *j, const sft__json_str *name, const char *value) {
+static const char *note_member(void *ctx, sft__base_json *j, const sft__base_json_str *name,
+                               const char *value) {
     char *seen = ctx;
 
     strncat(seen, name->raw, name->len);
     strcat(seen, ";");
-    return *value == '!' ? NULL : sft__json_value(j, value, 1);
+    return *value == '!' ? NULL : sft__base_json_value(j, value, 1);
 }
 
 static void members_are_visited(void **state) {
@@ -287,7 +288,8 @@ static void members_are_visited(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char seen[16] = "";
         const char *p = load(rows[i].text, strlen(rows[i].text));
-        assert_true((sft__json_members(&json, p, note_member, seen) == json.end) == rows[i].good);
+        assert_true((sft__base_json_members(&json, p, note_member, seen) == json.end) ==
+                    rows[i].good);
         assert_string_equal(seen, rows[i].seen);
     }
 }

@@ -38,7 +38,8 @@ long syscall(long number, ...) {
         errno = number == 425 ? EPERM : EACCES;
         return -1;
     }
-    if (real == NULL) { /* linked statically, as for foreign processors: a system without io_uring */
+    if (real ==
+        NULL) { /* linked statically, as for foreign processors: a system without io_uring */
         errno = ENOSYS;
         return -1;
     }
@@ -882,10 +883,10 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_way), cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_streamed_slices),     cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_verify),    cmocka_unit_test(test_verify_shared),
-        cmocka_unit_test(test_select),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_every_way),       cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_streamed_slices), cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_verify),          cmocka_unit_test(test_verify_shared),
+        cmocka_unit_test(test_select),          cmocka_unit_test(test_refused),
     };
     const char *without = getenv("SFT_TEST_NO_URING");
     ring_least = without != NULL && strcmp(without, "1") == 0;

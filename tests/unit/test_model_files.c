@@ -17,8 +17,8 @@ typedef struct store {
     const sft_allocator *allocator;
     size_t calls;
     size_t asked;
-    sft_status fail;       /* after all were opened */
-    int silently;          /* without filling the record */
+    sft_status fail; /* after all were opened */
+    int silently;    /* without filling the record */
     size_t closed;
     size_t opened;
 } store;
@@ -55,8 +55,8 @@ static void one_close(void *self) {
     free(o);
 }
 
-static sft_status store_open(void *ctx, const char *const *names, size_t count, sft_source **sources,
-                             sft_error *err) {
+static sft_status store_open(void *ctx, const char *const *names, size_t count,
+                             sft_source **sources, sft_error *err) {
     static const sft_source_vtable vtable = {
         .struct_size = sizeof vtable, .read_at = one_read, .close = one_close};
     store *s = ctx;
@@ -156,8 +156,8 @@ static void test_missing(void **state) {
 }
 
 static void test_refused(void **state) {
-    static const char *const bad[] = {"../one.safetensors", "/etc/one.safetensors",
-                                      "a/../one.safetensors", "http://other/one.safetensors",
+    static const char *const bad[] = {"../one.safetensors",      "/etc/one.safetensors",
+                                      "a/../one.safetensors",    "http://other/one.safetensors",
                                       "//other/one.safetensors", "a\\\\one.safetensors"};
     store s;
     sft_error err;

@@ -43,7 +43,7 @@ static counts one_by_one(uint32_t type, const uint8_t *data, size_t size) {
 
 static counts searched(uint32_t type, const uint8_t *data, size_t size) {
     counts c = {0, 0};
-    sft__nonfinite_count(sft_dtype_get(type), data, size, &c.nans, &c.infinities);
+    sft__move_nonfinite_count(sft_dtype_get(type), data, size, &c.nans, &c.infinities);
     return c;
 }
 

@@ -17,8 +17,8 @@ static sft_status put(const char *path, const char *text, uint32_t mode, bool ne
                       sft_error *err) {
     const sft__fs_publish_options o = opts(mode, new_only);
     const sft__fs_span parts[3] = {{text, strlen(text) / 2},
-                                {text, 0},
-                                {text + strlen(text) / 2, strlen(text) - strlen(text) / 2}};
+                                   {text, 0},
+                                   {text + strlen(text) / 2, strlen(text) - strlen(text) / 2}};
     sft__fs_publish *p;
     sft_status st = sft__fs_publish_open(&p, path, &o, err);
     if (st == SFT_OK) {

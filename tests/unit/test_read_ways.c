@@ -268,10 +268,8 @@ static void truncated_files_are_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_are_few_and_ascending),
-        cmocka_unit_test(remote_sources_get_batches),
-        cmocka_unit_test(scattered_columns),
-        cmocka_unit_test(cancelling),
+        cmocka_unit_test(reads_are_few_and_ascending), cmocka_unit_test(remote_sources_get_batches),
+        cmocka_unit_test(scattered_columns),           cmocka_unit_test(cancelling),
         cmocka_unit_test(truncated_files_are_errors),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

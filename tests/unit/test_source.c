@@ -173,13 +173,13 @@ static void a_file_truncated_again_and_again(void **state) {
     const char *path = pattern_file("shaken", 100000);
     uint8_t *buf = malloc(20000);
     size_t failures = 0;
-    sft__thread thread;
+    sft__base_thread thread;
     sft_source *s[2];
     shaker shaken = {open(path, O_RDWR), 0};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sft_source_open(&s[i], path, all[i], NULL, NULL), SFT_OK);
     }
-    assert_true(sft__thread_start(&thread, shake, &shaken));
+    assert_true(sft__base_thread_start(&thread, shake, &shaken));
     for (uint32_t i = 0; i < 100000; i++) {
         const uint64_t offset = i * 7919u % 80000u;
         const size_t size = 1 + i % 20000u;
@@ -192,7 +192,7 @@ static void a_file_truncated_again_and_again(void **state) {
         }
     }
     shaken.stop = 1;
-    sft__thread_join(&thread);
+    sft__base_thread_join(&thread);
     assert_true(failures > 0 && failures < 100000);
     for (int i = 0; i < 2; i++) {
         sft_source_close(s[i]);
@@ -333,16 +333,16 @@ static void feeder(void *arg) {
 static sft_status stream_of(size_t total, size_t chunk, uint64_t max, bool nonblocking,
                             sft_source **s, sft_error *err) {
     int fds[2];
-    sft__thread t;
+    sft__base_thread t;
     assert_int_equal(pipe(fds), 0);
     if (nonblocking) {
         assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
     }
     feed f = {fds[1], total, chunk};
-    assert_true(sft__thread_start(&t, feeder, &f));
+    assert_true(sft__base_thread_start(&t, feeder, &f));
     const sft_status st = sft_source_open_stream(s, fds[0], max, NULL, err);
     (void)close(fds[0]);
-    sft__thread_join(&t);
+    sft__base_thread_join(&t);
     return st;
 }
 
@@ -723,16 +723,16 @@ static void share(void *arg) {
 static void eight_threads_share_one_source(void **state) {
     (void)state;
     sft_source *s;
-    sft__thread threads[8];
+    sft__base_thread threads[8];
     sharer sharers[8];
     assert_int_equal(
         sft_source_open(&s, pattern_file("shared", 100000), SFT_ACCESS_AUTO, NULL, NULL), SFT_OK);
     for (unsigned i = 0; i < 8; i++) {
         sharers[i] = (sharer){s, NULL, i};
-        assert_true(sft__thread_start(&threads[i], share, &sharers[i]));
+        assert_true(sft__base_thread_start(&threads[i], share, &sharers[i]));
     }
     for (unsigned i = 0; i < 8; i++) {
-        sft__thread_join(&threads[i]);
+        sft__base_thread_join(&threads[i]);
         assert_ptr_equal(sharers[i].lent, sharers[0].lent); /* mapped once */
     }
     sft_source_close(s);
@@ -805,7 +805,7 @@ static sft_status see_name(void *ctx, const char *name, size_t len, sft_error *e
     seen_names *seen = ctx;
     assert_int_equal(strlen(name), len);
     seen->b = seen->b || strcmp(name, "b\nb") == 0;
-    return ++seen->count == seen->stop_at ? sft__fail(err, SFT_E_LIMIT, "enough") : SFT_OK;
+    return ++seen->count == seen->stop_at ? sft__base_fail(err, SFT_E_LIMIT, "enough") : SFT_OK;
 }
 
 static void folders_and_facts(void **state) {

@@ -338,7 +338,7 @@ static void threads_put_at_once(void **state) {
     (void)state;
     static const uint64_t shape[] = {PIECES, PIECE};
     uint8_t *data = malloc(PIECES * PIECE);
-    sft__thread threads[THREADS];
+    sft__base_thread threads[THREADS];
     putter putters[THREADS];
     sft_write_options o;
     sft_writer *w;
@@ -354,10 +354,10 @@ static void threads_put_at_once(void **state) {
                      SFT_OK);
     for (size_t i = 0; i < THREADS; i++) {
         putters[i] = (putter){w, data, i, 0};
-        assert_true(sft__thread_start(&threads[i], put_some, &putters[i]));
+        assert_true(sft__base_thread_start(&threads[i], put_some, &putters[i]));
     }
     for (size_t i = 0; i < THREADS; i++) {
-        sft__thread_join(&threads[i]);
+        sft__base_thread_join(&threads[i]);
         assert_int_equal(putters[i].failures, 0);
     }
     assert_int_equal(sft_writer_commit(w, NULL), SFT_OK);
@@ -370,26 +370,28 @@ static void threads_put_at_once(void **state) {
 
 static void extents_merge(void **state) {
     (void)state;
-    sft__cover c;
+    sft__move_cover c;
     uint64_t clash = 0;
     memset(&c, 0, sizeof c);
     for (uint64_t i = 0; i < 100; i += 2) { /* every other one: nothing touches */
-        assert_int_equal(sft__cover_claim(&c, i * 10, i * 10 + 10, NULL, &clash), SFT__CLAIM_OK);
-        sft__cover_done(&c, i * 10, sft_crc32c(0, big + i * 10, 10));
+        assert_int_equal(sft__move_cover_claim(&c, i * 10, i * 10 + 10, NULL, &clash),
+                         SFT__CLAIM_OK);
+        sft__move_cover_done(&c, i * 10, sft_crc32c(0, big + i * 10, 10));
     }
     assert_int_equal(c.count, 50);
-    assert_int_equal(sft__cover_missing(&c, 1000), 10);
-    assert_int_equal(sft__cover_claim(&c, 985, 995, NULL, &clash), SFT__CLAIM_OVERLAP);
+    assert_int_equal(sft__move_cover_missing(&c, 1000), 10);
+    assert_int_equal(sft__move_cover_claim(&c, 985, 995, NULL, &clash), SFT__CLAIM_OVERLAP);
     assert_int_equal(clash, 985);
     for (uint64_t i = 99; i < 100; i -= 2) {
-        assert_int_equal(sft__cover_claim(&c, i * 10, i * 10 + 10, NULL, &clash), SFT__CLAIM_OK);
-        assert_int_equal(sft__cover_missing(&c, 1000), 10);
-        sft__cover_done(&c, i * 10, sft_crc32c(0, big + i * 10, 10));
+        assert_int_equal(sft__move_cover_claim(&c, i * 10, i * 10 + 10, NULL, &clash),
+                         SFT__CLAIM_OK);
+        assert_int_equal(sft__move_cover_missing(&c, 1000), 10);
+        sft__move_cover_done(&c, i * 10, sft_crc32c(0, big + i * 10, 10));
     }
     assert_int_equal(c.count, 1);
-    assert_int_equal(sft__cover_missing(&c, 1000), 1000);
-    assert_int_equal(sft__cover_crc(&c), sft_crc32c(0, big, 1000));
-    sft__cover_reset(&c, NULL);
+    assert_int_equal(sft__move_cover_missing(&c, 1000), 1000);
+    assert_int_equal(sft__move_cover_crc(&c), sft_crc32c(0, big, 1000));
+    sft__move_cover_reset(&c, NULL);
 }
 
 static int fill_group(void **state) {

@@ -74,7 +74,8 @@ static int drop_folder(void **state) {
 static void save_floats(const char *path, float first, sft_status want) {
     const float values[4] = {first, 1.0f, -2.0f, 3.5f};
     const uint64_t shape[2] = {2, 2};
-    const sft_save_tensor tensor = {"w", 1, sft_dtype_get(SFT_F32), shape, 2, 0, values, sizeof values};
+    const sft_save_tensor tensor = {"w", 1,      sft_dtype_get(SFT_F32), shape, 2,
+                                    0,   values, sizeof values};
     const sft_metadata_entry entry = {"key", 3, "value", 5};
     sft_error err = {0};
     const sft_status status = sft_save(path, &tensor, 1, &entry, 1, NULL, &err);
@@ -151,11 +152,13 @@ static void an_open_reader_keeps_whole_files(void **state) {
      * the open catalog still reads the old bytes. */
     const float values[4] = {2.5f, 0, 0, 3.5f};
     const uint64_t shape[1] = {4};
-    const sft_save_tensor tensor = {"w", 1, sft_dtype_get(SFT_F32), shape, 1, 0, values, sizeof values};
+    const sft_save_tensor tensor = {"w", 1,      sft_dtype_get(SFT_F32), shape, 1,
+                                    0,   values, sizeof values};
     const sft_status saved = sft_save(path, &tensor, 1, NULL, 0, NULL, &err);
     float old[4] = {0};
     assert_int_equal(
-        sft_tensor_read(model, sft_catalog_find(model, "w", 1), NULL, old, sizeof old, &err), SFT_OK);
+        sft_tensor_read(model, sft_catalog_find(model, "w", 1), NULL, old, sizeof old, &err),
+        SFT_OK);
     assert_true(old[0] == 1.5f);
     sft_catalog_close(model);
     assert_true(first_float(path, SFT_ACCESS_READ) == (saved == SFT_OK ? 2.5f : 1.5f));
@@ -224,10 +227,11 @@ static void paths_longer_than_260(void **state) {
 
 static void make_big(const wchar_t *path_w) {
     char header[512];
-    int n = snprintf(header, sizeof header,
-                     "{\"big\":{\"dtype\":\"U8\",\"shape\":[5000,1000000],\"data_offsets\":[0,%llu]},"
-                     "\"last\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[%llu,%llu]}}",
-                     BIG_BYTES, BIG_BYTES, BIG_BYTES + 4);
+    int n =
+        snprintf(header, sizeof header,
+                 "{\"big\":{\"dtype\":\"U8\",\"shape\":[5000,1000000],\"data_offsets\":[0,%llu]},"
+                 "\"last\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[%llu,%llu]}}",
+                 BIG_BYTES, BIG_BYTES, BIG_BYTES + 4);
     while (n % 8 != 0) {
         header[n++] = ' ';
     }
@@ -236,7 +240,8 @@ static void make_big(const wchar_t *path_w) {
     DWORD done = 0;
     DeviceIoControl(file, 0x900c4 /* FSCTL_SET_SPARSE */, NULL, 0, NULL, 0, &done, NULL);
     const uint64_t length = (uint64_t)n;
-    assert_true(WriteFile(file, &length, 8, &done, NULL) && WriteFile(file, header, (DWORD)n, &done, NULL));
+    assert_true(WriteFile(file, &length, 8, &done, NULL) &&
+                WriteFile(file, header, (DWORD)n, &done, NULL));
     LARGE_INTEGER at;
     at.QuadPart = 8 + n + (LONGLONG)BIG_BYTES - 3;
     assert_true(SetFilePointerEx(file, at, NULL, FILE_BEGIN));
@@ -339,8 +344,12 @@ static void write_text(const char *name, const char *text) {
 
 static void an_index_stays_in_its_folder(void **state) {
     (void)state;
-    static const char *const outside[] = {"..\\\\w.safetensors", "../w.safetensors", "C:\\\\w.safetensors",
-                                          "C:w.safetensors",     "\\\\w.safetensors", "/w.safetensors",
+    static const char *const outside[] = {"..\\\\w.safetensors",
+                                          "../w.safetensors",
+                                          "C:\\\\w.safetensors",
+                                          "C:w.safetensors",
+                                          "\\\\w.safetensors",
+                                          "/w.safetensors",
                                           "a\\\\..\\\\..\\\\w.safetensors"};
     char path[2000];
     in_folder(path, sizeof path, "part.safetensors");
@@ -376,7 +385,8 @@ static DWORD WINAPI put_one(void *arg) {
     unsigned char bytes[1000];
     memset(bytes, (int)index + 1, sizeof bytes);
     for (uint64_t at = 0; at < 100; at++) {
-        job->failed[index] |= sft_writer_put(job->writer, index, at * 1000, bytes, 1000, NULL) != SFT_OK;
+        job->failed[index] |=
+            sft_writer_put(job->writer, index, at * 1000, bytes, 1000, NULL) != SFT_OK;
     }
     return 0;
 }
@@ -391,7 +401,8 @@ static void streams_from_several_threads(void **state) {
     for (char name = 'a'; name < 'a' + 8; name++) {
         const uint64_t shape[1] = {100000};
         const sft_dtype *u8 = sft_dtype_get(SFT_U8);
-        assert_int_equal(sft_writer_declare(job.writer, &name, 1, u8, shape, 1, NULL, &err), SFT_OK);
+        assert_int_equal(sft_writer_declare(job.writer, &name, 1, u8, shape, 1, NULL, &err),
+                         SFT_OK);
     }
     assert_int_equal(sft_writer_start(job.writer, &err), SFT_OK);
     HANDLE threads[8];

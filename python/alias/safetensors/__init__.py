@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The name `safetensors` for the package safetensors_c."""
+
 import safetensors_c as _c
 from safetensors_c import *  # noqa: F401,F403
 from safetensors_c import _core as _safetensors_rust  # noqa: F401

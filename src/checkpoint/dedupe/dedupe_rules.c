@@ -25,7 +25,7 @@ typedef struct robin {
     ring *rings;
     size_t ring_count;
     size_t ring_room;
-    sft__strmap map;
+    sft__base_strmap map;
     uint64_t *ranks; /* of the layout at hand, part after part, in device order */
     size_t rank_room;
     uint64_t *place; /* where each part's ranks end, at last */
@@ -34,17 +34,18 @@ typedef struct robin {
 
 static sft_status make_room(robin *r) {
     const size_t wanted = r->ring_count < 128 ? 256 : 2 * r->ring_count;
-    if (!sft__grow(r->d->allocator, &r->rings, &r->ring_room, wanted, sizeof *r->rings)) {
-        return sft__fail_nomem(r->err, wanted * sizeof *r->rings);
+    if (!sft__base_grow(r->d->allocator, &r->rings, &r->ring_room, wanted, sizeof *r->rings)) {
+        return sft__base_fail_nomem(r->err, wanted * sizeof *r->rings);
     }
     if (r->map.slots != NULL) {
-        sft__strmap_reset(&r->map);
+        sft__base_strmap_reset(&r->map);
     }
-    if (!sft__strmap_init(&r->map, r->rings, sizeof *r->rings, r->ring_room, r->d->allocator)) {
-        return sft__fail_nomem(r->err, wanted * sizeof(uint64_t));
+    if (!sft__base_strmap_init(&r->map, r->rings, sizeof *r->rings, r->ring_room,
+                               r->d->allocator)) {
+        return sft__base_fail_nomem(r->err, wanted * sizeof(uint64_t));
     }
     for (size_t i = 0; i < r->ring_count; i++) {
-        (void)sft__strmap_add(&r->map, i);
+        (void)sft__base_strmap_add(&r->map, i);
     }
     return SFT_OK;
 }
@@ -54,21 +55,21 @@ static sft_status take_turn(robin *r, const uint64_t *ranks, size_t count, uint6
     const size_t len = count * sizeof *ranks;
     size_t at = SFT__STRMAP_NONE;
     if (r->map.slots != NULL) {
-        at = sft__strmap_find(&r->map, (const char *)ranks, len);
+        at = sft__base_strmap_find(&r->map, (const char *)ranks, len);
     }
     if (at == SFT__STRMAP_NONE) {
         if (r->ring_count == r->ring_room) {
             SFT_TRY(make_room(r));
         }
         ring *const made = &r->rings[r->ring_count];
-        made->ranks = sft__arena_copy(&r->d->arena, ranks, len);
+        made->ranks = sft__base_arena_copy(&r->d->arena, ranks, len);
         made->len = len;
         made->turn = 0;
         if (made->ranks == NULL) {
-            return sft__fail_nomem(r->err, len);
+            return sft__base_fail_nomem(r->err, len);
         }
         at = r->ring_count++;
-        (void)sft__strmap_add(&r->map, at);
+        (void)sft__base_strmap_add(&r->map, at);
     }
     *turn = r->rings[at].turn++ % count;
     return SFT_OK;
@@ -80,13 +81,14 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
     const uint64_t part_count = sft_layout_part_count(layout);
     const sft_allocator *const a = r->d->allocator;
     if (count > SFT__MOST_PARTS || part_count > SFT__MOST_PARTS) {
-        return sft__fail(r->err, SFT_E_LIMIT, "a layout of %llu ranks, at most %llu are handled",
-                         (unsigned long long)count, (unsigned long long)SFT__MOST_PARTS);
+        return sft__base_fail(r->err, SFT_E_LIMIT,
+                              "a layout of %llu ranks, at most %llu are handled",
+                              (unsigned long long)count, (unsigned long long)SFT__MOST_PARTS);
     }
     *parts = (size_t)part_count;
-    if (!sft__grow(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks) ||
-        !sft__grow(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place)) {
-        return sft__fail_nomem(r->err, ((size_t)count + *parts) * sizeof *r->ranks);
+    if (!sft__base_grow(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks) ||
+        !sft__base_grow(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place)) {
+        return sft__base_fail_nomem(r->err, ((size_t)count + *parts) * sizeof *r->ranks);
     }
     memset(r->place, 0, (*parts + 2) * sizeof *r->place);
     for (int pass = 0; pass < 2; pass++) {
@@ -108,7 +110,7 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
 }
 
 /* The copy of a rank, or SIZE_MAX. */
-static size_t copy_of(const sft_dedupe *d, const sft__shard *s, uint64_t rank) {
+static size_t copy_of(const sft_dedupe *d, const sft__checkpoint_shard *s, uint64_t rank) {
     size_t low = 0;
     size_t high = s->count;
     while (low < high) {
@@ -124,7 +126,8 @@ static size_t copy_of(const sft_dedupe *d, const sft__shard *s, uint64_t rank) {
 }
 
 /* All parts of one parameter; count shards of it are there, by part number. */
-static sft_status deal(robin *r, const sft_layout *layout, sft__shard *shards, size_t count) {
+static sft_status deal(robin *r, const sft_layout *layout, sft__checkpoint_shard *shards,
+                       size_t count) {
     size_t parts = 0;
     size_t next = 0;
     SFT_TRY(list_ranks(r, layout, &parts));
@@ -136,7 +139,7 @@ static sft_status deal(robin *r, const sft_layout *layout, sft__shard *shards, s
             SFT_TRY(take_turn(r, ranks, n, &turn));
         }
         if (next < count && shards[next].number == p) {
-            sft__shard *const s = &shards[next++];
+            sft__checkpoint_shard *const s = &shards[next++];
             s->keeper = SIZE_MAX;
             for (size_t i = 0; i < n && s->keeper == SIZE_MAX; i++) {
                 s->keeper = copy_of(r->d, s, ranks[(turn + i) % n]);
@@ -162,12 +165,12 @@ static sft_status list_entries(const sft_dedupe *d, sft_layout_entry **out, size
                                size_t *room, sft_error *err) {
     const sft_layout_set *const set = d->checkpoint->layouts;
     const size_t all = sft_layout_set_count(set);
-    sft_layout_entry *const list = sft__alloc_array(d->allocator, all + 1, sizeof *list);
+    sft_layout_entry *const list = sft__base_alloc_array(d->allocator, all + 1, sizeof *list);
     *out = list;
     *room = list != NULL ? all + 1 : 0;
     *count = 0;
     if (list == NULL) {
-        return sft__fail_nomem(err, (all + 1) * sizeof *list);
+        return sft__base_fail_nomem(err, (all + 1) * sizeof *list);
     }
     for (size_t i = 0; i < all; i++) {
         sft_layout_entry *const e = &list[*count];
@@ -180,8 +183,8 @@ static sft_status list_entries(const sft_dedupe *d, sft_layout_entry **out, size
 }
 
 /* Is the entry's layout that of one of these shards, which all have its name? */
-static sft_status has_layout(const sft_layout_entry *e, const sft__shard *shards, size_t count,
-                             bool *found, sft_error *err) {
+static sft_status has_layout(const sft_layout_entry *e, const sft__checkpoint_shard *shards,
+                             size_t count, bool *found, sft_error *err) {
     uint64_t rank;
     SFT_TRY(sft_layout_rank_at(e->layout, 0, &rank, err));
     *found = false;
@@ -192,7 +195,7 @@ static sft_status has_layout(const sft_layout_entry *e, const sft__shard *shards
 }
 
 /* All shards of one name: those of each layout together. */
-static sft_status deal_name(robin *r, sft__shard *shards, size_t count) {
+static sft_status deal_name(robin *r, sft__checkpoint_shard *shards, size_t count) {
     for (size_t i = 0; i < count;) {
         size_t end = i + 1;
         while (end < count && shards[end].layout == shards[i].layout) {
@@ -213,7 +216,7 @@ static sft_status deal_all(robin *r, const sft_layout_entry *entries, size_t ent
     size_t at = 0;
     size_t e = 0;
     while (at < d->shard_count || e < entry_count) {
-        sft__shard *const s = &d->shards[at];
+        sft__checkpoint_shard *const s = &d->shards[at];
         size_t count = 0;
         const int order = at == d->shard_count ? 1
                           : e == entry_count   ? -1
@@ -239,7 +242,7 @@ static sft_status deal_all(robin *r, const sft_layout_entry *entries, size_t ent
     return SFT_OK;
 }
 
-sft_status sft__dedupe_round_robin(sft_dedupe *d, sft_error *err) {
+sft_status sft__checkpoint_dedupe_round_robin(sft_dedupe *d, sft_error *err) {
     sft_layout_entry *entries;
     size_t count, room;
     robin r;
@@ -251,20 +254,20 @@ sft_status sft__dedupe_round_robin(sft_dedupe *d, sft_error *err) {
         status = deal_all(&r, entries, count);
     }
     if (r.map.slots != NULL) {
-        sft__strmap_reset(&r.map);
+        sft__base_strmap_reset(&r.map);
     }
-    sft__free(d->allocator, entries, room * sizeof *entries);
-    sft__free(d->allocator, r.rings, r.ring_room * sizeof *r.rings);
-    sft__free(d->allocator, r.ranks, r.rank_room * sizeof *r.ranks);
-    sft__free(d->allocator, r.place, r.place_room * sizeof *r.place);
+    sft__base_free(d->allocator, entries, room * sizeof *entries);
+    sft__base_free(d->allocator, r.rings, r.ring_room * sizeof *r.rings);
+    sft__base_free(d->allocator, r.ranks, r.rank_room * sizeof *r.ranks);
+    sft__base_free(d->allocator, r.place, r.place_room * sizeof *r.place);
     return status;
 }
 
 /* ---------------------------------------------------------------- by bytes */
 
 static int by_freedom(const void *a, const void *b) {
-    const sft__shard *const x = *(sft__shard *const *)a;
-    const sft__shard *const y = *(sft__shard *const *)b;
+    const sft__checkpoint_shard *const x = *(sft__checkpoint_shard *const *)a;
+    const sft__checkpoint_shard *const y = *(sft__checkpoint_shard *const *)b;
     if (x->count != y->count) {
         return x->count < y->count ? -1 : 1;
     }
@@ -274,21 +277,22 @@ static int by_freedom(const void *a, const void *b) {
     return x < y ? -1 : x > y; /* their order: by name, then part */
 }
 
-sft_status sft__dedupe_balance(sft_dedupe *d, sft_error *err) {
+sft_status sft__checkpoint_dedupe_balance(sft_dedupe *d, sft_error *err) {
     const size_t ranks = d->checkpoint->count;
-    sft__shard **const list = sft__alloc_array(d->allocator, d->shard_count + 1, sizeof *list);
-    uint64_t *const load = sft__alloc_zero(d->allocator, ranks * sizeof *load);
+    sft__checkpoint_shard **const list =
+        sft__base_alloc_array(d->allocator, d->shard_count + 1, sizeof *list);
+    uint64_t *const load = sft__base_alloc_zero(d->allocator, ranks * sizeof *load);
     if (list == NULL || load == NULL) {
-        sft__free(d->allocator, list, (d->shard_count + 1) * sizeof *list);
-        sft__free(d->allocator, load, ranks * sizeof *load);
-        return sft__fail_nomem(err, d->shard_count * sizeof *list);
+        sft__base_free(d->allocator, list, (d->shard_count + 1) * sizeof *list);
+        sft__base_free(d->allocator, load, ranks * sizeof *load);
+        return sft__base_fail_nomem(err, d->shard_count * sizeof *list);
     }
     for (size_t i = 0; i < d->shard_count; i++) {
         list[i] = &d->shards[i];
     }
     qsort(list, d->shard_count, sizeof(void *), by_freedom);
     for (size_t i = 0; i < d->shard_count; i++) {
-        sft__shard *const s = list[i];
+        sft__checkpoint_shard *const s = list[i];
         s->keeper = 0;
         for (size_t k = 1; k < s->count; k++) {
             if (load[d->copies[s->first + k].part] < load[d->copies[s->first + s->keeper].part]) {
@@ -297,7 +301,7 @@ sft_status sft__dedupe_balance(sft_dedupe *d, sft_error *err) {
         }
         load[d->copies[s->first + s->keeper].part] += s->bytes;
     }
-    sft__free(d->allocator, list, (d->shard_count + 1) * sizeof *list);
-    sft__free(d->allocator, load, ranks * sizeof *load);
+    sft__base_free(d->allocator, list, (d->shard_count + 1) * sizeof *list);
+    sft__base_free(d->allocator, load, ranks * sizeof *load);
     return SFT_OK;
 }

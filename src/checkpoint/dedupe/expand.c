@@ -13,7 +13,7 @@ typedef struct expanding {
     sft_dedupe *d;
     const sft_open_options *open;
     const sft_catalog *whole;
-    const sft__jnode **names; /* of the record */
+    const sft__layout_jnode **names; /* of the record */
     size_t name_count;
     sft_error *err;
 } expanding;
@@ -21,18 +21,18 @@ typedef struct expanding {
 /* One file to be made. */
 typedef struct wanted {
     uint64_t rank;
-    const sft_rank_part *own;  /* NULL: the rank has none */
-    const char *name;          /* of the file */
-    const sft__jnode *file;    /* of the record; NULL: there is none */
-    const sft__jnode *tensors; /* of the record: numbers of names */
+    const sft_rank_part *own;         /* NULL: the rank has none */
+    const char *name;                 /* of the file */
+    const sft__layout_jnode *file;    /* of the record; NULL: there is none */
+    const sft__layout_jnode *tensors; /* of the record: numbers of names */
 } wanted;
 
 /* Keeps a catalog until the end. */
 static sft_status own(sft_dedupe *d, sft_catalog *catalog, sft_error *err) {
-    if (!sft__grow(d->allocator, &d->catalogs, &d->catalog_room, d->catalog_count + 1,
-                   sizeof *d->catalogs)) {
+    if (!sft__base_grow(d->allocator, &d->catalogs, &d->catalog_room, d->catalog_count + 1,
+                        sizeof *d->catalogs)) {
         sft_catalog_close(catalog);
-        return sft__fail_nomem(err, (d->catalog_count + 1) * sizeof *d->catalogs);
+        return sft__base_fail_nomem(err, (d->catalog_count + 1) * sizeof *d->catalogs);
     }
     d->catalogs[d->catalog_count++] = catalog;
     return SFT_OK;
@@ -49,9 +49,9 @@ static sft_status find_layout(const expanding *e, const sft_tensor *t, uint64_t 
 
 /* ---------------------------------------------------------------- one file */
 
-static sft_status take(sft__assembly *a, size_t which, const sft_tensor *t) {
-    SFT_TRY(sft__assembly_whole(a, which, t));
-    return sft__assembly_add(a, which, t, t->shape, t->rank);
+static sft_status take(sft__checkpoint_assembly *a, size_t which, const sft_tensor *t) {
+    SFT_TRY(sft__checkpoint_assembly_whole(a, which, t));
+    return sft__checkpoint_assembly_add(a, which, t, t->shape, t->rank);
 }
 
 static void count_back(sft_dedupe *d, const sft_tensor *t) {
@@ -60,13 +60,13 @@ static void count_back(sft_dedupe *d, const sft_tensor *t) {
 }
 
 /* Catalog 0 is the rank's part of the whole, 1 its own file, if any. */
-static sft_status take_recorded(const expanding *e, sft__assembly *a, const wanted *w) {
-    for (const sft__jnode *n = w->tensors->first; n != NULL; n = n->next) {
+static sft_status take_recorded(const expanding *e, sft__checkpoint_assembly *a, const wanted *w) {
+    for (const sft__layout_jnode *n = w->tensors->first; n != NULL; n = n->next) {
         if (n->type != SFT__J_NUMBER || !n->is_int || n->negative || n->value >= e->name_count) {
-            return sft__fail_at(e->err, SFT_E_SCHEMA, n->offset,
-                                SFT__DEDUPE_RECORD ": a number of a name is needed");
+            return sft__base_fail_at(e->err, SFT_E_SCHEMA, n->offset,
+                                     SFT__DEDUPE_RECORD ": a number of a name is needed");
         }
-        const sft__jnode *const name = e->names[n->value];
+        const sft__layout_jnode *const name = e->names[n->value];
         const sft_tensor *t =
             w->own != NULL ? sft_catalog_find(w->own->catalog, name->text, name->len) : NULL;
         if (t != NULL) {
@@ -75,9 +75,9 @@ static sft_status take_recorded(const expanding *e, sft__assembly *a, const want
         }
         t = sft_catalog_find(a->catalogs[0], name->text, name->len);
         if (t == NULL) {
-            return sft__fail_tensor(e->err, SFT_E_MISMATCH, SFT_NO_OFFSET, name->text, name->len,
-                                    "rank %llu had it, and the layout gives it no part",
-                                    (unsigned long long)w->rank);
+            return sft__base_fail_tensor(
+                e->err, SFT_E_MISMATCH, SFT_NO_OFFSET, name->text, name->len,
+                "rank %llu had it, and the layout gives it no part", (unsigned long long)w->rank);
         }
         count_back(e->d, t);
         SFT_TRY(take(a, 0, t));
@@ -85,7 +85,7 @@ static sft_status take_recorded(const expanding *e, sft__assembly *a, const want
     return SFT_OK;
 }
 
-static sft_status take_laid_out(const expanding *e, sft__assembly *a, const wanted *w) {
+static sft_status take_laid_out(const expanding *e, sft__checkpoint_assembly *a, const wanted *w) {
     const sft_catalog *const mine = w->own != NULL ? w->own->catalog : NULL;
     for (size_t i = 0; mine != NULL && i < sft_catalog_count(mine); i++) {
         SFT_TRY(take(a, 1, sft_catalog_at(mine, i)));
@@ -108,33 +108,35 @@ static sft_status take_laid_out(const expanding *e, sft__assembly *a, const want
 static sft_status put_together(const expanding *e, const wanted *w, sft_catalog **out) {
     const sft_catalog *catalogs[2] = {NULL, w->own != NULL ? w->own->catalog : NULL};
     sft_catalog *part;
-    sft__assembly a;
+    sft__checkpoint_assembly a;
     *out = NULL;
     SFT_TRY(sft_checkpoint_part(&part, e->whole, w->rank, sft_layout_set_find_whole,
                                 e->d->checkpoint->layouts, e->open, e->err));
     SFT_TRY(own(e->d, part, e->err));
     catalogs[0] = part;
-    sft_status status = sft__assembly_init(&a, catalogs, w->own != NULL ? 2 : 1, e->open, e->err);
+    sft_status status =
+        sft__checkpoint_assembly_init(&a, catalogs, w->own != NULL ? 2 : 1, e->open, e->err);
     if (status == SFT_OK) {
         status = w->tensors != NULL ? take_recorded(e, &a, w) : take_laid_out(e, &a, w);
     }
     if (status == SFT_OK) {
         status = sft_builder_finish(out, a.builder, e->err);
     }
-    sft__assembly_reset(&a);
+    sft__checkpoint_assembly_reset(&a);
     return status;
 }
 
-static sft_status recorded_metadata(const expanding *e, sft_job_file *f, const sft__jnode *given) {
+static sft_status recorded_metadata(const expanding *e, sft_job_file *f,
+                                    const sft__layout_jnode *given) {
     sft_metadata_entry *const list =
-        sft__arena_alloc(&e->d->arena, (given->len + 1) * sizeof *list, sizeof(void *));
+        sft__base_arena_alloc(&e->d->arena, (given->len + 1) * sizeof *list, sizeof(void *));
     if (list == NULL) {
-        return sft__fail_nomem(e->err, (given->len + 1) * sizeof *list);
+        return sft__base_fail_nomem(e->err, (given->len + 1) * sizeof *list);
     }
-    for (const sft__jnode *n = given->first; n != NULL; n = n->next) {
+    for (const sft__layout_jnode *n = given->first; n != NULL; n = n->next) {
         if (given->type != SFT__J_OBJECT || n->type != SFT__J_STRING) {
-            return sft__fail_at(e->err, SFT_E_SCHEMA, n->offset,
-                                SFT__DEDUPE_RECORD ": metadata are strings by name");
+            return sft__base_fail_at(e->err, SFT_E_SCHEMA, n->offset,
+                                     SFT__DEDUPE_RECORD ": metadata are strings by name");
         }
         const sft_metadata_entry entry = {n->key, n->key_len, n->text, n->len};
         list[f->metadata_count++] = entry;
@@ -148,18 +150,18 @@ static sft_status make_file(const expanding *e, const wanted *w) {
     sft_catalog *catalog;
     SFT_TRY(put_together(e, w, &catalog));
     SFT_TRY(own(e->d, catalog, e->err));
-    SFT_TRY(sft__dedupe_add_file(e->d, &f, e->err));
+    SFT_TRY(sft__checkpoint_dedupe_add_file(e->d, &f, e->err));
     f->name = w->name;
     f->catalog = catalog;
     if (w->file != NULL) {
-        const sft__jnode *const metadata = sft__jtree_get(w->file, "metadata");
+        const sft__layout_jnode *const metadata = sft__layout_jtree_get(w->file, "metadata");
         return metadata != NULL ? recorded_metadata(e, f, metadata) : SFT_OK;
     }
     const bool more =
         w->own == NULL || sft_catalog_count(catalog) > sft_catalog_count(w->own->catalog);
-    const sft__dedupe_metadata change = {more ? "crc_num" : NULL, "False", false};
-    return sft__dedupe_describe(e->d, f, w->own != NULL ? w->own->catalog : e->whole, &change,
-                                e->err);
+    const sft__checkpoint_dedupe_metadata change = {more ? "crc_num" : NULL, "False", false};
+    return sft__checkpoint_dedupe_describe(e->d, f, w->own != NULL ? w->own->catalog : e->whole,
+                                           &change, e->err);
 }
 
 /* ---------------------------------------------------------------- with a record */
@@ -173,18 +175,19 @@ static const sft_rank_part *part_of(const sft_checkpoint *c, uint64_t rank) {
     return NULL;
 }
 
-static sft_status schema(const expanding *e, const sft__jnode *where, const char *needed) {
-    return sft__fail_at(e->err, SFT_E_SCHEMA, where->offset, SFT__DEDUPE_RECORD ": %s is needed",
-                        needed);
+static sft_status schema(const expanding *e, const sft__layout_jnode *where, const char *needed) {
+    return sft__base_fail_at(e->err, SFT_E_SCHEMA, where->offset,
+                             SFT__DEDUPE_RECORD ": %s is needed", needed);
 }
 
-static sft_status list_names(expanding *e, const sft__jnode *names) {
+static sft_status list_names(expanding *e, const sft__layout_jnode *names) {
     size_t count = 0;
-    e->names = sft__arena_alloc(&e->d->arena, (names->len + 1) * sizeof *e->names, sizeof(void *));
+    e->names =
+        sft__base_arena_alloc(&e->d->arena, (names->len + 1) * sizeof *e->names, sizeof(void *));
     if (e->names == NULL) {
-        return sft__fail_nomem(e->err, (names->len + 1) * sizeof *e->names);
+        return sft__base_fail_nomem(e->err, (names->len + 1) * sizeof *e->names);
     }
-    for (const sft__jnode *n = names->first; n != NULL; n = n->next) {
+    for (const sft__layout_jnode *n = names->first; n != NULL; n = n->next) {
         if (n->type != SFT__J_STRING) {
             return schema(e, n, "a list of names");
         }
@@ -194,11 +197,11 @@ static sft_status list_names(expanding *e, const sft__jnode *names) {
     return SFT_OK;
 }
 
-static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
-    const sft__jnode *const version = sft__jtree_get(root, "version");
-    const sft__jnode *const names = sft__jtree_get(root, "names");
-    const sft__jnode *const files = sft__jtree_get(root, "files");
-    const sft__jnode *const order = sft__jtree_get(root, "order");
+static sft_status expand_recorded(expanding *e, const sft__layout_jnode *root) {
+    const sft__layout_jnode *const version = sft__layout_jtree_get(root, "version");
+    const sft__layout_jnode *const names = sft__layout_jtree_get(root, "names");
+    const sft__layout_jnode *const files = sft__layout_jtree_get(root, "files");
+    const sft__layout_jnode *const order = sft__layout_jtree_get(root, "order");
     wanted w;
     memset(&w, 0, sizeof w);
     if (version == NULL || version->type != SFT__J_NUMBER || version->value != 1) {
@@ -211,15 +214,15 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
     e->d->order = strcmp(order->text, "declared") == 0 ? SFT_ORDER_DECLARED : SFT_ORDER_REFERENCE;
     SFT_TRY(list_names(e, names));
     const size_t count = e->d->checkpoint->count;
-    bool *const listed = sft__arena_alloc(&e->d->arena, count + 1, 1);
+    bool *const listed = sft__base_arena_alloc(&e->d->arena, count + 1, 1);
     if (listed == NULL) {
-        return sft__fail_nomem(e->err, count);
+        return sft__base_fail_nomem(e->err, count);
     }
     memset(listed, 0, count);
-    for (const sft__jnode *f = files->first; f != NULL; f = f->next) {
-        const sft__jnode *const rank = sft__jtree_get(f, "rank");
-        const sft__jnode *const name = sft__jtree_get(f, "file");
-        const sft__jnode *const tensors = sft__jtree_get(f, "tensors");
+    for (const sft__layout_jnode *f = files->first; f != NULL; f = f->next) {
+        const sft__layout_jnode *const rank = sft__layout_jtree_get(f, "rank");
+        const sft__layout_jnode *const name = sft__layout_jtree_get(f, "file");
+        const sft__layout_jnode *const tensors = sft__layout_jtree_get(f, "tensors");
         w.tensors = tensors != NULL ? tensors : w.tensors; /* else as in the file before */
         if (rank == NULL || rank->type != SFT__J_NUMBER || !rank->is_int || rank->negative ||
             name == NULL || name->type != SFT__J_STRING || strlen(name->text) != name->len ||
@@ -238,9 +241,10 @@ static sft_status expand_recorded(expanding *e, const sft__jnode *root) {
     for (size_t i = 0; i < count;
          i++) { /* what is there and, by the record, was not, would be left behind */
         if (!listed[i]) {
-            return sft__fail(e->err, SFT_E_MISMATCH,
-                             "rank %llu has a file, and " SFT__DEDUPE_RECORD " lists none of it",
-                             (unsigned long long)e->d->checkpoint->parts[i].rank);
+            return sft__base_fail(e->err, SFT_E_MISMATCH,
+                                  "rank %llu has a file, and " SFT__DEDUPE_RECORD
+                                  " lists none of it",
+                                  (unsigned long long)e->d->checkpoint->parts[i].rank);
         }
     }
     return SFT_OK;
@@ -262,10 +266,10 @@ static sft_status is_named(const expanding *e, uint64_t rank, bool *named) {
 /* Another rank's name with this number for its own behind every "rank_". */
 static const char *name_like(const expanding *e, const sft_rank_part *other, uint64_t rank) {
     static const char word[] = "rank_";
-    const char *const like = sft__dedupe_name(e->d, other->catalog);
-    sft__buf b;
+    const char *const like = sft__checkpoint_dedupe_name(e->d, other->catalog);
+    sft__base_buf b;
     const char *made = NULL;
-    sft__buf_init(&b, e->d->allocator);
+    sft__base_buf_init(&b, e->d->allocator);
     for (const char *at = like; at != NULL && *at != '\0';) {
         if (strncmp(at, word, sizeof word - 1) == 0) {
             at += sizeof word - 1;
@@ -273,18 +277,18 @@ static const char *name_like(const expanding *e, const sft_rank_part *other, uin
             while (*at >= '0' && *at <= '9') {
                 at++;
             }
-            sft__buf_text(&b, word);
+            sft__base_buf_text(&b, word);
             if (at != digits) {
-                sft__buf_u64(&b, rank);
+                sft__base_buf_u64(&b, rank);
             }
         } else {
-            sft__buf_add(&b, at++, 1);
+            sft__base_buf_add(&b, at++, 1);
         }
     }
     if (like != NULL && !b.failed) {
-        made = sft__arena_copy(&e->d->arena, b.data, b.len);
+        made = sft__base_arena_copy(&e->d->arena, b.data, b.len);
     }
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
     return made;
 }
 
@@ -294,8 +298,8 @@ static sft_status expand_laid_out(const expanding *e) {
     const uint64_t end =
         c->parts[c->count - 1].rank >= ranks ? c->parts[c->count - 1].rank + 1 : ranks;
     if (end > SFT__MOST_PARTS) {
-        return sft__fail(e->err, SFT_E_LIMIT, "%llu ranks, at most %llu files are made",
-                         (unsigned long long)end, (unsigned long long)SFT__MOST_PARTS);
+        return sft__base_fail(e->err, SFT_E_LIMIT, "%llu ranks, at most %llu files are made",
+                              (unsigned long long)end, (unsigned long long)SFT__MOST_PARTS);
     }
     e->d->order = SFT_ORDER_REFERENCE;
     for (uint64_t rank = 0; rank < end; rank++) {
@@ -310,10 +314,10 @@ static sft_status expand_laid_out(const expanding *e) {
         if (!named) {
             continue;
         }
-        w.name = w.own != NULL ? sft__dedupe_name(e->d, w.own->catalog)
+        w.name = w.own != NULL ? sft__checkpoint_dedupe_name(e->d, w.own->catalog)
                                : name_like(e, &c->parts[0], rank);
         if (w.name == NULL) {
-            return sft__fail_nomem(e->err, 1);
+            return sft__base_fail_nomem(e->err, 1);
         }
         SFT_TRY(make_file(e, &w));
     }
@@ -323,15 +327,15 @@ static sft_status expand_laid_out(const expanding *e) {
 /* ---------------------------------------------------------------- all of it */
 
 /* The record, if there is one. */
-static sft_status read_record(const expanding *e, const sft__jnode **root) {
+static sft_status read_record(const expanding *e, const sft__layout_jnode **root) {
     const char *const folder = e->d->checkpoint->folder;
     const size_t len = strlen(folder);
-    sft__space_text text;
-    sft__jnode *tree = NULL;
-    char *const path = sft__arena_alloc(&e->d->arena, len + 1 + sizeof SFT__DEDUPE_RECORD, 1);
+    sft__checkpoint_text text;
+    sft__layout_jnode *tree = NULL;
+    char *const path = sft__base_arena_alloc(&e->d->arena, len + 1 + sizeof SFT__DEDUPE_RECORD, 1);
     *root = NULL;
     if (path == NULL) {
-        return sft__fail_nomem(e->err, len);
+        return sft__base_fail_nomem(e->err, len);
     }
     memcpy(path, folder, len);
     path[len] = '/';
@@ -342,23 +346,24 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
         return SFT_OK;
     }
     sft_error why;
-    sft_status status = sft__space_read(e->d->checkpoint, path, &text, &why);
+    sft_status status = sft__checkpoint_read(e->d->checkpoint, path, &text, &why);
     if (status == SFT_OK) {
-        status =
-            sft__jtree_parse(&tree, &e->d->arena, text.data, text.size, SFT__DEDUPE_RECORD, &why);
-        sft__space_text_reset(&text);
+        status = sft__layout_jtree_parse(&tree, &e->d->arena, text.data, text.size,
+                                         SFT__DEDUPE_RECORD, &why);
+        sft__checkpoint_text_reset(&text);
     }
     if (status != SFT_OK) {
         return sft_error_set(e->err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
                              "%s: %s", path, why.message);
     }
-    const sft__jnode *const format = sft__jtree_get(tree, "format");
+    const sft__layout_jnode *const format = sft__layout_jtree_get(tree, "format");
     if (format == NULL || format->type != SFT__J_STRING ||
         strcmp(format->text, "safetensors-dedupe") != 0) {
-        return sft__fail_at(e->err, SFT_E_SCHEMA, tree->offset,
-                            "%s: \"format\": \"safetensors-dedupe\" is needed; without the file the "
-                            "layout tells what each rank had",
-                            path);
+        return sft__base_fail_at(
+            e->err, SFT_E_SCHEMA, tree->offset,
+            "%s: \"format\": \"safetensors-dedupe\" is needed; without the file the "
+            "layout tells what each rank had",
+            path);
     }
     *root = tree;
     return SFT_OK;
@@ -366,7 +371,7 @@ static sft_status read_record(const expanding *e, const sft__jnode **root) {
 
 static sft_status make(sft_dedupe *d, sft_error *err) {
     sft_catalog *whole;
-    const sft__jnode *root;
+    const sft__layout_jnode *root;
     expanding e;
     memset(&e, 0, sizeof e);
     e.d = d;
@@ -382,7 +387,7 @@ static sft_status make(sft_dedupe *d, sft_error *err) {
 sft_status sft_dedupe_expand(sft_dedupe **out, const sft_checkpoint *checkpoint,
                              const sft_dedupe_options *options, sft_error *err) {
     sft_dedupe *d;
-    sft_status status = sft__dedupe_begin(&d, checkpoint, options, err);
+    sft_status status = sft__checkpoint_dedupe_begin(&d, checkpoint, options, err);
     if (status == SFT_OK) {
         status = make(d, err);
     }

@@ -8,16 +8,17 @@
 #include "base/options.h"
 #include <stdio.h>
 
-sft_status sft__group_check(const sft_group *g, sft_error *err) {
+sft_status sft__checkpoint_group_check(const sft_group *g, sft_error *err) {
     if (g == NULL) {
         return SFT_OK;
     }
     if (g->struct_size < SFT__UP_TO(sft_group, ctx)) { /* what the first version had */
-        return sft__fail(err, SFT_E_ARG, "group without struct_size: use SFT_INIT");
+        return sft__base_fail(err, SFT_E_ARG, "group without struct_size: use SFT_INIT");
     }
     if (g->size == 0 || g->rank >= g->size || (g->size > 1 && g->allgather == NULL)) {
-        return sft__fail(err, SFT_E_ARG, "a group of %lu processes without rank %lu, or a function",
-                         (unsigned long)g->size, (unsigned long)g->rank);
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a group of %lu processes without rank %lu, or a function",
+                              (unsigned long)g->size, (unsigned long)g->rank);
     }
     return SFT_OK;
 }
@@ -35,9 +36,9 @@ static sft_status gather_block(const sft_group *g, const void *mine, size_t byte
     return status;
 }
 
-sft_status sft__group_gather(const sft_group *g, const void *mine, size_t bytes, void *all,
-                             sft_error *err) {
-    if (!sft__group_is_many(g)) {
+sft_status sft__checkpoint_group_gather(const sft_group *g, const void *mine, size_t bytes,
+                                        void *all, sft_error *err) {
+    if (!sft__checkpoint_group_is_many(g)) {
         memcpy(all, mine, bytes);
         return SFT_OK;
     }
@@ -45,12 +46,12 @@ sft_status sft__group_gather(const sft_group *g, const void *mine, size_t bytes,
         return gather_block(g, mine, bytes, all, err);
     }
     size_t room;
-    if (!sft__mul_size(g->size, SFT_GROUP_BLOCK, &room)) {
-        return sft__fail_nomem(err, SIZE_MAX);
+    if (!sft__base_mul_size(g->size, SFT_GROUP_BLOCK, &room)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    uint8_t *const blocks = sft__alloc(NULL, room);
+    uint8_t *const blocks = sft__base_alloc(NULL, room);
     if (blocks == NULL) {
-        return sft__fail_nomem(err, room);
+        return sft__base_fail_nomem(err, room);
     }
     sft_status status = SFT_OK;
     for (size_t at = 0; at < bytes && status == SFT_OK; at += SFT_GROUP_BLOCK) {
@@ -61,7 +62,7 @@ sft_status sft__group_gather(const sft_group *g, const void *mine, size_t bytes,
             memcpy((uint8_t *)all + k * bytes + at, blocks + k * n, n);
         }
     }
-    sft__free(NULL, blocks, room);
+    sft__base_free(NULL, blocks, room);
     return status;
 }
 
@@ -88,16 +89,16 @@ static size_t choose(const verdict *all, size_t count) {
 /* Everybody takes over the record of rank `of`. */
 static sft_status share_error(const sft_group *g, size_t of, sft_status status, sft_error *err) {
     sft_error mine;
-    sft_error *const all = sft__alloc_array(NULL, g->size, sizeof *all);
+    sft_error *const all = sft__base_alloc_array(NULL, g->size, sizeof *all);
     memset(&mine, 0, sizeof mine);
     mine.offset = SFT_NO_OFFSET;
     if (err != NULL && g->rank == of) {
         mine = *err;
     }
     if (all == NULL) {
-        return sft__fail_nomem(err, g->size * sizeof *all);
+        return sft__base_fail_nomem(err, g->size * sizeof *all);
     }
-    const sft_status told = sft__group_gather(g, &mine, sizeof mine, all, err);
+    const sft_status told = sft__checkpoint_group_gather(g, &mine, sizeof mine, all, err);
     if (told == SFT_OK && err != NULL) {
         const sft_error *const why = &all[of];
         *err = *why;
@@ -105,20 +106,20 @@ static sft_status share_error(const sft_group *g, size_t of, sft_status status, 
         (void)snprintf(err->message, sizeof err->message, "rank %llu: %.320s",
                        (unsigned long long)of, why->message);
     }
-    sft__free(NULL, all, g->size * sizeof *all);
+    sft__base_free(NULL, all, g->size * sizeof *all);
     return told == SFT_OK ? status : told;
 }
 
 static sft_status settle(const sft_group *g, verdict *mine, sft_error *err) {
     sft_error none;
-    if (!sft__group_is_many(g)) {
+    if (!sft__checkpoint_group_is_many(g)) {
         return mine->status;
     }
-    verdict *const all = sft__alloc_array(NULL, g->size, sizeof *all);
+    verdict *const all = sft__base_alloc_array(NULL, g->size, sizeof *all);
     if (all == NULL) {
-        return sft__fail_nomem(err, g->size * sizeof *all);
+        return sft__base_fail_nomem(err, g->size * sizeof *all);
     }
-    sft_status status = sft__group_gather(g, mine, sizeof *mine, all, err);
+    sft_status status = sft__checkpoint_group_gather(g, mine, sizeof *mine, all, err);
     if (status == SFT_OK) {
         const size_t of = choose(all, g->size);
         mine->number = all[0].number;
@@ -126,38 +127,41 @@ static sft_status settle(const sft_group *g, verdict *mine, sft_error *err) {
             status = share_error(g, of, all[of].status, err != NULL ? err : &none);
         }
     }
-    sft__free(NULL, all, g->size * sizeof *all);
+    sft__base_free(NULL, all, g->size * sizeof *all);
     return status;
 }
 
-sft_status sft__group_agree(const sft_group *g, sft_status status, bool weak, sft_error *err) {
+sft_status sft__checkpoint_group_agree(const sft_group *g, sft_status status, bool weak,
+                                       sft_error *err) {
     verdict mine = {status, weak ? 1 : 0, 0};
     return settle(g, &mine, err);
 }
 
-sft_status sft__group_agree_on(const sft_group *g, sft_status status, uint64_t *number,
-                               sft_error *err) {
+sft_status sft__checkpoint_group_agree_on(const sft_group *g, sft_status status, uint64_t *number,
+                                          sft_error *err) {
     verdict mine = {status, 0, *number};
     const sft_status result = settle(g, &mine, err);
     *number = mine.number;
     return result;
 }
 
-sft_status sft__group_sum(const sft_group *g, uint64_t *numbers, size_t count, sft_error *err) {
-    if (!sft__group_is_many(g)) {
+sft_status sft__checkpoint_group_sum(const sft_group *g, uint64_t *numbers, size_t count,
+                                     sft_error *err) {
+    if (!sft__checkpoint_group_is_many(g)) {
         return SFT_OK;
     }
-    uint64_t *const all = sft__alloc_array(NULL, g->size, count * sizeof *all);
+    uint64_t *const all = sft__base_alloc_array(NULL, g->size, count * sizeof *all);
     if (all == NULL) {
-        return sft__fail_nomem(err, g->size * count * sizeof *all);
+        return sft__base_fail_nomem(err, g->size * count * sizeof *all);
     }
-    const sft_status status = sft__group_gather(g, numbers, count * sizeof *numbers, all, err);
+    const sft_status status =
+        sft__checkpoint_group_gather(g, numbers, count * sizeof *numbers, all, err);
     for (size_t k = 0; k < count && status == SFT_OK; k++) {
         numbers[k] = 0;
         for (size_t i = 0; i < g->size; i++) {
             numbers[k] += all[i * count + k];
         }
     }
-    sft__free(NULL, all, g->size * count * sizeof *all);
+    sft__base_free(NULL, all, g->size * count * sizeof *all);
     return status;
 }

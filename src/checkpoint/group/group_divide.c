@@ -53,7 +53,7 @@ typedef struct table {
 } table;
 
 typedef struct division {
-    sft__gset *set;
+    sft__checkpoint_gset *set;
     const sft_allocator *allocator;
     table entries;
     table names;
@@ -79,11 +79,11 @@ static size_t slot_of(const table *t, const uint8_t *key) {
 
 static bool grow_slots(table *t, const sft_allocator *a) {
     const size_t count = t->slot_count == 0 ? 1024 : t->slot_count * 2;
-    uint32_t *const slots = sft__alloc_zero(a, count * sizeof *slots);
+    uint32_t *const slots = sft__base_alloc_zero(a, count * sizeof *slots);
     if (slots == NULL) {
         return false;
     }
-    sft__free(a, t->slots, t->slot_count * sizeof *t->slots);
+    sft__base_free(a, t->slots, t->slot_count * sizeof *t->slots);
     t->slots = slots;
     t->slot_count = count;
     for (size_t i = 0; i < t->count; i++) {
@@ -102,7 +102,8 @@ static void *find_or_make(table *t, const uint8_t *key, bool *made, const sft_al
     if (t->slots[at] != 0) {
         return t->items + (t->slots[at] - 1) * t->size;
     }
-    if (t->count >= UINT32_MAX - 1 || !sft__grow(a, &t->items, &t->room, t->count + 1, t->size)) {
+    if (t->count >= UINT32_MAX - 1 ||
+        !sft__base_grow(a, &t->items, &t->room, t->count + 1, t->size)) {
         return NULL;
     }
     uint8_t *const item = t->items + t->count * t->size;
@@ -114,8 +115,8 @@ static void *find_or_make(table *t, const uint8_t *key, bool *made, const sft_al
 }
 
 static void table_reset(table *t, const sft_allocator *a) {
-    sft__free(a, t->items, t->room * t->size);
-    sft__free(a, t->slots, t->slot_count * sizeof *t->slots);
+    sft__base_free(a, t->items, t->room * t->size);
+    sft__base_free(a, t->slots, t->slot_count * sizeof *t->slots);
 }
 
 /* ---------------------------------------------------------------- all records */
@@ -134,7 +135,7 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     bool new_name;
     name *const n = find_or_make(&d->names, r->name_key, &new_name, d->allocator);
     if (n == NULL) {
-        return sft__fail_nomem(err, d->names.count * sizeof *n);
+        return sft__base_fail_nomem(err, d->names.count * sizeof *n);
     }
     if (new_name) {
         n->check = r->check;
@@ -145,9 +146,9 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     }
     const size_t name_at = (size_t)((uint8_t *)n - d->names.items) / d->names.size;
     entry *const e = find_or_make(&d->entries, r->key, &made, d->allocator);
-    if (e == NULL || !sft__grow(d->allocator, &d->holdings, &d->holding_room,
-                                d->holding_count + 1, sizeof *d->holdings)) {
-        return sft__fail_nomem(err, d->entries.count * sizeof *e);
+    if (e == NULL || !sft__base_grow(d->allocator, &d->holdings, &d->holding_room,
+                                     d->holding_count + 1, sizeof *d->holdings)) {
+        return sft__base_fail_nomem(err, d->entries.count * sizeof *e);
     }
     if (made) {
         e->bytes = r->bytes;
@@ -161,10 +162,10 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     return SFT_OK;
 }
 
-static void fill(const sft__gset *s, record *out, size_t first, size_t count) {
+static void fill(const sft__checkpoint_gset *s, record *out, size_t first, size_t count) {
     memset(out, 0, count * sizeof *out);
     for (size_t i = 0; i < count && first + i < s->count; i++) {
-        const sft__gpart *const p = &s->parts[first + i];
+        const sft__checkpoint_gpart *const p = &s->parts[first + i];
         memcpy(out[i].name_key, p->name_key, 16);
         memcpy(out[i].key, p->key, 16);
         out[i].check = p->check;
@@ -180,7 +181,7 @@ static sft_status take_rounds(division *d, const uint64_t *counts, uint64_t most
     const size_t size = d->set->group != NULL ? d->set->group->size : 1;
     for (uint64_t first = 0; first < most; first += each) {
         fill(d->set, mine, (size_t)first, each);
-        SFT_TRY(sft__group_gather(d->set->group, mine, each * sizeof *mine, all, err));
+        SFT_TRY(sft__checkpoint_group_gather(d->set->group, mine, each * sizeof *mine, all, err));
         for (size_t k = 0; k < size; k++) {
             for (size_t i = 0; i < each && first + i < counts[k]; i++) {
                 SFT_TRY(take_record(d, &all[k * each + i], (uint32_t)k, err));
@@ -191,31 +192,31 @@ static sft_status take_rounds(division *d, const uint64_t *counts, uint64_t most
 }
 
 static sft_status take_all(division *d, sft_error *err) {
-    const sft__gset *const s = d->set;
+    const sft__checkpoint_gset *const s = d->set;
     const size_t size = s->group != NULL ? s->group->size : 1;
     const uint64_t mine_count = s->count;
     uint64_t most = 0;
-    uint64_t *const counts = sft__alloc_array(d->allocator, size, sizeof *counts);
+    uint64_t *const counts = sft__base_alloc_array(d->allocator, size, sizeof *counts);
     if (counts == NULL) {
-        return sft__fail_nomem(err, size * sizeof *counts);
+        return sft__base_fail_nomem(err, size * sizeof *counts);
     }
-    sft_status status = sft__group_gather(s->group, &mine_count, sizeof mine_count, counts, err);
+    sft_status status =
+        sft__checkpoint_group_gather(s->group, &mine_count, sizeof mine_count, counts, err);
     for (size_t i = 0; i < size && status == SFT_OK; i++) {
         most = counts[i] > most ? counts[i] : most;
     }
     size_t each = GATHER / sizeof(record) / size;
     each = each > SFT_GROUP_BLOCK / sizeof(record) ? SFT_GROUP_BLOCK / sizeof(record) : each;
     each = each == 0 ? 1 : each > most ? (size_t)most : each;
-    record *const mine = sft__alloc_array(d->allocator, each, sizeof *mine);
-    record *const all = sft__alloc_array(d->allocator, each * size, sizeof *all);
+    record *const mine = sft__base_alloc_array(d->allocator, each, sizeof *mine);
+    record *const all = sft__base_alloc_array(d->allocator, each * size, sizeof *all);
     if (status == SFT_OK && most > 0) {
-        status = mine == NULL || all == NULL
-                     ? sft__fail_nomem(err, each * size * sizeof *all)
-                     : take_rounds(d, counts, most, mine, all, each, err);
+        status = mine == NULL || all == NULL ? sft__base_fail_nomem(err, each * size * sizeof *all)
+                                             : take_rounds(d, counts, most, mine, all, each, err);
     }
-    sft__free(d->allocator, counts, size * sizeof *counts);
-    sft__free(d->allocator, mine, each * sizeof *mine);
-    sft__free(d->allocator, all, each * size * sizeof *all);
+    sft__base_free(d->allocator, counts, size * sizeof *counts);
+    sft__base_free(d->allocator, mine, each * sizeof *mine);
+    sft__base_free(d->allocator, all, each * size * sizeof *all);
     return status;
 }
 
@@ -266,12 +267,12 @@ static sft_status choose_all(division *d, sft_error *err) {
     const size_t size = d->set->group != NULL ? d->set->group->size : 1;
     const size_t count = d->entries.count;
     entry *const entries = (entry *)(void *)d->entries.items;
-    entry **const order = sft__alloc_array(a, count + 1, sizeof(entry *));
-    uint32_t *const holders = sft__alloc_array(a, d->holding_count + 1, sizeof *holders);
-    uint64_t *const loads = sft__alloc_zero(a, size * sizeof *loads);
+    entry **const order = sft__base_alloc_array(a, count + 1, sizeof(entry *));
+    uint32_t *const holders = sft__base_alloc_array(a, d->holding_count + 1, sizeof *holders);
+    uint64_t *const loads = sft__base_alloc_zero(a, size * sizeof *loads);
     sft_status status = SFT_OK;
     if (order == NULL || holders == NULL || loads == NULL) {
-        status = sft__fail_nomem(err, (count + 1) * sizeof *order);
+        status = sft__base_fail_nomem(err, (count + 1) * sizeof *order);
     } else {
         list_holders(d, holders);
         for (size_t i = 0; i < count; i++) {
@@ -284,9 +285,9 @@ static sft_status choose_all(division *d, sft_error *err) {
             choose(order[i], holders, loads);
         }
     }
-    sft__free(a, order, (count + 1) * sizeof *order);
-    sft__free(a, holders, (d->holding_count + 1) * sizeof *holders);
-    sft__free(a, loads, size * sizeof *loads);
+    sft__base_free(a, order, (count + 1) * sizeof *order);
+    sft__base_free(a, holders, (d->holding_count + 1) * sizeof *holders);
+    sft__base_free(a, loads, size * sizeof *loads);
     return status;
 }
 
@@ -306,17 +307,18 @@ static void check_volumes(division *d) {
 /* ---------------------------------------------------------------- what is ours */
 
 static int by_name(const void *a, const void *b) {
-    const sft__gpart *const x = *(const sft__gpart *const *)a;
-    const sft__gpart *const y = *(const sft__gpart *const *)b;
+    const sft__checkpoint_gpart *const x = *(const sft__checkpoint_gpart *const *)a;
+    const sft__checkpoint_gpart *const y = *(const sft__checkpoint_gpart *const *)b;
     const int order = memcmp(x->name_key, y->name_key, 16);
     return order != 0 ? order : x < y ? -1 : x > y;
 }
 
-sft_status sft__gset_number(sft__gset *s, sft_error *err) {
-    sft__gpart **const list = sft__alloc_array(s->allocator, s->count + 1, sizeof(sft__gpart *));
+sft_status sft__checkpoint_gset_number(sft__checkpoint_gset *s, sft_error *err) {
+    sft__checkpoint_gpart **const list =
+        sft__base_alloc_array(s->allocator, s->count + 1, sizeof(sft__checkpoint_gpart *));
     size_t n = 0;
     if (list == NULL) {
-        return sft__fail_nomem(err, s->count * sizeof *list);
+        return sft__base_fail_nomem(err, s->count * sizeof *list);
     }
     for (size_t i = 0; i < s->count; i++) {
         if (s->parts[i].mine) {
@@ -331,37 +333,37 @@ sft_status sft__gset_number(sft__gset *s, sft_error *err) {
         list[i]->file = again ? list[i - 1]->file + 1 : 0;
         s->files = list[i]->file + 1 > s->files ? list[i]->file + 1 : s->files;
     }
-    sft__free(s->allocator, list, (s->count + 1) * sizeof *list);
+    sft__base_free(s->allocator, list, (s->count + 1) * sizeof *list);
     return SFT_OK;
 }
 
 static sft_status take_mine(division *d, sft_error *err) {
-    sft__gset *const s = d->set;
+    sft__checkpoint_gset *const s = d->set;
     const uint32_t rank = s->group != NULL ? s->group->rank : 0;
     const entry *const entries = (const entry *)(const void *)d->entries.items;
     for (size_t i = 0; i < s->count; i++) {
-        sft__gpart *const p = &s->parts[i];
+        sft__checkpoint_gpart *const p = &s->parts[i];
         const entry *const e = &entries[d->entries.slots[slot_of(&d->entries, p->key)] - 1];
         p->mine = e->owner == rank && (!s->boxes || p->elements > 0 || p->full == 0);
         s->bytes += p->mine ? p->tensor->nbytes : 0;
     }
-    return sft__gset_number(s, err);
+    return sft__checkpoint_gset_number(s, err);
 }
 
 /* Whoever has a tensor of that name tells it. */
 static sft_status tell(const division *d, bool *weak, sft_error *err) {
     for (size_t i = 0; i < d->set->count; i++) {
-        const sft__gpart *const p = &d->set->parts[i];
+        const sft__checkpoint_gpart *const p = &d->set->parts[i];
         if (memcmp(p->name_key, d->wrong, 16) == 0) {
-            return sft__fail_tensor(err, d->status, SFT_NO_OFFSET, p->tensor->name,
-                                    p->tensor->name_len, "%s", d->why);
+            return sft__base_fail_tensor(err, d->status, SFT_NO_OFFSET, p->tensor->name,
+                                         p->tensor->name_len, "%s", d->why);
         }
     }
     *weak = true;
-    return sft__fail(err, d->status, "%s", d->why);
+    return sft__base_fail(err, d->status, "%s", d->why);
 }
 
-sft_status sft__gset_divide(sft__gset *s, sft_error *err) {
+sft_status sft__checkpoint_gset_divide(sft__checkpoint_gset *s, sft_error *err) {
     bool weak = false;
     division d;
     memset(&d, 0, sizeof d);
@@ -379,6 +381,6 @@ sft_status sft__gset_divide(sft__gset *s, sft_error *err) {
     }
     table_reset(&d.entries, d.allocator);
     table_reset(&d.names, d.allocator);
-    sft__free(d.allocator, d.holdings, d.holding_room * sizeof *d.holdings);
-    return sft__group_agree(s->group, status, weak, err);
+    sft__base_free(d.allocator, d.holdings, d.holding_room * sizeof *d.holdings);
+    return sft__checkpoint_group_agree(s->group, status, weak, err);
 }

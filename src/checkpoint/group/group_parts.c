@@ -10,14 +10,14 @@
 
 static sft_status about(const sft_group_tensor *t, sft_status status, const char *what,
                         sft_error *err) {
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
 }
 
 static sft_status product(const sft_group_tensor *t, const uint64_t *shape, size_t dims,
                           uint64_t *out, sft_error *err) {
     *out = 1;
     for (size_t d = 0; d < dims; d++) {
-        if (!sft__mul64(*out, shape[d], out)) {
+        if (!sft__base_mul64(*out, shape[d], out)) {
             return about(t, SFT_E_OVERFLOW, "more than 2^64 elements", err);
         }
     }
@@ -26,12 +26,12 @@ static sft_status product(const sft_group_tensor *t, const uint64_t *shape, size
 
 /* ---------------------------------------------------------------- where it lies */
 
-static sft_status take_box(sft__gset *s, sft__gpart *p, sft_error *err) {
+static sft_status take_box(sft__checkpoint_gset *s, sft__checkpoint_gpart *p, sft_error *err) {
     const sft_group_tensor *const t = p->tensor;
     if (t->start == NULL) {
-        uint64_t *const zeros = sft__arena_alloc(&s->arena, (t->dims + 1) * sizeof *zeros, 8);
+        uint64_t *const zeros = sft__base_arena_alloc(&s->arena, (t->dims + 1) * sizeof *zeros, 8);
         if (zeros == NULL) {
-            return sft__fail_nomem(err, t->dims * sizeof *zeros);
+            return sft__base_fail_nomem(err, t->dims * sizeof *zeros);
         }
         memset(zeros, 0, t->dims * sizeof *zeros);
         p->start = zeros;
@@ -49,7 +49,8 @@ static sft_status take_box(sft__gset *s, sft__gpart *p, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status take_layout(sft__gset *s, sft__gpart *p, sft_layout_set *layouts, sft_error *err) {
+static sft_status take_layout(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
+                              sft_layout_set *layouts, sft_error *err) {
     const sft_group_tensor *const t = p->tensor;
     const uint64_t rank = s->group != NULL ? s->group->rank : 0;
     uint64_t shape[SFT_LAYOUT_RANK];
@@ -70,10 +71,10 @@ static sft_status take_layout(sft__gset *s, sft__gpart *p, sft_layout_set *layou
         p->local_dims = t->dims;
         return SFT_OK;
     }
-    uint64_t *const local = sft__arena_alloc(&s->arena, (t->dims + 1) * sizeof *local, 8);
+    uint64_t *const local = sft__base_arena_alloc(&s->arena, (t->dims + 1) * sizeof *local, 8);
     sft_error why;
     if (local == NULL) {
-        return sft__fail_nomem(err, (t->dims + 1) * sizeof *local);
+        return sft__base_fail_nomem(err, (t->dims + 1) * sizeof *local);
     }
     sft_status status = sft_layout_local_shape(p->layout, t->shape, t->dims, rank, local, &why);
     if (status == SFT_OK) {
@@ -99,7 +100,7 @@ static void add_numbers(sft_sha256 *h, const uint64_t *numbers, size_t count) {
     }
 }
 
-static void make_keys(const sft__gset *s, sft__gpart *p) {
+static void make_keys(const sft__checkpoint_gset *s, sft__checkpoint_gpart *p) {
     const sft_group_tensor *const t = p->tensor;
     const uint64_t dims = t->dims;
     const uint64_t len = t->name_len;
@@ -129,12 +130,13 @@ static void make_keys(const sft__gset *s, sft__gpart *p) {
     memcpy(p->key, digest, 16);
 }
 
-static sft_status take_part(sft__gset *s, sft__gpart *p, sft_layout_set *layouts, sft_error *err) {
+static sft_status take_part(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
+                            sft_layout_set *layouts, sft_error *err) {
     const sft_group_tensor *const t = p->tensor;
     uint64_t bytes;
     if (t->dtype == NULL || (t->name == NULL && t->name_len > 0) ||
         (t->shape == NULL && t->dims > 0)) {
-        return sft__fail(err, SFT_E_ARG, "a tensor without a name, dtype or shape");
+        return sft__base_fail(err, SFT_E_ARG, "a tensor without a name, dtype or shape");
     }
     if ((t->start == NULL) != (t->count == NULL) || (t->start != NULL && layouts != NULL)) {
         return about(t, SFT_E_ARG,
@@ -151,24 +153,26 @@ static sft_status take_part(sft__gset *s, sft__gpart *p, sft_layout_set *layouts
         return about(t, status, why.message, err);
     }
     if (bytes != t->nbytes || (bytes > 0 && t->data == NULL)) {
-        return sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                "%llu bytes of memory%s, and its part takes %llu",
-                                (unsigned long long)t->nbytes, t->data == NULL ? " at NULL" : "",
-                                (unsigned long long)bytes);
+        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "%llu bytes of memory%s, and its part takes %llu",
+                                     (unsigned long long)t->nbytes,
+                                     t->data == NULL ? " at NULL" : "", (unsigned long long)bytes);
     }
     make_keys(s, p);
     return SFT_OK;
 }
 
 static int by_key(const void *a, const void *b) {
-    return memcmp((*(const sft__gpart *const *)a)->key, (*(const sft__gpart *const *)b)->key, 16);
+    return memcmp((*(const sft__checkpoint_gpart *const *)a)->key,
+                  (*(const sft__checkpoint_gpart *const *)b)->key, 16);
 }
 
-static sft_status check_twice(const sft__gset *s, sft_error *err) {
-    const sft__gpart **const list = sft__alloc_array(s->allocator, s->count + 1, sizeof *list);
+static sft_status check_twice(const sft__checkpoint_gset *s, sft_error *err) {
+    const sft__checkpoint_gpart **const list =
+        sft__base_alloc_array(s->allocator, s->count + 1, sizeof *list);
     sft_status status = SFT_OK;
     if (list == NULL) {
-        return sft__fail_nomem(err, s->count * sizeof *list);
+        return sft__base_fail_nomem(err, s->count * sizeof *list);
     }
     for (size_t i = 0; i < s->count; i++) {
         list[i] = &s->parts[i];
@@ -181,24 +185,25 @@ static sft_status check_twice(const sft__gset *s, sft_error *err) {
             status = about(list[i]->tensor, SFT_E_DUPLICATE, "the same part is given twice", err);
         }
     }
-    sft__free(s->allocator, list, (s->count + 1) * sizeof *list);
+    sft__base_free(s->allocator, list, (s->count + 1) * sizeof *list);
     return status;
 }
 
-sft_status sft__gset_init(sft__gset *s, const sft_group *group, const sft_group_tensor *tensors,
-                          size_t count, sft_layout_set *layouts, const sft_allocator *allocator,
-                          sft_error *err) {
+sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *s, const sft_group *group,
+                                     const sft_group_tensor *tensors, size_t count,
+                                     sft_layout_set *layouts, const sft_allocator *allocator,
+                                     sft_error *err) {
     memset(s, 0, sizeof *s);
     s->group = group;
-    s->allocator = sft__allocator(allocator);
+    s->allocator = sft__base_allocator(allocator);
     s->boxes = layouts == NULL;
-    sft__arena_init(&s->arena, s->allocator, 0);
+    sft__base_arena_init(&s->arena, s->allocator, 0);
     if (count >= UINT32_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "more than 2^32 parts");
+        return sft__base_fail(err, SFT_E_LIMIT, "more than 2^32 parts");
     }
-    s->parts = sft__alloc_zero(s->allocator, (count + 1) * sizeof *s->parts);
+    s->parts = sft__base_alloc_zero(s->allocator, (count + 1) * sizeof *s->parts);
     if (s->parts == NULL) {
-        return sft__fail_nomem(err, count * sizeof *s->parts);
+        return sft__base_fail_nomem(err, count * sizeof *s->parts);
     }
     s->count = count;
     for (size_t i = 0; i < count; i++) {
@@ -208,10 +213,10 @@ sft_status sft__gset_init(sft__gset *s, const sft_group *group, const sft_group_
     return check_twice(s, err);
 }
 
-void sft__gset_reset(sft__gset *s) {
+void sft__checkpoint_gset_reset(sft__checkpoint_gset *s) {
     if (s->parts != NULL) {
-        sft__free(s->allocator, s->parts, (s->count + 1) * sizeof *s->parts);
+        sft__base_free(s->allocator, s->parts, (s->count + 1) * sizeof *s->parts);
     }
-    sft__arena_free(&s->arena);
+    sft__base_arena_free(&s->arena);
     s->parts = NULL;
 }

@@ -12,7 +12,7 @@
 #include "checkpoint/group/group.h"
 
 /* One part of this process. */
-typedef struct sft__gpart {
+typedef struct sft__checkpoint_gpart {
     const sft_group_tensor *tensor;
     const sft_layout *layout; /* NULL: a box, or the whole */
     const uint64_t *start;    /* dims entries; of boxes */
@@ -26,28 +26,29 @@ typedef struct sft__gpart {
     uint8_t key[16];
     uint64_t check; /* of dtype and shape */
     bool mine;      /* to be written by this process */
-} sft__gpart;
+} sft__checkpoint_gpart;
 
-typedef struct sft__gset {
+typedef struct sft__checkpoint_gset {
     const sft_group *group; /* NULL: this process alone */
     const sft_allocator *allocator;
-    sft__arena arena;
-    sft__gpart *parts;
+    sft__base_arena arena;
+    sft__checkpoint_gpart *parts;
     size_t count;
     bool boxes;     /* not by layouts */
     uint32_t files; /* of this process: 1 + the greatest `file` of a part that it writes, or 0 */
     uint64_t bytes; /* that it writes */
-} sft__gset;
+} sft__checkpoint_gset;
 
 /* Looks at the tensors given: boxes, local shapes, sizes, keys. No call of the group. */
-sft_status sft__gset_init(sft__gset *set, const sft_group *group, const sft_group_tensor *tensors,
-                          size_t count, sft_layout_set *layouts, const sft_allocator *allocator,
-                          sft_error *err);
+sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *set, const sft_group *group,
+                                     const sft_group_tensor *tensors, size_t count,
+                                     sft_layout_set *layouts, const sft_allocator *allocator,
+                                     sft_error *err);
 /* Together: proves by volume that the parts are everything, and chooses who writes which. All get
  * the same status. */
-sft_status sft__gset_divide(sft__gset *set, sft_error *err);
+sft_status sft__checkpoint_gset_divide(sft__checkpoint_gset *set, sft_error *err);
 /* Of the parts that are `mine`: the k-th box of a tensor goes into the k-th file. */
-sft_status sft__gset_number(sft__gset *set, sft_error *err);
-void sft__gset_reset(sft__gset *set);
+sft_status sft__checkpoint_gset_number(sft__checkpoint_gset *set, sft_error *err);
+void sft__checkpoint_gset_reset(sft__checkpoint_gset *set);
 
 #endif

@@ -12,61 +12,61 @@
 /* ---------------------------------------------------------------- files of this process */
 
 typedef struct one_file {
-    sft__gsave *save;
+    sft__checkpoint_gsave *save;
     uint32_t number;
     sft_save_tensor *tensors;
     size_t count;
     sft_metadata_entry *metadata;
     size_t metadata_count;
-    sft__buf name;
-    sft__buf path;
-    sft__buf info; /* DCP_SHARDING_INFO */
+    sft__base_buf name;
+    sft__base_buf path;
+    sft__base_buf info; /* DCP_SHARDING_INFO */
 } one_file;
 
-static uint32_t rank_of(const sft__gsave *s) {
+static uint32_t rank_of(const sft__checkpoint_gsave *s) {
     return s->set.group != NULL ? s->set.group->rank : 0;
 }
 
-static void put_padded(sft__buf *b, const char *before, uint64_t number) {
+static void put_padded(sft__base_buf *b, const char *before, uint64_t number) {
     char text[48];
     (void)snprintf(text, sizeof text, "%s%05llu", before, (unsigned long long)number);
-    sft__buf_text(b, text);
+    sft__base_buf_text(b, text);
 }
 
 static void name_file(one_file *f) {
-    const sft__gsave *const s = f->save;
+    const sft__checkpoint_gsave *const s = f->save;
     if (!s->set.boxes) {
-        sft__buf_text(&f->name, "rank_");
-        sft__buf_u64(&f->name, rank_of(s));
-        sft__buf_text(&f->name, "/");
-        sft__buf_text(&f->name, s->name);
+        sft__base_buf_text(&f->name, "rank_");
+        sft__base_buf_u64(&f->name, rank_of(s));
+        sft__base_buf_text(&f->name, "/");
+        sft__base_buf_text(&f->name, s->name);
     } else {
         put_padded(&f->name, "shard-", (uint64_t)rank_of(s) + 1);
-        sft__buf_text(&f->name, "-");
-        sft__buf_text(&f->name, s->name);
+        sft__base_buf_text(&f->name, "-");
+        sft__base_buf_text(&f->name, s->name);
         put_padded(&f->name, "-", (uint64_t)f->number + 1);
         put_padded(&f->name, "-of-", s->set.files > 0 ? s->set.files : 1);
     }
-    sft__buf_text(&f->name, ".safetensors");
-    sft__buf_add(&f->name, "", 1);
+    sft__base_buf_text(&f->name, ".safetensors");
+    sft__base_buf_add(&f->name, "", 1);
 }
 
-static void put_info(sft__buf *b, const sft__gpart *p) {
-    sft__buf_text(b, b->len > 1 ? ", " : "");
-    sft__json_string(b, p->tensor->name, p->tensor->name_len);
-    sft__buf_text(b, ": {\"saved_offsets\": [");
+static void put_info(sft__base_buf *b, const sft__checkpoint_gpart *p) {
+    sft__base_buf_text(b, b->len > 1 ? ", " : "");
+    sft__base_json_string(b, p->tensor->name, p->tensor->name_len);
+    sft__base_buf_text(b, ": {\"saved_offsets\": [");
     for (uint32_t d = 0; d < p->tensor->dims; d++) {
-        sft__buf_text(b, d > 0 ? ", " : "");
-        sft__buf_u64(b, p->start[d]);
+        sft__base_buf_text(b, d > 0 ? ", " : "");
+        sft__base_buf_u64(b, p->start[d]);
     }
-    sft__buf_text(b, "]}");
+    sft__base_buf_text(b, "]}");
 }
 
 static void take_tensors(one_file *f) {
-    const sft__gset *const set = &f->save->set;
-    sft__buf_text(&f->info, "{");
+    const sft__checkpoint_gset *const set = &f->save->set;
+    sft__base_buf_text(&f->info, "{");
     for (size_t i = 0; i < set->count; i++) {
-        const sft__gpart *const p = &set->parts[i];
+        const sft__checkpoint_gpart *const p = &set->parts[i];
         if (!p->mine || (set->boxes && p->file != f->number)) {
             continue;
         }
@@ -83,7 +83,7 @@ static void take_tensors(one_file *f) {
             put_info(&f->info, p);
         }
     }
-    sft__buf_text(&f->info, "}");
+    sft__base_buf_text(&f->info, "}");
 }
 
 static void add_metadata(one_file *f, const char *key, const char *value, size_t len) {
@@ -97,12 +97,12 @@ static void add_metadata(one_file *f, const char *key, const char *value, size_t
 }
 
 static sft_status write_file(one_file *f, sft_error *err) {
-    const sft__gsave *const s = f->save;
+    const sft__checkpoint_gsave *const s = f->save;
     sft_write_options o;
     name_file(f);
     take_tensors(f);
     if (f->name.failed || f->info.failed) {
-        return sft__fail_nomem(err, f->info.len);
+        return sft__base_fail_nomem(err, f->info.len);
     }
     if (s->options.metadata_count > 0) {
         memcpy(f->metadata, s->options.metadata, s->options.metadata_count * sizeof *f->metadata);
@@ -113,8 +113,8 @@ static sft_status write_file(one_file *f, sft_error *err) {
         add_metadata(f, "DCP_VERSION", "1.0", 3);
         add_metadata(f, "format", "pt", 2);
     }
-    SFT_TRY(sft__stage_parents(&s->stage, s->stage.folder, f->name.data, err));
-    SFT_TRY(sft__stage_path(&f->path, s->stage.folder, f->name.data, err));
+    SFT_TRY(sft__checkpoint_stage_parents(&s->stage, s->stage.folder, f->name.data, err));
+    SFT_TRY(sft__checkpoint_stage_path(&f->path, s->stage.folder, f->name.data, err));
     SFT_INIT(&o);
     o.allocator = s->options.allocator;
     o.limits = s->options.limits;
@@ -122,40 +122,40 @@ static sft_status write_file(one_file *f, sft_error *err) {
     o.digests = s->options.digests;
     o.pool = s->options.pool;
     o.control = s->options.control;
-    return sft_save(f->path.data, f->tensors, f->count,
-                    f->metadata_count > 0 ? f->metadata : NULL, f->metadata_count, &o, err);
+    return sft_save(f->path.data, f->tensors, f->count, f->metadata_count > 0 ? f->metadata : NULL,
+                    f->metadata_count, &o, err);
 }
 
-static sft_status write_one(sft__gsave *s, uint32_t number, sft_error *err) {
+static sft_status write_one(sft__checkpoint_gsave *s, uint32_t number, sft_error *err) {
     const sft_allocator *const a = s->set.allocator;
     const size_t room = s->options.metadata_count + 3;
     one_file f;
     memset(&f, 0, sizeof f);
     f.save = s;
     f.number = number;
-    sft__buf_init(&f.name, a);
-    sft__buf_init(&f.path, a);
-    sft__buf_init(&f.info, a);
-    f.tensors = sft__alloc_array(a, s->set.count + 1, sizeof *f.tensors);
-    f.metadata = sft__alloc_array(a, room, sizeof *f.metadata);
+    sft__base_buf_init(&f.name, a);
+    sft__base_buf_init(&f.path, a);
+    sft__base_buf_init(&f.info, a);
+    f.tensors = sft__base_alloc_array(a, s->set.count + 1, sizeof *f.tensors);
+    f.metadata = sft__base_alloc_array(a, room, sizeof *f.metadata);
     const sft_status status = f.tensors == NULL || f.metadata == NULL
-                                  ? sft__fail_nomem(err, s->set.count * sizeof *f.tensors)
+                                  ? sft__base_fail_nomem(err, s->set.count * sizeof *f.tensors)
                                   : write_file(&f, err);
-    sft__free(a, f.tensors, (s->set.count + 1) * sizeof *f.tensors);
-    sft__free(a, f.metadata, room * sizeof *f.metadata);
-    sft__buf_reset(&f.name);
-    sft__buf_reset(&f.path);
-    sft__buf_reset(&f.info);
+    sft__base_free(a, f.tensors, (s->set.count + 1) * sizeof *f.tensors);
+    sft__base_free(a, f.metadata, room * sizeof *f.metadata);
+    sft__base_buf_reset(&f.name);
+    sft__base_buf_reset(&f.path);
+    sft__base_buf_reset(&f.info);
     return status;
 }
 
 /* By boxes a process with nothing to write has no file, rank 0 excepted; by layouts each has one. */
-static sft_status write_all(sft__gsave *s, sft_error *err) {
+static sft_status write_all(sft__checkpoint_gsave *s, sft_error *err) {
     const bool at_least_one = !s->set.boxes || rank_of(s) == 0;
-    const uint32_t count = !s->set.boxes            ? 1
-                           : s->set.files > 0       ? s->set.files
-                           : at_least_one           ? 1
-                                                    : 0;
+    const uint32_t count = !s->set.boxes      ? 1
+                           : s->set.files > 0 ? s->set.files
+                           : at_least_one     ? 1
+                                              : 0;
     for (uint32_t i = 0; i < count; i++) {
         SFT_TRY(write_one(s, i, err));
     }
@@ -165,7 +165,7 @@ static sft_status write_all(sft__gsave *s, sft_error *err) {
 /* ---------------------------------------------------------------- together */
 
 /* What must be the same for all processes. */
-static uint64_t hash_options(const sft__gsave *s, const char *path) {
+static uint64_t hash_options(const sft__checkpoint_gsave *s, const char *path) {
     const sft_group_save_options *const o = &s->options;
     const uint32_t numbers[3] = {(uint32_t)o->durability, o->digests, s->set.boxes ? 1 : 0};
     uint8_t digest[32];
@@ -199,45 +199,49 @@ static bool is_plain(const char *name) {
     return true;
 }
 
-static sft_status prepare(sft__gsave *s, const char *path, const sft_group_save_options *options,
-                          sft_error *err) {
-    SFT_TRY(sft__options_read(&s->options, sizeof s->options, options,
-                              SFT__UP_TO(sft_group_save_options, allocator), "options", err));
+static sft_status prepare(sft__checkpoint_gsave *s, const char *path,
+                          const sft_group_save_options *options, sft_error *err) {
+    SFT_TRY(sft__base_options_read(&s->options, sizeof s->options, options,
+                                   SFT__UP_TO(sft_group_save_options, allocator), "options", err));
     s->name = s->options.name != NULL ? s->options.name : "model";
     if (path == NULL || path[0] == '\0' || !is_plain(s->name) || s->options.flags != 0) {
-        return sft__fail(err, SFT_E_ARG, "a path, and a name without slashes, are needed");
+        return sft__base_fail(err, SFT_E_ARG, "a path, and a name without slashes, are needed");
     }
-    return sft__stage_init_set(&s->stage, path, s->options.durability == SFT_DURABLE_FULL,
-                               sft__allocator(s->options.allocator), err);
+    return sft__checkpoint_stage_init_set(&s->stage, path,
+                                          s->options.durability == SFT_DURABLE_FULL,
+                                          sft__base_allocator(s->options.allocator), err);
 }
 
-static sft_status check_same(const sft__gsave *s, const char *path, sft_error *err) {
+static sft_status check_same(const sft__checkpoint_gsave *s, const char *path, sft_error *err) {
     const uint64_t mine = hash_options(s, path);
     uint64_t number = mine;
-    SFT_TRY(sft__group_agree_on(s->set.group, SFT_OK, &number, err));
+    SFT_TRY(sft__checkpoint_group_agree_on(s->set.group, SFT_OK, &number, err));
     const sft_status status =
         number == mine ? SFT_OK
-                       : sft__fail(err, SFT_E_MISMATCH,
-                                   "path, name, metadata or options are not those of rank 0");
-    return sft__group_agree(s->set.group, status, false, err);
+                       : sft__base_fail(err, SFT_E_MISMATCH,
+                                        "path, name, metadata or options are not those of rank 0");
+    return sft__checkpoint_group_agree(s->set.group, status, false, err);
 }
 
-static sft_status carry_out(sft__gsave *s, const char *path, const sft_group_tensor *tensors,
-                            size_t count, sft_error *err) {
+static sft_status carry_out(sft__checkpoint_gsave *s, const char *path,
+                            const sft_group_tensor *tensors, size_t count, sft_error *err) {
     const sft_group *const g = s->set.group;
     const bool first = rank_of(s) == 0;
-    const sft_status status = sft__gset_init(&s->set, g, tensors, count, s->options.layouts,
-                                             s->options.allocator, err);
-    SFT_TRY(sft__group_agree(g, status, false, err));
+    const sft_status status = sft__checkpoint_gset_init(
+        &s->set, g, tensors, count, s->options.layouts, s->options.allocator, err);
+    SFT_TRY(sft__checkpoint_group_agree(g, status, false, err));
     SFT_TRY(check_same(s, path, err));
-    SFT_TRY(sft__gset_divide(&s->set, err));
-    SFT_TRY(sft__group_agree(g, first ? sft__stage_open(&s->stage, true, err) : SFT_OK, false, err));
-    SFT_TRY(sft__group_agree(g, write_all(s, err), false, err));
-    SFT_TRY(sft__group_agree(g, first ? sft__gsave_describe(s, err) : SFT_OK, false, err));
-    return sft__group_agree(g, first ? sft__stage_commit(&s->stage, err) : SFT_OK, false, err);
+    SFT_TRY(sft__checkpoint_gset_divide(&s->set, err));
+    SFT_TRY(sft__checkpoint_group_agree(
+        g, first ? sft__checkpoint_stage_open(&s->stage, true, err) : SFT_OK, false, err));
+    SFT_TRY(sft__checkpoint_group_agree(g, write_all(s, err), false, err));
+    SFT_TRY(sft__checkpoint_group_agree(g, first ? sft__checkpoint_gsave_describe(s, err) : SFT_OK,
+                                        false, err));
+    return sft__checkpoint_group_agree(
+        g, first ? sft__checkpoint_stage_commit(&s->stage, err) : SFT_OK, false, err);
 }
 
-static void tell(const sft__gsave *s, uint64_t sums[3], sft_group_result *result) {
+static void tell(const sft__checkpoint_gsave *s, uint64_t sums[3], sft_group_result *result) {
     if (result == NULL) {
         return;
     }
@@ -254,33 +258,34 @@ sft_status sft_checkpoint_save_group(const sft_group *group, const char *path,
                                      const sft_group_tensor *tensors, size_t count,
                                      const sft_group_save_options *options,
                                      sft_group_result *result, sft_error *err) {
-    sft__gsave s;
+    sft__checkpoint_gsave s;
     uint64_t sums[3] = {0, 0, 0};
-    SFT_TRY(sft__group_check(group, err));
+    SFT_TRY(sft__checkpoint_group_check(group, err));
     if (count == SFT_GROUP_FAILED) {
-        return sft__group_agree(group, err != NULL && err->status != SFT_OK
-                                           ? (sft_status)err->status
-                                           : sft__fail(err, SFT_E_CANCELLED, "has failed"),
-                                false, err);
+        return sft__checkpoint_group_agree(group,
+                                           err != NULL && err->status != SFT_OK
+                                               ? (sft_status)err->status
+                                               : sft__base_fail(err, SFT_E_CANCELLED, "has failed"),
+                                           false, err);
     }
     memset(&s, 0, sizeof s);
     s.set.group = group;
     sft_status status = prepare(&s, path, options, err);
-    status = sft__group_agree(group, status, false, err);
+    status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = carry_out(&s, path, tensors, count, err);
         if (status != SFT_OK && status != SFT_E_DURABILITY && rank_of(&s) == 0 &&
-            sft__stage_is_there(&s.stage)) { /* nobody writes any more */
-            (void)!sft__stage_drop(&s.stage, NULL);
+            sft__checkpoint_stage_is_there(&s.stage)) { /* nobody writes any more */
+            (void)!sft__checkpoint_stage_drop(&s.stage, NULL);
         }
     }
     if (status == SFT_OK) {
         sums[0] = s.total_bytes;
         sums[1] = s.total_files;
-        status = sft__group_sum(group, sums, 2, err);
+        status = sft__checkpoint_group_sum(group, sums, 2, err);
         tell(&s, sums, result);
     }
-    sft__gset_reset(&s.set);
-    sft__stage_reset(&s.stage);
+    sft__checkpoint_gset_reset(&s.set);
+    sft__checkpoint_stage_reset(&s.stage);
     return status;
 }

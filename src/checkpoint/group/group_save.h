@@ -9,20 +9,20 @@
 #include "checkpoint/group/group_parts.h"
 #include "checkpoint/job/stage.h"
 
-typedef struct sft__gsave {
-    sft__gset set;
+typedef struct sft__checkpoint_gsave {
+    sft__checkpoint_gset set;
     sft_group_save_options options;
     const char *name; /* middle part of the files' names */
-    sft__stage stage;
+    sft__checkpoint_stage stage;
     uint64_t total_bytes; /* of all files of tensors; rank 0 */
     uint64_t total_files;
-} sft__gsave;
+} sft__checkpoint_gsave;
 
 /* Rank 0, when all files are written: proves that the set is whole, writes description and marker.
  */
-sft_status sft__gsave_describe(sft__gsave *s, sft_error *err);
+sft_status sft__checkpoint_gsave_describe(sft__checkpoint_gsave *s, sft_error *err);
 /* A text file of the staging folder. */
-sft_status sft__gsave_text(const sft__gsave *s, const char *name, const sft__buf *text,
-                           sft_error *err);
+sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char *name,
+                                      const sft__base_buf *text, sft_error *err);
 
 #endif

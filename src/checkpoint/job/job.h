@@ -27,26 +27,26 @@
 
 enum { SFT__JOB_RANK = 60 }; /* dimensions of a tensor in bands, at most */
 
-typedef struct sft__job_source {
+typedef struct sft__checkpoint_job_source {
     const sft_source *source;
     uint64_t size;
     int64_t mtime_ns;
     uint64_t device; /* with `number`: which file it is */
     uint64_t number; /* of what is no file: its version, 0: not known */
     bool timed;      /* it is a file: mtime_ns, device and number are known */
-} sft__job_source;
+} sft__checkpoint_job_source;
 
-typedef struct sft__job_run {
+typedef struct sft__checkpoint_job_run {
     uint64_t from;
     uint64_t to;
     uint64_t size;
     uint32_t source;
     uint32_t file;
-} sft__job_run;
+} sft__checkpoint_job_run;
 
 /* Arrays have as many entries as the target tensor has dimensions. Elements are blocks of the
  * dtype. */
-typedef struct sft__job_move {
+typedef struct sft__checkpoint_job_move {
     uint64_t from; /* of the first element, in the source */
     const uint64_t *count;
     const uint64_t *from_stride; /* bytes */
@@ -56,9 +56,9 @@ typedef struct sft__job_move {
     uint32_t target_node;
     uint32_t rank;
     uint32_t element; /* bytes */
-} sft__job_move;
+} sft__checkpoint_job_move;
 
-typedef struct sft__job_node {
+typedef struct sft__checkpoint_job_node {
     uint64_t base; /* of its first byte */
     uint64_t end;  /* behind its last one */
     const uint64_t *stride;
@@ -75,9 +75,9 @@ typedef struct sft__job_node {
     bool placed; /* at is known */
     bool lost;   /* not to be done by bands */
     bool rows;   /* read row by row, not all between them */
-} sft__job_node;
+} sft__checkpoint_job_node;
 
-typedef struct sft__job_cluster {
+typedef struct sft__checkpoint_job_cluster {
     size_t first_node;
     size_t node_count;
     size_t first_move;
@@ -89,16 +89,16 @@ typedef struct sft__job_cluster {
     uint64_t bands;
     uint64_t room;  /* bytes of one band */
     uint64_t bytes; /* of all target nodes */
-} sft__job_cluster;
+} sft__checkpoint_job_cluster;
 
-typedef struct sft__job_whole {
+typedef struct sft__checkpoint_job_whole {
     const sft_catalog *catalog;
     const sft_tensor *tensor;
     uint64_t to;
     uint32_t file;
-} sft__job_whole;
+} sft__checkpoint_job_whole;
 
-typedef struct sft__job_file {
+typedef struct sft__checkpoint_job_file {
     sft_job_file given; /* name and metadata are copies */
     uint64_t size;
     uint64_t header;
@@ -110,31 +110,35 @@ typedef struct sft__job_file {
     uint64_t pieces; /* contiguous ones */
     uint64_t source_count;
     uint64_t read;
-} sft__job_file;
+} sft__checkpoint_job_file;
 
-typedef enum sft__unit_kind { SFT__UNIT_RUNS, SFT__UNIT_BANDS, SFT__UNIT_WHOLE } sft__unit_kind;
+typedef enum sft__checkpoint_unit_kind {
+    SFT__UNIT_RUNS,
+    SFT__UNIT_BANDS,
+    SFT__UNIT_WHOLE
+} sft__checkpoint_unit_kind;
 
-typedef struct sft__job_unit {
+typedef struct sft__checkpoint_job_unit {
     uint32_t kind;
     uint32_t which; /* file, cluster or whole */
     uint64_t first; /* byte of the file, band, or byte of the tensor */
     uint64_t end;
     uint64_t bytes; /* written */
-} sft__job_unit;
+} sft__checkpoint_job_unit;
 
 struct sft_job {
     const sft_allocator *allocator;
-    sft__arena arena;
+    sft__base_arena arena;
     sft_order order;
     uint64_t data_alignment;
     uint32_t digests;         /* SFT_DIGEST_* that go into the headers */
     const sft_limits *limits; /* NULL, or the copy below */
     sft_limits limits_given;
-    sft__job_file *files;
+    sft__checkpoint_job_file *files;
     size_t count;
     sft_job_text *texts;
     size_t text_count;
-    sft__job_source *sources;
+    sft__checkpoint_job_source *sources;
     size_t source_count;
     size_t source_room;
     uint32_t *by_descriptor; /* number of a source + 1; 0: none */
@@ -144,22 +148,22 @@ struct sft_job {
     size_t source_index_room;
     uint32_t *stamps; /* by source: the last file that was seen to use it */
     size_t stamp_room;
-    sft__job_run *runs; /* by file, then by place */
+    sft__checkpoint_job_run *runs; /* by file, then by place */
     size_t run_count;
     size_t run_room;
-    sft__job_move *moves; /* by cluster */
+    sft__checkpoint_job_move *moves; /* by cluster */
     size_t move_count;
     size_t move_room;
-    sft__job_node *nodes; /* by cluster */
+    sft__checkpoint_job_node *nodes; /* by cluster */
     size_t node_count;
     size_t node_room;
-    sft__job_cluster *clusters;
+    sft__checkpoint_job_cluster *clusters;
     size_t cluster_count;
     size_t cluster_room;
-    sft__job_whole *wholes;
+    sft__checkpoint_job_whole *wholes;
     size_t whole_count;
     size_t whole_room;
-    sft__job_unit *units;
+    sft__checkpoint_job_unit *units;
     size_t unit_count;
     size_t unit_room;
     uint64_t room; /* bytes of the buffer for any share */
@@ -168,32 +172,34 @@ struct sft_job {
     uint8_t key[32];
 };
 
-static inline const sft_tensor *sft__job_tensor(const sft__job_file *f, size_t i) {
+static inline const sft_tensor *sft__checkpoint_job_tensor(const sft__checkpoint_job_file *f,
+                                                           size_t i) {
     return sft_catalog_at(f->given.catalog, f->given.tensors != NULL ? f->given.tensors[i] : i);
 }
 
 /* The header of a file, and where its tensors lie (count entries, or NULL). */
-sft_status sft__job_header(const sft_job *job, const sft__job_file *f, sft__buf *out,
-                           uint64_t *offsets, sft_error *err);
+sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_job_file *f,
+                                      sft__base_buf *out, uint64_t *offsets, sft_error *err);
 /* Is it what digests of tensors are recorded under? They are of one file, and go with no other. */
-bool sft__job_is_digest(const sft_metadata_entry *entry);
+bool sft__checkpoint_job_is_digest(const sft_metadata_entry *entry);
 /* Gives the file's metadata zeros in the places of its digests. */
-sft_status sft__job_places(sft_job *job, sft__job_file *f, sft_error *err);
+sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f, sft_error *err);
 /* Number of a source in the job; added if it is new. */
-sft_status sft__job_add_source(sft_job *job, const sft_source *source, uint32_t *index,
-                               sft_error *err);
+sft_status sft__checkpoint_job_add_source(sft_job *job, const sft_source *source, uint32_t *index,
+                                          sft_error *err);
 /* Runs, moves, target nodes and wholes of one file, whose offsets are known. */
-sft_status sft__job_take_file(sft_job *job, uint32_t file, sft_error *err);
-sft_status sft__job_add_whole(sft_job *job, uint32_t file, size_t tensor, sft_error *err);
+sft_status sft__checkpoint_job_take_file(sft_job *job, uint32_t file, sft_error *err);
+sft_status sft__checkpoint_job_add_whole(sft_job *job, uint32_t file, size_t tensor,
+                                         sft_error *err);
 /* Source nodes, clusters and bands, from all moves. */
-sft_status sft__job_gather(sft_job *job, sft_error *err);
+sft_status sft__checkpoint_job_gather(sft_job *job, sft_error *err);
 /* Sorts the runs, cuts everything into units, adds up costs, makes the keys. */
-sft_status sft__job_cut(sft_job *job, sft_error *err);
+sft_status sft__checkpoint_job_cut(sft_job *job, sft_error *err);
 
 /* ---------------------------------------------------------------- copying */
 
 /* Where the bytes of a unit go; or, to look at what is there, come from. */
-typedef struct sft__job_sink {
+typedef struct sft__checkpoint_job_sink {
     void *ctx;
     sft_status (*put)(void *ctx, uint32_t file, uint64_t offset, uint8_t *data, size_t size,
                       sft_error *err);
@@ -201,15 +207,16 @@ typedef struct sft__job_sink {
     sft_status (*move)(void *ctx, uint32_t file, uint64_t offset, int fd, uint64_t from,
                        uint64_t size, uint64_t *moved, sft_error *err);
     uint64_t read; /* bytes, counted */
-} sft__job_sink;
+} sft__checkpoint_job_sink;
 
 /* Carries out one unit in `room` bytes at `buffer`. */
-sft_status sft__job_copy(const sft_job *job, const sft__job_unit *unit, uint8_t *buffer,
-                         sft__job_sink *sink, sft_error *err);
+sft_status sft__checkpoint_job_copy(const sft_job *job, const sft__checkpoint_job_unit *unit,
+                                    uint8_t *buffer, sft__checkpoint_job_sink *sink,
+                                    sft_error *err);
 /* The ranges that the unit writes, in the order of writing, without their bytes. */
-typedef sft_status (*sft__job_range)(void *ctx, uint32_t file, uint64_t offset, uint64_t size,
-                                     sft_error *err);
-sft_status sft__job_ranges(const sft_job *job, const sft__job_unit *unit, sft__job_range visit,
-                           void *ctx, sft_error *err);
+typedef sft_status (*sft__checkpoint_job_range)(void *ctx, uint32_t file, uint64_t offset,
+                                                uint64_t size, sft_error *err);
+sft_status sft__checkpoint_job_ranges(const sft_job *job, const sft__checkpoint_job_unit *unit,
+                                      sft__checkpoint_job_range visit, void *ctx, sft_error *err);
 
 #endif

@@ -11,8 +11,8 @@
 /* ---------------------------------------------------------------- source nodes */
 
 static int by_place(const void *a, const void *b) {
-    const sft__job_move *const x = a;
-    const sft__job_move *const y = b;
+    const sft__checkpoint_job_move *const x = a;
+    const sft__checkpoint_job_move *const y = b;
     if (x->source_node != y->source_node) {
         return x->source_node < y->source_node ? -1 : 1;
     }
@@ -32,7 +32,7 @@ static int by_place(const void *a, const void *b) {
                                              : x->target_node > y->target_node;
 }
 
-static uint64_t move_end(const sft__job_move *m) {
+static uint64_t move_end(const sft__checkpoint_job_move *m) {
     uint64_t end = m->from + m->element;
     for (uint32_t d = 0; d < m->rank; d++) {
         end +=
@@ -41,7 +41,7 @@ static uint64_t move_end(const sft__job_move *m) {
     return end;
 }
 
-static bool same_tensor(const sft__job_node *n, const sft__job_move *m) {
+static bool same_tensor(const sft__checkpoint_job_node *n, const sft__checkpoint_job_move *m) {
     if (n->target || n->where != m->source_node || n->rank != m->rank || n->element != m->element ||
         m->from >= n->end) {
         return false;
@@ -49,19 +49,20 @@ static bool same_tensor(const sft__job_node *n, const sft__job_move *m) {
     return memcmp(n->stride, m->from_stride, m->rank * sizeof *n->stride) == 0;
 }
 
-static sft_status add_source_node(sft_job *job, const sft__job_move *m, sft_error *err) {
-    if (job->node_count >= UINT32_MAX || !sft__grow(job->allocator, &job->nodes, &job->node_room,
-                                                    job->node_count + 1, sizeof *job->nodes)) {
-        return sft__fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
+static sft_status add_source_node(sft_job *job, const sft__checkpoint_job_move *m, sft_error *err) {
+    if (job->node_count >= UINT32_MAX ||
+        !sft__base_grow(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
+                        sizeof *job->nodes)) {
+        return sft__base_fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
     }
-    sft__job_node *const n = &job->nodes[job->node_count];
+    sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
     memset(n, 0, sizeof *n);
     n->base = m->from;
     n->stride = m->from_stride;
-    n->count = sft__arena_alloc(&job->arena, m->rank * sizeof *n->count, sizeof *n->count);
-    n->at = sft__arena_alloc(&job->arena, m->rank * sizeof *n->at, sizeof *n->at);
+    n->count = sft__base_arena_alloc(&job->arena, m->rank * sizeof *n->count, sizeof *n->count);
+    n->at = sft__base_arena_alloc(&job->arena, m->rank * sizeof *n->at, sizeof *n->at);
     if (n->count == NULL || n->at == NULL) {
-        return sft__fail_nomem(err, m->rank * sizeof *n->at);
+        return sft__base_fail_nomem(err, m->rank * sizeof *n->at);
     }
     memset(n->count, 0, m->rank * sizeof *n->count);
     memset(n->at, 0, m->rank * sizeof *n->at);
@@ -73,11 +74,12 @@ static sft_status add_source_node(sft_job *job, const sft__job_move *m, sft_erro
 }
 
 /* Where the move begins in its node. A box that would go across the end of a row has no place. */
-static sft_status take_position(sft_job *job, sft__job_node *n, sft__job_move *m, sft_error *err) {
-    uint64_t *const at = sft__arena_alloc(&job->arena, m->rank * sizeof *at, sizeof *at);
+static sft_status take_position(sft_job *job, sft__checkpoint_job_node *n,
+                                sft__checkpoint_job_move *m, sft_error *err) {
+    uint64_t *const at = sft__base_arena_alloc(&job->arena, m->rank * sizeof *at, sizeof *at);
     uint64_t left = m->from - n->base;
     if (at == NULL) {
-        return sft__fail_nomem(err, m->rank * sizeof *at);
+        return sft__base_fail_nomem(err, m->rank * sizeof *at);
     }
     for (uint32_t d = 0; d < m->rank; d++) {
         at[d] = left / n->stride[d]; /* not 0: is_nested */
@@ -98,12 +100,12 @@ static sft_status make_source_nodes(sft_job *job, sft_error *err) {
         qsort(job->moves, job->move_count, sizeof *job->moves, by_place);
     }
     for (size_t i = 0; i < job->move_count; i++) {
-        sft__job_move *const m = &job->moves[i];
+        sft__checkpoint_job_move *const m = &job->moves[i];
         if (last == UINT32_MAX || !same_tensor(&job->nodes[last], m)) {
             SFT_TRY(add_source_node(job, m, err));
             last = (uint32_t)(job->node_count - 1);
         }
-        sft__job_node *const n = &job->nodes[last];
+        sft__checkpoint_job_node *const n = &job->nodes[last];
         const uint64_t end = move_end(m);
         n->end = n->end < end ? end : n->end;
         SFT_TRY(take_position(job, n, m, err));
@@ -114,7 +116,7 @@ static sft_status make_source_nodes(sft_job *job, sft_error *err) {
 
 /* ---------------------------------------------------------------- clusters */
 
-static uint32_t root(sft__job_node *nodes, uint32_t i) {
+static uint32_t root(sft__checkpoint_job_node *nodes, uint32_t i) {
     while (nodes[i].next != i) {
         nodes[i].next = nodes[nodes[i].next].next;
         i = nodes[i].next;
@@ -126,13 +128,16 @@ static uint32_t root(sft__job_node *nodes, uint32_t i) {
 static sft_status group(sft_job *job, sft_error *err) {
     const size_t nodes = job->node_count;
     const size_t moves = job->move_count;
-    uint32_t *const place = sft__alloc_array(job->allocator, nodes + 1, sizeof *place);
-    uint32_t *const cluster = sft__alloc_array(job->allocator, nodes + 1, sizeof *cluster);
-    sft__job_node *const sorted = sft__alloc_array(job->allocator, nodes + 1, sizeof *sorted);
-    sft__job_move *const lined = sft__alloc_array(job->allocator, moves + 1, sizeof *lined);
+    uint32_t *const place = sft__base_alloc_array(job->allocator, nodes + 1, sizeof *place);
+    uint32_t *const cluster = sft__base_alloc_array(job->allocator, nodes + 1, sizeof *cluster);
+    sft__checkpoint_job_node *const sorted =
+        sft__base_alloc_array(job->allocator, nodes + 1, sizeof *sorted);
+    sft__checkpoint_job_move *const lined =
+        sft__base_alloc_array(job->allocator, moves + 1, sizeof *lined);
     sft_status status = SFT_OK;
     if (place == NULL || cluster == NULL || sorted == NULL || lined == NULL) {
-        status = sft__fail_nomem(err, (nodes + 1) * sizeof *sorted + (moves + 1) * sizeof *lined);
+        status =
+            sft__base_fail_nomem(err, (nodes + 1) * sizeof *sorted + (moves + 1) * sizeof *lined);
     }
     for (size_t i = 0; i < moves && status == SFT_OK; i++) {
         const uint32_t a = root(job->nodes, job->moves[i].source_node);
@@ -143,9 +148,10 @@ static sft_status group(sft_job *job, sft_error *err) {
         const uint32_t lead = root(job->nodes, i);
         if (lead == i) {
             cluster[i] = (uint32_t)job->cluster_count;
-            if (!sft__grow(job->allocator, &job->clusters, &job->cluster_room,
-                           job->cluster_count + 1, sizeof *job->clusters)) {
-                status = sft__fail_nomem(err, (job->cluster_count + 1) * sizeof *job->clusters);
+            if (!sft__base_grow(job->allocator, &job->clusters, &job->cluster_room,
+                                job->cluster_count + 1, sizeof *job->clusters)) {
+                status =
+                    sft__base_fail_nomem(err, (job->cluster_count + 1) * sizeof *job->clusters);
                 break;
             }
             memset(&job->clusters[job->cluster_count], 0, sizeof *job->clusters);
@@ -161,7 +167,7 @@ static sft_status group(sft_job *job, sft_error *err) {
     size_t node_at = 0;
     size_t move_at = 0;
     for (size_t c = 0; c < job->cluster_count && status == SFT_OK; c++) {
-        sft__job_cluster *const k = &job->clusters[c];
+        sft__checkpoint_job_cluster *const k = &job->clusters[c];
         k->first_node = node_at;
         k->first_move = move_at;
         node_at += k->node_count;
@@ -170,26 +176,26 @@ static sft_status group(sft_job *job, sft_error *err) {
         k->move_count = 0;
     }
     for (uint32_t i = 0; i < nodes && status == SFT_OK; i++) {
-        sft__job_cluster *const k = &job->clusters[cluster[i]];
+        sft__checkpoint_job_cluster *const k = &job->clusters[cluster[i]];
         place[i] = (uint32_t)(k->first_node + k->node_count++);
         sorted[place[i]] = job->nodes[i];
     }
     for (size_t i = 0; i < moves && status == SFT_OK; i++) {
-        sft__job_cluster *const k = &job->clusters[cluster[job->moves[i].source_node]];
-        sft__job_move *const m = &lined[k->first_move + k->move_count++];
+        sft__checkpoint_job_cluster *const k = &job->clusters[cluster[job->moves[i].source_node]];
+        sft__checkpoint_job_move *const m = &lined[k->first_move + k->move_count++];
         *m = job->moves[i];
         m->source_node = place[m->source_node];
         m->target_node = place[m->target_node];
     }
-    sft__free(job->allocator, place, (nodes + 1) * sizeof *place);
-    sft__free(job->allocator, cluster, (nodes + 1) * sizeof *cluster);
+    sft__base_free(job->allocator, place, (nodes + 1) * sizeof *place);
+    sft__base_free(job->allocator, cluster, (nodes + 1) * sizeof *cluster);
     if (status != SFT_OK) {
-        sft__free(job->allocator, sorted, (nodes + 1) * sizeof *sorted);
-        sft__free(job->allocator, lined, (moves + 1) * sizeof *lined);
+        sft__base_free(job->allocator, sorted, (nodes + 1) * sizeof *sorted);
+        sft__base_free(job->allocator, lined, (moves + 1) * sizeof *lined);
         return status;
     }
-    sft__free(job->allocator, job->nodes, job->node_room * sizeof *job->nodes);
-    sft__free(job->allocator, job->moves, job->move_room * sizeof *job->moves);
+    sft__base_free(job->allocator, job->nodes, job->node_room * sizeof *job->nodes);
+    sft__base_free(job->allocator, job->moves, job->move_room * sizeof *job->moves);
     job->nodes = sorted;
     job->node_room = nodes + 1;
     job->moves = lined;
@@ -201,9 +207,9 @@ static sft_status group(sft_job *job, sft_error *err) {
 
 /* source.at + position = target.at + start. True: something was placed. *fits is cleared by a
  * contradiction. */
-static bool place_one(sft_job *job, const sft__job_move *m, bool *fits) {
-    sft__job_node *const s = &job->nodes[m->source_node];
-    sft__job_node *const t = &job->nodes[m->target_node];
+static bool place_one(sft_job *job, const sft__checkpoint_job_move *m, bool *fits) {
+    sft__checkpoint_job_node *const s = &job->nodes[m->source_node];
+    sft__checkpoint_job_node *const t = &job->nodes[m->target_node];
     if (!s->placed && !t->placed) {
         return false;
     }
@@ -223,7 +229,7 @@ static bool place_one(sft_job *job, const sft__job_move *m, bool *fits) {
     return news;
 }
 
-static bool place_all(sft_job *job, const sft__job_cluster *k) {
+static bool place_all(sft_job *job, const sft__checkpoint_job_cluster *k) {
     bool fits = true;
     bool news = true;
     job->nodes[k->first_node].placed = true;
@@ -242,20 +248,20 @@ static bool place_all(sft_job *job, const sft__job_cluster *k) {
     return fits;
 }
 
-static sft_status frame(sft_job *job, sft__job_cluster *k, sft_error *err) {
-    k->extent = sft__arena_alloc(&job->arena, k->rank * sizeof *k->extent, sizeof *k->extent);
+static sft_status frame(sft_job *job, sft__checkpoint_job_cluster *k, sft_error *err) {
+    k->extent = sft__base_arena_alloc(&job->arena, k->rank * sizeof *k->extent, sizeof *k->extent);
     if (k->extent == NULL) {
-        return sft__fail_nomem(err, k->rank * sizeof *k->extent);
+        return sft__base_fail_nomem(err, k->rank * sizeof *k->extent);
     }
     for (uint32_t d = 0; d < k->rank; d++) {
         int64_t low = INT64_MAX;
         k->extent[d] = 0;
         for (size_t i = 0; i < k->node_count; i++) {
-            const sft__job_node *const n = &job->nodes[k->first_node + i];
+            const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
             low = n->at[d] < low ? n->at[d] : low;
         }
         for (size_t i = 0; i < k->node_count; i++) {
-            sft__job_node *const n = &job->nodes[k->first_node + i];
+            sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
             n->at[d] -= low;
             const uint64_t end = (uint64_t)n->at[d] + n->count[d];
             k->extent[d] = end > k->extent[d] ? end : k->extent[d];
@@ -267,16 +273,16 @@ static sft_status frame(sft_job *job, sft__job_cluster *k, sft_error *err) {
 /* ---------------------------------------------------------------- bands */
 
 /* What a row of dimension `level` takes in the buffer, for every node. */
-static void set_pitch(sft_job *job, const sft__job_cluster *k, uint32_t level) {
+static void set_pitch(sft_job *job, const sft__checkpoint_job_cluster *k, uint32_t level) {
     for (size_t i = 0; i < k->node_count; i++) {
-        sft__job_node *const n = &job->nodes[k->first_node + i];
+        sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
         n->low = n->target ? 0 : UINT64_MAX;
         n->pitch = n->target ? n->stride[level] : 0;
         n->rows = false;
     }
     for (size_t i = 0; i < k->move_count; i++) { /* pitch: the end of what is wanted, for now */
-        const sft__job_move *const m = &job->moves[k->first_move + i];
-        sft__job_node *const n = &job->nodes[m->source_node];
+        const sft__checkpoint_job_move *const m = &job->moves[k->first_move + i];
+        sft__checkpoint_job_node *const n = &job->nodes[m->source_node];
         uint64_t low = 0;
         uint64_t high = n->element;
         for (uint32_t d = level + 1; d < m->rank; d++) {
@@ -287,7 +293,7 @@ static void set_pitch(sft_job *job, const sft__job_cluster *k, uint32_t level) {
         n->pitch = high > n->pitch ? high : n->pitch;
     }
     for (size_t i = 0; i < k->node_count; i++) {
-        sft__job_node *const n = &job->nodes[k->first_node + i];
+        sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
         const uint64_t row = n->stride[level];
         const uint64_t wanted = n->pitch - n->low;
         if (!n->target) {
@@ -311,12 +317,12 @@ static int by_event(const void *a, const void *b) {
 }
 
 /* Bytes that one row takes in all nodes that reach it, at most. */
-static uint64_t most_per_row(const sft_job *job, const sft__job_cluster *k, uint32_t level,
-                             event *events) {
+static uint64_t most_per_row(const sft_job *job, const sft__checkpoint_job_cluster *k,
+                             uint32_t level, event *events) {
     uint64_t now = 0;
     uint64_t most = 0;
     for (size_t i = 0; i < k->node_count; i++) {
-        const sft__job_node *const n = &job->nodes[k->first_node + i];
+        const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
         events[2 * i] = (event){(uint64_t)n->at[level], n->pitch, false};
         events[2 * i + 1] = (event){(uint64_t)n->at[level] + n->count[level], n->pitch, true};
     }
@@ -328,15 +334,15 @@ static uint64_t most_per_row(const sft_job *job, const sft__job_cluster *k, uint
     return most;
 }
 
-static sft_status slice(sft_job *job, sft__job_cluster *k, sft_error *err) {
+static sft_status slice(sft_job *job, sft__checkpoint_job_cluster *k, sft_error *err) {
     const size_t count = 2 * k->node_count;
-    event *const events = sft__alloc_array(job->allocator, count, sizeof *events);
-    uint64_t band = sft__size.job_band;
+    event *const events = sft__base_alloc_array(job->allocator, count, sizeof *events);
+    uint64_t band = sft__base_size.job_band;
     uint64_t row = 0;
     if (events == NULL) {
-        return sft__fail_nomem(err, count * sizeof *events);
+        return sft__base_fail_nomem(err, count * sizeof *events);
     }
-    while (band < 8 * sft__size.job_band && band < k->node_count * (uint64_t)65536) {
+    while (band < 8 * sft__base_size.job_band && band < k->node_count * (uint64_t)65536) {
         band *= 2;
     }
     for (k->level = 0; k->level < k->rank; k->level++) {
@@ -350,26 +356,26 @@ static sft_status slice(sft_job *job, sft__job_cluster *k, sft_error *err) {
     k->rows = k->rows < k->extent[k->level] ? k->rows : k->extent[k->level];
     k->bands = (k->extent[k->level] + k->rows - 1) / k->rows;
     for (uint32_t d = 0; d < k->level; d++) {
-        if (!sft__mul64(k->bands, k->extent[d], &k->bands)) {
-            sft__free(job->allocator, events, count * sizeof *events);
-            return sft__fail(err, SFT_E_OVERFLOW, "more bands than 2^64");
+        if (!sft__base_mul64(k->bands, k->extent[d], &k->bands)) {
+            sft__base_free(job->allocator, events, count * sizeof *events);
+            return sft__base_fail(err, SFT_E_OVERFLOW, "more bands than 2^64");
         }
     }
     k->room = k->rows * row + k->node_count * 128;
     for (size_t i = 0; i < k->node_count; i++) {
-        const sft__job_node *const n = &job->nodes[k->first_node + i];
+        const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
         k->bytes += n->target ? n->end - n->base : 0;
     }
-    sft__free(job->allocator, events, count * sizeof *events);
+    sft__base_free(job->allocator, events, count * sizeof *events);
     return SFT_OK;
 }
 
 /* The cluster's tensors are read whole instead; it stays, empty. */
-static sft_status give_up(sft_job *job, sft__job_cluster *k, sft_error *err) {
+static sft_status give_up(sft_job *job, sft__checkpoint_job_cluster *k, sft_error *err) {
     for (size_t i = 0; i < k->node_count; i++) {
-        const sft__job_node *const n = &job->nodes[k->first_node + i];
+        const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
         if (n->target) {
-            SFT_TRY(sft__job_add_whole(job, n->where, n->tensor, err));
+            SFT_TRY(sft__checkpoint_job_add_whole(job, n->where, n->tensor, err));
         }
     }
     k->node_count = 0;
@@ -378,14 +384,14 @@ static sft_status give_up(sft_job *job, sft__job_cluster *k, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__job_gather(sft_job *job, sft_error *err) {
+sft_status sft__checkpoint_job_gather(sft_job *job, sft_error *err) {
     if (job->move_count == 0) {
         return SFT_OK;
     }
     SFT_TRY(make_source_nodes(job, err));
     SFT_TRY(group(job, err));
     for (size_t i = 0; i < job->cluster_count; i++) {
-        sft__job_cluster *const k = &job->clusters[i];
+        sft__checkpoint_job_cluster *const k = &job->clusters[i];
         if (!place_all(job, k)) {
             SFT_TRY(give_up(job, k, err));
             continue;

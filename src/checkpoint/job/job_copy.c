@@ -8,7 +8,7 @@
 /* ---------------------------------------------------------------- runs */
 
 /* First run of the file that ends behind `offset`. */
-static size_t first_run(const sft_job *job, const sft__job_file *f, uint64_t offset) {
+static size_t first_run(const sft_job *job, const sft__checkpoint_job_file *f, uint64_t offset) {
     size_t low = f->first_run;
     size_t high = f->first_run + f->run_count;
     while (low < high) {
@@ -24,10 +24,11 @@ static size_t first_run(const sft_job *job, const sft__job_file *f, uint64_t off
 
 /* Calls visit for stretches of at most `most` bytes without a hole in the file, which end at multiples
  * of `most` where they can. */
-static sft_status each_stretch(const sft_job *job, const sft__job_unit *unit, uint64_t most,
+static sft_status each_stretch(const sft_job *job, const sft__checkpoint_job_unit *unit,
+                               uint64_t most,
                                sft_status (*visit)(void *, size_t, uint64_t, uint64_t, sft_error *),
                                void *ctx, sft_error *err) {
-    const sft__job_file *const f = &job->files[unit->which];
+    const sft__checkpoint_job_file *const f = &job->files[unit->which];
     const size_t end = f->first_run + f->run_count;
     size_t i = first_run(job, f, unit->first);
     uint64_t at = unit->first;
@@ -51,9 +52,9 @@ static sft_status each_stretch(const sft_job *job, const sft__job_unit *unit, ui
 
 typedef struct copying {
     const sft_job *job;
-    const sft__job_unit *unit;
+    const sft__checkpoint_job_unit *unit;
     uint8_t *buffer;
-    sft__job_sink *sink;
+    sft__checkpoint_job_sink *sink;
 } copying;
 
 static sft_status read_source(const copying *c, uint32_t source, uint64_t offset, uint8_t *at,
@@ -71,7 +72,7 @@ static sft_status copy_stretch(void *ctx, size_t i, uint64_t at, uint64_t size, 
     uint64_t from = 0;
     uint32_t source = UINT32_MAX;
     for (uint64_t to = at; to < end; i++) {
-        const sft__job_run *const r = &c->job->runs[i];
+        const sft__checkpoint_job_run *const r = &c->job->runs[i];
         const uint64_t here = r->from + (to - r->to);
         if (source != r->source || here != from + (to - begun)) {
             if (source != UINT32_MAX) {
@@ -91,9 +92,10 @@ static sft_status copy_stretch(void *ctx, size_t i, uint64_t at, uint64_t size, 
 
 /* How far the runs from `at` on reach before one is large enough for the kernel. */
 static uint64_t small_end(const copying *c, size_t i, size_t end, uint64_t at) {
-    const sft__job_run *r = &c->job->runs[i];
+    const sft__checkpoint_job_run *r = &c->job->runs[i];
     uint64_t stop = r->to + r->size;
-    while (++i < end && c->job->runs[i].size < sft__size.job_direct && stop - at < sft__size.job_unit) {
+    while (++i < end && c->job->runs[i].size < sft__base_size.job_direct &&
+           stop - at < sft__base_size.job_unit) {
         r = &c->job->runs[i];
         stop = r->to + r->size;
     }
@@ -102,26 +104,26 @@ static uint64_t small_end(const copying *c, size_t i, size_t end, uint64_t at) {
 
 /* Long parts inside the kernel, what lies between them in blocks. */
 static sft_status copy_runs(copying *c, sft_error *err) {
-    const sft__job_file *const f = &c->job->files[c->unit->which];
+    const sft__checkpoint_job_file *const f = &c->job->files[c->unit->which];
     const size_t end = f->first_run + f->run_count;
     size_t i = first_run(c->job, f, c->unit->first);
     uint64_t at = c->unit->first;
     while (i < end && at < c->unit->end && c->job->runs[i].to < c->unit->end) {
-        const sft__job_run *const r = &c->job->runs[i];
+        const sft__checkpoint_job_run *const r = &c->job->runs[i];
         const int fd = sft_source_descriptor(c->job->sources[r->source].source);
         at = at > r->to ? at : r->to;
         const uint64_t stop = r->to + r->size < c->unit->end ? r->to + r->size : c->unit->end;
         uint64_t moved = 0;
-        if (c->sink->move != NULL && fd >= 0 && stop - at >= sft__size.job_direct) {
+        if (c->sink->move != NULL && fd >= 0 && stop - at >= sft__base_size.job_direct) {
             SFT_TRY(c->sink->move(c->sink->ctx, c->unit->which, at, fd, r->from + (at - r->to),
                                   stop - at, &moved, err));
             c->sink->read += moved;
             at += moved;
         }
         if (at < stop) {
-            const sft__job_unit part = {c->unit->kind, c->unit->which, at, small_end(c, i, end, at),
-                                        0};
-            SFT_TRY(each_stretch(c->job, &part, sft__size.job_block, copy_stretch, c, err));
+            const sft__checkpoint_job_unit part = {c->unit->kind, c->unit->which, at,
+                                                   small_end(c, i, end, at), 0};
+            SFT_TRY(each_stretch(c->job, &part, sft__base_size.job_block, copy_stretch, c, err));
             at = part.end;
         }
         while (i < end && c->job->runs[i].to + c->job->runs[i].size <= at) {
@@ -135,13 +137,13 @@ static sft_status copy_runs(copying *c, sft_error *err) {
 
 /* A slice of the grid: rows [low, high) of the level, one index of each dimension before it. */
 typedef struct slice {
-    const sft__job_cluster *k;
+    const sft__checkpoint_job_cluster *k;
     uint64_t prefix; /* number of the indexes before the level, row-major */
     uint64_t low;
     uint64_t high;
 } slice;
 
-static slice slice_at(const sft__job_cluster *k, uint64_t band) {
+static slice slice_at(const sft__checkpoint_job_cluster *k, uint64_t band) {
     const uint64_t per = (k->extent[k->level] + k->rows - 1) / k->rows;
     slice s = {k, band / per, band % per * k->rows, 0};
     s.high = s.low + k->rows < k->extent[k->level] ? s.low + k->rows : k->extent[k->level];
@@ -179,7 +181,7 @@ typedef struct part {
     uint64_t offset;
 } part;
 
-static part part_of(const slice *s, const sft__job_node *n) {
+static part part_of(const slice *s, const sft__checkpoint_job_node *n) {
     part p = {NULL, 0, 0, 0};
     uint64_t before;
     uint64_t rows;
@@ -191,8 +193,8 @@ static part part_of(const slice *s, const sft__job_node *n) {
     return p;
 }
 
-static sft_status read_part(const copying *c, const sft__job_node *n, const part *p, uint32_t level,
-                            sft_error *err) {
+static sft_status read_part(const copying *c, const sft__checkpoint_job_node *n, const part *p,
+                            uint32_t level, sft_error *err) {
     if (!n->rows) {
         const uint64_t left = n->end - p->offset; /* the last row may end early */
         return read_source(c, n->where, p->offset, p->data, p->size < left ? p->size : left, err);
@@ -274,9 +276,10 @@ static void copy_loop(uint8_t *to, const uint8_t *from, const loop *l) {
 }
 
 /* One move's share of the slice, from buffer to buffer. */
-static void scatter(const sft_job *job, const slice *s, const sft__job_move *m, const part *parts) {
-    const sft__job_node *const from = &job->nodes[m->source_node];
-    const sft__job_node *const to = &job->nodes[m->target_node];
+static void scatter(const sft_job *job, const slice *s, const sft__checkpoint_job_move *m,
+                    const part *parts) {
+    const sft__checkpoint_job_node *const from = &job->nodes[m->source_node];
+    const sft__checkpoint_job_node *const to = &job->nodes[m->target_node];
     const part *const a = &parts[m->source_node - s->k->first_node];
     const part *const b = &parts[m->target_node - s->k->first_node];
     const uint32_t level = s->k->level;
@@ -300,13 +303,13 @@ static void scatter(const sft_job *job, const slice *s, const sft__job_move *m, 
     copy_loop(b->data + dst, a->data + (src - from->low), &l);
 }
 
-static sft_status copy_band(const copying *c, const sft__job_cluster *k, uint64_t band,
+static sft_status copy_band(const copying *c, const sft__checkpoint_job_cluster *k, uint64_t band,
                             sft_error *err) {
     const slice s = slice_at(k, band);
     part *const parts = (part *)(void *)c->buffer;
     uint8_t *at = c->buffer + k->node_count * sizeof *parts;
     for (size_t i = 0; i < k->node_count; i++) {
-        const sft__job_node *const n = &c->job->nodes[k->first_node + i];
+        const sft__checkpoint_job_node *const n = &c->job->nodes[k->first_node + i];
         parts[i] = part_of(&s, n);
         parts[i].data = at;
         at += (parts[i].size + 63) & ~(uint64_t)63;
@@ -318,7 +321,7 @@ static sft_status copy_band(const copying *c, const sft__job_cluster *k, uint64_
         scatter(c->job, &s, &c->job->moves[k->first_move + i], parts);
     }
     for (size_t i = 0; i < k->node_count; i++) {
-        const sft__job_node *const n = &c->job->nodes[k->first_node + i];
+        const sft__checkpoint_job_node *const n = &c->job->nodes[k->first_node + i];
         if (n->target && parts[i].size > 0) {
             SFT_TRY(c->sink->put(c->sink->ctx, n->where, parts[i].offset, parts[i].data,
                                  (size_t)parts[i].size, err));
@@ -330,10 +333,11 @@ static sft_status copy_band(const copying *c, const sft__job_cluster *k, uint64_
 /* ---------------------------------------------------------------- any unit */
 
 static sft_status copy_whole(const copying *c, sft_error *err) {
-    const sft__job_whole *const w = &c->job->wholes[c->unit->which];
+    const sft__checkpoint_job_whole *const w = &c->job->wholes[c->unit->which];
     for (uint64_t at = c->unit->first; at < c->unit->end;) {
         const uint64_t left = c->unit->end - at;
-        const size_t n = (size_t)(left < sft__size.job_block ? left : sft__size.job_block);
+        const size_t n =
+            (size_t)(left < sft__base_size.job_block ? left : sft__base_size.job_block);
         SFT_TRY(sft_tensor_read_bytes(w->catalog, w->tensor, at, c->buffer, n, err));
         c->sink->read += n;
         SFT_TRY(c->sink->put(c->sink->ctx, w->file, w->to + at, c->buffer, n, err));
@@ -342,8 +346,9 @@ static sft_status copy_whole(const copying *c, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__job_copy(const sft_job *job, const sft__job_unit *unit, uint8_t *buffer,
-                         sft__job_sink *sink, sft_error *err) {
+sft_status sft__checkpoint_job_copy(const sft_job *job, const sft__checkpoint_job_unit *unit,
+                                    uint8_t *buffer, sft__checkpoint_job_sink *sink,
+                                    sft_error *err) {
     copying c = {job, unit, buffer, sink};
     if (unit->kind == SFT__UNIT_RUNS) {
         return copy_runs(&c, err);
@@ -359,7 +364,7 @@ sft_status sft__job_copy(const sft_job *job, const sft__job_unit *unit, uint8_t 
 
 typedef struct ranging {
     uint32_t file;
-    sft__job_range visit;
+    sft__checkpoint_job_range visit;
     void *ctx;
 } ranging;
 
@@ -369,21 +374,21 @@ static sft_status visit_stretch(void *ctx, size_t i, uint64_t at, uint64_t size,
     return r->visit(r->ctx, r->file, at, size, err);
 }
 
-sft_status sft__job_ranges(const sft_job *job, const sft__job_unit *unit, sft__job_range visit,
-                           void *ctx, sft_error *err) {
+sft_status sft__checkpoint_job_ranges(const sft_job *job, const sft__checkpoint_job_unit *unit,
+                                      sft__checkpoint_job_range visit, void *ctx, sft_error *err) {
     if (unit->kind == SFT__UNIT_RUNS) {
         ranging r = {unit->which, visit, ctx};
-        return each_stretch(job, unit, sft__size.job_block, visit_stretch, &r, err);
+        return each_stretch(job, unit, sft__base_size.job_block, visit_stretch, &r, err);
     }
     if (unit->kind == SFT__UNIT_WHOLE) {
-        const sft__job_whole *const w = &job->wholes[unit->which];
+        const sft__checkpoint_job_whole *const w = &job->wholes[unit->which];
         return visit(ctx, w->file, w->to + unit->first, unit->end - unit->first, err);
     }
-    const sft__job_cluster *const k = &job->clusters[unit->which];
+    const sft__checkpoint_job_cluster *const k = &job->clusters[unit->which];
     for (uint64_t band = unit->first; band < unit->end; band++) {
         const slice s = slice_at(k, band);
         for (size_t i = 0; i < k->node_count; i++) {
-            const sft__job_node *const n = &job->nodes[k->first_node + i];
+            const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
             const part p = n->target ? part_of(&s, n) : (part){NULL, 0, 0, 0};
             if (p.size > 0) {
                 SFT_TRY(visit(ctx, n->where, p.offset, p.size, err));

@@ -11,20 +11,20 @@
 #include <sft/digest.h>
 #include <stdlib.h>
 
-typedef sft__running running;
+typedef sft__checkpoint_running running;
 
 enum { CRC_DIGITS = 8, SHA_DIGITS = 64, KEY_LEN = 10 };
 static const char crc_key[] = "sft.crc32c";
 static const char sha_key[] = "sft.sha256";
 
-bool sft__job_is_digest(const sft_metadata_entry *e) {
+bool sft__checkpoint_job_is_digest(const sft_metadata_entry *e) {
     return e->key_len == KEY_LEN &&
            (memcmp(e->key, crc_key, KEY_LEN) == 0 || memcmp(e->key, sha_key, KEY_LEN) == 0);
 }
 
 /* ---------------------------------------------------------------- places in the header */
 
-sft_status sft__job_places(sft_job *job, sft__job_file *f, sft_error *err) {
+sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f, sft_error *err) {
     const bool crc = (job->digests & SFT_DIGEST_CRC32C) != 0;
     const bool sha = (job->digests & SFT_DIGEST_SHA256) != 0;
     const sft_metadata_entry *const old = f->given.metadata;
@@ -33,19 +33,19 @@ sft_status sft__job_places(sft_job *job, sft__job_file *f, sft_error *err) {
     if (!crc && !sha) {
         return SFT_OK;
     }
-    if (!sft__mul_size(f->count, sha ? SHA_DIGITS : CRC_DIGITS, &size) ||
-        !sft__add_size(size, CRC_DIGITS, &size)) {
-        return sft__fail_nomem(err, SIZE_MAX);
+    if (!sft__base_mul_size(f->count, sha ? SHA_DIGITS : CRC_DIGITS, &size) ||
+        !sft__base_add_size(size, CRC_DIGITS, &size)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    sft_metadata_entry *const all = sft__arena_alloc(
+    sft_metadata_entry *const all = sft__base_arena_alloc(
         &job->arena, (f->given.metadata_count + 2) * sizeof *all, sizeof(void *));
-    char *const zeros = sft__arena_alloc(&job->arena, size, 1);
+    char *const zeros = sft__base_arena_alloc(&job->arena, size, 1);
     if (all == NULL || zeros == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     memset(zeros, '0', size);
     for (size_t i = 0; i < f->given.metadata_count; i++) {
-        if (!sft__job_is_digest(&old[i])) {
+        if (!sft__checkpoint_job_is_digest(&old[i])) {
             all[n++] = old[i];
         }
     }
@@ -87,33 +87,33 @@ typedef struct window {
 
 static sft_status add_parts(window *w, size_t file, sft_error *err) {
     const sft_job *const job = w->r->job;
-    const sft__job_file *const f = &job->files[file];
+    const sft__checkpoint_job_file *const f = &job->files[file];
     const bool cut = (job->digests & SFT_DIGEST_SHA256) == 0;
-    uint64_t *const offsets = sft__alloc_array(job->allocator, f->count + 1, sizeof *offsets);
-    sft__buf header;
+    uint64_t *const offsets = sft__base_alloc_array(job->allocator, f->count + 1, sizeof *offsets);
+    sft__base_buf header;
     if (offsets == NULL) {
-        return sft__fail_nomem(err, (f->count + 1) * sizeof *offsets);
+        return sft__base_fail_nomem(err, (f->count + 1) * sizeof *offsets);
     }
-    sft__buf_init(&header, job->allocator);
-    sft_status status = sft__job_header(job, f, &header, offsets, err);
-    sft__buf_reset(&header);
+    sft__base_buf_init(&header, job->allocator);
+    sft_status status = sft__checkpoint_job_header(job, f, &header, offsets, err);
+    sft__base_buf_reset(&header);
     for (size_t i = 0; i < f->count && status == SFT_OK; i++) {
-        const uint64_t size = sft__job_tensor(f, i)->nbytes;
+        const uint64_t size = sft__checkpoint_job_tensor(f, i)->nbytes;
         uint64_t at = 0;
         do {
             const uint64_t left = size - at;
-            const uint64_t n = cut && left > sft__size.job_unit ? sft__size.job_unit : left;
-            if (!sft__grow(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
-                           sizeof *w->parts)) {
-                status = sft__fail_nomem(err, (w->part_count + 1) * sizeof *w->parts);
+            const uint64_t n =
+                cut && left > sft__base_size.job_unit ? sft__base_size.job_unit : left;
+            if (!sft__base_grow(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
+                                sizeof *w->parts)) {
+                status = sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->parts);
                 break;
             }
-            w->parts[w->part_count++] =
-                (part){offsets[i] + at, n, (uint32_t)file, (uint32_t)i, 0};
+            w->parts[w->part_count++] = (part){offsets[i] + at, n, (uint32_t)file, (uint32_t)i, 0};
             at += n;
         } while (at < size);
     }
-    sft__free(job->allocator, offsets, (f->count + 1) * sizeof *offsets);
+    sft__base_free(job->allocator, offsets, (f->count + 1) * sizeof *offsets);
     return status;
 }
 
@@ -125,9 +125,10 @@ static sft_status look_at_part(window *w, size_t index, uint8_t *buffer, sft_err
     sft_sha256_init(&sha);
     for (uint64_t at = 0; at < p->size;) {
         const uint64_t left = p->size - at;
-        const size_t n = (size_t)(left < sft__size.job_block ? left : sft__size.job_block);
-        SFT_TRY(sft__run_advance(r, 0));
-        SFT_TRY(sft__outputs_read(&r->outputs, p->file, p->at + at, buffer, n, err));
+        const size_t n =
+            (size_t)(left < sft__base_size.job_block ? left : sft__base_size.job_block);
+        SFT_TRY(sft__checkpoint_run_advance(r, 0));
+        SFT_TRY(sft__checkpoint_outputs_read(&r->outputs, p->file, p->at + at, buffer, n, err));
         p->crc = crc ? sft_crc32c(p->crc, buffer, n) : 0;
         if (w->shas != NULL) {
             sft_sha256_update(&sha, buffer, n);
@@ -144,17 +145,18 @@ static void digest_part(void *ctx, size_t index) {
     window *const w = ctx;
     running *const r = w->r;
     const uint64_t size = w->parts[index].size;
-    const size_t room = (size_t)(size < sft__size.job_block ? size : sft__size.job_block) + 1;
-    uint8_t *const buffer = sft__alloc(r->job->allocator, room);
+    const size_t room =
+        (size_t)(size < sft__base_size.job_block ? size : sft__base_size.job_block) + 1;
+    uint8_t *const buffer = sft__base_alloc(r->job->allocator, room);
     sft_error error;
     memset(&error, 0, sizeof error);
     error.offset = SFT_NO_OFFSET;
     const sft_status status = buffer != NULL ? look_at_part(w, index, buffer, &error)
-                                             : sft__fail_nomem(&error, room);
+                                             : sft__base_fail_nomem(&error, room);
     if (status != SFT_OK) {
-        (void)sft__run_fail(r, status, &error); /* keeps the first one */
+        (void)sft__checkpoint_run_fail(r, status, &error); /* keeps the first one */
     }
-    sft__free(r->job->allocator, buffer, room);
+    sft__base_free(r->job->allocator, buffer, room);
 }
 
 /* ---------------------------------------------------------------- digests as text */
@@ -175,10 +177,10 @@ static int by_name(const void *a, const void *b) {
 
 /* The tensors of a file of the window in byte order of names, each with its CRC32C. */
 static void collect(const window *w, size_t k, named *list) {
-    const sft__job_file *const f = &w->r->job->files[w->files[k]];
+    const sft__checkpoint_job_file *const f = &w->r->job->files[w->files[k]];
     size_t i = w->first[k];
     for (size_t t = 0; t < f->count; t++) {
-        list[t] = (named){sft__job_tensor(f, t), i, w->parts[i].crc};
+        list[t] = (named){sft__checkpoint_job_tensor(f, t), i, w->parts[i].crc};
         for (i++; i < w->first[k + 1] && w->parts[i].tensor == t; i++) {
             list[t].crc = sft_crc32c_combine(list[t].crc, w->parts[i].crc, w->parts[i].size);
         }
@@ -189,65 +191,65 @@ static void collect(const window *w, size_t k, named *list) {
 }
 
 /* The values of both keys, one behind the other; SHA-256 begins at *sha. */
-static sft_status make_values(const window *w, size_t k, sft__buf *out, size_t *sha,
+static sft_status make_values(const window *w, size_t k, sft__base_buf *out, size_t *sha,
                               sft_error *err) {
     const sft_job *const job = w->r->job;
     const size_t count = job->files[w->files[k]].count;
-    named *const list = sft__alloc_array(job->allocator, count + 1, sizeof *list);
+    named *const list = sft__base_alloc_array(job->allocator, count + 1, sizeof *list);
     uint32_t description = 0;
     if (list == NULL) {
-        return sft__fail_nomem(err, (count + 1) * sizeof *list);
+        return sft__base_fail_nomem(err, (count + 1) * sizeof *list);
     }
     collect(w, k, list);
     for (size_t i = 0; i < count; i++) {
         description = sft_digest_describe(description, list[i].tensor);
     }
-    sft__journal_crc(out, description);
+    sft__checkpoint_journal_crc(out, description);
     for (size_t i = 0; i < count; i++) {
-        sft__journal_crc(out, list[i].crc);
+        sft__checkpoint_journal_crc(out, list[i].crc);
     }
     *sha = out->len;
-    sft__journal_crc(out, description);
+    sft__checkpoint_journal_crc(out, description);
     for (size_t i = 0; i < count && w->shas != NULL; i++) {
-        sft__journal_hex(out, w->shas[list[i].part], sizeof w->shas[0]);
+        sft__checkpoint_journal_hex(out, w->shas[list[i].part], sizeof w->shas[0]);
     }
-    sft__free(job->allocator, list, (count + 1) * sizeof *list);
-    return out->failed ? sft__fail_nomem(err, out->len) : SFT_OK;
+    sft__base_free(job->allocator, list, (count + 1) * sizeof *list);
+    return out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- headers */
 
 /* The header with digests in their places, which it was planned with. */
-static sft_status make_header(const window *w, size_t k, sft__buf *header, sft_error *err) {
+static sft_status make_header(const window *w, size_t k, sft__base_buf *header, sft_error *err) {
     const sft_job *const job = w->r->job;
-    sft__job_file f = job->files[w->files[k]];
+    sft__checkpoint_job_file f = job->files[w->files[k]];
     const size_t count = f.given.metadata_count;
     sft_metadata_entry *all = NULL;
     sft_status status = SFT_OK;
-    sft__buf values;
+    sft__base_buf values;
     size_t sha = 0;
-    sft__buf_init(&values, job->allocator);
+    sft__base_buf_init(&values, job->allocator);
     if (job->digests != 0) {
-        all = sft__alloc_array(job->allocator, count + 1, sizeof *all);
-        status = all == NULL ? sft__fail_nomem(err, (count + 1) * sizeof *all)
+        all = sft__base_alloc_array(job->allocator, count + 1, sizeof *all);
+        status = all == NULL ? sft__base_fail_nomem(err, (count + 1) * sizeof *all)
                              : make_values(w, k, &values, &sha, err);
     }
     for (size_t i = 0; i < count && all != NULL && status == SFT_OK; i++) {
         all[i] = f.given.metadata[i];
-        if (sft__job_is_digest(&all[i])) {
+        if (sft__checkpoint_job_is_digest(&all[i])) {
             all[i].value = values.data + (memcmp(all[i].key, sha_key, KEY_LEN) == 0 ? sha : 0);
         }
     }
     f.given.metadata = all != NULL ? all : f.given.metadata;
     if (status == SFT_OK) {
-        status = sft__job_header(job, &f, header, NULL, err);
+        status = sft__checkpoint_job_header(job, &f, header, NULL, err);
     }
     if (status == SFT_OK && header->len != f.header) {
-        status = sft__fail(err, SFT_E_INTERNAL, "a header of %llu bytes, not %llu",
-                           (unsigned long long)header->len, (unsigned long long)f.header);
+        status = sft__base_fail(err, SFT_E_INTERNAL, "a header of %llu bytes, not %llu",
+                                (unsigned long long)header->len, (unsigned long long)f.header);
     }
-    sft__free(job->allocator, all, (count + 1) * sizeof *all);
-    sft__buf_reset(&values);
+    sft__base_free(job->allocator, all, (count + 1) * sizeof *all);
+    sft__base_buf_reset(&values);
     return status;
 }
 
@@ -255,25 +257,26 @@ static sft_status make_header(const window *w, size_t k, sft__buf *header, sft_e
 static void finish_file(void *ctx, size_t k) {
     const window *const w = ctx;
     running *const r = w->r;
-    sft__buf header;
+    sft__base_buf header;
     sft_error error;
-    if (sft__run_advance(r, 0) != SFT_OK) {
+    if (sft__checkpoint_run_advance(r, 0) != SFT_OK) {
         return;
     }
     memset(&error, 0, sizeof error);
     error.offset = SFT_NO_OFFSET;
-    sft__buf_init(&header, r->job->allocator);
+    sft__base_buf_init(&header, r->job->allocator);
     sft_status status = make_header(w, k, &header, &error);
     if (status == SFT_OK) {
-        status = sft__outputs_write(&r->outputs, w->files[k], 0, header.data, header.len, &error);
+        status = sft__checkpoint_outputs_write(&r->outputs, w->files[k], 0, header.data, header.len,
+                                               &error);
     }
     if (status == SFT_OK) {
-        status = sft__outputs_finish(&r->outputs, w->files[k],
-                                     r->options.durability == SFT_DURABLE_FULL, &error);
+        status = sft__checkpoint_outputs_finish(&r->outputs, w->files[k],
+                                                r->options.durability == SFT_DURABLE_FULL, &error);
     }
-    sft__buf_reset(&header);
+    sft__base_buf_reset(&header);
     if (status != SFT_OK) {
-        (void)sft__run_fail(r, status, &error);
+        (void)sft__checkpoint_run_fail(r, status, &error);
     }
 }
 
@@ -282,15 +285,15 @@ static sft_status finish_window(window *w, sft_error *err) {
     const sft_pool *const pool = w->r->options.pool;
     w->first[w->file_count] = w->part_count;
     if ((job->digests & SFT_DIGEST_SHA256) != 0) {
-        w->shas = sft__alloc_array(job->allocator, w->part_count + 1, sizeof *w->shas);
+        w->shas = sft__base_alloc_array(job->allocator, w->part_count + 1, sizeof *w->shas);
         if (w->shas == NULL) {
-            return sft__fail_nomem(err, (w->part_count + 1) * sizeof *w->shas);
+            return sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->shas);
         }
     }
     sft_pool_run(pool, w->part_count, digest_part, w);
     sft_pool_run(pool, w->file_count, finish_file, w);
     if (w->shas != NULL) {
-        sft__free(job->allocator, w->shas, (w->part_count + 1) * sizeof *w->shas);
+        sft__base_free(job->allocator, w->shas, (w->part_count + 1) * sizeof *w->shas);
         w->shas = NULL;
     }
     if (w->r->status != SFT_OK && err != NULL) {
@@ -299,17 +302,17 @@ static sft_status finish_window(window *w, sft_error *err) {
     return w->r->status;
 }
 
-sft_status sft__run_finish_files(running *r, size_t first, size_t step, sft_error *err) {
+sft_status sft__checkpoint_run_finish_files(running *r, size_t first, size_t step, sft_error *err) {
     enum { PARTS = 1 << 14 }; /* so many, or one file */
     const sft_job *const job = r->job;
     window w;
     sft_status status = SFT_OK;
     memset(&w, 0, sizeof w);
     w.r = r;
-    w.files = sft__alloc_array(job->allocator, job->count + 1, sizeof *w.files);
-    w.first = sft__alloc_array(job->allocator, job->count + 1, sizeof *w.first);
+    w.files = sft__base_alloc_array(job->allocator, job->count + 1, sizeof *w.files);
+    w.first = sft__base_alloc_array(job->allocator, job->count + 1, sizeof *w.first);
     if (w.files == NULL || w.first == NULL) {
-        status = sft__fail_nomem(err, (job->count + 1) * sizeof *w.files);
+        status = sft__base_fail_nomem(err, (job->count + 1) * sizeof *w.files);
     }
     for (size_t at = first; at < job->count && status == SFT_OK;) {
         w.file_count = 0;
@@ -324,8 +327,8 @@ sft_status sft__run_finish_files(running *r, size_t first, size_t step, sft_erro
             status = finish_window(&w, err);
         }
     }
-    sft__free(job->allocator, w.parts, w.part_room * sizeof *w.parts);
-    sft__free(job->allocator, w.files, (job->count + 1) * sizeof *w.files);
-    sft__free(job->allocator, w.first, (job->count + 1) * sizeof *w.first);
+    sft__base_free(job->allocator, w.parts, w.part_room * sizeof *w.parts);
+    sft__base_free(job->allocator, w.files, (job->count + 1) * sizeof *w.files);
+    sft__base_free(job->allocator, w.first, (job->count + 1) * sizeof *w.first);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "checkpoint/job/job_run.h"
 #include <sft/digest.h>
 
-typedef sft__running running;
+typedef sft__checkpoint_running running;
 
 /* ---------------------------------------------------------------- the board */
 
@@ -30,14 +30,14 @@ static uint64_t get_number(const uint8_t *at) {
     return v;
 }
 
-void sft__crew_stop(running *r) {
+void sft__checkpoint_crew_stop(running *r) {
     uint8_t one[8];
     if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
         return;
     }
-    sft__mutex_lock(&r->lock);
+    sft__base_mutex_lock(&r->lock);
     const bool stopped = r->crew.stopped;
-    sft__mutex_unlock(&r->lock);
+    sft__base_mutex_unlock(&r->lock);
     if (stopped) {
         return;
     }
@@ -49,8 +49,8 @@ void sft__crew_stop(running *r) {
 static void look_around(running *r) {
     const size_t size = r->crew.group->size;
     uint64_t others = 0;
-    if (sft__fs_read_at(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers,
-                        8 * size, NULL) != SFT_OK) {
+    if (sft__fs_read_at(r->crew.board, r->crew.board_path.data, 8, r->crew.numbers, 8 * size,
+                        NULL) != SFT_OK) {
         return;
     }
     for (size_t i = 1; i < size; i++) {
@@ -60,45 +60,45 @@ static void look_around(running *r) {
 }
 
 /* Best effort: the board is no means of being right, only of ending sooner and of telling more. */
-void sft__crew_tick(running *r) {
+void sft__checkpoint_crew_tick(running *r) {
     uint8_t number[8];
     sft_error why;
     if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
         return;
     }
-    sft__mutex_lock(&r->lock);
+    sft__base_mutex_lock(&r->lock);
     put_number(number, r->moved);
     (void)!sft__fs_write_at(r->crew.board, r->crew.board_path.data,
                             8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
     if (r->crew.group->rank == 0) {
         look_around(r);
     }
-    const bool stop = sft__fs_read_at(r->crew.board, r->crew.board_path.data, 0, number,
-                                      8, NULL) == SFT_OK &&
-                      get_number(number) != 0 && r->status == SFT_OK;
+    const bool stop =
+        sft__fs_read_at(r->crew.board, r->crew.board_path.data, 0, number, 8, NULL) == SFT_OK &&
+        get_number(number) != 0 && r->status == SFT_OK;
     r->crew.stopped = r->crew.stopped || stop;
-    sft__mutex_unlock(&r->lock);
+    sft__base_mutex_unlock(&r->lock);
     if (stop) {
-        (void)sft__run_fail(r, sft__fail(&why, SFT_E_CANCELLED, "another process has failed"), &why);
+        (void)sft__checkpoint_run_fail(
+            r, sft__base_fail(&why, SFT_E_CANCELLED, "another process has failed"), &why);
     }
 }
 
 static sft_status open_board(running *r, sft_error *err) {
     const size_t size = 8 * ((size_t)r->crew.group->size + 1);
     const bool first = r->crew.group->rank == 0;
-    SFT_TRY(sft__stage_board(&r->stage, &r->crew.board_path, err));
+    SFT_TRY(sft__checkpoint_stage_board(&r->stage, &r->crew.board_path, err));
     if (!first) {
         return sft__fs_staged_open(r->crew.board_path.data, &r->crew.board, err);
     }
     /* locked: of two groups at the same target one comes too late */
     SFT_TRY(sft__fs_staged_open_alone(r->crew.board_path.data, &r->crew.board, err));
-    r->crew.numbers = sft__alloc_zero(r->job->allocator, size);
+    r->crew.numbers = sft__base_alloc_zero(r->job->allocator, size);
     if (r->crew.numbers == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     SFT_TRY(sft__fs_resize(r->crew.board, r->crew.board_path.data, 0, err));
-    return sft__fs_write_at(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers,
-                            size, err);
+    return sft__fs_write_at(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers, size, err);
 }
 
 /* ---------------------------------------------------------------- the same job? */
@@ -115,37 +115,34 @@ typedef struct outline {
 
 static sft_status differs(size_t rank, const char *what, uint64_t there, uint64_t here,
                           sft_error *err) {
-    return sft__fail(err, SFT_E_MISMATCH,
-                     "rank %llu has another job than rank 0: %llu %s, not %llu",
-                     (unsigned long long)rank, (unsigned long long)there, what,
-                     (unsigned long long)here);
+    return sft__base_fail(
+        err, SFT_E_MISMATCH, "rank %llu has another job than rank 0: %llu %s, not %llu",
+        (unsigned long long)rank, (unsigned long long)there, what, (unsigned long long)here);
 }
 
 /* The plans are equal, the sources are not: which one? Every process sends one after the other. */
 static sft_status find_source(const running *r, size_t rank, sft_error *err) {
     const sft_group *const g = r->crew.group;
-    uint64_t(*all)[2] = sft__alloc_array(NULL, g->size, sizeof *all);
-    sft_status status = all != NULL ? SFT_OK : sft__fail_nomem(err, g->size * sizeof *all);
+    uint64_t(*all)[2] = sft__base_alloc_array(NULL, g->size, sizeof *all);
+    sft_status status = all != NULL ? SFT_OK : sft__base_fail_nomem(err, g->size * sizeof *all);
     for (size_t i = 0; i < r->job->source_count && status == SFT_OK; i++) {
-        const sft__job_source *const s = &r->job->sources[i];
+        const sft__checkpoint_job_source *const s = &r->job->sources[i];
         const uint64_t mine[2] = {s->size, (uint64_t)s->mtime_ns};
-        status = sft__group_gather(g, mine, sizeof mine, all, err);
+        status = sft__checkpoint_group_gather(g, mine, sizeof mine, all, err);
         if (status != SFT_OK || (all[0][0] == all[rank][0] && all[0][1] == all[rank][1])) {
             continue;
         }
         const bool size = all[0][0] != all[rank][0];
-        status = sft__fail(err, SFT_E_MISMATCH,
-                           "rank %llu sees another \"%.160s\" than rank 0: %s %llu, not %llu",
-                           (unsigned long long)rank, sft_source_name(s->source),
-                           size ? "size" : "time of change",
-                           (unsigned long long)all[rank][size ? 0 : 1],
-                           (unsigned long long)all[0][size ? 0 : 1]);
+        status = sft__base_fail(
+            err, SFT_E_MISMATCH, "rank %llu sees another \"%.160s\" than rank 0: %s %llu, not %llu",
+            (unsigned long long)rank, sft_source_name(s->source), size ? "size" : "time of change",
+            (unsigned long long)all[rank][size ? 0 : 1], (unsigned long long)all[0][size ? 0 : 1]);
     }
-    sft__free(NULL, all, g->size * sizeof *all);
-    return status == SFT_OK ? sft__fail(err, SFT_E_MISMATCH,
-                                        "rank %llu sees other sources than rank 0",
-                                        (unsigned long long)rank)
-                            : status;
+    sft__base_free(NULL, all, g->size * sizeof *all);
+    return status == SFT_OK
+               ? sft__base_fail(err, SFT_E_MISMATCH, "rank %llu sees other sources than rank 0",
+                                (unsigned long long)rank)
+               : status;
 }
 
 /* The first rank whose job is not that of rank 0: what is different. */
@@ -166,13 +163,14 @@ static sft_status tell_difference(const running *r, const outline *all, size_t r
         return differs(rank, "sources", there->sources, here->sources, err);
     }
     if (memcmp(here->plan_key, there->plan_key, 32) != 0) {
-        return sft__fail(err, SFT_E_MISMATCH,
-                         "rank %llu has another job than rank 0: names or places of tensors differ",
-                         (unsigned long long)rank);
+        return sft__base_fail(
+            err, SFT_E_MISMATCH,
+            "rank %llu has another job than rank 0: names or places of tensors differ",
+            (unsigned long long)rank);
     }
     if (here->flags != there->flags) {
-        return sft__fail(err, SFT_E_MISMATCH, "rank %llu runs with other options than rank 0",
-                         (unsigned long long)rank);
+        return sft__base_fail(err, SFT_E_MISMATCH, "rank %llu runs with other options than rank 0",
+                              (unsigned long long)rank);
     }
     return find_source(r, rank, err);
 }
@@ -180,7 +178,7 @@ static sft_status tell_difference(const running *r, const outline *all, size_t r
 /* All processes come to the same answer, by the same calls. */
 static sft_status compare_jobs(const running *r, sft_error *err) {
     const sft_group *const g = r->crew.group;
-    outline *const all = sft__alloc_array(NULL, g->size, sizeof *all);
+    outline *const all = sft__base_alloc_array(NULL, g->size, sizeof *all);
     outline mine;
     memset(&mine, 0, sizeof mine);
     memcpy(mine.key, r->job->key, 32);
@@ -191,15 +189,15 @@ static sft_status compare_jobs(const running *r, sft_error *err) {
     mine.sources = r->job->source_count;
     mine.flags = (uint64_t)r->options.flags << 32 | (uint64_t)r->options.durability;
     if (all == NULL) {
-        return sft__fail_nomem(err, g->size * sizeof *all);
+        return sft__base_fail_nomem(err, g->size * sizeof *all);
     }
-    sft_status status = sft__group_gather(g, &mine, sizeof mine, all, err);
+    sft_status status = sft__checkpoint_group_gather(g, &mine, sizeof mine, all, err);
     for (size_t i = 1; i < g->size && status == SFT_OK; i++) {
         if (memcmp(all[0].key, all[i].key, 32) != 0 || all[0].flags != all[i].flags) {
             status = tell_difference(r, all, i, err);
         }
     }
-    sft__free(NULL, all, g->size * sizeof *all);
+    sft__base_free(NULL, all, g->size * sizeof *all);
     return status;
 }
 
@@ -229,22 +227,24 @@ static void share_units(running *r, uint8_t kind) {
 static sft_status read_done(running *r, sft_error *err) {
     const sft_group *const g = r->crew.group;
     const sft_job *const job = r->job;
-    sft_status status = sft__stage_read(&r->stage, r->stage.folder, &r->done, err);
+    sft_status status = sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err);
     const uint32_t mine = status == SFT_OK ? sft_crc32c(0, r->done.units, job->unit_count) : 0;
     uint64_t number = mine;
-    SFT_TRY(sft__group_agree_on(g, status, &number, err));
+    SFT_TRY(sft__checkpoint_group_agree_on(g, status, &number, err));
     if (number != mine) {
-        status = sft__fail(err, SFT_E_STATE, "\"%.200s\": other journals than rank 0 sees",
-                           r->stage.folder);
+        status = sft__base_fail(err, SFT_E_STATE, "\"%.200s\": other journals than rank 0 sees",
+                                r->stage.folder);
     }
-    r->crew.owner = sft__alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->crew.owner);
+    r->crew.owner =
+        sft__base_alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->crew.owner);
     if (status == SFT_OK && r->crew.owner == NULL) {
-        status = sft__fail_nomem(err, (job->unit_count + 1) * sizeof *r->crew.owner);
+        status = sft__base_fail_nomem(err, (job->unit_count + 1) * sizeof *r->crew.owner);
     }
     if (status == SFT_OK) {
         share_units(r, 0);
         share_units(r, 1);
-        status = g->rank == 0 ? SFT_OK : sft__run_open_journal(r, err); /* its own is open */
+        status =
+            g->rank == 0 ? SFT_OK : sft__checkpoint_run_open_journal(r, err); /* its own is open */
     }
     return status;
 }
@@ -257,44 +257,44 @@ enum { GO_ON = 0, PUBLISHED = 1, COMMITTED = 2 };
 static sft_status begin(running *r, uint64_t *state, sft_error *err) {
     const uint32_t flags = r->options.flags;
     bool published = false;
-    sft__done found = r->done;
-    SFT_TRY(sft__run_is_published(r, &published, err));
+    sft__checkpoint_done found = r->done;
+    SFT_TRY(sft__checkpoint_run_is_published(r, &published, err));
     if (published) {
         *state = PUBLISHED;
         return SFT_OK;
     }
     if ((flags & SFT_JOB_RESTART) == 0) {
-        SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &found, err));
+        SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.folder, &found, err));
     }
     if (found.committed) {
-        SFT_TRY(sft__run_prove_committed(r, &found, NULL, err));
+        SFT_TRY(sft__checkpoint_run_prove_committed(r, &found, NULL, err));
     }
     memset(r->done.units, 0, r->job->unit_count); /* read again, together */
     if (!found.committed && (flags & SFT_JOB_REPLACE) == 0) {
-        SFT_TRY(sft__stage_check(&r->stage, err));
+        SFT_TRY(sft__checkpoint_stage_check(&r->stage, err));
     }
     *state = found.committed ? COMMITTED : GO_ON;
-    SFT_TRY(sft__stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
-    SFT_TRY(sft__run_open_journal(r, err));
+    SFT_TRY(sft__checkpoint_stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
+    SFT_TRY(sft__checkpoint_run_open_journal(r, err));
     SFT_TRY(open_board(r, err));
-    SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
-    return found.committed ? SFT_OK : sft__outputs_reserve(&r->outputs, err);
+    SFT_TRY(sft__checkpoint_outputs_init(&r->outputs, &r->stage, err));
+    return found.committed ? SFT_OK : sft__checkpoint_outputs_reserve(&r->outputs, err);
 }
 
 static sft_status join_in(running *r, sft_error *err) {
-    SFT_TRY(sft__outputs_init(&r->outputs, &r->stage, err));
+    SFT_TRY(sft__checkpoint_outputs_init(&r->outputs, &r->stage, err));
     return open_board(r, err);
 }
 
 static sft_status work(running *r, sft_error *err) {
     sft_error ignored;
-    sft_status status = sft__run_explain(r, sft__run_units(r, err), err);
+    sft_status status = sft__checkpoint_run_explain(r, sft__checkpoint_run_units(r, err), err);
     if (status == SFT_OK) {
-        status = sft__run_check_sources(r, err);
+        status = sft__checkpoint_run_check_sources(r, err);
     }
     if (status != SFT_OK) {
-        (void)sft__run_fail(r, status, err != NULL ? err : &ignored);
-        sft__crew_stop(r);
+        (void)sft__checkpoint_run_fail(r, status, err != NULL ? err : &ignored);
+        sft__checkpoint_crew_stop(r);
     }
     return status;
 }
@@ -302,15 +302,17 @@ static sft_status work(running *r, sft_error *err) {
 /* Rank 0: is it all there, and is its place still free? */
 static sft_status look_over(running *r, sft_error *err) {
     size_t missing = 0;
-    SFT_TRY(sft__stage_read(&r->stage, r->stage.folder, &r->done, err));
-    if (!sft__run_is_complete(r, &missing)) {
-        return sft__fail(err, SFT_E_STATE,
-                         "unit %llu of %llu is in no journal that rank 0 sees: is \"%.160s\" on a "
-                         "common file system?",
-                         (unsigned long long)missing + 1, (unsigned long long)r->job->unit_count,
-                         r->stage.folder);
+    SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err));
+    if (!sft__checkpoint_run_is_complete(r, &missing)) {
+        return sft__base_fail(
+            err, SFT_E_STATE,
+            "unit %llu of %llu is in no journal that rank 0 sees: is \"%.160s\" on a "
+            "common file system?",
+            (unsigned long long)missing + 1, (unsigned long long)r->job->unit_count,
+            r->stage.folder);
     }
-    return (r->options.flags & SFT_JOB_REPLACE) == 0 ? sft__stage_check(&r->stage, err) : SFT_OK;
+    return (r->options.flags & SFT_JOB_REPLACE) == 0 ? sft__checkpoint_stage_check(&r->stage, err)
+                                                     : SFT_OK;
 }
 
 static sft_status carry_out(running *r, bool *published, sft_error *err) {
@@ -318,31 +320,33 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     const bool first = g->rank == 0;
     uint64_t state = GO_ON;
     SFT_TRY(compare_jobs(r, err));
-    SFT_TRY(sft__group_agree_on(g, first ? begin(r, &state, err) : SFT_OK, &state, err));
+    SFT_TRY(sft__checkpoint_group_agree_on(g, first ? begin(r, &state, err) : SFT_OK, &state, err));
     *published = state == PUBLISHED;
     if (state == PUBLISHED) {
         return SFT_OK;
     }
     if (state == GO_ON) {
-        SFT_TRY(sft__group_agree(g, first ? SFT_OK : join_in(r, err), false, err));
+        SFT_TRY(sft__checkpoint_group_agree(g, first ? SFT_OK : join_in(r, err), false, err));
     }
-    SFT_TRY(sft__group_agree(g, read_done(r, err), false, err));
+    SFT_TRY(sft__checkpoint_group_agree(g, read_done(r, err), false, err));
     if (state == GO_ON) {
         const sft_status worked = work(r, err);
-        SFT_TRY(sft__group_agree(g, worked, r->crew.stopped, err));
-        SFT_TRY(sft__group_agree(g, first ? look_over(r, err) : SFT_OK, false, err));
-        const sft_status finished = sft__run_finish_files(r, g->rank, g->size, err); /* by all */
-        SFT_TRY(sft__group_agree(g, finished, false, err));
+        SFT_TRY(sft__checkpoint_group_agree(g, worked, r->crew.stopped, err));
+        SFT_TRY(sft__checkpoint_group_agree(g, first ? look_over(r, err) : SFT_OK, false, err));
+        const sft_status finished =
+            sft__checkpoint_run_finish_files(r, g->rank, g->size, err); /* by all */
+        SFT_TRY(sft__checkpoint_group_agree(g, finished, false, err));
     }
     if (!first) { /* nothing of ours is open where rank 0 renames */
-        sft__outputs_reset(&r->outputs);
+        sft__checkpoint_outputs_reset(&r->outputs);
         sft__fs_close(r->journal);
         r->journal = SFT__FS_NO_HANDLE;
     }
     sft__fs_close(r->crew.board);
     r->crew.board = SFT__FS_NO_HANDLE;
-    SFT_TRY(sft__group_agree(g, SFT_OK, false, err));
-    SFT_TRY(sft__group_agree(g, first ? sft__run_commit(r, err) : SFT_OK, false, err));
+    SFT_TRY(sft__checkpoint_group_agree(g, SFT_OK, false, err));
+    SFT_TRY(sft__checkpoint_group_agree(g, first ? sft__checkpoint_run_commit(r, err) : SFT_OK,
+                                        false, err));
     *published = true;
     return SFT_OK;
 }
@@ -350,21 +354,20 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
 /* Everybody has come to the end: what is in the staging folder is for the next run, if anything. */
 static void leave(running *r) {
     if (r->crew.group->rank == 0 && r->journal != SFT__FS_NO_HANDLE &&
-        sft__stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {
+        sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {
         sft__fs_close(r->crew.board);
         r->crew.board = SFT__FS_NO_HANDLE;
-        sft__run_leave(r);
+        sft__checkpoint_run_leave(r);
     }
 }
 
 static sft_status run_together(running *r, const sft_group *group, bool *published,
                                sft_error *err) {
     sft_status status = SFT_OK;
-    if (r->options.tasks > 0 ||
-        (r->options.flags & (SFT_JOB_FINISH | SFT_JOB_NO_FINISH)) != 0) {
-        status = sft__fail(err, SFT_E_ARG, "a group has no tasks: its ranks are");
+    if (r->options.tasks > 0 || (r->options.flags & (SFT_JOB_FINISH | SFT_JOB_NO_FINISH)) != 0) {
+        status = sft__base_fail(err, SFT_E_ARG, "a group has no tasks: its ranks are");
     }
-    SFT_TRY(sft__group_agree(group, status, false, err));
+    SFT_TRY(sft__checkpoint_group_agree(group, status, false, err));
     r->crew.group = group;
     r->options.task = group->rank + 1;
     r->options.tasks = group->size;
@@ -376,9 +379,9 @@ static sft_status fail_together(const sft_group *group, sft_error *err) {
     sft_error none;
     if (err == NULL || err->status == SFT_OK) {
         err = err != NULL ? err : &none;
-        (void)sft__fail(err, SFT_E_MISMATCH, "has no such job");
+        (void)sft__base_fail(err, SFT_E_MISMATCH, "has no such job");
     }
-    return sft__group_agree(group, (sft_status)err->status, false, err);
+    return sft__checkpoint_group_agree(group, (sft_status)err->status, false, err);
 }
 
 sft_status sft_job_run_group(const sft_job *job, const char *directory,
@@ -387,16 +390,16 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
     bool published = false;
     uint64_t sums[3];
     running r;
-    SFT_TRY(sft__group_check(group, err));
-    if (!sft__group_is_many(group)) {
+    SFT_TRY(sft__checkpoint_group_check(group, err));
+    if (!sft__checkpoint_group_is_many(group)) {
         return job != NULL ? sft_job_run(job, directory, options, result, err)
                            : fail_together(group, err);
     }
     if (job == NULL) {
         return fail_together(group, err);
     }
-    sft_status status = sft__run_prepare(&r, job, directory, options, err);
-    status = sft__group_agree(group, status, false, err);
+    sft_status status = sft__checkpoint_run_prepare(&r, job, directory, options, err);
+    status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = run_together(&r, group, &published, err);
     }
@@ -406,9 +409,9 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
     sums[0] = r.moved;
     sums[1] = r.read;
     sums[2] = r.kept;
-    sft__run_reset(&r);
+    sft__checkpoint_run_reset(&r);
     if (status == SFT_OK) {
-        status = sft__group_sum(group, sums, 3, err);
+        status = sft__checkpoint_group_sum(group, sums, 3, err);
     }
     if (result != NULL) {
         result->bytes_written = sums[0];

@@ -6,7 +6,7 @@
  */
 #include "checkpoint/job/job_run.h"
 
-typedef sft__running running;
+typedef sft__checkpoint_running running;
 
 /* Where a lane is in the list: what is left of the units of one file. */
 typedef struct lane {
@@ -15,8 +15,8 @@ typedef struct lane {
 } lane;
 
 static bool same_file(const sft_job *job, size_t a, size_t b) {
-    const sft__job_unit *const x = &job->units[a];
-    const sft__job_unit *const y = &job->units[b];
+    const sft__checkpoint_job_unit *const x = &job->units[a];
+    const sft__checkpoint_job_unit *const y = &job->units[b];
     return x->kind == SFT__UNIT_RUNS && y->kind == SFT__UNIT_RUNS && x->which == y->which;
 }
 
@@ -29,12 +29,12 @@ static lane take_lane(const running *r, const size_t *list, size_t *at) {
     return l;
 }
 
-void sft__run_spread(running *r) {
+void sft__checkpoint_run_spread(running *r) {
     enum { LANES = 8, MOST_LANES = 128 };
     lane lanes[MOST_LANES];
     const size_t wanted = 2 * (size_t)sft_pool_threads(r->options.pool);
     const size_t most = wanted < LANES ? LANES : wanted < MOST_LANES ? wanted : MOST_LANES;
-    size_t *const list = sft__alloc_array(r->job->allocator, r->mine_count + 1, sizeof *list);
+    size_t *const list = sft__base_alloc_array(r->job->allocator, r->mine_count + 1, sizeof *list);
     size_t count = 0;
     size_t at = 0;
     if (list == NULL) {
@@ -53,5 +53,5 @@ void sft__run_spread(running *r) {
             r->mine[out++] = list[l->next++];
         }
     }
-    sft__free(r->job->allocator, list, (r->mine_count + 1) * sizeof *list);
+    sft__base_free(r->job->allocator, list, (r->mine_count + 1) * sizeof *list);
 }

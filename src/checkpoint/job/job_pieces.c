@@ -43,10 +43,10 @@ static bool meet(const sft_tensor *t, const sft_piece *a, const sft_piece *b) {
 }
 
 static sft_status check_overlap(const sft_job *job, const sft_tensor *t, sft_error *err) {
-    slab *const slabs = sft__alloc_array(job->allocator, t->piece_count, sizeof *slabs);
+    slab *const slabs = sft__base_alloc_array(job->allocator, t->piece_count, sizeof *slabs);
     sft_status status = SFT_OK;
     if (slabs == NULL) {
-        return sft__fail_nomem(err, t->piece_count * sizeof *slabs);
+        return sft__base_fail_nomem(err, t->piece_count * sizeof *slabs);
     }
     for (uint32_t i = 0; i < t->piece_count; i++) {
         const sft_piece *const p = &t->pieces[i];
@@ -57,13 +57,14 @@ static sft_status check_overlap(const sft_job *job, const sft_tensor *t, sft_err
     for (uint32_t i = 0; i < t->piece_count && status == SFT_OK; i++) {
         for (uint32_t k = i + 1; k < t->piece_count && slabs[k].low < slabs[i].high; k++) {
             if (meet(t, &t->pieces[slabs[i].piece], &t->pieces[slabs[k].piece])) {
-                status = sft__fail_tensor(err, SFT_E_OVERLAP, t->pieces[slabs[k].piece].offset,
+                status =
+                    sft__base_fail_tensor(err, SFT_E_OVERLAP, t->pieces[slabs[k].piece].offset,
                                           t->name, t->name_len, "two pieces of the tensor overlap");
                 break;
             }
         }
     }
-    sft__free(job->allocator, slabs, t->piece_count * sizeof *slabs);
+    sft__base_free(job->allocator, slabs, t->piece_count * sizeof *slabs);
     return status;
 }
 
@@ -83,7 +84,7 @@ static sft_status check_cover(const sft_job *job, const sft_tensor *t, sft_error
         for (uint32_t d = 0; d < t->rank; d++) {
             volume *= extent(t, &t->pieces[i], d);
         }
-        if (!sft__add64(have, volume, &have)) {
+        if (!sft__base_add64(have, volume, &have)) {
             have = UINT64_MAX;
         }
     }
@@ -91,30 +92,30 @@ static sft_status check_cover(const sft_job *job, const sft_tensor *t, sft_error
         SFT_TRY(check_overlap(job, t, err));
     }
     if (have != all) {
-        return sft__fail_tensor(err, have < all ? SFT_E_HOLE : SFT_E_OVERLAP, SFT_NO_OFFSET,
-                                t->name, t->name_len, "its pieces hold %llu elements of %llu",
-                                (unsigned long long)have, (unsigned long long)all);
+        return sft__base_fail_tensor(err, have < all ? SFT_E_HOLE : SFT_E_OVERLAP, SFT_NO_OFFSET,
+                                     t->name, t->name_len, "its pieces hold %llu elements of %llu",
+                                     (unsigned long long)have, (unsigned long long)all);
     }
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static sft_status add_run(sft_job *job, const sft__job_run *run, sft_error *err) {
+static sft_status add_run(sft_job *job, const sft__checkpoint_job_run *run, sft_error *err) {
     if (run->size == 0) {
         return SFT_OK;
     }
     if (job->run_count > 0) {
-        sft__job_run *const last = &job->runs[job->run_count - 1];
+        sft__checkpoint_job_run *const last = &job->runs[job->run_count - 1];
         if (last->file == run->file && last->source == run->source &&
             last->to + last->size == run->to && last->from + last->size == run->from) {
             last->size += run->size;
             return SFT_OK;
         }
     }
-    if (!sft__grow(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
-                   sizeof *job->runs)) {
-        return sft__fail_nomem(err, (job->run_count + 1) * sizeof *job->runs);
+    if (!sft__base_grow(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
+                        sizeof *job->runs)) {
+        return sft__base_fail_nomem(err, (job->run_count + 1) * sizeof *job->runs);
     }
     job->runs[job->run_count++] = *run;
     return SFT_OK;
@@ -181,8 +182,8 @@ static bool is_nested(const box *b, uint32_t rank) {
 }
 
 /* Runs that are long, one by one. */
-static sft_status add_runs(sft_job *job, const sft_piece *p, const box *b, sft__job_run run,
-                           sft_error *err) {
+static sft_status add_runs(sft_job *job, const sft_piece *p, const box *b,
+                           sft__checkpoint_job_run run, sft_error *err) {
     uint64_t at[RANK];
     const uint64_t to = run.to;
     memset(at, 0, b->left * sizeof *at);
@@ -208,7 +209,7 @@ static sft_status add_runs(sft_job *job, const sft_piece *p, const box *b, sft__
 
 static uint64_t *keep(sft_job *job, const uint64_t *numbers, uint32_t count) {
     uint64_t *const copy =
-        sft__arena_alloc(&job->arena, (count + (size_t)1) * sizeof *copy, sizeof *copy);
+        sft__base_arena_alloc(&job->arena, (count + (size_t)1) * sizeof *copy, sizeof *copy);
     if (copy != NULL && numbers != NULL) {
         memcpy(copy, numbers, count * sizeof *copy);
     } else if (copy != NULL) {
@@ -219,13 +220,14 @@ static uint64_t *keep(sft_job *job, const uint64_t *numbers, uint32_t count) {
 
 static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const box *b,
                              sft_error *err) {
-    const sft__job_file *const f = &job->files[file];
-    const sft_tensor *const t = sft__job_tensor(f, tensor);
-    if (job->node_count >= UINT32_MAX || !sft__grow(job->allocator, &job->nodes, &job->node_room,
-                                                    job->node_count + 1, sizeof *job->nodes)) {
-        return sft__fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
+    const sft__checkpoint_job_file *const f = &job->files[file];
+    const sft_tensor *const t = sft__checkpoint_job_tensor(f, tensor);
+    if (job->node_count >= UINT32_MAX ||
+        !sft__base_grow(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
+                        sizeof *job->nodes)) {
+        return sft__base_fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
     }
-    sft__job_node *const n = &job->nodes[job->node_count];
+    sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
     memset(n, 0, sizeof *n);
     n->base = f->offsets[tensor];
     n->end = n->base + t->nbytes;
@@ -238,7 +240,7 @@ static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const b
     n->tensor = (uint32_t)tensor;
     n->target = true;
     if (n->stride == NULL || n->count == NULL || n->at == NULL) {
-        return sft__fail_nomem(err, 3 * t->rank * sizeof *n->at);
+        return sft__base_fail_nomem(err, 3 * t->rank * sizeof *n->at);
     }
     if (t->rank > 0) {
         n->count[t->rank - 1] /= t->dtype->block_elements;
@@ -249,11 +251,11 @@ static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const b
 
 static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, const box *b,
                            uint32_t rank, sft_error *err) {
-    if (!sft__grow(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
-                   sizeof *job->moves)) {
-        return sft__fail_nomem(err, (job->move_count + 1) * sizeof *job->moves);
+    if (!sft__base_grow(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
+                        sizeof *job->moves)) {
+        return sft__base_fail_nomem(err, (job->move_count + 1) * sizeof *job->moves);
     }
-    sft__job_move *const m = &job->moves[job->move_count++];
+    sft__checkpoint_job_move *const m = &job->moves[job->move_count++];
     memset(m, 0, sizeof *m);
     m->from = p->offset;
     m->count = keep(job, b->count, rank);
@@ -264,18 +266,19 @@ static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, co
     m->rank = rank;
     m->element = job->nodes[m->target_node].element;
     return m->count == NULL || m->from_stride == NULL || m->start == NULL
-               ? sft__fail_nomem(err, 3 * rank * sizeof *m->count)
+               ? sft__base_fail_nomem(err, 3 * rank * sizeof *m->count)
                : SFT_OK;
 }
 
-sft_status sft__job_add_whole(sft_job *job, uint32_t file, size_t tensor, sft_error *err) {
-    const sft__job_file *const f = &job->files[file];
-    if (!sft__grow(job->allocator, &job->wholes, &job->whole_room, job->whole_count + 1,
-                   sizeof *job->wholes)) {
-        return sft__fail_nomem(err, (job->whole_count + 1) * sizeof *job->wholes);
+sft_status sft__checkpoint_job_add_whole(sft_job *job, uint32_t file, size_t tensor,
+                                         sft_error *err) {
+    const sft__checkpoint_job_file *const f = &job->files[file];
+    if (!sft__base_grow(job->allocator, &job->wholes, &job->whole_room, job->whole_count + 1,
+                        sizeof *job->wholes)) {
+        return sft__base_fail_nomem(err, (job->whole_count + 1) * sizeof *job->wholes);
     }
-    job->wholes[job->whole_count++] =
-        (sft__job_whole){f->given.catalog, sft__job_tensor(f, tensor), f->offsets[tensor], file};
+    job->wholes[job->whole_count++] = (sft__checkpoint_job_whole){
+        f->given.catalog, sft__checkpoint_job_tensor(f, tensor), f->offsets[tensor], file};
     return SFT_OK;
 }
 
@@ -297,7 +300,7 @@ static way choose(const sft_tensor *t, box *b) {
         if (!measure(t, p, b)) {
             return BY_WHOLE;
         }
-        if (b->left > 0 && b->run < sft__size.job_long) {
+        if (b->left > 0 && b->run < sft__base_size.job_long) {
             chosen = BY_MOVES;
         }
         nested = nested && is_nested(b, t->rank);
@@ -306,8 +309,8 @@ static way choose(const sft_tensor *t, box *b) {
 }
 
 static sft_status take_tensor(sft_job *job, uint32_t file, size_t tensor, box *b, sft_error *err) {
-    sft__job_file *const f = &job->files[file];
-    const sft_tensor *const t = sft__job_tensor(f, tensor);
+    sft__checkpoint_job_file *const f = &job->files[file];
+    const sft_tensor *const t = sft__checkpoint_job_tensor(f, tensor);
     const uint32_t *const index = job->source_index + f->source_table;
     SFT_TRY(check_cover(job, t, err));
     if (t->nbytes == 0) {
@@ -317,11 +320,11 @@ static sft_status take_tensor(sft_job *job, uint32_t file, size_t tensor, box *b
     bool added = false;
     f->pieces += t->piece_count;
     if (chosen == BY_WHOLE) {
-        return sft__job_add_whole(job, file, tensor, err);
+        return sft__checkpoint_job_add_whole(job, file, tensor, err);
     }
     if (t->piece_count == 1 && t->pieces->strides == NULL) {
-        const sft__job_run run = {t->pieces->offset, f->offsets[tensor], t->nbytes,
-                                  index[t->pieces->source], file};
+        const sft__checkpoint_job_run run = {t->pieces->offset, f->offsets[tensor], t->nbytes,
+                                             index[t->pieces->source], file};
         return add_run(job, &run, err);
     }
     for (uint32_t i = 0; i < t->piece_count; i++) {
@@ -342,7 +345,7 @@ static sft_status take_tensor(sft_job *job, uint32_t file, size_t tensor, box *b
             }
             SFT_TRY(add_move(job, p, index[p->source], b, t->rank, err));
         } else {
-            sft__job_run run = {0, f->offsets[tensor], b->run, index[p->source], file};
+            sft__checkpoint_job_run run = {0, f->offsets[tensor], b->run, index[p->source], file};
             for (uint32_t d = 0; d < t->rank; d++) {
                 run.to += b->start[d] * b->to[d];
             }
@@ -352,15 +355,15 @@ static sft_status take_tensor(sft_job *job, uint32_t file, size_t tensor, box *b
     return SFT_OK;
 }
 
-sft_status sft__job_take_file(sft_job *job, uint32_t file, sft_error *err) {
-    box *const b = sft__alloc(job->allocator, sizeof *b);
+sft_status sft__checkpoint_job_take_file(sft_job *job, uint32_t file, sft_error *err) {
+    box *const b = sft__base_alloc(job->allocator, sizeof *b);
     sft_status status = SFT_OK;
     if (b == NULL) {
-        return sft__fail_nomem(err, sizeof *b);
+        return sft__base_fail_nomem(err, sizeof *b);
     }
     for (size_t i = 0; i < job->files[file].count && status == SFT_OK; i++) {
         status = take_tensor(job, file, i, b, err);
     }
-    sft__free(job->allocator, b, sizeof *b);
+    sft__base_free(job->allocator, b, sizeof *b);
     return status;
 }

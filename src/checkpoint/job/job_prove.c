@@ -10,22 +10,22 @@
 
 /* Files are read where they are: in the staging folder, or where they have been renamed to. */
 typedef struct proof {
-    const sft__running *r;
+    const sft__checkpoint_running *r;
     const char *folder; /* the only one, or NULL: staging, then the target */
     sft_source *source; /* of `file`; the last that was looked at */
     size_t file;
-    sft__buf path;
+    sft__base_buf path;
     uint8_t *buffer; /* job->room bytes, which are `room` */
     size_t room;
-    uint8_t *other;  /* sft__size.job_block bytes */
+    uint8_t *other; /* sft__base_size.job_block bytes */
     uint32_t crc;
     bool differs;
 } proof;
 
 static sft_status damaged(const proof *p, const char *name, sft_error *err) {
-    return sft__fail(err, SFT_E_MISMATCH,
-                     "\"%.120s\" is not what an earlier run wrote to \"%.120s\": restart", name,
-                     p->folder != NULL ? p->folder : p->r->stage.folder);
+    return sft__base_fail(err, SFT_E_MISMATCH,
+                          "\"%.120s\" is not what an earlier run wrote to \"%.120s\": restart",
+                          name, p->folder != NULL ? p->folder : p->r->stage.folder);
 }
 
 /* The source of NAME, wherever it is; NULL: nowhere, or no file. */
@@ -35,7 +35,7 @@ static sft_status find_file(proof *p, const char *name, sft_source **out, sft_er
     *out = NULL;
     for (size_t i = 0; i < 2 && folders[i] != NULL && *out == NULL; i++) {
         sft__fs_stat fact;
-        SFT_TRY(sft__stage_path(&p->path, folders[i], name, err));
+        SFT_TRY(sft__checkpoint_stage_path(&p->path, folders[i], name, err));
         SFT_TRY(sft__fs_look(p->path.data, &fact, err));
         if (fact.exists && fact.regular) {
             SFT_TRY(sft_source_open(out, p->path.data, SFT_ACCESS_READ, p->r->job->allocator, err));
@@ -45,7 +45,7 @@ static sft_status find_file(proof *p, const char *name, sft_source **out, sft_er
 }
 
 static sft_status open_file(proof *p, size_t file, sft_error *err) {
-    const sft__job_file *const f = &p->r->job->files[file];
+    const sft__checkpoint_job_file *const f = &p->r->job->files[file];
     if (p->source != NULL && p->file == file) {
         return SFT_OK;
     }
@@ -64,7 +64,8 @@ static sft_status sum_range(void *ctx, uint32_t file, uint64_t offset, uint64_t 
     proof *const p = ctx;
     SFT_TRY(open_file(p, file, err));
     while (size > 0) {
-        const size_t n = (size_t)(size < sft__size.job_block ? size : sft__size.job_block);
+        const size_t n =
+            (size_t)(size < sft__base_size.job_block ? size : sft__base_size.job_block);
         SFT_TRY(sft_source_read(p->source, offset, p->other, n, err));
         p->crc = sft_crc32c(p->crc, p->other, n);
         offset += n;
@@ -79,7 +80,7 @@ static sft_status compare_bytes(void *ctx, uint32_t file, uint64_t offset, uint8
     proof *const p = ctx;
     SFT_TRY(open_file(p, file, err));
     while (size > 0) {
-        const size_t n = size < sft__size.job_block ? size : (size_t)sft__size.job_block;
+        const size_t n = size < sft__base_size.job_block ? size : (size_t)sft__base_size.job_block;
         SFT_TRY(sft_source_read(p->source, offset, p->other, n, err));
         p->differs = p->differs || memcmp(p->other, data, n) != 0;
         data += n;
@@ -92,12 +93,12 @@ static sft_status compare_bytes(void *ctx, uint32_t file, uint64_t offset, uint8
 /* known: the CRC32C that a journal has, or SFT__CRC_UNKNOWN: then the sources are asked. */
 static sft_status prove_unit(proof *p, size_t unit, uint64_t known, sft_error *err) {
     const sft_job *const job = p->r->job;
-    sft__job_sink sink = {p, compare_bytes, NULL, 0};
+    sft__checkpoint_job_sink sink = {p, compare_bytes, NULL, 0};
     p->crc = 0;
     p->differs = false;
     SFT_TRY(known != SFT__CRC_UNKNOWN
-                ? sft__job_ranges(job, &job->units[unit], sum_range, p, err)
-                : sft__job_copy(job, &job->units[unit], p->buffer, &sink, err));
+                ? sft__checkpoint_job_ranges(job, &job->units[unit], sum_range, p, err)
+                : sft__checkpoint_job_copy(job, &job->units[unit], p->buffer, &sink, err));
     p->differs = p->differs || (known != SFT__CRC_UNKNOWN && p->crc != known);
     return p->differs ? damaged(p, job->files[p->file].given.name, err) : SFT_OK;
 }
@@ -109,13 +110,13 @@ static sft_status prove_texts(proof *p, sft_error *err) {
         sft_source *source;
         SFT_TRY(find_file(p, t->name, &source, err));
         uint8_t *const text = source != NULL && sft_source_size(source) == t->size
-                                  ? sft__alloc(job->allocator, t->size + 1)
+                                  ? sft__base_alloc(job->allocator, t->size + 1)
                                   : NULL;
         const bool same =
             text != NULL &&
             (t->size == 0 || sft_source_read(source, 0, text, t->size, NULL) == SFT_OK) &&
             memcmp(text, t->data, t->size) == 0;
-        sft__free(job->allocator, text, t->size + 1);
+        sft__base_free(job->allocator, text, t->size + 1);
         sft_source_close(source);
         if (!same) {
             return damaged(p, t->name, err);
@@ -135,27 +136,29 @@ static sft_status sum_headers(proof *p, uint32_t *crc, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status begin(proof *p, const sft__running *r, const char *folder, sft_error *err) {
+static sft_status begin(proof *p, const sft__checkpoint_running *r, const char *folder,
+                        sft_error *err) {
     memset(p, 0, sizeof *p);
     p->r = r;
     p->folder = folder;
-    sft__buf_init(&p->path, r->job->allocator);
-    if (!sft__size_from_u64(r->job->room, &p->room)) {
-        return sft__fail_nomem(err, SIZE_MAX);
+    sft__base_buf_init(&p->path, r->job->allocator);
+    if (!sft__base_size_from_u64(r->job->room, &p->room)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    p->buffer = sft__alloc(r->job->allocator, p->room);
-    p->other = sft__alloc(r->job->allocator, (size_t)sft__size.job_block);
-    return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__fail_nomem(err, p->room);
+    p->buffer = sft__base_alloc(r->job->allocator, p->room);
+    p->other = sft__base_alloc(r->job->allocator, (size_t)sft__base_size.job_block);
+    return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__base_fail_nomem(err, p->room);
 }
 
 static void end(proof *p) {
     sft_source_close(p->source);
-    sft__free(p->r->job->allocator, p->buffer, p->room);
-    sft__free(p->r->job->allocator, p->other, (size_t)sft__size.job_block);
-    sft__buf_reset(&p->path);
+    sft__base_free(p->r->job->allocator, p->buffer, p->room);
+    sft__base_free(p->r->job->allocator, p->other, (size_t)sft__base_size.job_block);
+    sft__base_buf_reset(&p->path);
 }
 
-sft_status sft__run_sum_headers(const sft__running *r, uint32_t *crc, sft_error *err) {
+sft_status sft__checkpoint_run_sum_headers(const sft__checkpoint_running *r, uint32_t *crc,
+                                           sft_error *err) {
     proof p;
     sft_status status = begin(&p, r, r->stage.folder, err);
     if (status == SFT_OK) {
@@ -165,8 +168,9 @@ sft_status sft__run_sum_headers(const sft__running *r, uint32_t *crc, sft_error 
     return status;
 }
 
-sft_status sft__run_prove_committed(const sft__running *r, const sft__done *done,
-                                    const char *folder, sft_error *err) {
+sft_status sft__checkpoint_run_prove_committed(const sft__checkpoint_running *r,
+                                               const sft__checkpoint_done *done, const char *folder,
+                                               sft_error *err) {
     const sft_job *const job = r->job;
     uint32_t crc = 0;
     proof p;

@@ -10,43 +10,43 @@
 #include "checkpoint/group/group.h"
 #include "checkpoint/job/outputs.h"
 
-typedef struct sft__idle {
-    struct sft__idle *next;
-} sft__idle;
+typedef struct sft__checkpoint_idle {
+    struct sft__checkpoint_idle *next;
+} sft__checkpoint_idle;
 
 /* What a process of a group knows of the others while all of them work: from a small file in the
  * staging folder, for nothing but files may be used from the pool's threads. */
-typedef struct sft__crew {
+typedef struct sft__checkpoint_crew {
     const sft_group *group; /* NULL: there is none */
     uint32_t *owner;        /* by unit: who does it */
     sft__fs_handle
         board; /* numbers of 8 bytes: not 0 if somebody has failed; bytes moved, by rank */
-    sft__buf board_path;
+    sft__base_buf board_path;
     uint8_t *numbers; /* rank 0: room for the board */
     uint64_t others;  /* bytes moved by the others when last seen */
     uint64_t total;   /* to be moved by all */
     bool stopped;     /* it was another one that failed */
-} sft__crew;
+} sft__checkpoint_crew;
 
-typedef struct sft__running {
+typedef struct sft__checkpoint_running {
     const sft_job *job;
     sft_job_run_options options;
-    sft__stage stage;
-    sft__outputs outputs;
-    sft__done done;
+    sft__checkpoint_stage stage;
+    sft__checkpoint_outputs outputs;
+    sft__checkpoint_done done;
     size_t *mine; /* units of this task that are to be done */
     size_t mine_count;
     uint64_t mine_bytes;
     sft__fs_handle journal;
     uint64_t journal_size;
-    sft__buf journal_path;
-    sft__mutex journal_lock; /* of the three above; taken before the other */
-    sft__mutex lock;         /* of everything below */
-    sft__cond returned;
+    sft__base_buf journal_path;
+    sft__base_mutex journal_lock; /* of the three above; taken before the other */
+    sft__base_mutex lock;         /* of everything below */
+    sft__base_cond returned;
     bool ready; /* the locks exist */
     uint8_t *buffers;
-    sft__idle *free_buffers;
-    sft__buf pending; /* lines that wait for a flush */
+    sft__checkpoint_idle *free_buffers;
+    sft__base_buf pending; /* lines that wait for a flush */
     uint64_t pending_bytes;
     uint64_t moved;
     uint64_t read;
@@ -55,50 +55,57 @@ typedef struct sft__running {
     sft_status status;
     sft_error error;
     sft_error *err;
-    sft__crew crew;
-} sft__running;
-
+    sft__checkpoint_crew crew;
+} sft__checkpoint_running;
 
 /* Checks the options, finds the places; nothing on the disk is changed. To be reset after any
  * result. */
-sft_status sft__run_prepare(sft__running *r, const sft_job *job, const char *directory,
-                            const sft_job_run_options *options, sft_error *err);
-void sft__run_reset(sft__running *r);
+sft_status sft__checkpoint_run_prepare(sft__checkpoint_running *r, const sft_job *job,
+                                       const char *directory, const sft_job_run_options *options,
+                                       sft_error *err);
+void sft__checkpoint_run_reset(sft__checkpoint_running *r);
 /* Nothing has changed since the job was made. */
-sft_status sft__run_check_sources(const sft__running *r, sft_error *err);
+sft_status sft__checkpoint_run_check_sources(const sft__checkpoint_running *r, sft_error *err);
 /* An earlier run has done it all, and only left its journals behind. */
-sft_status sft__run_is_published(sft__running *r, bool *published, sft_error *err);
-sft_status sft__run_open_journal(sft__running *r, sft_error *err);
+sft_status sft__checkpoint_run_is_published(sft__checkpoint_running *r, bool *published,
+                                            sft_error *err);
+sft_status sft__checkpoint_run_open_journal(sft__checkpoint_running *r, sft_error *err);
 /* Orders the list of units for many threads. Best effort: without memory the order stays. */
-void sft__run_spread(sft__running *r);
+void sft__checkpoint_run_spread(sft__checkpoint_running *r);
 /* The units of this process, verified if the options say so. */
-sft_status sft__run_units(sft__running *r, sft_error *err);
-bool sft__run_is_complete(const sft__running *r, size_t *missing);
+sft_status sft__checkpoint_run_units(sft__checkpoint_running *r, sft_error *err);
+bool sft__checkpoint_run_is_complete(const sft__checkpoint_running *r, size_t *missing);
 /* Files `first`, `first + step` and so on: digests of what was written, headers; then they are flushed
  * and closed. */
-sft_status sft__run_finish_files(sft__running *r, size_t first, size_t step, sft_error *err);
+sft_status sft__checkpoint_run_finish_files(sft__checkpoint_running *r, size_t first, size_t step,
+                                            sft_error *err);
 /* CRC32C of the headers in the staging folder. */
-sft_status sft__run_sum_headers(const sft__running *r, uint32_t *crc, sft_error *err);
+sft_status sft__checkpoint_run_sum_headers(const sft__checkpoint_running *r, uint32_t *crc,
+                                           sft_error *err);
 /* What journals that say "commit" speak of is all there, byte for byte: in `folder`, or if that is
  * NULL in the staging folder and, renamed, in the target. SFT_E_MISMATCH: it is not. */
-sft_status sft__run_prove_committed(const sft__running *r, const sft__done *done,
-                                    const char *folder, sft_error *err);
+sft_status sft__checkpoint_run_prove_committed(const sft__checkpoint_running *r,
+                                               const sft__checkpoint_done *done, const char *folder,
+                                               sft_error *err);
 /* Texts, "commit", names. */
-sft_status sft__run_commit(sft__running *r, sft_error *err);
+sft_status sft__checkpoint_run_commit(sft__checkpoint_running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */
-sft_status sft__run_explain(const sft__running *r, sft_status status, sft_error *err);
+sft_status sft__checkpoint_run_explain(const sft__checkpoint_running *r, sft_status status,
+                                       sft_error *err);
 /* A staging folder that is gone was published, as *published says then, not removed: what this
  * process wrote is not lost. SFT_E_STATE: it is. */
-sft_status sft__run_check_kept(const sft__running *r, bool *published, sft_error *err);
+sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool *published,
+                                          sft_error *err);
 /* After a failure: a staging folder that nobody can go on from is not left behind. */
-void sft__run_leave(sft__running *r);
+void sft__checkpoint_run_leave(sft__checkpoint_running *r);
 /* Counts bytes, and asks whether to go on. */
-sft_status sft__run_advance(sft__running *r, uint64_t bytes);
+sft_status sft__checkpoint_run_advance(sft__checkpoint_running *r, uint64_t bytes);
 /* The first failure of any thread is the run's. */
-sft_status sft__run_fail(sft__running *r, sft_status status, const sft_error *why);
+sft_status sft__checkpoint_run_fail(sft__checkpoint_running *r, sft_status status,
+                                    const sft_error *why);
 
 /* job_group.c: after a unit, and after a failure. */
-void sft__crew_tick(sft__running *r);
-void sft__crew_stop(sft__running *r);
+void sft__checkpoint_crew_tick(sft__checkpoint_running *r);
+void sft__checkpoint_crew_stop(sft__checkpoint_running *r);
 
 #endif

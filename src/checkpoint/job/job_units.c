@@ -10,8 +10,8 @@
 /* ---------------------------------------------------------------- runs in order */
 
 static int by_target(const void *a, const void *b) {
-    const sft__job_run *const x = a;
-    const sft__job_run *const y = b;
+    const sft__checkpoint_job_run *const x = a;
+    const sft__checkpoint_job_run *const y = b;
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
@@ -19,14 +19,14 @@ static int by_target(const void *a, const void *b) {
 static void sort_runs(sft_job *job) {
     size_t out = 0;
     for (size_t i = 0; i < job->count; i++) {
-        sft__job_file *const f = &job->files[i];
+        sft__checkpoint_job_file *const f = &job->files[i];
         const size_t first = out;
         if (f->run_count > 0) {
             qsort(job->runs + f->first_run, f->run_count, sizeof *job->runs, by_target);
         }
         for (size_t k = 0; k < f->run_count; k++) {
-            const sft__job_run *const r = &job->runs[f->first_run + k];
-            sft__job_run *const last = out > first ? &job->runs[out - 1] : NULL;
+            const sft__checkpoint_job_run *const r = &job->runs[f->first_run + k];
+            sft__checkpoint_job_run *const last = out > first ? &job->runs[out - 1] : NULL;
             if (last != NULL && last->source == r->source && last->to + last->size == r->to &&
                 last->from + last->size == r->from) {
                 last->size += r->size;
@@ -42,30 +42,30 @@ static void sort_runs(sft_job *job) {
 
 /* ---------------------------------------------------------------- units */
 
-static sft_status add_unit(sft_job *job, sft__unit_kind kind, size_t which, uint64_t first,
-                           uint64_t end, uint64_t bytes, sft_error *err) {
-    if (which > UINT32_MAX || !sft__grow(job->allocator, &job->units, &job->unit_room,
-                                         job->unit_count + 1, sizeof *job->units)) {
-        return sft__fail_nomem(err, (job->unit_count + 1) * sizeof *job->units);
+static sft_status add_unit(sft_job *job, sft__checkpoint_unit_kind kind, size_t which,
+                           uint64_t first, uint64_t end, uint64_t bytes, sft_error *err) {
+    if (which > UINT32_MAX || !sft__base_grow(job->allocator, &job->units, &job->unit_room,
+                                              job->unit_count + 1, sizeof *job->units)) {
+        return sft__base_fail_nomem(err, (job->unit_count + 1) * sizeof *job->units);
     }
     job->units[job->unit_count++] =
-        (sft__job_unit){(uint32_t)kind, (uint32_t)which, first, end, bytes};
+        (sft__checkpoint_job_unit){(uint32_t)kind, (uint32_t)which, first, end, bytes};
     return SFT_OK;
 }
 
 /* Units end where the file's position is a multiple of their size: writes are of whole pages then, and
  * large ones, which costs a file system half of what writes across pages do. */
 static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
-    const sft__job_file *const f = &job->files[file];
+    const sft__checkpoint_job_file *const f = &job->files[file];
     uint64_t first = 0;
     uint64_t end = 0;
     uint64_t bytes = 0;
     for (size_t i = 0; i < f->run_count; i++) {
-        const sft__job_run *const r = &job->runs[f->first_run + i];
+        const sft__checkpoint_job_run *const r = &job->runs[f->first_run + i];
         for (uint64_t at = r->to; at < r->to + r->size;) {
-            const uint64_t room = sft__size.job_unit - at % sft__size.job_unit;
+            const uint64_t room = sft__base_size.job_unit - at % sft__base_size.job_unit;
             const uint64_t left = r->to + r->size - at;
-            if (bytes > 0 && at / sft__size.job_unit != first / sft__size.job_unit) {
+            if (bytes > 0 && at / sft__base_size.job_unit != first / sft__base_size.job_unit) {
                 SFT_TRY(add_unit(job, SFT__UNIT_RUNS, file, first, end, bytes, err));
                 bytes = 0;
             }
@@ -79,12 +79,12 @@ static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
 }
 
 static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
-    const sft__job_cluster *const k = &job->clusters[which];
+    const sft__checkpoint_job_cluster *const k = &job->clusters[which];
     if (k->bands == 0) {
         return SFT_OK;
     }
     const uint64_t each = k->bytes / k->bands + 1;
-    const uint64_t step = sft__size.job_unit / each > 0 ? sft__size.job_unit / each : 1;
+    const uint64_t step = sft__base_size.job_unit / each > 0 ? sft__base_size.job_unit / each : 1;
     for (uint64_t at = 0; at < k->bands; at += step) {
         const uint64_t n = k->bands - at < step ? k->bands - at : step;
         const uint64_t left = at * each < k->bytes ? k->bytes - at * each : 0;
@@ -96,8 +96,9 @@ static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
 
 static sft_status cut_whole(sft_job *job, size_t which, sft_error *err) {
     const uint64_t size = job->wholes[which].tensor->nbytes;
-    for (uint64_t at = 0; at < size; at += sft__size.job_unit) {
-        const uint64_t n = size - at < sft__size.job_unit ? size - at : sft__size.job_unit;
+    for (uint64_t at = 0; at < size; at += sft__base_size.job_unit) {
+        const uint64_t n =
+            size - at < sft__base_size.job_unit ? size - at : sft__base_size.job_unit;
         SFT_TRY(add_unit(job, SFT__UNIT_WHOLE, which, at, at + n, n, err));
     }
     return SFT_OK;
@@ -106,7 +107,7 @@ static sft_status cut_whole(sft_job *job, size_t which, sft_error *err) {
 /* ---------------------------------------------------------------- costs */
 
 /* Bytes that the bands read from a source node: all rows, or what is wanted of them. */
-static uint64_t read_of(const sft__job_cluster *k, const sft__job_node *n) {
+static uint64_t read_of(const sft__checkpoint_job_cluster *k, const sft__checkpoint_job_node *n) {
     uint64_t rows = 1;
     if (!n->rows) {
         return n->end - n->base;
@@ -120,7 +121,7 @@ static uint64_t read_of(const sft__job_cluster *k, const sft__job_node *n) {
 static void add_costs(sft_job *job) {
     sft_job_cost *const t = &job->total;
     for (size_t i = 0; i < job->count; i++) {
-        sft__job_file *const f = &job->files[i];
+        sft__checkpoint_job_file *const f = &job->files[i];
         f->read = f->size - f->header;
         t->bytes += f->size;
         t->header_bytes += f->header;
@@ -138,12 +139,12 @@ static void add_costs(sft_job *job) {
         t->bytes_read += job->wholes[i].tensor->nbytes;
     }
     uint64_t stretches = job->run_count + 2 * job->whole_count;
-    job->room = sft__size.job_block;
+    job->room = sft__base_size.job_block;
     for (size_t i = 0; i < job->cluster_count; i++) {
-        const sft__job_cluster *const k = &job->clusters[i];
+        const sft__checkpoint_job_cluster *const k = &job->clusters[i];
         job->room = k->room > job->room ? k->room : job->room;
         for (size_t n = 0; n < k->node_count; n++) {
-            const sft__job_node *const node = &job->nodes[k->first_node + n];
+            const sft__checkpoint_job_node *const node = &job->nodes[k->first_node + n];
             t->bytes_read += node->target ? 0 : read_of(k, node);
         }
         stretches += k->bands * k->node_count;
@@ -179,8 +180,8 @@ static void hash_bytes(hashing *h, const void *data, size_t size) {
     }
 }
 
-static void hash_move(hashing *h, const sft_job *job, const sft__job_move *m) {
-    const sft__job_node *const to = &job->nodes[m->target_node];
+static void hash_move(hashing *h, const sft_job *job, const sft__checkpoint_job_move *m) {
+    const sft__checkpoint_job_node *const to = &job->nodes[m->target_node];
     hash_number(h, m->from);
     hash_number(h, job->nodes[m->source_node].where);
     hash_number(h, to->where);
@@ -192,7 +193,7 @@ static void hash_move(hashing *h, const sft_job *job, const sft__job_move *m) {
     }
 }
 
-static void hash_whole(hashing *h, const sft_job *job, const sft__job_whole *w) {
+static void hash_whole(hashing *h, const sft_job *job, const sft__checkpoint_job_whole *w) {
     const sft_tensor *const t = w->tensor;
     hash_number(h, w->to);
     for (uint32_t i = 0; i < t->piece_count; i++) {
@@ -209,28 +210,28 @@ static void hash_whole(hashing *h, const sft_job *job, const sft__job_whole *w) 
 
 static sft_status make_keys(sft_job *job, sft_error *err) {
     hashing h;
-    sft__buf header;
+    sft__base_buf header;
     h.used = 0;
     sft_sha256_init(&h.sha);
-    sft__buf_init(&header, job->allocator);
+    sft__base_buf_init(&header, job->allocator);
     for (size_t i = 0; i < job->count; i++) {
-        const sft__job_file *const f = &job->files[i];
+        const sft__checkpoint_job_file *const f = &job->files[i];
         header.len = 0;
-        const sft_status status = sft__job_header(job, f, &header, NULL, err);
+        const sft_status status = sft__checkpoint_job_header(job, f, &header, NULL, err);
         if (status != SFT_OK) {
-            sft__buf_reset(&header);
+            sft__base_buf_reset(&header);
             return status;
         }
         hash_bytes(&h, f->given.name, strlen(f->given.name));
         hash_bytes(&h, header.data, header.len);
     }
-    sft__buf_reset(&header);
+    sft__base_buf_reset(&header);
     for (size_t i = 0; i < job->text_count; i++) {
         hash_bytes(&h, job->texts[i].name, strlen(job->texts[i].name));
         hash_bytes(&h, job->texts[i].data, job->texts[i].size);
     }
     for (size_t i = 0; i < job->run_count; i++) {
-        const sft__job_run *const r = &job->runs[i];
+        const sft__checkpoint_job_run *const r = &job->runs[i];
         hash_number(&h, (uint64_t)r->file << 32 | r->source);
         hash_number(&h, r->from);
         hash_number(&h, r->to);
@@ -255,7 +256,7 @@ static sft_status make_keys(sft_job *job, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__job_cut(sft_job *job, sft_error *err) {
+sft_status sft__checkpoint_job_cut(sft_job *job, sft_error *err) {
     sort_runs(job);
     for (size_t i = 0; i < job->count; i++) {
         SFT_TRY(cut_file(job, i, err));
@@ -267,7 +268,7 @@ sft_status sft__job_cut(sft_job *job, sft_error *err) {
         SFT_TRY(cut_whole(job, i, err));
     }
     if (job->unit_count > UINT32_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "a job of more than 2^32 units");
+        return sft__base_fail(err, SFT_E_LIMIT, "a job of more than 2^32 units");
     }
     add_costs(job);
     return make_keys(job, err);

@@ -11,73 +11,73 @@ static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
 
-void sft__journal_hex(sft__buf *out, const uint8_t *bytes, size_t count) {
+void sft__checkpoint_journal_hex(sft__base_buf *out, const uint8_t *bytes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         char pair[2];
-        sft__hex(pair, &bytes[i], 1);
-        sft__buf_add(out, pair, 2);
+        sft__base_hex(pair, &bytes[i], 1);
+        sft__base_buf_add(out, pair, 2);
     }
 }
 
-void sft__journal_crc(sft__buf *out, uint32_t crc) {
+void sft__checkpoint_journal_crc(sft__base_buf *out, uint32_t crc) {
     const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
                               (uint8_t)crc};
-    sft__journal_hex(out, bytes, 4);
+    sft__checkpoint_journal_hex(out, bytes, 4);
 }
 
-static void end_line(sft__buf *out, size_t begun) {
+static void end_line(sft__base_buf *out, size_t begun) {
     const uint32_t crc = out->failed ? 0 : sft_crc32c(0, out->data + begun, out->len - begun);
-    sft__buf_text(out, " #");
-    sft__journal_crc(out, crc);
-    sft__buf_text(out, "\n");
+    sft__base_buf_text(out, " #");
+    sft__checkpoint_journal_crc(out, crc);
+    sft__base_buf_text(out, "\n");
 }
 
 /* Models of one kind have the same shapes, and often the same times: the name tells them apart.
  * What is behind a URL's question mark may be a key that is new every day. */
-static uint32_t name_crc(const sft__job_source *s) {
+static uint32_t name_crc(const sft__checkpoint_job_source *s) {
     const char *const name = sft_source_name(s->source);
     const bool remote = (sft_source_flags(s->source) & SFT_SOURCE_REMOTE) != 0;
     return sft_crc32c(0, name, remote ? strcspn(name, "?#") : strlen(name));
 }
 
-void sft__journal_begin(const sft_job *job, sft__buf *out) {
+void sft__checkpoint_journal_begin(const sft_job *job, sft__base_buf *out) {
     size_t begun = out->len;
-    sft__buf_text(out, magic);
-    sft__journal_hex(out, job->plan_key, sizeof job->plan_key);
+    sft__base_buf_text(out, magic);
+    sft__checkpoint_journal_hex(out, job->plan_key, sizeof job->plan_key);
     end_line(out, begun);
     for (size_t i = 0; i < job->source_count; i++) {
         begun = out->len;
-        sft__buf_text(out, "source ");
-        sft__buf_u64(out, i);
-        sft__buf_text(out, " ");
-        sft__buf_u64(out, job->sources[i].size);
-        sft__buf_text(out, " ");
-        sft__buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
-        sft__buf_text(out, " ");
-        sft__buf_u64(out, job->sources[i].number);
-        sft__buf_text(out, " ");
-        sft__journal_crc(out, name_crc(&job->sources[i]));
+        sft__base_buf_text(out, "source ");
+        sft__base_buf_u64(out, i);
+        sft__base_buf_text(out, " ");
+        sft__base_buf_u64(out, job->sources[i].size);
+        sft__base_buf_text(out, " ");
+        sft__base_buf_u64(out, (uint64_t)job->sources[i].mtime_ns);
+        sft__base_buf_text(out, " ");
+        sft__base_buf_u64(out, job->sources[i].number);
+        sft__base_buf_text(out, " ");
+        sft__checkpoint_journal_crc(out, name_crc(&job->sources[i]));
         end_line(out, begun);
     }
 }
 
-void sft__journal_unit(sft__buf *out, size_t unit, uint64_t crc) {
+void sft__checkpoint_journal_unit(sft__base_buf *out, size_t unit, uint64_t crc) {
     const size_t begun = out->len;
-    sft__buf_text(out, "unit ");
-    sft__buf_u64(out, unit);
-    sft__buf_text(out, " ");
+    sft__base_buf_text(out, "unit ");
+    sft__base_buf_u64(out, unit);
+    sft__base_buf_text(out, " ");
     if (crc == SFT__CRC_UNKNOWN) {
-        sft__buf_text(out, unknown);
+        sft__base_buf_text(out, unknown);
     } else {
-        sft__journal_crc(out, (uint32_t)crc);
+        sft__checkpoint_journal_crc(out, (uint32_t)crc);
     }
     end_line(out, begun);
 }
 
-void sft__journal_commit(sft__buf *out, uint32_t headers) {
+void sft__checkpoint_journal_commit(sft__base_buf *out, uint32_t headers) {
     const size_t begun = out->len;
-    sft__buf_text(out, "commit ");
-    sft__journal_crc(out, headers);
+    sft__base_buf_text(out, "commit ");
+    sft__checkpoint_journal_crc(out, headers);
     end_line(out, begun);
 }
 
@@ -92,8 +92,8 @@ static bool number(line *l, uint64_t *value) {
     size_t n = 0;
     *value = 0;
     while (n < l->len && l->text[n] >= '0' && l->text[n] <= '9') {
-        if (!sft__mul64(*value, 10, value) ||
-            !sft__add64(*value, (uint64_t)(l->text[n] - '0'), value)) {
+        if (!sft__base_mul64(*value, 10, value) ||
+            !sft__base_add64(*value, (uint64_t)(l->text[n] - '0'), value)) {
             return false;
         }
         n++;
@@ -145,9 +145,9 @@ static bool next_line(const char *text, size_t size, size_t *at, line *l) {
 }
 
 static sft_status other_plan(const char *path, sft_error *err) {
-    return sft__fail(err, SFT_E_MISMATCH,
-                     "\"%.200s\" is the journal of another job: restart, or remove its folder",
-                     path);
+    return sft__base_fail(err, SFT_E_MISMATCH,
+                          "\"%.200s\" is the journal of another job: restart, or remove its folder",
+                          path);
 }
 
 /* The rest of a source's line: which one, and what it was. */
@@ -165,7 +165,7 @@ static bool source_line(const sft_job *job, line *l, was *w) {
            l->len == 8 && hex32(l->text, &w->name) && w->index < job->source_count;
 }
 
-static sft_status same_stamp(const sft__job_source *s, const was *w, sft_error *err) {
+static sft_status same_stamp(const sft__checkpoint_job_source *s, const was *w, sft_error *err) {
     const bool same = s->size == w->size && (uint64_t)s->mtime_ns == w->mtime;
     const bool blind = (sft_source_flags(s->source) & SFT_SOURCE_REMOTE) != 0 && s->number == 0;
     if (same && !blind && s->number == w->number) { /* devices are numbered by each machine */
@@ -179,7 +179,7 @@ static sft_status same_stamp(const sft__job_source *s, const was *w, sft_error *
             ? "is another file than the one that an earlier run, whose results are kept, has read, "
               "though of the same size and time: restart"
             : "has changed since an earlier run, whose results are kept: restart";
-    return sft__fail(err, SFT_E_CHANGED, "\"%.200s\" %s", sft_source_name(s->source), why);
+    return sft__base_fail(err, SFT_E_CHANGED, "\"%.200s\" %s", sft_source_name(s->source), why);
 }
 
 static sft_status take_source(const sft_job *job, line *l, const char *path, sft_error *err) {
@@ -187,12 +187,12 @@ static sft_status take_source(const sft_job *job, line *l, const char *path, sft
     if (!source_line(job, l, &w)) {
         return other_plan(path, err);
     }
-    const sft__job_source *const s = &job->sources[w.index];
+    const sft__checkpoint_job_source *const s = &job->sources[w.index];
     if (w.name != name_crc(s)) {
-        return sft__fail(err, SFT_E_MISMATCH,
-                         "an earlier run, whose results are kept, read something else than "
-                         "\"%.200s\": restart",
-                         sft_source_name(s->source));
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "an earlier run, whose results are kept, read something else than "
+                              "\"%.200s\": restart",
+                              sft_source_name(s->source));
     }
     return same_stamp(s, &w, err);
 }
@@ -204,7 +204,7 @@ static sft_status why_other(const sft_job *job, const char *text, size_t size, s
     line l;
     was w;
     while (next_line(text, size, &at, &l) && word(&l, "source ") && source_line(job, &l, &w)) {
-        const sft__job_source *const s = &job->sources[w.index];
+        const sft__checkpoint_job_source *const s = &job->sources[w.index];
         if (w.name == name_crc(s)) {
             SFT_TRY(same_stamp(s, &w, err));
         }
@@ -212,8 +212,8 @@ static sft_status why_other(const sft_job *job, const char *text, size_t size, s
     return other_plan(path, err);
 }
 
-static sft_status take_line(const sft_job *job, line l, const char *path, sft__done *done,
-                            sft_error *err) {
+static sft_status take_line(const sft_job *job, line l, const char *path,
+                            sft__checkpoint_done *done, sft_error *err) {
     uint64_t unit;
     uint32_t crc = 0;
     if (word(&l, "source ")) {
@@ -234,15 +234,15 @@ static sft_status take_line(const sft_job *job, line l, const char *path, sft__d
 }
 
 static sft_status take_text(const sft_job *job, const char *text, size_t size, const char *path,
-                            sft__done *done, uint64_t *valid, sft_error *err) {
+                            sft__checkpoint_done *done, uint64_t *valid, sft_error *err) {
     size_t at = 0;
     size_t lines = 0;
-    sft__buf begin;
+    sft__base_buf begin;
     line l;
-    sft__buf_init(&begin, job->allocator);
-    sft__buf_text(&begin, magic);
-    sft__journal_hex(&begin, job->plan_key, sizeof job->plan_key);
-    sft_status status = begin.failed ? sft__fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
+    sft__base_buf_init(&begin, job->allocator);
+    sft__base_buf_text(&begin, magic);
+    sft__checkpoint_journal_hex(&begin, job->plan_key, sizeof job->plan_key);
+    sft_status status = begin.failed ? sft__base_fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
     while (status == SFT_OK && next_line(text, size, &at, &l)) {
         if (lines == 0 && (l.len != begin.len || memcmp(l.text, begin.data, l.len) != 0)) {
             status = why_other(job, text, size, at, path, err);
@@ -253,12 +253,13 @@ static sft_status take_text(const sft_job *job, const char *text, size_t size, c
     }
     /* a beginning that was torn tells of no unit */
     *valid = lines > job->source_count ? at : 0;
-    sft__buf_reset(&begin);
+    sft__base_buf_reset(&begin);
     return status;
 }
 
-sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *done, uint64_t *valid,
-                             sft_error *err) {
+sft_status sft__checkpoint_journal_read(const sft_job *job, const char *path,
+                                        sft__checkpoint_done *done, uint64_t *valid,
+                                        sft_error *err) {
     sft__fs_stat fact;
     sft_source *source = NULL;
     *valid = 0;
@@ -269,18 +270,18 @@ sft_status sft__journal_read(const sft_job *job, const char *path, sft__done *do
     SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, job->allocator, err));
     const size_t size = (size_t)sft_source_size(source);
     char *const text =
-        size == sft_source_size(source) ? sft__alloc(job->allocator, size + 1) : NULL;
-    sft_status status =
-        text == NULL ? sft__fail_nomem(err, size) : sft_source_read(source, 0, text, size, err);
+        size == sft_source_size(source) ? sft__base_alloc(job->allocator, size + 1) : NULL;
+    sft_status status = text == NULL ? sft__base_fail_nomem(err, size)
+                                     : sft_source_read(source, 0, text, size, err);
     if (status == SFT_OK) {
         status = take_text(job, text, size, path, done, valid, err);
     }
-    sft__free(job->allocator, text, size + 1);
+    sft__base_free(job->allocator, text, size + 1);
     sft_source_close(source);
     return status;
 }
 
-bool sft__journal_is_committed(const sft_job *job, const char *path) {
+bool sft__checkpoint_journal_is_committed(const sft_job *job, const char *path) {
     enum { COMMIT_LEN = 7 + 8 + CRC_LEN + 1 }; /* nothing is written behind it */
     sft_source *source = NULL;
     char end[COMMIT_LEN];

@@ -2,8 +2,8 @@
  *
  * checkpoint/job/stage.c - see stage.h.
  */
-#include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/job/stage.h"
+#include "checkpoint/layouts/layout_set.h"
 #include "fs/output/keep.h"
 #include <sft/extend.h>
 #include <stdio.h>
@@ -18,13 +18,14 @@ static const char *name_at(const sft_job *job, size_t i) {
 
 /* ---------------------------------------------------------------- paths */
 
-sft_status sft__stage_path(sft__buf *out, const char *folder, const char *name, sft_error *err) {
+sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *folder, const char *name,
+                                      sft_error *err) {
     out->len = 0;
-    sft__buf_text(out, folder);
-    sft__buf_text(out, "/");
-    sft__buf_text(out, name);
-    sft__buf_add(out, "", 1);
-    return out->failed ? sft__fail_nomem(err, strlen(folder) + strlen(name) + 2) : SFT_OK;
+    sft__base_buf_text(out, folder);
+    sft__base_buf_text(out, "/");
+    sft__base_buf_text(out, name);
+    sft__base_buf_add(out, "", 1);
+    return out->failed ? sft__base_fail_nomem(err, strlen(folder) + strlen(name) + 2) : SFT_OK;
 }
 
 static bool is_slash(char c) {
@@ -46,13 +47,13 @@ static size_t base_at(const char *path) {
 
 /* PATH up to `len` bytes (none: the current folder), then the name of the staging folder for NAME.
  */
-static sft_status name_folder(sft__stage *s, const char *path, size_t len, const char *name,
-                              sft_error *err) {
+static sft_status name_folder(sft__checkpoint_stage *s, const char *path, size_t len,
+                              const char *name, sft_error *err) {
     const size_t name_len = strlen(name);
     const size_t size = len + name_len + sizeof suffix + 2;
-    char *const text = sft__arena_alloc(&s->arena, size, 1);
+    char *const text = sft__base_arena_alloc(&s->arena, size, 1);
     if (text == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     (void)snprintf(text, size, "%.*s%s%s%s", (int)len, path, name_len > 0 ? "." : "", name, suffix);
     s->folder = text;
@@ -73,7 +74,8 @@ static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error
 }
 
 /* Can the folder itself be replaced by a rename? */
-static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes, sft_error *err) {
+static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent, bool *yes,
+                              sft_error *err) {
     const char *const base = s->root + base_at(s->root);
     sft__fs_stat target;
     sft__fs_stat above;
@@ -84,14 +86,15 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
     }
     SFT_TRY(sft__fs_look(s->root, &target, err));
     if (!target.exists && sft__fs_is_link(s->root)) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is a link that leads nowhere", s->root);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is a link that leads nowhere",
+                              s->root);
     }
     if (!target.exists) {
         *yes = true;
         return SFT_OK;
     }
     if (!target.folder) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
     }
     SFT_TRY(sft__fs_look(parent, &above, err));
     SFT_TRY(sft__fs_list(s->root, count_entry, &c, err));
@@ -100,34 +103,36 @@ static sft_status can_replace(const sft__stage *s, const char *parent, bool *yes
     return SFT_OK;
 }
 
-static sft_status begin(sft__stage *s, const char *directory, bool durable,
+static sft_status begin(sft__checkpoint_stage *s, const char *directory, bool durable,
                         const sft_allocator *allocator, sft_error *err) {
     size_t len = strlen(directory);
     memset(s, 0, sizeof *s);
     s->allocator = allocator;
     s->durable = durable;
-    sft__arena_init(&s->arena, allocator, 0);
+    sft__base_arena_init(&s->arena, allocator, 0);
     while (len > 1 && is_slash(directory[len - 1])) {
         len--;
     }
-    char *const root = sft__arena_copy(&s->arena, len > 0 ? directory : ".", len > 0 ? len : 1);
+    char *const root =
+        sft__base_arena_copy(&s->arena, len > 0 ? directory : ".", len > 0 ? len : 1);
     s->root = root;
-    return root != NULL ? SFT_OK : sft__fail_nomem(err, len);
+    return root != NULL ? SFT_OK : sft__base_fail_nomem(err, len);
 }
 
 /* Beside the target if the whole of it can appear at once. */
-static sft_status find_folder(sft__stage *s, sft_error *err) {
+static sft_status find_folder(sft__checkpoint_stage *s, sft_error *err) {
     const size_t base = base_at(s->root);
-    char *const parent = sft__arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
+    char *const parent =
+        sft__base_arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
     if (parent == NULL) {
-        return sft__fail_nomem(err, base + 1);
+        return sft__base_fail_nomem(err, base + 1);
     }
     SFT_TRY(can_replace(s, parent, &s->fresh, err));
     return s->fresh ? name_folder(s, s->root, base, s->root + base, err) : SFT_OK;
 }
 
-sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *directory, bool durable,
-                           sft_error *err) {
+sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *job,
+                                      const char *directory, bool durable, sft_error *err) {
     const char *name = "";
     SFT_TRY(begin(s, directory, durable, job->allocator, err));
     s->job = job;
@@ -145,90 +150,91 @@ sft_status sft__stage_init(sft__stage *s, const sft_job *job, const char *direct
             return SFT_OK;
         }
     }
-    sft__buf in;
-    sft__buf_init(&in, job->allocator);
-    sft_status status = sft__stage_path(&in, s->root, "", err);
+    sft__base_buf in;
+    sft__base_buf_init(&in, job->allocator);
+    sft_status status = sft__checkpoint_stage_path(&in, s->root, "", err);
     if (status == SFT_OK) {
         status = name_folder(s, in.data, in.len - 1, name, err);
     }
-    sft__buf_reset(&in);
+    sft__base_buf_reset(&in);
     return status;
 }
 
-sft_status sft__stage_init_set(sft__stage *s, const char *directory, bool durable,
-                               const sft_allocator *allocator, sft_error *err) {
+sft_status sft__checkpoint_stage_init_set(sft__checkpoint_stage *s, const char *directory,
+                                          bool durable, const sft_allocator *allocator,
+                                          sft_error *err) {
     SFT_TRY(begin(s, directory, durable, allocator, err));
     SFT_TRY(find_folder(s, err));
     return s->fresh ? SFT_OK
-                    : sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already, and not empty",
-                                s->root);
+                    : sft__base_fail(err, SFT_E_EXISTS,
+                                     "\"%.200s\" is there already, and not empty", s->root);
 }
 
-static void let_go(sft__stage *s) {
+static void let_go(sft__checkpoint_stage *s) {
     if (s->held) {
         sft__fs_close(s->hold);
         s->held = false;
     }
 }
 
-static sft_status hold(sft__stage *s, sft_error *err) {
+static sft_status hold(sft__checkpoint_stage *s, sft_error *err) {
     let_go(s);
     SFT_TRY(sft__fs_hold_directory(s->folder, &s->hold, err));
     s->held = true;
     return SFT_OK;
 }
 
-bool sft__stage_have_alone(sft__stage *s) {
+bool sft__checkpoint_stage_have_alone(sft__checkpoint_stage *s) {
     return s->held && sft__fs_hold_alone(s->hold);
 }
 
-void sft__stage_reset(sft__stage *s) {
+void sft__checkpoint_stage_reset(sft__checkpoint_stage *s) {
     let_go(s);
-    sft__arena_free(&s->arena);
+    sft__base_arena_free(&s->arena);
 }
 
-bool sft__stage_is_there(const sft__stage *s) {
+bool sft__checkpoint_stage_is_there(const sft__checkpoint_stage *s) {
     return sft__fs_is_directory(s->folder);
 }
 
 /* ---------------------------------------------------------------- removing */
 
 typedef struct clearing {
-    const sft__stage *stage;
+    const sft__checkpoint_stage *stage;
     const char *folder;
     const char **folders; /* still to be cleared, then to be removed */
     size_t count;
     size_t room;
-    sft__buf path;
-    sft__arena arena;
+    sft__base_buf path;
+    sft__base_arena arena;
 } clearing;
 
 static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error *err) {
     clearing *const c = ctx;
     (void)len;
-    SFT_TRY(sft__stage_path(&c->path, c->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(&c->path, c->folder, name, err));
     if (sft__fs_is_link(c->path.data) || !sft__fs_is_directory(c->path.data)) {
         return sft__fs_remove(c->path.data, err);
     }
-    char *const kept = sft__arena_copy(&c->arena, c->path.data, strlen(c->path.data));
-    if (kept == NULL ||
-        !sft__grow(c->stage->allocator, &c->folders, &c->room, c->count + 1, sizeof *c->folders)) {
-        return sft__fail_nomem(err, c->path.len);
+    char *const kept = sft__base_arena_copy(&c->arena, c->path.data, strlen(c->path.data));
+    if (kept == NULL || !sft__base_grow(c->stage->allocator, &c->folders, &c->room, c->count + 1,
+                                        sizeof *c->folders)) {
+        return sft__base_fail_nomem(err, c->path.len);
     }
     c->folders[c->count++] = kept;
     return SFT_OK;
 }
 
 /* Everything in the staging folder, and the folder. */
-static sft_status drop_all(const sft__stage *s, sft_error *err) {
+static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
     clearing c;
     sft_status status = SFT_OK;
     memset(&c, 0, sizeof c);
     c.stage = s;
-    sft__buf_init(&c.path, s->allocator);
-    sft__arena_init(&c.arena, s->allocator, 0);
-    if (!sft__grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
-        return sft__fail_nomem(err, sizeof *c.folders);
+    sft__base_buf_init(&c.path, s->allocator);
+    sft__base_arena_init(&c.arena, s->allocator, 0);
+    if (!sft__base_grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
+        return sft__base_fail_nomem(err, sizeof *c.folders);
     }
     c.folders[c.count++] = s->folder;
     for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
@@ -238,20 +244,20 @@ static sft_status drop_all(const sft__stage *s, sft_error *err) {
     while (c.count > 0) { /* inner ones were found later */
         (void)sft__fs_remove_directory(c.folders[--c.count]);
     }
-    sft__free(s->allocator, c.folders, c.room * sizeof *c.folders);
-    sft__arena_free(&c.arena);
-    sft__buf_reset(&c.path);
+    sft__base_free(s->allocator, c.folders, c.room * sizeof *c.folders);
+    sft__base_arena_free(&c.arena);
+    sft__base_buf_reset(&c.path);
     return status;
 }
 
-sft_status sft__stage_drop(const sft__stage *s, sft_error *err) {
-    SFT_TRY(sft__stage_ours(s, false, err));
+sft_status sft__checkpoint_stage_drop(const sft__checkpoint_stage *s, sft_error *err) {
+    SFT_TRY(sft__checkpoint_stage_ours(s, false, err));
     return drop_all(s, err);
 }
 
 static bool is_source(const sft_job *job, const sft__fs_stat *fact) {
     for (size_t i = 0; i < job->source_count; i++) {
-        const sft__job_source *const s = &job->sources[i];
+        const sft__checkpoint_job_source *const s = &job->sources[i];
         if (s->timed && s->device == fact->device && s->number == fact->inode) {
             return true;
         }
@@ -261,124 +267,128 @@ static bool is_source(const sft_job *job, const sft__fs_stat *fact) {
 
 /* What is replaced are files. Several that the job reads cannot be: were it killed between two
  * renames, nobody could make the same plan again. */
-static sft_status check_replaced(const sft__stage *s, const char *name, sft__buf *path,
-                                 sft_error *err) {
+static sft_status check_replaced(const sft__checkpoint_stage *s, const char *name,
+                                 sft__base_buf *path, sft_error *err) {
     sft__fs_stat fact;
-    SFT_TRY(sft__stage_path(path, s->root, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(path, s->root, name, err));
     SFT_TRY(sft__fs_look(path->data, &fact, err));
     if (fact.exists && !fact.regular) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
     }
     if (fact.exists && s->job->count + s->job->text_count > 1 && is_source(s->job, &fact)) {
-        return sft__fail(err, SFT_E_EXISTS,
-                         "\"%.200s\" is read by this job: another folder is needed for what it "
-                         "writes",
-                         path->data);
+        return sft__base_fail(
+            err, SFT_E_EXISTS,
+            "\"%.200s\" is read by this job: another folder is needed for what it "
+            "writes",
+            path->data);
     }
     return SFT_OK;
 }
 
-sft_status sft__stage_open(sft__stage *s, bool restart, sft_error *err) {
+sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sft_error *err) {
     const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
-    sft__buf path;
+    sft__base_buf path;
     sft_status status = SFT_OK;
-    if (sft__fs_is_link(
-            s->folder)) { /* what lies behind it is not ours to write or remove */
-        return sft__fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
-                         s->folder);
+    if (sft__fs_is_link(s->folder)) { /* what lies behind it is not ours to write or remove */
+        return sft__base_fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
+                              s->folder);
     }
-    sft__buf_init(&path, s->allocator);
+    sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         status = check_replaced(s, name_at(s->job, i), &path, err);
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     SFT_TRY(status);
-    SFT_TRY(sft__stage_ours(s, restart, err));
+    SFT_TRY(sft__checkpoint_stage_ours(s, restart, err));
     if (!s->fresh) {
         SFT_TRY(sft__fs_make_directory(s->root, err));
     }
     if (restart && sft__fs_is_directory(s->folder)) {
         SFT_TRY(hold(s, err));
-        if (!sft__stage_have_alone(s)) {
-            return sft__fail(err, SFT_E_STATE,
-                             "another process is at work in \"%.200s\", which a restart removes",
-                             s->folder);
+        if (!sft__checkpoint_stage_have_alone(s)) {
+            return sft__base_fail(
+                err, SFT_E_STATE,
+                "another process is at work in \"%.200s\", which a restart removes", s->folder);
         }
         SFT_TRY(drop_all(s, err));
     }
     return hold(s, err);
 }
 
-sft_status sft__stage_sync_parents(const sft__stage *s, const char *name, sft_error *err) {
-    sft__buf path;
+sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *s, const char *name,
+                                              sft_error *err) {
+    sft__base_buf path;
     sft_status status = SFT_OK;
-    sft__buf_init(&path, s->allocator);
+    sft__base_buf_init(&path, s->allocator);
     for (size_t i = strlen(name); i-- > 0 && status == SFT_OK;) {
         if (name[i] == '/') {
-            status = sft__stage_path(&path, s->folder, name, err);
+            status = sft__checkpoint_stage_path(&path, s->folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(s->folder) + 1 + i] = '\0';
                 status = sft__fs_sync_directory(path.data, err);
             }
         }
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return status;
 }
 
-sft_status sft__stage_parents(const sft__stage *s, const char *folder, const char *name,
-                              sft_error *err) {
-    sft__buf path;
+sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *s, const char *folder,
+                                         const char *name, sft_error *err) {
+    sft__base_buf path;
     sft_status status = SFT_OK;
-    sft__buf_init(&path, s->allocator);
+    sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; name[i] != '\0' && status == SFT_OK; i++) {
         if (name[i] == '/') {
-            status = sft__stage_path(&path, folder, name, err);
+            status = sft__checkpoint_stage_path(&path, folder, name, err);
             if (status == SFT_OK) {
                 path.data[strlen(folder) + 1 + i] = '\0';
                 status = sft__fs_make_directory(path.data, err);
             }
         }
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return status;
 }
 
 /* ---------------------------------------------------------------- journals */
 
-sft_status sft__stage_journal(const sft__stage *s, uint32_t task, uint32_t tasks, sft__buf *out,
-                              sft_error *err) {
+sft_status sft__checkpoint_stage_journal(const sft__checkpoint_stage *s, uint32_t task,
+                                         uint32_t tasks, sft__base_buf *out, sft_error *err) {
     char name[64];
     (void)snprintf(name, sizeof name, "%s%lu-of-%lu", journal_prefix,
                    (unsigned long)(tasks > 0 ? task : 1), (unsigned long)(tasks > 0 ? tasks : 1));
-    return sft__stage_path(out, s->folder, name, err);
+    return sft__checkpoint_stage_path(out, s->folder, name, err);
 }
 
 #ifdef _WIN32
 /* Beside the staging folder: none is renamed while something in it is open. */
-sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) {
+sft_status sft__checkpoint_stage_guard(const sft__checkpoint_stage *s, sft__base_buf *out,
+                                       sft_error *err) {
     out->len = 0;
-    sft__buf_text(out, s->folder);
-    sft__buf_text(out, ".lock");
-    sft__buf_add(out, "", 1);
-    return out->failed ? sft__fail_nomem(err, strlen(s->folder) + 6) : SFT_OK;
+    sft__base_buf_text(out, s->folder);
+    sft__base_buf_text(out, ".lock");
+    sft__base_buf_add(out, "", 1);
+    return out->failed ? sft__base_fail_nomem(err, strlen(s->folder) + 6) : SFT_OK;
 }
 
-void sft__stage_guard_end(const char *path) {
+void sft__checkpoint_stage_guard_end(const char *path) {
     (void)!sft__fs_remove(path, NULL); /* another one may have it by now */
 }
 #else
-sft_status sft__stage_guard(const sft__stage *s, sft__buf *out, sft_error *err) {
-    return sft__stage_path(out, s->folder, ".sft-journal-lock", err);
+sft_status sft__checkpoint_stage_guard(const sft__checkpoint_stage *s, sft__base_buf *out,
+                                       sft_error *err) {
+    return sft__checkpoint_stage_path(out, s->folder, ".sft-journal-lock", err);
 }
 
-void sft__stage_guard_end(const char *path) {
+void sft__checkpoint_stage_guard_end(const char *path) {
     (void)path; /* goes with the journals */
 }
 #endif
 
-sft_status sft__stage_board(const sft__stage *s, sft__buf *out, sft_error *err) {
-    return sft__stage_path(out, s->folder, board, err);
+sft_status sft__checkpoint_stage_board(const sft__checkpoint_stage *s, sft__base_buf *out,
+                                       sft_error *err) {
+    return sft__checkpoint_stage_path(out, s->folder, board, err);
 }
 
 static bool is_journal(const char *name, size_t len) {
@@ -387,38 +397,39 @@ static bool is_journal(const char *name, size_t len) {
 }
 
 typedef struct reading {
-    const sft__stage *stage;
+    const sft__checkpoint_stage *stage;
     const char *folder;
-    sft__done *done; /* NULL: they are removed */
-    bool all;        /* those that say "commit", too */
+    sft__checkpoint_done *done; /* NULL: they are removed */
+    bool all;                   /* those that say "commit", too */
 } reading;
 
 static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error *err) {
     const reading *const r = ctx;
-    sft__buf path;
+    sft__base_buf path;
     uint64_t valid;
     if (!is_journal(name, len)) {
         return SFT_OK;
     }
-    sft__buf_init(&path, r->stage->allocator);
-    sft_status status = sft__stage_path(&path, r->folder, name, err);
+    sft__base_buf_init(&path, r->stage->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, r->folder, name, err);
     if (status == SFT_OK && r->done != NULL) {
-        status = sft__journal_read(r->stage->job, path.data, r->done, &valid, err);
+        status = sft__checkpoint_journal_read(r->stage->job, path.data, r->done, &valid, err);
     } else if (status == SFT_OK &&
-               (r->all || !sft__journal_is_committed(r->stage->job, path.data))) {
+               (r->all || !sft__checkpoint_journal_is_committed(r->stage->job, path.data))) {
         status = sft__fs_remove(path.data, err);
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return status;
 }
 
-sft_status sft__stage_read(const sft__stage *s, const char *folder, sft__done *done,
-                           sft_error *err) {
+sft_status sft__checkpoint_stage_read(const sft__checkpoint_stage *s, const char *folder,
+                                      sft__checkpoint_done *done, sft_error *err) {
     reading r = {s, folder, done, false};
     return sft__fs_is_directory(folder) ? sft__fs_list(folder, read_entry, &r, err) : SFT_OK;
 }
 
-sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *err) {
+sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *s, const char *folder,
+                                       sft_error *err) {
     reading r = {s, folder, NULL, false};
     SFT_TRY(sft__fs_list(folder, read_entry, &r, err));
     r.all = true;
@@ -427,55 +438,54 @@ sft_status sft__stage_clean(const sft__stage *s, const char *folder, sft_error *
 
 /* ---------------------------------------------------------------- the end */
 
-sft_status sft__stage_check(const sft__stage *s, sft_error *err) {
+sft_status sft__checkpoint_stage_check(const sft__checkpoint_stage *s, sft_error *err) {
     const size_t count = s->job->count + s->job->text_count;
-    sft__buf path;
+    sft__base_buf path;
     sft_status status = SFT_OK;
     if (s->fresh) {
         return SFT_OK;
     }
-    sft__buf_init(&path, s->allocator);
+    sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__fs_stat fact;
-        status = sft__stage_path(&path, s->root, name_at(s->job, i), err);
+        status = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), err);
         if (status == SFT_OK) {
             status = sft__fs_look(path.data, &fact, err);
         }
         if (status == SFT_OK && (fact.exists || sft__fs_is_link(path.data))) {
-            status = sft__fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
+            status = sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
         }
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return status;
 }
 
-bool sft__stage_is_published(const sft__stage *s) {
-    sft__buf path;
+bool sft__checkpoint_stage_is_published(const sft__checkpoint_stage *s) {
+    sft__base_buf path;
     bool all = true;
-    sft__buf_init(&path, s->allocator);
+    sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < s->job->count + s->job->text_count && all; i++) {
         const bool text = i >= s->job->count;
         const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
         sft__fs_stat fact;
-        all = sft__stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
-              sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular &&
-              fact.size == size;
+        all = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
+              sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular && fact.size == size;
     }
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     return all;
 }
 
 /* One file to its place; one that has gone there before is fine. */
-static sft_status move_one(const sft__stage *s, const char *name, sft__buf *from, sft__buf *to,
-                           sft_error *err) {
+static sft_status move_one(const sft__checkpoint_stage *s, const char *name, sft__base_buf *from,
+                           sft__base_buf *to, sft_error *err) {
     sft__fs_stat fact;
-    SFT_TRY(sft__stage_path(from, s->folder, name, err));
-    SFT_TRY(sft__stage_path(to, s->root, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
     SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
         return SFT_OK;
     }
-    SFT_TRY(sft__stage_parents(s, s->root, name, err));
+    SFT_TRY(sft__checkpoint_stage_parents(s, s->root, name, err));
     SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
     SFT_TRY(sft__fs_rename(from->data, to->data, err));
     if (s->durable && strchr(name, '/') != NULL) {
@@ -502,21 +512,21 @@ static const char *index_of(const sft_job *job) {
 }
 
 /* What lies in the place of a text that is still to be moved goes. */
-static sft_status set_aside(const sft__stage *s, const char *name, bool index, sft__buf *from,
-                            sft__buf *to, sft_error *err) {
+static sft_status set_aside(const sft__checkpoint_stage *s, const char *name, bool index,
+                            sft__base_buf *from, sft__base_buf *to, sft_error *err) {
     sft__fs_stat fact;
-    SFT_TRY(sft__stage_path(from, s->folder, name, err));
-    SFT_TRY(sft__stage_path(to, s->root, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
     SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
         return SFT_OK;
     }
     SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
-    return index ? sft_model_begin(to->data, s->durable, err)
-                 : sft__fs_remove(to->data, err);
+    return index ? sft_model_begin(to->data, s->durable, err) : sft__fs_remove(to->data, err);
 }
 
-static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sft_error *err) {
+static sft_status move_all(const sft__checkpoint_stage *s, sft__base_buf *from, sft__base_buf *to,
+                           sft_error *err) {
     const sft_job *const job = s->job;
     const char *const index = index_of(job);
     if (index != NULL) { /* an old one must not speak of new files */
@@ -534,57 +544,57 @@ static sft_status move_all(const sft__stage *s, sft__buf *from, sft__buf *to, sf
         return SFT_OK;
     }
     SFT_TRY(move_one(s, index, from, to, err));
-    SFT_TRY(sft__stage_path(to, s->root, index, err));
+    SFT_TRY(sft__checkpoint_stage_path(to, s->root, index, err));
     return sft_model_end(to->data, err);
 }
 
-static sft_status replace_folder(const sft__stage *s, sft_error *err) {
+static sft_status replace_folder(const sft__checkpoint_stage *s, sft_error *err) {
     const size_t base = base_at(s->root);
-    sft__buf parent;
+    sft__base_buf parent;
     sft_status status;
-    sft__buf_init(&parent, s->allocator);
-    sft__buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
-    sft__buf_add(&parent, "", 1);
-    status = parent.failed ? sft__fail_nomem(err, base)
-                           : sft__fs_rename(s->folder, s->root, err);
-    if (status == SFT_OK && s->durable &&
-        sft__fs_sync_directory(parent.data, err) != SFT_OK) {
+    sft__base_buf_init(&parent, s->allocator);
+    sft__base_buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
+    sft__base_buf_add(&parent, "", 1);
+    status =
+        parent.failed ? sft__base_fail_nomem(err, base) : sft__fs_rename(s->folder, s->root, err);
+    if (status == SFT_OK && s->durable && sft__fs_sync_directory(parent.data, err) != SFT_OK) {
         status = SFT_E_DURABILITY;
         if (err != NULL) {
             err->status = SFT_E_DURABILITY;
         }
     }
-    sft__buf_reset(&parent);
-    return status == SFT_OK ? sft__stage_clean(s, s->root, err) : status;
+    sft__base_buf_reset(&parent);
+    return status == SFT_OK ? sft__checkpoint_stage_clean(s, s->root, err) : status;
 }
 
-sft_status sft__stage_commit(const sft__stage *s, sft_error *err) {
-    sft__buf from;
-    sft__buf to;
-    SFT_TRY(sft__stage_ours(s, false, err));
-    sft__buf_init(&from, s->allocator);
-    sft__buf_init(&to, s->allocator);
-    sft_status status = sft__stage_board(s, &from, err);
+sft_status sft__checkpoint_stage_commit(const sft__checkpoint_stage *s, sft_error *err) {
+    sft__base_buf from;
+    sft__base_buf to;
+    SFT_TRY(sft__checkpoint_stage_ours(s, false, err));
+    sft__base_buf_init(&from, s->allocator);
+    sft__base_buf_init(&to, s->allocator);
+    sft_status status = sft__checkpoint_stage_board(s, &from, err);
     if (status == SFT_OK) {
         status = sft__fs_remove(from.data, err);
     }
     if (status == SFT_OK && s->fresh) {
         status = replace_folder(s, err);
-        sft__buf_reset(&from);
+        sft__base_buf_reset(&from);
         return status;
     }
     if (status == SFT_OK) {
         status = move_all(s, &from, &to, err);
     }
-    sft__buf_reset(&from);
-    sft__buf_reset(&to);
+    sft__base_buf_reset(&from);
+    sft__base_buf_reset(&to);
     if (status == SFT_OK && s->durable) {
         status = sft__fs_sync_directory(s->root, err);
     }
     if (status == SFT_OK) {
-        status = sft__stage_clean(s, s->folder, err);
+        status = sft__checkpoint_stage_clean(s, s->folder, err);
     }
-    if (status == SFT_OK && sft__stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
+    if (status == SFT_OK &&
+        sft__checkpoint_stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
         status = drop_all(s, err);
     }
     return status;

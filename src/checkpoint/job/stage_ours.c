@@ -5,12 +5,12 @@
  * would go along with the output, or be removed with the directory: then nothing is begun. Read
  * stage.h first.
  */
-#include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/job/stage.h"
+#include "checkpoint/layouts/layout_set.h"
 #include <stdlib.h>
 
 typedef struct looking {
-    const sft__stage *stage;
+    const sft__checkpoint_stage *stage;
     const char **names; /* of the plan, in order */
     size_t count;
     bool any_plan;
@@ -18,8 +18,8 @@ typedef struct looking {
     const char **folders;
     size_t folder_count;
     size_t room;
-    sft__arena arena;
-    sft__buf path;
+    sft__base_arena arena;
+    sft__base_buf path;
 } looking;
 
 static int by_text(const void *a, const void *b) {
@@ -29,9 +29,9 @@ static int by_text(const void *a, const void *b) {
 static sft_status take_names(looking *l, sft_error *err) {
     const sft_job *const job = l->stage->job;
     l->count = job != NULL ? job->count + job->text_count : 0;
-    l->names = sft__alloc_array(l->stage->allocator, l->count + 1, sizeof *l->names);
+    l->names = sft__base_alloc_array(l->stage->allocator, l->count + 1, sizeof *l->names);
     if (l->names == NULL) {
-        return sft__fail_nomem(err, (l->count + 1) * sizeof *l->names);
+        return sft__base_fail_nomem(err, (l->count + 1) * sizeof *l->names);
     }
     for (size_t i = 0; i < l->count; i++) {
         l->names[i] = i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
@@ -67,9 +67,9 @@ static bool ends(const char *name, const char *with) {
 }
 
 static sft_status push(looking *l, const char *folder, sft_error *err) {
-    if (!sft__grow(l->stage->allocator, &l->folders, &l->room, l->folder_count + 1,
-                   sizeof *l->folders)) {
-        return sft__fail_nomem(err, (l->folder_count + 1) * sizeof *l->folders);
+    if (!sft__base_grow(l->stage->allocator, &l->folders, &l->room, l->folder_count + 1,
+                        sizeof *l->folders)) {
+        return sft__base_fail_nomem(err, (l->folder_count + 1) * sizeof *l->folders);
     }
     l->folders[l->folder_count++] = folder;
     return SFT_OK;
@@ -83,9 +83,9 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
         return SFT_OK;
     }
     const size_t inner = strlen(l->inner);
-    char *const own = sft__arena_alloc(&l->arena, inner + len + 2, 1); /* and a slash */
+    char *const own = sft__base_arena_alloc(&l->arena, inner + len + 2, 1); /* and a slash */
     if (own == NULL) {
-        return sft__fail_nomem(err, inner + len + 2);
+        return sft__base_fail_nomem(err, inner + len + 2);
     }
     memcpy(own, l->inner, inner);
     memcpy(own + inner, name, len);
@@ -93,7 +93,7 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
     if (strcmp(name_from(l, own), own) == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__stage_path(&l->path, l->stage->folder, own, err));
+    SFT_TRY(sft__checkpoint_stage_path(&l->path, l->stage->folder, own, err));
     const bool link = sft__fs_is_link(l->path.data);
     SFT_TRY(sft__fs_look(l->path.data, &fact, err));
     if (!fact.exists && !link) { /* another process had it */
@@ -107,39 +107,40 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
     } else if (l->any_plan && !link && (ends(name, ".safetensors") || ends(name, ".json"))) {
         return SFT_OK;
     }
-    return sft__fail(err, SFT_E_EXISTS,
-                     "\"%.200s\" is no file of this job: it would go along or be removed, and "
-                     "belongs elsewhere",
-                     l->path.data);
+    return sft__base_fail(err, SFT_E_EXISTS,
+                          "\"%.200s\" is no file of this job: it would go along or be removed, and "
+                          "belongs elsewhere",
+                          l->path.data);
 }
 
-sft_status sft__stage_ours(const sft__stage *s, bool any_plan, sft_error *err) {
+sft_status sft__checkpoint_stage_ours(const sft__checkpoint_stage *s, bool any_plan,
+                                      sft_error *err) {
     looking l;
-    if (!sft__stage_is_there(s)) {
+    if (!sft__checkpoint_stage_is_there(s)) {
         return SFT_OK;
     }
     memset(&l, 0, sizeof l);
     l.stage = s;
     l.any_plan = any_plan || s->job == NULL;
-    sft__arena_init(&l.arena, s->allocator, 0);
-    sft__buf_init(&l.path, s->allocator);
+    sft__base_arena_init(&l.arena, s->allocator, 0);
+    sft__base_buf_init(&l.path, s->allocator);
     sft_status status = take_names(&l, err);
     if (status == SFT_OK) {
         status = push(&l, "", err);
     }
     for (size_t i = 0; i < l.folder_count && status == SFT_OK; i++) {
-        sft__buf folder;
-        sft__buf_init(&folder, s->allocator);
+        sft__base_buf folder;
+        sft__base_buf_init(&folder, s->allocator);
         l.inner = l.folders[i];
-        status = sft__stage_path(&folder, s->folder, l.inner, err);
+        status = sft__checkpoint_stage_path(&folder, s->folder, l.inner, err);
         if (status == SFT_OK && sft__fs_is_directory(folder.data)) {
             status = sft__fs_list(folder.data, look_at, &l, err);
         }
-        sft__buf_reset(&folder);
+        sft__base_buf_reset(&folder);
     }
-    sft__free(s->allocator, l.folders, l.room * sizeof *l.folders);
-    sft__free(s->allocator, l.names, (l.count + 1) * sizeof *l.names);
-    sft__buf_reset(&l.path);
-    sft__arena_free(&l.arena);
+    sft__base_free(s->allocator, l.folders, l.room * sizeof *l.folders);
+    sft__base_free(s->allocator, l.names, (l.count + 1) * sizeof *l.names);
+    sft__base_buf_reset(&l.path);
+    sft__base_arena_free(&l.arena);
     return status;
 }

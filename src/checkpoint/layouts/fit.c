@@ -21,14 +21,14 @@ typedef struct fitting {
 
 /* Marks the entry that a tensor belongs to, with its namesakes of other meshes. */
 static void count_tensor(fitting *f, const sft_tensor *t) {
-    const sft__lset_entry *const e = sft__lset_entry_of(f->set, t, 0);
+    const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(f->set, t, 0);
     if (e == NULL) {
         f->fit.tensors_unmatched++;
         f->fit.bytes_unmatched += t->nbytes;
         return;
     }
     size_t at = e->match == SFT_LAYOUT_MATCH_NAME
-                    ? sft__strmap_find(&f->set->map, t->name, t->name_len)
+                    ? sft__base_strmap_find(&f->set->map, t->name, t->name_len)
                     : (size_t)(e - f->set->entries);
     do {
         f->used[at] = true;
@@ -68,7 +68,7 @@ static size_t likeness(const char *a, size_t a_len, const char *b, size_t b_len)
            shared(a, a_len < SHARED ? a_len : SHARED, b, b_len < SHARED ? b_len : SHARED);
 }
 
-static const sft_tensor *nearest(const sft_catalog *catalog, const sft__lset_entry *e) {
+static const sft_tensor *nearest(const sft_catalog *catalog, const sft__checkpoint_lset_entry *e) {
     const size_t count = sft_catalog_count(catalog);
     const sft_tensor *best = sft_catalog_at(catalog, 0);
     size_t most = 0;
@@ -84,16 +84,17 @@ static const sft_tensor *nearest(const sft_catalog *catalog, const sft__lset_ent
 }
 
 static sft_status fits_nothing(const fitting *f, sft_error *err) {
-    const sft__lset_entry *const e = &f->set->entries[0];
+    const sft__checkpoint_lset_entry *const e = &f->set->entries[0];
     const sft_tensor *const t = nearest(f->catalog, e);
     char entry[2 * SHOWN + 8];
     char tensor[2 * SHOWN + 8];
     (void)sft_escape(entry, sizeof entry, e->name, e->name_len < SHOWN ? e->name_len : SHOWN);
     (void)sft_escape(tensor, sizeof tensor, t->name, t->name_len < SHOWN ? t->name_len : SHOWN);
-    return sft__fail(err, SFT_E_MISMATCH,
-                     "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and the "
-                     "nearest name here is \"%s\"",
-                     (unsigned long long)f->set->count, entry, tensor);
+    return sft__base_fail(
+        err, SFT_E_MISMATCH,
+        "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and the "
+        "nearest name here is \"%s\"",
+        (unsigned long long)f->set->count, entry, tensor);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -103,13 +104,13 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
     fitting f;
     memset(&f, 0, sizeof f);
     if (fit != NULL && fit->struct_size < SFT__UP_TO(sft_layout_fit, entries)) {
-        return sft__fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
+        return sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
     }
     f.set = set;
     f.catalog = catalog;
-    f.used = sft__alloc_zero(set->allocator, set->count + 1);
+    f.used = sft__base_alloc_zero(set->allocator, set->count + 1);
     if (f.used == NULL) {
-        return sft__fail_nomem(err, set->count + 1);
+        return sft__base_fail_nomem(err, set->count + 1);
     }
     f.fit.entries = set->count;
     f.fit.tensors = sft_catalog_count(catalog);
@@ -119,9 +120,9 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
     for (size_t i = 0; i < set->count; i++) {
         f.fit.entries_unmatched += !f.used[i];
     }
-    sft__free(set->allocator, f.used, set->count + 1);
+    sft__base_free(set->allocator, f.used, set->count + 1);
     if (fit != NULL) {
-        sft__result_write(fit, &f.fit, sizeof f.fit);
+        sft__base_result_write(fit, &f.fit, sizeof f.fit);
     }
     return set->count != 0 && f.fit.tensors != 0 && f.fit.entries_unmatched == set->count
                ? fits_nothing(&f, err)
@@ -130,7 +131,7 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
 
 void sft_layout_set_trim(sft_layout_set *set, const sft_catalog *catalog) {
     for (size_t i = 0; i < set->count; i++) {
-        sft__lset_entry *const e = &set->entries[i];
+        sft__checkpoint_lset_entry *const e = &set->entries[i];
         e->trimmed = e->match == SFT_LAYOUT_MATCH_NAME &&
                      sft_catalog_find(catalog, e->name, e->name_len) == NULL;
     }
@@ -138,7 +139,7 @@ void sft_layout_set_trim(sft_layout_set *set, const sft_catalog *catalog) {
 
 /* ---------------------------------------------------------------- ranks, for people */
 
-static const sft_layout *any_layout(const sft__lset_entry *e) {
+static const sft_layout *any_layout(const sft__checkpoint_lset_entry *e) {
     for (size_t i = 0; i < e->layout_count; i++) {
         if (e->layouts[i] != NULL) {
             return e->layouts[i];
@@ -147,36 +148,36 @@ static const sft_layout *any_layout(const sft__lset_entry *e) {
     return NULL;
 }
 
-void sft__lset_runs_add(sft__lset_runs *r, uint64_t rank) {
+void sft__checkpoint_lset_runs_add(sft__checkpoint_lset_runs *r, uint64_t rank) {
     if (r->count != 0 && r->last + 1 == rank) {
         r->last = rank;
         return;
     }
-    sft__lset_runs_end(r);
+    sft__checkpoint_lset_runs_end(r);
     r->first = rank;
     r->last = rank;
     r->count++;
 }
 
-void sft__lset_runs_end(sft__lset_runs *r) {
+void sft__checkpoint_lset_runs_end(sft__checkpoint_lset_runs *r) {
     enum { RUNS = 6 };
     if (r->count == 0 || r->count > RUNS + 1) {
         return;
     }
-    sft__buf_text(&r->text, r->count == 1 ? "" : ", ");
+    sft__base_buf_text(&r->text, r->count == 1 ? "" : ", ");
     if (r->count == RUNS + 1) {
-        sft__buf_text(&r->text, "...");
+        sft__base_buf_text(&r->text, "...");
         return;
     }
-    sft__buf_u64(&r->text, r->first);
+    sft__base_buf_u64(&r->text, r->first);
     if (r->last != r->first) {
-        sft__buf_text(&r->text, "-");
-        sft__buf_u64(&r->text, r->last);
+        sft__base_buf_text(&r->text, "-");
+        sft__base_buf_u64(&r->text, r->last);
     }
 }
 
-bool sft__lset_each_rank(const sft_layout_set *set, size_t at, sft__lset_rank_visit visit,
-                         void *ctx) {
+bool sft__checkpoint_lset_each_rank(const sft_layout_set *set, size_t at,
+                                    sft__checkpoint_lset_rank_visit visit, void *ctx) {
     enum { MOST = 4096 }; /* for a sentence */
     size_t seen = 0;
     do {
@@ -194,10 +195,11 @@ bool sft__lset_each_rank(const sft_layout_set *set, size_t at, sft__lset_rank_vi
     return true;
 }
 
-bool sft__lset_gives(const sft_layout_set *set, size_t at, const sft_tensor *t, uint64_t rank) {
+bool sft__checkpoint_lset_gives(const sft_layout_set *set, size_t at, const sft_tensor *t,
+                                uint64_t rank) {
     do {
-        const sft__lset_entry *const e = &set->entries[at];
-        const sft_layout *layout = sft__lset_layout(e, t);
+        const sft__checkpoint_lset_entry *const e = &set->entries[at];
+        const sft_layout *layout = sft__checkpoint_lset_layout(e, t);
         layout = layout != NULL ? layout : any_layout(e);
         if (e->kind == SFT__LSET_WHOLE || (layout != NULL && sft_layout_holds(layout, rank))) {
             return true;

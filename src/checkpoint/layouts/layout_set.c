@@ -15,23 +15,23 @@
 
 /* ---------------------------------------------------------------- the object */
 
-sft_status sft__lset_create(sft_layout_set **out, const sft_layout_set_options *options,
-                            sft_error *err) {
+sft_status sft__checkpoint_lset_create(sft_layout_set **out, const sft_layout_set_options *options,
+                                       sft_error *err) {
     sft_layout_set_options o;
     sft_limits limits;
     *out = NULL;
-    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_layout_set_options, allocator),
-                              "options", err));
-    const sft_allocator *const a = sft__allocator(o.allocator);
-    SFT_TRY(sft__limits_read(&limits, o.limits, err));
-    sft_layout_set *const set = sft__alloc_zero(a, sizeof *set);
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options,
+                                   SFT__UP_TO(sft_layout_set_options, allocator), "options", err));
+    const sft_allocator *const a = sft__base_allocator(o.allocator);
+    SFT_TRY(sft__base_limits_read(&limits, o.limits, err));
+    sft_layout_set *const set = sft__base_alloc_zero(a, sizeof *set);
     if (set == NULL) {
-        return sft__fail_nomem(err, sizeof *set);
+        return sft__base_fail_nomem(err, sizeof *set);
     }
     set->allocator = a;
     set->limits = limits;
     set->plan_ranks = o.ranks;
-    sft__arena_init(&set->arena, a, limits.memory_bytes);
+    sft__base_arena_init(&set->arena, a, limits.memory_bytes);
     *out = set;
     return SFT_OK;
 }
@@ -48,55 +48,56 @@ void sft_layout_set_free(sft_layout_set *set) {
     }
     sft_ms_layouts_free(set->ms);
     sft_ms_strategy_free(set->strategy);
-    sft__strmap_reset(&set->map);
-    sft__strmap_reset(&set->mesh_map);
-    sft__strmap_reset(&set->shape_map);
-    sft__free(a, set->entries, set->room * sizeof *set->entries);
-    sft__free(a, set->meshes, set->mesh_room * sizeof *set->meshes);
-    sft__free(a, set->shapes, set->shape_room * sizeof *set->shapes);
-    sft__arena_free(&set->arena);
-    sft__free(a, set, sizeof *set);
+    sft__base_strmap_reset(&set->map);
+    sft__base_strmap_reset(&set->mesh_map);
+    sft__base_strmap_reset(&set->shape_map);
+    sft__base_free(a, set->entries, set->room * sizeof *set->entries);
+    sft__base_free(a, set->meshes, set->mesh_room * sizeof *set->meshes);
+    sft__base_free(a, set->shapes, set->shape_room * sizeof *set->shapes);
+    sft__base_arena_free(&set->arena);
+    sft__base_free(a, set, sizeof *set);
 }
 
-sft_status sft__lset_nomem(const sft_layout_set *set, size_t size, sft_error *err) {
+sft_status sft__checkpoint_lset_nomem(const sft_layout_set *set, size_t size, sft_error *err) {
     if (set->arena.over_budget) {
-        return sft__fail(err, SFT_E_LIMIT, "layouts need more memory than the limit allows");
+        return sft__base_fail(err, SFT_E_LIMIT, "layouts need more memory than the limit allows");
     }
-    return sft__fail_nomem(err, size);
+    return sft__base_fail_nomem(err, size);
 }
 
-sft_status sft__lset_take(sft_layout_set *set, void *out_pointer, size_t count, size_t size,
-                          sft_error *err) {
+sft_status sft__checkpoint_lset_take(sft_layout_set *set, void *out_pointer, size_t count,
+                                     size_t size, sft_error *err) {
     size_t bytes;
     void *p = NULL;
-    if (sft__mul_size(count, size, &bytes) && bytes < SIZE_MAX / 2) {
-        p = sft__arena_alloc(&set->arena, bytes + 1, sizeof(uint64_t)); /* never of size 0 */
+    if (sft__base_mul_size(count, size, &bytes) && bytes < SIZE_MAX / 2) {
+        p = sft__base_arena_alloc(&set->arena, bytes + 1, sizeof(uint64_t)); /* never of size 0 */
     }
     if (p == NULL) {
-        return sft__lset_nomem(set, count, err);
+        return sft__checkpoint_lset_nomem(set, count, err);
     }
     memset(p, 0, bytes + 1);
     memcpy(out_pointer, &p, sizeof p);
     return SFT_OK;
 }
 
-sft_status sft__lset_copy(sft_layout_set *set, const char **out, const char *text, size_t len,
-                          sft_error *err) {
-    *out = sft__arena_copy(&set->arena, text, len);
-    return *out != NULL ? SFT_OK : sft__lset_nomem(set, len, err);
+sft_status sft__checkpoint_lset_copy(sft_layout_set *set, const char **out, const char *text,
+                                     size_t len, sft_error *err) {
+    *out = sft__base_arena_copy(&set->arena, text, len);
+    return *out != NULL ? SFT_OK : sft__checkpoint_lset_nomem(set, len, err);
 }
 
-sft_status sft__lset_add(sft_layout_set *set, sft__lset_entry **out, sft_error *err) {
+sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_entry **out,
+                                    sft_error *err) {
     const uint64_t most = set->limits.tensors != 0 && set->limits.tensors < MAX_ENTRIES
                               ? set->limits.tensors
                               : MAX_ENTRIES;
     if (set->count >= most) {
-        return sft__fail(err, SFT_E_LIMIT, "layouts of more than %llu tensors",
-                         (unsigned long long)most);
+        return sft__base_fail(err, SFT_E_LIMIT, "layouts of more than %llu tensors",
+                              (unsigned long long)most);
     }
-    if (!sft__grow(set->allocator, &set->entries, &set->room, set->count + 1,
-                   sizeof *set->entries)) {
-        return sft__fail_nomem(err, (set->count + 1) * sizeof *set->entries);
+    if (!sft__base_grow(set->allocator, &set->entries, &set->room, set->count + 1,
+                        sizeof *set->entries)) {
+        return sft__base_fail_nomem(err, (set->count + 1) * sizeof *set->entries);
     }
     *out = &set->entries[set->count++];
     memset(*out, 0, sizeof **out);
@@ -105,10 +106,11 @@ sft_status sft__lset_add(sft_layout_set *set, sft__lset_entry **out, sft_error *
 
 /* ---------------------------------------------------------------- meshes */
 
-sft_status sft__lset_add_mesh(sft_layout_set *set, sft__lset_mesh **out, sft_error *err) {
-    if (!sft__grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
-                   sizeof *set->meshes)) {
-        return sft__fail_nomem(err, (set->mesh_count + 1) * sizeof *set->meshes);
+sft_status sft__checkpoint_lset_add_mesh(sft_layout_set *set, sft__checkpoint_lset_mesh **out,
+                                         sft_error *err) {
+    if (!sft__base_grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
+                        sizeof *set->meshes)) {
+        return sft__base_fail_nomem(err, (set->mesh_count + 1) * sizeof *set->meshes);
     }
     *out = &set->meshes[set->mesh_count++];
     memset(*out, 0, sizeof **out);
@@ -121,32 +123,35 @@ static void note_rank(sft_layout_set *set, uint64_t rank) {
     }
 }
 
-sft_status sft__lset_mesh_done(sft_layout_set *set, sft__lset_mesh *m, uint64_t offset,
-                               sft_error *err) {
+sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_lset_mesh *m,
+                                          uint64_t offset, sft_error *err) {
     uint64_t n = 1;
-    sft__buf b;
+    sft__base_buf b;
     if (m->mesh.axis_count > SFT_LAYOUT_AXES) {
-        return sft__fail_at(err, SFT_E_LIMIT, offset, "mesh of %llu axes, at most %u are possible",
-                            (unsigned long long)m->mesh.axis_count, SFT_LAYOUT_AXES);
+        return sft__base_fail_at(err, SFT_E_LIMIT, offset,
+                                 "mesh of %llu axes, at most %u are possible",
+                                 (unsigned long long)m->mesh.axis_count, SFT_LAYOUT_AXES);
     }
-    sft__buf_init(&b, set->allocator);
+    sft__base_buf_init(&b, set->allocator);
     for (size_t i = 0; i < m->mesh.axis_count; i++) {
-        if (m->mesh.axes[i] == 0 || !sft__mul64(n, m->mesh.axes[i], &n) || n > UINT64_C(1) << 31) {
-            sft__buf_reset(&b);
-            return sft__fail_at(err, SFT_E_SCHEMA, offset, "mesh of no rank, or of more than 2^31");
+        if (m->mesh.axes[i] == 0 || !sft__base_mul64(n, m->mesh.axes[i], &n) ||
+            n > UINT64_C(1) << 31) {
+            sft__base_buf_reset(&b);
+            return sft__base_fail_at(err, SFT_E_SCHEMA, offset,
+                                     "mesh of no rank, or of more than 2^31");
         }
-        sft__buf_text(&b, i == 0 ? "" : ", ");
-        sft__buf_text(&b, m->axis_names[i]);
-        sft__buf_text(&b, " ");
-        sft__buf_u64(&b, m->mesh.axes[i]);
+        sft__base_buf_text(&b, i == 0 ? "" : ", ");
+        sft__base_buf_text(&b, m->axis_names[i]);
+        sft__base_buf_text(&b, " ");
+        sft__base_buf_u64(&b, m->mesh.axes[i]);
     }
     m->devices = n;
     const sft_status status =
-        b.failed ? sft__fail_nomem(err, b.len)
-                 : sft__lset_copy(set, &m->text, b.len != 0 ? b.data : "", b.len, err);
-    sft__buf_reset(&b);
+        b.failed ? sft__base_fail_nomem(err, b.len)
+                 : sft__checkpoint_lset_copy(set, &m->text, b.len != 0 ? b.data : "", b.len, err);
+    sft__base_buf_reset(&b);
     if (m->mesh.ranks == NULL && m->mesh.first_rank > UINT64_MAX - 1 - n) {
-        return sft__fail_at(err, SFT_E_SCHEMA, offset, "first rank is too large");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, offset, "first rank is too large");
     }
     for (uint64_t i = 0; m->mesh.ranks != NULL && i < n; i++) {
         note_rank(set, m->mesh.ranks[i]);
@@ -159,60 +164,62 @@ sft_status sft__lset_mesh_done(sft_layout_set *set, sft__lset_mesh *m, uint64_t 
 
 /* ---------------------------------------------------------------- texts for people */
 
-static void describe_cut(sft__buf *b, const sft_cut *cut, const sft__lset_mesh *m) {
+static void describe_cut(sft__base_buf *b, const sft_cut *cut, const sft__checkpoint_lset_mesh *m) {
     static const char *const rules[] = {"", " chunk", " balanced", " by sizes"};
     if (cut->factor_count == 0) {
-        sft__buf_text(b, "-");
+        sft__base_buf_text(b, "-");
     }
     for (size_t i = 0; i < cut->factor_count; i++) {
         const sft_factor *const f = &cut->factors[i];
-        sft__buf_text(b, i == 0 ? "" : "*");
-        sft__buf_text(b, f->axis < m->mesh.axis_count ? m->axis_names[f->axis] : "?");
+        sft__base_buf_text(b, i == 0 ? "" : "*");
+        sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->axis_names[f->axis] : "?");
         if (f->divisor > 1) {
-            sft__buf_text(b, "/");
-            sft__buf_u64(b, f->divisor);
+            sft__base_buf_text(b, "/");
+            sft__base_buf_u64(b, f->divisor);
         }
         if (f->size != 0) {
-            sft__buf_text(b, "%");
-            sft__buf_u64(b, f->size);
+            sft__base_buf_text(b, "%");
+            sft__base_buf_u64(b, f->size);
         }
     }
-    sft__buf_text(b, (uint32_t)cut->split <= SFT_SPLIT_SIZES ? rules[cut->split] : "");
+    sft__base_buf_text(b, (uint32_t)cut->split <= SFT_SPLIT_SIZES ? rules[cut->split] : "");
     if (cut->block_count > 1 || cut->block_parts > 1) {
-        sft__buf_text(b, " in ");
-        sft__buf_u64(b, cut->block_count > 1 ? cut->block_count : cut->block_parts);
-        sft__buf_text(b, " blocks");
+        sft__base_buf_text(b, " in ");
+        sft__base_buf_u64(b, cut->block_count > 1 ? cut->block_count : cut->block_parts);
+        sft__base_buf_text(b, " blocks");
     }
 }
 
-static sft_status describe(sft_layout_set *set, sft__lset_entry *e, sft_error *err) {
-    sft__buf b;
-    sft__buf_init(&b, set->allocator);
+static sft_status describe(sft_layout_set *set, sft__checkpoint_lset_entry *e, sft_error *err) {
+    sft__base_buf b;
+    sft__base_buf_init(&b, set->allocator);
     if (e->kind == SFT__LSET_CUTS) {
         for (size_t d = 0; d < e->dims; d++) {
-            sft__buf_text(&b, d == 0 ? "" : ", ");
+            sft__base_buf_text(&b, d == 0 ? "" : ", ");
             describe_cut(&b, &e->cuts[d], &set->meshes[e->mesh]);
         }
-        sft__buf_text(&b, e->dims == 0 ? "whole" : "");
+        sft__base_buf_text(&b, e->dims == 0 ? "whole" : "");
     } else if (e->kind == SFT__LSET_FLAT) {
-        sft__buf_text(&b, "flat ");
+        sft__base_buf_text(&b, "flat ");
         describe_cut(&b, &e->flat, &set->meshes[e->mesh]);
     } else {
-        sft__buf_text(&b, e->kind == SFT__LSET_WHOLE   ? "whole"
-                          : e->kind == SFT__LSET_BOXES ? "boxes"
-                                                       : e->text);
+        sft__base_buf_text(&b, e->kind == SFT__LSET_WHOLE   ? "whole"
+                               : e->kind == SFT__LSET_BOXES ? "boxes"
+                                                            : e->text);
     }
-    const sft_status status = b.failed ? sft__fail_nomem(err, b.len)
-                                       : sft__lset_copy(set, &e->cut_text, b.data, b.len, err);
-    sft__buf_reset(&b);
+    const sft_status status =
+        b.failed ? sft__base_fail_nomem(err, b.len)
+                 : sft__checkpoint_lset_copy(set, &e->cut_text, b.data, b.len, err);
+    sft__base_buf_reset(&b);
     return status;
 }
 
 /* ---------------------------------------------------------------- layouts of the entries */
 
-static sft_status make(const sft_layout_set *set, const sft__lset_entry *e, size_t dims,
+static sft_status make(const sft_layout_set *set, const sft__checkpoint_lset_entry *e, size_t dims,
                        int is_bias, sft_layout **out, sft_error *err) {
-    const sft__lset_mesh *const m = e->kind == SFT__LSET_BOXES ? NULL : &set->meshes[e->mesh];
+    const sft__checkpoint_lset_mesh *const m =
+        e->kind == SFT__LSET_BOXES ? NULL : &set->meshes[e->mesh];
     switch (e->kind) {
     case SFT__LSET_CUTS:
         return sft_layout_create(out, &m->mesh, e->cuts, e->dims, set->allocator, err);
@@ -236,31 +243,33 @@ static sft_status make(const sft_layout_set *set, const sft__lset_entry *e, size
     return SFT_OK;
 }
 
-static sft_status about(const sft__lset_entry *e, const sft_error *why, sft_error *err) {
+static sft_status about(const sft__checkpoint_lset_entry *e, const sft_error *why, sft_error *err) {
     const sft_status status = why->status == SFT_E_ARG ? SFT_E_SCHEMA : (sft_status)why->status;
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, e->name, e->name_len, "layout: %s",
-                            why->message);
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, e->name, e->name_len, "layout: %s",
+                                 why->message);
 }
 
 /* A text may fit some numbers of dimensions and not others; one that fits none is wrong. */
-static sft_status make_for_all_dims(sft_layout_set *set, sft__lset_entry *e, sft_error *err) {
+static sft_status make_for_all_dims(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                                    sft_error *err) {
     const size_t sets = e->kind == SFT__LSET_STYLE ? 2 : 1;
     sft_error why;
     bool any = false;
-    SFT_TRY(sft__lset_take(set, &e->layouts, sets * SFT__LSET_DIMS, sizeof(sft_layout *), err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &e->layouts, sets * SFT__LSET_DIMS, sizeof(sft_layout *),
+                                      err));
     e->layout_count = sets * SFT__LSET_DIMS;
     for (size_t i = 0; i < e->layout_count; i++) {
         const sft_status status =
             make(set, e, i % SFT__LSET_DIMS, i >= SFT__LSET_DIMS, &e->layouts[i], &why);
         if (status == SFT_E_NOMEM) {
-            return sft__fail_nomem(err, sizeof(sft_layout *));
+            return sft__base_fail_nomem(err, sizeof(sft_layout *));
         }
         any = any || status == SFT_OK;
     }
     return any ? SFT_OK : about(e, &why, err);
 }
 
-static sft_status make_layouts(sft_layout_set *set, sft__lset_entry *e, sft_error *err) {
+static sft_status make_layouts(sft_layout_set *set, sft__checkpoint_lset_entry *e, sft_error *err) {
     sft_error why;
     if (e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
@@ -271,7 +280,7 @@ static sft_status make_layouts(sft_layout_set *set, sft__lset_entry *e, sft_erro
     if (e->kind >= SFT__LSET_PLACEMENTS) {
         return make_for_all_dims(set, e, err);
     }
-    SFT_TRY(sft__lset_take(set, &e->layouts, 1, sizeof(sft_layout *), err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &e->layouts, 1, sizeof(sft_layout *), err));
     e->layout_count = 1;
     if (make(set, e, e->dims, 0, &e->layouts[0], &why) != SFT_OK) {
         return about(e, &why, err);
@@ -282,29 +291,30 @@ static sft_status make_layouts(sft_layout_set *set, sft__lset_entry *e, sft_erro
 /* ---------------------------------------------------------------- tables */
 
 /* Two entries of one name must speak of different ranks. */
-static bool exclude_each_other(const sft__lset_entry *a, const sft__lset_entry *b) {
+static bool exclude_each_other(const sft__checkpoint_lset_entry *a,
+                               const sft__checkpoint_lset_entry *b) {
     return a->kind == SFT__LSET_WHOLE || b->kind == SFT__LSET_WHOLE || a->kind == SFT__LSET_BOXES ||
            b->kind == SFT__LSET_BOXES || a->mesh == b->mesh;
 }
 
 static sft_status index_names(sft_layout_set *set, sft_error *err) {
-    if (!sft__strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
-                          set->allocator)) {
-        return sft__fail_nomem(err, set->count * sizeof(uint64_t));
+    if (!sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
+                               set->allocator)) {
+        return sft__base_fail_nomem(err, set->count * sizeof(uint64_t));
     }
-    SFT_TRY(sft__lset_take(set, &set->loose, set->count, sizeof *set->loose, err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &set->loose, set->count, sizeof *set->loose, err));
     for (size_t i = 0; i < set->count; i++) {
-        sft__lset_entry *const e = &set->entries[i];
+        sft__checkpoint_lset_entry *const e = &set->entries[i];
         if (e->match != SFT_LAYOUT_MATCH_NAME) {
             set->loose[set->loose_count++] = i;
             continue;
         }
-        size_t at = sft__strmap_add(&set->map, i);
+        size_t at = sft__base_strmap_add(&set->map, i);
         size_t last = at;
         for (size_t links = 0; at != SFT__STRMAP_NONE; links++) {
             if (exclude_each_other(e, &set->entries[at]) || links == 65536) {
-                return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, e->name, e->name_len,
-                                        "layout given twice");
+                return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, e->name,
+                                             e->name_len, "layout given twice");
             }
             last = at;
             at = set->entries[at].next != 0 ? set->entries[at].next : SFT__STRMAP_NONE;
@@ -316,12 +326,12 @@ static sft_status index_names(sft_layout_set *set, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__lset_finish(sft_layout_set *set, sft_error *err) {
+sft_status sft__checkpoint_lset_finish(sft_layout_set *set, sft_error *err) {
     for (size_t i = 0; i < set->count; i++) {
-        sft__lset_entry *const e = &set->entries[i];
+        sft__checkpoint_lset_entry *const e = &set->entries[i];
         if (set->limits.name_bytes != 0 && e->name_len > set->limits.name_bytes) {
-            return sft__fail(err, SFT_E_LIMIT, "layout: name of %llu bytes",
-                             (unsigned long long)e->name_len);
+            return sft__base_fail(err, SFT_E_LIMIT, "layout: name of %llu bytes",
+                                  (unsigned long long)e->name_len);
         }
         SFT_TRY(describe(set, e, err));
         SFT_TRY(make_layouts(set, e, err));
@@ -368,7 +378,7 @@ static size_t match_one(const char *p, char ch) {
     return *p == '?' || *p == ch ? 1 : 0;
 }
 
-bool sft__lset_glob(const char *pattern, const char *name, size_t len) {
+bool sft__checkpoint_lset_glob(const char *pattern, const char *name, size_t len) {
     const char *star = NULL; /* behind the last '*'; going back to it is enough */
     size_t star_at = 0;
     size_t i = 0;
@@ -410,8 +420,8 @@ static bool same_module(const char *module, size_t module_len, const char *name,
     return i == module_len && k == len;
 }
 
-bool sft__lset_module(const char *module, size_t module_len, const char *name, size_t len,
-                      bool parent) {
+bool sft__checkpoint_lset_module(const char *module, size_t module_len, const char *name,
+                                 size_t len, bool parent) {
     if (parent) { /* without its last component */
         while (len > 0 && name[len - 1] != '.') {
             len--;
@@ -432,11 +442,11 @@ bool sft__lset_module(const char *module, size_t module_len, const char *name, s
 
 /* parent: also modules that the tensor is a parameter of. What names the parameter itself goes
  * before that. */
-static bool matches(const sft__lset_entry *e, const sft_tensor *t, bool parent) {
+static bool matches(const sft__checkpoint_lset_entry *e, const sft_tensor *t, bool parent) {
     if (e->match == SFT_LAYOUT_MATCH_PATTERN) {
-        return !parent && sft__lset_glob(e->name, t->name, t->name_len);
+        return !parent && sft__checkpoint_lset_glob(e->name, t->name, t->name_len);
     }
-    return sft__lset_module(e->name, e->name_len, t->name, t->name_len, parent);
+    return sft__checkpoint_lset_module(e->name, e->name_len, t->name, t->name_len, parent);
 }
 
 /* ---------------------------------------------------------------- finding */
@@ -448,7 +458,8 @@ static bool is_bias(const sft_tensor *t) {
            (t->name_len == n || t->name[t->name_len - n - 1] == '.');
 }
 
-const sft_layout *sft__lset_layout(const sft__lset_entry *e, const sft_tensor *t) {
+const sft_layout *sft__checkpoint_lset_layout(const sft__checkpoint_lset_entry *e,
+                                              const sft_tensor *t) {
     if (e->kind < SFT__LSET_PLACEMENTS) {
         return e->layout_count != 0 ? e->layouts[0] : NULL;
     }
@@ -460,9 +471,9 @@ const sft_layout *sft__lset_layout(const sft__lset_entry *e, const sft_tensor *t
 
 /* Keeps the first that the tensor belongs to; true: the rank is of its mesh, no need to look
  * further. */
-static bool consider(const sft__lset_entry *e, const sft_tensor *t, uint64_t rank,
-                     const sft__lset_entry **best) {
-    const sft_layout *const layout = sft__lset_layout(e, t);
+static bool consider(const sft__checkpoint_lset_entry *e, const sft_tensor *t, uint64_t rank,
+                     const sft__checkpoint_lset_entry **best) {
+    const sft_layout *const layout = sft__checkpoint_lset_layout(e, t);
     if (e->kind == SFT__LSET_WHOLE || (layout != NULL && sft_layout_holds(layout, rank))) {
         *best = e;
         return true;
@@ -473,10 +484,10 @@ static bool consider(const sft__lset_entry *e, const sft_tensor *t, uint64_t ran
     return false;
 }
 
-const sft__lset_entry *sft__lset_entry_of(const sft_layout_set *set, const sft_tensor *t,
-                                          uint64_t rank) {
-    const sft__lset_entry *best = NULL;
-    size_t at = sft__strmap_find(&set->map, t->name, t->name_len);
+const sft__checkpoint_lset_entry *
+sft__checkpoint_lset_entry_of(const sft_layout_set *set, const sft_tensor *t, uint64_t rank) {
+    const sft__checkpoint_lset_entry *best = NULL;
+    size_t at = sft__base_strmap_find(&set->map, t->name, t->name_len);
     if (at != SFT__STRMAP_NONE) {
         do {
             if (consider(&set->entries[at], t, rank, &best)) {
@@ -488,7 +499,7 @@ const sft__lset_entry *sft__lset_entry_of(const sft_layout_set *set, const sft_t
     }
     for (int parent = 0; parent < 2 && best == NULL; parent++) {
         for (size_t i = 0; i < set->loose_count; i++) {
-            const sft__lset_entry *const e = &set->entries[set->loose[i]];
+            const sft__checkpoint_lset_entry *const e = &set->entries[set->loose[i]];
             if (matches(e, t, parent != 0) && consider(e, t, rank, &best)) {
                 return best;
             }
@@ -497,10 +508,11 @@ const sft__lset_entry *sft__lset_entry_of(const sft_layout_set *set, const sft_t
     return best;
 }
 
-static sft_status no_layout(const sft__lset_entry *e, const sft_tensor *t, sft_error *err) {
-    return sft__fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
-                            "no layout of %u dimensions can be had from \"%s\"", (unsigned)t->rank,
-                            e->cut_text);
+static sft_status no_layout(const sft__checkpoint_lset_entry *e, const sft_tensor *t,
+                            sft_error *err) {
+    return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                 "no layout of %u dimensions can be had from \"%s\"",
+                                 (unsigned)t->rank, e->cut_text);
 }
 
 static void copy_shape(uint64_t *to, const uint64_t *from, size_t dims) {
@@ -513,27 +525,27 @@ static void copy_shape(uint64_t *to, const uint64_t *from, size_t dims) {
 static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t *shape,
                          sft_error *err) {
     for (size_t d = 0; d < layout->dims; d++) {
-        const sft__dim_cut *const cut = &layout->cuts[d];
+        const sft__layout_dim_cut *const cut = &layout->cuts[d];
         bool ok = true;
         uint64_t n = 0;
         if (cut->split == SFT_SPLIT_SIZES) {
             for (uint64_t i = 0; i < cut->parts; i++) {
-                ok = ok && sft__add64(n, cut->sizes[i], &n);
+                ok = ok && sft__base_add64(n, cut->sizes[i], &n);
             }
         } else if (cut->blocks != NULL) {
             for (size_t i = 0; i < cut->block_count; i++) {
-                ok = ok && sft__add64(n, cut->blocks[i], &n);
+                ok = ok && sft__base_add64(n, cut->blocks[i], &n);
             }
         } else if (cut->split == SFT_SPLIT_EVEN || cut->parts == 1) {
-            ok = sft__mul64(t->shape[d], cut->parts, &n);
+            ok = sft__base_mul64(t->shape[d], cut->parts, &n);
         } else {
-            return sft__fail_tensor(
+            return sft__base_fail_tensor(
                 err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
                 "the full size of dimension %u is not known: its parts may be uneven", (unsigned)d);
         }
         if (!ok) {
-            return sft__fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "size of the full tensor overflows 64 bits");
+            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name, t->name_len,
+                                         "size of the full tensor overflows 64 bits");
         }
         shape[d] = n;
     }
@@ -541,14 +553,14 @@ static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t
 }
 
 /* A shape that the file tells, or that was learnt. */
-static const uint64_t *known_shape(const sft_layout_set *set, const sft__lset_entry *e,
+static const uint64_t *known_shape(const sft_layout_set *set, const sft__checkpoint_lset_entry *e,
                                    const sft_tensor *t, size_t *dims) {
     if (e->shape != NULL) {
         *dims = e->dims;
         return e->shape;
     }
     const size_t at = set->shape_count != 0
-                          ? sft__strmap_find(&set->shape_map, t->name, t->name_len)
+                          ? sft__base_strmap_find(&set->shape_map, t->name, t->name_len)
                           : SFT__STRMAP_NONE;
     if (at == SFT__STRMAP_NONE) {
         return NULL;
@@ -566,11 +578,11 @@ sft_status sft_layout_set_find_part(void *set_pointer, const sft_tensor *tensor,
     if (set->ms != NULL) {
         return sft_ms_layouts_find_part(set->ms, tensor, rank, layout, shape, dims, err);
     }
-    const sft__lset_entry *const e = sft__lset_entry_of(set, tensor, rank);
+    const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
     }
-    const sft_layout *const found = sft__lset_layout(e, tensor);
+    const sft_layout *const found = sft__checkpoint_lset_layout(e, tensor);
     const uint64_t *const known = known_shape(set, e, tensor, &known_dims);
     const bool flat = found != NULL && sft_layout_is_flat(found);
     if (found == NULL || (!flat && sft_layout_dims(found) != tensor->rank) ||
@@ -581,8 +593,9 @@ sft_status sft_layout_set_find_part(void *set_pointer, const sft_tensor *tensor,
         copy_shape(shape, known, known_dims);
         *dims = known_dims;
     } else if (flat) {
-        return sft__fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                "a flat range, and the layout does not tell the full shape");
+        return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name,
+                                     tensor->name_len,
+                                     "a flat range, and the layout does not tell the full shape");
     } else {
         SFT_TRY(unfold(found, tensor, shape, err));
         *dims = tensor->rank;
@@ -599,18 +612,19 @@ sft_status sft_layout_set_find_whole(void *set_pointer, const sft_tensor *tensor
     if (set->ms != NULL) {
         return sft_ms_layouts_find_whole(set->ms, tensor, rank, layout, shape, dims, err);
     }
-    const sft__lset_entry *const e = sft__lset_entry_of(set, tensor, rank);
+    const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
     }
-    const sft_layout *const found = sft__lset_layout(e, tensor);
+    const sft_layout *const found = sft__checkpoint_lset_layout(e, tensor);
     if (found == NULL || (!sft_layout_is_flat(found) && sft_layout_dims(found) != tensor->rank)) {
         return no_layout(e, tensor, err);
     }
     if (e->shape != NULL && (e->dims != tensor->rank ||
                              memcmp(e->shape, tensor->shape, e->dims * sizeof *e->shape) != 0)) {
-        return sft__fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                "the layout is for a tensor of another shape");
+        return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name,
+                                     tensor->name_len,
+                                     "the layout is for a tensor of another shape");
     }
     *layout = found;
     return SFT_OK;
@@ -638,13 +652,13 @@ sft_status sft_layout_set_at(const sft_layout_set *set, size_t index, sft_layout
                              sft_error *err) {
     sft_layout_entry full;
     if (index >= set->count) {
-        return sft__fail(err, SFT_E_RANGE, "entry %llu of %llu", (unsigned long long)index,
-                         (unsigned long long)set->count);
+        return sft__base_fail(err, SFT_E_RANGE, "entry %llu of %llu", (unsigned long long)index,
+                              (unsigned long long)set->count);
     }
     if (entry->struct_size < SFT__UP_TO(sft_layout_entry, name)) {
-        return sft__fail(err, SFT_E_ARG, "entry without struct_size: use SFT_INIT");
+        return sft__base_fail(err, SFT_E_ARG, "entry without struct_size: use SFT_INIT");
     }
-    const sft__lset_entry *const e = &set->entries[index];
+    const sft__checkpoint_lset_entry *const e = &set->entries[index];
     SFT_INIT(&full);
     full.name = e->name;
     full.name_len = e->name_len;
@@ -656,6 +670,6 @@ sft_status sft_layout_set_at(const sft_layout_set *set, size_t index, sft_layout
     full.mesh =
         e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES ? "" : set->meshes[e->mesh].text;
     full.cut = e->cut_text;
-    sft__result_write(entry, &full, sizeof full);
+    sft__base_result_write(entry, &full, sizeof full);
     return SFT_OK;
 }

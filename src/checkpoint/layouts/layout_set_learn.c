@@ -26,7 +26,7 @@ typedef struct learning {
 
 static bool is_uneven(const sft_layout *layout) {
     for (size_t d = 0; d < layout->dims; d++) {
-        const sft__dim_cut *const c = &layout->cuts[d];
+        const sft__layout_dim_cut *const c = &layout->cuts[d];
         if ((c->split == SFT_SPLIT_CHUNK || c->split == SFT_SPLIT_BALANCED) && c->parts > 1 &&
             c->blocks == NULL) {
             return true;
@@ -35,7 +35,7 @@ static bool is_uneven(const sft_layout *layout) {
     return false;
 }
 
-static uint64_t part_of_dim(const sft__dim_cut *cut, uint64_t device) {
+static uint64_t part_of_dim(const sft__layout_dim_cut *cut, uint64_t device) {
     uint64_t part = 0;
     for (size_t i = 0; i < cut->digit_count; i++) {
         part = part * cut->digits[i].size + device / cut->digits[i].divisor % cut->digits[i].size;
@@ -57,14 +57,15 @@ static const sft_tensor *look_up(const learning *l, size_t i, const sft_tensor *
 /* *n: the sum, or UNKNOWN. */
 static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_tensor *t, size_t d,
                             uint64_t *n) {
-    const sft__dim_cut *const cut = &layout->cuts[d];
+    const sft__layout_dim_cut *const cut = &layout->cuts[d];
     *n = cut->parts == 1 ? t->shape[d] : UNKNOWN;
     if (cut->parts == 1 || cut->parts > MAX_PARTS ||
         cut->parts > l->count) { /* more parts than ranks: some are missing */
         return SFT_OK;
     }
-    if (!sft__grow(l->set->allocator, &l->sizes, &l->room, (size_t)cut->parts, sizeof *l->sizes)) {
-        return sft__fail_nomem(l->err, (size_t)cut->parts * sizeof *l->sizes);
+    if (!sft__base_grow(l->set->allocator, &l->sizes, &l->room, (size_t)cut->parts,
+                        sizeof *l->sizes)) {
+        return sft__base_fail_nomem(l->err, (size_t)cut->parts * sizeof *l->sizes);
     }
     for (uint64_t i = 0; i < cut->parts; i++) {
         l->sizes[i] = UNKNOWN;
@@ -78,11 +79,11 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
         }
         uint64_t *const size = &l->sizes[part_of_dim(cut, device)];
         if (*size != UNKNOWN && *size != u->shape[d]) {
-            return sft__fail_tensor(l->err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "rank %llu has %llu of dimension %u, its replica %llu",
-                                    (unsigned long long)l->parts[i].rank,
-                                    (unsigned long long)u->shape[d], (unsigned)d,
-                                    (unsigned long long)*size);
+            return sft__base_fail_tensor(
+                l->err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
+                "rank %llu has %llu of dimension %u, its replica %llu",
+                (unsigned long long)l->parts[i].rank, (unsigned long long)u->shape[d], (unsigned)d,
+                (unsigned long long)*size);
         }
         *size = u->shape[d];
     }
@@ -91,9 +92,9 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
         if (l->sizes[i] == UNKNOWN) {
             return SFT_OK;
         }
-        if (!sft__add64(sum, l->sizes[i], &sum)) {
-            return sft__fail_tensor(l->err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "size of the full tensor overflows 64 bits");
+        if (!sft__base_add64(sum, l->sizes[i], &sum)) {
+            return sft__base_fail_tensor(l->err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name,
+                                         t->name_len, "size of the full tensor overflows 64 bits");
         }
     }
     *n = sum;
@@ -102,22 +103,23 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
 
 static bool is_learnt(const sft_layout_set *set, const sft_tensor *t) {
     return set->shape_count != 0 &&
-           sft__strmap_find(&set->shape_map, t->name, t->name_len) != SFT__STRMAP_NONE;
+           sft__base_strmap_find(&set->shape_map, t->name, t->name_len) != SFT__STRMAP_NONE;
 }
 
 /* The table is made anew when it is full. */
 static sft_status make_room(sft_layout_set *set, sft_error *err) {
     const size_t wanted = set->shape_count < 512 ? 1024 : 2 * set->shape_count;
-    if (!sft__grow(set->allocator, &set->shapes, &set->shape_room, wanted, sizeof *set->shapes)) {
-        return sft__fail_nomem(err, wanted * sizeof *set->shapes);
+    if (!sft__base_grow(set->allocator, &set->shapes, &set->shape_room, wanted,
+                        sizeof *set->shapes)) {
+        return sft__base_fail_nomem(err, wanted * sizeof *set->shapes);
     }
-    sft__strmap_reset(&set->shape_map);
-    if (!sft__strmap_init(&set->shape_map, set->shapes, sizeof *set->shapes, set->shape_room,
-                          set->allocator)) {
-        return sft__fail_nomem(err, wanted * sizeof(uint64_t));
+    sft__base_strmap_reset(&set->shape_map);
+    if (!sft__base_strmap_init(&set->shape_map, set->shapes, sizeof *set->shapes, set->shape_room,
+                               set->allocator)) {
+        return sft__base_fail_nomem(err, wanted * sizeof(uint64_t));
     }
     for (size_t i = 0; i < set->shape_count; i++) {
-        (void)sft__strmap_add(&set->shape_map, i);
+        (void)sft__base_strmap_add(&set->shape_map, i);
     }
     return SFT_OK;
 }
@@ -128,16 +130,16 @@ static sft_status keep(learning *l, const sft_tensor *t, const uint64_t *shape, 
     if (set->shape_count == set->shape_room) {
         SFT_TRY(make_room(set, l->err));
     }
-    sft__lset_shape *const s = &set->shapes[set->shape_count];
-    SFT_TRY(sft__lset_copy(set, &s->name, t->name, t->name_len, l->err));
-    SFT_TRY(sft__lset_take(set, &copy, dims, sizeof *copy, l->err));
+    sft__checkpoint_lset_shape *const s = &set->shapes[set->shape_count];
+    SFT_TRY(sft__checkpoint_lset_copy(set, &s->name, t->name, t->name_len, l->err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &copy, dims, sizeof *copy, l->err));
     for (size_t d = 0; d < dims; d++) {
         copy[d] = shape[d];
     }
     s->name_len = t->name_len;
     s->shape = copy;
     s->dims = dims;
-    (void)sft__strmap_add(&set->shape_map, set->shape_count++);
+    (void)sft__base_strmap_add(&set->shape_map, set->shape_count++);
     return SFT_OK;
 }
 
@@ -186,9 +188,9 @@ static sft_status learn_part(learning *l, size_t i) {
 
 static sft_status learn_all(learning *l) {
     l->settled_count = sft_catalog_count(l->parts[0].catalog) + 1;
-    l->settled = sft__alloc_zero(l->set->allocator, l->settled_count * sizeof *l->settled);
+    l->settled = sft__base_alloc_zero(l->set->allocator, l->settled_count * sizeof *l->settled);
     if (l->settled == NULL) {
-        return sft__fail_nomem(l->err, l->settled_count * sizeof *l->settled);
+        return sft__base_fail_nomem(l->err, l->settled_count * sizeof *l->settled);
     }
     for (size_t i = 0; i < l->count; i++) {
         SFT_TRY(learn_part(l, i));
@@ -208,7 +210,7 @@ sft_status sft_layout_set_learn(sft_layout_set *set, const sft_rank_part *parts,
     l.count = count;
     l.err = err;
     const sft_status status = learn_all(&l);
-    sft__free(set->allocator, l.sizes, l.room * sizeof *l.sizes);
-    sft__free(set->allocator, l.settled, l.settled_count * sizeof *l.settled);
+    sft__base_free(set->allocator, l.sizes, l.room * sizeof *l.sizes);
+    sft__base_free(set->allocator, l.settled, l.settled_count * sizeof *l.settled);
     return status;
 }

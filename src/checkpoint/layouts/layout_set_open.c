@@ -12,8 +12,8 @@
 
 /* ---------------------------------------------------------------- one text */
 
-static bool all_texts(const sft__jnode *root) {
-    for (const sft__jnode *m = root->first; m != NULL; m = m->next) {
+static bool all_texts(const sft__layout_jnode *root) {
+    for (const sft__layout_jnode *m = root->first; m != NULL; m = m->next) {
         if (m->type != SFT__J_STRING) {
             return false;
         }
@@ -23,23 +23,24 @@ static bool all_texts(const sft__jnode *root) {
 
 static sft_status read_json(sft_layout_set *set, const void *data, size_t size, const char *name,
                             sft_error *err) {
-    const sft__jnode *format;
-    sft__jnode *root;
-    SFT_TRY(sft__jtree_parse(&root, &set->arena, data, size, "layout", err));
-    format = sft__jtree_get(root, "format");
+    const sft__layout_jnode *format;
+    sft__layout_jnode *root;
+    SFT_TRY(sft__layout_jtree_parse(&root, &set->arena, data, size, "layout", err));
+    format = sft__layout_jtree_get(root, "format");
     if (format != NULL && format->type == SFT__J_STRING &&
         strcmp(format->text, "safetensors-layout") == 0) {
-        return sft__lset_read_own(set, root, err);
+        return sft__checkpoint_lset_read_own(set, root, err);
     }
-    if (sft__jtree_get(root, "filenames") != NULL && sft__jtree_get(root, "tensors") != NULL) {
-        return sft__lset_read_topology(set, root, err);
+    if (sft__layout_jtree_get(root, "filenames") != NULL &&
+        sft__layout_jtree_get(root, "tensors") != NULL) {
+        return sft__checkpoint_lset_read_topology(set, root, err);
     }
-    if (sft__jtree_get(root, "tp_plan") != NULL ||
-        sft__jtree_get(root, "base_model_tp_plan") != NULL || all_texts(root)) {
-        return sft__lset_read_plan(set, root, set->plan_ranks, err);
+    if (sft__layout_jtree_get(root, "tp_plan") != NULL ||
+        sft__layout_jtree_get(root, "base_model_tp_plan") != NULL || all_texts(root)) {
+        return sft__checkpoint_lset_read_plan(set, root, set->plan_ranks, err);
     }
-    return sft__fail(err, SFT_E_FORMAT, "%s: no layout, strategy, topology or tensor-parallel plan",
-                     name);
+    return sft__base_fail(err, SFT_E_FORMAT,
+                          "%s: no layout, strategy, topology or tensor-parallel plan", name);
 }
 
 /* A strategy in JSON has its layouts under this key, near its begin or not. */
@@ -70,13 +71,13 @@ static sft_status fill(sft_layout_set *set, const void *data, size_t size, const
         return read_json(set, data, size, name, err);
     }
     SFT_TRY(sft_ms_strategy_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
-    return sft__lset_take_strategy(set, strategy, err);
+    return sft__checkpoint_lset_take_strategy(set, strategy, err);
 }
 
 static sft_status finish(sft_layout_set **out, sft_layout_set *set, sft_status status,
                          sft_error *err) {
     if (status == SFT_OK) {
-        status = sft__lset_finish(set, err);
+        status = sft__checkpoint_lset_finish(set, err);
     }
     if (status != SFT_OK) {
         sft_layout_set_free(set);
@@ -91,7 +92,7 @@ sft_status sft_layout_set_parse(sft_layout_set **out, const void *data, size_t s
                                 sft_error *err) {
     sft_layout_set *set;
     *out = NULL;
-    SFT_TRY(sft__lset_create(&set, options, err));
+    SFT_TRY(sft__checkpoint_lset_create(&set, options, err));
     return finish(out, set, fill(set, data, size, name != NULL ? name : "layout", err), err);
 }
 
@@ -112,12 +113,12 @@ static sft_status read_file(const sft_layout_set *set, const char *path, text *o
     const uint64_t size = sft_source_size(source);
     sft_status status = SFT_OK;
     if (size > most || size > SIZE_MAX / 2) {
-        status = sft__fail(err, SFT_E_LIMIT, "%llu bytes of layouts, the limit is %llu",
-                           (unsigned long long)size, (unsigned long long)most);
+        status = sft__base_fail(err, SFT_E_LIMIT, "%llu bytes of layouts, the limit is %llu",
+                                (unsigned long long)size, (unsigned long long)most);
     } else {
         out->room = (size_t)size + 1;
-        out->data = sft__alloc(set->allocator, out->room);
-        status = out->data == NULL ? sft__fail_nomem(err, out->room) : SFT_OK;
+        out->data = sft__base_alloc(set->allocator, out->room);
+        status = out->data == NULL ? sft__base_fail_nomem(err, out->room) : SFT_OK;
     }
     if (status == SFT_OK && size != 0) {
         status = sft_source_read(source, 0, out->data, (size_t)size, err);
@@ -128,7 +129,7 @@ static sft_status read_file(const sft_layout_set *set, const char *path, text *o
 }
 
 static void drop(const sft_layout_set *set, text *t) {
-    sft__free(set->allocator, t->data, t->room);
+    sft__base_free(set->allocator, t->data, t->room);
 }
 
 /* ---------------------------------------------------------------- a folder of strategies */
@@ -152,10 +153,10 @@ static sft_status note_file(void *ctx, const char *name, size_t len, sft_error *
     if (name[0] == '.' || (!ends_with(name, len, ".ckpt") && !ends_with(name, len, ".json"))) {
         return SFT_OK;
     }
-    if (!sft__grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names)) {
-        return sft__fail_nomem(err, (s->count + 1) * sizeof *s->names);
+    if (!sft__base_grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names)) {
+        return sft__base_fail_nomem(err, (s->count + 1) * sizeof *s->names);
     }
-    return sft__lset_copy(s->set, &s->names[s->count++], name, len, err);
+    return sft__checkpoint_lset_copy(s->set, &s->names[s->count++], name, len, err);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -163,24 +164,24 @@ static int by_name(const void *a, const void *b) {
 }
 
 static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
-    sft__buf path;
+    sft__base_buf path;
     text t = {NULL, 0, 0};
     sft_error why;
-    sft__buf_init(&path, s->set->allocator);
-    sft__buf_text(&path, s->folder);
-    sft__buf_text(&path, "/");
-    sft__buf_text(&path, s->names[i]);
-    sft__buf_add(&path, "", 1);
+    sft__base_buf_init(&path, s->set->allocator);
+    sft__base_buf_text(&path, s->folder);
+    sft__base_buf_text(&path, "/");
+    sft__base_buf_text(&path, s->names[i]);
+    sft__base_buf_add(&path, "", 1);
     sft_status status =
-        path.failed ? sft__fail_nomem(&why, path.len) : read_file(s->set, path.data, &t, &why);
+        path.failed ? sft__base_fail_nomem(&why, path.len) : read_file(s->set, path.data, &t, &why);
     if (status == SFT_OK) {
         status = sft_ms_strategy_parse(&s->list[i], t.data, t.size, s->names[i], &s->set->limits,
                                        s->set->allocator, &why);
     }
     drop(s->set, &t);
-    sft__buf_reset(&path);
+    sft__base_buf_reset(&path);
     if (status != SFT_OK) {
-        return sft__fail_at(err, status, why.offset, "%s: %s", s->names[i], why.message);
+        return sft__base_fail_at(err, status, why.offset, "%s: %s", s->names[i], why.message);
     }
     return SFT_OK;
 }
@@ -188,13 +189,13 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
 static sft_status merge_folder(strategies *s, sft_error *err) {
     sft_ms_strategy *merged = NULL;
     if (s->count == 0) {
-        return sft__fail(err, SFT_E_FORMAT,
-                         "the folder holds no strategy: no *.ckpt and no *.json");
+        return sft__base_fail(err, SFT_E_FORMAT,
+                              "the folder holds no strategy: no *.ckpt and no *.json");
     }
     qsort(s->names, s->count, sizeof *s->names, by_name);
-    s->list = sft__alloc_zero(s->set->allocator, s->count * sizeof *s->list);
+    s->list = sft__base_alloc_zero(s->set->allocator, s->count * sizeof *s->list);
     if (s->list == NULL) {
-        return sft__fail_nomem(err, s->count * sizeof *s->list);
+        return sft__base_fail_nomem(err, s->count * sizeof *s->list);
     }
     for (size_t i = 0; i < s->count; i++) {
         SFT_TRY(read_strategy(s, i, err));
@@ -207,7 +208,7 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
                                       (const sft_ms_strategy *const *)(const void *)s->list,
                                       s->count, s->set->allocator, err));
     }
-    return sft__lset_take_strategy(s->set, merged, err);
+    return sft__checkpoint_lset_take_strategy(s->set, merged, err);
 }
 
 static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *err) {
@@ -219,8 +220,8 @@ static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *
     for (size_t i = 0; s.list != NULL && i < s.count; i++) {
         sft_ms_strategy_free(s.list[i]);
     }
-    sft__free(set->allocator, s.list, s.count * sizeof *s.list);
-    sft__free(set->allocator, s.names, s.room * sizeof *s.names);
+    sft__base_free(set->allocator, s.list, s.count * sizeof *s.list);
+    sft__base_free(set->allocator, s.names, s.room * sizeof *s.names);
     return status;
 }
 
@@ -230,7 +231,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     sft_layout_set *set;
     sft_status status;
     *out = NULL;
-    SFT_TRY(sft__lset_create(&set, options, err));
+    SFT_TRY(sft__checkpoint_lset_create(&set, options, err));
     if (sft__fs_is_directory(path)) {
         status = open_folder(set, path, err);
     } else {

@@ -12,41 +12,41 @@
 #include "base/error.h"
 #include "checkpoint/layouts/layout_set.h"
 
-static sft_status fault(const sft__jnode *at, const char *what, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at->offset, "layout: %s", what);
+static sft_status fault(const sft__layout_jnode *at, const char *what, sft_error *err) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at->offset, "layout: %s", what);
 }
 
-static bool is(const sft__jnode *node, sft__jtype type) {
+static bool is(const sft__layout_jnode *node, sft__layout_jtype type) {
     return node != NULL && node->type == type;
 }
 
-static bool key_is(const sft__jnode *m, const char *key) {
+static bool key_is(const sft__layout_jnode *m, const char *key) {
     return strlen(key) == m->key_len && memcmp(key, m->key, m->key_len) == 0;
 }
 
 /* A C text: no NUL inside, which our functions would take for the end. */
-static bool is_text(const sft__jnode *node) {
+static bool is_text(const sft__layout_jnode *node) {
     return is(node, SFT__J_STRING) && strlen(node->text) == node->len;
 }
 
-static bool take_u64(const sft__jnode *node, uint64_t *out) {
+static bool take_u64(const sft__layout_jnode *node, uint64_t *out) {
     int64_t v;
-    if (!sft__jtree_int(node, &v) || v < 0) {
+    if (!sft__layout_jtree_int(node, &v) || v < 0) {
         return false;
     }
     *out = (uint64_t)v;
     return true;
 }
 
-sft_status sft__lset_numbers(sft_layout_set *set, const sft__jnode *list, const uint64_t **out,
-                             size_t *count, sft_error *err) {
+sft_status sft__checkpoint_lset_numbers(sft_layout_set *set, const sft__layout_jnode *list,
+                                        const uint64_t **out, size_t *count, sft_error *err) {
     uint64_t *numbers;
     size_t n = 0;
     if (!is(list, SFT__J_ARRAY)) {
         return fault(list, "expected a list of integers", err);
     }
-    SFT_TRY(sft__lset_take(set, &numbers, list->len, sizeof *numbers, err));
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
+    SFT_TRY(sft__checkpoint_lset_take(set, &numbers, list->len, sizeof *numbers, err));
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
         if (!take_u64(m, &numbers[n++])) {
             return fault(m, "expected an integer of 0 or more", err);
         }
@@ -56,16 +56,16 @@ sft_status sft__lset_numbers(sft_layout_set *set, const sft__jnode *list, const 
     return SFT_OK;
 }
 
-static sft_status unknown_member(const sft__jnode *m, sft_error *err) {
+static sft_status unknown_member(const sft__layout_jnode *m, sft_error *err) {
     char key[64];
     (void)sft_escape(key, sizeof key, m->key, m->key_len);
-    return sft__fail_at(err, SFT_E_SCHEMA, m->offset, "layout: unknown member \"%s\"", key);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, m->offset, "layout: unknown member \"%s\"", key);
 }
 
 /* ---------------------------------------------------------------- meshes */
 
-static sft_status read_axes(sft_layout_set *set, sft__lset_mesh *mesh, const sft__jnode *axes,
-                            sft_error *err) {
+static sft_status read_axes(sft_layout_set *set, sft__checkpoint_lset_mesh *mesh,
+                            const sft__layout_jnode *axes, sft_error *err) {
     const char **names;
     uint64_t *sizes;
     size_t n = 0;
@@ -73,12 +73,12 @@ static sft_status read_axes(sft_layout_set *set, sft__lset_mesh *mesh, const sft
         return fault(axes, "expected an object of axes and their sizes", err);
     }
     if (axes->len > SFT_LAYOUT_AXES) {
-        return sft__fail_at(err, SFT_E_LIMIT, axes->offset, "layout: mesh of more than %u axes",
-                            SFT_LAYOUT_AXES);
+        return sft__base_fail_at(err, SFT_E_LIMIT, axes->offset,
+                                 "layout: mesh of more than %u axes", SFT_LAYOUT_AXES);
     }
-    SFT_TRY(sft__lset_take(set, &names, axes->len, sizeof *names, err));
-    SFT_TRY(sft__lset_take(set, &sizes, axes->len, sizeof *sizes, err));
-    for (const sft__jnode *m = axes->first; m != NULL; m = m->next, n++) {
+    SFT_TRY(sft__checkpoint_lset_take(set, &names, axes->len, sizeof *names, err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &sizes, axes->len, sizeof *sizes, err));
+    for (const sft__layout_jnode *m = axes->first; m != NULL; m = m->next, n++) {
         if (!take_u64(m, &sizes[n]) || strlen(m->key) != m->key_len) {
             return fault(m, "expected the size of an axis", err);
         }
@@ -90,17 +90,17 @@ static sft_status read_axes(sft_layout_set *set, sft__lset_mesh *mesh, const sft
     return SFT_OK;
 }
 
-static sft_status read_mesh(sft_layout_set *set, const sft__jnode *node, const char *name,
+static sft_status read_mesh(sft_layout_set *set, const sft__layout_jnode *node, const char *name,
                             size_t name_len, sft_error *err) {
-    sft__lset_mesh *mesh;
+    sft__checkpoint_lset_mesh *mesh;
     size_t ranks = 0;
     if (!is(node, SFT__J_OBJECT)) {
         return fault(node, "expected a mesh", err);
     }
-    SFT_TRY(sft__lset_add_mesh(set, &mesh, err));
+    SFT_TRY(sft__checkpoint_lset_add_mesh(set, &mesh, err));
     mesh->name = name;
     mesh->name_len = name_len;
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (key_is(m, "axes")) {
             SFT_TRY(read_axes(set, mesh, m, err));
         } else if (key_is(m, "first_rank")) {
@@ -108,7 +108,7 @@ static sft_status read_mesh(sft_layout_set *set, const sft__jnode *node, const c
                 return fault(m, "expected a rank", err);
             }
         } else if (key_is(m, "ranks")) {
-            SFT_TRY(sft__lset_numbers(set, m, &mesh->mesh.ranks, &ranks, err));
+            SFT_TRY(sft__checkpoint_lset_numbers(set, m, &mesh->mesh.ranks, &ranks, err));
         } else {
             return unknown_member(m, err);
         }
@@ -125,18 +125,18 @@ static sft_status read_mesh(sft_layout_set *set, const sft__jnode *node, const c
     if (mesh->mesh.ranks != NULL && devices != ranks) {
         return fault(node, "as many ranks as the mesh has devices are needed", err);
     }
-    return sft__lset_mesh_done(set, mesh, node->offset, err);
+    return sft__checkpoint_lset_mesh_done(set, mesh, node->offset, err);
 }
 
-static sft_status find_mesh(const sft_layout_set *set, const sft__jnode *entry, size_t *index,
-                            sft_error *err) {
-    const sft__jnode *const name = sft__jtree_get(entry, "mesh");
+static sft_status find_mesh(const sft_layout_set *set, const sft__layout_jnode *entry,
+                            size_t *index, sft_error *err) {
+    const sft__layout_jnode *const name = sft__layout_jtree_get(entry, "mesh");
     const char *const text = name != NULL && is(name, SFT__J_STRING) ? name->text : "";
     const size_t len = name != NULL && is(name, SFT__J_STRING) ? name->len : 0;
     if (name != NULL && !is(name, SFT__J_STRING)) {
         return fault(name, "expected the name of a mesh", err);
     }
-    *index = sft__strmap_find(&set->mesh_map, text, len);
+    *index = sft__base_strmap_find(&set->mesh_map, text, len);
     if (*index != SFT__STRMAP_NONE) {
         return SFT_OK;
     }
@@ -145,8 +145,8 @@ static sft_status find_mesh(const sft_layout_set *set, const sft__jnode *entry, 
 
 /* ---------------------------------------------------------------- cuts */
 
-static sft_status read_axis(const sft__lset_mesh *mesh, const sft__jnode *node, uint32_t *axis,
-                            sft_error *err) {
+static sft_status read_axis(const sft__checkpoint_lset_mesh *mesh, const sft__layout_jnode *node,
+                            uint32_t *axis, sft_error *err) {
     for (uint32_t i = 0; is_text(node) && i < mesh->mesh.axis_count; i++) {
         if (strcmp(mesh->axis_names[i], node->text) == 0) {
             *axis = i;
@@ -156,14 +156,14 @@ static sft_status read_axis(const sft__lset_mesh *mesh, const sft__jnode *node, 
     return fault(node, "expected the name of an axis of the mesh", err);
 }
 
-static sft_status read_factor(const sft__lset_mesh *mesh, const sft__jnode *node, sft_factor *f,
-                              sft_error *err) {
+static sft_status read_factor(const sft__checkpoint_lset_mesh *mesh, const sft__layout_jnode *node,
+                              sft_factor *f, sft_error *err) {
     if (!is(node, SFT__J_OBJECT)) {
         return read_axis(mesh, node, &f->axis, err);
     }
-    const sft__jnode *const axis = sft__jtree_get(node, "axis");
+    const sft__layout_jnode *const axis = sft__layout_jtree_get(node, "axis");
     SFT_TRY(read_axis(mesh, axis != NULL ? axis : node, &f->axis, err));
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (key_is(m, "axis")) {
             continue;
         }
@@ -177,16 +177,16 @@ static sft_status read_factor(const sft__lset_mesh *mesh, const sft__jnode *node
     return SFT_OK;
 }
 
-static sft_status read_by(sft_layout_set *set, size_t mesh, const sft__jnode *node, sft_cut *cut,
-                          sft_error *err) {
+static sft_status read_by(sft_layout_set *set, size_t mesh, const sft__layout_jnode *node,
+                          sft_cut *cut, sft_error *err) {
     const bool many = is(node, SFT__J_ARRAY);
     sft_factor *factors;
     size_t n = 0;
-    SFT_TRY(sft__lset_take(set, &factors, many ? node->len : 1, sizeof *factors, err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &factors, many ? node->len : 1, sizeof *factors, err));
     if (!many) {
         SFT_TRY(read_factor(&set->meshes[mesh], node, &factors[n++], err));
     }
-    for (const sft__jnode *m = many ? node->first : NULL; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = many ? node->first : NULL; m != NULL; m = m->next) {
         SFT_TRY(read_factor(&set->meshes[mesh], m, &factors[n++], err));
     }
     cut->factors = factors;
@@ -194,7 +194,7 @@ static sft_status read_by(sft_layout_set *set, size_t mesh, const sft__jnode *no
     return SFT_OK;
 }
 
-static sft_status read_split(const sft__jnode *node, sft_split *split, sft_error *err) {
+static sft_status read_split(const sft__layout_jnode *node, sft_split *split, sft_error *err) {
     static const char *const rules[] = {"even", "chunk", "balanced", "sizes"};
     for (int i = 0; is_text(node) && i < 4; i++) {
         if (strcmp(rules[i], node->text) == 0) {
@@ -205,24 +205,24 @@ static sft_status read_split(const sft__jnode *node, sft_split *split, sft_error
     return fault(node, "expected \"even\", \"chunk\", \"balanced\" or \"sizes\"", err);
 }
 
-static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__jnode *node, sft_cut *cut,
-                           sft_error *err) {
+static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__layout_jnode *node,
+                           sft_cut *cut, sft_error *err) {
     if (node->type == SFT__J_NULL) {
         return SFT_OK;
     }
     if (node->type != SFT__J_OBJECT) {
         return read_by(set, mesh, node, cut, err);
     }
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (key_is(m, "by")) {
             SFT_TRY(read_by(set, mesh, m, cut, err));
         } else if (key_is(m, "split")) {
             SFT_TRY(read_split(m, &cut->split, err));
         } else if (key_is(m, "sizes")) {
-            SFT_TRY(sft__lset_numbers(set, m, &cut->sizes, &cut->size_count, err));
+            SFT_TRY(sft__checkpoint_lset_numbers(set, m, &cut->sizes, &cut->size_count, err));
             cut->split = SFT_SPLIT_SIZES;
         } else if (key_is(m, "blocks") && is(m, SFT__J_ARRAY)) {
-            SFT_TRY(sft__lset_numbers(set, m, &cut->blocks, &cut->block_count, err));
+            SFT_TRY(sft__checkpoint_lset_numbers(set, m, &cut->blocks, &cut->block_count, err));
             cut->blocks = cut->block_count != 0 ? cut->blocks : NULL;
         } else if (key_is(m, "blocks")) {
             if (!take_u64(m, &cut->block_parts)) {
@@ -235,15 +235,15 @@ static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__jnode *n
     return SFT_OK;
 }
 
-static sft_status read_cuts(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *list,
-                            sft_error *err) {
+static sft_status read_cuts(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                            const sft__layout_jnode *list, sft_error *err) {
     sft_cut *cuts;
     size_t n = 0;
     if (!is(list, SFT__J_ARRAY) || list->len > SFT_LAYOUT_RANK) {
         return fault(list, "expected a list with one cut per dimension", err);
     }
-    SFT_TRY(sft__lset_take(set, &cuts, list->len, sizeof *cuts, err));
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
+    SFT_TRY(sft__checkpoint_lset_take(set, &cuts, list->len, sizeof *cuts, err));
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
         SFT_TRY(read_cut(set, e->mesh, m, &cuts[n++], err));
     }
     if (e->shape != NULL && e->dims != n) {
@@ -255,12 +255,12 @@ static sft_status read_cuts(sft_layout_set *set, sft__lset_entry *e, const sft__
     return SFT_OK;
 }
 
-static sft_status read_flat(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *node,
-                            sft_error *err) {
+static sft_status read_flat(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                            const sft__layout_jnode *node, sft_error *err) {
     if (!is(node, SFT__J_OBJECT)) {
         return fault(node, "expected {\"by\": ...}", err);
     }
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (key_is(m, "by")) {
             SFT_TRY(read_by(set, e->mesh, m, &e->flat, err));
         } else if (key_is(m, "align")) {
@@ -277,18 +277,20 @@ static sft_status read_flat(sft_layout_set *set, sft__lset_entry *e, const sft__
 
 /* ---------------------------------------------------------------- boxes */
 
-static sft_status read_box(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *node,
-                           uint64_t *rank, uint64_t *box, sft_error *err) {
-    const sft__jnode *const start = sft__jtree_get(node, "start");
-    const sft__jnode *const count = sft__jtree_get(node, "count");
+static sft_status read_box(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                           const sft__layout_jnode *node, uint64_t *rank, uint64_t *box,
+                           sft_error *err) {
+    const sft__layout_jnode *const start = sft__layout_jtree_get(node, "start");
+    const sft__layout_jnode *const count = sft__layout_jtree_get(node, "count");
     const uint64_t *from, *extent;
     size_t from_len, extent_len;
     if (!is(node, SFT__J_OBJECT) || start == NULL || count == NULL ||
-        sft__jtree_get(node, "rank") == NULL || !take_u64(sft__jtree_get(node, "rank"), rank)) {
+        sft__layout_jtree_get(node, "rank") == NULL ||
+        !take_u64(sft__layout_jtree_get(node, "rank"), rank)) {
         return fault(node, "a box needs rank, start and count", err);
     }
-    SFT_TRY(sft__lset_numbers(set, start, &from, &from_len, err));
-    SFT_TRY(sft__lset_numbers(set, count, &extent, &extent_len, err));
+    SFT_TRY(sft__checkpoint_lset_numbers(set, start, &from, &from_len, err));
+    SFT_TRY(sft__checkpoint_lset_numbers(set, count, &extent, &extent_len, err));
     if (from_len != e->dims || extent_len != e->dims) {
         return fault(node, "boxes of one tensor differ in their dimensions", err);
     }
@@ -300,13 +302,13 @@ static sft_status read_box(sft_layout_set *set, sft__lset_entry *e, const sft__j
 }
 
 /* A shape that the file does not tell is where the boxes end. */
-static sft_status reach(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *at,
-                        sft_error *err) {
+static sft_status reach(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                        const sft__layout_jnode *at, sft_error *err) {
     uint64_t *shape;
     if (e->shape != NULL) {
         return SFT_OK;
     }
-    SFT_TRY(sft__lset_take(set, &shape, e->dims, sizeof *shape, err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &shape, e->dims, sizeof *shape, err));
     for (size_t i = 0; i < e->box_count; i++) {
         const uint64_t *const box = e->boxes + i * 2 * e->dims;
         for (size_t d = 0; d < e->dims; d++) {
@@ -322,10 +324,10 @@ static sft_status reach(sft_layout_set *set, sft__lset_entry *e, const sft__jnod
     return SFT_OK;
 }
 
-static sft_status read_boxes(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *list,
-                             sft_error *err) {
-    const sft__jnode *const first =
-        is(list, SFT__J_ARRAY) ? sft__jtree_get(list->first, "start") : NULL;
+static sft_status read_boxes(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                             const sft__layout_jnode *list, sft_error *err) {
+    const sft__layout_jnode *const first =
+        is(list, SFT__J_ARRAY) ? sft__layout_jtree_get(list->first, "start") : NULL;
     uint64_t *ranks;
     uint64_t *boxes;
     size_t n = 0;
@@ -337,10 +339,11 @@ static sft_status read_boxes(sft_layout_set *set, sft__lset_entry *e, const sft_
     }
     e->kind = SFT__LSET_BOXES;
     e->dims = first->len;
-    SFT_TRY(sft__lset_take(set, &ranks, list->len, sizeof *ranks, err));
+    SFT_TRY(sft__checkpoint_lset_take(set, &ranks, list->len, sizeof *ranks, err));
     /* cannot overflow: e->dims <= SFT_LAYOUT_RANK */
-    SFT_TRY(sft__lset_take(set, &boxes, list->len, (2 * e->dims + 1) * sizeof *boxes, err));
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next, n++) {
+    SFT_TRY(
+        sft__checkpoint_lset_take(set, &boxes, list->len, (2 * e->dims + 1) * sizeof *boxes, err));
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next, n++) {
         SFT_TRY(read_box(set, e, m, &ranks[n], boxes + n * 2 * e->dims, err));
     }
     e->ranks = ranks;
@@ -351,11 +354,12 @@ static sft_status read_boxes(sft_layout_set *set, sft__lset_entry *e, const sft_
 
 /* ---------------------------------------------------------------- entries */
 
-static sft_status read_match(sft__lset_entry *e, const sft__jnode *node, sft_error *err) {
+static sft_status read_match(sft__checkpoint_lset_entry *e, const sft__layout_jnode *node,
+                             sft_error *err) {
     static const char *const keys[] = {"name", "pattern", "module"};
     size_t found = 0;
     for (int i = 0; i < 3; i++) {
-        const sft__jnode *const m = sft__jtree_get(node, keys[i]);
+        const sft__layout_jnode *const m = sft__layout_jtree_get(node, keys[i]);
         if (m == NULL) {
             continue;
         }
@@ -371,7 +375,7 @@ static sft_status read_match(sft__lset_entry *e, const sft__jnode *node, sft_err
 }
 
 /* Which of the ways of telling a cut the member is; -1: none of them. */
-static int kind_of(const sft__jnode *m) {
+static int kind_of(const sft__layout_jnode *m) {
     static const char *const keys[] = {"whole",      "cuts", "flat", "boxes",
                                        "placements", "spec", "style"};
     for (int i = 0; i < 7; i++) {
@@ -382,8 +386,8 @@ static int kind_of(const sft__jnode *m) {
     return -1;
 }
 
-static sft_status read_kind(sft_layout_set *set, sft__lset_entry *e, const sft__jnode *m,
-                            sft_error *err) {
+static sft_status read_kind(sft_layout_set *set, sft__checkpoint_lset_entry *e,
+                            const sft__layout_jnode *m, sft_error *err) {
     const int kind = kind_of(m);
     if (kind == SFT__LSET_WHOLE) {
         return is(m, SFT__J_BOOL) && m->value != 0 ? SFT_OK : fault(m, "expected true", err);
@@ -400,27 +404,27 @@ static sft_status read_kind(sft_layout_set *set, sft__lset_entry *e, const sft__
     if (!is_text(m)) {
         return fault(m, "expected a text", err);
     }
-    e->kind = (sft__lset_kind)kind;
+    e->kind = (sft__checkpoint_lset_kind)kind;
     e->text = m->text;
     return SFT_OK;
 }
 
-static sft_status read_entry(sft_layout_set *set, const sft__jnode *node, sft_error *err) {
-    const sft__jnode *kind = NULL;
-    sft__lset_entry *e;
+static sft_status read_entry(sft_layout_set *set, const sft__layout_jnode *node, sft_error *err) {
+    const sft__layout_jnode *kind = NULL;
+    sft__checkpoint_lset_entry *e;
     if (!is(node, SFT__J_OBJECT)) {
         return fault(node, "expected an entry", err);
     }
-    SFT_TRY(sft__lset_add(set, &e, err));
+    SFT_TRY(sft__checkpoint_lset_add(set, &e, err));
     SFT_TRY(read_match(e, node, err));
-    for (const sft__jnode *m = node->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = node->first; m != NULL; m = m->next) {
         if (kind_of(m) >= 0) {
             if (kind != NULL) {
                 return fault(m, "an entry is cut in one way only", err);
             }
             kind = m;
         } else if (key_is(m, "shape")) {
-            SFT_TRY(sft__lset_numbers(set, m, &e->shape, &e->dims, err));
+            SFT_TRY(sft__checkpoint_lset_numbers(set, m, &e->shape, &e->dims, err));
             if (e->dims > SFT_LAYOUT_RANK) {
                 return fault(m, "too many dimensions", err);
             }
@@ -434,7 +438,7 @@ static sft_status read_entry(sft_layout_set *set, const sft__jnode *node, sft_er
                      "an entry needs one of whole, cuts, flat, boxes, placements, spec and style",
                      err);
     }
-    const sft__jnode *const mesh = sft__jtree_get(node, "mesh");
+    const sft__layout_jnode *const mesh = sft__layout_jtree_get(node, "mesh");
     if (kind_of(kind) == SFT__LSET_WHOLE && mesh != NULL) {
         return fault(mesh, "whole is on every rank; on those of one mesh: cuts of nulls", err);
     }
@@ -447,9 +451,10 @@ static sft_status read_entry(sft_layout_set *set, const sft__jnode *node, sft_er
     return read_kind(set, e, kind, err);
 }
 
-sft_status sft__lset_read_own(sft_layout_set *set, const sft__jnode *root, sft_error *err) {
-    const sft__jnode *const version = sft__jtree_get(root, "version");
-    const sft__jnode *const tensors = sft__jtree_get(root, "tensors");
+sft_status sft__checkpoint_lset_read_own(sft_layout_set *set, const sft__layout_jnode *root,
+                                         sft_error *err) {
+    const sft__layout_jnode *const version = sft__layout_jtree_get(root, "version");
+    const sft__layout_jnode *const tensors = sft__layout_jtree_get(root, "tensors");
     uint64_t number = 0;
     if (version == NULL || !take_u64(version, &number) || number != 1) {
         return fault(version != NULL ? version : root, "version 1 is needed", err);
@@ -457,14 +462,14 @@ sft_status sft__lset_read_own(sft_layout_set *set, const sft__jnode *root, sft_e
     if (!is(tensors, SFT__J_ARRAY)) {
         return fault(tensors != NULL ? tensors : root, "a list \"tensors\" is needed", err);
     }
-    for (const sft__jnode *m = root->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = root->first; m != NULL; m = m->next) {
         if (key_is(m, "mesh")) {
             SFT_TRY(read_mesh(set, m, "", 0, err));
         } else if (key_is(m, "meshes")) {
             if (!is(m, SFT__J_OBJECT)) {
                 return fault(m, "expected an object of meshes", err);
             }
-            for (const sft__jnode *k = m->first; k != NULL; k = k->next) {
+            for (const sft__layout_jnode *k = m->first; k != NULL; k = k->next) {
                 if (k->key_len == 0) {
                     return fault(k, "a mesh without a name", err);
                 }
@@ -475,14 +480,14 @@ sft_status sft__lset_read_own(sft_layout_set *set, const sft__jnode *root, sft_e
         }
     }
     set->form = SFT_LAYOUT_FORM_OWN;
-    if (!sft__strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes, set->mesh_count,
-                          set->allocator)) {
-        return sft__fail_nomem(err, set->mesh_count * sizeof(uint64_t));
+    if (!sft__base_strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes, set->mesh_count,
+                               set->allocator)) {
+        return sft__base_fail_nomem(err, set->mesh_count * sizeof(uint64_t));
     }
     for (size_t i = 0; i < set->mesh_count; i++) { /* of equal names the first counts */
-        (void)sft__strmap_add(&set->mesh_map, i);
+        (void)sft__base_strmap_add(&set->mesh_map, i);
     }
-    for (const sft__jnode *m = tensors->first; m != NULL; m = m->next) {
+    for (const sft__layout_jnode *m = tensors->first; m != NULL; m = m->next) {
         SFT_TRY(read_entry(set, m, err));
     }
     return SFT_OK;

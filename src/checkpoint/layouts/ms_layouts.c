@@ -23,8 +23,8 @@ void sft_ms_layouts_free(sft_ms_layouts *layouts) {
     for (size_t i = 0; i < layouts->count; i++) {
         sft_layout_free(layouts->list[i]);
     }
-    sft__free(layouts->allocator, layouts->list, layouts->count * sizeof *layouts->list);
-    sft__free(layouts->allocator, layouts, sizeof *layouts);
+    sft__base_free(layouts->allocator, layouts->list, layouts->count * sizeof *layouts->list);
+    sft__base_free(layouts->allocator, layouts, sizeof *layouts);
 }
 
 static sft_status fill(sft_ms_layouts *l, sft_error *err) {
@@ -33,9 +33,10 @@ static sft_status fill(sft_ms_layouts *l, sft_error *err) {
         SFT_TRY(sft_ms_param_layout(&l->list[i], p, l->allocator, err));
         const uint64_t devices = sft_layout_rank_count(l->list[i]);
         if (i > 0 && devices != l->devices) {
-            return sft__fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
-                                    "a mesh of %llu devices, others have %llu", (unsigned long long)devices,
-                                    (unsigned long long)l->devices);
+            return sft__base_fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
+                                         "a mesh of %llu devices, others have %llu",
+                                         (unsigned long long)devices,
+                                         (unsigned long long)l->devices);
         }
         l->devices = devices;
     }
@@ -44,19 +45,20 @@ static sft_status fill(sft_ms_layouts *l, sft_error *err) {
 
 sft_status sft_ms_layouts_create(sft_ms_layouts **out, const sft_ms_strategy *strategy,
                                  const sft_allocator *allocator, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(allocator);
+    const sft_allocator *const a = sft__base_allocator(allocator);
     const size_t count = sft_ms_strategy_count(strategy);
     *out = NULL;
-    sft_ms_layouts *const l = sft__alloc_zero(a, sizeof *l);
+    sft_ms_layouts *const l = sft__base_alloc_zero(a, sizeof *l);
     if (l == NULL) {
-        return sft__fail_nomem(err, sizeof *l);
+        return sft__base_fail_nomem(err, sizeof *l);
     }
     l->allocator = a;
     l->strategy = strategy;
-    l->list = sft__alloc_zero(a, count * sizeof *l->list); /* as many as were read: no overflow */
+    l->list =
+        sft__base_alloc_zero(a, count * sizeof *l->list); /* as many as were read: no overflow */
     l->count = l->list != NULL ? count : 0;
     const sft_status status =
-        l->list == NULL ? sft__fail_nomem(err, count * sizeof *l->list) : fill(l, err);
+        l->list == NULL ? sft__base_fail_nomem(err, count * sizeof *l->list) : fill(l, err);
     if (status != SFT_OK) {
         sft_ms_layouts_free(l);
         return status;
@@ -69,12 +71,14 @@ sft_status sft_ms_layouts_create(sft_ms_layouts **out, const sft_ms_strategy *st
 static const sft_ms_param *find(const sft_ms_layouts *l, const sft_tensor *t, uint64_t rank,
                                 const sft_layout **layout) {
     const uint64_t stage = sft_ms_strategy_merged(l->strategy) ? rank / l->devices
-                                                                : sft_ms_strategy_stage(l->strategy);
+                                                               : sft_ms_strategy_stage(l->strategy);
     const sft_ms_param *const p =
-        stage > UINT32_MAX ? NULL
-                           : sft_ms_strategy_find(l->strategy, t->name, t->name_len, (uint32_t)stage);
+        stage > UINT32_MAX
+            ? NULL
+            : sft_ms_strategy_find(l->strategy, t->name, t->name_len, (uint32_t)stage);
     if (p != NULL) {
-        const size_t bytes = (size_t)((const char *)p - (const char *)&l->strategy->entries[0].param);
+        const size_t bytes =
+            (size_t)((const char *)p - (const char *)&l->strategy->entries[0].param);
         *layout = l->list[bytes / sizeof l->strategy->entries[0]];
     }
     return p;
@@ -100,7 +104,8 @@ sft_status sft_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor, ui
     (void)err;
     /* A parameter of other stages alone is not this rank's: a layout without the rank says so. */
     for (uint32_t stage = 0;
-         find(l, tensor, rank, layout) == NULL && stage < sft_ms_strategy_stages(l->strategy); stage++) {
+         find(l, tensor, rank, layout) == NULL && stage < sft_ms_strategy_stages(l->strategy);
+         stage++) {
         if (find(l, tensor, stage * l->devices, layout) != NULL) {
             break;
         }

@@ -7,8 +7,8 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/options.h"
-#include "checkpoint/open/assembly.h"
 #include "checkpoint/names/names.h"
+#include "checkpoint/open/assembly.h"
 #include "layout/jsontree.h"
 #include <stdio.h>
 
@@ -27,13 +27,13 @@ typedef struct height {
 } height;
 
 typedef struct applying {
-    sft__assembly assembly;
+    sft__checkpoint_assembly assembly;
     const sft_catalog *in;
     const sft_names *names;
-    sft__name_values values;
+    sft__checkpoint_name_values values;
     bool reverse;
-    sft__buf name;
-    sft__arena arena; /* of the configuration */
+    sft__base_buf name;
+    sft__base_arena arena; /* of the configuration */
     sft_names_result result;
     struct height *heights;  /* of stacks, by rule; NULL: nobody is told */
     char one_way[NAME_ROOM]; /* the first kept tensor that the way back would change */
@@ -51,35 +51,37 @@ typedef struct sharing {
 } sharing;
 
 static sft_status bad_shape(const applying *a, const sft_tensor *t, const char *what) {
-    return sft__fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
+    return sft__base_fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len, "%s",
+                                 what);
 }
 
 static sft_status about(const applying *a, const sft_tensor *t, sft_status status,
                         const sft_error *why) {
-    return sft__fail_tensor(a->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s",
-                            why->message);
+    return sft__base_fail_tensor(a->err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s",
+                                 why->message);
 }
 
-static sft_status groups_of(const applying *a, const sft__name_rule *rule, const sft_tensor *t,
-                            uint64_t *groups) {
+static sft_status groups_of(const applying *a, const sft__checkpoint_name_rule *rule,
+                            const sft_tensor *t, uint64_t *groups) {
     sft_error why;
     *groups = 1;
     if (rule->has_groups != 0) {
-        const sft_status status = sft__name_number_value(&rule->groups, &a->values, groups, &why);
+        const sft_status status =
+            sft__checkpoint_name_number_value(&rule->groups, &a->values, groups, &why);
         if (status != SFT_OK) {
             return about(a, t, status, &why);
         }
     }
     return *groups != 0 && *groups <= MOST_BOXES / rule->from_count
                ? SFT_OK
-               : sft__fail_tensor(a->err, SFT_E_LIMIT, SFT_NO_OFFSET, t->name, t->name_len,
-                                  "%llu groups of %u parts", (unsigned long long)*groups,
-                                  rule->from_count);
+               : sft__base_fail_tensor(a->err, SFT_E_LIMIT, SFT_NO_OFFSET, t->name, t->name_len,
+                                       "%llu groups of %u parts", (unsigned long long)*groups,
+                                       rule->from_count);
 }
 
 /* Shares `total` in the rule's proportions. */
-static sft_status share(const applying *a, const sft__name_rule *rule, const sft_tensor *t,
-                        uint64_t total, sharing *s) {
+static sft_status share(const applying *a, const sft__checkpoint_name_rule *rule,
+                        const sft_tensor *t, uint64_t total, sharing *s) {
     uint64_t parts[SFT__NAME_MEMBERS];
     uint64_t sum = 0;
     sft_error why;
@@ -88,7 +90,7 @@ static sft_status share(const applying *a, const sft__name_rule *rule, const sft
         parts[i] = 1;
         if (rule->part_count != 0) {
             const sft_status status =
-                sft__name_number_value(&rule->parts[i], &a->values, &parts[i], &why);
+                sft__checkpoint_name_number_value(&rule->parts[i], &a->values, &parts[i], &why);
             if (status != SFT_OK) {
                 return about(a, t, status, &why);
             }
@@ -99,22 +101,24 @@ static sft_status share(const applying *a, const sft__name_rule *rule, const sft
         sum += parts[i]; /* at most 16 * 2^32 */
     }
     if (sum == 0 || total % sum != 0) {
-        return sft__fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
-                                "dimension %u of %llu does not divide into %llu parts", rule->dim,
-                                (unsigned long long)total, (unsigned long long)sum);
+        return sft__base_fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "dimension %u of %llu does not divide into %llu parts",
+                                     rule->dim, (unsigned long long)total, (unsigned long long)sum);
     }
     for (uint32_t i = 0; i < s->count; i++) {
         s->size[i] = total / sum * parts[i];
         if (s->size[i] % s->groups != 0) {
-            return sft__fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "a part of %llu does not divide into %llu groups",
-                                    (unsigned long long)s->size[i], (unsigned long long)s->groups);
+            return sft__base_fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
+                                         "a part of %llu does not divide into %llu groups",
+                                         (unsigned long long)s->size[i],
+                                         (unsigned long long)s->groups);
         }
     }
     return SFT_OK;
 }
 
-static sft_status check_rank(const applying *a, const sft__name_rule *rule, const sft_tensor *t) {
+static sft_status check_rank(const applying *a, const sft__checkpoint_name_rule *rule,
+                             const sft_tensor *t) {
     if (t->rank > SFT_LAYOUT_RANK - 1) {
         return bad_shape(a, t, "more dimensions than rules can move");
     }
@@ -123,14 +127,14 @@ static sft_status check_rank(const applying *a, const sft__name_rule *rule, cons
 }
 
 /* The members of a fused tensor, of which the name of the first is known. */
-static sft_status find_members(applying *a, const sft__name_rule *rule,
-                               const sft__name_bound *bound, const sft_tensor *asked,
+static sft_status find_members(applying *a, const sft__checkpoint_name_rule *rule,
+                               const sft__checkpoint_name_bound *bound, const sft_tensor *asked,
                                const sft_tensor **members) {
     for (uint32_t i = 0; i < rule->from_count; i++) {
-        SFT_TRY(sft__name_expand(&rule->from[i], &a->values, bound, &a->name, a->err));
+        SFT_TRY(sft__checkpoint_name_expand(&rule->from[i], &a->values, bound, &a->name, a->err));
         members[i] = sft_catalog_find(a->in, a->name.data, a->name.len);
         if (members[i] == NULL) {
-            return sft__fail_tensor(
+            return sft__base_fail_tensor(
                 a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, asked->name, asked->name_len,
                 "the tensor that it is fused with is missing: %s", a->name.data);
         }
@@ -138,7 +142,7 @@ static sft_status find_members(applying *a, const sft__name_rule *rule,
     return SFT_OK;
 }
 
-static sft_status check_members(const applying *a, const sft__name_rule *rule,
+static sft_status check_members(const applying *a, const sft__checkpoint_name_rule *rule,
                                 const sft_tensor *const *members, uint64_t *total) {
     const sft_tensor *const first = members[0];
     *total = 0;
@@ -146,17 +150,18 @@ static sft_status check_members(const applying *a, const sft__name_rule *rule,
     for (uint32_t i = 0; i < rule->from_count; i++) {
         const sft_tensor *const m = members[i];
         if (m->dtype != first->dtype) {
-            return sft__fail_tensor(a->err, SFT_E_DTYPE, SFT_NO_OFFSET, m->name, m->name_len,
-                                    "%s cannot be fused with %s of %s", m->dtype->name,
-                                    first->dtype->name, first->name);
+            return sft__base_fail_tensor(a->err, SFT_E_DTYPE, SFT_NO_OFFSET, m->name, m->name_len,
+                                         "%s cannot be fused with %s of %s", m->dtype->name,
+                                         first->dtype->name, first->name);
         }
         for (uint32_t d = 0; d < first->rank; d++) {
             if (m->rank != first->rank || (d != rule->dim && m->shape[d] != first->shape[d])) {
-                return sft__fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, m->name, m->name_len,
-                                        "its shape does not go with that of %s", first->name);
+                return sft__base_fail_tensor(a->err, SFT_E_SHAPE, SFT_NO_OFFSET, m->name,
+                                             m->name_len, "its shape does not go with that of %s",
+                                             first->name);
             }
         }
-        if (!sft__add64(*total, m->shape[rule->dim], total)) {
+        if (!sft__base_add64(*total, m->shape[rule->dim], total)) {
             return bad_shape(a, m, "the fused dimension overflows");
         }
     }
@@ -171,7 +176,8 @@ static sft_status move_box(applying *a, const sft_tensor *t, uint32_t dim, uint6
         extent[d] = d == dim ? count : t->shape[d];
         target[d] = d == dim ? to : 0;
     }
-    return count == 0 ? SFT_OK : sft__assembly_box(&a->assembly, 0, t, start, extent, target);
+    return count == 0 ? SFT_OK
+                      : sft__checkpoint_assembly_box(&a->assembly, 0, t, start, extent, target);
 }
 
 /* Where member i begins in group 0, and how far groups are apart, in the fused tensor. */
@@ -190,11 +196,11 @@ static sft_status add_as(applying *a, const sft_tensor *like, const uint64_t *sh
     sft_tensor renamed = *like;
     renamed.name = a->name.data;
     renamed.name_len = a->name.len;
-    return sft__assembly_add(&a->assembly, 0, &renamed, shape, rank);
+    return sft__checkpoint_assembly_add(&a->assembly, 0, &renamed, shape, rank);
 }
 
-static sft_status fuse(applying *a, const sft__name_rule *rule, const sft__name_bound *bound,
-                       const sft_tensor *asked) {
+static sft_status fuse(applying *a, const sft__checkpoint_name_rule *rule,
+                       const sft__checkpoint_name_bound *bound, const sft_tensor *asked) {
     const sft_tensor *members[SFT__NAME_MEMBERS];
     uint64_t shape[SFT_LAYOUT_RANK];
     uint64_t total, step;
@@ -233,12 +239,12 @@ static sft_status fuse(applying *a, const sft__name_rule *rule, const sft__name_
         shape[d] = d == rule->dim ? total : asked->shape[d];
     }
     a->result.fused += s.count;
-    SFT_TRY(sft__name_expand(&rule->to, &a->values, bound, &a->name, a->err));
+    SFT_TRY(sft__checkpoint_name_expand(&rule->to, &a->values, bound, &a->name, a->err));
     return add_as(a, asked, shape, asked->rank);
 }
 
-static sft_status split(applying *a, const sft__name_rule *rule, const sft__name_bound *bound,
-                        const sft_tensor *t) {
+static sft_status split(applying *a, const sft__checkpoint_name_rule *rule,
+                        const sft__checkpoint_name_bound *bound, const sft_tensor *t) {
     uint64_t shape[SFT_LAYOUT_RANK];
     uint64_t step;
     sharing s;
@@ -254,7 +260,7 @@ static sft_status split(applying *a, const sft__name_rule *rule, const sft__name
         for (uint32_t d = 0; d < t->rank; d++) {
             shape[d] = d == rule->dim ? s.size[i] : t->shape[d];
         }
-        SFT_TRY(sft__name_expand(&rule->from[i], &a->values, bound, &a->name, a->err));
+        SFT_TRY(sft__checkpoint_name_expand(&rule->from[i], &a->values, bound, &a->name, a->err));
         SFT_TRY(add_as(a, t, shape, t->rank));
     }
     a->result.split++;
@@ -264,7 +270,7 @@ static sft_status split(applying *a, const sft__name_rule *rule, const sft__name
 /* ---------------------------------------------------------------- stacking */
 
 /* A stack of this name (in a->name) and number of tensors. */
-static void note_height(applying *a, const sft__name_rule *rule, uint64_t number) {
+static void note_height(applying *a, const sft__checkpoint_name_rule *rule, uint64_t number) {
     height *const h = a->heights != NULL ? &a->heights[rule - a->names->rules] : NULL;
     if (h == NULL || h->first == number) {
         return;
@@ -280,9 +286,9 @@ static void note_height(applying *a, const sft__name_rule *rule, uint64_t number
     }
 }
 
-static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name_bound *first,
-                        const sft_tensor *t) {
-    sft__name_bound bound = *first;
+static sft_status stack(applying *a, const sft__checkpoint_name_rule *rule,
+                        const sft__checkpoint_name_bound *first, const sft_tensor *t) {
+    sft__checkpoint_name_bound bound = *first;
     uint64_t shape[SFT_LAYOUT_RANK];
     uint64_t *const number = &bound.number[rule->stack_slot];
     const sft_tensor *at = t;
@@ -291,21 +297,21 @@ static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name
     }
     if (*number != 0) { /* comes with number 0; each must follow on another */
         *number -= 1;
-        SFT_TRY(sft__name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
+        SFT_TRY(sft__checkpoint_name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
         return sft_catalog_find(a->in, a->name.data, a->name.len) != NULL
                    ? SFT_OK
-                   : sft__fail_tensor(a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, t->name, t->name_len,
-                                      "the tensor before it in the stack is missing: %s",
-                                      a->name.data);
+                   : sft__base_fail_tensor(
+                         a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, t->name, t->name_len,
+                         "the tensor before it in the stack is missing: %s", a->name.data);
     }
     for (; at != NULL; *number += 1) {
         if (at->dtype != t->dtype || at->rank != t->rank ||
             memcmp(at->shape, t->shape, t->rank * sizeof *t->shape) != 0) {
             return bad_shape(a, at, "its type or shape is not that of the first in the stack");
         }
-        SFT_TRY(sft__assembly_stack(&a->assembly, 0, at, *number));
+        SFT_TRY(sft__checkpoint_assembly_stack(&a->assembly, 0, at, *number));
         bound.number[rule->stack_slot]++;
-        SFT_TRY(sft__name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
+        SFT_TRY(sft__checkpoint_name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
         bound.number[rule->stack_slot]--;
         at = sft_catalog_find(a->in, a->name.data, a->name.len);
         a->result.fused++;
@@ -314,14 +320,14 @@ static sft_status stack(applying *a, const sft__name_rule *rule, const sft__name
     for (uint32_t d = 0; d < t->rank; d++) {
         shape[d + 1] = t->shape[d];
     }
-    SFT_TRY(sft__name_expand(&rule->to, &a->values, &bound, &a->name, a->err));
+    SFT_TRY(sft__checkpoint_name_expand(&rule->to, &a->values, &bound, &a->name, a->err));
     note_height(a, rule, *number);
     return add_as(a, t, shape, t->rank + 1);
 }
 
-static sft_status unstack(applying *a, const sft__name_rule *rule, const sft__name_bound *found,
-                          const sft_tensor *t) {
-    sft__name_bound bound = *found;
+static sft_status unstack(applying *a, const sft__checkpoint_name_rule *rule,
+                          const sft__checkpoint_name_bound *found, const sft_tensor *t) {
+    sft__checkpoint_name_bound bound = *found;
     if (t->rank == 0 || t->rank > SFT_LAYOUT_RANK) {
         return bad_shape(a, t, "it has no first dimension to take apart");
     }
@@ -330,8 +336,8 @@ static sft_status unstack(applying *a, const sft__name_rule *rule, const sft__na
     }
     for (uint64_t i = 0; i < t->shape[0]; i++) {
         bound.number[rule->stack_slot] = i;
-        SFT_TRY(sft__assembly_unstack(&a->assembly, 0, t, i));
-        SFT_TRY(sft__name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
+        SFT_TRY(sft__checkpoint_assembly_unstack(&a->assembly, 0, t, i));
+        SFT_TRY(sft__checkpoint_name_expand(&rule->from[0], &a->values, &bound, &a->name, a->err));
         SFT_TRY(add_as(a, t, t->shape + 1, t->rank - 1));
     }
     a->result.split++;
@@ -340,20 +346,20 @@ static sft_status unstack(applying *a, const sft__name_rule *rule, const sft__na
 
 /* ---------------------------------------------------------------- one tensor */
 
-static sft_status keep(applying *a, const sft_tensor *t, const sft__name_pattern *as,
-                       const sft__name_bound *bound) {
-    SFT_TRY(sft__assembly_whole(&a->assembly, 0, t));
+static sft_status keep(applying *a, const sft_tensor *t, const sft__checkpoint_name_pattern *as,
+                       const sft__checkpoint_name_bound *bound) {
+    SFT_TRY(sft__checkpoint_assembly_whole(&a->assembly, 0, t));
     if (as == NULL) {
         a->result.kept++;
-        return sft__assembly_add(&a->assembly, 0, t, t->shape, t->rank);
+        return sft__checkpoint_assembly_add(&a->assembly, 0, t, t->shape, t->rank);
     }
     a->result.renamed++;
-    SFT_TRY(sft__name_expand(as, &a->values, bound, &a->name, a->err));
+    SFT_TRY(sft__checkpoint_name_expand(as, &a->values, bound, &a->name, a->err));
     return add_as(a, t, t->shape, t->rank);
 }
 
-static sft_status obey(applying *a, const sft__name_rule *rule, const sft__name_bound *bound,
-                       const sft_tensor *t) {
+static sft_status obey(applying *a, const sft__checkpoint_name_rule *rule,
+                       const sft__checkpoint_name_bound *bound, const sft_tensor *t) {
     if (rule->kind == SFT__NAME_DROP) {
         a->result.dropped++;
         return SFT_OK;
@@ -367,17 +373,18 @@ static sft_status obey(applying *a, const sft__name_rule *rule, const sft__name_
     return keep(a, t, a->reverse ? &rule->from[0] : &rule->to, bound);
 }
 
-static sft_status matches(const applying *a, const sft__name_rule *rule, const sft_tensor *t,
-                          sft__name_bound *bound, bool *yes) {
+static sft_status matches(const applying *a, const sft__checkpoint_name_rule *rule,
+                          const sft_tensor *t, sft__checkpoint_name_bound *bound, bool *yes) {
     *yes = false;
     if (a->reverse) {
-        return rule->kind == SFT__NAME_DROP ? SFT_OK
-                                            : sft__name_match(&rule->to, &a->values, t->name,
-                                                              t->name_len, bound, yes, a->err);
+        return rule->kind == SFT__NAME_DROP
+                   ? SFT_OK
+                   : sft__checkpoint_name_match(&rule->to, &a->values, t->name, t->name_len, bound,
+                                                yes, a->err);
     }
     for (uint32_t i = 0; i < rule->from_count && !*yes; i++) {
-        SFT_TRY(
-            sft__name_match(&rule->from[i], &a->values, t->name, t->name_len, bound, yes, a->err));
+        SFT_TRY(sft__checkpoint_name_match(&rule->from[i], &a->values, t->name, t->name_len, bound,
+                                           yes, a->err));
     }
     return SFT_OK;
 }
@@ -385,13 +392,13 @@ static sft_status matches(const applying *a, const sft__name_rule *rule, const s
 /* A kept tensor that the rules would change on the way back. */
 static void note_one_way(applying *a, const sft_tensor *t) {
     applying back = *a;
-    sft__name_bound bound;
+    sft__checkpoint_name_bound bound;
     sft_error unused;
     bool yes = false;
     back.reverse = !a->reverse;
     back.err = &unused;
     for (size_t i = 0; a->heights != NULL && i < a->names->rule_count && !yes; i++) {
-        const sft__name_rule *const rule = &a->names->rules[i];
+        const sft__checkpoint_name_rule *const rule = &a->names->rules[i];
         if (rule->kind == SFT__NAME_DROP || matches(&back, rule, t, &bound, &yes) != SFT_OK) {
             yes = false; /* what is dropped has no way back */
         }
@@ -402,7 +409,7 @@ static void note_one_way(applying *a, const sft_tensor *t) {
 }
 
 static sft_status take_tensor(applying *a, const sft_tensor *t) {
-    sft__name_bound bound;
+    sft__checkpoint_name_bound bound;
     bool yes;
     for (size_t i = 0; i < a->names->rule_count; i++) {
         SFT_TRY(matches(a, &a->names->rules[i], t, &bound, &yes));
@@ -411,8 +418,8 @@ static sft_status take_tensor(applying *a, const sft_tensor *t) {
         }
     }
     if (a->names->rest == SFT__REST_ERROR) {
-        return sft__fail_tensor(a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, t->name, t->name_len,
-                                "no rule matches this name");
+        return sft__base_fail_tensor(a->err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "no rule matches this name");
     }
     if (a->names->rest == SFT__REST_DROP) {
         a->result.dropped++;
@@ -452,9 +459,9 @@ static void tell(const applying *a, const sft_names_options *o) {
 
 static sft_status take_heights(applying *a) {
     const size_t bytes = (a->names->rule_count + 1) * sizeof *a->heights;
-    a->heights = sft__arena_alloc(&a->arena, bytes, sizeof(uint64_t));
+    a->heights = sft__base_arena_alloc(&a->arena, bytes, sizeof(uint64_t));
     if (a->heights == NULL) {
-        return sft__fail_nomem(a->err, bytes);
+        return sft__base_fail_nomem(a->err, bytes);
     }
     memset(a->heights, 0, bytes);
     return SFT_OK;
@@ -470,8 +477,9 @@ static sft_status take_metadata(applying *a) {
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         SFT_TRY(sft_catalog_metadata_at(a->in, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
-        if ((changed && sft__is_crc_num(e.key, e.key_len)) ||
-            ((changed || a->result.renamed != 0) && sft__describes_tensors(a->in, &e, true))) {
+        if ((changed && sft__checkpoint_is_crc_num(e.key, e.key_len)) ||
+            ((changed || a->result.renamed != 0) &&
+             sft__checkpoint_describes_tensors(a->in, &e, true))) {
             continue;
         }
         if (format == NULL || e.key_len != 6 || memcmp(e.key, "format", 6) != 0) {
@@ -494,9 +502,9 @@ static sft_status take_all(applying *a) {
 }
 
 static sft_status take_config(applying *a, const sft_names_options *options) {
-    sft__jnode *root;
-    SFT_TRY(sft__jtree_parse(&root, &a->arena, options->config, options->config_size,
-                             "configuration", a->err));
+    sft__layout_jnode *root;
+    SFT_TRY(sft__layout_jtree_parse(&root, &a->arena, options->config, options->config_size,
+                                    "configuration", a->err));
     a->values.config = root;
     return SFT_OK;
 }
@@ -507,10 +515,10 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
     sft_names_options o;
     applying a;
     *out = NULL;
-    SFT_TRY(sft__options_read(&o, sizeof o, options, SFT__UP_TO(sft_names_options, open), "options",
-                              err));
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_names_options, open),
+                                   "options", err));
     if (result != NULL && result->struct_size < SFT__UP_TO(sft_names_result, renamed)) {
-        return sft__fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
+        return sft__base_fail(err, SFT_E_ARG, "result without struct_size: use SFT_INIT");
     }
     const sft_open_options *const open = o.open;
     memset(&a, 0, sizeof a);
@@ -520,9 +528,10 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
     a.values.values = o.values;
     a.values.count = o.value_count;
     a.reverse = o.reverse != 0;
-    sft__buf_init(&a.name, sft__allocator(open != NULL ? open->allocator : NULL));
-    sft__arena_init(&a.arena, sft__allocator(open != NULL ? open->allocator : NULL), CONFIG_BUDGET);
-    sft_status status = sft__assembly_init(&a.assembly, &in, 1, open, err);
+    sft__base_buf_init(&a.name, sft__base_allocator(open != NULL ? open->allocator : NULL));
+    sft__base_arena_init(&a.arena, sft__base_allocator(open != NULL ? open->allocator : NULL),
+                         CONFIG_BUDGET);
+    sft_status status = sft__checkpoint_assembly_init(&a.assembly, &in, 1, open, err);
     if (status == SFT_OK && o.config != NULL) {
         status = take_config(&a, &o);
     }
@@ -539,10 +548,10 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
         status = sft_builder_finish(out, a.assembly.builder, err);
     }
     if (result != NULL) {
-        sft__result_write(result, &a.result, sizeof a.result);
+        sft__base_result_write(result, &a.result, sizeof a.result);
     }
-    sft__assembly_reset(&a.assembly);
-    sft__buf_reset(&a.name);
-    sft__arena_free(&a.arena);
+    sft__checkpoint_assembly_reset(&a.assembly);
+    sft__base_buf_reset(&a.name);
+    sft__base_arena_free(&a.arena);
     return status;
 }

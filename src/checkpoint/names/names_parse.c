@@ -9,25 +9,26 @@
 
 #define MOST_BYTES (1u << 20)
 #define MOST_RULES 4096u
-#define BUDGET (UINT64_C(64) << 20)
+#define BUDGET     (UINT64_C(64) << 20)
 
 typedef struct parse {
     sft_names *names;
     sft_error *err;
 } parse;
 
-static sft_status wrong(const parse *p, const sft__jnode *at, const char *what) {
-    return sft__fail_at(p->err, SFT_E_SCHEMA, at->offset, "name rules: %s", what);
+static sft_status wrong(const parse *p, const sft__layout_jnode *at, const char *what) {
+    return sft__base_fail_at(p->err, SFT_E_SCHEMA, at->offset, "name rules: %s", what);
 }
 
 static sft_status no_memory(const parse *p, size_t size) {
     return p->names->arena.over_budget
-               ? sft__fail(p->err, SFT_E_LIMIT, "name rules need more memory than the limit allows")
-               : sft__fail_nomem(p->err, size);
+               ? sft__base_fail(p->err, SFT_E_LIMIT,
+                                "name rules need more memory than the limit allows")
+               : sft__base_fail_nomem(p->err, size);
 }
 
 static sft_status room(const parse *p, void *pointer, size_t count, size_t size) {
-    void *const at = sft__arena_alloc(&p->names->arena, count * size + 1, sizeof(uint64_t));
+    void *const at = sft__base_arena_alloc(&p->names->arena, count * size + 1, sizeof(uint64_t));
     if (at == NULL) {
         return no_memory(p, count * size);
     }
@@ -36,8 +37,8 @@ static sft_status room(const parse *p, void *pointer, size_t count, size_t size)
     return SFT_OK;
 }
 
-static sft_status only(const parse *p, const sft__jnode *object, const char *const *keys) {
-    for (const sft__jnode *m = object->first; m != NULL; m = m->next) {
+static sft_status only(const parse *p, const sft__layout_jnode *object, const char *const *keys) {
+    for (const sft__layout_jnode *m = object->first; m != NULL; m = m->next) {
         size_t i = 0;
         while (keys[i] != NULL && strcmp(keys[i], m->key) != 0) {
             i++;
@@ -51,31 +52,33 @@ static sft_status only(const parse *p, const sft__jnode *object, const char *con
 
 /* ---------------------------------------------------------------- one rule */
 
-static sft_status parse_number(const parse *p, const sft__jnode *n, sft__name_number *out) {
+static sft_status parse_number(const parse *p, const sft__layout_jnode *n,
+                               sft__checkpoint_name_number *out) {
     int64_t value;
     if (n->type == SFT__J_STRING && n->len != 0 && strlen(n->text) == n->len) {
         out->text = n->text;
         return SFT_OK;
     }
-    if (!sft__jtree_int(n, &value) || value < 1 || value > INT32_MAX) {
+    if (!sft__layout_jtree_int(n, &value) || value < 1 || value > INT32_MAX) {
         return wrong(p, n, "a number from 1 to 2^31 - 1, or the name of a value, was needed");
     }
     out->value = (uint64_t)value;
     return SFT_OK;
 }
 
-static sft_status parse_name(const parse *p, const sft__jnode *n, sft__name_slots *slots,
-                             sft__name_pattern *out) {
+static sft_status parse_name(const parse *p, const sft__layout_jnode *n,
+                             sft__checkpoint_name_slots *slots, sft__checkpoint_name_pattern *out) {
     if (n == NULL || n->type != SFT__J_STRING) {
         return wrong(p, n, "a name was needed");
     }
-    return sft__name_pattern_parse(out, &p->names->arena, slots, n->text, n->len, n->offset, p->err);
+    return sft__checkpoint_name_pattern_parse(out, &p->names->arena, slots, n->text, n->len,
+                                              n->offset, p->err);
 }
 
-static sft_status parse_from(const parse *p, const sft__jnode *from, sft__name_slots *slots,
-                             sft__name_rule *rule) {
+static sft_status parse_from(const parse *p, const sft__layout_jnode *from,
+                             sft__checkpoint_name_slots *slots, sft__checkpoint_name_rule *rule) {
     const bool many = from->type == SFT__J_ARRAY;
-    const sft__jnode *at = many ? from->first : from;
+    const sft__layout_jnode *at = many ? from->first : from;
     if (many && (from->len == 0 || from->len > SFT__NAME_MEMBERS)) {
         return wrong(p, from, "from 1 to 16 tensors can be fused");
     }
@@ -88,17 +91,18 @@ static sft_status parse_from(const parse *p, const sft__jnode *from, sft__name_s
     return SFT_OK;
 }
 
-static sft_status parse_fusing(const parse *p, const sft__jnode *n, sft__name_rule *rule) {
-    const sft__jnode *const dim = sft__jtree_get(n, "dim");
-    const sft__jnode *const parts = sft__jtree_get(n, "parts");
-    const sft__jnode *const groups = sft__jtree_get(n, "groups");
+static sft_status parse_fusing(const parse *p, const sft__layout_jnode *n,
+                               sft__checkpoint_name_rule *rule) {
+    const sft__layout_jnode *const dim = sft__layout_jtree_get(n, "dim");
+    const sft__layout_jnode *const parts = sft__layout_jtree_get(n, "parts");
+    const sft__layout_jnode *const groups = sft__layout_jtree_get(n, "groups");
     int64_t value = 0;
-    if (dim != NULL && (!sft__jtree_int(dim, &value) || value < 0 || value > 63)) {
+    if (dim != NULL && (!sft__layout_jtree_int(dim, &value) || value < 0 || value > 63)) {
         return wrong(p, dim, "\"dim\" is a number from 0 to 63");
     }
     rule->dim = (uint32_t)value;
     if (parts != NULL) {
-        const sft__jnode *at = parts->first;
+        const sft__layout_jnode *at = parts->first;
         if (parts->type != SFT__J_ARRAY || parts->len != rule->from_count) {
             return wrong(p, parts, "\"parts\" has one entry for each name in \"from\"");
         }
@@ -113,11 +117,12 @@ static sft_status parse_fusing(const parse *p, const sft__jnode *n, sft__name_ru
 }
 
 /* Both sides must have the same placeholders, or one could not be made from the other. */
-static sft_status check_slots(const parse *p, const sft__jnode *n, const sft__name_rule *rule) {
+static sft_status check_slots(const parse *p, const sft__layout_jnode *n,
+                              const sft__checkpoint_name_rule *rule) {
     uint32_t to = rule->to.slots;
     if (rule->kind == SFT__NAME_STACK) {
-        if ((to & (1u << rule->stack_slot)) != 0 || rule->from_count != 1 || rule->part_count != 0 ||
-            rule->has_groups != 0) {
+        if ((to & (1u << rule->stack_slot)) != 0 || rule->from_count != 1 ||
+            rule->part_count != 0 || rule->has_groups != 0) {
             return wrong(p, n, "a stack has one \"from\", whose number to count is not in \"to\"");
         }
         to |= 1u << rule->stack_slot;
@@ -130,8 +135,9 @@ static sft_status check_slots(const parse *p, const sft__jnode *n, const sft__na
     return SFT_OK;
 }
 
-static sft_status parse_stack(const parse *p, const sft__jnode *over, const sft__name_slots *slots,
-                              sft__name_rule *rule) {
+static sft_status parse_stack(const parse *p, const sft__layout_jnode *over,
+                              const sft__checkpoint_name_slots *slots,
+                              sft__checkpoint_name_rule *rule) {
     rule->kind = SFT__NAME_STACK;
     for (uint32_t i = 0; i < slots->count; i++) {
         if (over->type == SFT__J_STRING && !slots->any[i] && slots->len[i] == over->len &&
@@ -143,19 +149,21 @@ static sft_status parse_stack(const parse *p, const sft__jnode *over, const sft_
     return wrong(p, over, "\"stack\" names a number in \"from\"");
 }
 
-static sft_status parse_rule(const parse *p, const sft__jnode *n, sft__name_rule *rule) {
-    static const char *const keys[] = {"from", "to", "dim", "parts", "groups", "stack", "drop", NULL};
-    sft__name_slots slots;
+static sft_status parse_rule(const parse *p, const sft__layout_jnode *n,
+                             sft__checkpoint_name_rule *rule) {
+    static const char *const keys[] = {"from",   "to",    "dim",  "parts",
+                                       "groups", "stack", "drop", NULL};
+    sft__checkpoint_name_slots slots;
     memset(&slots, 0, sizeof slots);
     if (n->type != SFT__J_OBJECT) {
         return wrong(p, n, "a rule is an object");
     }
     SFT_TRY(only(p, n, keys));
     rule->offset = n->offset;
-    const sft__jnode *const drop = sft__jtree_get(n, "drop");
-    const sft__jnode *const from = sft__jtree_get(n, "from");
-    const sft__jnode *const to = sft__jtree_get(n, "to");
-    const sft__jnode *const stack = sft__jtree_get(n, "stack");
+    const sft__layout_jnode *const drop = sft__layout_jtree_get(n, "drop");
+    const sft__layout_jnode *const from = sft__layout_jtree_get(n, "from");
+    const sft__layout_jnode *const to = sft__layout_jtree_get(n, "to");
+    const sft__layout_jnode *const stack = sft__layout_jtree_get(n, "stack");
     if (drop != NULL) {
         if (n->len != 1) {
             return wrong(p, n, "\"drop\" stands alone");
@@ -177,7 +185,7 @@ static sft_status parse_rule(const parse *p, const sft__jnode *n, sft__name_rule
 
 /* ---------------------------------------------------------------- the whole */
 
-static sft_status parse_formats(const parse *p, const sft__jnode *n) {
+static sft_status parse_formats(const parse *p, const sft__layout_jnode *n) {
     if (n->type != SFT__J_ARRAY || n->len != 2 || n->first->type != SFT__J_STRING ||
         n->first->next->type != SFT__J_STRING) {
         return wrong(p, n, "\"formats\" is two texts: of the left side and of the right side");
@@ -187,27 +195,27 @@ static sft_status parse_formats(const parse *p, const sft__jnode *n) {
     return SFT_OK;
 }
 
-static sft_status parse_rest(const parse *p, const sft__jnode *n) {
+static sft_status parse_rest(const parse *p, const sft__layout_jnode *n) {
     static const char *const words[] = {"keep", "drop", "error"};
     for (uint32_t i = 0; i < 3; i++) {
         if (n->type == SFT__J_STRING && strcmp(n->text, words[i]) == 0) {
-            p->names->rest = (sft__name_rest)i;
+            p->names->rest = (sft__checkpoint_name_rest)i;
             return SFT_OK;
         }
     }
     return wrong(p, n, "\"otherwise\" is \"keep\", \"drop\" or \"error\"");
 }
 
-static sft_status parse_all(const parse *p, const sft__jnode *root) {
+static sft_status parse_all(const parse *p, const sft__layout_jnode *root) {
     static const char *const keys[] = {"format", "title", "formats", "otherwise", "rules", NULL};
     if (root->type != SFT__J_OBJECT) {
         return wrong(p, root, "an object was needed");
     }
     SFT_TRY(only(p, root, keys));
-    const sft__jnode *const format = sft__jtree_get(root, "format");
-    const sft__jnode *const formats = sft__jtree_get(root, "formats");
-    const sft__jnode *const rest = sft__jtree_get(root, "otherwise");
-    const sft__jnode *const rules = sft__jtree_get(root, "rules");
+    const sft__layout_jnode *const format = sft__layout_jtree_get(root, "format");
+    const sft__layout_jnode *const formats = sft__layout_jtree_get(root, "formats");
+    const sft__layout_jnode *const rest = sft__layout_jtree_get(root, "otherwise");
+    const sft__layout_jnode *const rules = sft__layout_jtree_get(root, "rules");
     if (format == NULL || format->type != SFT__J_STRING ||
         strcmp(format->text, "safetensors.names/1") != 0) {
         return wrong(p, root, "\"format\": \"safetensors.names/1\" was needed");
@@ -216,7 +224,8 @@ static sft_status parse_all(const parse *p, const sft__jnode *root) {
         return wrong(p, root, "\"rules\", an array, was needed");
     }
     if (rules->len > MOST_RULES) {
-        return sft__fail_at(p->err, SFT_E_LIMIT, rules->offset, "name rules: more than 4096 rules");
+        return sft__base_fail_at(p->err, SFT_E_LIMIT, rules->offset,
+                                 "name rules: more than 4096 rules");
     }
     if (formats != NULL) {
         SFT_TRY(parse_formats(p, formats));
@@ -225,30 +234,31 @@ static sft_status parse_all(const parse *p, const sft__jnode *root) {
         SFT_TRY(parse_rest(p, rest));
     }
     SFT_TRY(room(p, &p->names->rules, rules->len, sizeof *p->names->rules));
-    for (const sft__jnode *n = rules->first; n != NULL; n = n->next) {
+    for (const sft__layout_jnode *n = rules->first; n != NULL; n = n->next) {
         SFT_TRY(parse_rule(p, n, &p->names->rules[p->names->rule_count++]));
     }
     return SFT_OK;
 }
 
-sft_status sft_names_parse(sft_names **out, const char *text, size_t size, const sft_allocator *allocator,
-                           sft_error *err) {
-    const sft_allocator *const a = sft__allocator(allocator);
-    sft__jnode *root;
+sft_status sft_names_parse(sft_names **out, const char *text, size_t size,
+                           const sft_allocator *allocator, sft_error *err) {
+    const sft_allocator *const a = sft__base_allocator(allocator);
+    sft__layout_jnode *root;
     parse p;
     *out = NULL;
     if (size > MOST_BYTES) {
-        return sft__fail(err, SFT_E_LIMIT, "name rules of more than 1 MiB");
+        return sft__base_fail(err, SFT_E_LIMIT, "name rules of more than 1 MiB");
     }
-    sft_names *const names = sft__alloc_zero(a, sizeof *names);
+    sft_names *const names = sft__base_alloc_zero(a, sizeof *names);
     if (names == NULL) {
-        return sft__fail_nomem(err, sizeof *names);
+        return sft__base_fail_nomem(err, sizeof *names);
     }
     names->allocator = a;
-    sft__arena_init(&names->arena, a, BUDGET);
+    sft__base_arena_init(&names->arena, a, BUDGET);
     p.names = names;
     p.err = err;
-    sft_status status = sft__jtree_parse(&root, &names->arena, text, size, "name rules", err);
+    sft_status status =
+        sft__layout_jtree_parse(&root, &names->arena, text, size, "name rules", err);
     if (status == SFT_OK) {
         status = parse_all(&p, root);
     }
@@ -263,7 +273,7 @@ sft_status sft_names_parse(sft_names **out, const char *text, size_t size, const
 void sft_names_free(sft_names *names) {
     if (names != NULL) {
         const sft_allocator *const a = names->allocator;
-        sft__arena_free(&names->arena);
-        sft__free(a, names, sizeof *names);
+        sft__base_arena_free(&names->arena);
+        sft__base_free(a, names, sizeof *names);
     }
 }

@@ -14,16 +14,16 @@
 /* ---------------------------------------------------------------- parsing */
 
 typedef struct parser {
-    sft__name_part parts[SFT__NAME_PARTS];
+    sft__checkpoint_name_part parts[SFT__NAME_PARTS];
     uint32_t count;
-    sft__arena *arena;
-    sft__name_slots *slots;
+    sft__base_arena *arena;
+    sft__checkpoint_name_slots *slots;
     uint64_t offset;
     sft_error *err;
 } parser;
 
 static sft_status wrong(const parser *p, const char *what) {
-    return sft__fail_at(p->err, SFT_E_SCHEMA, p->offset, "name rules: %s", what);
+    return sft__base_fail_at(p->err, SFT_E_SCHEMA, p->offset, "name rules: %s", what);
 }
 
 static bool is_word(const char *text, size_t len) {
@@ -38,7 +38,7 @@ static bool is_word(const char *text, size_t len) {
 }
 
 static sft_status slot_of(parser *p, const char *name, size_t len, bool any, uint32_t *slot) {
-    sft__name_slots *const s = p->slots;
+    sft__checkpoint_name_slots *const s = p->slots;
     for (uint32_t i = 0; i < s->count; i++) {
         if (s->len[i] == len && memcmp(s->name[i], name, len) == 0) {
             *slot = i;
@@ -68,7 +68,8 @@ static bool parse_decimal(const char *text, size_t len, uint64_t *value) {
 }
 
 /* The inside of braces: "i", "i+2", "i-first", "p*". */
-static sft_status parse_placeholder(parser *p, const char *text, size_t len, sft__name_part *part) {
+static sft_status parse_placeholder(parser *p, const char *text, size_t len,
+                                    sft__checkpoint_name_part *part) {
     size_t end = 0;
     while (end < len && text[end] != '+' && text[end] != '-' && text[end] != '*') {
         end++;
@@ -86,15 +87,15 @@ static sft_status parse_placeholder(parser *p, const char *text, size_t len, sft
         if (!is_word(text + end + 1, len - end - 1)) {
             return wrong(p, "what is added in a placeholder is a number or the name of a value");
         }
-        part->text = sft__arena_copy(p->arena, text + end + 1, len - end - 1);
+        part->text = sft__base_arena_copy(p->arena, text + end + 1, len - end - 1);
         part->len = len - end - 1;
         part->add = 0;
-        return part->text == NULL ? sft__fail_nomem(p->err, part->len) : SFT_OK;
+        return part->text == NULL ? sft__base_fail_nomem(p->err, part->len) : SFT_OK;
     }
     return SFT_OK;
 }
 
-static sft_status push_part(parser *p, const sft__name_part *part) {
+static sft_status push_part(parser *p, const sft__checkpoint_name_part *part) {
     const bool open = p->count != 0 && p->parts[p->count - 1].slot != SFT__NAME_NONE;
     if (part->slot != SFT__NAME_NONE && open) {
         return wrong(p, "two placeholders without anything between them");
@@ -107,7 +108,7 @@ static sft_status push_part(parser *p, const sft__name_part *part) {
 }
 
 static sft_status parse_part(parser *p, const char *text, size_t len, size_t *at) {
-    sft__name_part part;
+    sft__checkpoint_name_part part;
     size_t end = *at;
     memset(&part, 0, sizeof part);
     part.slot = SFT__NAME_NONE;
@@ -134,9 +135,10 @@ static sft_status parse_part(parser *p, const char *text, size_t len, size_t *at
     return push_part(p, &part);
 }
 
-sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena,
-                                   sft__name_slots *slots, const char *text, size_t len,
-                                   uint64_t offset, sft_error *err) {
+sft_status sft__checkpoint_name_pattern_parse(sft__checkpoint_name_pattern *out,
+                                              sft__base_arena *arena,
+                                              sft__checkpoint_name_slots *slots, const char *text,
+                                              size_t len, uint64_t offset, sft_error *err) {
     parser p;
     memset(&p, 0, sizeof p);
     p.arena = arena;
@@ -150,9 +152,9 @@ sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena,
         SFT_TRY(parse_part(&p, text, len, &at));
     }
     const size_t bytes = p.count * sizeof *p.parts;
-    out->parts = sft__arena_alloc(arena, bytes, sizeof(uint64_t));
+    out->parts = sft__base_arena_alloc(arena, bytes, sizeof(uint64_t));
     if (out->parts == NULL) {
-        return sft__fail_nomem(err, bytes);
+        return sft__base_fail_nomem(err, bytes);
     }
     memcpy(out->parts, p.parts, bytes);
     out->count = p.count;
@@ -166,7 +168,7 @@ sft_status sft__name_pattern_parse(sft__name_pattern *out, sft__arena *arena,
 
 /* ---------------------------------------------------------------- values */
 
-static sft_status value_of(const sft__name_values *values, const char *name, size_t len,
+static sft_status value_of(const sft__checkpoint_name_values *values, const char *name, size_t len,
                            uint64_t *value, sft_error *err) {
     for (size_t i = 0; i < values->count; i++) {
         if (strlen(values->values[i].name) == len &&
@@ -175,20 +177,21 @@ static sft_status value_of(const sft__name_values *values, const char *name, siz
             return SFT_OK;
         }
     }
-    for (const sft__jnode *n = values->config != NULL ? values->config->first : NULL; n != NULL;
-         n = n->next) {
+    for (const sft__layout_jnode *n = values->config != NULL ? values->config->first : NULL;
+         n != NULL; n = n->next) {
         int64_t number;
         if (n->key != NULL && n->key_len == len && memcmp(n->key, name, len) == 0 &&
-            sft__jtree_int(n, &number) && number > 0) {
+            sft__layout_jtree_int(n, &number) && number > 0) {
             *value = (uint64_t)number;
             return SFT_OK;
         }
     }
-    return sft__fail(err, SFT_E_NOT_FOUND, "the rules need a value for %.*s", (int)len, name);
+    return sft__base_fail(err, SFT_E_NOT_FOUND, "the rules need a value for %.*s", (int)len, name);
 }
 
-sft_status sft__name_number_value(const sft__name_number *number, const sft__name_values *values,
-                                  uint64_t *value, sft_error *err) {
+sft_status sft__checkpoint_name_number_value(const sft__checkpoint_name_number *number,
+                                             const sft__checkpoint_name_values *values,
+                                             uint64_t *value, sft_error *err) {
     const char *at = number->text;
     *value = number->value;
     while (at != NULL) {
@@ -198,15 +201,16 @@ sft_status sft__name_number_value(const sft__name_number *number, const sft__nam
             return SFT_OK;
         }
         if (bar == NULL) {
-            return sft__fail(err, SFT_E_NOT_FOUND, "the rules need a value for %s", number->text);
+            return sft__base_fail(err, SFT_E_NOT_FOUND, "the rules need a value for %s",
+                                  number->text);
         }
         at = bar + 1;
     }
     return SFT_OK;
 }
 
-static sft_status added(const sft__name_part *part, const sft__name_values *values, uint64_t *add,
-                        sft_error *err) {
+static sft_status added(const sft__checkpoint_name_part *part,
+                        const sft__checkpoint_name_values *values, uint64_t *add, sft_error *err) {
     *add = part->add;
     return part->text != NULL ? value_of(values, part->text, part->len, add, err) : SFT_OK;
 }
@@ -215,8 +219,9 @@ static sft_status added(const sft__name_part *part, const sft__name_values *valu
 
 /* The length of the text that the placeholder `part` stands for, at `at`; 0: none. next: the
  * literal behind it, NULL at the end of the pattern. */
-static size_t extent_of(const sft__name_part *part, const sft__name_part *next, bool next_is_last,
-                        const char *at, size_t len) {
+static size_t extent_of(const sft__checkpoint_name_part *part,
+                        const sft__checkpoint_name_part *next, bool next_is_last, const char *at,
+                        size_t len) {
     if (!part->any) {
         size_t n = 0;
         while (n < len && at[n] >= '0' && at[n] <= '9') {
@@ -239,8 +244,9 @@ static size_t extent_of(const sft__name_part *part, const sft__name_part *next, 
 }
 
 /* Binds the placeholder to the text; *yes false: it cannot be, or is bound to another. */
-static sft_status bind(const sft__name_part *part, const sft__name_values *values, const char *text,
-                       size_t len, sft__name_bound *b, bool *yes, sft_error *err) {
+static sft_status bind(const sft__checkpoint_name_part *part,
+                       const sft__checkpoint_name_values *values, const char *text, size_t len,
+                       sft__checkpoint_name_bound *b, bool *yes, sft_error *err) {
     const uint32_t bit = 1u << part->slot;
     uint64_t number = 0;
     *yes = true;
@@ -263,15 +269,16 @@ static sft_status bind(const sft__name_part *part, const sft__name_values *value
     return SFT_OK;
 }
 
-sft_status sft__name_match(const sft__name_pattern *pattern, const sft__name_values *values,
-                           const char *name, size_t len, sft__name_bound *bound, bool *yes,
-                           sft_error *err) {
+sft_status sft__checkpoint_name_match(const sft__checkpoint_name_pattern *pattern,
+                                      const sft__checkpoint_name_values *values, const char *name,
+                                      size_t len, sft__checkpoint_name_bound *bound, bool *yes,
+                                      sft_error *err) {
     size_t at = 0;
     memset(bound, 0, sizeof *bound);
     *yes = true;
     for (uint32_t i = 0; i < pattern->count && *yes; i++) {
-        const sft__name_part *const part = &pattern->parts[i];
-        const sft__name_part *const next = i + 1 < pattern->count ? part + 1 : NULL;
+        const sft__checkpoint_name_part *const part = &pattern->parts[i];
+        const sft__checkpoint_name_part *const next = i + 1 < pattern->count ? part + 1 : NULL;
         size_t n = part->len;
         if (part->slot == SFT__NAME_NONE) {
             *yes = n <= len - at && memcmp(name + at, part->text, n) == 0;
@@ -290,29 +297,31 @@ sft_status sft__name_match(const sft__name_pattern *pattern, const sft__name_val
 
 /* ---------------------------------------------------------------- filling in */
 
-sft_status sft__name_expand(const sft__name_pattern *pattern, const sft__name_values *values,
-                            const sft__name_bound *bound, sft__buf *out, sft_error *err) {
+sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *pattern,
+                                       const sft__checkpoint_name_values *values,
+                                       const sft__checkpoint_name_bound *bound, sft__base_buf *out,
+                                       sft_error *err) {
     out->len = 0;
     for (uint32_t i = 0; i < pattern->count; i++) {
-        const sft__name_part *const part = &pattern->parts[i];
+        const sft__checkpoint_name_part *const part = &pattern->parts[i];
         if (part->slot == SFT__NAME_NONE) {
-            sft__buf_add(out, part->text, part->len);
+            sft__base_buf_add(out, part->text, part->len);
         } else if (part->any) {
-            sft__buf_add(out, bound->text[part->slot], bound->len[part->slot]);
+            sft__base_buf_add(out, bound->text[part->slot], bound->len[part->slot]);
         } else {
             uint64_t n = bound->number[part->slot];
             uint64_t add;
             SFT_TRY(added(part, values, &add, err));
-            if (part->minus ? n < add : !sft__add64(n, add, &n)) {
-                return sft__fail(err, SFT_E_RANGE,
-                                 "a number in a name that would be below 0, or too large");
+            if (part->minus ? n < add : !sft__base_add64(n, add, &n)) {
+                return sft__base_fail(err, SFT_E_RANGE,
+                                      "a number in a name that would be below 0, or too large");
             }
-            sft__buf_u64(out, part->minus ? n - add : n);
+            sft__base_buf_u64(out, part->minus ? n - add : n);
         }
     }
-    sft__buf_add(out, "", 1);
+    sft__base_buf_add(out, "", 1);
     if (out->failed) {
-        return sft__fail_nomem(err, out->len);
+        return sft__base_fail_nomem(err, out->len);
     }
     out->len--; /* the NUL stays behind it */
     return SFT_OK;

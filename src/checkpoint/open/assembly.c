@@ -11,12 +11,14 @@
 
 /* ---------------------------------------------------------------- lent sources */
 
-static sft_status lent_read_at(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+static sft_status lent_read_at(void *self, uint64_t offset, void *dst, size_t size,
+                               sft_error *err) {
     return sft_source_read(self, offset, dst, size, err);
 }
 
-static sft_status lent_read_many(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
-                                 void *done_ctx, const sft_control *control, sft_error *err) {
+static sft_status lent_read_many(void *self, const sft_io_range *ranges, size_t count,
+                                 sft_io_done done, void *done_ctx, const sft_control *control,
+                                 sft_error *err) {
     return sft_source_read_many(self, ranges, count, done, done_ctx, control, err);
 }
 
@@ -34,7 +36,7 @@ static int lent_descriptor(void *self) {
 }
 
 /* Reads go to the other catalog's source, which stays open as long as that catalog does. */
-static sft_status lend(sft__assembly *a, const sft_source *source, uint32_t *index) {
+static sft_status lend(sft__checkpoint_assembly *a, const sft_source *source, uint32_t *index) {
     sft_source_vtable vtable;
     sft_source *lent;
     sft_zero(&vtable, sizeof vtable);
@@ -46,12 +48,14 @@ static sft_status lend(sft__assembly *a, const sft_source *source, uint32_t *ind
     vtable.descriptor = lent_descriptor;
     /* The vtable's self is not const, the functions behind it take a const source again. */
     SFT_TRY(sft_source_create(&lent, &vtable, (void *)(uintptr_t)source, sft_source_size(source),
-                              sft_source_flags(source), sft_source_name(source), a->allocator, a->err));
+                              sft_source_flags(source), sft_source_name(source), a->allocator,
+                              a->err));
     return sft_builder_add_source(a->builder, lent, index, a->err);
 }
 
 /* The builder's number of a source; its file has the same number. */
-static sft_status source_index(sft__assembly *a, size_t which, uint32_t source, uint32_t *index) {
+static sft_status source_index(sft__checkpoint_assembly *a, size_t which, uint32_t source,
+                               uint32_t *index) {
     uint32_t *const slot = &a->index[a->first[which] + source];
     if (*slot == NONE) {
         const sft_source *const s = sft_catalog_source_at(a->catalogs[which], source);
@@ -79,26 +83,27 @@ static sft_status source_index(sft__assembly *a, size_t which, uint32_t source, 
 
 /* ---------------------------------------------------------------- the object */
 
-sft_status sft__assembly_init(sft__assembly *a, const sft_catalog *const *catalogs, size_t count,
-                              const sft_open_options *options, sft_error *err) {
+sft_status sft__checkpoint_assembly_init(sft__checkpoint_assembly *a,
+                                         const sft_catalog *const *catalogs, size_t count,
+                                         const sft_open_options *options, sft_error *err) {
     size_t total = 0;
     memset(a, 0, sizeof *a);
-    a->allocator = sft__allocator(options != NULL ? options->allocator : NULL);
+    a->allocator = sft__base_allocator(options != NULL ? options->allocator : NULL);
     a->catalogs = catalogs;
     a->catalog_count = count;
     a->err = err;
     SFT_TRY(sft_builder_create(&a->builder, options, err));
-    a->first = sft__alloc_array(a->allocator, count, sizeof *a->first);
+    a->first = sft__base_alloc_array(a->allocator, count, sizeof *a->first);
     if (a->first == NULL) {
-        return sft__fail_nomem(err, count * sizeof *a->first);
+        return sft__base_fail_nomem(err, count * sizeof *a->first);
     }
     for (size_t i = 0; i < count; i++) {
         a->first[i] = total;
         total += sft_catalog_source_count(catalogs[i]);
     }
-    a->index = sft__alloc_array(a->allocator, total + 1, sizeof *a->index);
+    a->index = sft__base_alloc_array(a->allocator, total + 1, sizeof *a->index);
     if (a->index == NULL) {
-        return sft__fail_nomem(err, (total + 1) * sizeof *a->index);
+        return sft__base_fail_nomem(err, (total + 1) * sizeof *a->index);
     }
     a->index_count = total + 1;
     for (size_t i = 0; i < total; i++) {
@@ -107,22 +112,24 @@ sft_status sft__assembly_init(sft__assembly *a, const sft_catalog *const *catalo
     return SFT_OK;
 }
 
-void sft__assembly_reset(sft__assembly *a) {
+void sft__checkpoint_assembly_reset(sft__checkpoint_assembly *a) {
     sft_builder_free(a->builder);
-    sft__free(a->allocator, a->first, a->catalog_count * sizeof *a->first);
-    sft__free(a->allocator, a->index, a->index_count * sizeof *a->index);
-    sft__free(a->allocator, a->list.pieces, a->list.capacity * sizeof *a->list.pieces);
-    sft__free(a->allocator, a->list.numbers, a->list.number_capacity * sizeof *a->list.numbers);
+    sft__base_free(a->allocator, a->first, a->catalog_count * sizeof *a->first);
+    sft__base_free(a->allocator, a->index, a->index_count * sizeof *a->index);
+    sft__base_free(a->allocator, a->list.pieces, a->list.capacity * sizeof *a->list.pieces);
+    sft__base_free(a->allocator, a->list.numbers,
+                   a->list.number_capacity * sizeof *a->list.numbers);
     memset(a, 0, sizeof *a);
 }
 
 /* One more piece with room for its 3 * rank numbers. */
-static sft_status push(sft__assembly *a, size_t rank, sft_piece **piece, uint64_t **numbers) {
-    sft__piece_list *const l = &a->list;
-    if (!sft__grow(a->allocator, &l->pieces, &l->capacity, l->count + 1, sizeof *l->pieces) ||
-        !sft__grow(a->allocator, &l->numbers, &l->number_capacity, l->number_count + 3 * rank + 1,
-                   sizeof *l->numbers)) {
-        return sft__fail_nomem(a->err, (l->count + 1) * sizeof *l->pieces);
+static sft_status push(sft__checkpoint_assembly *a, size_t rank, sft_piece **piece,
+                       uint64_t **numbers) {
+    sft__checkpoint_piece_list *const l = &a->list;
+    if (!sft__base_grow(a->allocator, &l->pieces, &l->capacity, l->count + 1, sizeof *l->pieces) ||
+        !sft__base_grow(a->allocator, &l->numbers, &l->number_capacity,
+                        l->number_count + 3 * rank + 1, sizeof *l->numbers)) {
+        return sft__base_fail_nomem(a->err, (l->count + 1) * sizeof *l->pieces);
     }
     *piece = &l->pieces[l->count++];
     memset(*piece, 0, sizeof **piece);
@@ -131,7 +138,7 @@ static sft_status push(sft__assembly *a, size_t rank, sft_piece **piece, uint64_
     return SFT_OK;
 }
 
-static void unpush(sft__assembly *a, size_t rank) {
+static void unpush(sft__checkpoint_assembly *a, size_t rank) {
     a->list.count--;
     a->list.number_count -= 3 * rank;
 }
@@ -139,8 +146,8 @@ static void unpush(sft__assembly *a, size_t rank) {
 /* ---------------------------------------------------------------- boxes */
 
 /* The part of a piece that lies in the box: where in the tensor, and how much. False: none. */
-static bool intersect(const sft_tensor *t, const sft_piece *p, const uint64_t *from, const uint64_t *count,
-                      uint64_t *start, uint64_t *extent) {
+static bool intersect(const sft_tensor *t, const sft_piece *p, const uint64_t *from,
+                      const uint64_t *count, uint64_t *start, uint64_t *extent) {
     for (uint32_t d = 0; d < t->rank; d++) {
         const uint64_t low = p->start != NULL ? p->start[d] : 0;
         const uint64_t high = low + (p->count != NULL ? p->count[d] : t->shape[d]);
@@ -166,16 +173,17 @@ static bool is_packed(const uint64_t *extent, const uint64_t *stride, uint32_t r
     return true;
 }
 
-static sft_status cuts_a_block(const sft__assembly *a, const sft_tensor *t) {
-    return sft__fail_tensor(a->err, SFT_E_SUBBYTE, t->pieces[0].offset, t->name, t->name_len,
-                            "a cut of %s, whose elements share blocks, goes through a block or is strided",
-                            t->dtype->name);
+static sft_status cuts_a_block(const sft__checkpoint_assembly *a, const sft_tensor *t) {
+    return sft__base_fail_tensor(
+        a->err, SFT_E_SUBBYTE, t->pieces[0].offset, t->name, t->name_len,
+        "a cut of %s, whose elements share blocks, goes through a block or is strided",
+        t->dtype->name);
 }
 
 /* The box of a packed piece: its offset, and strides where it is not packed any more. stride: in elements. */
-static sft_status place_packed(const sft__assembly *a, const sft_tensor *t, const sft_piece *p,
-                               const uint64_t *start, const uint64_t *extent, sft_piece *out,
-                               uint64_t *stride) {
+static sft_status place_packed(const sft__checkpoint_assembly *a, const sft_tensor *t,
+                               const sft_piece *p, const uint64_t *start, const uint64_t *extent,
+                               sft_piece *out, uint64_t *stride) {
     uint64_t elements = 1;
     uint64_t at = 0;
     uint64_t step = 1;
@@ -198,8 +206,8 @@ static sft_status place_packed(const sft__assembly *a, const sft_tensor *t, cons
     return SFT_OK;
 }
 
-static void place_strided(const sft_tensor *t, const sft_piece *p, const uint64_t *start, sft_piece *out,
-                          uint64_t *stride) {
+static void place_strided(const sft_tensor *t, const sft_piece *p, const uint64_t *start,
+                          sft_piece *out, uint64_t *stride) {
     uint64_t offset = p->offset;
     for (uint32_t d = 0; d < t->rank; d++) {
         const uint64_t steps = start[d] - (p->start != NULL ? p->start[d] : 0);
@@ -243,7 +251,7 @@ static uint32_t seek(const sft_tensor *t, uint64_t row, bool end, uint32_t guess
 }
 
 /* Pieces [*first, *end) are those that can have rows of [from, from + count). */
-static void rows_of(sft__assembly *a, const sft_tensor *t, uint64_t from, uint64_t count,
+static void rows_of(sft__checkpoint_assembly *a, const sft_tensor *t, uint64_t from, uint64_t count,
                     uint32_t *first, uint32_t *end) {
     *first = 0;
     *end = t->piece_count;
@@ -256,8 +264,9 @@ static void rows_of(sft__assembly *a, const sft_tensor *t, uint64_t from, uint64
     a->share = *first < t->piece_count ? (double)*first / t->piece_count : a->share;
 }
 
-sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
-                             const uint64_t *count, const uint64_t *to) {
+sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t which,
+                                        const sft_tensor *tensor, const uint64_t *from,
+                                        const uint64_t *count, const uint64_t *to) {
     const uint32_t rank = tensor->rank;
     uint32_t first, end;
     rows_of(a, tensor, rank != 0 ? from[0] : 0, rank != 0 ? count[0] : 1, &first, &end);
@@ -293,7 +302,8 @@ sft_status sft__assembly_box(sft__assembly *a, size_t which, const sft_tensor *t
     return SFT_OK;
 }
 
-sft_status sft__assembly_whole(sft__assembly *a, size_t which, const sft_tensor *tensor) {
+sft_status sft__checkpoint_assembly_whole(sft__checkpoint_assembly *a, size_t which,
+                                          const sft_tensor *tensor) {
     const uint32_t rank = tensor->rank;
     for (uint32_t i = 0; i < tensor->piece_count; i++) {
         const sft_piece *const p = &tensor->pieces[i];
@@ -312,7 +322,8 @@ sft_status sft__assembly_whole(sft__assembly *a, size_t which, const sft_tensor 
     return SFT_OK;
 }
 
-sft_status sft__assembly_stack(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t index) {
+sft_status sft__checkpoint_assembly_stack(sft__checkpoint_assembly *a, size_t which,
+                                          const sft_tensor *tensor, uint64_t index) {
     const size_t rank = tensor->rank + (size_t)1;
     for (uint32_t i = 0; i < tensor->piece_count; i++) {
         const sft_piece *const p = &tensor->pieces[i];
@@ -334,8 +345,8 @@ sft_status sft__assembly_stack(sft__assembly *a, size_t which, const sft_tensor 
     return SFT_OK;
 }
 
-sft_status sft__assembly_unstack(sft__assembly *a, size_t which, const sft_tensor *tensor,
-                                 uint64_t index) {
+sft_status sft__checkpoint_assembly_unstack(sft__checkpoint_assembly *a, size_t which,
+                                            const sft_tensor *tensor, uint64_t index) {
     uint64_t from[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], to[SFT_LAYOUT_RANK];
     const size_t rank = tensor->rank;
     const size_t less = rank - 1;
@@ -344,26 +355,29 @@ sft_status sft__assembly_unstack(sft__assembly *a, size_t which, const sft_tenso
         count[d] = d == 0 ? 1 : tensor->shape[d];
         to[d] = 0;
     }
-    SFT_TRY(sft__assembly_box(a, which, tensor, from, count, to));
+    SFT_TRY(sft__checkpoint_assembly_box(a, which, tensor, from, count, to));
     uint64_t *const n = a->list.numbers;
     for (size_t i = 0; i < a->list.count; i++) { /* each row of numbers moves towards the front */
         for (size_t row = 0; row < 3; row++) {
-            memmove(n + i * 3 * less + row * less, n + i * 3 * rank + row * rank + 1, less * sizeof *n);
+            memmove(n + i * 3 * less + row * less, n + i * 3 * rank + row * rank + 1,
+                    less * sizeof *n);
         }
     }
     a->list.number_count = a->list.count * 3 * less;
     return SFT_OK;
 }
 
-sft_status sft__assembly_run(sft__assembly *a, size_t which, const sft_tensor *tensor, uint64_t first,
-                             uint64_t n, const uint64_t *count, const uint64_t *to, uint32_t rank) {
+sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t which,
+                                        const sft_tensor *tensor, uint64_t first, uint64_t n,
+                                        const uint64_t *count, const uint64_t *to, uint32_t rank) {
     const sft_piece *const p = tensor->pieces;
     const uint32_t block = tensor->dtype->block_elements;
     uint64_t *numbers;
     sft_piece *out;
     if (tensor->piece_count != 1 || p->strides != NULL || p->nbytes != tensor->nbytes) {
-        return sft__fail_tensor(a->err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                "a flat range of a tensor that does not lie in one piece");
+        return sft__base_fail_tensor(a->err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
+                                     tensor->name_len,
+                                     "a flat range of a tensor that does not lie in one piece");
     }
     if (first % block != 0 || n % block != 0) {
         return cuts_a_block(a, tensor);
@@ -410,8 +424,8 @@ static void measure_runs(const sft_tensor *t, runs *r) {
 }
 
 /* Run number `i`: where it begins, in the tensor's row-major order and in the piece. */
-static void run_at(const sft_tensor *t, const sft_piece *p, const runs *r, uint64_t i, uint64_t *linear,
-                   uint64_t *in_piece) {
+static void run_at(const sft_tensor *t, const sft_piece *p, const runs *r, uint64_t i,
+                   uint64_t *linear, uint64_t *in_piece) {
     uint64_t step = 1;
     *linear = 0;
     *in_piece = 0;
@@ -427,12 +441,12 @@ static void run_at(const sft_tensor *t, const sft_piece *p, const runs *r, uint6
     }
 }
 
-static sft_status add_runs(sft__assembly *a, size_t which, const sft_tensor *t, const sft_piece *p,
-                           const runs *r, uint64_t base) {
+static sft_status add_runs(sft__checkpoint_assembly *a, size_t which, const sft_tensor *t,
+                           const sft_piece *p, const runs *r, uint64_t base) {
     const uint32_t block = t->dtype->block_elements;
     if (r->count > SFT__RUNS) {
-        return sft__fail_tensor(a->err, SFT_E_LIMIT, p->offset, t->name, t->name_len,
-                                "a flat range of %llu runs", (unsigned long long)r->count);
+        return sft__base_fail_tensor(a->err, SFT_E_LIMIT, p->offset, t->name, t->name_len,
+                                     "a flat range of %llu runs", (unsigned long long)r->count);
     }
     for (uint64_t i = 0; i < r->count; i++) {
         uint64_t linear, in_piece;
@@ -452,8 +466,9 @@ static sft_status add_runs(sft__assembly *a, size_t which, const sft_tensor *t, 
     return SFT_OK;
 }
 
-sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *tensor, const uint64_t *from,
-                              const uint64_t *count, uint64_t base) {
+sft_status sft__checkpoint_assembly_flat(sft__checkpoint_assembly *a, size_t which,
+                                         const sft_tensor *tensor, const uint64_t *from,
+                                         const uint64_t *count, uint64_t base) {
     uint32_t first = 0;
     uint32_t end = tensor->piece_count;
     if (tensor->rank != 0) {
@@ -466,8 +481,8 @@ sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *
             continue;
         }
         if (p->strides != NULL) {
-            return sft__fail_tensor(a->err, SFT_E_UNSUPPORTED, p->offset, tensor->name, tensor->name_len,
-                                    "a flat range of a strided tensor");
+            return sft__base_fail_tensor(a->err, SFT_E_UNSUPPORTED, p->offset, tensor->name,
+                                         tensor->name_len, "a flat range of a strided tensor");
         }
         measure_runs(tensor, &r);
         SFT_TRY(add_runs(a, which, tensor, p, &r, base));
@@ -475,15 +490,17 @@ sft_status sft__assembly_flat(sft__assembly *a, size_t which, const sft_tensor *
     return SFT_OK;
 }
 
-sft_status sft__assembly_add(sft__assembly *a, size_t which, const sft_tensor *like, const uint64_t *shape,
-                             size_t rank) {
+sft_status sft__checkpoint_assembly_add(sft__checkpoint_assembly *a, size_t which,
+                                        const sft_tensor *like, const uint64_t *shape,
+                                        size_t rank) {
     sft_tensor t;
     for (size_t i = 0; i < a->list.count; i++) {
         sft_piece *const p = &a->list.pieces[i];
         const uint64_t *const numbers = a->list.numbers + i * 3 * rank;
         p->start = numbers;
         p->count = numbers + rank;
-        p->strides = p->strides != NULL ? (const int64_t *)(const void *)(numbers + 2 * rank) : NULL;
+        p->strides =
+            p->strides != NULL ? (const int64_t *)(const void *)(numbers + 2 * rank) : NULL;
     }
     memset(&t, 0, sizeof t);
     t.name = like->name;
@@ -494,13 +511,14 @@ sft_status sft__assembly_add(sft__assembly *a, size_t which, const sft_tensor *l
     t.pieces = a->list.pieces;
     t.piece_count = (uint32_t)a->list.count;
     if (a->list.count > UINT32_MAX) {
-        return sft__fail_tensor(a->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
-                                "more than 2^32 pieces");
+        return sft__base_fail_tensor(a->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
+                                     "more than 2^32 pieces");
     }
     if (a->list.count != 0) {
         t.file = a->list.pieces[0].source; /* files are added beside sources */
     } else {
-        SFT_TRY(source_index(a, which, sft_catalog_file_at(a->catalogs[which], like->file)->source, &t.file));
+        SFT_TRY(source_index(a, which, sft_catalog_file_at(a->catalogs[which], like->file)->source,
+                             &t.file));
     }
     a->list.count = 0;
     a->list.number_count = 0;

@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- what nobody has */
 
-static bool has_file(const sft__joining *j, uint64_t rank) {
+static bool has_file(const sft__checkpoint_joining *j, uint64_t rank) {
     for (size_t i = 0; i < j->count; i++) {
         if (j->parts[i].rank == rank) {
             return true;
@@ -20,7 +20,8 @@ static bool has_file(const sft__joining *j, uint64_t rank) {
 }
 
 /* Is the part empty? Then nobody needs to have it. Otherwise says which box is missing. */
-static sft_status missing(const sft__joining *j, const sft__join_subject *s, uint64_t rank) {
+static sft_status missing(const sft__checkpoint_joining *j, const sft__checkpoint_join_subject *s,
+                          uint64_t rank) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, count, local};
     uint64_t shards = 0;
@@ -30,22 +31,24 @@ static sft_status missing(const sft__joining *j, const sft__join_subject *s, uin
         return SFT_OK;
     }
     SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
-    sft__box_describe(box, sizeof box, start, count, s->dims);
-    return sft__fail_tensor(j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                            "no file holds the box %s, which is rank %llu's%s", box,
-                            (unsigned long long)rank, has_file(j, rank) ? "" : " (it has no file)");
+    sft__checkpoint_box_describe(box, sizeof box, start, count, s->dims);
+    return sft__base_fail_tensor(
+        j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
+        "no file holds the box %s, which is rank %llu's%s", box, (unsigned long long)rank,
+        has_file(j, rank) ? "" : " (it has no file)");
 }
 
-sft_status sft__join_boxes(const sft__joining *j, const sft__join_subject *s) {
+sft_status sft__checkpoint_join_boxes(const sft__checkpoint_joining *j,
+                                      const sft__checkpoint_join_subject *s) {
     const size_t parts = (size_t)sft_layout_part_count(s->layout);
     const size_t numbers = 2 * s->dims + 1;
-    uint64_t *const room = sft__alloc_array(j->allocator, parts * numbers, sizeof *room);
-    sft__box *const boxes = sft__alloc_array(j->allocator, parts, sizeof *boxes);
+    uint64_t *const room = sft__base_alloc_array(j->allocator, parts * numbers, sizeof *room);
+    sft__checkpoint_box *const boxes = sft__base_alloc_array(j->allocator, parts, sizeof *boxes);
     uint64_t local[SFT_LAYOUT_RANK];
     size_t n = 0;
     sft_status status = SFT_OK;
     if (room == NULL || boxes == NULL) {
-        status = sft__fail_nomem(j->err, parts * sizeof *boxes);
+        status = sft__base_fail_nomem(j->err, parts * sizeof *boxes);
     }
     for (size_t i = 0; i < parts && status == SFT_OK; i++) {
         uint64_t shards = 0;
@@ -62,17 +65,18 @@ sft_status sft__join_boxes(const sft__joining *j, const sft__join_subject *s) {
         }
     }
     if (status == SFT_OK) {
-        const sft__tiling tiling = {j->allocator, s->like, s->shape, s->dims, j->err};
-        status = sft__tiling_check(&tiling, boxes, n);
+        const sft__checkpoint_tiling tiling = {j->allocator, s->like, s->shape, s->dims, j->err};
+        status = sft__checkpoint_tiling_check(&tiling, boxes, n);
     }
-    sft__free(j->allocator, room, parts * numbers * sizeof *room);
-    sft__free(j->allocator, boxes, parts * sizeof *boxes);
+    sft__base_free(j->allocator, room, parts * numbers * sizeof *room);
+    sft__base_free(j->allocator, boxes, parts * sizeof *boxes);
     return status;
 }
 
 /* ---------------------------------------------------------------- pieces */
 
-sft_status sft__join_part(sft__joining *j, const sft__join_subject *s, size_t which) {
+sft_status sft__checkpoint_join_part(sft__checkpoint_joining *j,
+                                     const sft__checkpoint_join_subject *s, size_t which) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, count, local};
     const uint64_t rank = j->parts[which].rank;
@@ -88,10 +92,10 @@ sft_status sft__join_part(sft__joining *j, const sft__join_subject *s, size_t wh
             for (size_t d = 0; d < s->dims; d++) {
                 n *= count[d];
             }
-            SFT_TRY(sft__assembly_run(&j->assembly, which, t, local[0], n, count, start,
-                                      (uint32_t)s->dims));
+            SFT_TRY(sft__checkpoint_assembly_run(&j->assembly, which, t, local[0], n, count, start,
+                                                 (uint32_t)s->dims));
         } else {
-            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
+            SFT_TRY(sft__checkpoint_assembly_box(&j->assembly, which, t, local, count, start));
         }
     }
     j->load[which] += t->nbytes;
@@ -100,7 +104,8 @@ sft_status sft__join_part(sft__joining *j, const sft__join_subject *s, size_t wh
 
 /* ---------------------------------------------------------------- a box from another stage */
 
-void sft__join_select(const sft__joining *j, sft__join_subject *s, size_t which) {
+void sft__checkpoint_join_select(const sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
+                                 size_t which) {
     s->layout = j->groups[which].layout;
     s->base = j->groups[which].base;
 }
@@ -115,8 +120,8 @@ static uint64_t volume(const uint64_t *count, size_t dims) {
 
 /* What part `which` of a group's holder has of the box: added as pieces where `take`, its elements
  * counted. */
-static sft_status from_part(sft__joining *j, const sft__join_subject *s, size_t which,
-                            const uint64_t *box, bool take, uint64_t *elements) {
+static sft_status from_part(sft__checkpoint_joining *j, const sft__checkpoint_join_subject *s,
+                            size_t which, const uint64_t *box, bool take, uint64_t *elements) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {start, count, local};
     const sft_tensor *const t = j->found[which];
@@ -141,15 +146,15 @@ static sft_status from_part(sft__joining *j, const sft__join_subject *s, size_t 
         }
         *elements += volume(count, s->dims);
         if (take) {
-            SFT_TRY(sft__assembly_box(&j->assembly, which, t, local, count, start));
+            SFT_TRY(sft__checkpoint_assembly_box(&j->assembly, which, t, local, count, start));
         }
     }
     return SFT_OK;
 }
 
 /* All that the group holds of the box. */
-static sft_status from_group(sft__joining *j, sft__join_subject *s, const uint64_t *box, bool take,
-                             uint64_t *elements) {
+static sft_status from_group(sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
+                             const uint64_t *box, bool take, uint64_t *elements) {
     const size_t parts = (size_t)sft_layout_part_count(s->layout);
     *elements = 0;
     for (size_t i = 0; i < parts; i++) {
@@ -162,28 +167,29 @@ static sft_status from_group(sft__joining *j, sft__join_subject *s, const uint64
 }
 
 /* Each box of a part that nobody of its group has, out of one other group that has all of it. */
-static sft_status borrow_part(sft__joining *j, sft__join_subject *s, size_t own, uint64_t rank) {
+static sft_status borrow_part(sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
+                              size_t own, uint64_t rank) {
     uint64_t box[2 * SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft_shard shard = {box, box + s->dims, local};
     uint64_t shards = 0;
     SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         bool found = false;
-        sft__join_select(j, s, own);
+        sft__checkpoint_join_select(j, s, own);
         SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
         for (size_t g = 0; g < j->group_count && !found; g++) {
             uint64_t elements;
             if (g == own) {
                 continue;
             }
-            sft__join_select(j, s, g);
+            sft__checkpoint_join_select(j, s, g);
             SFT_TRY(from_group(j, s, box, false, &elements));
             if (elements == volume(box + s->dims, s->dims)) {
                 SFT_TRY(from_group(j, s, box, true, &elements));
                 found = true;
             }
         }
-        sft__join_select(j, s, own);
+        sft__checkpoint_join_select(j, s, own);
         if (!found) {
             return missing(j, s, rank);
         }
@@ -193,8 +199,8 @@ static sft_status borrow_part(sft__joining *j, sft__join_subject *s, size_t own,
 
 /* The parts of the group at hand that have boxes and no holder: the first is counted, or all are
  * borrowed. */
-sft_status sft__join_missing(sft__joining *j, sft__join_subject *s, size_t own, bool borrow,
-                             uint64_t *count) {
+sft_status sft__checkpoint_join_missing(sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
+                                        size_t own, bool borrow, uint64_t *count) {
     *count = 0;
     for (uint64_t i = 0; i < sft_layout_rank_count(s->layout); i++) {
         uint64_t rank, part;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
 
-bool sft__speaks_of_one_file(const char *key, size_t len) {
+bool sft__checkpoint_speaks_of_one_file(const char *key, size_t len) {
     static const char *const keys[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
                                        "DCP_VERSION"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -17,7 +17,8 @@ bool sft__speaks_of_one_file(const char *key, size_t len) {
     return false;
 }
 
-bool sft__describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e, bool whole) {
+bool sft__checkpoint_describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e,
+                                       bool whole) {
     static const char *const keys[] = {"sft.aliases", "sft.tree", "gguf.tensors", "tensor_names"};
     static const char *const starts[] = {"onnx:", "flax:", "tflite:", "torchao:"};
 
@@ -36,7 +37,7 @@ bool sft__describes_tensors(const sft_catalog *catalog, const sft_metadata_entry
            sft_catalog_find(catalog, e->value, e->value_len) != NULL;
 }
 
-bool sft__is_crc_num(const char *key, size_t len) {
+bool sft__checkpoint_is_crc_num(const char *key, size_t len) {
     return len == 7 && memcmp(key, "crc_num", 7) == 0;
 }
 
@@ -64,8 +65,8 @@ static bool is_aliases(const sft_metadata_entry *e) {
 }
 
 /* Names of parts of a rank's tensors say nothing of the tensors of the whole. */
-static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts, size_t count, bool cut,
-                               sft_error *err) {
+static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts, size_t count,
+                               bool cut, sft_error *err) {
     sft_metadata_entry e = {"sft.aliases", 11, NULL, 0};
 
     for (size_t i = 0; i < count; i++) {
@@ -78,15 +79,17 @@ static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts,
         }
         return !cut && agreed(parts, count, i, &e)
                    ? SFT_OK
-                   : sft_builder_add_problem(builder, SFT_PROBLEM_ALIAS, e.key, e.key_len,
-                                             "metadata sft.aliases is left out: it names parts of the "
-                                             "ranks' tensors", err);
+                   : sft_builder_add_problem(
+                         builder, SFT_PROBLEM_ALIAS, e.key, e.key_len,
+                         "metadata sft.aliases is left out: it names parts of the "
+                         "ranks' tensors",
+                         err);
     }
     return SFT_OK;
 }
 
-sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, size_t count, bool cut,
-                              sft_error *err) {
+sft_status sft__checkpoint_join_metadata(sft_builder *builder, const sft_rank_part *parts,
+                                         size_t count, bool cut, sft_error *err) {
     SFT_TRY(tell_aliases(builder, parts, count, cut, err));
     for (size_t i = 0; i < count; i++) {
         const sft_catalog *const c = parts[i].catalog;
@@ -95,7 +98,7 @@ sft_status sft__join_metadata(sft_builder *builder, const sft_rank_part *parts, 
         for (size_t k = 0; k < entries; k++) {
             sft_metadata_entry e;
             SFT_TRY(sft_catalog_metadata_at(c, 0, k, &e.key, &e.key_len, &e.value, &e.value_len));
-            if (!sft__speaks_of_one_file(e.key, e.key_len) && !(cut && is_aliases(&e)) &&
+            if (!sft__checkpoint_speaks_of_one_file(e.key, e.key_len) && !(cut && is_aliases(&e)) &&
                 agreed(parts, count, i, &e)) {
                 SFT_TRY(sft_builder_add_metadata(builder, 0, &e, err));
             }

@@ -68,7 +68,7 @@ static sft_status add_tensor(crc *c, const sft_catalog *catalog, const sft_tenso
         c->progress.bytes_done += n;
         if (control != NULL && control->poll != NULL &&
             control->poll(control->ctx, &c->progress) != 0) {
-            return sft__fail(err, SFT_E_CANCELLED, "cancelled");
+            return sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
         }
     }
     return SFT_OK;
@@ -76,14 +76,14 @@ static sft_status add_tensor(crc *c, const sft_catalog *catalog, const sft_tenso
 
 sft_status sft_ms_crc_num(const sft_catalog *catalog, size_t file, const sft_control *control,
                           uint32_t *out, sft_error *err) {
-    const sft_allocator *const a = sft__allocator(NULL);
+    const sft_allocator *const a = sft__base_allocator(NULL);
     const size_t count = sft_catalog_count(catalog);
-    const sft_tensor **const list = sft__alloc_array(a, count + 1, sizeof *list);
-    crc *const c = sft__alloc_zero(a, sizeof *c);
+    const sft_tensor **const list = sft__base_alloc_array(a, count + 1, sizeof *list);
+    crc *const c = sft__base_alloc_zero(a, sizeof *c);
     sft_status status = SFT_OK;
     size_t n = 0;
     if (list == NULL || c == NULL) {
-        status = sft__fail_nomem(err, (count + 1) * sizeof *list);
+        status = sft__base_fail_nomem(err, (count + 1) * sizeof *list);
     } else {
         make_table(c);
         for (size_t i = 0; i < count; i++) {
@@ -99,7 +99,7 @@ sft_status sft_ms_crc_num(const sft_catalog *catalog, size_t file, const sft_con
         status = add_tensor(c, catalog, list[i], control, err);
     }
     *out = c != NULL ? c->value : 0;
-    sft__free(a, list, (count + 1) * sizeof *list);
-    sft__free(a, c, sizeof *c);
+    sft__base_free(a, list, (count + 1) * sizeof *list);
+    sft__base_free(a, c, sizeof *c);
     return status;
 }

@@ -24,12 +24,12 @@ typedef struct promise {
     const sft_layout_set *set;
     size_t hit;    /* of the parts: where the name before was found */
     bool any_rank; /* of the name at hand: one of its ranks has a file */
-    sft__lset_runs runs;
+    sft__checkpoint_lset_runs runs;
     const char *last_why; /* of the last name that one mesh has, in the arena */
     size_t last_mesh;
     known_name *names; /* of all parts, made when many names are missing */
     size_t name_room;
-    sft__strmap map;
+    sft__base_strmap map;
     int64_t *by_rank; /* how many meshes have rank i, as differences; MOST_RANKS and one more */
     int64_t *by_part; /* the same of the parts */
     bool *mesh_there; /* by mesh: some rank of it has a file */
@@ -51,15 +51,15 @@ static bool has_file(const sft_checkpoint *c, uint64_t rank) {
 /* why: kept as it is where it lies in the arena already. */
 static sft_status add_gap(promise *p, const char *name, size_t len, const char *why) {
     sft_checkpoint *const c = p->c;
-    if (!sft__grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps)) {
-        return sft__fail_nomem(p->err, (c->gap_count + 1) * sizeof *c->gaps);
+    if (!sft__base_grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps)) {
+        return sft__base_fail_nomem(p->err, (c->gap_count + 1) * sizeof *c->gaps);
     }
-    sft__space_gap *const gap = &c->gaps[c->gap_count];
-    gap->name = sft__arena_copy(&c->arena, name, len);
+    sft__checkpoint_gap *const gap = &c->gaps[c->gap_count];
+    gap->name = sft__base_arena_copy(&c->arena, name, len);
     gap->len = len;
-    gap->why = why == p->last_why ? why : sft__arena_copy(&c->arena, why, strlen(why));
+    gap->why = why == p->last_why ? why : sft__base_arena_copy(&c->arena, why, strlen(why));
     if (gap->name == NULL || gap->why == NULL) {
-        return sft__space_nomem(c, len, p->err);
+        return sft__checkpoint_nomem(c, len, p->err);
     }
     c->gap_count++;
     return SFT_OK;
@@ -68,51 +68,51 @@ static sft_status add_gap(promise *p, const char *name, size_t len, const char *
 static void note_rank(void *ctx, uint64_t rank) {
     promise *const p = ctx;
     p->any_rank = p->any_rank || has_file(p->c, rank);
-    sft__lset_runs_add(&p->runs, rank);
+    sft__checkpoint_lset_runs_add(&p->runs, rank);
 }
 
 /* elsewhere: a part that has it and should not, or SIZE_MAX. */
 static sft_status nobody_has(promise *p, size_t at, size_t elsewhere) {
-    const sft__lset_entry *const e = &p->set->entries[at];
+    const sft__checkpoint_lset_entry *const e = &p->set->entries[at];
     const bool of_mesh = e->next == 0 && e->kind != SFT__LSET_WHOLE && e->kind != SFT__LSET_BOXES &&
                          elsewhere == SIZE_MAX;
-    sft__buf text;
+    sft__base_buf text;
     if (of_mesh && p->last_why != NULL && p->last_mesh == e->mesh) {
         return add_gap(p, e->name, e->name_len, p->last_why); /* of the same ranks */
     }
     memset(&p->runs, 0, sizeof p->runs);
-    sft__buf_init(&p->runs.text, p->c->allocator);
-    sft__buf_init(&text, p->c->allocator);
+    sft__base_buf_init(&p->runs.text, p->c->allocator);
+    sft__base_buf_init(&text, p->c->allocator);
     p->any_rank = false;
-    const bool all = sft__lset_each_rank(p->set, at, note_rank, p);
-    sft__lset_runs_end(&p->runs);
-    sft__buf_text(&text, "no file holds it");
+    const bool all = sft__checkpoint_lset_each_rank(p->set, at, note_rank, p);
+    sft__checkpoint_lset_runs_end(&p->runs);
+    sft__base_buf_text(&text, "no file holds it");
     if (p->runs.count != 0) {
-        sft__buf_text(&text, ": the layout gives it to rank");
-        sft__buf_text(&text, p->runs.count == 1 && p->runs.first == p->runs.last ? " " : "s ");
-        sft__buf_add(&text, p->runs.text.data, p->runs.text.len);
-        sft__buf_text(&text, !all ? " and more" : p->any_rank ? "" : ", which have no file");
+        sft__base_buf_text(&text, ": the layout gives it to rank");
+        sft__base_buf_text(&text, p->runs.count == 1 && p->runs.first == p->runs.last ? " " : "s ");
+        sft__base_buf_add(&text, p->runs.text.data, p->runs.text.len);
+        sft__base_buf_text(&text, !all ? " and more" : p->any_rank ? "" : ", which have no file");
     }
     if (elsewhere != SIZE_MAX) {
-        sft__buf_text(&text, ", not to rank ");
-        sft__buf_u64(&text, p->c->parts[elsewhere].rank);
-        sft__buf_text(&text, ", which has it");
+        sft__base_buf_text(&text, ", not to rank ");
+        sft__base_buf_u64(&text, p->c->parts[elsewhere].rank);
+        sft__base_buf_text(&text, ", which has it");
     }
-    sft__buf_add(&text, "", 1);
+    sft__base_buf_add(&text, "", 1);
     const bool failed = text.failed || p->runs.text.failed;
-    const sft_status status =
-        failed ? sft__fail_nomem(p->err, text.len) : add_gap(p, e->name, e->name_len, text.data);
+    const sft_status status = failed ? sft__base_fail_nomem(p->err, text.len)
+                                     : add_gap(p, e->name, e->name_len, text.data);
     if (status == SFT_OK && of_mesh) {
         p->last_why = p->c->gaps[p->c->gap_count - 1].why;
         p->last_mesh = e->mesh;
     }
-    sft__buf_reset(&p->runs.text);
-    sft__buf_reset(&text);
+    sft__base_buf_reset(&p->runs.text);
+    sft__base_buf_reset(&text);
     return status;
 }
 
 /* MindSpore accumulates gradients in parameters of the graph that it never saves. */
-static bool is_never_saved(const sft__lset_entry *e) {
+static bool is_never_saved(const sft__checkpoint_lset_entry *e) {
     static const char start[] = "accu_grads";
     return e->name_len >= sizeof start - 1 && memcmp(e->name, start, sizeof start - 1) == 0;
 }
@@ -124,36 +124,37 @@ static sft_status know_names(promise *p) {
     for (size_t i = 0; i < p->c->count; i++) {
         p->name_room += sft_catalog_count(p->c->parts[i].catalog); /* they lie in memory */
     }
-    p->names = sft__alloc_array(a, p->name_room + 1, sizeof *p->names);
+    p->names = sft__base_alloc_array(a, p->name_room + 1, sizeof *p->names);
     if (p->names == NULL ||
-        !sft__strmap_init(&p->map, p->names, sizeof *p->names, p->name_room + 1, a)) {
-        return sft__fail_nomem(p->err, p->name_room * sizeof *p->names);
+        !sft__base_strmap_init(&p->map, p->names, sizeof *p->names, p->name_room + 1, a)) {
+        return sft__base_fail_nomem(p->err, p->name_room * sizeof *p->names);
     }
     for (size_t i = 0; i < p->c->count; i++) {
         for (size_t k = 0; k < sft_catalog_count(p->c->parts[i].catalog); k++) {
             const sft_tensor *const t = sft_catalog_at(p->c->parts[i].catalog, k);
             p->names[n].name = t->name;
             p->names[n].len = t->name_len;
-            n += sft__strmap_add(&p->map, n) == SFT__STRMAP_NONE;
+            n += sft__base_strmap_add(&p->map, n) == SFT__STRMAP_NONE;
         }
     }
     return SFT_OK;
 }
 
 static sft_status look_for(promise *p, size_t at) {
-    const sft__lset_entry *const e = &p->set->entries[at];
+    const sft__checkpoint_lset_entry *const e = &p->set->entries[at];
     size_t elsewhere = SIZE_MAX;
     if (p->names == NULL && p->c->gap_count >= MANY_GAPS) {
         SFT_TRY(know_names(p));
     }
-    if (p->names != NULL && sft__strmap_find(&p->map, e->name, e->name_len) == SFT__STRMAP_NONE) {
+    if (p->names != NULL &&
+        sft__base_strmap_find(&p->map, e->name, e->name_len) == SFT__STRMAP_NONE) {
         return nobody_has(p, at, elsewhere);
     }
     for (size_t i = 0; i < p->c->count; i++) {
         const size_t part = (p->hit + i) % p->c->count; /* as the name before, most probably */
         const sft_tensor *const t =
             sft_catalog_find(p->c->parts[part].catalog, e->name, e->name_len);
-        if (t != NULL && sft__lset_gives(p->set, at, t, p->c->parts[part].rank)) {
+        if (t != NULL && sft__checkpoint_lset_gives(p->set, at, t, p->c->parts[part].rank)) {
             p->hit = part;
             return SFT_OK;
         }
@@ -164,9 +165,9 @@ static sft_status look_for(promise *p, size_t at) {
 
 static sft_status check_names(promise *p) {
     for (size_t i = 0; i < p->set->count; i++) {
-        const sft__lset_entry *const e = &p->set->entries[i];
+        const sft__checkpoint_lset_entry *const e = &p->set->entries[i];
         if (e->match != SFT_LAYOUT_MATCH_NAME || is_never_saved(e) ||
-            sft__strmap_find(&p->set->map, e->name, e->name_len) != i) {
+            sft__base_strmap_find(&p->set->map, e->name, e->name_len) != i) {
             continue; /* not the first of its name */
         }
         SFT_TRY(look_for(p, i));
@@ -202,7 +203,7 @@ static void count_range(const promise *p, uint64_t first, uint64_t end) {
 }
 
 /* Ascending parts: the first that is not below tells. */
-static bool mesh_has_file(const promise *p, const sft__lset_mesh *m) {
+static bool mesh_has_file(const promise *p, const sft__checkpoint_lset_mesh *m) {
     const sft_checkpoint *const c = p->c;
     if (m->mesh.ranks == NULL) {
         const size_t first = first_from(c, m->mesh.first_rank);
@@ -218,14 +219,14 @@ static bool mesh_has_file(const promise *p, const sft__lset_mesh *m) {
 
 /* Which ranks and parts are of some mesh: one pass over all meshes, however many there are. */
 static sft_status count_meshes(promise *p) {
-    p->by_rank = sft__alloc_zero(p->c->allocator, (MOST_RANKS + 1) * sizeof *p->by_rank);
-    p->by_part = sft__alloc_zero(p->c->allocator, (p->c->count + 1) * sizeof *p->by_part);
-    p->mesh_there = sft__alloc_zero(p->c->allocator, p->set->mesh_count + 1);
+    p->by_rank = sft__base_alloc_zero(p->c->allocator, (MOST_RANKS + 1) * sizeof *p->by_rank);
+    p->by_part = sft__base_alloc_zero(p->c->allocator, (p->c->count + 1) * sizeof *p->by_part);
+    p->mesh_there = sft__base_alloc_zero(p->c->allocator, p->set->mesh_count + 1);
     if (p->by_rank == NULL || p->by_part == NULL || p->mesh_there == NULL) {
-        return sft__fail_nomem(p->err, (p->c->count + 1) * sizeof *p->by_part);
+        return sft__base_fail_nomem(p->err, (p->c->count + 1) * sizeof *p->by_part);
     }
     for (size_t i = 0; i < p->set->mesh_count; i++) {
-        const sft__lset_mesh *const m = &p->set->meshes[i];
+        const sft__checkpoint_lset_mesh *const m = &p->set->meshes[i];
         p->mesh_there[i] = mesh_has_file(p, m);
         if (m->mesh.ranks == NULL) { /* below 2^64: mesh_done saw to it */
             count_range(p, m->mesh.first_rank, m->mesh.first_rank + m->devices);
@@ -250,9 +251,9 @@ static sft_status check_extra(const promise *p) {
     const uint64_t ranks = p->set->ranks;
     const uint64_t last = c->parts[c->count - 1].rank;
     if (last >= ranks && c->count > 1) {
-        return sft__fail(p->err, SFT_E_MISMATCH,
-                         "there is a rank %llu, and the layout is for %llu ranks",
-                         (unsigned long long)last, (unsigned long long)ranks);
+        return sft__base_fail(p->err, SFT_E_MISMATCH,
+                              "there is a rank %llu, and the layout is for %llu ranks",
+                              (unsigned long long)last, (unsigned long long)ranks);
     }
     for (size_t i = 0; i < p->set->count; i++) {
         if (p->set->entries[i].kind == SFT__LSET_BOXES) {
@@ -261,9 +262,9 @@ static sft_status check_extra(const promise *p) {
     }
     for (size_t i = 0; i < c->count && p->set->mesh_count != 0 && c->count > 1; i++) {
         if (p->by_part[i] == 0) {
-            return sft__fail(p->err, SFT_E_MISMATCH,
-                             "rank %llu has a file, and the layout gives nothing to it",
-                             (unsigned long long)c->parts[i].rank);
+            return sft__base_fail(p->err, SFT_E_MISMATCH,
+                                  "rank %llu has a file, and the layout gives nothing to it",
+                                  (unsigned long long)c->parts[i].rank);
         }
     }
     return SFT_OK;
@@ -272,21 +273,22 @@ static sft_status check_extra(const promise *p) {
 /* Ranks without a file, as text. Of layouts for very many ranks only the first are looked at. */
 static sft_status note_absent(promise *p) {
     const uint64_t end = p->set->ranks < MOST_RANKS ? p->set->ranks : MOST_RANKS;
-    sft__lset_runs runs;
+    sft__checkpoint_lset_runs runs;
     memset(&runs, 0, sizeof runs);
-    sft__buf_init(&runs.text, p->c->allocator);
+    sft__base_buf_init(&runs.text, p->c->allocator);
     for (uint64_t rank = 0; rank < end; rank++) {
         if (p->by_rank[rank] != 0 && !has_file(p->c, rank)) {
-            sft__lset_runs_add(&runs, rank);
+            sft__checkpoint_lset_runs_add(&runs, rank);
         }
     }
-    sft__lset_runs_end(&runs);
-    const char *const text = runs.text.failed || runs.count == 0
-                                 ? ""
-                                 : sft__arena_copy(&p->c->arena, runs.text.data, runs.text.len);
-    sft__buf_reset(&runs.text);
+    sft__checkpoint_lset_runs_end(&runs);
+    const char *const text =
+        runs.text.failed || runs.count == 0
+            ? ""
+            : sft__base_arena_copy(&p->c->arena, runs.text.data, runs.text.len);
+    sft__base_buf_reset(&runs.text);
     if (text == NULL) {
-        return sft__space_nomem(p->c, 1, p->err);
+        return sft__checkpoint_nomem(p->c, 1, p->err);
     }
     p->c->absent = text;
     return SFT_OK;
@@ -312,14 +314,15 @@ static bool says_deduplicated(const sft_checkpoint *c) {
 static sft_status check_loose(promise *p, bool recorded) {
     const bool alone = p->c->absent[0] != '\0' && !recorded && says_deduplicated(p->c);
     for (size_t i = 0; i < p->set->loose_count; i++) {
-        const sft__lset_entry *const e = &p->set->entries[p->set->loose[i]];
+        const sft__checkpoint_lset_entry *const e = &p->set->entries[p->set->loose[i]];
         bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
         any = any || p->mesh_there[e->mesh];
         if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
-            return sft__fail(p->err, SFT_E_HOLE,
-                             "ranks %s have no file, and what \"%.100s\" of the layout gives them "
-                             "nobody else tells",
-                             p->c->absent, e->name);
+            return sft__base_fail(
+                p->err, SFT_E_HOLE,
+                "ranks %s have no file, and what \"%.100s\" of the layout gives them "
+                "nobody else tells",
+                p->c->absent, e->name);
         }
     }
     return SFT_OK;
@@ -339,31 +342,33 @@ static bool any_part_has(const promise *p, const char *name, size_t len) {
 /* The names that were there when replicas were taken out: of those that the layout does not name
  * each may lie on one rank. */
 static sft_status check_record(promise *p, bool *recorded) {
-    sft__space_text text;
+    sft__checkpoint_text text;
     const char *path;
-    sft__jnode *root;
+    sft__layout_jnode *root;
     *recorded = false;
     if (p->c->folder == NULL) { /* files that are still to be written */
         return SFT_OK;
     }
-    SFT_TRY(sft__space_path(p->c, p->c->folder, RECORD, &path, p->err));
-    if (sft__space_read(p->c, path, &text, NULL) != SFT_OK) {
+    SFT_TRY(sft__checkpoint_path(p->c, p->c->folder, RECORD, &path, p->err));
+    if (sft__checkpoint_read(p->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* not there; expand says what is wrong with it */
     }
     sft_status status = SFT_OK;
-    if (sft__jtree_parse(&root, &p->c->arena, text.data, text.size, RECORD, NULL) == SFT_OK) {
-        const sft__jnode *const names = sft__jtree_get(root, "names");
+    if (sft__layout_jtree_parse(&root, &p->c->arena, text.data, text.size, RECORD, NULL) ==
+        SFT_OK) {
+        const sft__layout_jnode *const names = sft__layout_jtree_get(root, "names");
         *recorded = names != NULL && names->type == SFT__J_ARRAY;
-        for (const sft__jnode *n = *recorded ? names->first : NULL; n != NULL && status == SFT_OK;
-             n = n->next) {
-            const bool named = n->type == SFT__J_STRING &&
-                               sft__strmap_find(&p->set->map, n->text, n->len) == SFT__STRMAP_NONE;
+        for (const sft__layout_jnode *n = *recorded ? names->first : NULL;
+             n != NULL && status == SFT_OK; n = n->next) {
+            const bool named =
+                n->type == SFT__J_STRING &&
+                sft__base_strmap_find(&p->set->map, n->text, n->len) == SFT__STRMAP_NONE;
             if (named && !any_part_has(p, n->text, n->len)) {
                 status = add_gap(p, n->text, n->len, "no file holds it, and " RECORD " lists it");
             }
         }
     }
-    sft__space_text_reset(&text);
+    sft__checkpoint_text_reset(&text);
     return status;
 }
 
@@ -374,7 +379,7 @@ static sft_status check_fit(const promise *p) {
     for (size_t i = 0; i < p->c->count; i++) {
         const sft_catalog *const c = p->c->parts[i].catalog;
         for (size_t k = 0; k < sft_catalog_count(c); k++) {
-            if (sft__lset_entry_of(p->set, sft_catalog_at(c, k), 0) != NULL) {
+            if (sft__checkpoint_lset_entry_of(p->set, sft_catalog_at(c, k), 0) != NULL) {
                 return SFT_OK; /* the first one, most probably */
             }
         }
@@ -383,16 +388,16 @@ static sft_status check_fit(const promise *p) {
 }
 
 static sft_status tell_gaps(const promise *p) {
-    const sft__space_gap *const first = p->c->gaps;
+    const sft__checkpoint_gap *const first = p->c->gaps;
     const unsigned long long more = p->c->gap_count - 1;
     if (more == 0) {
-        return sft__fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len, "%s",
-                                first->why);
+        return sft__base_fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len,
+                                     "%s", first->why);
     }
-    return sft__fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len,
-                            "%s; %s%llu more tensor%s missing", first->why,
-                            p->c->gap_count >= MOST_GAPS ? "at least " : "", more,
-                            more == 1 ? " is" : "s are");
+    return sft__base_fail_tensor(p->err, SFT_E_HOLE, SFT_NO_OFFSET, first->name, first->len,
+                                 "%s; %s%llu more tensor%s missing", first->why,
+                                 p->c->gap_count >= MOST_GAPS ? "at least " : "", more,
+                                 more == 1 ? " is" : "s are");
 }
 
 static sft_status check(promise *p) {
@@ -411,7 +416,7 @@ static sft_status check(promise *p) {
     return p->c->gap_count == 0 || p->c->partial ? SFT_OK : tell_gaps(p);
 }
 
-sft_status sft__space_keeps_promise(sft_checkpoint *c, sft_error *err) {
+sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err) {
     promise p;
     if (c->layouts == NULL || c->count == 0) {
         return SFT_OK;
@@ -422,11 +427,11 @@ sft_status sft__space_keeps_promise(sft_checkpoint *c, sft_error *err) {
     p.err = err;
     const sft_status status = check(&p);
     if (p.map.slots != NULL) {
-        sft__strmap_reset(&p.map);
+        sft__base_strmap_reset(&p.map);
     }
-    sft__free(c->allocator, p.names, (p.name_room + 1) * sizeof *p.names);
-    sft__free(c->allocator, p.by_rank, (MOST_RANKS + 1) * sizeof *p.by_rank);
-    sft__free(c->allocator, p.by_part, (c->count + 1) * sizeof *p.by_part);
-    sft__free(c->allocator, p.mesh_there, c->layouts->mesh_count + 1);
+    sft__base_free(c->allocator, p.names, (p.name_room + 1) * sizeof *p.names);
+    sft__base_free(c->allocator, p.by_rank, (MOST_RANKS + 1) * sizeof *p.by_rank);
+    sft__base_free(c->allocator, p.by_part, (c->count + 1) * sizeof *p.by_part);
+    sft__base_free(c->allocator, p.mesh_there, c->layouts->mesh_count + 1);
     return status;
 }

@@ -31,9 +31,9 @@ static sft_status compare(comparing *k, const sft_tensor *like, size_t a, size_t
     const unsigned long long rank_a = k->c->parts[a].rank;
     const unsigned long long rank_b = k->c->parts[b].rank;
     if (x->dtype->id != y->dtype->id || x->nbytes != y->nbytes) {
-        return sft__fail_tensor(k->err, SFT_E_MISMATCH, SFT_NO_OFFSET, x->name, x->name_len,
-                                "ranks %llu and %llu have other dtypes or shapes of the same part",
-                                rank_a, rank_b);
+        return sft__base_fail_tensor(
+            k->err, SFT_E_MISMATCH, SFT_NO_OFFSET, x->name, x->name_len,
+            "ranks %llu and %llu have other dtypes or shapes of the same part", rank_a, rank_b);
     }
     for (uint64_t at = 0; at < x->nbytes; at += BLOCK) {
         const size_t n = (size_t)(x->nbytes - at < BLOCK ? x->nbytes - at : BLOCK);
@@ -46,7 +46,7 @@ static sft_status compare(comparing *k, const sft_tensor *like, size_t a, size_t
             while (p[i] == q[i]) {
                 i++;
             }
-            return sft__fail_tensor(
+            return sft__base_fail_tensor(
                 k->err, SFT_E_MISMATCH, SFT_NO_OFFSET, x->name, x->name_len,
                 "replicas of ranks %llu and %llu differ at byte %llu of the part", rank_a, rank_b,
                 (unsigned long long)(at + i));
@@ -54,7 +54,7 @@ static sft_status compare(comparing *k, const sft_tensor *like, size_t a, size_t
         k->progress.bytes_done += n;
         if (k->control != NULL && k->control->poll != NULL &&
             k->control->poll(k->control->ctx, &k->progress) != 0) {
-            return sft__fail(k->err, SFT_E_CANCELLED, "cancelled");
+            return sft__base_fail(k->err, SFT_E_CANCELLED, "cancelled");
         }
     }
     return SFT_OK;
@@ -66,12 +66,12 @@ static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_
     const uint64_t n = sft_layout_part_count(layout);
     const size_t parts = (size_t)n;
     if (n > SFT__MOST_PARTS) {
-        return sft__fail_tensor(k->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
-                                "a tensor in %llu parts, at most %llu are compared",
-                                (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
+        return sft__base_fail_tensor(k->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
+                                     "a tensor in %llu parts, at most %llu are compared",
+                                     (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
     }
-    if (!sft__grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first)) {
-        return sft__fail_nomem(k->err, (size_t)-1);
+    if (!sft__base_grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first)) {
+        return sft__base_fail_nomem(k->err, (size_t)-1);
     }
     memset(k->first, 0, parts * sizeof *k->first);
     for (size_t i = from; i < k->c->count; i++) {
@@ -130,9 +130,9 @@ sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_con
     k.c = checkpoint;
     k.control = control;
     k.err = err;
-    k.room = sft__alloc(checkpoint->allocator, 2 * (size_t)BLOCK);
+    k.room = sft__base_alloc(checkpoint->allocator, 2 * (size_t)BLOCK);
     if (k.room == NULL) {
-        return sft__fail_nomem(err, 2 * (size_t)BLOCK);
+        return sft__base_fail_nomem(err, 2 * (size_t)BLOCK);
     }
     for (size_t i = 0; i < checkpoint->count && status == SFT_OK; i++) {
         const sft_catalog *const c = checkpoint->parts[i].catalog;
@@ -143,7 +143,7 @@ sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_con
     if (compared != NULL) {
         *compared = k.progress.bytes_done;
     }
-    sft__free(checkpoint->allocator, k.room, 2 * (size_t)BLOCK);
-    sft__free(checkpoint->allocator, k.first, k.first_room * sizeof *k.first);
+    sft__base_free(checkpoint->allocator, k.room, 2 * (size_t)BLOCK);
+    sft__base_free(checkpoint->allocator, k.first, k.first_room * sizeof *k.first);
     return status;
 }

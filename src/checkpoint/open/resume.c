@@ -29,8 +29,8 @@ struct sft_resume {
 /* ---------------------------------------------------------------- lists */
 
 static sft_status add_step(sft_resume *r, const sft_resume_step *step, sft_error *err) {
-    if (!sft__grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps)) {
-        return sft__fail_nomem(err, (r->count + 1) * sizeof *r->steps);
+    if (!sft__base_grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps)) {
+        return sft__base_fail_nomem(err, (r->count + 1) * sizeof *r->steps);
     }
     r->steps[r->count++] = *step;
     return SFT_OK;
@@ -50,28 +50,29 @@ static int newest_first(const void *a, const void *b) {
 
 static sft_status keep_text(sft_resume *r, const char *text, size_t len, const char **out,
                             sft_error *err) {
-    *out = sft__arena_copy(&r->c->arena, text, len);
-    return *out != NULL ? SFT_OK : sft__space_nomem(r->c, len, err);
+    *out = sft__base_arena_copy(&r->c->arena, text, len);
+    return *out != NULL ? SFT_OK : sft__checkpoint_nomem(r->c, len, err);
 }
 
 /* ---------------------------------------------------------------- folders of ranks */
 
 /* {"last_epoch": 3, "last_step": 2, ...}; false: none, or broken, and then nothing is known. */
 static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, uint64_t *step) {
-    sft__space_text text;
+    sft__checkpoint_text text;
     const char *path;
-    sft__jnode *root;
+    sft__layout_jnode *root;
     int64_t e = -1;
     int64_t s = -1;
-    if (sft__space_path(c, folder, "meta.json", &path, NULL) != SFT_OK ||
-        sft__space_read(c, path, &text, NULL) != SFT_OK) {
+    if (sft__checkpoint_path(c, folder, "meta.json", &path, NULL) != SFT_OK ||
+        sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
         return false;
     }
-    const bool ok =
-        sft__jtree_parse(&root, &c->arena, text.data, text.size, "meta.json", NULL) == SFT_OK &&
-        sft__jtree_int(sft__jtree_get(root, "last_epoch"), &e) &&
-        sft__jtree_int(sft__jtree_get(root, "last_step"), &s) && e >= 0 && s >= 0;
-    sft__space_text_reset(&text);
+    const bool ok = sft__layout_jtree_parse(&root, &c->arena, text.data, text.size, "meta.json",
+                                            NULL) == SFT_OK &&
+                    sft__layout_jtree_int(sft__layout_jtree_get(root, "last_epoch"), &e) &&
+                    sft__layout_jtree_int(sft__layout_jtree_get(root, "last_step"), &s) && e >= 0 &&
+                    s >= 0;
+    sft__checkpoint_text_reset(&text);
     if (ok) {
         *epoch = (uint64_t)e;
         *step = (uint64_t)s;
@@ -79,12 +80,12 @@ static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, ui
     return ok;
 }
 
-static sft_status add_files(sft_resume *r, const sft__space_names *files, sft_error *err) {
+static sft_status add_files(sft_resume *r, const sft__checkpoint_names *files, sft_error *err) {
     for (size_t i = 0; i < files->count; i++) {
         const char *const file = files->list[i];
         sft_resume_step step;
         memset(&step, 0, sizeof step);
-        if (!sft__space_step_of(file, strlen(file), &step.epoch, &step.step)) {
+        if (!sft__checkpoint_step_of(file, strlen(file), &step.epoch, &step.step)) {
             continue;
         }
         const char *const name = strrchr(file, '-'); /* "-3_02", as it is written */
@@ -97,26 +98,26 @@ static sft_status add_files(sft_resume *r, const sft__space_names *files, sft_er
 }
 
 /* Every step that some rank has; *epoch, *step: the least that a meta.json tells, if one does. */
-static sft_status list_ranks(sft_resume *r, const sft__space_names *folders, uint64_t *epoch,
+static sft_status list_ranks(sft_resume *r, const sft__checkpoint_names *folders, uint64_t *epoch,
                              uint64_t *step, sft_error *err) {
     for (size_t i = 0; i < folders->count; i++) {
-        sft__space_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+        sft__checkpoint_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
         const char *folder;
         uint64_t rank, e, s;
-        if (!sft__space_rank_of(folders->list[i], strlen(folders->list[i]), &rank)) {
+        if (!sft__checkpoint_rank_of(folders->list[i], strlen(folders->list[i]), &rank)) {
             continue;
         }
-        SFT_TRY(sft__space_path(r->c, r->c->folder, folders->list[i], &folder, err));
+        SFT_TRY(sft__checkpoint_path(r->c, r->c->folder, folders->list[i], &folder, err));
         if (read_meta(r->c, folder, &e, &s) && (e < *epoch || (e == *epoch && s < *step))) {
             *epoch = e;
             *step = s;
         }
         sft_status status =
-            sft__fs_is_directory(folder) ? sft__space_list(&files, folder, err) : SFT_OK;
+            sft__fs_is_directory(folder) ? sft__checkpoint_list(&files, folder, err) : SFT_OK;
         if (status == SFT_OK) {
             status = add_files(r, &files, err);
         }
-        sft__space_names_reset(&files);
+        sft__checkpoint_names_reset(&files);
         SFT_TRY(status);
     }
     return SFT_OK;
@@ -149,7 +150,8 @@ static void sort_steps(sft_resume *r, uint64_t epoch, uint64_t step) {
     r->count = n;
 }
 
-static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, sft_error *err) {
+static sft_status collect_ranks(sft_resume *r, const sft__checkpoint_names *folders,
+                                sft_error *err) {
     uint64_t epoch = UINT64_MAX;
     uint64_t step = UINT64_MAX;
     SFT_TRY(list_ranks(r, folders, &epoch, &step, err));
@@ -159,15 +161,15 @@ static sft_status collect_ranks(sft_resume *r, const sft__space_names *folders, 
 
 /* A file for each step, in the folder itself. */
 static sft_status collect_flat(sft_resume *r, sft_error *err) {
-    sft__space_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+    sft__checkpoint_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     uint64_t epoch = UINT64_MAX;
     uint64_t step = UINT64_MAX;
     (void)read_meta(r->c, r->c->folder, &epoch, &step);
-    sft_status status = sft__space_list(&files, r->c->folder, err);
+    sft_status status = sft__checkpoint_list(&files, r->c->folder, err);
     if (status == SFT_OK) {
         status = add_files(r, &files, err);
     }
-    sft__space_names_reset(&files);
+    sft__checkpoint_names_reset(&files);
     r->flat = r->count != 0;
     sort_steps(r, epoch, step);
     return status;
@@ -215,12 +217,13 @@ static bool numbered(const char *name, uint64_t *number) {
 }
 
 static sft_status read_tracker(sft_resume *r, sft_error *err) {
-    sft__space_text text;
+    sft__checkpoint_text text;
     const char *path;
     size_t n = 0;
     r->tracker = UINT64_MAX;
-    SFT_TRY(sft__space_path(r->c, r->c->folder, "latest_checkpointed_iteration.txt", &path, err));
-    if (sft__space_read(r->c, path, &text, NULL) != SFT_OK) {
+    SFT_TRY(
+        sft__checkpoint_path(r->c, r->c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    if (sft__checkpoint_read(r->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK;
     }
     uint64_t v = 0;
@@ -232,11 +235,12 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
         text.size >= 7 && memcmp(text.data, "release", 7) == 0; /* Megatron's: no step */
     r->tracker = n != 0 ? v : UINT64_MAX;
     r->mute = !release && (n == 0 || !ends);
-    sft__space_text_reset(&text);
+    sft__checkpoint_text_reset(&text);
     return SFT_OK;
 }
 
-static sft_status collect_folders(sft_resume *r, const sft__space_names *names, sft_error *err) {
+static sft_status collect_folders(sft_resume *r, const sft__checkpoint_names *names,
+                                  sft_error *err) {
     SFT_TRY(read_tracker(r, err));
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
@@ -250,7 +254,7 @@ static sft_status collect_folders(sft_resume *r, const sft__space_names *names, 
                    : r->mute ? "perhaps not committed: the tracker holds no number of an iteration"
                    : step.step > r->tracker ? "not committed: the tracker names an older iteration"
                                             : "";
-        SFT_TRY(sft__space_path(r->c, r->c->folder, names->list[i], &step.path, err));
+        SFT_TRY(sft__checkpoint_path(r->c, r->c->folder, names->list[i], &step.path, err));
         if (sft__fs_is_directory(step.path)) {
             SFT_TRY(add_step(r, &step, err));
         }
@@ -275,17 +279,17 @@ static bool is_filled(const char *path) {
 
 /* A file that the trainer was writing when it was killed is none. */
 static sft_status check_state(const sft_resume *r, const char *path, sft_error *why) {
-    sft__space_text text;
-    sft__jnode *root;
+    sft__checkpoint_text text;
+    sft__layout_jnode *root;
 
-    if (sft__space_read(r->c, path, &text, NULL) != SFT_OK) {
-        return sft__fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
+    if (sft__checkpoint_read(r->c, path, &text, NULL) != SFT_OK) {
+        return sft__base_fail(why, SFT_E_NOT_FOUND, "there is no trainer_state.json");
     }
-    sft_status status =
-        sft__jtree_parse(&root, &r->c->arena, text.data, text.size, "trainer_state.json", why);
-    sft__space_text_reset(&text);
+    sft_status status = sft__layout_jtree_parse(&root, &r->c->arena, text.data, text.size,
+                                                "trainer_state.json", why);
+    sft__checkpoint_text_reset(&text);
     if (status == SFT_OK && root->type != SFT__J_OBJECT) {
-        status = sft__fail(why, SFT_E_SCHEMA, "trainer_state.json: no JSON object");
+        status = sft__base_fail(why, SFT_E_SCHEMA, "trainer_state.json: no JSON object");
     }
     return status;
 }
@@ -295,7 +299,7 @@ static sft_status check_tensors(sft_resume *r, const sft_catalog *catalog, sft_e
     r->tensors = sft_catalog_count(catalog);
     return r->tensors != 0
                ? SFT_OK
-               : sft__fail(why, SFT_E_NOT_FOUND, "its weights are files without a tensor");
+               : sft__base_fail(why, SFT_E_NOT_FOUND, "its weights are files without a tensor");
 }
 
 /* optimizer.safetensors, scheduler.bin and their like are the trainer's state, no weights. */
@@ -325,16 +329,16 @@ static sft_status check_weights(sft_resume *r, const sft_catalog *catalog, sft_e
     }
     return i < count || count == 0
                ? SFT_OK
-               : sft__fail(why, SFT_E_NOT_FOUND,
-                           "it has no weights but the state of an optimizer or scheduler");
+               : sft__base_fail(why, SFT_E_NOT_FOUND,
+                                "it has no weights but the state of an optimizer or scheduler");
 }
 
 /* torch.save writes no empty file: one of 0 bytes was begun, no more. Beside the weights, which are
  * opened, these are the states of optimizers, schedulers and engines, which only Python reads. */
 static bool is_state(const char *name) {
     const size_t len = strlen(name);
-    return sft__space_ends(name, len, ".pt") || sft__space_ends(name, len, ".pth") ||
-           (sft__space_ends(name, len, ".bin") && is_of_trainer(name));
+    return sft__checkpoint_ends(name, len, ".pt") || sft__checkpoint_ends(name, len, ".pth") ||
+           (sft__checkpoint_ends(name, len, ".bin") && is_of_trainer(name));
 }
 
 static bool is_begun(const char *path) {
@@ -344,10 +348,10 @@ static bool is_begun(const char *path) {
 }
 
 /* folders: gets those in the folder; NULL: they are passed over. */
-static sft_status check_files(const sft_resume *r, const char *folder, sft__space_names *folders,
-                              sft_error *why) {
-    sft__space_names all = {r->c, NULL, 0, 0, {NULL, NULL}};
-    sft_status status = sft__space_list(&all, folder, why);
+static sft_status check_files(const sft_resume *r, const char *folder,
+                              sft__checkpoint_names *folders, sft_error *why) {
+    sft__checkpoint_names all = {r->c, NULL, 0, 0, {NULL, NULL}};
+    sft_status status = sft__checkpoint_list(&all, folder, why);
 
     for (size_t i = 0; i < all.count && status == SFT_OK; i++) {
         const bool state = is_state(all.list[i]);
@@ -355,32 +359,32 @@ static sft_status check_files(const sft_resume *r, const char *folder, sft__spac
         if (!state && folders == NULL) {
             continue;
         }
-        status = sft__space_path(r->c, folder, all.list[i], &path, why);
+        status = sft__checkpoint_path(r->c, folder, all.list[i], &path, why);
         if (status == SFT_OK && state && is_begun(path)) {
-            status = sft__fail(why, SFT_E_FORMAT, "%.200s is empty", all.list[i]);
+            status = sft__base_fail(why, SFT_E_FORMAT, "%.200s is empty", all.list[i]);
         } else if (status == SFT_OK && folders != NULL && sft__fs_is_directory(path)) {
-            if (!sft__grow(r->c->allocator, &folders->list, &folders->room, folders->count + 1,
-                           sizeof *folders->list)) {
-                status = sft__fail_nomem(why, folders->count);
+            if (!sft__base_grow(r->c->allocator, &folders->list, &folders->room, folders->count + 1,
+                                sizeof *folders->list)) {
+                status = sft__base_fail_nomem(why, folders->count);
             } else {
                 folders->list[folders->count++] = path;
             }
         }
     }
-    sft__space_names_reset(&all);
+    sft__checkpoint_names_reset(&all);
     return status;
 }
 
 /* In the folder of a step, and one level below (DeepSpeed's global_stepN). */
 static sft_status check_begun(const sft_resume *r, const char *folder, sft_error *why) {
-    sft__space_names below = {r->c, NULL, 0, 0, {NULL, NULL}};
+    sft__checkpoint_names below = {r->c, NULL, 0, 0, {NULL, NULL}};
     sft_status status = check_files(r, folder, &below, why);
 
     for (size_t i = 0; i < below.count && status == SFT_OK; i++) {
         status = check_files(r, below.list[i], NULL, why);
         status = status == SFT_E_IO ? SFT_OK : status; /* not ours to look into */
     }
-    sft__space_names_reset(&below);
+    sft__checkpoint_names_reset(&below);
     return status;
 }
 
@@ -389,8 +393,8 @@ static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft
     sft_checkpoint_options options;
     sft_checkpoint *c;
     sft_catalog *whole;
-    SFT_TRY(sft__options_read(&options, sizeof options, r->options,
-                              SFT__UP_TO(sft_checkpoint_options, open), "options", why));
+    SFT_TRY(sft__base_options_read(&options, sizeof options, r->options,
+                                   SFT__UP_TO(sft_checkpoint_options, open), "options", why));
     options.step = r->ranks || r->flat ? step->name : NULL;
     options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
@@ -409,7 +413,7 @@ static sft_status try_described(sft_resume *r, const sft_resume_step *step, bool
                                 sft_error *why) {
     const char *metadata;
     sft_catalog *catalog;
-    SFT_TRY(sft__space_path(r->c, step->path, ".metadata", &metadata, why));
+    SFT_TRY(sft__checkpoint_path(r->c, step->path, ".metadata", &metadata, why));
     *is = is_filled(metadata);
     if (!*is || r->c->other == NULL) {
         return SFT_OK;
@@ -428,7 +432,7 @@ static sft_status try_plain(sft_resume *r, const sft_resume_step *step, sft_erro
     const char *state;
     sft_catalog *catalog;
     bool described;
-    SFT_TRY(sft__space_path(r->c, step->path, "trainer_state.json", &state, why));
+    SFT_TRY(sft__checkpoint_path(r->c, step->path, "trainer_state.json", &state, why));
     SFT_TRY(try_described(r, step, &described, why));
     if (described) {
         return SFT_OK;
@@ -487,21 +491,21 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
 /* ---------------------------------------------------------------- all of it */
 
 static sft_status collect(sft_resume *r, sft_error *err) {
-    sft__space_names names = {r->c, NULL, 0, 0, {NULL, NULL}};
+    sft__checkpoint_names names = {r->c, NULL, 0, 0, {NULL, NULL}};
     uint64_t rank;
-    sft_status status = sft__space_list(&names, r->c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, r->c->folder, err);
     for (size_t i = 0; i < names.count; i++) {
-        r->ranks = r->ranks || sft__space_rank_of(names.list[i], strlen(names.list[i]), &rank);
+        r->ranks = r->ranks || sft__checkpoint_rank_of(names.list[i], strlen(names.list[i]), &rank);
     }
     if (status == SFT_OK) {
         status = r->ranks ? collect_ranks(r, &names, err) : collect_folders(r, &names, err);
     }
-    sft__space_names_reset(&names);
+    sft__checkpoint_names_reset(&names);
     if (status == SFT_OK && r->count == 0 && !r->ranks) {
         status = collect_flat(r, err);
     }
     if (status == SFT_OK && r->count == 0) {
-        return sft__fail(err, SFT_E_FORMAT, "the folder holds no steps of a training job");
+        return sft__base_fail(err, SFT_E_FORMAT, "the folder holds no steps of a training job");
     }
     return status;
 }
@@ -543,17 +547,17 @@ sft_status sft_resume_find(sft_resume **out, const char *path,
                            const sft_checkpoint_options *options, sft_error *err) {
     sft_checkpoint *c;
     *out = NULL;
-    SFT_TRY(sft__space_create(&c, options, err));
-    sft_resume *const r = sft__alloc_zero(c->allocator, sizeof *r);
+    SFT_TRY(sft__checkpoint_create(&c, options, err));
+    sft_resume *const r = sft__base_alloc_zero(c->allocator, sizeof *r);
     if (r == NULL) {
         sft_checkpoint_close(c);
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     r->c = c;
     r->options = options;
-    c->folder = sft__arena_copy(&c->arena, path, strlen(path));
+    c->folder = sft__base_arena_copy(&c->arena, path, strlen(path));
     const sft_status status =
-        c->folder != NULL ? find(r, err) : sft__space_nomem(c, strlen(path), err);
+        c->folder != NULL ? find(r, err) : sft__checkpoint_nomem(c, strlen(path), err);
     r->options = NULL;
     if (status != SFT_OK) {
         sft_resume_free(r);
@@ -576,7 +580,7 @@ void sft_resume_free(sft_resume *resume) {
         return;
     }
     sft_checkpoint *const c = resume->c;
-    sft__free(c->allocator, resume->steps, resume->room * sizeof *resume->steps);
-    sft__free(c->allocator, resume, sizeof *resume);
+    sft__base_free(c->allocator, resume->steps, resume->room * sizeof *resume->steps);
+    sft__base_free(c->allocator, resume, sizeof *resume);
     sft_checkpoint_close(c);
 }

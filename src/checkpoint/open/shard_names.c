@@ -45,7 +45,7 @@ static bool take_last(const char *name, const char **stop, const char *before, u
 static bool parse(const char *name, numbered *out) {
     static const char extension[] = ".safetensors";
     const size_t len = strlen(name);
-    if (!sft__space_is_shard(name) || !sft__space_ends(name, len, extension)) {
+    if (!sft__checkpoint_is_shard(name) || !sft__checkpoint_ends(name, len, extension)) {
         return false;
     }
     const char *p = name + strlen(SFT__SHARD);
@@ -54,7 +54,7 @@ static bool parse(const char *name, numbered *out) {
            take_last(p, &stop, "-of-", &out->of) && take_last(p, &stop, "-", &out->file);
 }
 
-bool sft__space_is_shard(const char *name) {
+bool sft__checkpoint_is_shard(const char *name) {
     return strncmp(name, SFT__SHARD, strlen(SFT__SHARD)) == 0;
 }
 
@@ -72,31 +72,32 @@ static int by_file(const void *a, const void *b) {
     return x->of != y->of ? order(x->of, y->of) : order(x->file, y->file);
 }
 
-static void skip(sft__lset_runs *runs, uint64_t first, uint64_t end) {
+static void skip(sft__checkpoint_lset_runs *runs, uint64_t first, uint64_t end) {
     if (first < end) {
-        sft__lset_runs_add(runs, first);
+        sft__checkpoint_lset_runs_add(runs, first);
         runs->last = end - 1;
     }
 }
 
 /* The text of the runs as one more of the problem's parts. */
-static void put(sft__buf *text, const char *one, const char *many, sft__lset_runs *runs) {
+static void put(sft__base_buf *text, const char *one, const char *many,
+                sft__checkpoint_lset_runs *runs) {
     const bool single = runs->count == 1 && runs->first == runs->last;
-    sft__lset_runs_end(runs);
+    sft__checkpoint_lset_runs_end(runs);
     if (runs->count != 0) {
-        sft__buf_text(text, text->len != 0 ? "; " : "");
-        sft__buf_text(text, single ? one : many);
-        sft__buf_add(text, runs->text.data, runs->text.len);
+        sft__base_buf_text(text, text->len != 0 ? "; " : "");
+        sft__base_buf_text(text, single ? one : many);
+        sft__base_buf_add(text, runs->text.data, runs->text.len);
         text->failed = text->failed || runs->text.failed;
     }
-    sft__buf_reset(&runs->text);
+    sft__base_buf_reset(&runs->text);
 }
 
-static void put_shards(sft__buf *text, numbered *list, size_t count, const sft_allocator *a) {
-    sft__lset_runs runs;
+static void put_shards(sft__base_buf *text, numbered *list, size_t count, const sft_allocator *a) {
+    sft__checkpoint_lset_runs runs;
     uint64_t next = 1;
     memset(&runs, 0, sizeof runs);
-    sft__buf_init(&runs.text, a);
+    sft__base_buf_init(&runs.text, a);
     qsort(list, count, sizeof *list, by_shard);
     for (size_t i = 0; i < count; i++) {
         skip(&runs, next, list[i].shard);
@@ -106,14 +107,14 @@ static void put_shards(sft__buf *text, numbered *list, size_t count, const sft_a
 }
 
 /* Of the files of one count, whichever shards they are of. */
-static size_t put_files(sft__buf *text, const numbered *list, size_t count,
+static size_t put_files(sft__base_buf *text, const numbered *list, size_t count,
                         const sft_allocator *a) {
     const uint64_t of = list[0].of;
-    sft__lset_runs runs;
+    sft__checkpoint_lset_runs runs;
     uint64_t next = 1;
     size_t n = 0;
     memset(&runs, 0, sizeof runs);
-    sft__buf_init(&runs.text, a);
+    sft__base_buf_init(&runs.text, a);
     for (; n < count && list[n].of == of; n++) {
         skip(&runs, next, list[n].file);
         next = list[n].file >= next ? list[n].file + 1 : next;
@@ -122,26 +123,26 @@ static size_t put_files(sft__buf *text, const numbered *list, size_t count,
     const bool any = runs.count != 0;
     put(text, "file ", "files ", &runs);
     if (any) {
-        sft__buf_text(text, " of ");
-        sft__buf_u64(text, of);
+        sft__base_buf_text(text, " of ");
+        sft__base_buf_u64(text, of);
     }
     return n;
 }
 
-sft_status sft__space_note_shards(sft_checkpoint *c, const sft__space_names *names,
-                                  sft_error *err) {
+sft_status sft__checkpoint_note_shards(sft_checkpoint *c, const sft__checkpoint_names *names,
+                                       sft_error *err) {
     enum { MOST = 200 }; /* bytes: different counts are many, where names are hostile */
     const size_t room = names->count + 1;
-    numbered *const list = sft__alloc_array(c->allocator, room, sizeof *list);
-    sft__buf text;
+    numbered *const list = sft__base_alloc_array(c->allocator, room, sizeof *list);
+    sft__base_buf text;
     size_t count = 0;
     if (list == NULL) {
-        return sft__fail_nomem(err, room * sizeof *list);
+        return sft__base_fail_nomem(err, room * sizeof *list);
     }
     for (size_t i = 0; i < names->count; i++) {
         count += parse(names->list[i], &list[count]);
     }
-    sft__buf_init(&text, c->allocator);
+    sft__base_buf_init(&text, c->allocator);
     if (count != 0) {
         put_shards(&text, list, count, c->allocator);
         qsort(list, count, sizeof *list, by_file);
@@ -150,11 +151,11 @@ sft_status sft__space_note_shards(sft_checkpoint *c, const sft__space_names *nam
         i += put_files(&text, list + i, count - i, c->allocator);
     }
     if (text.len != 0) {
-        c->skipped = sft__arena_copy(&c->arena, text.data, text.len);
+        c->skipped = sft__base_arena_copy(&c->arena, text.data, text.len);
     }
     const bool failed = text.failed || (text.len != 0 && c->skipped == NULL);
     const size_t size = text.len;
-    sft__buf_reset(&text);
-    sft__free(c->allocator, list, room * sizeof *list);
-    return failed ? sft__space_nomem(c, size, err) : SFT_OK;
+    sft__base_buf_reset(&text);
+    sft__base_free(c->allocator, list, room * sizeof *list);
+    return failed ? sft__checkpoint_nomem(c, size, err) : SFT_OK;
 }

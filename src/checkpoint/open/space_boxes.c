@@ -31,15 +31,15 @@ typedef struct collection {
 static sft_status collect(collection *b, const char *name, size_t len, uint64_t file,
                           uint64_t **numbers, size_t dims, sft_error *err) {
     if (dims > SFT_LAYOUT_RANK) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, name, len,
-                                "more than %u dimensions", SFT_LAYOUT_RANK);
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, name, len,
+                                     "more than %u dimensions", SFT_LAYOUT_RANK);
     }
-    if (!sft__grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list)) {
-        return sft__fail_nomem(err, (b->count + 1) * sizeof *b->list);
+    if (!sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list)) {
+        return sft__base_fail_nomem(err, (b->count + 1) * sizeof *b->list);
     }
-    SFT_TRY(sft__lset_take(b->set, numbers, 2 * dims, sizeof **numbers, err));
+    SFT_TRY(sft__checkpoint_lset_take(b->set, numbers, 2 * dims, sizeof **numbers, err));
     one_box *const one = &b->list[b->count++];
-    SFT_TRY(sft__lset_copy(b->set, &one->name, name, len, err));
+    SFT_TRY(sft__checkpoint_lset_copy(b->set, &one->name, name, len, err));
     one->len = len;
     one->file = file;
     one->numbers = *numbers;
@@ -59,27 +59,28 @@ static int by_name_and_file(const void *a, const void *b) {
 
 /* The full shape is where the boxes end, unless `shape` tells it. */
 static sft_status add_entry(collection *b, const one_box *list, size_t count, sft_error *err) {
-    sft__lset_entry *e;
+    sft__checkpoint_lset_entry *e;
     uint64_t *ranks, *boxes, *shape;
     const size_t dims = list[0].dims;
-    SFT_TRY(sft__lset_add(b->set, &e, err));
-    SFT_TRY(sft__lset_take(b->set, &ranks, count, sizeof *ranks, err));
+    SFT_TRY(sft__checkpoint_lset_add(b->set, &e, err));
+    SFT_TRY(sft__checkpoint_lset_take(b->set, &ranks, count, sizeof *ranks, err));
     /* cannot overflow: dims <= SFT_LAYOUT_RANK */
-    SFT_TRY(sft__lset_take(b->set, &boxes, count, (2 * dims + 1) * sizeof *boxes, err));
-    SFT_TRY(sft__lset_take(b->set, &shape, dims, sizeof *shape, err));
+    SFT_TRY(sft__checkpoint_lset_take(b->set, &boxes, count, (2 * dims + 1) * sizeof *boxes, err));
+    SFT_TRY(sft__checkpoint_lset_take(b->set, &shape, dims, sizeof *shape, err));
     for (size_t i = 0; i < count; i++) {
         if (list[i].dims != dims) {
-            return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, list[i].name, list[i].len,
-                                    "has %llu dimensions in one file and %llu in another",
-                                    (unsigned long long)dims, (unsigned long long)list[i].dims);
+            return sft__base_fail_tensor(
+                err, SFT_E_MISMATCH, SFT_NO_OFFSET, list[i].name, list[i].len,
+                "has %llu dimensions in one file and %llu in another", (unsigned long long)dims,
+                (unsigned long long)list[i].dims);
         }
         ranks[i] = list[i].file;
         memcpy(boxes + i * 2 * dims, list[i].numbers, 2 * dims * sizeof *boxes);
         for (size_t d = 0; d < dims; d++) {
             uint64_t end;
-            if (!sft__add64(list[i].numbers[d], list[i].numbers[dims + d], &end)) {
-                return sft__fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, list[i].name,
-                                        list[i].len, "a box ends beyond 2^64");
+            if (!sft__base_add64(list[i].numbers[d], list[i].numbers[dims + d], &end)) {
+                return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, list[i].name,
+                                             list[i].len, "a box ends beyond 2^64");
             }
             shape[d] = end > shape[d] ? end : shape[d];
         }
@@ -112,7 +113,7 @@ static sft_status finish_set(collection *b, sft_error *err) {
         SFT_TRY(add_entry(b, b->list + i, n, err));
         i += n;
     }
-    return sft__lset_finish(b->set, err);
+    return sft__checkpoint_lset_finish(b->set, err);
 }
 
 static sft_status begin(collection *b, sft_checkpoint *c, sft_error *err) {
@@ -122,7 +123,7 @@ static sft_status begin(collection *b, sft_checkpoint *c, sft_error *err) {
     SFT_INIT(&options);
     options.allocator = c->allocator;
     options.limits = &c->limits;
-    SFT_TRY(sft__lset_create(&c->own, &options, err));
+    SFT_TRY(sft__checkpoint_lset_create(&c->own, &options, err));
     b->set = c->own;
     b->set->form = SFT_LAYOUT_FORM_TOPOLOGY;
     c->layouts = c->own;
@@ -130,7 +131,7 @@ static sft_status begin(collection *b, sft_checkpoint *c, sft_error *err) {
 }
 
 static void end(collection *b) {
-    sft__free(b->c->allocator, b->list, b->room * sizeof *b->list);
+    sft__base_free(b->c->allocator, b->list, b->room * sizeof *b->list);
 }
 
 /* ---------------------------------------------------------------- PyTorch */
@@ -140,10 +141,10 @@ typedef struct sharding_info {
     struct {
         const char *name;
         size_t len;
-        const sft__jnode *node;
-    } * list;
+        const sft__layout_jnode *node;
+    } *list;
     size_t room;
-    sft__strmap map;
+    sft__base_strmap map;
     bool given;
 } sharding_info;
 
@@ -153,28 +154,28 @@ static sft_status read_info(collection *b, const sft_catalog *catalog, sharding_
     size_t len = 0;
     size_t n = 0;
     const char *const text = sft_catalog_metadata_find(catalog, 0, key, sizeof key - 1, &len);
-    sft__jnode *root;
+    sft__layout_jnode *root;
     if (text == NULL) {
         return SFT_OK;
     }
-    SFT_TRY(sft__jtree_parse(&root, &b->set->arena, text, len, key, err));
+    SFT_TRY(sft__layout_jtree_parse(&root, &b->set->arena, text, len, key, err));
     if (root->type != SFT__J_OBJECT) {
-        return sft__fail(err, SFT_E_SCHEMA, "DCP_SHARDING_INFO: expected an object");
+        return sft__base_fail(err, SFT_E_SCHEMA, "DCP_SHARDING_INFO: expected an object");
     }
     info->given = true;
     info->room = root->len + 1;
-    info->list = sft__alloc_array(b->c->allocator, info->room, sizeof *info->list);
-    if (info->list == NULL || !sft__strmap_init(&info->map, info->list, sizeof *info->list,
-                                                info->room, b->c->allocator)) {
-        return sft__fail_nomem(err, info->room * sizeof *info->list);
+    info->list = sft__base_alloc_array(b->c->allocator, info->room, sizeof *info->list);
+    if (info->list == NULL || !sft__base_strmap_init(&info->map, info->list, sizeof *info->list,
+                                                     info->room, b->c->allocator)) {
+        return sft__base_fail_nomem(err, info->room * sizeof *info->list);
     }
-    for (const sft__jnode *m = root->first; m != NULL; m = m->next, n++) {
+    for (const sft__layout_jnode *m = root->first; m != NULL; m = m->next, n++) {
         info->list[n].name = m->key;
         info->list[n].len = m->key_len;
         info->list[n].node = m;
-        if (sft__strmap_add(&info->map, n) != SFT__STRMAP_NONE) {
-            return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, m->key, m->key_len,
-                                    "DCP_SHARDING_INFO names it twice");
+        if (sft__base_strmap_add(&info->map, n) != SFT__STRMAP_NONE) {
+            return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, m->key, m->key_len,
+                                         "DCP_SHARDING_INFO names it twice");
         }
     }
     return SFT_OK;
@@ -183,26 +184,27 @@ static sft_status read_info(collection *b, const sft_catalog *catalog, sharding_
 /* The offsets of a tensor, or zeros in a file that says none at all. */
 static sft_status take_tensor(collection *b, const sharding_info *info, const sft_tensor *t,
                               uint64_t file, sft_error *err) {
-    const sft__jnode *offsets = NULL;
+    const sft__layout_jnode *offsets = NULL;
     uint64_t *numbers;
     if (info->given) {
-        const size_t at = sft__strmap_find(&info->map, t->name, t->name_len);
-        offsets =
-            at != SFT__STRMAP_NONE ? sft__jtree_get(info->list[at].node, "saved_offsets") : NULL;
+        const size_t at = sft__base_strmap_find(&info->map, t->name, t->name_len);
+        offsets = at != SFT__STRMAP_NONE
+                      ? sft__layout_jtree_get(info->list[at].node, "saved_offsets")
+                      : NULL;
         if (offsets == NULL || offsets->type != SFT__J_ARRAY || offsets->len != t->rank) {
-            return sft__fail_tensor(
+            return sft__base_fail_tensor(
                 err, SFT_E_SCHEMA, SFT_NO_OFFSET, t->name, t->name_len,
                 "DCP_SHARDING_INFO has no saved_offsets of %u dimensions for it",
                 (unsigned)t->rank);
         }
     }
     SFT_TRY(collect(b, t->name, t->name_len, file, &numbers, t->rank, err));
-    const sft__jnode *m = offsets != NULL ? offsets->first : NULL;
+    const sft__layout_jnode *m = offsets != NULL ? offsets->first : NULL;
     for (uint32_t d = 0; d < t->rank; d++) {
         int64_t v = 0;
-        if (m != NULL && (!sft__jtree_int(m, &v) || v < 0)) {
-            return sft__fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, t->name, t->name_len,
-                                    "DCP_SHARDING_INFO: an offset is no integer of 0 or more");
+        if (m != NULL && (!sft__layout_jtree_int(m, &v) || v < 0)) {
+            return sft__base_fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, t->name, t->name_len,
+                                         "DCP_SHARDING_INFO: an offset is no integer of 0 or more");
         }
         numbers[d] = (uint64_t)v;
         numbers[t->rank + d] = t->shape[d];
@@ -219,37 +221,37 @@ static sft_status take_file(collection *b, const sft_catalog *catalog, uint64_t 
     for (size_t i = 0; i < sft_catalog_count(catalog) && status == SFT_OK; i++) {
         status = take_tensor(b, &info, sft_catalog_at(catalog, i), file, err);
     }
-    sft__strmap_reset(&info.map);
-    sft__free(b->c->allocator, info.list, info.room * sizeof *info.list);
+    sft__base_strmap_reset(&info.map);
+    sft__base_free(b->c->allocator, info.list, info.room * sizeof *info.list);
     return status;
 }
 
-static sft_status take_files(collection *b, const sft__space_names *names, sft_error *err) {
+static sft_status take_files(collection *b, const sft__checkpoint_names *names, sft_error *err) {
     for (size_t i = 0; i < names->count; i++) {
         sft_catalog *catalog;
         bool missing;
-        SFT_TRY(sft__space_open_named(b->c, names->list[i], &catalog, &missing, err));
+        SFT_TRY(sft__checkpoint_open_named(b->c, names->list[i], &catalog, &missing, err));
         if (missing) {
-            return sft__fail(err, SFT_E_CHANGED, "%s is not there any more", names->list[i]);
+            return sft__base_fail(err, SFT_E_CHANGED, "%s is not there any more", names->list[i]);
         }
-        SFT_TRY(sft__space_add(b->c, i, catalog, err));
+        SFT_TRY(sft__checkpoint_add(b->c, i, catalog, err));
         SFT_TRY(take_file(b, catalog, i, err));
     }
     return finish_set(b, err);
 }
 
-sft_status sft__space_dcp(sft_checkpoint *c, sft_error *err) {
-    sft__space_names names = {c, NULL, 0, 0, {".safetensors", NULL}};
+sft_status sft__checkpoint_dcp(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", NULL}};
     collection b;
     SFT_TRY(begin(&b, c, err));
-    sft_status status = sft__space_list(&names, c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, c->folder, err);
     if (status == SFT_OK) {
         status = take_files(&b, &names, err);
     }
     if (status == SFT_OK) {
-        status = sft__space_note_shards(c, &names, err);
+        status = sft__checkpoint_note_shards(c, &names, err);
     }
-    sft__space_names_reset(&names);
+    sft__checkpoint_names_reset(&names);
     end(&b);
     return status;
 }
@@ -263,85 +265,86 @@ static sft_status open_files(sft_checkpoint *c, const char *const *files, size_t
     for (size_t i = 0; i < count; i++) {
         sft_catalog *catalog;
         bool missing;
-        SFT_TRY(sft__space_open_named(c, files[i], &catalog, &missing, err));
+        SFT_TRY(sft__checkpoint_open_named(c, files[i], &catalog, &missing, err));
         if (!missing) {
-            SFT_TRY(sft__space_add(c, i, catalog, err));
+            SFT_TRY(sft__checkpoint_add(c, i, catalog, err));
         }
     }
     if (c->count == 0) {
-        return sft__fail(err, SFT_E_SHARD_MISSING, "none of the %llu files is there",
-                         (unsigned long long)count);
+        return sft__base_fail(err, SFT_E_SHARD_MISSING, "none of the %llu files is there",
+                              (unsigned long long)count);
     }
-    return sft__space_check_named(c, err);
+    return sft__checkpoint_check_named(c, err);
 }
 
-static sft_status read_description(sft_checkpoint *c, const char *name, sft__space_text *text,
-                                   sft__jnode **root, sft_error *err) {
+static sft_status read_description(sft_checkpoint *c, const char *name, sft__checkpoint_text *text,
+                                   sft__layout_jnode **root, sft_error *err) {
     const char *path;
-    SFT_TRY(sft__space_path(c, c->folder, name, &path, err));
-    SFT_TRY(sft__space_read(c, path, text, err));
-    SFT_TRY(sft__jtree_parse(root, &c->arena, text->data, text->size, name, err));
+    SFT_TRY(sft__checkpoint_path(c, c->folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_read(c, path, text, err));
+    SFT_TRY(sft__layout_jtree_parse(root, &c->arena, text->data, text->size, name, err));
     return SFT_OK;
 }
 
-static sft_status open_topology(sft_checkpoint *c, sft__space_text *text, sft_error *err) {
+static sft_status open_topology(sft_checkpoint *c, sft__checkpoint_text *text, sft_error *err) {
     const char **files;
-    sft__jnode *root;
+    sft__layout_jnode *root;
     size_t n = 0;
     SFT_TRY(read_description(c, "topology.json", text, &root, err));
-    SFT_TRY(sft__lset_read_topology(c->own, root, err));
-    SFT_TRY(sft__lset_finish(c->own, err));
-    const sft__jnode *const list = sft__jtree_get(root, "filenames"); /* a list: it was read */
-    SFT_TRY(sft__lset_take(c->own, &files, list->len, sizeof *files, err));
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
+    SFT_TRY(sft__checkpoint_lset_read_topology(c->own, root, err));
+    SFT_TRY(sft__checkpoint_lset_finish(c->own, err));
+    const sft__layout_jnode *const list =
+        sft__layout_jtree_get(root, "filenames"); /* a list: it was read */
+    SFT_TRY(sft__checkpoint_lset_take(c->own, &files, list->len, sizeof *files, err));
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
         if (m->type != SFT__J_STRING || strlen(m->text) != m->len) {
-            return sft__fail_at(err, SFT_E_SCHEMA, m->offset,
-                                "topology: expected the name of a file");
+            return sft__base_fail_at(err, SFT_E_SCHEMA, m->offset,
+                                     "topology: expected the name of a file");
         }
         files[n++] = m->text;
     }
     return open_files(c, files, n, err);
 }
 
-sft_status sft__space_topology(sft_checkpoint *c, sft_error *err) {
-    sft__space_text text;
+sft_status sft__checkpoint_topology(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_text text;
     collection b;
     memset(&text, 0, sizeof text);
     text.allocator = c->allocator;
     SFT_TRY(begin(&b, c, err));
     const sft_status status = open_topology(c, &text, err);
-    sft__space_text_reset(&text);
+    sft__checkpoint_text_reset(&text);
     return status;
 }
 
 /* ---------------------------------------------------------------- MindFormers 2.0 */
 
 typedef struct file_name {
-    const char *name; /* name, len first: a sft__strmap can index these */
+    const char *name; /* name, len first: a sft__base_strmap can index these */
     size_t len;
 } file_name;
 
 typedef struct mindformers {
     collection boxes;
-    const sft__jnode *tensors; /* state_dict_metadata */
-    sft__strmap tensor_map;    /* of `by_name` */
+    const sft__layout_jnode *tensors; /* state_dict_metadata */
+    sft__base_strmap tensor_map;      /* of `by_name` */
     struct {
         const char *name;
         size_t len;
-        const sft__jnode *node;
-    } * by_name;
+        const sft__layout_jnode *node;
+    } *by_name;
     size_t tensor_room;
-    sft__strmap chunk_map; /* of `chunks`, by the tensor's number and the offset, as bytes */
+    sft__base_strmap chunk_map; /* of `chunks`, by the tensor's number and the offset, as bytes */
     struct {
         const char *key;
         size_t len;
-        const sft__jnode *shape; /* local_shape */
-    } * chunks;
+        const sft__layout_jnode *shape; /* local_shape */
+    } *chunks;
     size_t chunk_room;
     file_name *files;
     size_t file_count;
     size_t file_room;
-    sft__strmap file_map;
+    sft__base_strmap file_map;
 } mindformers;
 
 /* The text between Python's quotes: its escapes are taken out in place. p at the quote; NULL: no
@@ -393,7 +396,7 @@ static const char *python_tuple(const char *p, const char *stop, uint64_t *out, 
 }
 
 /* "('NAME', (0, 4))" as Python prints such a tuple. name: room for as many bytes as the key has. */
-static bool shard_key(const sft__jnode *item, char *name, size_t *name_len, uint64_t *offset,
+static bool shard_key(const sft__layout_jnode *item, char *name, size_t *name_len, uint64_t *offset,
                       size_t *dims) {
     const char *const stop = item->key + item->key_len;
     const char *p = item->key;
@@ -416,46 +419,47 @@ static bool shard_key(const sft__jnode *item, char *name, size_t *name_len, uint
     return p != NULL && p + 1 == stop && *p == ')';
 }
 
-static bool equals(const sft__jnode *list, const uint64_t *numbers, size_t count) {
+static bool equals(const sft__layout_jnode *list, const uint64_t *numbers, size_t count) {
     int64_t v;
     size_t n = 0;
     if (list == NULL || list->type != SFT__J_ARRAY || list->len != count) {
         return false;
     }
-    for (const sft__jnode *m = list->first; m != NULL; m = m->next) {
-        if (!sft__jtree_int(m, &v) || v < 0 || (uint64_t)v != numbers[n++]) {
+    for (const sft__layout_jnode *m = list->first; m != NULL; m = m->next) {
+        if (!sft__layout_jtree_int(m, &v) || v < 0 || (uint64_t)v != numbers[n++]) {
             return false;
         }
     }
     return true;
 }
 
-static sft_status about(const sft__jnode *item, const char *what, sft_error *err) {
-    return sft__fail_tensor(err, SFT_E_SCHEMA, item->offset, item->key, item->key_len,
-                            "metadata.json: %s", what);
+static sft_status about(const sft__layout_jnode *item, const char *what, sft_error *err) {
+    return sft__base_fail_tensor(err, SFT_E_SCHEMA, item->offset, item->key, item->key_len,
+                                 "metadata.json: %s", what);
 }
 
 /* Every chunk of every tensor, by where it begins; of two at one offset the first counts. */
-static sft_status note_chunks(mindformers *m, size_t tensor, const sft__jnode *list, size_t *count,
-                              sft_error *err) {
-    for (const sft__jnode *c = list->first; c != NULL; c = c->next) {
-        const sft__jnode *const offset = sft__jtree_get(c, "global_offset");
+static sft_status note_chunks(mindformers *m, size_t tensor, const sft__layout_jnode *list,
+                              size_t *count, sft_error *err) {
+    for (const sft__layout_jnode *c = list->first; c != NULL; c = c->next) {
+        const sft__layout_jnode *const offset = sft__layout_jtree_get(c, "global_offset");
         uint64_t *key;
         size_t n = 0;
         if (offset == NULL || offset->type != SFT__J_ARRAY || offset->len > SFT_LAYOUT_RANK) {
             continue; /* an error if it is asked for */
         }
-        SFT_TRY(sft__lset_take(m->boxes.set, &key, offset->len + 1, sizeof *key, err));
+        SFT_TRY(sft__checkpoint_lset_take(m->boxes.set, &key, offset->len + 1, sizeof *key, err));
         key[n++] = tensor;
-        const sft__jnode *v = offset->first;
-        for (int64_t number; v != NULL && sft__jtree_int(v, &number) && number >= 0; v = v->next) {
+        const sft__layout_jnode *v = offset->first;
+        for (int64_t number; v != NULL && sft__layout_jtree_int(v, &number) && number >= 0;
+             v = v->next) {
             key[n++] = (uint64_t)number;
         }
         if (v == NULL) {
             m->chunks[*count].key = (const char *)key;
             m->chunks[*count].len = n * sizeof *key;
-            m->chunks[*count].shape = sft__jtree_get(c, "local_shape");
-            *count += sft__strmap_add(&m->chunk_map, *count) == SFT__STRMAP_NONE;
+            m->chunks[*count].shape = sft__layout_jtree_get(c, "local_shape");
+            *count += sft__base_strmap_add(&m->chunk_map, *count) == SFT__STRMAP_NONE;
         }
     }
     return SFT_OK;
@@ -466,17 +470,17 @@ static sft_status index_chunks(mindformers *m, sft_error *err) {
     size_t tensor = 0;
     size_t count = 0;
     m->chunk_room = 1;
-    for (const sft__jnode *t = m->tensors->first; t != NULL; t = t->next) {
-        const sft__jnode *const list = sft__jtree_get(t, "chunk");
+    for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next) {
+        const sft__layout_jnode *const list = sft__layout_jtree_get(t, "chunk");
         m->chunk_room += list != NULL ? list->len : 0; /* members of a text: no overflow */
     }
-    m->chunks = sft__alloc_array(a, m->chunk_room, sizeof *m->chunks);
+    m->chunks = sft__base_alloc_array(a, m->chunk_room, sizeof *m->chunks);
     if (m->chunks == NULL ||
-        !sft__strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks, m->chunk_room, a)) {
-        return sft__fail_nomem(err, m->chunk_room * sizeof *m->chunks);
+        !sft__base_strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks, m->chunk_room, a)) {
+        return sft__base_fail_nomem(err, m->chunk_room * sizeof *m->chunks);
     }
-    for (const sft__jnode *t = m->tensors->first; t != NULL; t = t->next, tensor++) {
-        const sft__jnode *const list = sft__jtree_get(t, "chunk");
+    for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, tensor++) {
+        const sft__layout_jnode *const list = sft__layout_jtree_get(t, "chunk");
         if (list != NULL && list->type == SFT__J_ARRAY) {
             SFT_TRY(note_chunks(m, tensor, list, &count, err));
         }
@@ -485,15 +489,15 @@ static sft_status index_chunks(mindformers *m, sft_error *err) {
 }
 
 /* The local shape of the chunk at this offset. */
-static sft_status find_chunk(const mindformers *m, const sft__jnode *item, const char *name,
+static sft_status find_chunk(const mindformers *m, const sft__layout_jnode *item, const char *name,
                              size_t len, const uint64_t *offset, size_t dims,
-                             const sft__jnode **shape, sft_error *err) {
+                             const sft__layout_jnode **shape, sft_error *err) {
     uint64_t key[SFT_LAYOUT_RANK + 1];
-    const size_t tensor = sft__strmap_find(&m->tensor_map, name, len);
+    const size_t tensor = sft__base_strmap_find(&m->tensor_map, name, len);
     key[0] = tensor;
     memcpy(key + 1, offset, dims * sizeof *key);
     const size_t at =
-        sft__strmap_find(&m->chunk_map, (const char *)key, (dims + 1) * sizeof *key);
+        sft__base_strmap_find(&m->chunk_map, (const char *)key, (dims + 1) * sizeof *key);
     *shape = at != SFT__STRMAP_NONE ? m->chunks[at].shape : NULL;
     if (*shape == NULL || (*shape)->type != SFT__J_ARRAY || (*shape)->len != dims) {
         return about(item, "no chunk of state_dict_metadata is at this offset", err);
@@ -501,20 +505,20 @@ static sft_status find_chunk(const mindformers *m, const sft__jnode *item, const
     return SFT_OK;
 }
 
-static sft_status file_number(mindformers *m, const sft__jnode *node, uint64_t *number,
+static sft_status file_number(mindformers *m, const sft__layout_jnode *node, uint64_t *number,
                               sft_error *err) {
-    const sft__jnode *const name = sft__jtree_get(node, "file_name");
+    const sft__layout_jnode *const name = sft__layout_jtree_get(node, "file_name");
     if (name == NULL || name->type != SFT__J_STRING || strlen(name->text) != name->len) {
-        return sft__fail_at(err, SFT_E_SCHEMA, node->offset,
-                            "metadata.json: storage_data without file_name");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, node->offset,
+                                 "metadata.json: storage_data without file_name");
     }
-    size_t at = m->file_count != 0 ? sft__strmap_find(&m->file_map, name->text, name->len)
+    size_t at = m->file_count != 0 ? sft__base_strmap_find(&m->file_map, name->text, name->len)
                                    : SFT__STRMAP_NONE;
     if (at == SFT__STRMAP_NONE) {
         at = m->file_count; /* room was made for one per storage_data entry */
         m->files[at].name = name->text;
         m->files[at].len = name->len;
-        (void)sft__strmap_add(&m->file_map, at);
+        (void)sft__base_strmap_add(&m->file_map, at);
         m->file_count++;
     }
     *number = at;
@@ -522,9 +526,10 @@ static sft_status file_number(mindformers *m, const sft__jnode *node, uint64_t *
 }
 
 /* One box in one file, or the same box in several. */
-static sft_status take_shard(mindformers *m, const sft__jnode *item, char *name, sft_error *err) {
+static sft_status take_shard(mindformers *m, const sft__layout_jnode *item, char *name,
+                             sft_error *err) {
     uint64_t offset[SFT_LAYOUT_RANK];
-    const sft__jnode *shape;
+    const sft__layout_jnode *shape;
     size_t len;
     size_t dims;
     if (!shard_key(item, name, &len, offset, &dims)) {
@@ -534,15 +539,15 @@ static sft_status take_shard(mindformers *m, const sft__jnode *item, char *name,
     if (item->type != SFT__J_ARRAY) {
         return about(item, "expected a list of files", err);
     }
-    for (const sft__jnode *f = item->first; f != NULL; f = f->next) {
-        const sft__jnode *size = shape->first;
+    for (const sft__layout_jnode *f = item->first; f != NULL; f = f->next) {
+        const sft__layout_jnode *size = shape->first;
         uint64_t *numbers;
         uint64_t file = 0;
         SFT_TRY(file_number(m, f, &file, err));
         SFT_TRY(collect(&m->boxes, name, len, file, &numbers, dims, err));
         for (size_t d = 0; d < dims; d++, size = size->next) {
             int64_t v;
-            if (!sft__jtree_int(size, &v) || v < 0) {
+            if (!sft__layout_jtree_int(size, &v) || v < 0) {
                 return about(item, "local_shape is no list of sizes", err);
             }
             numbers[d] = offset[d];
@@ -553,27 +558,27 @@ static sft_status take_shard(mindformers *m, const sft__jnode *item, char *name,
 }
 
 /* Tables over the tensors and over as many files as there can be. */
-static sft_status prepare(mindformers *m, const sft__jnode *storage, sft_error *err) {
+static sft_status prepare(mindformers *m, const sft__layout_jnode *storage, sft_error *err) {
     const sft_allocator *const a = m->boxes.c->allocator;
     size_t files = 1;
     size_t n = 0;
-    for (const sft__jnode *item = storage->first; item != NULL; item = item->next) {
+    for (const sft__layout_jnode *item = storage->first; item != NULL; item = item->next) {
         files += item->len; /* members of a text that was read: no overflow */
     }
     m->tensor_room = m->tensors->len + 1;
-    m->by_name = sft__alloc_array(a, m->tensor_room, sizeof *m->by_name);
-    m->files = sft__alloc_array(a, files, sizeof *m->files);
+    m->by_name = sft__base_alloc_array(a, m->tensor_room, sizeof *m->by_name);
+    m->files = sft__base_alloc_array(a, files, sizeof *m->files);
     m->file_room = files;
     if (m->by_name == NULL || m->files == NULL ||
-        !sft__strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name, m->tensor_room, a) ||
-        !sft__strmap_init(&m->file_map, m->files, sizeof *m->files, files, a)) {
-        return sft__fail_nomem(err, files * sizeof *m->files);
+        !sft__base_strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name, m->tensor_room, a) ||
+        !sft__base_strmap_init(&m->file_map, m->files, sizeof *m->files, files, a)) {
+        return sft__base_fail_nomem(err, files * sizeof *m->files);
     }
-    for (const sft__jnode *t = m->tensors->first; t != NULL; t = t->next, n++) {
+    for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, n++) {
         m->by_name[n].name = t->key;
         m->by_name[n].len = t->key_len;
         m->by_name[n].node = t;
-        if (sft__strmap_add(&m->tensor_map, n) != SFT__STRMAP_NONE) {
+        if (sft__base_strmap_add(&m->tensor_map, n) != SFT__STRMAP_NONE) {
             return about(t, "tensor given twice", err);
         }
     }
@@ -585,47 +590,49 @@ static sft_status prepare(mindformers *m, const sft__jnode *storage, sft_error *
 static sft_status check_shapes(const mindformers *m, sft_error *err) {
     const sft_layout_set *const set = m->boxes.set;
     for (size_t i = 0; i < set->count; i++) {
-        const sft__lset_entry *const e = &set->entries[i];
-        const size_t at = sft__strmap_find(&m->tensor_map, e->name, e->name_len);
-        const sft__jnode *const shape =
-            at != SFT__STRMAP_NONE ? sft__jtree_get(m->by_name[at].node, "global_shape") : NULL;
+        const sft__checkpoint_lset_entry *const e = &set->entries[i];
+        const size_t at = sft__base_strmap_find(&m->tensor_map, e->name, e->name_len);
+        const sft__layout_jnode *const shape =
+            at != SFT__STRMAP_NONE ? sft__layout_jtree_get(m->by_name[at].node, "global_shape")
+                                   : NULL;
         if (shape != NULL && !equals(shape, e->shape, e->dims)) {
-            return sft__fail_tensor(err, SFT_E_HOLE, shape->offset, e->name, e->name_len,
-                                    "metadata.json: the chunks do not end where global_shape does");
+            return sft__base_fail_tensor(
+                err, SFT_E_HOLE, shape->offset, e->name, e->name_len,
+                "metadata.json: the chunks do not end where global_shape does");
         }
     }
     return SFT_OK;
 }
 
-static sft_status read_metadata(mindformers *m, const sft__jnode *root, sft_error *err) {
-    const sft__jnode *const storage = sft__jtree_get(root, "storage_data");
+static sft_status read_metadata(mindformers *m, const sft__layout_jnode *root, sft_error *err) {
+    const sft__layout_jnode *const storage = sft__layout_jtree_get(root, "storage_data");
     size_t longest = 0;
     char *name;
-    m->tensors = sft__jtree_get(root, "state_dict_metadata");
+    m->tensors = sft__layout_jtree_get(root, "state_dict_metadata");
     if (m->tensors == NULL || storage == NULL || m->tensors->type != SFT__J_OBJECT ||
         storage->type != SFT__J_OBJECT) {
-        return sft__fail_at(err, SFT_E_SCHEMA, root->offset,
-                            "metadata.json: state_dict_metadata and storage_data are needed");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, root->offset,
+                                 "metadata.json: state_dict_metadata and storage_data are needed");
     }
     SFT_TRY(prepare(m, storage, err));
-    for (const sft__jnode *item = storage->first; item != NULL; item = item->next) {
+    for (const sft__layout_jnode *item = storage->first; item != NULL; item = item->next) {
         longest = item->key_len > longest ? item->key_len : longest;
     }
-    SFT_TRY(sft__lset_take(m->boxes.set, &name, longest, 1, err));
-    for (const sft__jnode *item = storage->first; item != NULL; item = item->next) {
+    SFT_TRY(sft__checkpoint_lset_take(m->boxes.set, &name, longest, 1, err));
+    for (const sft__layout_jnode *item = storage->first; item != NULL; item = item->next) {
         SFT_TRY(take_shard(m, item, name, err));
     }
     SFT_TRY(finish_set(&m->boxes, err));
     return check_shapes(m, err);
 }
 
-static sft_status open_mindformers(mindformers *m, sft__space_text *text, sft_error *err) {
+static sft_status open_mindformers(mindformers *m, sft__checkpoint_text *text, sft_error *err) {
     sft_checkpoint *const c = m->boxes.c;
     const char **files;
-    sft__jnode *root;
+    sft__layout_jnode *root;
     SFT_TRY(read_description(c, "metadata.json", text, &root, err));
     SFT_TRY(read_metadata(m, root, err));
-    SFT_TRY(sft__lset_take(m->boxes.set, &files, m->file_count, sizeof *files, err));
+    SFT_TRY(sft__checkpoint_lset_take(m->boxes.set, &files, m->file_count, sizeof *files, err));
     for (size_t i = 0; i < m->file_count; i++) {
         files[i] = m->files[i].name;
     }
@@ -635,30 +642,30 @@ static sft_status open_mindformers(mindformers *m, sft__space_text *text, sft_er
 /* The folder of all iterations: the tracker says which one was committed last. */
 static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
     char folder[] = "iteration_00000000";
-    sft__space_text text;
+    sft__checkpoint_text text;
     const char *path;
     uint64_t number = 0;
     size_t n = 0;
-    SFT_TRY(sft__space_path(c, c->folder, "latest_checkpointed_iteration.txt", &path, err));
-    if (sft__space_read(c, path, &text, NULL) != SFT_OK) {
+    SFT_TRY(sft__checkpoint_path(c, c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    if (sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* the folder of one iteration */
     }
     while (n < text.size && n < 8 && text.data[n] >= '0' && text.data[n] <= '9') {
         number = number * 10 + (uint64_t)(text.data[n++] - '0');
     }
     const bool ok = n != 0 && (n == text.size || text.data[n] == '\n' || text.data[n] == '\r');
-    sft__space_text_reset(&text);
+    sft__checkpoint_text_reset(&text);
     if (!ok) {
-        return sft__fail(err, SFT_E_SCHEMA, "%s holds no number of an iteration", path);
+        return sft__base_fail(err, SFT_E_SCHEMA, "%s holds no number of an iteration", path);
     }
     for (size_t i = sizeof folder - 1; number != 0; number /= 10) {
         folder[--i] = (char)('0' + number % 10); /* at most eight digits */
     }
-    return sft__space_path(c, c->folder, folder, &c->folder, err);
+    return sft__checkpoint_path(c, c->folder, folder, &c->folder, err);
 }
 
-sft_status sft__space_mindformers(sft_checkpoint *c, sft_error *err) {
-    sft__space_text text;
+sft_status sft__checkpoint_mindformers(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_text text;
     mindformers m;
     memset(&m, 0, sizeof m);
     memset(&text, 0, sizeof text);
@@ -666,13 +673,13 @@ sft_status sft__space_mindformers(sft_checkpoint *c, sft_error *err) {
     SFT_TRY(find_iteration(c, err));
     SFT_TRY(begin(&m.boxes, c, err));
     const sft_status status = open_mindformers(&m, &text, err);
-    sft__strmap_reset(&m.tensor_map);
-    sft__strmap_reset(&m.file_map);
-    sft__strmap_reset(&m.chunk_map);
-    sft__free(c->allocator, m.chunks, m.chunk_room * sizeof *m.chunks);
-    sft__free(c->allocator, m.by_name, m.tensor_room * sizeof *m.by_name);
-    sft__free(c->allocator, m.files, m.file_room * sizeof *m.files);
+    sft__base_strmap_reset(&m.tensor_map);
+    sft__base_strmap_reset(&m.file_map);
+    sft__base_strmap_reset(&m.chunk_map);
+    sft__base_free(c->allocator, m.chunks, m.chunk_room * sizeof *m.chunks);
+    sft__base_free(c->allocator, m.by_name, m.tensor_room * sizeof *m.by_name);
+    sft__base_free(c->allocator, m.files, m.file_room * sizeof *m.files);
     end(&m.boxes);
-    sft__space_text_reset(&text);
+    sft__checkpoint_text_reset(&text);
     return status;
 }

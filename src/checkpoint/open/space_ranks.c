@@ -12,7 +12,7 @@
 
 typedef struct folders {
     sft_checkpoint *c;
-    sft__rank_folder *list;
+    sft__checkpoint_rank_directory *list;
     size_t count;
     size_t room;
 } folders;
@@ -23,7 +23,7 @@ static const char *base_of(const char *name, size_t *len) {
     static const char *const extensions[] = {".safetensors", ".ckpt"};
     *len = strlen(name);
     for (size_t i = 0; i < 2; i++) {
-        if (sft__space_ends(name, *len, extensions[i])) {
+        if (sft__checkpoint_ends(name, *len, extensions[i])) {
             *len -= strlen(extensions[i]);
             break;
         }
@@ -44,30 +44,34 @@ static bool is_wanted(const sft_checkpoint *c, const char *name) {
         return true;
     }
     const size_t n = strlen(c->step);
-    return sft__space_ends(name, len, c->step) &&
+    return sft__checkpoint_ends(name, len, c->step) &&
            (n == 0 || n == len || !is_digit(c->step[0]) || !is_digit(name[len - n - 1]));
 }
 
-static bool is_newer(const sft__rank_folder *a, const sft__rank_folder *b) {
+static bool is_newer(const sft__checkpoint_rank_directory *a,
+                     const sft__checkpoint_rank_directory *b) {
     return a->epoch != b->epoch ? a->epoch > b->epoch : a->step > b->step;
 }
 
-static sft_status several(const sft__rank_folder *f, const char *other, sft_error *err) {
+static sft_status several(const sft__checkpoint_rank_directory *f, const char *other,
+                          sft_error *err) {
     if (f->rank == SFT__NO_RANK) {
-        return sft__fail(err, SFT_E_DUPLICATE,
-                         "several files of one step, %s and %s: say which by the end of its name",
-                         f->file, other);
+        return sft__base_fail(
+            err, SFT_E_DUPLICATE,
+            "several files of one step, %s and %s: say which by the end of its name", f->file,
+            other);
     }
-    return sft__fail(err, SFT_E_DUPLICATE,
-                     "rank %llu has several files, %s and %s: say which by the end of its name",
-                     (unsigned long long)f->rank, f->file, other);
+    return sft__base_fail(
+        err, SFT_E_DUPLICATE,
+        "rank %llu has several files, %s and %s: say which by the end of its name",
+        (unsigned long long)f->rank, f->file, other);
 }
 
 /* Keeps the newest file; two of one step cannot be told apart. */
-static sft_status consider(sft__rank_folder *best, const char *name, sft_error *err) {
-    sft__rank_folder one = *best;
+static sft_status consider(sft__checkpoint_rank_directory *best, const char *name, sft_error *err) {
+    sft__checkpoint_rank_directory one = *best;
     one.file = name;
-    one.stepped = sft__space_step_of(name, strlen(name), &one.epoch, &one.step);
+    one.stepped = sft__checkpoint_step_of(name, strlen(name), &one.epoch, &one.step);
     one.epoch = one.stepped ? one.epoch : 0; /* digits may have been taken for a part of a step */
     one.step = one.stepped ? one.step : 0;
     if (best->file == NULL) {
@@ -85,23 +89,24 @@ static sft_status consider(sft__rank_folder *best, const char *name, sft_error *
     return SFT_OK;
 }
 
-sft_status sft__space_choose(sft_checkpoint *c, sft__rank_folder *f, sft_error *err) {
-    sft__space_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
-    sft_status status = sft__space_list(&names, f->folder, err);
+sft_status sft__checkpoint_choose(sft_checkpoint *c, sft__checkpoint_rank_directory *f,
+                                  sft_error *err) {
+    sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+    sft_status status = sft__checkpoint_list(&names, f->folder, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
         if (is_wanted(c, names.list[i])) {
             status = consider(f, names.list[i], err);
         }
     }
-    sft__space_names_reset(&names);
+    sft__checkpoint_names_reset(&names);
     return status;
 }
 
 /* ---------------------------------------------------------------- all ranks */
 
 static int by_rank(const void *a, const void *b) {
-    const sft__rank_folder *const x = a;
-    const sft__rank_folder *const y = b;
+    const sft__checkpoint_rank_directory *const x = a;
+    const sft__checkpoint_rank_directory *const y = b;
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
@@ -123,30 +128,30 @@ static sft_status look(const char *path, bool *folder, sft_error *err) {
 }
 
 static sft_status collect(folders *f, sft_error *err) {
-    sft__space_names names = {f->c, NULL, 0, 0, {NULL, NULL}};
-    sft_status status = sft__space_list(&names, f->c->folder, err);
+    sft__checkpoint_names names = {f->c, NULL, 0, 0, {NULL, NULL}};
+    sft_status status = sft__checkpoint_list(&names, f->c->folder, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
         uint64_t rank;
-        if (!sft__space_rank_of(names.list[i], strlen(names.list[i]), &rank)) {
+        if (!sft__checkpoint_rank_of(names.list[i], strlen(names.list[i]), &rank)) {
             continue;
         }
-        if (!sft__grow(f->c->allocator, &f->list, &f->room, f->count + 1, sizeof *f->list)) {
-            status = sft__fail_nomem(err, (f->count + 1) * sizeof *f->list);
+        if (!sft__base_grow(f->c->allocator, &f->list, &f->room, f->count + 1, sizeof *f->list)) {
+            status = sft__base_fail_nomem(err, (f->count + 1) * sizeof *f->list);
             break;
         }
-        sft__rank_folder *const one = &f->list[f->count++];
+        sft__checkpoint_rank_directory *const one = &f->list[f->count++];
         memset(one, 0, sizeof *one);
         one->rank = rank;
-        status = sft__space_path(f->c, f->c->folder, names.list[i], &one->folder, err);
+        status = sft__checkpoint_path(f->c, f->c->folder, names.list[i], &one->folder, err);
         bool folder = false;
         if (status == SFT_OK) {
             status = look(one->folder, &folder, err);
         }
         if (folder) {
-            status = sft__space_choose(f->c, one, err);
+            status = sft__checkpoint_choose(f->c, one, err);
         }
     }
-    sft__space_names_reset(&names);
+    sft__checkpoint_names_reset(&names);
     if (status == SFT_OK && f->count > 1) {
         qsort(f->list, f->count, sizeof *f->list, by_rank);
     }
@@ -154,7 +159,7 @@ static sft_status collect(folders *f, sft_error *err) {
 }
 
 /* Does the name end in the rank's number, "net-1_0" of rank 0? *len: of what goes before it. */
-static bool ends_in_rank(const sft__rank_folder *one, size_t *len) {
+static bool ends_in_rank(const sft__checkpoint_rank_directory *one, size_t *len) {
     uint64_t number = 0;
     uint64_t unit = 1;
     size_t at;
@@ -171,11 +176,11 @@ static bool ends_in_rank(const sft__rank_folder *one, size_t *len) {
 /* PREFIX and the rank's number: what looks like a step is none if rank 0 is there, for no job saves
  * its step 0. */
 static bool are_numbered(const folders *f) {
-    const sft__rank_folder *first = NULL;
+    const sft__checkpoint_rank_directory *first = NULL;
     size_t first_len = 0;
     size_t len;
     for (size_t i = 0; i < f->count; i++) {
-        const sft__rank_folder *const one = &f->list[i];
+        const sft__checkpoint_rank_directory *const one = &f->list[i];
         if (one->file == NULL) {
             continue;
         }
@@ -192,7 +197,7 @@ static bool are_numbered(const folders *f) {
 }
 
 /* The file's name without its extension and its step; *len: as far as that. */
-static const char *stem_of(const sft__rank_folder *one, bool numbered, size_t *len) {
+static const char *stem_of(const sft__checkpoint_rank_directory *one, bool numbered, size_t *len) {
     (void)base_of(one->file, len);
     while (one->stepped && !numbered && *len > 0 && one->file[*len - 1] != '-') {
         --*len;
@@ -233,7 +238,8 @@ static bool skip_number(const char *name, size_t len, size_t *at, uint64_t rank)
 }
 
 /* Are two ranks' files called alike, but for the ranks' numbers? Files of two jobs are not. */
-static bool called_alike(const sft__rank_folder *a, const sft__rank_folder *b, bool numbered) {
+static bool called_alike(const sft__checkpoint_rank_directory *a,
+                         const sft__checkpoint_rank_directory *b, bool numbered) {
     size_t a_len;
     size_t b_len;
     const char *const x = stem_of(a, numbered, &a_len);
@@ -262,12 +268,12 @@ static bool called_alike(const sft__rank_folder *a, const sft__rank_folder *b, b
 /* The files of all ranks are of one job, one step and one format. */
 static sft_status compare(const folders *f, sft_error *err) {
     const bool numbered = are_numbered(f);
-    const sft__rank_folder *first = NULL;
+    const sft__checkpoint_rank_directory *first = NULL;
     for (size_t i = 0; i < f->count; i++) {
-        const sft__rank_folder *const one = &f->list[i];
+        const sft__checkpoint_rank_directory *const one = &f->list[i];
         if (i > 0 && one->rank == one[-1].rank) {
-            return sft__fail(err, SFT_E_DUPLICATE, "rank %llu has two folders",
-                             (unsigned long long)one->rank);
+            return sft__base_fail(err, SFT_E_DUPLICATE, "rank %llu has two folders",
+                                  (unsigned long long)one->rank);
         }
         if (one->file == NULL) {
             continue;
@@ -275,29 +281,30 @@ static sft_status compare(const folders *f, sft_error *err) {
         first = first == NULL ? one : first;
         if (!numbered && (one->stepped != first->stepped || one->epoch != first->epoch ||
                           one->step != first->step)) {
-            return sft__fail(
+            return sft__base_fail(
                 err, SFT_E_MISMATCH,
                 "ranks are of different steps: rank %llu has %s, rank %llu %s: say which step",
                 (unsigned long long)first->rank, first->file, (unsigned long long)one->rank,
                 one->file);
         }
         if (!called_alike(first, one, numbered)) {
-            return sft__fail(err, SFT_E_MISMATCH,
-                             "ranks are of different jobs: rank %llu has %s, rank %llu %s",
-                             (unsigned long long)first->rank, first->file,
-                             (unsigned long long)one->rank, one->file);
+            return sft__base_fail(err, SFT_E_MISMATCH,
+                                  "ranks are of different jobs: rank %llu has %s, rank %llu %s",
+                                  (unsigned long long)first->rank, first->file,
+                                  (unsigned long long)one->rank, one->file);
         }
-        if (sft__space_ends(one->file, strlen(one->file), ".ckpt") !=
-            sft__space_ends(first->file, strlen(first->file), ".ckpt")) {
-            return sft__fail(err, SFT_E_MISMATCH, "rank %llu has %s, rank %llu %s: two formats",
-                             (unsigned long long)first->rank, first->file,
-                             (unsigned long long)one->rank, one->file);
+        if (sft__checkpoint_ends(one->file, strlen(one->file), ".ckpt") !=
+            sft__checkpoint_ends(first->file, strlen(first->file), ".ckpt")) {
+            return sft__base_fail(err, SFT_E_MISMATCH,
+                                  "rank %llu has %s, rank %llu %s: two formats",
+                                  (unsigned long long)first->rank, first->file,
+                                  (unsigned long long)one->rank, one->file);
         }
     }
     if (first == NULL) {
-        return sft__fail(err, SFT_E_FORMAT, "no rank has a file%s%s",
-                         f->c->step != NULL ? " whose name ends in " : "",
-                         f->c->step != NULL ? f->c->step : "");
+        return sft__base_fail(err, SFT_E_FORMAT, "no rank has a file%s%s",
+                              f->c->step != NULL ? " whose name ends in " : "",
+                              f->c->step != NULL ? f->c->step : "");
     }
     return SFT_OK;
 }
@@ -309,14 +316,14 @@ static sft_status open_all(const folders *f, sft_error *err) {
         if (f->list[i].file == NULL) {
             continue; /* replicas may stand in: join finds out */
         }
-        SFT_TRY(sft__space_path(f->c, f->list[i].folder, f->list[i].file, &path, err));
+        SFT_TRY(sft__checkpoint_path(f->c, f->list[i].folder, f->list[i].file, &path, err));
         sft_error why;
-        const sft_status status = sft__space_open_file(f->c, path, &catalog, &why);
+        const sft_status status = sft__checkpoint_open_file(f->c, path, &catalog, &why);
         if (status != SFT_OK) {
             return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
                                  "%s: %s", path, why.message);
         }
-        SFT_TRY(sft__space_add(f->c, f->list[i].rank, catalog, err));
+        SFT_TRY(sft__checkpoint_add(f->c, f->list[i].rank, catalog, err));
     }
     return SFT_OK;
 }
@@ -331,7 +338,7 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
         sft_layout_set_options options;
         const char *path;
         sft_error why;
-        SFT_TRY(sft__space_path(c, c->folder, places[i], &path, err));
+        SFT_TRY(sft__checkpoint_path(c, c->folder, places[i], &path, err));
         SFT_INIT(&options);
         options.allocator = c->allocator;
         options.limits = &c->limits;
@@ -349,12 +356,13 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
     if (ranks == 1) { /* all there ever was, as far as anybody says */
         return SFT_OK;
     }
-    return sft__fail(err, SFT_E_NOT_FOUND,
-                     "how tensors are cut among the %llu ranks is not known: a layout is needed",
-                     (unsigned long long)c->count);
+    return sft__base_fail(
+        err, SFT_E_NOT_FOUND,
+        "how tensors are cut among the %llu ranks is not known: a layout is needed",
+        (unsigned long long)c->count);
 }
 
-sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
+sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
     folders f = {c, NULL, 0, 0};
     sft_status status = collect(&f, err);
     if (status == SFT_OK) {
@@ -369,7 +377,7 @@ sft_status sft__space_ranks(sft_checkpoint *c, sft_error *err) {
     if (status == SFT_OK && c->layouts != NULL) {
         status = sft_layout_set_learn(c->layouts, c->parts, c->count, err);
     }
-    sft__free(c->allocator, f.list, f.room * sizeof *f.list);
+    sft__base_free(c->allocator, f.list, f.room * sizeof *f.list);
     return status;
 }
 
@@ -379,17 +387,17 @@ static sft_status open_step(sft_checkpoint *c, const char *folder, const char *n
                             sft_catalog **out, sft_error *err) {
     const char *path;
     *out = NULL;
-    SFT_TRY(sft__space_path(c, folder, name, &path, err));
-    return sft__space_open_file(c, path, out, err);
+    SFT_TRY(sft__checkpoint_path(c, folder, name, &path, err));
+    return sft__checkpoint_open_file(c, path, out, err);
 }
 
-sft_status sft__space_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
-                                sft_error *err) {
-    sft__space_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
+sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
+                                     sft_error *err) {
+    sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     sft_catalog *first = NULL;
     sft_catalog *second = NULL;
     *steps = c->step != NULL;
-    sft_status status = sft__space_list(&names, folder, err);
+    sft_status status = sft__checkpoint_list(&names, folder, err);
     if (status == SFT_OK && !*steps && names.count > 1 &&
         open_step(c, folder, names.list[0], &first, NULL) == SFT_OK &&
         open_step(c, folder, names.list[1], &second, NULL) == SFT_OK) {
@@ -400,21 +408,21 @@ sft_status sft__space_are_steps(sft_checkpoint *c, const char *folder, bool *ste
     }
     sft_catalog_close(second);
     sft_catalog_close(first);
-    sft__space_names_reset(&names);
+    sft__checkpoint_names_reset(&names);
     return status;
 }
 
-sft_status sft__space_steps(sft_checkpoint *c, sft_error *err) {
-    sft__rank_folder one;
+sft_status sft__checkpoint_steps(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_rank_directory one;
     sft_catalog *catalog;
     memset(&one, 0, sizeof one);
     one.rank = SFT__NO_RANK;
     one.folder = c->folder;
-    SFT_TRY(sft__space_choose(c, &one, err));
+    SFT_TRY(sft__checkpoint_choose(c, &one, err));
     if (one.file == NULL) {
-        return sft__fail(err, SFT_E_FORMAT, "no file whose name ends in %s",
-                         c->step != NULL ? c->step : "");
+        return sft__base_fail(err, SFT_E_FORMAT, "no file whose name ends in %s",
+                              c->step != NULL ? c->step : "");
     }
     SFT_TRY(open_step(c, c->folder, one.file, &catalog, err));
-    return sft__space_add(c, 0, catalog, err);
+    return sft__checkpoint_add(c, 0, catalog, err);
 }

@@ -11,22 +11,22 @@
 
 #define MAX_REST 65536u /* boxes that are left over while a hole is looked for */
 
-typedef sft__box one_box;
+typedef sft__checkpoint_box one_box;
 
-void sft__box_describe(char *text, size_t room, const uint64_t *start, const uint64_t *count,
-                       size_t dims) {
-    sft__buf b;
-    sft__buf_init(&b, NULL);
-    sft__buf_text(&b, "[");
+void sft__checkpoint_box_describe(char *text, size_t room, const uint64_t *start,
+                                  const uint64_t *count, size_t dims) {
+    sft__base_buf b;
+    sft__base_buf_init(&b, NULL);
+    sft__base_buf_text(&b, "[");
     for (size_t d = 0; d < dims; d++) {
-        sft__buf_text(&b, d == 0 ? "" : ", ");
-        sft__buf_u64(&b, start[d]);
-        sft__buf_text(&b, ":");
-        sft__buf_u64(&b, start[d] + count[d]);
+        sft__base_buf_text(&b, d == 0 ? "" : ", ");
+        sft__base_buf_u64(&b, start[d]);
+        sft__base_buf_text(&b, ":");
+        sft__base_buf_u64(&b, start[d] + count[d]);
     }
-    sft__buf_add(&b, "]", 2); /* with its NUL */
+    sft__base_buf_add(&b, "]", 2); /* with its NUL */
     (void)sft_escape(text, room, b.failed ? "" : b.data, b.failed ? 0 : b.len - 1);
-    sft__buf_reset(&b);
+    sft__base_buf_reset(&b);
 }
 
 /* Parts of a cut or flat layout tile the tensor. Explicit boxes must be shown to: they are apart,
@@ -58,8 +58,8 @@ typedef struct rest {
 
 static bool push_rest(rest *r, const uint64_t *start, const uint64_t *count) {
     if (r->count >= MAX_REST ||
-        !sft__grow(r->allocator, &r->numbers, &r->room, (r->count + 1) * (2 * r->dims + 1),
-                   sizeof *r->numbers)) {
+        !sft__base_grow(r->allocator, &r->numbers, &r->room, (r->count + 1) * (2 * r->dims + 1),
+                        sizeof *r->numbers)) {
         return false;
     }
     memcpy(r->numbers + r->count * 2 * r->dims, start, r->dims * sizeof *start);
@@ -96,7 +96,7 @@ static bool take_out(rest *r, size_t i, const one_box *box) {
     return true;
 }
 
-static sft_status name_hole(const sft__tiling *s, const one_box *boxes, size_t count) {
+static sft_status name_hole(const sft__checkpoint_tiling *s, const one_box *boxes, size_t count) {
     const uint64_t zero[SFT_LAYOUT_RANK] = {0};
     rest r = {s->allocator, NULL, 0, 0, s->dims};
     char text[160] = "";
@@ -111,17 +111,17 @@ static sft_status name_hole(const sft__tiling *s, const one_box *boxes, size_t c
         }
     }
     if (ok && r.count != 0) {
-        sft__box_describe(text, sizeof text, r.numbers, r.numbers + r.dims, r.dims);
+        sft__checkpoint_box_describe(text, sizeof text, r.numbers, r.numbers + r.dims, r.dims);
     }
-    sft__free(s->allocator, r.numbers, r.room * sizeof *r.numbers);
-    return sft__fail_tensor(s->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
-                            "no file holds the box %s",
-                            text[0] != '\0' ? text : "(one of very many)");
+    sft__base_free(s->allocator, r.numbers, r.room * sizeof *r.numbers);
+    return sft__base_fail_tensor(s->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name,
+                                 s->like->name_len, "no file holds the box %s",
+                                 text[0] != '\0' ? text : "(one of very many)");
 }
 
 /* By the dimension that is cut most, judged by the first box: fewest neighbours reach into each
  * other there. Scalars all do. */
-static void sort_boxes(const sft__tiling *s, one_box *boxes, size_t count) {
+static void sort_boxes(const sft__checkpoint_tiling *s, one_box *boxes, size_t count) {
     size_t by = 0;
     for (size_t d = 1; d < s->dims && count != 0; d++) {
         /* shape[d] / count[d] > shape[by] / count[by]; boxes that are here are not empty */
@@ -136,7 +136,8 @@ static void sort_boxes(const sft__tiling *s, one_box *boxes, size_t count) {
     }
 }
 
-sft_status sft__tiling_check(const sft__tiling *s, one_box *boxes, size_t count) {
+sft_status sft__checkpoint_tiling_check(const sft__checkpoint_tiling *s, one_box *boxes,
+                                        size_t count) {
     uint64_t wanted = 1;
     uint64_t held = 0;
     for (size_t d = 0; d < s->dims; d++) {
@@ -151,9 +152,9 @@ sft_status sft__tiling_check(const sft__tiling *s, one_box *boxes, size_t count)
         held += n;
         for (size_t k = i + 1; k < count && boxes[k].low < boxes[i].high; k++) {
             if (overlap(&boxes[i], &boxes[k], s->dims)) {
-                return sft__fail_tensor(s->err, SFT_E_OVERLAP, SFT_NO_OFFSET, s->like->name,
-                                        s->like->name_len,
-                                        "two boxes overlap without being replicas");
+                return sft__base_fail_tensor(s->err, SFT_E_OVERLAP, SFT_NO_OFFSET, s->like->name,
+                                             s->like->name_len,
+                                             "two boxes overlap without being replicas");
             }
         }
     }

@@ -4,9 +4,9 @@
  * words. Only headers are read, unless --digests asks for more. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/ui/path_text.h"
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -460,7 +460,8 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
         if (name[0] != '.') {
             add_name(&w->folders, w->folder, name);
         }
-    } else if (cli_ends_with(name, ".safetensors") || cli_ends_with(name, ".safetensors.index.json")) {
+    } else if (cli_ends_with(name, ".safetensors") ||
+               cli_ends_with(name, ".safetensors.index.json")) {
         add_name(&w->files, w->folder, name);
     }
 }

@@ -3,18 +3,18 @@
  * cli/commands/convert.c - weight files of other formats into safetensors, through the import wing's own
  * conversion, and what is told of it. Read convert_choice.h first.
  */
-#include "cli/outputs/beside.h"
-#include "cli/copy/cast_lost.h"
 #include "cli/cmd.h"
+#include "cli/copy/cast_lost.h"
 #include "cli/copy/convert_choice.h"
+#include "cli/look/verify.h"
 #include "cli/operands/foreign.h"
+#include "cli/operands/siblings.h"
+#include "cli/operands/url.h"
+#include "cli/outputs/beside.h"
 #include "cli/outputs/kept.h"
 #include "cli/outputs/lost.h"
 #include "cli/outputs/older.h"
-#include "cli/operands/siblings.h"
 #include "cli/sys.h"
-#include "cli/operands/url.h"
-#include "cli/look/verify.h"
 #include "cli/wing.h"
 #include "cli/work.h"
 #include <stdlib.h>
@@ -455,8 +455,9 @@ static void run(cli *c) {
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);
         } else if (cli_reads_stdin(c)) {
-            cli_usage(c, "files are needed, which may have others beside them: safetensors cp - OUT "
-                         "writes what standard input holds");
+            cli_usage(c,
+                      "files are needed, which may have others beside them: safetensors cp - OUT "
+                      "writes what standard input holds");
         } else if (make_output(c, &k, &made)) {
             convert(&k);
             if (made && c->status != 0) {
@@ -519,7 +520,8 @@ const cli_command cli_cmd_convert = {
         "index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, cast, gathered, data_bytes, file_bytes, "
-        "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also plan: an "
+        "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also "
+        "plan: an "
         "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face folder\n"

@@ -3,13 +3,13 @@
  * cli/commands/cp.c - cp: copies tensors into a new file, streamed through the library's writer in
  * blocks, so that memory does not depend on sizes. Read cp.h first.
  */
-#include "cli/copy/cast_lost.h"
 #include "cli/copy/cp.h"
+#include "cli/copy/cast_lost.h"
+#include "cli/look/verify.h"
+#include "cli/operands/siblings.h"
 #include "cli/outputs/lost.h"
 #include "cli/outputs/older.h"
-#include "cli/operands/siblings.h"
 #include "cli/sys.h"
-#include "cli/look/verify.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -453,8 +453,7 @@ static bool source_holds(const cli_copy *copy) {
     for (size_t i = 0; i < copy->count; i++) {
         chosen[sft_catalog_index_of(copy->catalog, copy->items[i].tensor)] = 1;
     }
-    const sft_status status =
-        cli_source_holds(copy->c, copy->source, copy->catalog, &share, &err);
+    const sft_status status = cli_source_holds(copy->c, copy->source, copy->catalog, &share, &err);
     free(chosen);
     if (status != SFT_OK) {
         cli_fail(copy->c, copy->source, &err);
@@ -485,7 +484,8 @@ static void run_copy(cli_copy *copy) {
         return;
     }
     cli_older older = {.c = c};
-    bool good = stream || cli_sys_kind(copy->target) == CLI_KIND_FOLDER || /* which the writer refuses */
+    bool good = stream ||
+                cli_sys_kind(copy->target) == CLI_KIND_FOLDER || /* which the writer refuses */
                 (cli_older_find_set(&older, c, copy->target, 1) && cli_older_begin(&older));
     if (good && write_copy(copy, &file_bytes, &err) != SFT_OK) {
         cli_fail(c, stream ? "standard output" : copy->target, &err);

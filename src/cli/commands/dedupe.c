@@ -3,13 +3,13 @@
  * cli/commands/dedupe.c - dedupe and expand: a folder of ranks without its replicas, and with all of
  * them again. Read batch.h first.
  */
-#include "cli/outputs/batch.h"
-#include "cli/outputs/lost.h"
+#include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
+#include "cli/outputs/batch.h"
+#include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/team.h"
-#include "cli/look/verify.h"
 #include "cli/work.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -125,7 +125,8 @@ static void match_others(diff *d) {
         if (alone != 0) {
             char text[200];
             (void)sft_escape(text, sizeof text, first, first_len < 60 ? first_len : 60);
-            cli_warn(d->c, names[side], "%llu other %s of tensors, \"%s\" first, %s in the other model",
+            cli_warn(d->c, names[side],
+                     "%llu other %s of tensors, \"%s\" first, %s in the other model",
                      (unsigned long long)alone, alone == 1 ? "name" : "names", text,
                      alone == 1 ? "is not" : "are not");
         }
@@ -628,8 +629,8 @@ const cli_command cli_cmd_diff = {
                 "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"
                 "safetensors diff -q a.safetensors b.safetensors && echo same",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_EXPLAIN |
+              CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 2,
     .max_operands = 2,
     .run = run,

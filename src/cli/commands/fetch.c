@@ -3,11 +3,11 @@
  * cli/commands/fetch.c - downloads a model, or some of its tensors. The work is the remote wing's. Read
  * cmd.h and url.h first.
  */
+#include "cli/operands/rank.h"
+#include "cli/operands/url.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
 #include "cli/outputs/older.h"
-#include "cli/operands/rank.h"
-#include "cli/operands/url.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * blocks: memory does not depend on the tensor's size. Read cmd.h and view.h first.
  */
 #include "cli/copy/cast_lost.h"
+#include "cli/look/view.h"
 #include "cli/outputs/kept.h"
+#include "cli/sys.h"
 #include "cli/ui/npy.h"
 #include "cli/ui/path_text.h"
-#include "cli/sys.h"
-#include "cli/look/view.h"
 #include "cli/work.h"
 #include <sft/extend.h>
 #include <stdlib.h>
@@ -137,7 +137,8 @@ static bool choose_output(job *j) {
         j->npy = strcmp(format, "npy") == 0;
     } else if (cli_ends_with(j->output, ".npy")) {
         j->npy = true;
-    } else if (!to_stdout && !cli_ends_with(j->output, ".bin") && !cli_ends_with(j->output, ".raw")) {
+    } else if (!to_stdout && !cli_ends_with(j->output, ".bin") &&
+               !cli_ends_with(j->output, ".raw")) {
         cli_usage(c, "%s: neither .npy nor .bin: say which with --format", j->output);
         return false;
     }

@@ -232,8 +232,8 @@ static sft_status hash_stream(const cli *c, int fd, uint8_t digest[32], sft_erro
         return sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
     }
     return error == 0 ? SFT_OK
-                      : sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot read: %s",
-                                      cli_sys_text(error, text, sizeof text));
+                      : sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
+                                      "cannot read: %s", cli_sys_text(error, text, sizeof text));
 }
 
 static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sft_error *err) {
@@ -357,8 +357,8 @@ const cli_command cli_cmd_hash = {
                 "safetensors hash --whole *.safetensors > SHA256SUMS # for sha256sum -c\n"
                 "safetensors hash --content model/ merged.safetensors # the same weights?",
     .options = options,
-    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_EXPLAIN |
+              CLI_WITH_IMPORT | CLI_WITH_RANKS,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -3,9 +3,9 @@
  * cli/commands/join.c - a model of many files as one file, or in MindSpore's unified form. Read batch.h
  * first.
  */
+#include "cli/operands/ranks.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
-#include "cli/operands/ranks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct unifying {
     const sft_catalog *catalog;
     const sft_catalog *original; /* with the names of the layout */
     const sft_layout_set *set;   /* NULL: nobody says which tensors are hyper parameters */
-    uint32_t *params;          /* positions of parameters, the largest first */
+    uint32_t *params;            /* positions of parameters, the largest first */
     size_t param_count;
     uint32_t *hyper;
     size_t hyper_count;

@@ -3,8 +3,8 @@
  * cli/commands/layout.c - layout: shows, merges and converts descriptions of how a model is cut among
  * ranks. Read ranks.h first.
  */
-#include "cli/outputs/kept.h"
 #include "cli/operands/ranks.h"
+#include "cli/outputs/kept.h"
 #include "cli/sys.h"
 #include "cli/work.h"
 #include <stdlib.h>

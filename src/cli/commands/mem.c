@@ -284,13 +284,14 @@ const cli_command cli_cmd_mem = {
     .name = "mem",
     .operands = "FILE...",
     .summary = "what loading would take, by dtype and by file",
-    .description = "Sums up what the tensors of a file, folder, index or URL take in memory: per "
-                   "dtype, overall, the largest tensor, and per file. Only headers are read.\n\n"
-                   "With --dtype a further column tells the same with every floating-point tensor "
-                   "cast; integer and boolean tensors stay as they are. With --layout the same "
-                   "for each rank of it, with --rank for that one alone.\n\n"
-                   "--json writes one object per operand: schema, file, dtypes, total (tensors, "
-                   "parameters, nbytes, cast_nbytes), largest_nbytes, ranks (with --layout), files.",
+    .description =
+        "Sums up what the tensors of a file, folder, index or URL take in memory: per "
+        "dtype, overall, the largest tensor, and per file. Only headers are read.\n\n"
+        "With --dtype a further column tells the same with every floating-point tensor "
+        "cast; integer and boolean tensors stay as they are. With --layout the same "
+        "for each rank of it, with --rank for that one alone.\n\n"
+        "--json writes one object per operand: schema, file, dtypes, total (tensors, "
+        "parameters, nbytes, cast_nbytes), largest_nbytes, ranks (with --layout), files.",
     .examples = "safetensors mem hf://org/model # before it is downloaded\n"
                 "safetensors mem --dtype BF16 model/\n"
                 "safetensors mem --layout plan.json --rank 0/8 hf://org/model",

@@ -4,8 +4,8 @@
  * of one call are one atomic edit; tensor data stays as it is, byte for byte. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/outputs/kept.h"
 #include "cli/look/meta_json.h"
+#include "cli/outputs/kept.h"
 #include <stdlib.h>
 #include <string.h>
 

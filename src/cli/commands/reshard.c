@@ -3,8 +3,8 @@
  * cli/commands/reshard.c - from any number of ranks to any other, and what one rank gets of a model.
  * Read batch.h first.
  */
-#include "cli/outputs/batch.h"
 #include "cli/operands/names.h"
+#include "cli/outputs/batch.h"
 #include "cli/outputs/old_ranks.h"
 #include "cli/team.h"
 #include <stdio.h>
@@ -29,8 +29,8 @@ static bool open_target(cli *c, const char *option, sft_layout_set **set) {
     return true;
 }
 
-static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set,
-                     uint64_t rank, sft_catalog **part) {
+static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set, uint64_t rank,
+                     sft_catalog **part) {
     sft_open_options open;
     sft_error err;
 

@@ -7,8 +7,8 @@
 #include "cli/cmd.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/scan_dir.h"
-#include "cli/sys.h"
 #include "cli/operands/url.h"
+#include "cli/sys.h"
 #include "cli/wing.h"
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * --record: records them. Read verify.h first.
  */
 #include "cli/look/verify.h"
-#include "cli/ui/explain.h"
 #include "cli/team.h"
+#include "cli/ui/explain.h"
 #include <stdlib.h>
 #include <string.h>
 

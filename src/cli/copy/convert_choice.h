@@ -7,8 +7,8 @@
 #define SFT_CLI_CONVERT_CHOICE_H
 
 #include "cli/cmd.h"
-#include "cli/look/meta_json.h"
 #include "cli/copy/rename.h"
+#include "cli/look/meta_json.h"
 #include <sft/import.h>
 
 typedef struct cli_choice_cast {

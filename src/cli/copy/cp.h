@@ -13,7 +13,7 @@
 typedef struct cli_item {
     const sft_tensor *tensor;
     const sft_dtype *dtype; /* in the copy */
-    const char *from;       /* the name in SRC that was chosen: the tensor's, or another name of it */
+    const char *from; /* the name in SRC that was chosen: the tensor's, or another name of it */
     size_t from_len;
     const char *name; /* in the copy */
     size_t name_len;
@@ -55,7 +55,7 @@ typedef struct cli_copy {
     char *order_text; /* the file of --order */
     char **texts;     /* owned: metadata that were rewritten */
     size_t text_count;
-    bool apart[2];    /* gguf.tensors, gguf.types of several files are not put together */
+    bool apart[2]; /* gguf.tensors, gguf.types of several files are not put together */
 } cli_copy;
 
 /* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the
@@ -68,7 +68,8 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
                         size_t value_len);
 /* Is the key one that never is another name of a tensor? */
 bool cli_is_reserved(const char *key, size_t len);
-#define CLI_LOOKS_LIKE_NAME "its text is a tensor's name: readers would take the key for another name of it"
+#define CLI_LOOKS_LIKE_NAME                                                                        \
+    "its text is a tensor's name: readers would take the key for another name of it"
 sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_error *err);
 /* The entry under the names that its tensors have in the copy: false, it is left out. */
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair);

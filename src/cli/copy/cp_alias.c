@@ -5,9 +5,9 @@
  * say something about a tensor by its name. Read cp.h first.
  */
 #include "cli/copy/cp.h"
-#include "cli/outputs/lost.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/other_name.h"
+#include "cli/outputs/lost.h"
 #include "cli/wing.h"
 #include "cli/work.h"
 #include <stdlib.h>
@@ -61,10 +61,11 @@ static bool same_type(cli_copy *copy, const cli_item *kept, const cli_item *item
         return true;
     }
     (void)sft_escape(first, sizeof first, kept->from, kept->from_len);
-    (void)sft_error_set(&err, SFT_E_DTYPE, 0, SFT_NO_OFFSET, item->from, item->from_len,
-                        "it would be %s, and \"%s\", another name of the same tensor, %s: cast both, "
-                        "or leave one out",
-                        item->dtype->name, first, kept->dtype->name);
+    (void)sft_error_set(
+        &err, SFT_E_DTYPE, 0, SFT_NO_OFFSET, item->from, item->from_len,
+        "it would be %s, and \"%s\", another name of the same tensor, %s: cast both, "
+        "or leave one out",
+        item->dtype->name, first, kept->dtype->name);
     cli_fail(copy->c, copy->source, &err);
     return false;
 }
@@ -137,7 +138,8 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
     if (len == 11 && memcmp(key, "sft.aliases", 11) == 0) {
         return true;
     }
-    return t != NULL && t != sft_catalog_at(copy->catalog, sft_catalog_index_of(copy->catalog, t)) &&
+    return t != NULL &&
+           t != sft_catalog_at(copy->catalog, sft_catalog_index_of(copy->catalog, t)) &&
            sft_catalog_find(copy->catalog, value, value_len) != NULL;
 }
 
@@ -180,8 +182,12 @@ sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_er
     for (size_t i = 0; i < copy->other_count; i++) {
         const cli_item *o = &copy->others[i];
         const cli_item *of = item_of(sorted, copy->count, o->whole);
-        names[i] = (sft_writer_name){o->name,   o->name_len, of->name,
-                                     of->name_len, of->dtype,   o->whole,
+        names[i] = (sft_writer_name){o->name,
+                                     o->name_len,
+                                     of->name,
+                                     of->name_len,
+                                     of->dtype,
+                                     o->whole,
                                      o->part ? o->tensor : NULL};
     }
     const sft_status status = sft_writer_names(writer, names, copy->other_count, err);
@@ -249,8 +255,8 @@ bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
     size_t size;
     sft_error err;
 
-    if (!collects && (copy->renamed + copy->cast + copy->dropped == 0 || api == NULL ||
-                      !api->describes(&e))) {
+    if (!collects &&
+        (copy->renamed + copy->cast + copy->dropped == 0 || api == NULL || !api->describes(&e))) {
         return true;
     }
     naming k = {copy, sort_items(copy), false};

@@ -149,7 +149,8 @@ static void rename_with(cli_item *items, size_t item_count, cli_rename *rules, s
                         bool *used) {
     for (size_t i = 0; i < item_count; i++) {
         cli_item *item = &items[i];
-        for (size_t k = 0; k < count && item->renamed == NULL && !item->bare; k++) { /* the first that fits */
+        for (size_t k = 0; k < count && item->renamed == NULL && !item->bare;
+             k++) { /* the first that fits */
             if (cli_rename_apply(&rules[k], item->from, item->from_len, &item->renamed,
                                  &item->name_len)) {
                 item->name = item->renamed;
@@ -263,8 +264,8 @@ static bool sum_up(cli_copy *copy) {
                 cli_fail(copy->c, copy->source, &err);
                 copy->c->status = CLI_NO;
                 good = false;
-            } else if (sft_dtype_bytes(item->dtype, cli_elements(item->tensor), &item->nbytes, &err) !=
-                SFT_OK) {
+            } else if (sft_dtype_bytes(item->dtype, cli_elements(item->tensor), &item->nbytes,
+                                       &err) != SFT_OK) {
                 sft_error named;
                 (void)sft_error_set(&named, err.status, 0, SFT_NO_OFFSET, item->tensor->name,
                                     item->tensor->name_len, "%s", err.message);

@@ -24,9 +24,9 @@ static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
 
     const bool torchao = len == 12 && memcmp(key, "tensor_names", 12) == 0;
 
-    return !cli_copy_is_plain(copy) &&
-           (crc || torchao || (tree && (copy->renamed + copy->dropped != 0 ||
-                                      sft_catalog_file_count(copy->catalog) > 1)));
+    return !cli_copy_is_plain(copy) && (crc || torchao ||
+                                        (tree && (copy->renamed + copy->dropped != 0 ||
+                                                  sft_catalog_file_count(copy->catalog) > 1)));
 }
 
 /* The value of a key in the first file before this one that has it, or NULL. */
@@ -47,7 +47,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Is the text a tensor's name in the copy? sorted: the items by these names. */
-static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const char *text, size_t len) {
+static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const char *text,
+                    size_t len) {
     const cli_item key = {.name = text, .name_len = len};
     const cli_item *const wanted = &key;
 
@@ -56,7 +57,8 @@ static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const c
 }
 
 /* Would readers take the entry, which records no other name, for one that does? */
-static bool looks_like_name(const cli_copy *copy, const cli_item *const *sorted, const cli_pair *p) {
+static bool looks_like_name(const cli_copy *copy, const cli_item *const *sorted,
+                            const cli_pair *p) {
     return is_name(copy, sorted, p->value, p->value_len) &&
            !is_name(copy, sorted, p->key, p->key_len) && !cli_is_reserved(p->key, p->key_len);
 }
@@ -154,8 +156,7 @@ bool cli_copy_metadata(cli_copy *copy) {
     if (!keep && copy->other_count != 0) {
         char name[128];
         (void)sft_escape(name, sizeof name, copy->others[0].name, copy->others[0].name_len);
-        cli_warn(copy->c, copy->source,
-                 "%llu other %s (\"%s\"%s left out with the metadata",
+        cli_warn(copy->c, copy->source, "%llu other %s (\"%s\"%s left out with the metadata",
                  (unsigned long long)copy->other_count,
                  copy->other_count == 1 ? "name of a tensor" : "names of tensors", name,
                  copy->other_count == 1 ? ") is" : " ...) are");

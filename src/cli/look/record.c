@@ -3,9 +3,9 @@
  * cli/look/record.c - see verify.h. Bytes go through one job: CRC32C of blocks in the workers, joined in
  * order; SHA-256, which cannot be joined, while joining.
  */
+#include "cli/look/verify.h"
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
-#include "cli/look/verify.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
  * cli/look/verify_crc.c - verify: the crc_num that MindSpore records, and checkpoints of many ranks,
  * whose files are verified one by one. Read verify.h first.
  */
+#include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
-#include "cli/look/verify.h"
 #include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * they lie in? And verify --replicas: are the copies that ranks hold equal? Read verify.h first.
  */
 #include "cli/look/hash.h"
+#include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/team.h"
-#include "cli/look/verify.h"
 #include "cli/work.h"
 #include <string.h>
 

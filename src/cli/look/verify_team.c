@@ -4,8 +4,8 @@
  * equal in bytes, and all learn what all have found. Read verify.h and team.h first.
  */
 #include "cli/look/hash.h"
-#include "cli/team.h"
 #include "cli/look/verify.h"
+#include "cli/team.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,8 +183,8 @@ static sft_status hash_share(cli *c, const sft_catalog *catalog, size_t first, s
     sft_status status = SFT_OK;
 
     for (size_t i = first; i < end && status == SFT_OK; i++) {
-        status = sft_tensor_digest(catalog, sft_catalog_at(catalog, i), digests[i], NULL, control,
-                                   err);
+        status =
+            sft_tensor_digest(catalog, sft_catalog_at(catalog, i), digests[i], NULL, control, err);
     }
     cli_control_end(c);
     return status;

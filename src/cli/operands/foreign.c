@@ -4,18 +4,17 @@
  * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
  */
 #include "cli/operands/foreign.h"
-#include "cli/outputs/lost.h"
-#include "cli/ui/path_text.h"
 #include "cli/operands/ranks.h"
-#include "cli/sys.h"
 #include "cli/operands/url.h"
+#include "cli/outputs/lost.h"
+#include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include "cli/wing.h"
 #include <string.h>
 
 enum { FOUND_MAX = 4096 };
 
-static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtype,
-                          sft_error *err) {
+static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtype, sft_error *err) {
     cli *c = ctx;
     const char *text;
 
@@ -31,7 +30,8 @@ static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtyp
         const sft_dtype *found = sft_dtype_find(type, strlen(type));
         if (found == NULL || len == 0 || len >= sizeof pattern) {
             return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                                 "--view-as \"%.200s\": PATTERN=DTYPE is needed, as \"*=BF16\"", text);
+                                 "--view-as \"%.200s\": PATTERN=DTYPE is needed, as \"*=BF16\"",
+                                 text);
         }
         memcpy(pattern, text, len);
         if (cli_match(pattern, t->name, t->name_len)) {

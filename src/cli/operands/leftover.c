@@ -3,9 +3,9 @@
  * cli/operands/leftover.c - see leftover.h.
  */
 #include "cli/operands/leftover.h"
-#include "cli/ui/path_text.h"
-#include "cli/sys.h"
 #include "cli/operands/url.h"
+#include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,9 @@ static bool is_taking_place(const char *name) {
     while (number != NULL && number > name && is_hex(number - 1, 1)) {
         number--;
     }
-    return dash != NULL && number != dash && number - name > 4 && memcmp(number - 4, ".tmp", 4) == 0 &&
-           dash[1] != '\0' && strspn(dash + 1, "0123456789") == strlen(dash + 1);
+    return dash != NULL && number != dash && number - name > 4 &&
+           memcmp(number - 4, ".tmp", 4) == 0 && dash[1] != '\0' &&
+           strspn(dash + 1, "0123456789") == strlen(dash + 1);
 }
 
 /* .NAME.tmp.<16 hex> or .NAME.<8 hex>.tmp: a file before it gets its name. */

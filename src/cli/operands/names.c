@@ -3,9 +3,9 @@
  * cli/operands/names.c - see names.h.
  */
 #include "cli/operands/names.h"
+#include "cli/operands/url.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
-#include "cli/operands/url.h"
 #include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,8 @@ static void tell_file(cli *c, const char *operand, const sft_catalog *before, si
         }
         (void)cli_lost_agree(before, &e, &same);
         if (file != 0) {
-            cli_lost_metadata(c, operand, e.key, e.key_len, "the model's first file does not have it");
+            cli_lost_metadata(c, operand, e.key, e.key_len,
+                              "the model's first file does not have it");
         } else if (sft_catalog_metadata_find(after, 0, e.key, e.key_len, NULL) == NULL) {
             cli_lost_metadata(c, operand, e.key, e.key_len, why);
         } else if (!same) {

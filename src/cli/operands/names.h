@@ -23,7 +23,7 @@ bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
 
 /* Warns of metadata that `before` has and `after`, which was made of it, has not: what they say of tensors is
  * no longer so. */
-void cli_names_tell(cli *c, const char *operand, const sft_catalog *before, const sft_catalog *after,
-                    const char *why);
+void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
+                    const sft_catalog *after, const char *why);
 
 #endif

@@ -3,12 +3,12 @@
  * cli/operands/open.c - operands become catalogs; the worker pool; glob and natural order. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/ui/explain.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/ranks.h"
+#include "cli/operands/url.h"
 #include "cli/sys.h"
 #include "cli/team.h"
-#include "cli/operands/url.h"
+#include "cli/ui/explain.h"
 #include <string.h>
 
 /* ---------------------------------------------------------------- standard input */

@@ -6,8 +6,8 @@
  */
 #include "cli/operands/ranks.h"
 #include "cli/operands/foreign.h"
-#include "cli/sys.h"
 #include "cli/operands/url.h"
+#include "cli/sys.h"
 #include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>

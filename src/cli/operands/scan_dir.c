@@ -59,7 +59,8 @@ static void add_file(listing *l, char *path, const char *rule, const char *why) 
 static bool is_below(const char *path, const char *directory) {
     const size_t n = strlen(directory);
     return strncmp(path, directory, n) == 0 &&
-           (path[n] == '\0' || path[n] == '/' || path[n] == '\\' || (n > 0 && directory[n - 1] == '/'));
+           (path[n] == '\0' || path[n] == '/' || path[n] == '\\' ||
+            (n > 0 && directory[n - 1] == '/'));
 }
 
 static void add_link(listing *l, char *path) {

@@ -6,11 +6,11 @@
  * files in directories below by their names. Read siblings.h first.
  */
 #include "cli/operands/siblings.h"
+#include "cli/look/verify.h"
 #include "cli/operands/foreign.h"
 #include "cli/outputs/lost.h"
-#include "cli/ui/path_text.h"
 #include "cli/sys.h"
-#include "cli/look/verify.h"
+#include "cli/ui/path_text.h"
 #include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +18,36 @@
 
 /* What files of weights are called, in small letters or not. */
 static const char *const weights[] = {
-    "*.safetensors", "*pytorch_model*.bin", "model*.bin",         "*adapter*.bin",
-    "*lora*.bin",    "model*.pt",           "model*.pth",         "consolidated*.pt*",
-    "*.gguf",        "*.onnx",              "*.onnx_data",        "*.onnx.data",
-    "*.h5",          "*.hdf5",              "*.keras",            "*.msgpack",
-    "*.ckpt",        "*.npz",               "*.npy",              "*.pt2",
-    "*.distcp",      "*.pdparams",          "*.pdiparams",        "*.tflite",
-    "*.ot",          "*_states.pt",         "*.data-[0-9]*-of-[0-9]*", "*.mlmodel",
-    "*.ggml",        "*.eqx",
+    "*.safetensors",
+    "*pytorch_model*.bin",
+    "model*.bin",
+    "*adapter*.bin",
+    "*lora*.bin",
+    "model*.pt",
+    "model*.pth",
+    "consolidated*.pt*",
+    "*.gguf",
+    "*.onnx",
+    "*.onnx_data",
+    "*.onnx.data",
+    "*.h5",
+    "*.hdf5",
+    "*.keras",
+    "*.msgpack",
+    "*.ckpt",
+    "*.npz",
+    "*.npy",
+    "*.pt2",
+    "*.distcp",
+    "*.pdparams",
+    "*.pdiparams",
+    "*.tflite",
+    "*.ot",
+    "*_states.pt",
+    "*.data-[0-9]*-of-[0-9]*",
+    "*.mlmodel",
+    "*.ggml",
+    "*.eqx",
 };
 /* Of a directory: files that say that it is a model, or it by its own name. */
 static const char *const marks[] = {"saved_model.pb", "_checkpoint_metadata"};
@@ -81,7 +103,7 @@ static int by_name(const void *a, const void *b) {
 
 static void list(listing *l, const char *folder) {
     (void)cli_sys_list(folder, note, l); /* it was read a moment ago */
-    if (l->count > 1) { /* an empty list is NULL, which qsort must not get */
+    if (l->count > 1) {                  /* an empty list is NULL, which qsort must not get */
         qsort(l->list, l->count, sizeof *l->list, by_name);
     }
 }
@@ -200,7 +222,8 @@ static bool is_in(const char *path, const char *folder) {
     const size_t len = strlen(folder);
 
     for (const char *at = path; (at = strstr(at, folder)) != NULL; at++) {
-        if ((at == path || at[-1] == '/' || at[-1] == '\\') && (at[len] == '/' || at[len] == '\\')) {
+        if ((at == path || at[-1] == '/' || at[-1] == '\\') &&
+            (at[len] == '/' || at[len] == '\\')) {
             return true;
         }
     }
@@ -268,8 +291,8 @@ static void tell_folder(cli *c, const char *operand, const char *folder, const c
             (below.list[i].named || IS_CALLED(below.list[i].name, marks))) {
             char text[300];
             (void)sft_escape(text, sizeof text, below.list[i].name, strlen(below.list[i].name));
-            cli_lost_tell(c, operand, name, "a directory with weights of its own (%.200s): not carried along",
-                          text);
+            cli_lost_tell(c, operand, name,
+                          "a directory with weights of its own (%.200s): not carried along", text);
             break;
         }
     }
@@ -284,8 +307,9 @@ static char *folder_of(const char *operand) {
     const bool is_folder = cli_sys_kind(operand) == CLI_KIND_FOLDER;
     const size_t name = (size_t)(base_of(operand) - operand);
 
-    if (!is_folder && (len < sizeof ending || strcmp(operand + len - (sizeof ending - 1), ending) != 0 ||
-                       cli_sys_kind(operand) != CLI_KIND_FILE)) {
+    if (!is_folder &&
+        (len < sizeof ending || strcmp(operand + len - (sizeof ending - 1), ending) != 0 ||
+         cli_sys_kind(operand) != CLI_KIND_FILE)) {
         return NULL;
     }
     const size_t n = is_folder ? len : name != 0 ? name : 1;
@@ -304,7 +328,8 @@ static sft_catalog *open_again(cli *c, const char *operand) {
     cli_import_options(c, &options, &limits);
     options.key = NULL; /* which files it has, nothing else */
     options.flags = SFT_IMPORT_ALLOW_OPAQUE | SFT_IMPORT_NO_CRC;
-    return api != NULL && api->open(&catalog, operand, &options, NULL, &err) == SFT_OK ? catalog : NULL;
+    return api != NULL && api->open(&catalog, operand, &options, NULL, &err) == SFT_OK ? catalog
+                                                                                       : NULL;
 }
 
 /* Does the output lie in the directory? Then nothing is left behind. */
@@ -347,7 +372,8 @@ static void tell_all(cli *c, const char *operand, const char *folder, const sft_
     drop(&all);
 }
 
-void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog) {
+void cli_siblings_tell(cli *c, const char *operand, const char *target,
+                       const sft_catalog *catalog) {
     char *folder = folder_of(operand);
 
     if (folder != NULL && !stays(folder, target)) {

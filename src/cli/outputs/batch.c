@@ -3,14 +3,14 @@
  * cli/outputs/batch.c - see batch.h.
  */
 #include "cli/outputs/batch.h"
-#include "cli/outputs/lost.h"
-#include "cli/outputs/older.h"
+#include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
+#include "cli/operands/url.h"
+#include "cli/outputs/lost.h"
+#include "cli/outputs/older.h"
 #include "cli/sys.h"
 #include "cli/team.h"
-#include "cli/operands/url.h"
-#include "cli/look/verify.h"
 #include "cli/work.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +35,10 @@ bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
         return false;
     }
     if (strcmp(b->target, "-") == 0) {
-        cli_usage(c, "-o -: files are written in any order, and renamed, which no pipe can; "
-                     "safetensors cp %s - writes one to standard output", source);
+        cli_usage(c,
+                  "-o -: files are written in any order, and renamed, which no pipe can; "
+                  "safetensors cp %s - writes one to standard output",
+                  source);
         return false;
     }
     if (b->target[0] == '\0') {
@@ -475,9 +477,8 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         o.proof = prove_source;
         o.proof_ctx = b;
     }
-    const sft_status status = c->team != NULL
-                                  ? cli_team_run(c, job, b->folder, &o, &result, &err)
-                                  : b->api->job_run(job, b->folder, &o, &result, &err);
+    const sft_status status = c->team != NULL ? cli_team_run(c, job, b->folder, &o, &result, &err)
+                                              : b->api->job_run(job, b->folder, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {
         tell_siblings(b);

@@ -29,17 +29,17 @@ typedef struct cli_batch {
     sft_order order;          /* of tensors in files; default: the reference's */
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
-    bool carries;   /* tensors stay whole: so do the digests that the source records of them */
+    bool carries; /* tensors stay whole: so do the digests that the source records of them */
     const sft_catalog *named;     /* the model: its other names of tensors go on; NULL: several */
     uint64_t alias_count;         /* that do */
     uint64_t left_out;            /* tensors of `named` that are not whole */
     sft_metadata_entry **aliases; /* owned: of each file, with what it had before; or NULL */
-    char **records; /* owned: sft.aliases of each file, or NULL */
-    char *together[2]; /* owned: objects of all files of `named` as one */
-    sft_metadata_entry *carried; /* owned, with their values: two for each file */
-    bool published; /* by this run */
-    bool records_new; /* digests of what is written */
-    bool told_metadata; /* that some are left out */
+    char **records;               /* owned: sft.aliases of each file, or NULL */
+    char *together[2];            /* owned: objects of all files of `named` as one */
+    sft_metadata_entry *carried;  /* owned, with their values: two for each file */
+    bool published;               /* by this run */
+    bool records_new;             /* digests of what is written */
+    bool told_metadata;           /* that some are left out */
 } cli_batch;
 
 /* False: reported. */
@@ -98,7 +98,7 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
 #define CLI_BATCH_OPTIONS CLI_NAMES_OPTIONS, CLI_BATCH_RUN_OPTIONS
 #define CLI_BATCH_RUN_OPTIONS                                                                      \
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or folder to write"),                    \
-        CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),                \
+        CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),            \
         CLI_OPT_ARG(CLI_TEXT, "task", 0, "K/N",                                                    \
                     "only share K of N, the same everywhere; the last one to end puts all in "     \
                     "place, or finish "                                                            \
@@ -112,7 +112,7 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
         CLI_OPT_FLAG("plan", 'n',                                                                  \
                      "say what would be done, a JSON line for each file, and do nothing")
 #define CLI_BATCH_COMMON                                                                           \
-    (CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS |          \
-     CLI_WITH_SIZES | CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
+    (CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |           \
+     CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
 
 #endif

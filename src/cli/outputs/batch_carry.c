@@ -4,11 +4,11 @@
  * go with tensors that stay whole, into the metadata of the files that get them. Read batch.h
  * first.
  */
-#include "cli/outputs/batch.h"
 #include "cli/copy/cp.h"
-#include "cli/outputs/lost.h"
-#include "cli/operands/other_name.h"
 #include "cli/look/verify.h"
+#include "cli/operands/other_name.h"
+#include "cli/outputs/batch.h"
+#include "cli/outputs/lost.h"
 #include "cli/wing.h"
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +55,9 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
 typedef struct linking {
     cli_batch *b;
     size_t file;
-    bool *takes;             /* of b->named's tensors: those that the file gets, whole or cut */
-    bool *kept;              /* of b->named's other names: those that a file records */
-    sft_writer_name *names;  /* to be recorded in this one */
+    bool *takes;            /* of b->named's tensors: those that the file gets, whole or cut */
+    bool *kept;             /* of b->named's other names: those that a file records */
+    sft_writer_name *names; /* to be recorded in this one */
     size_t count;
 } linking;
 
@@ -89,7 +89,8 @@ static bool goes_on(const linking *k, const char *name, size_t len, const sft_te
         e.value = sft_catalog_metadata_find(c, f, name, len, &e.value_len);
         if (e.value != NULL) {
             (void)cli_lost_agree(c, &e, &same);
-            return same && e.value_len == of->name_len && memcmp(e.value, of->name, e.value_len) == 0;
+            return same && e.value_len == of->name_len &&
+                   memcmp(e.value, of->name, e.value_len) == 0;
         }
     }
     return false;
@@ -211,7 +212,8 @@ static void tell_left(cli_batch *b, const bool *kept, size_t count) {
         const cli_other_name o = cli_other_name_at(b->named, i);
         b->alias_count += kept[i];
         if (!kept[i]) {
-            cli_lost_note(b->c, o.name, o.len, "another name of a part of a tensor: convert keeps it");
+            cli_lost_note(b->c, o.name, o.len,
+                          "another name of a part of a tensor: convert keeps it");
             left++;
         }
     }
@@ -229,7 +231,8 @@ static void tell_texts(const cli_batch *b) {
         for (size_t i = 0; i < sft_catalog_metadata_count(b->named, f); i++) {
             sft_metadata_entry e;
             char key[128];
-            (void)sft_catalog_metadata_at(b->named, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            (void)sft_catalog_metadata_at(b->named, f, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
             if (sft_catalog_find(b->named, e.value, e.value_len) == NULL ||
                 sft_catalog_find(b->named, e.key, e.key_len) != NULL ||
                 cli_is_reserved(e.key, e.key_len)) {
@@ -321,8 +324,8 @@ bool cli_batch_carry(cli_batch *b) {
 /* Digests and other names are handed on by themselves. */
 static bool is_of_names(const sft_catalog *catalog, const sft_metadata_entry *e) {
     return (e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0) ||
-           (e->key_len == 10 && (memcmp(e->key, "sft.crc32c", 10) == 0 ||
-                                 memcmp(e->key, "sft.sha256", 10) == 0)) ||
+           (e->key_len == 10 &&
+            (memcmp(e->key, "sft.crc32c", 10) == 0 || memcmp(e->key, "sft.sha256", 10) == 0)) ||
            sft_catalog_find(catalog, e->key, e->key_len) != NULL;
 }
 
@@ -385,7 +388,8 @@ void cli_batch_metadata(cli_batch *b) {
     for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
             sft_metadata_entry e;
-            (void)sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            (void)sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
             if (!cli_lost_is_first(catalog, f, &e) || is_of_names(catalog, &e)) {
                 continue;
             }

@@ -6,10 +6,10 @@
  * first.
  */
 #include "cli/outputs/beside.h"
-#include "cli/outputs/lost.h"
 #include "cli/operands/scan_dir.h"
-#include "cli/sys.h"
 #include "cli/operands/url.h"
+#include "cli/outputs/lost.h"
+#include "cli/sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,27 +18,56 @@ enum { FILE_MOST = 256 << 20, BLOCK = 1 << 20 };
 
 /* Patterns of what travels. */
 static const char *const carried[] = {
-    "config.json",    "*_config.json",     "config_*.json",           "tokenizer*.json", "tokenizer*.txt",
-    "vocab*.json",    "vocab*.txt",        "vocab*.bpe",              "*.tiktoken",      "merges*.txt",
-    "spiece.model",   "tokenizer*.model",  "sentencepiece*.model",    "*.jinja",         "chat_template.json",
-    "normalizer.json", "added_tokens.json", "special_tokens_map.json", "modules.json",    "model_index.json",
-    "README*",        "LICENSE*",          "LICENCE*",                "NOTICE*",
+    "config.json",
+    "*_config.json",
+    "config_*.json",
+    "tokenizer*.json",
+    "tokenizer*.txt",
+    "vocab*.json",
+    "vocab*.txt",
+    "vocab*.bpe",
+    "*.tiktoken",
+    "merges*.txt",
+    "spiece.model",
+    "tokenizer*.model",
+    "sentencepiece*.model",
+    "*.jinja",
+    "chat_template.json",
+    "normalizer.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "modules.json",
+    "model_index.json",
+    "README*",
+    "LICENSE*",
+    "LICENCE*",
+    "NOTICE*",
 };
 
 /* Of these a URL is asked, which cannot be listed. */
 static const char *const asked[] = {
-    "config.json",       "generation_config.json", "tokenizer.json",          "tokenizer_config.json",
-    "vocab.json",        "vocab.txt",              "merges.txt",              "tokenizer.model",
-    "added_tokens.json", "special_tokens_map.json", "preprocessor_config.json", "chat_template.jinja",
-    "README.md",         "LICENSE",
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "preprocessor_config.json",
+    "chat_template.jinja",
+    "README.md",
+    "LICENSE",
 };
 
 /* What a loader would execute. */
 static const char *const refused[] = {"*.py",   "*.pkl", "*.pickle", "*.joblib",
                                       "*.dill", "*.bin", "*.pt",     "*.pth"};
 /* Of those, what weights are called. */
-static const char *const weights[] = {"*pytorch_model*.bin", "model*.bin", "model*.pt", "model*.pth",
-                                      "adapter_model*.bin"};
+static const char *const weights[] = {"*pytorch_model*.bin", "model*.bin", "model*.pt",
+                                      "model*.pth", "adapter_model*.bin"};
 
 static bool is_one(const char *name, const char *const *patterns, size_t count) {
     for (size_t i = 0; i < count; i++) {
@@ -90,8 +119,8 @@ static void keep_made(cli_beside *b, const char *path) {
 static sft_status fail_file(const char *path, int error, sft_error *err) {
     char text[160];
 
-    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%.200s: cannot write: %s", path,
-                         cli_sys_text(error, text, sizeof text));
+    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%.200s: cannot write: %s",
+                         path, cli_sys_text(error, text, sizeof text));
 }
 
 /* ---------------------------------------------------------------- one file */
@@ -145,7 +174,8 @@ static void tell_there(cli_beside *b, const sft_source *source, const char *path
     }
 }
 
-static sft_status write_file(cli_beside *b, const sft_source *source, const char *path, sft_error *err) {
+static sft_status write_file(cli_beside *b, const sft_source *source, const char *path,
+                             sft_error *err) {
     cli_sys_file out;
 
     int error = cli_sys_create(&out, path);
@@ -177,7 +207,8 @@ static sft_status copy_source(cli_beside *b, sft_source *source, const char *fro
     char text[64];
 
     if (sft_source_size(source) > FILE_MOST) {
-        (void)snprintf(text, sizeof text, "larger than %d bytes: not carried along", (int)FILE_MOST);
+        (void)snprintf(text, sizeof text, "larger than %d bytes: not carried along",
+                       (int)FILE_MOST);
         say(b, WARNING, from, text);
     } else if (cli_sys_kind(path) != CLI_KIND_NONE) {
         tell_there(b, source, path);
@@ -244,7 +275,7 @@ static sft_status carry_folder(cli_beside *b, sft_error *err) {
     memcpy(folder, b->source, b->from);
     folder[b->from] = '\0';
     (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
-    if (n.count > 1) { /* an empty list is NULL, which qsort must not get */
+    if (n.count > 1) {                         /* an empty list is NULL, which qsort must not get */
         qsort(n.list, n.count, sizeof *n.list, by_text);
     }
     for (size_t i = 0; i < n.count; i++) {
@@ -351,9 +382,7 @@ static size_t place_of(const char **path) {
         const size_t scheme = (size_t)(strstr(*path, "://") - *path) + 3;
         const size_t folder = folder_of(*path, &here);
         /* hf://ORG/REPO is a directory by itself; of other URLs what ends like a file's name is a file's */
-        return folder > scheme               ? folder
-               : strncmp(*path, "hf://", 5) == 0 ? len
-                                               : 0;
+        return folder > scheme ? folder : strncmp(*path, "hf://", 5) == 0 ? len : 0;
     }
     if (cli_sys_kind(*path) != CLI_KIND_FOLDER) {
         len = folder_of(*path, &here);
@@ -388,7 +417,8 @@ sft_status cli_beside_put(void *ctx, sft_error *err) {
     if (cli_is_url(b->source)) {
         return carry_url(b, err);
     }
-    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_folder(b, err) : SFT_OK;
+    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_folder(b, err)
+                                                                          : SFT_OK;
 }
 
 void cli_beside_tell(cli_beside *b) {

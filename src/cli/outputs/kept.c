@@ -50,7 +50,8 @@ static void compare(cli *c, const struct cli_kept *k) {
         if (!has_name(now, name)) {
             char text[512];
             (void)sft_escape(text, sizeof text, name, strlen(name));
-            cli_warn(c, k->path, "the attribute %.300s of the replaced file could not be kept", text);
+            cli_warn(c, k->path, "the attribute %.300s of the replaced file could not be kept",
+                     text);
         }
     }
     free(now);
@@ -59,7 +60,8 @@ static void compare(cli *c, const struct cli_kept *k) {
 void cli_kept_end(cli *c) {
     for (size_t i = 0; i < c->kept_count; i++) {
         const struct cli_kept *k = &c->kept[i];
-        if (k->link != NULL && cli_sys_kind(k->link) != CLI_KIND_NONE && !cli_sys_is_link(k->link)) {
+        if (k->link != NULL && cli_sys_kind(k->link) != CLI_KIND_NONE &&
+            !cli_sys_is_link(k->link)) {
             cli_warn(c, k->link, "was a link, and is a file now: what it led to is as it was");
         } else if (k->path != NULL && cli_sys_kind(k->path) == CLI_KIND_FILE) {
             compare(c, k);

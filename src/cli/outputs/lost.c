@@ -103,8 +103,8 @@ size_t cli_lost_agree(const sft_catalog *catalog, const sft_metadata_entry *e, b
         size_t len;
         const char *value = sft_catalog_metadata_find(catalog, k, e->key, e->key_len, &len);
         have += value != NULL;
-        *same = *same &&
-                (value == NULL || (len == e->value_len && memcmp(value, e->value, len) == 0));
+        *same =
+            *same && (value == NULL || (len == e->value_len && memcmp(value, e->value, len) == 0));
     }
     return have;
 }
@@ -137,8 +137,8 @@ void cli_lost_digests(cli *c, const char *operand, uint32_t kinds, const char *w
                       const char *option) {
     static const char why[] = "digests are recorded of other bytes than those of the output";
 
-    cli_warn(c, operand, "recorded digests do not fit %s and are left out; %s records new ones", what,
-             option);
+    cli_warn(c, operand, "recorded digests do not fit %s and are left out; %s records new ones",
+             what, option);
     if ((kinds & SFT_DIGEST_CRC32C) != 0) {
         cli_lost_note(c, "sft.crc32c", 10, why);
     }

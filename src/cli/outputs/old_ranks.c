@@ -3,9 +3,9 @@
  * cli/outputs/old_ranks.c - see old_ranks.h.
  */
 #include "cli/outputs/old_ranks.h"
-#include "cli/ui/path_text.h"
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,8 @@
 
 typedef struct cli_old_ranks {
     const char *folder;
-    char **files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
+    char **
+        files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
     uint64_t *stamps; /* of each when it was found */
     size_t count;
     uint64_t records[2]; /* stamps of its dedupe.json and layout.json */

@@ -4,11 +4,11 @@
  * directories, no hidden names, no links, nothing but weights; never about a file that is being
  * read. What a map of MindSpore's complete form tells (tensor to part file) is an index, too.
  */
-#include "cli/outputs/kept.h"
 #include "cli/look/meta_json.h"
+#include "cli/outputs/kept.h"
 #include "cli/outputs/older_parts.h"
-#include "cli/ui/path_text.h"
 #include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,11 +15,11 @@ typedef struct cli_older {
     const char *folder;
     const char *const *planned; /* names in it that will be written */
     size_t planned_count;
-    bool whole;   /* the output is the directory, which readers read as one model; else one file of
+    bool whole; /* the output is the directory, which readers read as one model; else one file of
                      many */
     cli_old_ranks ranks; /* of the older model */
-    char **files; /* of the older model, not planned: to be removed. Indexes first */
-    uint64_t *stamps; /* of each when it was found: what has another one by then stays */
+    char **files;        /* of the older model, not planned: to be removed. Indexes first */
+    uint64_t *stamps;    /* of each when it was found: what has another one by then stays */
     size_t count;
     char *owned_folder;
     char **owned_names;

@@ -4,8 +4,8 @@
  * of its index before, its files and digests after, its index last. See older.h.
  */
 #include "cli/outputs/older_parts.h"
-#include "cli/ui/path_text.h"
 #include "cli/sys.h"
+#include "cli/ui/path_text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * load into memory (sft_load) would choose for the file as it stands now. Said before the work, which
  * changes the answer.
  */
-#include "cli/cmd.h"
 #include "cli/ui/explain.h"
+#include "cli/cmd.h"
 #include <stdio.h>
 #include <string.h>
 

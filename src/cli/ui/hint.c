@@ -17,8 +17,7 @@ typedef struct signature {
     const char *hint;
 } signature;
 
-#define SIGNATURE(text, hint)                                                                      \
-    { text, sizeof text - 1, hint }
+#define SIGNATURE(text, hint) {text, sizeof text - 1, hint}
 
 static const signature signatures[] = {
     SIGNATURE("version https://git-lfs",
@@ -131,7 +130,8 @@ static const char *from_status(const sft_error *err, uint64_t size) {
                    : NULL;
     case SFT_E_DUPLICATE:
         return strncmp(err->tensor, "sft.storage.", 12) == 0
-                   ? "bytes that only other names show, of two files: convert FILE FILE ... -o OUT numbers "
+                   ? "bytes that only other names show, of two files: convert FILE FILE ... -o OUT "
+                     "numbers "
                      "them anew"
                    : NULL;
     case SFT_E_STALE:

@@ -4,8 +4,8 @@
  * to show on a terminal. Read out.h first.
  */
 #include "cli/ui/out.h"
-#include <sft/extend.h>
 #include <float.h>
+#include <sft/extend.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err)
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path);
     }
     *out = fd;
     return SFT_OK;
@@ -41,13 +41,13 @@ sft_status sft__fs_make_directory(const char *path, sft_error *err) {
             return SFT_OK;
         }
     }
-    return sft__fail_sys(err, SFT_E_IO, cause, "cannot make the folder \"%.200s\"", path);
+    return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot make the folder \"%.200s\"", path);
 }
 
 sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
     return rename(from, to) == 0 ? SFT_OK
-                                 : sft__fail_sys(err, SFT_E_NOT_COMMITTED, errno,
-                                                 "cannot put \"%.200s\" in place", to);
+                                 : sft__base_fail_sys(err, SFT_E_NOT_COMMITTED, errno,
+                                                      "cannot put \"%.200s\" in place", to);
 }
 
 /* "No second names here", as opposed to "it went wrong". */
@@ -85,14 +85,14 @@ sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err) 
     if (sft__fs_rename_new_at(AT_FDCWD, from, to) >= 0) {
         return SFT_OK;
     }
-    return sft__fail_sys(err, errno == EEXIST ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED, errno,
-                         "cannot put \"%.200s\" in place", to);
+    return sft__base_fail_sys(err, errno == EEXIST ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED, errno,
+                              "cannot put \"%.200s\" in place", to);
 }
 
 sft_status sft__fs_remove(const char *path, sft_error *err) {
     return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR
                ? SFT_OK
-               : sft__fail_sys(err, SFT_E_IO, errno, "cannot remove \"%.200s\"", path);
+               : sft__base_fail_sys(err, SFT_E_IO, errno, "cannot remove \"%.200s\"", path);
 }
 
 bool sft__fs_remove_directory(const char *path) {
@@ -115,12 +115,13 @@ sft_status sft__fs_sync_directory(const char *path, sft_error *err) {
         fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);
     }
     const int cause = sft__fs_sync_entries(fd) == 0 ? 0 : errno;
     (void)close(fd); /* read-only */
     return cause == 0 ? SFT_OK
-                      : sft__fail_sys(err, SFT_E_IO, cause, "cannot flush the folder \"%.200s\"", path);
+                      : sft__base_fail_sys(err, SFT_E_IO, cause,
+                                           "cannot flush the folder \"%.200s\"", path);
 }
 
 sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
@@ -128,7 +129,8 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
     char folder[4096] = ".";
 
     if (len >= sizeof folder) {
-        return sft__fail_sys(err, SFT_E_IO, ENAMETOOLONG, "cannot flush the folder of \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, ENAMETOOLONG,
+                                  "cannot flush the folder of \"%.200s\"", path);
     }
     if (len > 0) {
         memcpy(folder, path, len);

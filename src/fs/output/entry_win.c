@@ -10,7 +10,7 @@
 
 static sft_status fail(sft_error *err, sft_status status, DWORD cause, const char *what,
                        const char *path) {
-    return sft__fail_sys(err, status, (int32_t)cause, "cannot %s \"%.200s\"", what, path);
+    return sft__base_fail_sys(err, status, (int32_t)cause, "cannot %s \"%.200s\"", what, path);
 }
 
 sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err) {
@@ -25,8 +25,8 @@ sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err)
     sft__fs_wide_reset(&wide, NULL);
     if (h == INVALID_HANDLE_VALUE) {
         return cause == ERROR_SHARING_VIOLATION
-                   ? sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
-                               path)
+                   ? sft__base_fail(err, SFT_E_STATE,
+                                    "another process is at it: \"%.200s\" is locked", path)
                    : fail(err, SFT_E_IO, cause, "create", path);
     }
     *out = (sft__fs_handle)h;
@@ -62,9 +62,10 @@ static sft_status move(const char *from, const char *to, DWORD flags, sft_error 
     const DWORD cause = MoveFileExW(a.text, b.text, flags) ? 0 : GetLastError();
     sft__fs_wide_reset(&a, NULL);
     sft__fs_wide_reset(&b, NULL);
-    return cause == 0 ? SFT_OK
-                      : fail(err, cause == ERROR_ALREADY_EXISTS ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED,
-                             cause, "put in place", to);
+    return cause == 0
+               ? SFT_OK
+               : fail(err, cause == ERROR_ALREADY_EXISTS ? SFT_E_EXISTS : SFT_E_NOT_COMMITTED,
+                      cause, "put in place", to);
 }
 
 sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {

@@ -3,9 +3,9 @@
  * fs/output/half.c - a model of several files that is being written: see sft_model_begin in
  * <sft/extend.h>. What is left of a run that was killed is a file of no bytes, .INDEX.sft-half.
  */
+#include "fs/output/half.h"
 #include "base/alloc.h"
 #include "fs/output/entry.h"
-#include "fs/output/half.h"
 #include <string.h>
 
 #define SUFFIX ".sft-half"
@@ -17,7 +17,7 @@ static char *mark_of(const char *index, size_t *size) {
     const size_t len = strlen(base);
 
     *size = before + 1 + len + sizeof SUFFIX;
-    char *mark = sft__alloc(NULL, *size);
+    char *mark = sft__base_alloc(NULL, *size);
     if (mark != NULL) {
         memcpy(mark, index, before);
         mark[before] = '.';
@@ -41,13 +41,13 @@ sft_status sft_model_begin(const char *index, int durable, sft_error *err) {
     char *mark = mark_of(index, &size);
 
     if (mark == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     sft_status status = make(mark, durable != 0, err);
     if (status == SFT_OK) {
         status = sft__fs_remove(index, err);
     }
-    sft__free(NULL, mark, size);
+    sft__base_free(NULL, mark, size);
     return status;
 }
 
@@ -56,10 +56,10 @@ sft_status sft_model_end(const char *index, sft_error *err) {
     char *mark = mark_of(index, &size);
 
     if (mark == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     const sft_status status = sft__fs_remove(mark, err);
-    sft__free(NULL, mark, size);
+    sft__base_free(NULL, mark, size);
     return status;
 }
 
@@ -73,12 +73,12 @@ static sft_status check_mark(const char *directory, const char *name, size_t len
     const size_t before = strlen(directory);
     const size_t stem = len - sizeof SUFFIX; /* without the first dot, too */
     const size_t size = before + 1 + stem + 1;
-    char *path = sft__alloc(NULL, size);
+    char *path = sft__base_alloc(NULL, size);
     sft__fs_stat st;
     bool there = true;
 
     if (path == NULL) {
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     memcpy(path, directory, before);
     path[before] = '/';
@@ -88,12 +88,14 @@ static sft_status check_mark(const char *directory, const char *name, size_t len
     if (status == SFT_OK && !there) {
         char text[300];
         (void)sft_escape(text, sizeof text, name + 1, stem);
-        status = sft__fail(err, SFT_E_CHANGED,
-                           "the model that lies there is half written or half replaced: another "
-                           "process is at it, or was killed, and has to be run again to give %.200s "
-                           "its name", text);
+        status = sft__base_fail(
+            err, SFT_E_CHANGED,
+            "the model that lies there is half written or half replaced: another "
+            "process is at it, or was killed, and has to be run again to give %.200s "
+            "its name",
+            text);
     }
-    sft__free(NULL, path, size);
+    sft__base_free(NULL, path, size);
     return status;
 }
 
@@ -106,7 +108,7 @@ sft_status sft_model_check(const char *directory, sft_error *err) {
     const size_t len = strlen(directory);
 
     if (len >= sizeof path) {
-        return sft__fail(err, SFT_E_PATH, "the path is too long");
+        return sft__base_fail(err, SFT_E_PATH, "the path is too long");
     }
     memcpy(path, directory, len + 1);
     return sft__fs_list(directory, on_entry, path, err);

@@ -4,9 +4,9 @@
  * file may not always give it away, or set what the system's policy sets.
  */
 #ifndef _WIN32
+#include "fs/output/keep_posix.h"
 #include "base/alloc.h"
 #include "fs/output/keep.h"
-#include "fs/output/keep_posix.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static sft_status keep_mode(int file, const struct stat *was, uint32_t asked, co
     struct stat st;
 
     if (fstat(file, &st) != 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at the new file for \"%s\"", name);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot look at the new file for \"%s\"",
+                                  name);
     }
     if (was->st_mode != 0 && (st.st_uid != was->st_uid || st.st_gid != was->st_gid)) {
         /* best effort: only root may give files away, and to foreign groups */
@@ -41,8 +42,8 @@ static sft_status keep_mode(int file, const struct stat *was, uint32_t asked, co
     if (((uint32_t)st.st_mode & 0777u) == mode || fchmod(file, (mode_t)mode) == 0) {
         return SFT_OK;
     }
-    return sft__fail_sys(err, SFT_E_IO, errno, "cannot set the mode of the new file for \"%s\"",
-                         name);
+    return sft__base_fail_sys(err, SFT_E_IO, errno,
+                              "cannot set the mode of the new file for \"%s\"", name);
 }
 
 #if defined(__linux__)
@@ -55,7 +56,7 @@ static bool is_kept(const char *name) {
 }
 
 static void keep_attributes(int file, int old, bool mode_asked) {
-    char *room = sft__alloc(NULL, NAMES_ROOM + VALUE_ROOM);
+    char *room = sft__base_alloc(NULL, NAMES_ROOM + VALUE_ROOM);
     bool list = false;
 
     if (room == NULL) {
@@ -69,14 +70,14 @@ static void keep_attributes(int file, int old, bool mode_asked) {
             continue;
         }
         const ssize_t n = fgetxattr(old, name, room + NAMES_ROOM, VALUE_ROOM);
-        const bool set =
-            n >= 0 && fsetxattr(file, name, room + NAMES_ROOM, (size_t)n, 0) == 0;
+        const bool set = n >= 0 && fsetxattr(file, name, room + NAMES_ROOM, (size_t)n, 0) == 0;
         list = list || (is_list && set);
     }
-    if (!list && size >= 0) { /* one that the directory gave to the new file: the old one had none */
+    if (!list &&
+        size >= 0) { /* one that the directory gave to the new file: the old one had none */
         (void)fremovexattr(file, access_list);
     }
-    sft__free(NULL, room, NAMES_ROOM + VALUE_ROOM);
+    sft__base_free(NULL, room, NAMES_ROOM + VALUE_ROOM);
 }
 #else
 static void keep_attributes(int file, int old, bool mode_asked) {
@@ -127,7 +128,7 @@ sft_status sft__fs_keep_path(const char *path, const char *old, sft_error *err) 
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open \"%.200s\"", path);
     }
     const sft_status status = sft_file_keep(fd, old, err);
     (void)close(fd); /* read-only */

@@ -32,7 +32,8 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
 
 /* The file being written: open for reading and writing. */
 sft__fs_handle sft__fs_publish_handle(const sft__fs_publish *publish);
-const char *sft__fs_publish_name(const sft__fs_publish *publish); /* the path as given, for messages */
+const char *
+sft__fs_publish_name(const sft__fs_publish *publish); /* the path as given, for messages */
 
 /* SFT_E_IO with EFBIG in err->sys if this process may not make a file of this size: growing past
  * its limit would not only fail, but raise a signal. sft__fs_publish_reserve asks this itself. */
@@ -46,8 +47,8 @@ sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_
  * overlap. With SFT_DURABLE_FULL large parts of large files go past the cache where the system can:
  * cheapest from offsets that are multiples of SFT__FS_PUBLISH_ALIGN. */
 #define SFT__FS_PUBLISH_ALIGN ((uint64_t)4 << 20)
-sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset, const sft__fs_span *parts,
-                                 size_t count, sft_error *err);
+sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
+                                 const sft__fs_span *parts, size_t count, sft_error *err);
 
 /* Makes it visible. SFT_E_NOT_COMMITTED (cause in err->sys), SFT_E_EXISTS: the old state is intact.
  * SFT_E_DURABILITY: the new file is in place, but is perhaps not on the disk yet. Call once; then

@@ -6,6 +6,7 @@
  * folder.
  */
 #ifndef _WIN32
+#include "base/buf.h"
 #include "base/checked.h"
 #include "base/strmap.h"
 #include "fs/direct_posix.h"
@@ -32,13 +33,13 @@ enum {
 
 struct sft__fs_publish {
     sft__fs_publish_options options;
-    sft__arena arena;
+    sft__base_arena arena;
     const char *path; /* as given */
     const char *base; /* name in the folder, links followed */
     int folder;
     int file;
-    bool exists; /* the target did when we looked */
-    bool named;  /* temp is a name in the folder that must go */
+    bool exists;     /* the target did when we looked */
+    bool named;      /* temp is a name in the folder that must go */
     struct stat was; /* if it did */
     char temp[NAME_LIMIT + 1];
     sft__fs_direct *direct; /* for large parts of a large durable file; or NULL */
@@ -62,17 +63,18 @@ static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folde
     const char *folder;
 
     if (base[0] == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a folder, not a file", p->path);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a folder, not a file", p->path);
     }
     *folder_len = (size_t)(base - cur);
-    folder = *folder_len == 0 ? "." : sft__arena_copy(&p->arena, cur, *folder_len);
+    folder = *folder_len == 0 ? "." : sft__base_arena_copy(&p->arena, cur, *folder_len);
     if (folder == NULL) {
-        return sft__fail_nomem(err, *folder_len);
+        return sft__base_fail_nomem(err, *folder_len);
     }
     p->base = base;
     p->folder = open_retry(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (p->folder < 0) {
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open the folder of \"%s\"", p->path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the folder of \"%s\"",
+                                  p->path);
     }
     return SFT_OK;
 }
@@ -80,7 +82,7 @@ static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folde
 /* What a symbolic link says, made a path of its own. NULL: errno tells why. */
 static char *read_link(sft__fs_publish *p, const char *cur, size_t folder_len, size_t size_hint) {
     const size_t cap = (size_hint == 0 ? 4096 : size_hint) + 1;
-    char *text = sft__arena_alloc(&p->arena, folder_len + cap, 1);
+    char *text = sft__base_arena_alloc(&p->arena, folder_len + cap, 1);
     ssize_t n;
 
     if (text == NULL) {
@@ -105,16 +107,16 @@ static char *read_link(sft__fs_publish *p, const char *cur, size_t folder_len, s
 
 static sft_status check_target(sft__fs_publish *p, const struct stat *st, sft_error *err) {
     if (!S_ISREG(st->st_mode)) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
-                         S_ISDIR(st->st_mode)    ? "a folder"
-                         : S_ISFIFO(st->st_mode) ? "a FIFO"
-                         : S_ISSOCK(st->st_mode) ? "a socket"
-                                                 : "a device");
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
+                              S_ISDIR(st->st_mode)    ? "a folder"
+                              : S_ISFIFO(st->st_mode) ? "a FIFO"
+                              : S_ISSOCK(st->st_mode) ? "a socket"
+                                                      : "a device");
     }
     p->exists = true;
     p->was = *st;
     if (p->options.new_only) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
     return SFT_OK;
 }
@@ -132,7 +134,7 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
         SFT_TRY(open_folder(p, cur, &folder_len, err));
         if (fstatat(p->folder, p->base, &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno != ENOENT || (linked && followed.st_mode != 0)) {
-                return sft__fail_sys(err, SFT_E_IO, errno, "cannot look at \"%s\"", p->path);
+                return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot look at \"%s\"", p->path);
             }
             return SFT_OK; /* nothing there yet */
         }
@@ -140,32 +142,31 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
             SFT_TRY(check_target(p, &st, err));
             /* a magic link (/proc/self/fd/1) does not lead where its text says */
             if (linked && (st.st_dev != followed.st_dev || st.st_ino != followed.st_ino)) {
-                return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" does not lead to a file by name",
-                                 p->path);
+                return sft__base_fail(err, SFT_E_NOT_REGULAR,
+                                      "\"%s\" does not lead to a file by name", p->path);
             }
             return SFT_OK;
         }
         if (!linked && fstatat(p->folder, p->base, &followed, 0) == 0) {
             SFT_TRY(check_target(p, &followed, err));
         } else if (!linked && errno != ENOENT) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot follow \"%s\"", p->path);
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot follow \"%s\"", p->path);
         }
         linked = true;
         cur = read_link(p, cur, folder_len, st.st_size > 0 ? (size_t)st.st_size : 0);
         if (cur == NULL) {
-            return sft__fail_sys(err, SFT_E_IO, errno, "cannot read the link \"%s\"", p->path);
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot read the link \"%s\"", p->path);
         }
         (void)close(p->folder); /* read-only: nothing can be lost */
         p->folder = -1;
     }
-    return sft__fail_sys(err, SFT_E_IO, ELOOP, "cannot follow \"%s\"", p->path);
+    return sft__base_fail_sys(err, SFT_E_IO, ELOOP, "cannot follow \"%s\"", p->path);
 }
 
 /* ---------------------------------------------------------------- the file to be written */
 
 /* .NAME.tmp.<16 hex>, NAME cut at a character so that the whole fits; without NAME if `bare`. */
 static void make_temp_name(sft__fs_publish *p, bool bare) {
-    static const char digits[] = "0123456789abcdef";
     size_t keep = bare ? 0 : strlen(p->base);
     uint64_t key[2];
     char *at = p->temp;
@@ -176,14 +177,14 @@ static void make_temp_name(sft__fs_publish *p, bool bare) {
             keep--;
         }
     }
-    sft__random_key(key);
+    sft__base_random_key(key);
     *at++ = '.';
     memcpy(at, p->base, keep);
     at += keep;
     memcpy(at, ".tmp.", 5);
     at += 5;
     for (int i = 0; i < 16; i++) {
-        *at++ = digits[(key[0] >> (4 * i)) & 15];
+        *at++ = sft__base_hex_digits[(key[0] >> (4 * i)) & 15];
     }
     *at = '\0';
 }
@@ -266,9 +267,9 @@ static int make_linked(sft__fs_publish *p) {
 
 /* What the file that is replaced has beside its bytes; or the mode asked for. */
 static sft_status take_over(sft__fs_publish *p, sft_error *err) {
-    const int old =
-        p->exists ? open_retry(p->folder, p->base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
-                  : -1;
+    const int old = p->exists ? open_retry(p->folder, p->base,
+                                           O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
+                              : -1;
     const sft_status status = sft__fs_keep(p->file, old, &p->was, p->options.mode, p->path, err);
 
     if (old >= 0) {
@@ -284,21 +285,21 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
 
     *out = NULL;
     if (path[0] == '\0') {
-        return sft__fail(err, SFT_E_PATH, "the path is empty");
+        return sft__base_fail(err, SFT_E_PATH, "the path is empty");
     }
-    p = sft__alloc_zero(options->allocator, sizeof *p);
+    p = sft__base_alloc_zero(options->allocator, sizeof *p);
     if (p == NULL) {
-        return sft__fail_nomem(err, sizeof *p);
+        return sft__base_fail_nomem(err, sizeof *p);
     }
     p->options = *options;
     p->folder = -1;
     p->file = -1;
-    sft__arena_init(&p->arena, options->allocator, 0);
-    p->path = sft__arena_copy(&p->arena, path, strlen(path));
-    st = p->path == NULL ? sft__fail_nomem(err, strlen(path) + 1) : find_target(p, err);
+    sft__base_arena_init(&p->arena, options->allocator, 0);
+    p->path = sft__base_arena_copy(&p->arena, path, strlen(path));
+    st = p->path == NULL ? sft__base_fail_nomem(err, strlen(path) + 1) : find_target(p, err);
     if (st == SFT_OK && !create_unnamed(p) && with_temp_name(p, make_named) != 0) {
-        st = sft__fail_sys(err, SFT_E_IO, errno, "cannot create a file in the folder of \"%s\"",
-                           p->path);
+        st = sft__base_fail_sys(err, SFT_E_IO, errno,
+                                "cannot create a file in the folder of \"%s\"", p->path);
     }
     if (st == SFT_OK) {
         st = take_over(p, err);
@@ -336,11 +337,10 @@ sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t siz
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err) {
     SFT_TRY(sft__fs_may_grow(publish->path, size, err));
     if (size > 0) {
-        SFT_TRY(is_small(publish, size)
-                    ? sft__fs_resize(publish->file, publish->path, size, err)
-                    : sft__fs_reserve(publish->file, publish->path, size, err));
+        SFT_TRY(is_small(publish, size) ? sft__fs_resize(publish->file, publish->path, size, err)
+                                        : sft__fs_reserve(publish->file, publish->path, size, err));
     }
-    if (publish->options.durability == SFT_DURABLE_FULL && size >= sft__size.direct_file) {
+    if (publish->options.durability == SFT_DURABLE_FULL && size >= sft__base_size.direct_file) {
         publish->direct = sft__fs_direct_open(publish->file, publish->options.allocator);
     }
     return SFT_OK;
@@ -424,19 +424,19 @@ static int write_cached(int fd, sft__fs_span_walk *p) {
     return 0;
 }
 
-sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset, const sft__fs_span *parts,
-                                 size_t count, sft_error *err) {
+sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
+                                 const sft__fs_span *parts, size_t count, sft_error *err) {
     sft__fs_span_walk p = {parts, count, 0, 0, offset};
 
     for (size_t i = 0; i < count; i++) {
         p.left += parts[i].size; /* cannot overflow: all of it is in memory */
     }
-    if ((publish->direct != NULL && p.left >= sft__size.direct_part &&
+    if ((publish->direct != NULL && p.left >= sft__base_size.direct_part &&
          sft__fs_direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
         const int cause = errno;
-        (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu", publish->path,
-                            (unsigned long long)p.offset);
+        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
+                                 publish->path, (unsigned long long)p.offset);
         if (err != NULL) {
             err->offset = p.offset;
         }
@@ -469,10 +469,10 @@ static int rename_new(sft__fs_publish *p) {
 static sft_status not_committed(const sft__fs_publish *p, int cause, const char *step,
                                 sft_error *err) {
     if (cause == EEXIST && p->options.new_only) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
-    return sft__fail_sys(err, SFT_E_NOT_COMMITTED, cause,
-                         "\"%s\" stays as it was, cannot %s the new file", p->path, step);
+    return sft__base_fail_sys(err, SFT_E_NOT_COMMITTED, cause,
+                              "\"%s\" stays as it was, cannot %s the new file", p->path, step);
 }
 
 /* Gives the file without a name the target's, where nothing has to be replaced. EEXIST: something
@@ -513,8 +513,8 @@ static sft_status changed(const sft__fs_publish *p, int cause, sft_error *err) {
     if (cause != 0) {
         return not_committed(p, cause, "compare what is there with", err);
     }
-    return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
-                     p->path);
+    return sft__base_fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
+                          p->path);
 }
 
 #if defined(__linux__) && defined(RENAME_EXCHANGE)
@@ -544,9 +544,9 @@ static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error 
     }
     if (exchange(p) != 0) {
         p->named = false; /* what is under the temporary name is somebody's: it stays */
-        return sft__fail_sys(err, SFT_E_CHANGED, errno,
-                             "\"%s\" was replaced by somebody else, whose file is called %s now",
-                             p->path, p->temp);
+        return sft__base_fail_sys(
+            err, SFT_E_CHANGED, errno,
+            "\"%s\" was replaced by somebody else, whose file is called %s now", p->path, p->temp);
     }
     if (fstatat(p->folder, p->temp, &out, AT_SYMLINK_NOFOLLOW) == 0 &&
         (out.st_ino != ours.st_ino || out.st_dev != ours.st_dev) && exchange(p) != 0) {
@@ -620,13 +620,13 @@ sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
     if (!linked) {
         SFT_TRY(publish_by_rename(publish, err));
     } else if (close_file(publish) != 0) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, errno,
-                             "\"%s\" is in place, but closing it failed", publish->path);
+        return sft__base_fail_sys(err, SFT_E_DURABILITY, errno,
+                                  "\"%s\" is in place, but closing it failed", publish->path);
     }
     if (durable && sft__fs_sync_entries(publish->folder) != 0) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, errno,
-                             "\"%s\" is in place, but its folder could not be written to disk",
-                             publish->path);
+        return sft__base_fail_sys(err, SFT_E_DURABILITY, errno,
+                                  "\"%s\" is in place, but its folder could not be written to disk",
+                                  publish->path);
     }
     return SFT_OK;
 }
@@ -645,8 +645,8 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
     if (publish->folder >= 0) {
         (void)close(publish->folder); /* read-only */
     }
-    sft__arena_free(&publish->arena);
-    sft__free(publish->options.allocator, publish, sizeof *publish);
+    sft__base_arena_free(&publish->arena);
+    sft__base_free(publish->options.allocator, publish, sizeof *publish);
 }
 #else
 typedef int sft__fs_publish_posix_empty;

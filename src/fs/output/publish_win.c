@@ -5,6 +5,7 @@
  * has open without sharing, or mapped, cannot be replaced: that is SFT_E_NOT_COMMITTED.
  */
 #ifdef _WIN32
+#include "base/buf.h"
 #include "base/checked.h"
 #include "base/strmap.h"
 #include "fs/output/publish.h"
@@ -37,7 +38,7 @@ static bool final_path(sft__fs_publish *p, HANDLE h) {
     const DWORD need =
         GetFinalPathNameByHandleW(h, NULL, 0, FILE_NAME_NORMALIZED | VOLUME_NAME_DOS);
     const size_t size = ((size_t)need + 1) * sizeof(wchar_t);
-    wchar_t *text = need == 0 ? NULL : sft__alloc(p->options.allocator, size);
+    wchar_t *text = need == 0 ? NULL : sft__base_alloc(p->options.allocator, size);
     DWORD n;
 
     if (text == NULL) {
@@ -45,7 +46,7 @@ static bool final_path(sft__fs_publish *p, HANDLE h) {
     }
     n = GetFinalPathNameByHandleW(h, text, need + 1, FILE_NAME_NORMALIZED | VOLUME_NAME_DOS);
     if (n == 0 || n > need) {
-        sft__free(p->options.allocator, text, size);
+        sft__base_free(p->options.allocator, text, size);
         return false;
     }
     sft__fs_wide_reset(&p->target, p->options.allocator);
@@ -61,8 +62,8 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
 
     SFT_TRY(sft__fs_wide_path(&p->target, p->path, p->options.allocator, err));
     if (base_of(&p->target) == p->target.len || wcsncmp(p->target.text, L"\\\\.\\", 4) == 0) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a folder or a device, not a file",
-                         p->path);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR,
+                              "\"%s\" names a folder or a device, not a file", p->path);
     }
     h = CreateFileW(p->target.text, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                     OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
@@ -71,7 +72,7 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
         if (cause == ERROR_FILE_NOT_FOUND) {
             return SFT_OK;
         }
-        return sft__fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot look at \"%s\"", p->path);
+        return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot look at \"%s\"", p->path);
     }
     disk = GetFileType(h) == FILE_TYPE_DISK && GetFileInformationByHandle(h, &info) != 0;
     folder = disk && (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
@@ -80,18 +81,17 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     }
     (void)CloseHandle(h); /* opened for no access at all */
     if (!disk || folder) {
-        return sft__fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
-                         folder ? "a folder" : "a device");
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
+                              folder ? "a folder" : "a device");
     }
     if (p->options.new_only) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
     return SFT_OK;
 }
 
 /* FOLDER\.NAME.tmp.<16 hex>, NAME cut so that the whole fits. */
 static void make_temp_name(sft__fs_publish *p) {
-    static const char digits[] = "0123456789abcdef";
     const size_t base = base_of(&p->target);
     size_t keep = p->target.len - base;
     wchar_t *at = p->temp.text;
@@ -102,7 +102,7 @@ static void make_temp_name(sft__fs_publish *p) {
         keep -=
             (p->target.text[base + keep] & 0xfc00) == 0xdc00 ? 1 : 0; /* not between surrogates */
     }
-    sft__random_key(key);
+    sft__base_random_key(key);
     memcpy(at, p->target.text, base * sizeof *at);
     at += base;
     *at++ = L'.';
@@ -111,7 +111,7 @@ static void make_temp_name(sft__fs_publish *p) {
     memcpy(at, L".tmp.", 5 * sizeof *at);
     at += 5;
     for (int i = 0; i < 16; i++) {
-        *at++ = (wchar_t)digits[(key[0] >> (4 * i)) & 15];
+        *at++ = (wchar_t)sft__base_hex_digits[(key[0] >> (4 * i)) & 15];
     }
     *at = L'\0';
 }
@@ -121,9 +121,9 @@ static sft_status create_temp(sft__fs_publish *p, sft_error *err) {
 
     p->temp.size =
         (p->target.len + TEMP_EXTRA + 1) * sizeof *p->temp.text; /* fits: target.size did */
-    p->temp.text = sft__alloc(p->options.allocator, p->temp.size);
+    p->temp.text = sft__base_alloc(p->options.allocator, p->temp.size);
     if (p->temp.text == NULL) {
-        return sft__fail_nomem(err, p->temp.size);
+        return sft__base_fail_nomem(err, p->temp.size);
     }
     for (int i = 0; i < TEMP_TRIES && cause == ERROR_FILE_EXISTS; i++) {
         make_temp_name(p);
@@ -135,8 +135,8 @@ static sft_status create_temp(sft__fs_publish *p, sft_error *err) {
         cause = GetLastError();
     }
     sft__fs_wide_reset(&p->temp, p->options.allocator);
-    return sft__fail_sys(err, SFT_E_IO, (int32_t)cause,
-                         "cannot create a file in the folder of \"%s\"", p->path);
+    return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause,
+                              "cannot create a file in the folder of \"%s\"", p->path);
 }
 
 sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
@@ -145,16 +145,16 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
     sft_status st;
 
     *out = NULL;
-    p = sft__alloc_zero(options->allocator, sizeof *p);
+    p = sft__base_alloc_zero(options->allocator, sizeof *p);
     if (p == NULL) {
-        return sft__fail_nomem(err, sizeof *p);
+        return sft__base_fail_nomem(err, sizeof *p);
     }
     p->options = *options;
     p->file = INVALID_HANDLE_VALUE;
     p->path_size = strlen(path) + 1;
-    p->path = sft__alloc(options->allocator, p->path_size);
+    p->path = sft__base_alloc(options->allocator, p->path_size);
     if (p->path == NULL) {
-        st = sft__fail_nomem(err, p->path_size);
+        st = sft__base_fail_nomem(err, p->path_size);
     } else {
         memcpy(p->path, path, p->path_size);
         st = find_target(p, err);
@@ -197,8 +197,8 @@ static sft_status write_part(sft__fs_publish *p, uint64_t *offset, const uint8_t
         if (WriteFile(p->file, data, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, &at) == 0 ||
             n == 0) {
             const int32_t cause = (int32_t)GetLastError();
-            (void)sft__fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu", p->path,
-                                (unsigned long long)*offset);
+            (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
+                                     p->path, (unsigned long long)*offset);
             if (err != NULL) {
                 err->offset = *offset;
             }
@@ -211,8 +211,8 @@ static sft_status write_part(sft__fs_publish *p, uint64_t *offset, const uint8_t
     return SFT_OK;
 }
 
-sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset, const sft__fs_span *parts,
-                                 size_t count, sft_error *err) {
+sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
+                                 const sft__fs_span *parts, size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(write_part(publish, &offset, parts[i].data, parts[i].size, err));
     }
@@ -222,10 +222,10 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset, cons
 static sft_status not_committed(const sft__fs_publish *p, DWORD cause, const char *step,
                                 sft_error *err) {
     if (p->options.new_only && (cause == ERROR_ALREADY_EXISTS || cause == ERROR_FILE_EXISTS)) {
-        return sft__fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
     }
-    return sft__fail_sys(err, SFT_E_NOT_COMMITTED, (int32_t)cause,
-                         "\"%s\" stays as it was, cannot %s the new file", p->path, step);
+    return sft__base_fail_sys(err, SFT_E_NOT_COMMITTED, (int32_t)cause,
+                              "\"%s\" stays as it was, cannot %s the new file", p->path, step);
 }
 
 static sft_status check_expected(const sft__fs_publish *p, sft_error *err) {
@@ -237,8 +237,8 @@ static sft_status check_expected(const sft__fs_publish *p, sft_error *err) {
     return exists && now.device == e->device && now.inode == e->inode && now.size == e->size &&
                    now.mtime_ns == e->mtime_ns
                ? SFT_OK
-               : sft__fail(err, SFT_E_CHANGED,
-                           "\"%s\" was changed or replaced by somebody else", p->path);
+               : sft__base_fail(err, SFT_E_CHANGED,
+                                "\"%s\" was changed or replaced by somebody else", p->path);
 }
 
 sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
@@ -279,8 +279,8 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
     }
     sft__fs_wide_reset(&publish->temp, allocator);
     sft__fs_wide_reset(&publish->target, allocator);
-    sft__free(allocator, publish->path, publish->path_size);
-    sft__free(allocator, publish, sizeof *publish);
+    sft__base_free(allocator, publish->path, publish->path_size);
+    sft__base_free(allocator, publish, sizeof *publish);
 }
 #else
 typedef int sft__fs_publish_win_empty;

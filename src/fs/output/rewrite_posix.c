@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st, bool *refused,
-                                sft_error *err) {
+sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
+                                bool *refused, sft_error *err) {
     sft_status status;
     int fd;
 
@@ -22,7 +22,7 @@ sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_s
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         *refused = errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY;
-        return sft__fail_sys(err, SFT_E_IO, errno, "cannot open \"%s\" for writing", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open \"%s\" for writing", path);
     }
     *refused = false;
     status = sft__fs_stat_file(fd, path, st, err);
@@ -34,8 +34,8 @@ sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_s
     return SFT_OK;
 }
 
-sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*stop)(void *), void *ctx,
-                                sft_error *err) {
+sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*stop)(void *),
+                                void *ctx, sft_error *err) {
     const struct timespec pause = {0, 5000000};
 
     while (flock((int)file, LOCK_EX | LOCK_NB) != 0) {
@@ -43,15 +43,16 @@ sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*st
             return SFT_OK; /* no locks here */
         }
         if (stop != NULL && stop(ctx)) {
-            return sft__fail(err, SFT_E_CANCELLED, "cancelled while \"%s\" is edited by another",
-                             path);
+            return sft__base_fail(err, SFT_E_CANCELLED,
+                                  "cancelled while \"%s\" is edited by another", path);
         }
         (void)nanosleep(&pause, NULL);
     }
     return SFT_OK;
 }
 
-sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool durable, sft_error *err) {
+sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool durable,
+                                 sft_error *err) {
     int cause = 0;
     if (durable && sft__fs_sync_descriptor((int)file) != 0) {
         cause = errno;
@@ -60,8 +61,8 @@ sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool dur
         cause = errno;
     }
     if (cause != 0) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, cause,
-                             "\"%s\" is changed, but could not be written to disk", path);
+        return sft__base_fail_sys(err, SFT_E_DURABILITY, cause,
+                                  "\"%s\" is changed, but could not be written to disk", path);
     }
     return SFT_OK;
 }

@@ -7,8 +7,8 @@
 #include "fs/wide_win.h"
 #include <windows.h>
 
-sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st, bool *refused,
-                                sft_error *err) {
+sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
+                                bool *refused, sft_error *err) {
     sft__fs_wide wide;
     HANDLE h;
     sft_status status;
@@ -23,7 +23,8 @@ sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_s
         const DWORD cause = GetLastError();
         sft__fs_wide_reset(&wide, NULL);
         *refused = cause == ERROR_ACCESS_DENIED || cause == ERROR_WRITE_PROTECT;
-        return sft__fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot open \"%s\" for writing", path);
+        return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot open \"%s\" for writing",
+                                  path);
     }
     sft__fs_wide_reset(&wide, NULL);
     status = sft__fs_stat_file((sft__fs_handle)h, path, st, err);
@@ -37,8 +38,8 @@ sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_s
 
 /* A file that is open can neither be replaced nor renamed here: whoever edits at the same time fails
  * with a sharing violation instead of waiting. */
-sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*stop)(void *), void *ctx,
-                                sft_error *err) {
+sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*stop)(void *),
+                                void *ctx, sft_error *err) {
     (void)file;
     (void)path;
     (void)stop;
@@ -47,7 +48,8 @@ sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*st
     return SFT_OK;
 }
 
-sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool durable, sft_error *err) {
+sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool durable,
+                                 sft_error *err) {
     DWORD cause = 0;
 
     if (durable && FlushFileBuffers((HANDLE)file) == 0) {
@@ -57,8 +59,8 @@ sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool dur
         cause = GetLastError();
     }
     if (cause != 0) {
-        return sft__fail_sys(err, SFT_E_DURABILITY, (int32_t)cause,
-                             "\"%s\" is changed, but could not be written to disk", path);
+        return sft__base_fail_sys(err, SFT_E_DURABILITY, (int32_t)cause,
+                                  "\"%s\" is changed, but could not be written to disk", path);
     }
     return SFT_OK;
 }

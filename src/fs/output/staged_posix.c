@@ -33,7 +33,7 @@ sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_
     }
     sft__fs_close(*out);
     *out = SFT__FS_NO_HANDLE;
-    return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked", path);
+    return sft__base_fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked", path);
 }
 
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err) {
@@ -50,11 +50,13 @@ sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_err
             }
             sft__fs_close(*out); /* removed meanwhile: once more */
         } else if (why.sys != ENOENT) {
-            return sft__fail_sys(err, SFT_E_IO, why.sys, "cannot open the folder \"%.200s\"", path);
+            return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the folder \"%.200s\"",
+                                      path);
         }
         *out = SFT__FS_NO_HANDLE;
     }
-    return sft__fail(err, SFT_E_STATE, "the folder \"%.200s\" is removed again and again", path);
+    return sft__base_fail(err, SFT_E_STATE, "the folder \"%.200s\" is removed again and again",
+                          path);
 }
 
 bool sft__fs_hold_alone(sft__fs_handle directory) {

@@ -20,10 +20,11 @@ sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_
     const DWORD cause = GetLastError();
     sft__fs_wide_reset(&wide, NULL);
     if (h == INVALID_HANDLE_VALUE && cause == ERROR_SHARING_VIOLATION) {
-        return sft__fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked", path);
+        return sft__base_fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
+                              path);
     }
     if (h == INVALID_HANDLE_VALUE) {
-        return sft__fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot create \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot create \"%.200s\"", path);
     }
     *out = (sft__fs_handle)h;
     return SFT_OK;

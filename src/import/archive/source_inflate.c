@@ -21,7 +21,7 @@ enum {
 };
 
 typedef struct member {
-    struct sft__inflater *shared;
+    struct sft__import_inflater *shared;
     const sft_source *inner;
     uint64_t offset;
     uint64_t csize;
@@ -56,9 +56,9 @@ typedef struct point {
     z_stream z;
 } point;
 
-struct sft__inflater {
+struct sft__import_inflater {
     const sft_allocator *allocator;
-    sft__mutex lock;
+    sft__base_mutex lock;
     uint64_t tick;
     size_t references; /* under the lock */
     lane lanes[LANES];
@@ -66,8 +66,8 @@ struct sft__inflater {
     point *points;     /* POINTS of them, or NULL */
 };
 
-sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
-                             uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
+sft_status sft__import_source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
+                                    uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
     const size_t most = size < 256 << 10 ? (size_t)size : 256 << 10;
     sft_status status = SFT_OK;
 
@@ -75,34 +75,34 @@ sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t
     if (most == 0) {
         return SFT_OK;
     }
-    uint8_t *block = sft__alloc(allocator, most);
+    uint8_t *block = sft__base_alloc(allocator, most);
     if (block == NULL) {
-        return sft__fail_nomem(err, most);
+        return sft__base_fail_nomem(err, most);
     }
     while (size > 0 && status == SFT_OK) {
         const size_t n = size < most ? (size_t)size : most;
         status = sft_source_read(source, offset, block, n, err);
-        *crc = status == SFT_OK ? sft__crc32(*crc, block, n) : 0;
+        *crc = status == SFT_OK ? sft__import_crc32(*crc, block, n) : 0;
         offset += n;
         size -= n;
     }
-    sft__free(allocator, block, most);
+    sft__base_free(allocator, block, most);
     return status;
 }
 
 /* ---------------------------------------------------------------- the shared inflaters */
 
-static sft_status inflater_create(struct sft__inflater **out, const sft_allocator *allocator,
+static sft_status inflater_create(struct sft__import_inflater **out, const sft_allocator *allocator,
                                   sft_error *err) {
-    struct sft__inflater *s = sft__alloc_zero(allocator, sizeof *s);
+    struct sft__import_inflater *s = sft__base_alloc_zero(allocator, sizeof *s);
 
     *out = NULL;
     if (s == NULL) {
-        return sft__fail_nomem(err, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof *s);
     }
-    if (!sft__mutex_init(&s->lock)) {
-        sft__free(allocator, s, sizeof *s);
-        return sft__fail_nomem(err, sizeof s->lock);
+    if (!sft__base_mutex_init(&s->lock)) {
+        sft__base_free(allocator, s, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof s->lock);
     }
     s->allocator = allocator;
     s->references = 1;
@@ -117,22 +117,22 @@ static void point_reset(point *p) {
     memset(p, 0, sizeof *p);
 }
 
-static void lane_reset(struct sft__inflater *s, lane *l) {
+static void lane_reset(struct sft__import_inflater *s, lane *l) {
     if (l->started) {
         (void)inflateEnd(&l->z);
     }
-    sft__free(s->allocator, l->input, INPUT);
-    sft__free(s->allocator, l->history, HISTORY);
+    sft__base_free(s->allocator, l->input, INPUT);
+    sft__base_free(s->allocator, l->history, HISTORY);
     memset(l, 0, sizeof *l);
 }
 
-void sft__inflater_drop(struct sft__inflater *inflater) {
+void sft__import_inflater_drop(struct sft__import_inflater *inflater) {
     if (inflater == NULL) {
         return;
     }
-    sft__mutex_lock(&inflater->lock);
+    sft__base_mutex_lock(&inflater->lock);
     const size_t left = --inflater->references;
-    sft__mutex_unlock(&inflater->lock);
+    sft__base_mutex_unlock(&inflater->lock);
     if (left == 0) {
         for (size_t i = 0; i < LANES; i++) {
             lane_reset(inflater, &inflater->lanes[i]);
@@ -140,26 +140,27 @@ void sft__inflater_drop(struct sft__inflater *inflater) {
         for (size_t i = 0; i < POINTS && inflater->points != NULL; i++) {
             point_reset(&inflater->points[i]);
         }
-        sft__free(inflater->allocator, inflater->points, POINTS * sizeof *inflater->points);
-        sft__mutex_reset(&inflater->lock);
-        sft__free(inflater->allocator, inflater, sizeof *inflater);
+        sft__base_free(inflater->allocator, inflater->points, POINTS * sizeof *inflater->points);
+        sft__base_mutex_reset(&inflater->lock);
+        sft__base_free(inflater->allocator, inflater, sizeof *inflater);
     }
 }
 
-static sft_status lane_start(struct sft__inflater *s, lane *l, const member *m, sft_error *err) {
+static sft_status lane_start(struct sft__import_inflater *s, lane *l, const member *m,
+                             sft_error *err) {
     l->owner = NULL;
     if (l->input == NULL) {
-        l->input = sft__alloc(s->allocator, INPUT);
+        l->input = sft__base_alloc(s->allocator, INPUT);
     }
     if (l->history == NULL) {
-        l->history = sft__alloc(s->allocator, HISTORY);
+        l->history = sft__base_alloc(s->allocator, HISTORY);
     }
     if (l->input == NULL || l->history == NULL) {
-        return sft__fail_nomem(err, HISTORY + INPUT);
+        return sft__base_fail_nomem(err, HISTORY + INPUT);
     }
     const int result = l->started ? inflateReset(&l->z) : inflateInit2(&l->z, -MAX_WBITS);
     if (result != Z_OK) {
-        return sft__fail_nomem(err, sizeof l->z);
+        return sft__base_fail_nomem(err, sizeof l->z);
     }
     l->started = true;
     l->z.avail_in = 0;
@@ -179,7 +180,7 @@ static uint64_t step_of(const member *m) {
 }
 
 /* The last point of the member at or before `offset`. */
-static point *point_before(struct sft__inflater *s, const member *m, uint64_t offset) {
+static point *point_before(struct sft__import_inflater *s, const member *m, uint64_t offset) {
     point *best = NULL;
 
     for (size_t i = 0; i < POINTS && s->points != NULL; i++) {
@@ -193,7 +194,7 @@ static point *point_before(struct sft__inflater *s, const member *m, uint64_t of
 
 /* Notes where the lane is, if no point lies a step before it. Without memory there is none. A
  * stream knows its own address: it is copied, never moved. */
-static void point_put(struct sft__inflater *s, lane *l) {
+static void point_put(struct sft__import_inflater *s, lane *l) {
     const uint64_t step = step_of(l->owner);
     const point *before = l->out_at < step ? NULL : point_before(s, l->owner, l->out_at);
 
@@ -201,7 +202,7 @@ static void point_put(struct sft__inflater *s, lane *l) {
         return;
     }
     if (s->points == NULL) {
-        s->points = sft__alloc_zero(s->allocator, POINTS * sizeof *s->points);
+        s->points = sft__base_alloc_zero(s->allocator, POINTS * sizeof *s->points);
     }
     if (s->points == NULL) {
         return;
@@ -223,7 +224,7 @@ static sft_status lane_jump(lane *l, point *p, sft_error *err) {
     l->started = inflateCopy(&l->z, &p->z) == Z_OK;
     if (!l->started) {
         l->owner = NULL;
-        return sft__fail_nomem(err, sizeof l->z);
+        return sft__base_fail_nomem(err, sizeof l->z);
     }
     l->z.avail_in = 0;
     l->in_at = p->in_at;
@@ -233,8 +234,8 @@ static sft_status lane_jump(lane *l, point *p, sft_error *err) {
 }
 
 /* The lane that can give byte `offset` of the member with the least work. */
-static sft_status lane_for(struct sft__inflater *s, const member *m, uint64_t offset, lane **out,
-                           sft_error *err) {
+static sft_status lane_for(struct sft__import_inflater *s, const member *m, uint64_t offset,
+                           lane **out, sft_error *err) {
     lane *best = NULL;
     lane *oldest = &s->lanes[0];
 
@@ -261,8 +262,8 @@ static sft_status lane_for(struct sft__inflater *s, const member *m, uint64_t of
 }
 
 static sft_status broken(const member *m, const lane *l, sft_error *err, const char *what) {
-    return sft__fail_at(err, SFT_E_SCHEMA, m->offset + l->in_at, "zip-deflate: member %s: %s",
-                        m->name, what);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, m->offset + l->in_at, "zip-deflate: member %s: %s",
+                             m->name, what);
 }
 
 /* More input, if the stream has none. Behind its end it may still hold some bits, which stand for
@@ -290,9 +291,9 @@ static sft_status lane_ended(lane *l, sft_error *err) {
         return broken(m, l, err, "bytes follow the end of its deflate stream");
     }
     if (m->check_crc && l->crc != m->crc32) {
-        return sft__fail_at(err, SFT_E_MISMATCH, m->offset,
-                            "zip-crc: member %s has the CRC-32 %08x, its record says %08x", m->name,
-                            (unsigned)l->crc, (unsigned)m->crc32);
+        return sft__base_fail_at(err, SFT_E_MISMATCH, m->offset,
+                                 "zip-crc: member %s has the CRC-32 %08x, its record says %08x",
+                                 m->name, (unsigned)l->crc, (unsigned)m->crc32);
     }
     return SFT_OK;
 }
@@ -323,7 +324,7 @@ static sft_status lane_finish(lane *l, sft_error *err) {
 }
 
 /* Inflates the next bytes into the history. */
-static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
+static sft_status lane_step(struct sft__import_inflater *s, lane *l, sft_error *err) {
     const member *m = l->owner;
     const size_t at = (size_t)(l->out_at & (HISTORY - 1));
     const uint64_t left = m->usize - l->out_at;
@@ -337,7 +338,7 @@ static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
     l->z.avail_out = (uInt)room;
     const int result = inflate(&l->z, Z_NO_FLUSH);
     const size_t got = room - l->z.avail_out;
-    l->crc = sft__crc32(l->crc, l->history + at, got);
+    l->crc = sft__import_crc32(l->crc, l->history + at, got);
     l->out_at += got;
     if (result == Z_STREAM_END && l->out_at < m->usize) {
         return broken(m, l, err, "it inflates to less than its size says");
@@ -358,7 +359,7 @@ static sft_status lane_step(struct sft__inflater *s, lane *l, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status lane_read(struct sft__inflater *s, lane *l, uint64_t offset, uint8_t *dst,
+static sft_status lane_read(struct sft__import_inflater *s, lane *l, uint64_t offset, uint8_t *dst,
                             size_t size, sft_error *err) {
     while (size > 0) {
         while (l->out_at <= offset) {
@@ -380,7 +381,7 @@ static sft_status member_read(void *self, uint64_t offset, void *dst, size_t siz
     const member *m = self;
     lane *l;
 
-    sft__mutex_lock(&m->shared->lock);
+    sft__base_mutex_lock(&m->shared->lock);
     sft_status status = lane_for(m->shared, m, offset, &l, err);
     if (status == SFT_OK) {
         status = lane_read(m->shared, l, offset, dst, size, err);
@@ -388,20 +389,20 @@ static sft_status member_read(void *self, uint64_t offset, void *dst, size_t siz
             l->owner = NULL;
         }
     }
-    sft__mutex_unlock(&m->shared->lock);
+    sft__base_mutex_unlock(&m->shared->lock);
     return status;
 }
 
 static void member_free(member *m) {
     const sft_allocator *allocator = m->shared->allocator;
-    sft__free(allocator, m, sizeof *m + m->name_size);
+    sft__base_free(allocator, m, sizeof *m + m->name_size);
 }
 
 static void member_close(void *self) {
     member *m = self;
-    struct sft__inflater *shared = m->shared;
+    struct sft__import_inflater *shared = m->shared;
 
-    sft__mutex_lock(&shared->lock);
+    sft__base_mutex_lock(&shared->lock);
     for (size_t i = 0; i < LANES; i++) {
         if (shared->lanes[i].owner == m) {
             shared->lanes[i].owner = NULL;
@@ -412,36 +413,37 @@ static void member_close(void *self) {
             point_reset(&shared->points[i]);
         }
     }
-    sft__mutex_unlock(&shared->lock);
+    sft__base_mutex_unlock(&shared->lock);
     member_free(m);
-    sft__inflater_drop(shared);
+    sft__import_inflater_drop(shared);
 }
 
-static sft_status budget(sft__import *job, const sft__deflated *d, sft_error *err) {
+static sft_status budget(sft__import *job, const sft__import_deflated *d, sft_error *err) {
     uint64_t most;
 
-    if (!sft__mul64(d->csize, RATIO_MAX, &most) || !sft__add64(most, 64, &most)) {
+    if (!sft__base_mul64(d->csize, RATIO_MAX, &most) || !sft__base_add64(most, 64, &most)) {
         most = UINT64_MAX;
     }
     if (d->usize > most) {
-        return sft__fail_at(err, SFT_E_SCHEMA, d->offset,
-                            "zip-ratio: member %s would inflate from %llu to %llu bytes, deflate "
-                            "reaches 1032 to 1",
-                            d->name, (unsigned long long)d->csize, (unsigned long long)d->usize);
+        return sft__base_fail_at(
+            err, SFT_E_SCHEMA, d->offset,
+            "zip-ratio: member %s would inflate from %llu to %llu bytes, deflate "
+            "reaches 1032 to 1",
+            d->name, (unsigned long long)d->csize, (unsigned long long)d->usize);
     }
     if (d->usize > job->inflate_left) {
-        return sft__fail_at(err, SFT_E_LIMIT, d->offset,
-                            "zip-inflate: member %s inflates to %llu bytes, %llu are left of the "
-                            "budget for deflated members",
-                            d->name, (unsigned long long)d->usize,
-                            (unsigned long long)job->inflate_left);
+        return sft__base_fail_at(
+            err, SFT_E_LIMIT, d->offset,
+            "zip-inflate: member %s inflates to %llu bytes, %llu are left of the "
+            "budget for deflated members",
+            d->name, (unsigned long long)d->usize, (unsigned long long)job->inflate_left);
     }
     job->inflate_left -= d->usize;
     return SFT_OK;
 }
 
-sft_status sft__source_inflate(sft_source **out, sft__import *job, const sft__deflated *d,
-                               sft_error *err) {
+sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
+                                      const sft__import_deflated *d, sft_error *err) {
     const size_t name_size = strlen(d->name) + 1;
     sft_source_vtable vtable;
 
@@ -450,9 +452,9 @@ sft_status sft__source_inflate(sft_source **out, sft__import *job, const sft__de
     if (job->inflater == NULL) {
         SFT_TRY(inflater_create(&job->inflater, job->allocator, err));
     }
-    member *m = sft__alloc_zero(job->allocator, sizeof *m + name_size);
+    member *m = sft__base_alloc_zero(job->allocator, sizeof *m + name_size);
     if (m == NULL) {
-        return sft__fail_nomem(err, sizeof *m + name_size);
+        return sft__base_fail_nomem(err, sizeof *m + name_size);
     }
     char *name = (char *)(m + 1);
     memcpy(name, d->name, name_size);
@@ -474,8 +476,8 @@ sft_status sft__source_inflate(sft_source **out, sft__import *job, const sft__de
         member_free(m);
         return status;
     }
-    sft__mutex_lock(&job->inflater->lock);
+    sft__base_mutex_lock(&job->inflater->lock);
     job->inflater->references++;
-    sft__mutex_unlock(&job->inflater->lock);
+    sft__base_mutex_unlock(&job->inflater->lock);
     return SFT_OK;
 }

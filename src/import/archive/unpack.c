@@ -16,20 +16,20 @@ enum {
     TAIL = 2 * OUTPUT,
     GZIP_HEAD = 10,
     GZIP_TAIL = 8,
-    MAGIC = 16, /* at least what sft__pack_of looks at */
+    MAGIC = 16, /* at least what sft__import_pack_of looks at */
     IDLE_MOST = 8
 };
 
 typedef struct packed {
     const sft_allocator *allocator;
     const sft_source *inner;
-    sft__pack pack;
+    sft__import_pack pack;
     uint64_t offset;
     uint64_t end;  /* of the compressed bytes */
     uint64_t size; /* that come out */
-    sft__mutex lock;
+    sft__base_mutex lock;
     /* the state of unpacking, under the lock */
-    sft__stepper *step;
+    sft__import_stepper *step;
     uint64_t in_at; /* of input[0] + in_len */
     size_t in_pos;
     size_t in_len;
@@ -55,7 +55,7 @@ typedef struct packed {
 static const struct magic {
     const char *bytes;
     uint32_t len;
-    sft__pack pack;
+    sft__import_pack pack;
     const char *name;
 } magics[] = {
     {"\x1f\x8b", 2, SFT__PACK_GZIP, "gzip"},
@@ -77,14 +77,14 @@ static bool is_lzma_alone(const uint8_t *h, size_t len) {
     if (len < 13 || h[0] >= 9 * 5 * 5) {
         return false;
     }
-    const uint32_t dict = sft__load_le32(h + 1);
-    const uint64_t size = sft__load_le64(h + 5);
+    const uint32_t dict = sft__base_load_le32(h + 1);
+    const uint64_t size = sft__base_load_le64(h + 5);
     const uint32_t low = dict & (0 - dict);
     const bool round = dict >= 4096 && (dict == low || dict == low * 3 || dict == UINT32_MAX);
     return round && (size == UINT64_MAX || size < UINT64_C(1) << 38);
 }
 
-sft__pack sft__pack_of(const uint8_t *head, size_t len) {
+sft__import_pack sft__import_pack_of(const uint8_t *head, size_t len) {
     for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
         if (len >= magics[i].len && memcmp(head, magics[i].bytes, magics[i].len) == 0) {
             return magics[i].pack;
@@ -97,7 +97,7 @@ sft__pack sft__pack_of(const uint8_t *head, size_t len) {
     return is_lzma_alone(head, len) ? SFT__PACK_LZMA : SFT__PACK_NONE;
 }
 
-const char *sft__pack_name(sft__pack pack) {
+const char *sft__import_pack_name(sft__import_pack pack) {
     for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++) {
         if (magics[i].pack == pack) {
             return magics[i].name;
@@ -155,7 +155,7 @@ static sft_status gzip_head(packed *p, bool *good, sft_error *err) {
     p->in_pos += GZIP_HEAD;
     if ((flags & 4) != 0) {
         SFT_TRY(need(p, 2, good, err));
-        const uint32_t extra = *good ? sft__load_le16(p->input + p->in_pos) : 0;
+        const uint32_t extra = *good ? sft__base_load_le16(p->input + p->in_pos) : 0;
         p->in_pos += *good ? 2 : 0;
         for (uint32_t i = 0; i < extra && *good; i++) {
             SFT_TRY(need(p, 1, good, err));
@@ -203,7 +203,7 @@ static sft_status next_stream(packed *p, sft_error *err) {
         return SFT_OK;
     }
     SFT_TRY(need(p, MAGIC, &there, err));
-    const sft__pack next = sft__pack_of(p->input + p->in_pos, p->in_len - p->in_pos);
+    const sft__import_pack next = sft__import_pack_of(p->input + p->in_pos, p->in_len - p->in_pos);
     bool good = next == p->pack;
     if (good && p->pack == SFT__PACK_GZIP) {
         SFT_TRY(gzip_head(p, &good, err));
@@ -216,7 +216,7 @@ static sft_status next_stream(packed *p, sft_error *err) {
     p->streams++;
     p->limited = p->limited || cost_of_streams(p) > p->most;
     p->over = p->limited;
-    return sft__step_restart(p->step) ? SFT_OK : sft__fail_nomem(err, OUTPUT);
+    return sft__import_step_restart(p->step) ? SFT_OK : sft__base_fail_nomem(err, OUTPUT);
 }
 
 /* ---------------------------------------------------------------- output */
@@ -231,8 +231,8 @@ static sft_status begin(packed *p, sft_error *err) {
     p->out_len = 0;
     p->streams = 0;
     p->over = false;
-    if (!sft__step_restart(p->step)) {
-        return sft__fail_nomem(err, OUTPUT);
+    if (!sft__import_step_restart(p->step)) {
+        return sft__base_fail_nomem(err, OUTPUT);
     }
     if (p->pack == SFT__PACK_GZIP) {
         SFT_TRY(gzip_head(p, &good, err));
@@ -253,14 +253,14 @@ static sft_status advance(packed *p, sft_error *err) {
             SFT_TRY(refill(p, err));
         }
         const bool last = p->in_at == p->end;
-        const sft__step_result step =
-            sft__step(p->step, p->input + p->in_pos, p->in_len - p->in_pos, &used, p->output,
-                      OUTPUT, &got, last);
+        const sft__import_step_result step =
+            sft__import_step(p->step, p->input + p->in_pos, p->in_len - p->in_pos, &used, p->output,
+                             OUTPUT, &got, last);
         p->in_pos += used;
         p->out_len = got;
         idle = used + got == 0 ? idle + 1 : 0;
         if (step == SFT__STEP_NOMEM) {
-            return sft__fail_nomem(err, OUTPUT);
+            return sft__base_fail_nomem(err, OUTPUT);
         }
         if (step == SFT__STEP_BAD || (step == SFT__STEP_GO && idle >= IDLE_MOST)) {
             p->damaged = true;
@@ -280,8 +280,8 @@ static sft_status packed_bytes(packed *p, uint64_t offset, uint8_t *dst, size_t 
     while (size != 0) {
         while (offset >= p->out_at + p->out_len) {
             if (p->over) {
-                return sft__fail_at(err, SFT_E_CHANGED, p->offset,
-                                    "what is compressed is shorter than before");
+                return sft__base_fail_at(err, SFT_E_CHANGED, p->offset,
+                                         "what is compressed is shorter than before");
             }
             SFT_TRY(advance(p, err));
         }
@@ -313,38 +313,38 @@ static sft_status packed_read(void *self, uint64_t offset, void *dst, size_t siz
         memcpy(to, p->tail + (size_t)(offset - (p->size - p->tail_len)), size);
         return SFT_OK;
     }
-    sft__mutex_lock(&p->lock);
+    sft__base_mutex_lock(&p->lock);
     const sft_status status = packed_bytes(p, offset, to, size, err);
-    sft__mutex_unlock(&p->lock);
+    sft__base_mutex_unlock(&p->lock);
     return status;
 }
 
 /* ---------------------------------------------------------------- making one */
 
 static void packed_free(packed *p) {
-    sft__step_free(p->step);
-    sft__free(p->allocator, p->input, INPUT);
-    sft__free(p->allocator, p->output, OUTPUT);
-    sft__free(p->allocator, p->kept, p->kept_room);
-    sft__free(p->allocator, p->tail, TAIL);
-    sft__free(p->allocator, p, sizeof *p);
+    sft__import_step_free(p->step);
+    sft__base_free(p->allocator, p->input, INPUT);
+    sft__base_free(p->allocator, p->output, OUTPUT);
+    sft__base_free(p->allocator, p->kept, p->kept_room);
+    sft__base_free(p->allocator, p->tail, TAIL);
+    sft__base_free(p->allocator, p, sizeof *p);
 }
 
 static void packed_close(void *self) {
     packed *p = self;
-    sft__mutex_reset(&p->lock);
+    sft__base_mutex_reset(&p->lock);
     packed_free(p);
 }
 
 /* What came out last goes behind what is kept of the end, if not all is kept from the beginning. */
-static void keep_tail(packed *p, const sft__unpack *how, uint64_t size) {
+static void keep_tail(packed *p, const sft__import_unpack *how, uint64_t size) {
     const size_t n = p->out_len;
 
     if (size <= how->keep) {
         return;
     }
     if (p->tail == NULL) {
-        p->tail = sft__alloc(p->allocator, TAIL);
+        p->tail = sft__base_alloc(p->allocator, TAIL);
     }
     if (p->tail == NULL) {
         return;
@@ -356,14 +356,15 @@ static void keep_tail(packed *p, const sft__unpack *how, uint64_t size) {
 }
 
 /* The first pass. */
-static sft_status count(packed *p, const sft__unpack *how, sft__unpacked *got, sft_error *err) {
+static sft_status count(packed *p, const sft__import_unpack *how, sft__import_unpacked *got,
+                        sft_error *err) {
     SFT_TRY(begin(p, err));
     while (!p->over && got->size <= how->most) {
         SFT_TRY(advance(p, err));
         const uint64_t room = how->keep > p->kept_len ? how->keep - p->kept_len : 0;
         const size_t n = p->out_len < room ? p->out_len : (size_t)room;
         if (n != 0 && p->kept_len == got->size &&
-            sft__grow(p->allocator, &p->kept, &p->kept_room, p->kept_len + n, 1)) {
+            sft__base_grow(p->allocator, &p->kept, &p->kept_room, p->kept_len + n, 1)) {
             memcpy(p->kept + p->kept_len, p->output, n);
             p->kept_len += n;
         }
@@ -383,13 +384,14 @@ static sft_status count(packed *p, const sft__unpack *how, sft__unpacked *got, s
     return SFT_OK;
 }
 
-static sft_status packed_create(packed **out, const sft_source *inner, const sft__unpack *how,
-                                const sft_allocator *allocator, sft_error *err) {
-    packed *p = sft__alloc_zero(allocator, sizeof *p);
+static sft_status packed_create(packed **out, const sft_source *inner,
+                                const sft__import_unpack *how, const sft_allocator *allocator,
+                                sft_error *err) {
+    packed *p = sft__base_alloc_zero(allocator, sizeof *p);
 
     *out = p;
     if (p == NULL) {
-        return sft__fail_nomem(err, sizeof *p);
+        return sft__base_fail_nomem(err, sizeof *p);
     }
     p->allocator = allocator;
     p->inner = inner;
@@ -397,28 +399,30 @@ static sft_status packed_create(packed **out, const sft_source *inner, const sft
     p->offset = how->offset;
     p->end = how->offset + how->size;
     p->most = how->most;
-    p->input = sft__alloc(allocator, INPUT);
-    p->output = sft__alloc(allocator, OUTPUT);
-    p->step = sft__step_create(how->pack, allocator);
-    if (p->input == NULL || p->output == NULL || p->step == NULL || !sft__mutex_init(&p->lock)) {
+    p->input = sft__base_alloc(allocator, INPUT);
+    p->output = sft__base_alloc(allocator, OUTPUT);
+    p->step = sft__import_step_create(how->pack, allocator);
+    if (p->input == NULL || p->output == NULL || p->step == NULL ||
+        !sft__base_mutex_init(&p->lock)) {
         packed_free(p);
         *out = NULL;
-        return sft__fail_nomem(err, INPUT + OUTPUT);
+        return sft__base_fail_nomem(err, INPUT + OUTPUT);
     }
     return SFT_OK;
 }
 
-sft_status sft__source_unpack(sft_source **out, const sft_source *inner, const sft__unpack *how,
-                              sft__unpacked *got, const sft_allocator *allocator, sft_error *err) {
+sft_status sft__import_source_unpack(sft_source **out, const sft_source *inner,
+                                     const sft__import_unpack *how, sft__import_unpacked *got,
+                                     const sft_allocator *allocator, sft_error *err) {
     sft_source_vtable vtable;
     packed *p;
 
     *out = NULL;
     memset(got, 0, sizeof *got);
-    if (!sft__pack_is_read(how->pack)) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, how->offset,
-                            "compressed with %s, which this build cannot unpack",
-                            sft__pack_name(how->pack));
+    if (!sft__import_pack_is_read(how->pack)) {
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, how->offset,
+                                 "compressed with %s, which this build cannot unpack",
+                                 sft__import_pack_name(how->pack));
     }
     SFT_TRY(packed_create(&p, inner, how, allocator, err));
     sft_status status = count(p, how, got, err);

@@ -17,9 +17,9 @@
 /* xz -9 asks for 65 MiB; a stream that needs more is not looked into. */
 #define LZMA_MEMORY (UINT64_C(80) << 20)
 
-struct sft__stepper {
+struct sft__import_stepper {
     const sft_allocator *allocator;
-    sft__pack pack;
+    sft__import_pack pack;
     bool started;
     z_stream z;
 #if SFT_HAVE_BZIP2
@@ -36,13 +36,13 @@ struct sft__stepper {
 enum { SIZE_BEFORE = 16 }; /* each block's size, which freeing needs; aligned as malloc does */
 
 static void *step_alloc(void *stepper, size_t count, size_t size) {
-    const sft__stepper *s = stepper;
+    const sft__import_stepper *s = stepper;
     size_t all;
 
-    if (!sft__mul_size(count, size, &all) || !sft__add_size(all, SIZE_BEFORE, &all)) {
+    if (!sft__base_mul_size(count, size, &all) || !sft__base_add_size(all, SIZE_BEFORE, &all)) {
         return NULL;
     }
-    uint8_t *p = sft__alloc(s->allocator, all);
+    uint8_t *p = sft__base_alloc(s->allocator, all);
     if (p == NULL) {
         return NULL;
     }
@@ -51,13 +51,13 @@ static void *step_alloc(void *stepper, size_t count, size_t size) {
 }
 
 static void step_release(void *stepper, void *p) {
-    const sft__stepper *s = stepper;
+    const sft__import_stepper *s = stepper;
     size_t all;
 
     if (p != NULL) {
         uint8_t *const block = (uint8_t *)p - SIZE_BEFORE;
         memcpy(&all, block, sizeof all);
-        sft__free(s->allocator, block, all);
+        sft__base_free(s->allocator, block, all);
     }
 }
 
@@ -73,7 +73,7 @@ static void *bzip2_alloc(void *stepper, int count, int size) {
 
 /* ---------------------------------------------------------------- streams */
 
-bool sft__pack_is_read(sft__pack pack) {
+bool sft__import_pack_is_read(sft__import_pack pack) {
     switch (pack) {
     case SFT__PACK_GZIP:
     case SFT__PACK_ZLIB:
@@ -92,7 +92,7 @@ bool sft__pack_is_read(sft__pack pack) {
     }
 }
 
-static void step_stop(sft__stepper *s) {
+static void step_stop(sft__import_stepper *s) {
     if (!s->started) {
         return;
     }
@@ -112,7 +112,7 @@ static void step_stop(sft__stepper *s) {
     (void)inflateEnd(&s->z);
 }
 
-bool sft__step_restart(sft__stepper *s) {
+bool sft__import_step_restart(sft__import_stepper *s) {
 #if SFT_HAVE_BZIP2
     if (s->pack == SFT__PACK_BZIP2) {
         step_stop(s);
@@ -145,31 +145,32 @@ bool sft__step_restart(sft__stepper *s) {
     return s->started;
 }
 
-sft__stepper *sft__step_create(sft__pack pack, const sft_allocator *allocator) {
-    sft__stepper *s = sft__alloc_zero(allocator, sizeof *s);
+sft__import_stepper *sft__import_step_create(sft__import_pack pack,
+                                             const sft_allocator *allocator) {
+    sft__import_stepper *s = sft__base_alloc_zero(allocator, sizeof *s);
 
     if (s == NULL) {
         return NULL;
     }
     s->allocator = allocator;
     s->pack = pack;
-    if (!sft__step_restart(s)) {
-        sft__step_free(s);
+    if (!sft__import_step_restart(s)) {
+        sft__import_step_free(s);
         return NULL;
     }
     return s;
 }
 
-void sft__step_free(sft__stepper *s) {
+void sft__import_step_free(sft__import_stepper *s) {
     if (s != NULL) {
         step_stop(s);
-        sft__free(s->allocator, s, sizeof *s);
+        sft__base_free(s->allocator, s, sizeof *s);
     }
 }
 
 #if SFT_HAVE_BZIP2
-static sft__step_result step_bzip2(bz_stream *b, const uint8_t *in, size_t *used, uint8_t *out,
-                                   size_t *got) {
+static sft__import_step_result step_bzip2(bz_stream *b, const uint8_t *in, size_t *used,
+                                          uint8_t *out, size_t *got) {
     union {
         const uint8_t *from;
         char *to;
@@ -190,8 +191,8 @@ static sft__step_result step_bzip2(bz_stream *b, const uint8_t *in, size_t *used
 #endif
 
 #if SFT_HAVE_LZMA
-static sft__step_result step_lzma(lzma_stream *l, const uint8_t *in, size_t *used, uint8_t *out,
-                                  size_t *got, bool last) {
+static sft__import_step_result step_lzma(lzma_stream *l, const uint8_t *in, size_t *used,
+                                         uint8_t *out, size_t *got, bool last) {
     l->next_in = in;
     l->avail_in = *used;
     l->next_out = out;
@@ -206,8 +207,9 @@ static sft__step_result step_lzma(lzma_stream *l, const uint8_t *in, size_t *use
 }
 #endif
 
-sft__step_result sft__step(sft__stepper *s, const uint8_t *in, size_t in_len, size_t *used,
-                           uint8_t *out, size_t room, size_t *got, bool last) {
+sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
+                                         size_t *used, uint8_t *out, size_t room, size_t *got,
+                                         bool last) {
     union {
         const uint8_t *from;
         Bytef *to;

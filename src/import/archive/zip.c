@@ -60,7 +60,7 @@ static sft_status wrong(sft__import *job, const char *rule, uint64_t offset, sft
         sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, "", 0, rule, offset, "%s",
                          text);
     }
-    return sft__fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
 }
 
 /* ---------------------------------------------------------------- reading here and there */
@@ -105,10 +105,10 @@ static size_t end_search(const uint8_t *tail, size_t len, size_t *others, size_t
     *others = 0;
     *loose = SIZE_MAX;
     for (size_t i = len >= END_BYTES ? len - END_BYTES + 1 : 0; i-- > 0;) {
-        if (sft__load_le32(tail + i) != SIG_END) {
+        if (sft__base_load_le32(tail + i) != SIG_END) {
             continue;
         }
-        const bool reaches = i + END_BYTES + sft__load_le16(tail + i + 20) == len;
+        const bool reaches = i + END_BYTES + sft__base_load_le16(tail + i + 20) == len;
         *loose = *loose == SIZE_MAX ? i : *loose;
         if (found == SIZE_MAX && reaches) {
             found = i;
@@ -127,27 +127,28 @@ static sft_status end64_read(sft__import *job, const uint8_t *end, zip_end *e, s
         return SFT_OK;
     }
     SFT_TRY(sft_source_read(job->file, e->at - LOCATOR_BYTES, locator, sizeof locator, err));
-    if (sft__load_le32(locator) != SIG_LOCATOR) {
+    if (sft__base_load_le32(locator) != SIG_LOCATOR) {
         return SFT_OK;
     }
-    const uint64_t at = sft__load_le64(locator + 8);
-    if (sft__load_le32(locator + 4) != 0 || sft__load_le32(locator + 16) > 1 ||
+    const uint64_t at = sft__base_load_le64(locator + 8);
+    if (sft__base_load_le32(locator + 4) != 0 || sft__base_load_le32(locator + 16) > 1 ||
         at != e->at - LOCATOR_BYTES - END64_BYTES) {
         return wrong(job, "zip-64", e->at - LOCATOR_BYTES, err,
                      "the locator does not point at a zip64 record right before it");
     }
     SFT_TRY(sft_source_read(job->file, at, record, sizeof record, err));
-    if (sft__load_le32(record) != SIG_END64 || sft__load_le64(record + 4) != END64_BYTES - 12 ||
-        sft__load_le32(record + 16) != 0 || sft__load_le32(record + 20) != 0 ||
-        sft__load_le64(record + 24) != sft__load_le64(record + 32)) {
+    if (sft__base_load_le32(record) != SIG_END64 ||
+        sft__base_load_le64(record + 4) != END64_BYTES - 12 ||
+        sft__base_load_le32(record + 16) != 0 || sft__base_load_le32(record + 20) != 0 ||
+        sft__base_load_le64(record + 24) != sft__base_load_le64(record + 32)) {
         return wrong(job, "zip-64", at, err, "the zip64 end record is damaged");
     }
-    const uint64_t entries = sft__load_le64(record + 32);
-    const uint64_t bytes = sft__load_le64(record + 40);
-    const uint64_t directory = sft__load_le64(record + 48);
-    const uint32_t entries16 = sft__load_le16(end + 10);
-    const uint32_t bytes32 = sft__load_le32(end + 12);
-    const uint32_t directory32 = sft__load_le32(end + 16);
+    const uint64_t entries = sft__base_load_le64(record + 32);
+    const uint64_t bytes = sft__base_load_le64(record + 40);
+    const uint64_t directory = sft__base_load_le64(record + 48);
+    const uint32_t entries16 = sft__base_load_le16(end + 10);
+    const uint32_t bytes32 = sft__base_load_le32(end + 12);
+    const uint32_t directory32 = sft__base_load_le32(end + 16);
     if ((entries16 != 0xffff && entries16 != entries) ||
         (bytes32 != 0xffffffffu && bytes32 != bytes) ||
         (directory32 != 0xffffffffu && directory32 != directory)) {
@@ -161,17 +162,17 @@ static sft_status end64_read(sft__import *job, const uint8_t *end, zip_end *e, s
 }
 
 static sft_status end_parse(sft__import *job, const uint8_t *end, zip_end *e, sft_error *err) {
-    if (sft__load_le16(end + 4) != 0 || sft__load_le16(end + 6) != 0 ||
-        sft__load_le16(end + 8) != sft__load_le16(end + 10)) {
+    if (sft__base_load_le16(end + 4) != 0 || sft__base_load_le16(end + 6) != 0 ||
+        sft__base_load_le16(end + 8) != sft__base_load_le16(end + 10)) {
         return wrong(job, "zip-end", e->at, err, "the archive is said to span several disks");
     }
-    e->entries = sft__load_le16(end + 10);
-    e->bytes = sft__load_le32(end + 12);
-    e->directory = sft__load_le32(end + 16);
+    e->entries = sft__base_load_le16(end + 10);
+    e->bytes = sft__base_load_le32(end + 12);
+    e->directory = sft__base_load_le32(end + 16);
     e->behind = e->at;
     SFT_TRY(end64_read(job, end, e, err));
     uint64_t stop;
-    if (!sft__add64(e->directory, e->bytes, &stop) || stop != e->behind) {
+    if (!sft__base_add64(e->directory, e->bytes, &stop) || stop != e->behind) {
         return wrong(job, "zip-directory", e->at, err,
                      "the directory does not lie where the end record says, right before it");
     }
@@ -197,8 +198,9 @@ static sft_status end_find(sft__import *job, zip_end *e, sft_error *err) {
                       "bytes follow the end record"));
         at = loose;
     } else if (at == SIZE_MAX) {
-        return sft__fail_at(err, SFT_E_SCHEMA, size,
-                            "zip-end: there is no end record: the file is cut short, or no zip");
+        return sft__base_fail_at(
+            err, SFT_E_SCHEMA, size,
+            "zip-end: there is no end record: the file is cut short, or no zip");
     } else if (others != 0) {
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, "", "zip-two-ends", size - len + at, err,
                       "there are two end records: readers disagree which one counts"));
@@ -219,8 +221,8 @@ static bool extra64(const uint8_t *extra, size_t len, const uint32_t need[3], ui
         wanted += need[i] == 0xffffffffu;
     }
     for (size_t at = 0; at + 4 <= len;) {
-        const size_t size = sft__load_le16(extra + at + 2);
-        const uint32_t id = sft__load_le16(extra + at);
+        const size_t size = sft__base_load_le16(extra + at + 2);
+        const uint32_t id = sft__base_load_le16(extra + at);
         if (size > len - at - 4) {
             return false;
         }
@@ -235,7 +237,7 @@ static bool extra64(const uint8_t *extra, size_t len, const uint32_t need[3], ui
                     if (k + 8 > at + 4 + size) {
                         return false;
                     }
-                    value[i] = sft__load_le64(extra + k);
+                    value[i] = sft__base_load_le64(extra + k);
                     k += 8;
                 }
             }
@@ -245,8 +247,8 @@ static bool extra64(const uint8_t *extra, size_t len, const uint32_t need[3], ui
     return wanted == 0 || seen;
 }
 
-bool sft__zip_name_is_safe(const char *name, size_t len) {
-    if (len == 0 || name[0] == '/' || sft__utf8_valid(name, len) != len) {
+bool sft__import_zip_name_is_safe(const char *name, size_t len) {
+    if (len == 0 || name[0] == '/' || sft__base_utf8_valid(name, len) != len) {
         return false;
     }
     for (size_t i = 0; i < len; i++) {
@@ -262,7 +264,7 @@ bool sft__zip_name_is_safe(const char *name, size_t len) {
     return len < 2 || name[1] != ':';
 }
 
-static sft_status entry_flags(sft__import *job, const sft__zip_entry *z, uint64_t at,
+static sft_status entry_flags(sft__import *job, const sft__import_zip_entry *z, uint64_t at,
                               sft_error *err) {
     const uint32_t known = FLAG_DESCRIPTOR | FLAG_UTF8 | (z->method != 0 ? FLAG_LEVEL : 0);
 
@@ -272,10 +274,10 @@ static sft_status entry_flags(sft__import *job, const sft__zip_entry *z, uint64_
                       "stumble over them, loaders do not"));
     }
     if (z->method != 0 && z->method != METHOD_DEFLATE) {
-        return sft__fail_at(err, SFT_E_SCHEMA, at,
-                            "zip-method: member %s has the method %u, only "
-                            "stored (0) and deflated (8) are read",
-                            z->name, (unsigned)z->method);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, at,
+                                 "zip-method: member %s has the method %u, only "
+                                 "stored (0) and deflated (8) are read",
+                                 z->name, (unsigned)z->method);
     }
     if (z->method == 0 && z->csize != z->usize) {
         return wrong(job, "zip-method", at, err, "a stored member has two sizes");
@@ -286,11 +288,11 @@ static sft_status entry_flags(sft__import *job, const sft__zip_entry *z, uint64_
 /* The Unicode Path (0x7075), if it says another name: Python from 3.12 on takes that one. */
 static bool is_renamed(const uint8_t *extra, size_t len, const char *name, size_t name_len) {
     for (size_t at = 0; at + 4 <= len;) {
-        const size_t size = sft__load_le16(extra + at + 2);
+        const size_t size = sft__base_load_le16(extra + at + 2);
         if (size > len - at - 4) {
             return false;
         }
-        if (sft__load_le16(extra + at) == 0x7075 && size > 5 &&
+        if (sft__base_load_le16(extra + at) == 0x7075 && size > 5 &&
             (size - 5 != name_len || memcmp(extra + at + 9, name, name_len) != 0)) {
             return true;
         }
@@ -301,20 +303,20 @@ static bool is_renamed(const uint8_t *extra, size_t len, const char *name, size_
 
 /* One entry of the directory at `at` (dir holds `left` bytes of it). */
 static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left, uint64_t at,
-                              sft__zip_entry *z, size_t *used, sft_error *err) {
+                              sft__import_zip_entry *z, size_t *used, sft_error *err) {
     *used = 0;
-    if (left < ENTRY_BYTES || sft__load_le32(dir) != SIG_ENTRY) {
+    if (left < ENTRY_BYTES || sft__base_load_le32(dir) != SIG_ENTRY) {
         return wrong(job, "zip-directory", at, err, "no directory entry where one must be");
     }
-    const size_t name_len = sft__load_le16(dir + 28);
-    const size_t extra_len = sft__load_le16(dir + 30);
-    const size_t comment_len = sft__load_le16(dir + 32);
+    const size_t name_len = sft__base_load_le16(dir + 28);
+    const size_t extra_len = sft__base_load_le16(dir + 30);
+    const size_t comment_len = sft__base_load_le16(dir + 32);
     *used = ENTRY_BYTES + name_len + extra_len + comment_len;
-    if (*used > left || sft__load_le16(dir + 34) != 0) {
+    if (*used > left || sft__base_load_le16(dir + 34) != 0) {
         return wrong(job, "zip-directory", at, err, "a directory entry reaches past the directory");
     }
-    const uint32_t need[3] = {sft__load_le32(dir + 24), sft__load_le32(dir + 20),
-                              sft__load_le32(dir + 42)};
+    const uint32_t need[3] = {sft__base_load_le32(dir + 24), sft__base_load_le32(dir + 20),
+                              sft__base_load_le32(dir + 42)};
     uint64_t value[3] = {need[0], need[1], need[2]};
     const char *name = (const char *)dir + ENTRY_BYTES;
     if (!extra64(dir + ENTRY_BYTES + name_len, extra_len, need, value)) {
@@ -323,14 +325,14 @@ static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left,
     z->usize = value[0];
     z->csize = value[1];
     z->header = value[2];
-    z->flags = sft__load_le16(dir + 8);
-    z->method = sft__load_le16(dir + 10);
-    z->crc32 = sft__load_le32(dir + 16);
+    z->flags = sft__base_load_le16(dir + 8);
+    z->method = sft__base_load_le16(dir + 10);
+    z->crc32 = sft__base_load_le32(dir + 16);
     z->name_len = name_len;
     char *copy;
     SFT_TRY(sft__import_copy(job, &copy, name, name_len, err));
     z->name = copy;
-    if (!sft__zip_name_is_safe(z->name, name_len)) {
+    if (!sft__import_zip_name_is_safe(z->name, name_len)) {
         return wrong(job, "zip-name", at, err,
                      "a member's name is empty, absolute, not UTF-8, or leads elsewhere");
     }
@@ -343,11 +345,11 @@ static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left,
 
 /* ---------------------------------------------------------------- local headers */
 
-static sft_status local_sizes(sft__import *job, const sft__zip_entry *z, const uint8_t *h,
+static sft_status local_sizes(sft__import *job, const sft__import_zip_entry *z, const uint8_t *h,
                               const uint8_t *extra, size_t extra_len, sft_error *err) {
-    const uint32_t need[3] = {sft__load_le32(h + 22), sft__load_le32(h + 18), 0};
+    const uint32_t need[3] = {sft__base_load_le32(h + 22), sft__base_load_le32(h + 18), 0};
     uint64_t value[3] = {need[0], need[1], 0};
-    const uint32_t crc = sft__load_le32(h + 14);
+    const uint32_t crc = sft__base_load_le32(h + 14);
 
     if (!extra64(extra, extra_len, need, value)) {
         return wrong(job, "zip-64", z->header, err, "the 64-bit sizes of a member are damaged");
@@ -363,8 +365,8 @@ static sft_status local_sizes(sft__import *job, const sft__zip_entry *z, const u
     return SFT_OK;
 }
 
-static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z, const zip_end *e,
-                             uint8_t **room, sft_error *err) {
+static sft_status local_read(sft__import *job, zip_window *w, sft__import_zip_entry *z,
+                             const zip_end *e, uint8_t **room, sft_error *err) {
     const uint8_t *h;
     uint64_t stop;
 
@@ -374,10 +376,10 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z,
     }
     const uint64_t most = e->directory - z->header;
     SFT_TRY(glance(w, z->header, LOCAL_BYTES, &h, err));
-    const size_t name_len = sft__load_le16(h + 26);
-    const size_t extra_len = sft__load_le16(h + 28);
+    const size_t name_len = sft__base_load_le16(h + 26);
+    const size_t extra_len = sft__base_load_le16(h + 28);
     const size_t all = LOCAL_BYTES + name_len + extra_len;
-    if (sft__load_le32(h) != SIG_LOCAL || all > most) {
+    if (sft__base_load_le32(h) != SIG_LOCAL || all > most) {
         return wrong(job, "zip-local", z->header, err, "no local header where the directory says");
     }
     if (all <= GLANCE) {
@@ -393,13 +395,13 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z,
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
                       "the local header names another member than the directory"));
     }
-    if (sft__load_le16(h + 6) != z->flags || sft__load_le16(h + 8) != z->method) {
+    if (sft__base_load_le16(h + 6) != z->flags || sft__base_load_le16(h + 8) != z->method) {
         SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
                       "the local header has other flags or another method than the directory"));
     }
     SFT_TRY(local_sizes(job, z, h, h + LOCAL_BYTES + name_len, extra_len, err));
     z->data = z->header + all;
-    if (!sft__add64(z->data, z->csize, &stop) || stop > e->directory) {
+    if (!sft__base_add64(z->data, z->csize, &stop) || stop > e->directory) {
         return wrong(job, "zip-local", z->header, err, "a member reaches into the directory");
     }
     w->headers += all;
@@ -410,8 +412,8 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__zip_entry *z,
 
 /* The data descriptor between a member and the next: with or without signature, 32 or 64 bits. Its
  * length goes to *len, 0 if what is there is none. */
-static sft_status descriptor(zip_window *w, const sft__zip_entry *z, uint64_t room, uint64_t *len,
-                             sft_error *err) {
+static sft_status descriptor(zip_window *w, const sft__import_zip_entry *z, uint64_t room,
+                             uint64_t *len, sft_error *err) {
     uint8_t d[24];
     const uint8_t *there;
     const size_t n = room < sizeof d ? (size_t)room : sizeof d;
@@ -424,18 +426,18 @@ static sft_status descriptor(zip_window *w, const sft__zip_entry *z, uint64_t ro
     }
     for (size_t signature = 0; signature < 2; signature++) {
         const uint8_t *p = d + 4 * signature;
-        if (signature == 1 && sft__load_le32(d) != SIG_DESC) {
+        if (signature == 1 && sft__base_load_le32(d) != SIG_DESC) {
             continue;
         }
-        if (sft__load_le32(p) != z->crc32) {
+        if (sft__base_load_le32(p) != z->crc32) {
             continue;
         }
         const size_t at = (size_t)(p - d);
-        if (n >= at + 20 && sft__load_le64(p + 4) == z->csize &&
-            sft__load_le64(p + 12) == z->usize) {
+        if (n >= at + 20 && sft__base_load_le64(p + 4) == z->csize &&
+            sft__base_load_le64(p + 12) == z->usize) {
             *len = at + 20;
-        } else if (n >= at + 12 && sft__load_le32(p + 4) == z->csize &&
-                   sft__load_le32(p + 8) == z->usize) {
+        } else if (n >= at + 12 && sft__base_load_le32(p + 4) == z->csize &&
+                   sft__base_load_le32(p + 8) == z->usize) {
             *len = at + 12;
         }
     }
@@ -443,15 +445,15 @@ static sft_status descriptor(zip_window *w, const sft__zip_entry *z, uint64_t ro
 }
 
 static int by_header(const void *a, const void *b) {
-    const sft__zip_entry *x = *(const sft__zip_entry *const *)a;
-    const sft__zip_entry *y = *(const sft__zip_entry *const *)b;
+    const sft__import_zip_entry *x = *(const sft__import_zip_entry *const *)a;
+    const sft__import_zip_entry *y = *(const sft__import_zip_entry *const *)b;
     return x->header < y->header ? -1 : x->header > y->header;
 }
 
 /* Members one after the other from byte 0 to the directory, nothing shared and nothing between. */
-static sft_status lay_out(sft__zip *zip, sft__import *job, zip_window *w, const zip_end *e,
+static sft_status lay_out(sft__import_zip *zip, sft__import *job, zip_window *w, const zip_end *e,
                           sft_error *err) {
-    const sft__zip_entry **sorted;
+    const sft__import_zip_entry **sorted;
     uint64_t at = 0;
 
     SFT_TRY(sft__import_alloc(job, &sorted, zip->count, sizeof *sorted, err));
@@ -460,14 +462,14 @@ static sft_status lay_out(sft__zip *zip, sft__import *job, zip_window *w, const 
     }
     qsort(sorted, zip->count, sizeof *sorted, by_header);
     for (size_t i = 0; i <= zip->count; i++) {
-        const sft__zip_entry *z = i < zip->count ? sorted[i] : NULL;
+        const sft__import_zip_entry *z = i < zip->count ? sorted[i] : NULL;
         const uint64_t next = z != NULL ? z->header : e->directory;
         const char *name = z != NULL ? z->name : "";
         uint64_t len = 0;
         if (next < at) {
             return wrong(job, "zip-overlap", next, err, "two members share bytes");
         }
-        const sft__zip_entry *before = i > 0 ? sorted[i - 1] : NULL;
+        const sft__import_zip_entry *before = i > 0 ? sorted[i - 1] : NULL;
         if (before != NULL && (before->flags & FLAG_DESCRIPTOR) != 0) {
             SFT_TRY(descriptor(w, before, next - at, &len, err));
             if (len == 0) {
@@ -507,10 +509,10 @@ static size_t plain_name(char *name, size_t len) {
 }
 
 /* Names must differ even for readers that do not mind case, as PyTorch's does not. */
-static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
-    sft__strmap folded;
+static sft_status names_check(sft__import_zip *zip, sft__import *job, sft_error *err) {
+    sft__base_strmap folded;
     sft_status status = SFT_OK;
-    sft__zip_entry *lower;
+    sft__import_zip_entry *lower;
 
     SFT_TRY(sft__import_alloc(job, &lower, zip->count, sizeof *lower, err));
     for (size_t i = 0; i < zip->count; i++) {
@@ -524,27 +526,27 @@ static sft_status names_check(sft__zip *zip, sft__import *job, sft_error *err) {
         lower[i].name_len = plain_name(name, lower[i].name_len);
         lower[i].name = name;
     }
-    if (!sft__strmap_init(&folded, lower, sizeof *lower, zip->count, job->allocator)) {
-        return sft__fail_nomem(err, zip->count * 16);
+    if (!sft__base_strmap_init(&folded, lower, sizeof *lower, zip->count, job->allocator)) {
+        return sft__base_fail_nomem(err, zip->count * 16);
     }
     for (size_t i = 0; i < zip->count && status == SFT_OK; i++) {
-        if (sft__strmap_add(&folded, i) != SFT__STRMAP_NONE) {
+        if (sft__base_strmap_add(&folded, i) != SFT__STRMAP_NONE) {
             status = trick(job, SFT_SCAN_DANGEROUS, zip->entries[i].name, "zip-duplicate",
                            zip->entries[i].header, err,
                            "two members of one name: PyTorch takes the first, Python the last");
         }
     }
-    sft__strmap_reset(&folded);
+    sft__base_strmap_reset(&folded);
     return status;
 }
 
-static sft_status entries_read(sft__zip *zip, sft__import *job, zip_window *w, const zip_end *e,
-                               sft_error *err) {
+static sft_status entries_read(sft__import_zip *zip, sft__import *job, zip_window *w,
+                               const zip_end *e, sft_error *err) {
     size_t bytes;
     size_t at = 0;
 
-    if (!sft__size_from_u64(e->bytes, &bytes)) {
-        return sft__fail_at(err, SFT_E_LIMIT, e->directory, "zip-directory: too large");
+    if (!sft__base_size_from_u64(e->bytes, &bytes)) {
+        return sft__base_fail_at(err, SFT_E_LIMIT, e->directory, "zip-directory: too large");
     }
     uint8_t *dir;
     uint8_t *room = NULL; /* for long headers, made when one is met */
@@ -568,7 +570,7 @@ static sft_status entries_read(sft__zip *zip, sft__import *job, zip_window *w, c
     return SFT_OK;
 }
 
-sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err) {
+sft_status sft__import_zip_open(sft__import_zip *zip, sft__import *job, sft_error *err) {
     zip_window *w;
     zip_end e;
 
@@ -584,35 +586,38 @@ sft_status sft__zip_open(sft__zip *zip, sft__import *job, sft_error *err) {
     SFT_TRY(entries_read(zip, job, w, &e, err));
     SFT_TRY(names_check(zip, job, err));
     SFT_TRY(lay_out(zip, job, w, &e, err));
-    if (!sft__strmap_init(&zip->names, zip->entries, sizeof *zip->entries, zip->count,
-                          job->allocator)) {
-        return sft__fail_nomem(err, zip->count * 16);
+    if (!sft__base_strmap_init(&zip->names, zip->entries, sizeof *zip->entries, zip->count,
+                               job->allocator)) {
+        return sft__base_fail_nomem(err, zip->count * 16);
     }
     for (size_t i = 0; i < zip->count; i++) {
-        (void)sft__strmap_add(&zip->names, i); /* of two, the first: as PyTorch does */
+        (void)sft__base_strmap_add(&zip->names, i); /* of two, the first: as PyTorch does */
     }
     return SFT_OK;
 }
 
-void sft__zip_reset(sft__zip *zip) {
+void sft__import_zip_reset(sft__import_zip *zip) {
     if (zip->names.slots != NULL) {
-        sft__strmap_reset(&zip->names);
+        sft__base_strmap_reset(&zip->names);
     }
 }
 
-const sft__zip_entry *sft__zip_find(const sft__zip *zip, const char *name, size_t name_len) {
-    const size_t i = sft__strmap_find(&zip->names, name, name_len);
+const sft__import_zip_entry *sft__import_zip_find(const sft__import_zip *zip, const char *name,
+                                                  size_t name_len) {
+    const size_t i = sft__base_strmap_find(&zip->names, name, name_len);
     return i != SFT__STRMAP_NONE ? &zip->entries[i] : NULL;
 }
 
-bool sft__zip_probe(const sft__probe *p) {
-    return p->head_len >= 4 && sft__load_le32(p->head) == SIG_LOCAL;
+bool sft__import_zip_probe(const sft__import_probe *p) {
+    return p->head_len >= 4 && sft__base_load_le32(p->head) == SIG_LOCAL;
 }
 
-sft_status sft__zip_place(sft__import *job, const sft__zip_entry *entry, uint32_t *source,
-                          const sft_source **bytes, uint64_t *offset, sft_error *err) {
+sft_status sft__import_zip_place(sft__import *job, const sft__import_zip_entry *entry,
+                                 uint32_t *source, const sft_source **bytes, uint64_t *offset,
+                                 sft_error *err) {
     sft_source *made;
-    const sft__deflated d = {entry->data, entry->csize, entry->usize, entry->crc32, 0, entry->name};
+    const sft__import_deflated d = {entry->data, entry->csize, entry->usize, entry->crc32,
+                                    0,           entry->name};
 
     if (entry->method == 0) {
         *source = job->file_source;
@@ -620,13 +625,13 @@ sft_status sft__zip_place(sft__import *job, const sft__zip_entry *entry, uint32_
         *offset = entry->data;
         return SFT_OK;
     }
-    SFT_TRY(sft__source_inflate(&made, job, &d, err));
+    SFT_TRY(sft__import_source_inflate(&made, job, &d, err));
     *bytes = made;
     *offset = 0;
     return sft_builder_add_source(job->builder, made, source, err);
 }
 
-static sft_status crc_verdict(sft__import *job, const sft__zip_entry *entry, uint32_t crc,
+static sft_status crc_verdict(sft__import *job, const sft__import_zip_entry *entry, uint32_t crc,
                               sft_error *err) {
     if (crc == entry->crc32 || (job->options.flags & SFT_IMPORT_NO_CRC) != 0) {
         return SFT_OK;
@@ -639,40 +644,43 @@ static sft_status crc_verdict(sft__import *job, const sft__zip_entry *entry, uin
                          (unsigned)crc, (unsigned)entry->crc32);
         return SFT_OK;
     }
-    return sft__fail_at(err, SFT_E_MISMATCH, entry->data,
-                        "zip-crc: member %s has the CRC-32 %08x, the directory says %08x",
-                        entry->name, (unsigned)crc, (unsigned)entry->crc32);
+    return sft__base_fail_at(err, SFT_E_MISMATCH, entry->data,
+                             "zip-crc: member %s has the CRC-32 %08x, the directory says %08x",
+                             entry->name, (unsigned)crc, (unsigned)entry->crc32);
 }
 
-sft_status sft__zip_check(sft__import *job, const sft__zip_entry *entry, sft_error *err) {
+sft_status sft__import_zip_check(sft__import *job, const sft__import_zip_entry *entry,
+                                 sft_error *err) {
     uint32_t crc;
 
     if (entry->method != 0) {
         return SFT_OK; /* the inflater compares it */
     }
-    SFT_TRY(sft__source_crc32(job->file, entry->data, entry->usize, &crc, job->allocator, err));
+    SFT_TRY(
+        sft__import_source_crc32(job->file, entry->data, entry->usize, &crc, job->allocator, err));
     return crc_verdict(job, entry, crc, err);
 }
 
-sft_status sft__zip_read(sft__import *job, const sft__zip_entry *entry, uint64_t most, char **text,
-                         size_t *size, sft_error *err) {
+sft_status sft__import_zip_read(sft__import *job, const sft__import_zip_entry *entry, uint64_t most,
+                                char **text, size_t *size, sft_error *err) {
     const sft_source *bytes;
     uint64_t offset;
     uint32_t source;
 
     *text = NULL;
     if (entry->usize > most) {
-        return sft__fail_at(err, SFT_E_LIMIT, entry->data,
-                            "zip-size: member %s has %llu bytes, at most %llu make sense",
-                            entry->name, (unsigned long long)entry->usize,
-                            (unsigned long long)most);
+        return sft__base_fail_at(err, SFT_E_LIMIT, entry->data,
+                                 "zip-size: member %s has %llu bytes, at most %llu make sense",
+                                 entry->name, (unsigned long long)entry->usize,
+                                 (unsigned long long)most);
     }
-    SFT_TRY(sft__zip_place(job, entry, &source, &bytes, &offset, err));
+    SFT_TRY(sft__import_zip_place(job, entry, &source, &bytes, &offset, err));
     *size = (size_t)entry->usize;
     SFT_TRY(sft__import_alloc(job, text, *size + 1, 1, err));
     (*text)[*size] = '\0';
     if (*size > 0) {
         SFT_TRY(sft_source_read(bytes, offset, *text, *size, err));
     }
-    return entry->method == 0 ? crc_verdict(job, entry, sft__crc32(0, *text, *size), err) : SFT_OK;
+    return entry->method == 0 ? crc_verdict(job, entry, sft__import_crc32(0, *text, *size), err)
+                              : SFT_OK;
 }

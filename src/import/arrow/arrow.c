@@ -22,8 +22,8 @@ enum { PADDING_MOST = 63, NAME_MOST = 4096 };
 
 typedef struct arrow {
     sft__import *job;
-    sft__fb fb;
-    sft__buf json;
+    sft__import_fb fb;
+    sft__base_buf json;
     uint64_t count; /* of messages */
 } arrow;
 
@@ -33,12 +33,12 @@ typedef struct message {
     uint64_t meta;
     uint64_t body;
     uint64_t end;
-    sft__fb_table table;
+    sft__import_fb_table table;
     uint64_t kind;
 } message;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "arrow: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "arrow: %s", text);
 }
 
 /* ---------------------------------------------------------------- messages */
@@ -72,19 +72,19 @@ static sft_status next_message(arrow *a, uint64_t *at, message *m, sft_error *er
         return bad(*at, err, "a message cut short");
     }
     SFT_TRY(sft_source_read(a->job->file, *at, head, sizeof head, err));
-    const bool marked = sft__load_le32(head) == UINT32_MAX; /* since 0.15 */
-    const uint64_t length = sft__load_le32(head + (marked ? 4 : 0));
+    const bool marked = sft__base_load_le32(head) == UINT32_MAX; /* since 0.15 */
+    const uint64_t length = sft__base_load_le32(head + (marked ? 4 : 0));
     m->begin = *at;
     m->meta = *at + (marked ? 8 : 4);
     if (length > size - m->meta) {
         return bad(*at, err, "a message cut short");
     }
     m->body = m->meta + length;
-    sft__fb_init(&a->fb, a->job, "arrow", m->meta, m->body);
+    sft__import_fb_init(&a->fb, a->job, "arrow", m->meta, m->body);
     a->fb.budget = budget;
-    SFT_TRY(sft__fb_root(&a->fb, &m->table, err));
-    SFT_TRY(sft__fb_number(&a->fb, &m->table, MESSAGE_TYPE, 1, 0, &m->kind, err));
-    SFT_TRY(sft__fb_number(&a->fb, &m->table, MESSAGE_BODY, 8, 0, &body, err));
+    SFT_TRY(sft__import_fb_root(&a->fb, &m->table, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_TYPE, 1, 0, &m->kind, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_BODY, 8, 0, &body, err));
     if (body > size - m->body) {
         return bad(*at, err, "a message cut short");
     }
@@ -94,73 +94,73 @@ static sft_status next_message(arrow *a, uint64_t *at, message *m, sft_error *er
 
 /* ---------------------------------------------------------------- a tensor */
 
-static sft_status type_of(arrow *a, const sft__fb_table *t, const sft_dtype **dtype,
+static sft_status type_of(arrow *a, const sft__import_fb_table *t, const sft_dtype **dtype,
                           sft_error *err) {
     static const uint16_t ints[2][4] = {{SFT_U8, SFT_U16, SFT_U32, SFT_U64},
                                         {SFT_I8, SFT_I16, SFT_I32, SFT_I64}};
     static const uint16_t floats[3] = {SFT_F16, SFT_F32, SFT_F64};
-    sft__fb_table type;
+    sft__import_fb_table type;
     uint64_t kind;
     uint64_t first;
     uint64_t is_signed;
     bool there;
 
     *dtype = NULL;
-    SFT_TRY(sft__fb_number(&a->fb, t, TENSOR_TYPE, 1, 0, &kind, err));
-    SFT_TRY(sft__fb_inner(&a->fb, t, TENSOR_TYPE_TABLE, &type, &there, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, t, TENSOR_TYPE, 1, 0, &kind, err));
+    SFT_TRY(sft__import_fb_inner(&a->fb, t, TENSOR_TYPE_TABLE, &type, &there, err));
     if (kind == TYPE_INT && there) {
-        SFT_TRY(sft__fb_number(&a->fb, &type, 0, 4, 0, &first, err));
-        SFT_TRY(sft__fb_number(&a->fb, &type, 1, 1, 0, &is_signed, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 4, 0, &first, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 1, 1, 0, &is_signed, err));
         for (uint32_t i = 0; i < 4; i++) {
             *dtype = first == 8u << i ? sft_dtype_get(ints[is_signed != 0][i]) : *dtype;
         }
     } else if (kind == TYPE_FLOAT && there) {
-        SFT_TRY(sft__fb_number(&a->fb, &type, 0, 2, 0, &first, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 2, 0, &first, err));
         *dtype = first < 3 ? sft_dtype_get(floats[first]) : NULL;
     }
     return SFT_OK;
 }
 
 /* Dimensions, and their names as a JSON list, empty without any. */
-static sft_status shape_of(arrow *a, const sft__fb_table *t, uint64_t *shape, uint32_t *rank,
+static sft_status shape_of(arrow *a, const sft__import_fb_table *t, uint64_t *shape, uint32_t *rank,
                            sft_error *err) {
-    sft__fb_vector v;
+    sft__import_fb_vector v;
     bool any = false;
 
-    SFT_TRY(sft__fb_vector_of(&a->fb, t, TENSOR_SHAPE, 4, &v, err));
+    SFT_TRY(sft__import_fb_vector_of(&a->fb, t, TENSOR_SHAPE, 4, &v, err));
     if (v.count > SFT__FB_RANK) {
-        return sft__fail_at(err, SFT_E_LIMIT, t->at, "arrow: more than %d dimensions",
-                            (int)SFT__FB_RANK);
+        return sft__base_fail_at(err, SFT_E_LIMIT, t->at, "arrow: more than %d dimensions",
+                                 (int)SFT__FB_RANK);
     }
     *rank = (uint32_t)v.count;
     a->json.len = 0;
     for (uint32_t d = 0; d < *rank; d++) {
         const char *name;
-        sft__fb_table dim;
-        SFT_TRY(sft__fb_item_table(&a->fb, &v, d, &dim, err));
-        SFT_TRY(sft__fb_number(&a->fb, &dim, 0, 8, 0, &shape[d], err));
-        SFT_TRY(sft__fb_text(&a->fb, &dim, 1, NAME_MOST, &name, err));
+        sft__import_fb_table dim;
+        SFT_TRY(sft__import_fb_item_table(&a->fb, &v, d, &dim, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &dim, 0, 8, 0, &shape[d], err));
+        SFT_TRY(sft__import_fb_text(&a->fb, &dim, 1, NAME_MOST, &name, err));
         if (shape[d] > INT64_MAX) {
             return bad(dim.at, err, "a negative dimension");
         }
         any = any || name[0] != '\0';
-        sft__buf_text(&a->json, d == 0 ? "[" : ", ");
-        sft__json_string(&a->json, name, strlen(name));
+        sft__base_buf_text(&a->json, d == 0 ? "[" : ", ");
+        sft__base_json_string(&a->json, name, strlen(name));
     }
-    sft__buf_text(&a->json, "]");
+    sft__base_buf_text(&a->json, "]");
     a->json.len = any ? a->json.len : 0;
-    return a->json.failed ? sft__fail_nomem(err, a->json.len) : SFT_OK;
+    return a->json.failed ? sft__base_fail_nomem(err, a->json.len) : SFT_OK;
 }
 
 /* Strides in bytes, those that rows need if none are given; the bytes from first to last element.
  */
-static sft_status strides_of(arrow *a, const sft__fb_table *t, const sft_tensor *out,
+static sft_status strides_of(arrow *a, const sft__import_fb_table *t, const sft_tensor *out,
                              int64_t *strides, uint64_t *extent, sft_error *err) {
     uint64_t row = out->dtype->block_bytes;
-    sft__fb_vector v;
+    sft__import_fb_vector v;
     bool empty = false;
 
-    SFT_TRY(sft__fb_vector_of(&a->fb, t, TENSOR_STRIDES, 8, &v, err));
+    SFT_TRY(sft__import_fb_vector_of(&a->fb, t, TENSOR_STRIDES, 8, &v, err));
     if (v.count != 0 && v.count != out->rank) {
         return bad(t->at, err, "strides of another number of dimensions");
     }
@@ -169,7 +169,7 @@ static sft_status strides_of(arrow *a, const sft__fb_table *t, const sft_tensor 
         uint64_t stride = row;
         uint64_t more;
         if (v.count != 0) {
-            SFT_TRY(sft__fb_item(&a->fb, &v, d, &stride, err));
+            SFT_TRY(sft__import_fb_item(&a->fb, &v, d, &stride, err));
         }
         empty = empty || out->shape[d] == 0;
         if (stride > INT64_MAX) {
@@ -179,9 +179,10 @@ static sft_status strides_of(arrow *a, const sft__fb_table *t, const sft_tensor 
         if (empty) {
             continue;
         }
-        if (!sft__mul64(stride, out->shape[d] - 1, &more) || !sft__add64(*extent, more, extent) ||
-            !sft__mul64(row, out->shape[d], &row)) {
-            return sft__fail_at(err, SFT_E_OVERFLOW, t->at, "arrow: the strides overflow 64 bits");
+        if (!sft__base_mul64(stride, out->shape[d] - 1, &more) ||
+            !sft__base_add64(*extent, more, extent) || !sft__base_mul64(row, out->shape[d], &row)) {
+            return sft__base_fail_at(err, SFT_E_OVERFLOW, t->at,
+                                     "arrow: the strides overflow 64 bits");
         }
     }
     *extent = empty ? 0 : *extent;
@@ -214,10 +215,10 @@ static sft_status add_tensor(arrow *a, const message *m, const char *name, sft_e
     sft_tensor out = {.name = name, .name_len = strlen(name), .shape = shape};
     uint64_t data[2];
     uint64_t extent = 0;
-    sft__fb_table t;
+    sft__import_fb_table t;
     bool there;
 
-    SFT_TRY(sft__fb_inner(&a->fb, &m->table, MESSAGE_HEADER, &t, &there, err));
+    SFT_TRY(sft__import_fb_inner(&a->fb, &m->table, MESSAGE_HEADER, &t, &there, err));
     SFT_TRY(type_of(a, &t, &out.dtype, err));
     if (!there || out.dtype == NULL) {
         return sft__import_opaque(a->job, name, out.name_len, m->begin, err,
@@ -225,13 +226,13 @@ static sft_status add_tensor(arrow *a, const message *m, const char *name, sft_e
     }
     SFT_TRY(shape_of(a, &t, shape, &out.rank, err));
     SFT_TRY(strides_of(a, &t, &out, strides, &extent, err));
-    SFT_TRY(sft__fb_pair(&a->fb, &t, TENSOR_DATA, data, &there, err));
+    SFT_TRY(sft__import_fb_pair(&a->fb, &t, TENSOR_DATA, data, &there, err));
     if (!there || data[0] > m->end - m->body || data[1] > m->end - m->body - data[0] ||
         extent > data[1]) {
-        return sft__fail_tensor(err, SFT_E_SIZE, m->body, name, out.name_len,
-                                "arrow: %llu bytes of data, shape and strides need %llu",
-                                (unsigned long long)(there ? data[1] : 0),
-                                (unsigned long long)extent);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, m->body, name, out.name_len,
+                                     "arrow: %llu bytes of data, shape and strides need %llu",
+                                     (unsigned long long)(there ? data[1] : 0),
+                                     (unsigned long long)extent);
     }
     SFT_TRY(add_dims(a, name, err));
     const bool packed = extent == 0 || is_packed(&out, strides);
@@ -274,58 +275,59 @@ static sft_status walk(arrow *a, bool adding, sft_error *err) {
 }
 
 static sft_status open_arrow(sft__import *job, sft_error *err) {
-    arrow *a = sft__alloc_zero(job->allocator, sizeof *a);
+    arrow *a = sft__base_alloc_zero(job->allocator, sizeof *a);
 
     if (a == NULL) {
-        return sft__fail_nomem(err, sizeof *a);
+        return sft__base_fail_nomem(err, sizeof *a);
     }
     a->job = job;
-    sft__buf_init(&a->json, job->allocator);
-    sft__fb_init(&a->fb, job, "arrow", 0, sft_source_size(job->file));
+    sft__base_buf_init(&a->json, job->allocator);
+    sft__import_fb_init(&a->fb, job, "arrow", 0, sft_source_size(job->file));
     sft_status status = walk(a, false, err);
     if (status == SFT_OK) {
         status = walk(a, true, err);
     }
-    sft__buf_reset(&a->json);
-    sft__free(job->allocator, a, sizeof *a);
+    sft__base_buf_reset(&a->json);
+    sft__base_free(job->allocator, a, sizeof *a);
     return status;
 }
 
-uint32_t sft__arrow_kind(const sft__probe *p) {
+uint32_t sft__import_arrow_kind(const sft__import_probe *p) {
     const uint8_t *h = p->head;
-    const bool marked = p->head_len >= 16 && sft__load_le32(h) == UINT32_MAX;
+    const bool marked = p->head_len >= 16 && sft__base_load_le32(h) == UINT32_MAX;
     const size_t meta = marked ? 8 : 4;
 
     if (p->head_len < 32) {
         return 0;
     }
-    const uint64_t length = sft__load_le32(h + meta - 4);
-    const uint64_t root = sft__load_le32(h + meta);
+    const uint64_t length = sft__base_load_le32(h + meta - 4);
+    const uint64_t root = sft__base_load_le32(h + meta);
     const size_t most = p->head_len - meta < length ? p->head_len - meta : (size_t)length;
     if (length % 4 != 0 || length > p->size - meta || root < 4 || root > most || most - root < 8) {
         return 0;
     }
-    const uint64_t back = sft__load_le32(h + meta + root);
+    const uint64_t back = sft__base_load_le32(h + meta + root);
     if (back > root || root - back + 8 > most) {
         return 0;
     }
     const uint8_t *vtable = h + meta + (root - back);
-    const uint32_t size = sft__load_le16(vtable);
-    const uint32_t at = size >= 10 && root - back + size <= most ? sft__load_le16(vtable + 6) : 0;
+    const uint32_t size = sft__base_load_le16(vtable);
+    const uint32_t at =
+        size >= 10 && root - back + size <= most ? sft__base_load_le16(vtable + 6) : 0;
     /* a version of at most 4 (V5), a kind, a header */
-    const uint32_t version_at = at != 0 ? sft__load_le16(vtable + 4) : 0;
-    if (at < 4 || root + at >= most || sft__load_le16(vtable + 8) == 0 ||
+    const uint32_t version_at = at != 0 ? sft__base_load_le16(vtable + 4) : 0;
+    if (at < 4 || root + at >= most || sft__base_load_le16(vtable + 8) == 0 ||
         (version_at != 0 &&
-         (root + version_at + 2 > most || sft__load_le16(h + meta + root + version_at) > 4))) {
+         (root + version_at + 2 > most || sft__base_load_le16(h + meta + root + version_at) > 4))) {
         return 0;
     }
     const uint8_t kind = h[meta + root + at];
     return kind <= HEADER_SPARSE ? kind : 0;
 }
 
-static bool probe(const sft__probe *p) {
-    const uint32_t kind = sft__arrow_kind(p);
+static bool probe(const sft__import_probe *p) {
+    const uint32_t kind = sft__import_arrow_kind(p);
     return kind == HEADER_TENSOR || kind == HEADER_SPARSE;
 }
 
-const sft__reader sft__reader_arrow = {SFT_IMPORT_ARROW, probe, open_arrow};
+const sft__import_reader sft__import_reader_arrow = {SFT_IMPORT_ARROW, probe, open_arrow};

@@ -9,6 +9,6 @@
 
 /* The kind of the message that a file begins with: 1 schema, 2 dictionary, 3 records, 4 tensor,
  * 5 sparse tensor; 0: none of Arrow's. Pure. */
-uint32_t sft__arrow_kind(const sft__probe *p);
+uint32_t sft__import_arrow_kind(const sft__import_probe *p);
 
 #endif

@@ -37,7 +37,7 @@ static bool describes(char out[PATH_MOST], const char *path) {
         return true;
     }
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        if (sft__content_ends(path, ends[i][0])) {
+        if (sft__import_content_ends(path, ends[i][0])) {
             memcpy(out + n - strlen(ends[i][0]), ends[i][1], strlen(ends[i][1]) + 1);
             return true;
         }
@@ -45,7 +45,7 @@ static bool describes(char out[PATH_MOST], const char *path) {
     return false;
 }
 
-bool sft__content_is_data(const sft__content *c) {
+bool sft__import_content_is_data(const sft__import_content *c) {
     const char *own = c->job->path;
     char path[PATH_MOST];
     sft_catalog *catalog;
@@ -63,7 +63,7 @@ bool sft__content_is_data(const sft__content *c) {
     }
     /* The first is the description; files beside it have no names, but their sizes. A checkpoint of
      * TensorFlow without tensors has texts alone, whose shard is not opened. */
-    found = sft__content_ends(path, ".index") && sft_catalog_count(catalog) == 0;
+    found = sft__import_content_ends(path, ".index") && sft_catalog_count(catalog) == 0;
     for (size_t i = 1; i < sft_catalog_source_count(catalog) && !found; i++) {
         found = sft_source_size(sft_catalog_source_at(catalog, i)) == c->state->part->size;
     }
@@ -72,15 +72,15 @@ bool sft__content_is_data(const sft__content *c) {
 }
 
 /* fingerprint.pb of a SavedModel: five numbers, a version, an identifier. */
-bool sft__content_fingerprint(const sft__content *c) {
-    sft__pb in = sft__pb_over(c->data, c->len);
-    sft__pb_field f;
+bool sft__import_content_fingerprint(const sft__import_content *c) {
+    sft__base_pb in = sft__base_pb_over(c->data, c->len);
+    sft__base_pb_field f;
     unsigned numbers = 0;
 
-    if (c->len > 512 || strcmp(sft__content_base(c->name), "fingerprint.pb") != 0) {
+    if (c->len > 512 || strcmp(sft__import_content_base(c->name), "fingerprint.pb") != 0) {
         return false;
     }
-    while (sft__pb_next(&in, &f)) {
+    while (sft__base_pb_next(&in, &f)) {
         if (f.number > 7 || (f.wire == SFT__PB_BYTES && f.len > 64)) {
             return false;
         }

@@ -5,7 +5,7 @@
 #include "import/content/content.h"
 
 /* What diffusers has, or imports of its own. */
-const char *const sft__diffusers_own[] = {
+const char *const sft__import_diffusers_own[] = {
     "diffusers",
     "transformers",
     "optimum",

@@ -104,11 +104,11 @@ static bool is_function(const char *name, size_t len) {
     return len > 15 && memcmp(name, "OpaqueUnaryFn_", 14) == 0;
 }
 
-uint32_t sft__content_expression(const char *text, size_t len) {
+uint32_t sft__import_content_expression(const char *text, size_t len) {
     static const char signs[] = " +-*/%(),.<>=!&|~'";
     bool known = true;
 
-    if (sft__text_has(text, len, "__")) {
+    if (sft__import_text_has(text, len, "__")) {
         return SFT_SCAN_DANGEROUS;
     }
     for (size_t i = 0; i < len;) {
@@ -151,18 +151,18 @@ static void guard_name(guard *g, const char *name, size_t n) {
     static const char *const roots[] = {"L", "math", NULL};
     const bool opens = g->p < g->end && *g->p == '(';
 
-    g->called = sft__text_is_one(name, n, functions) || (!g->dot && is_function(name, n));
-    if (sft__text_is_one(name, n, words) && !g->dot) {
+    g->called = sft__import_text_is_one(name, n, functions) || (!g->dot && is_function(name, n));
+    if (sft__import_text_is_one(name, n, words) && !g->dot) {
         g->value = g->called = g->input = false;
         return;
     }
     if (g->dot) { /* a field of an input, which is not called */
         const bool field = g->input && name[0] != '_' && !opens;
-        g->known = g->known && (g->called || sft__text_is_one(name, n, values) || field);
+        g->known = g->known && (g->called || sft__import_text_is_one(name, n, values) || field);
     } else {
         g->input = n == 1 && *name == 'L';
-        g->known = g->known && (g->called || sft__text_is_one(name, n, roots) ||
-                                sft__text_is_one(name, n, values) || is_symbol(name, n));
+        g->known = g->known && (g->called || sft__import_text_is_one(name, n, roots) ||
+                                sft__import_text_is_one(name, n, values) || is_symbol(name, n));
     }
     g->value = !g->called;
     g->dot = false;
@@ -191,10 +191,10 @@ static void guard_sign(guard *g, char c) {
     g->called = false;
 }
 
-uint32_t sft__content_guard(const char *text, size_t len) {
+uint32_t sft__import_content_guard(const char *text, size_t len) {
     guard g = {.p = text, .end = text + len, .known = true};
 
-    if (sft__text_has(text, len, "__")) {
+    if (sft__import_text_has(text, len, "__")) {
         return SFT_SCAN_DANGEROUS;
     }
     while (g.p < g.end && g.known) {
@@ -236,7 +236,7 @@ static int ascii_of(const char *p, const char *end) {
         return -1;
     }
     for (int i = 1; i < 5; i++) {
-        const int h = sft__hex_value(p[i]);
+        const int h = sft__base_hex_value(p[i]);
         if (h < 0) {
             return -1;
         }
@@ -301,17 +301,17 @@ static uint32_t worse(uint32_t a, uint32_t b) {
 }
 
 /* What makes the values of a defaultdict. */
-uint32_t sft__content_factory(const char *text, size_t len, bool module) {
+uint32_t sft__import_content_factory(const char *text, size_t len, bool module) {
     static const char *const modules[] = {"builtins", "collections", NULL};
     static const char *const names[] = {"list",      "dict",    "set",   "int",       "float",
                                         "str",       "bool",    "tuple", "bytes",     "complex",
                                         "frozenset", "Counter", "deque", "bytearray", "OrderedDict",
                                         "object",    NULL};
 
-    if (sft__text_is_one(text, len, module ? modules : names)) {
+    if (sft__import_text_is_one(text, len, module ? modules : names)) {
         return SFT_SCAN_HARMLESS;
     }
-    return module ? worse(SFT_SCAN_UNKNOWN, sft__content_global(text, len, "x", 1))
+    return module ? worse(SFT_SCAN_UNKNOWN, sft__import_content_global(text, len, "x", 1))
                   : SFT_SCAN_UNKNOWN;
 }
 
@@ -320,8 +320,8 @@ static uint32_t enumeration(const char *text, size_t len) {
     const char *colon = memchr(text, ':', len);
     const size_t n = colon != NULL ? (size_t)(colon - text) : len;
 
-    return colon != NULL ? sft__content_global(text, n, colon + 1, len - n - 1)
-                         : worse(SFT_SCAN_UNKNOWN, sft__content_global(text, n, "x", 1));
+    return colon != NULL ? sft__import_content_global(text, n, colon + 1, len - n - 1)
+                         : worse(SFT_SCAN_UNKNOWN, sft__import_content_global(text, n, "x", 1));
 }
 
 static uint32_t judge_tree(const char *text, size_t len) {
@@ -331,12 +331,12 @@ static uint32_t judge_tree(const char *text, size_t len) {
     uint32_t verdict = SFT_SCAN_HARMLESS;
 
     for (const char *p = text; next_value(&p, end, "\"default_factory_module\"", &value, &n);) {
-        verdict = worse(verdict, sft__content_factory(value, n, true));
+        verdict = worse(verdict, sft__import_content_factory(value, n, true));
     }
     for (const char *p = text; next_value(&p, end, "\"default_factory_name\"", &value, &n);) {
-        verdict = worse(verdict, sft__content_factory(value, n, false));
+        verdict = worse(verdict, sft__import_content_factory(value, n, false));
     }
-    if (sft__text_has(text, len, "\"__enum__\"")) {
+    if (sft__import_text_has(text, len, "\"__enum__\"")) {
         for (const char *p = text; next_value(&p, end, "\"fqn\"", &value, &n);) {
             verdict = worse(verdict, enumeration(value, n));
         }
@@ -344,7 +344,7 @@ static uint32_t judge_tree(const char *text, size_t len) {
     return verdict;
 }
 
-uint32_t sft__content_tree(const sft_allocator *a, const char *text, size_t len) {
+uint32_t sft__import_content_tree(const sft_allocator *a, const char *text, size_t len) {
     const char *end = text + len;
     uint32_t verdict = SFT_SCAN_HARMLESS;
     bool any = true;
@@ -356,11 +356,11 @@ uint32_t sft__content_tree(const sft_allocator *a, const char *text, size_t len)
         return verdict;
     }
     len = (size_t)(end - text);
-    if (!sft__text_has(text, len, "default_factory") && !sft__text_has(text, len, "__enum__") &&
-        !sft__text_has(text, len, "\\u00")) {
+    if (!sft__import_text_has(text, len, "default_factory") &&
+        !sft__import_text_has(text, len, "__enum__") && !sft__import_text_has(text, len, "\\u00")) {
         return verdict;
     }
-    char *room = sft__alloc(a, len);
+    char *room = sft__base_alloc(a, len);
     if (room == NULL) {
         return SFT_SCAN_UNKNOWN;
     }
@@ -374,6 +374,6 @@ uint32_t sft__content_tree(const sft_allocator *a, const char *text, size_t len)
         verdict =
             worse(verdict, SFT_SCAN_UNKNOWN); /* texts within texts, deeper than programs write */
     }
-    sft__free(a, room, len);
+    sft__base_free(a, room, len);
     return verdict;
 }

@@ -13,12 +13,12 @@
 enum { WAITING = 65536, FUNCTIONS = 1 << 20 };
 
 typedef struct onnx {
-    sft__graph *g;
+    sft__import_graph *g;
     uint64_t *functions; /* keyed hashes of the model's own, sorted */
     size_t function_count;
     size_t function_room;
     uint64_t key[2];
-    sft__wire *waiting; /* graphs that are still to be read */
+    sft__import_wire *waiting; /* graphs that are still to be read */
     size_t count;
     size_t room;
 } onnx;
@@ -32,15 +32,15 @@ static bool in_list(const char *text, const char *const *words) {
     return false;
 }
 
-static sft_status wait_for(onnx *o, sft__wire graph, sft_error *err) {
+static sft_status wait_for(onnx *o, sft__import_wire graph, sft_error *err) {
     if (o->count == WAITING) {
-        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", graph.at, "",
-                        "more graphs inside one another than are looked into");
+        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", graph.at, "",
+                               "more graphs inside one another than are looked into");
         return SFT_OK;
     }
-    if (!sft__grow(o->g->c->job->allocator, &o->waiting, &o->room, o->count + 1,
-                   sizeof *o->waiting)) {
-        return sft__fail_nomem(err, sizeof *o->waiting);
+    if (!sft__base_grow(o->g->c->job->allocator, &o->waiting, &o->room, o->count + 1,
+                        sizeof *o->waiting)) {
+        return sft__base_fail_nomem(err, sizeof *o->waiting);
     }
     o->waiting[o->count++] = graph;
     return SFT_OK;
@@ -74,10 +74,10 @@ static int by_text(const void *name, const void *item) {
 static bool is_known(const onnx *o, const onnx_node *n) {
     char name[2 * SFT__GRAPH_TEXT];
     const size_t len = full_name(name, n->domain, n->op);
-    const uint64_t hash = sft__hash(o->key, name, len);
+    const uint64_t hash = sft__base_hash(o->key, name, len);
 
-    return bsearch(name, sft__onnx_ops, sft__onnx_op_count, sizeof *sft__onnx_ops, by_text) !=
-               NULL ||
+    return bsearch(name, sft__import_onnx_ops, sft__import_onnx_op_count,
+                   sizeof *sft__import_onnx_ops, by_text) != NULL ||
            (o->function_count != 0 &&
             bsearch(&hash, o->functions, o->function_count, sizeof hash, by_value) != NULL);
 }
@@ -99,27 +99,30 @@ static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
                                          "PyCustomOp", "ATen",     "ExternalFunction", NULL};
     o->g->nodes++;
     if (in_list(n->op, python)) {
-        sft__graph_find(o->g, strncmp(n->op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
-                        "onnx-operator", at, n->op, "an operator that runs code from elsewhere");
+        sft__import_graph_find(
+            o->g, strncmp(n->op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
+            "onnx-operator", at, n->op, "an operator that runs code from elsewhere");
     } else if (strcmp(n->op, "EPContext") == 0) {
-        const bool away = sft__content_leads_away(n->context);
-        sft__graph_find(o->g, away ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, "onnx-external", at,
-                        away ? n->context : n->op,
-                        away ? "a compiled graph outside of the model's directory"
-                             : "a graph that was compiled for a processor, in the node or in a "
-                               "file beside the model: nothing here knows what it does");
+        const bool away = sft__import_content_leads_away(n->context);
+        sft__import_graph_find(
+            o->g, away ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, "onnx-external", at,
+            away ? n->context : n->op,
+            away ? "a compiled graph outside of the model's directory"
+                 : "a graph that was compiled for a processor, in the node or in a "
+                   "file beside the model: nothing here knows what it does");
     } else if (is_known(o, n)) {
         return;
     } else if (in_list(n->domain, known)) {
-        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-operator", at, n->op,
-                        "no operator that ONNX or its runtime is known to compute with");
+        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-operator", at, n->op,
+                               "no operator that ONNX or its runtime is known to compute with");
     } else {
-        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", at, n->domain,
-                        "a domain of operators that a library of its own brings along");
+        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", at, n->domain,
+                               "a domain of operators that a library of its own brings along");
     }
 }
 
-void sft__graph_onnx_operator(sft__graph *g, uint64_t at, const char *op, const char *domain) {
+void sft__import_graph_onnx_operator(sft__import_graph *g, uint64_t at, const char *op,
+                                     const char *domain) {
     const onnx o = {.g = g};
     onnx_node n = {.op = "", .domain = "", .context = ""};
 
@@ -129,23 +132,23 @@ void sft__graph_onnx_operator(sft__graph *g, uint64_t at, const char *op, const 
 }
 
 /* AttributeProto: name (1), s (4), g (6), graphs (11). */
-static sft_status take_attribute(onnx *o, onnx_node *n, const sft__wire_field *field,
+static sft_status take_attribute(onnx *o, onnx_node *n, const sft__import_wire_field *field,
                                  sft_error *err) {
     char name[SFT__GRAPH_TEXT] = "";
     char text[SFT__GRAPH_TEXT] = "";
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if ((f.number == 6 || f.number == 11) && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(wait_for(o, sft__wire_inside(&f), err));
+            SFT_TRY(wait_for(o, sft__import_wire_inside(&f), err));
         } else if (f.number == 1 || f.number == 4) {
-            SFT_TRY(sft__graph_text(o->g, &f, f.number == 1 ? name : text, err));
+            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? name : text, err));
         }
     }
     if (strcmp(name, "ep_cache_context") == 0) {
@@ -155,24 +158,24 @@ static sft_status take_attribute(onnx *o, onnx_node *n, const sft__wire_field *f
 }
 
 /* NodeProto: op_type (4), attribute (5), domain (7). */
-static sft_status take_node(onnx *o, const sft__wire_field *field, sft_error *err) {
+static sft_status take_node(onnx *o, const sft__import_wire_field *field, sft_error *err) {
     onnx_node n = {.op = "", .domain = "", .context = ""};
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             judge(o, field->start, &n);
             return o->g->nodes <= SFT__CONTENT_NODES
                        ? SFT_OK
-                       : sft__fail_at(err, SFT_E_LIMIT, field->start, "too many nodes");
+                       : sft__base_fail_at(err, SFT_E_LIMIT, field->start, "too many nodes");
         }
         if (f.number == 4) {
-            SFT_TRY(sft__graph_text(o->g, &f, n.op, err));
+            SFT_TRY(sft__import_graph_text(o->g, &f, n.op, err));
         } else if (f.number == 7) {
-            SFT_TRY(sft__graph_text(o->g, &f, n.domain, err));
+            SFT_TRY(sft__import_graph_text(o->g, &f, n.domain, err));
         } else if (f.number == 5 && f.wire == SFT__PB_BYTES) {
             SFT_TRY(take_attribute(o, &n, &f, err));
         }
@@ -180,37 +183,37 @@ static sft_status take_node(onnx *o, const sft__wire_field *field, sft_error *er
 }
 
 /* StringStringEntryProto: key (1), value (2). */
-static sft_status take_entry(onnx *o, const sft__wire_field *field, sft_error *err) {
+static sft_status take_entry(onnx *o, const sft__import_wire_field *field, sft_error *err) {
     char key[SFT__GRAPH_TEXT] = "";
     char value[SFT__GRAPH_TEXT] = "";
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.number == 1 || f.number == 2) {
-            SFT_TRY(sft__graph_text(o->g, &f, f.number == 1 ? key : value, err));
+            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? key : value, err));
         }
     }
-    if (strcmp(key, "location") == 0 && sft__content_leads_away(value)) {
-        sft__graph_find(o->g, SFT_SCAN_DANGEROUS, "onnx-external", field->start, value,
-                        "external data outside of the model's directory");
+    if (strcmp(key, "location") == 0 && sft__import_content_leads_away(value)) {
+        sft__import_graph_find(o->g, SFT_SCAN_DANGEROUS, "onnx-external", field->start, value,
+                               "external data outside of the model's directory");
     }
     return SFT_OK;
 }
 
 /* TensorProto: external_data (13). */
-static sft_status take_tensor(onnx *o, const sft__wire_field *field, sft_error *err) {
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+static sft_status take_tensor(onnx *o, const sft__import_wire_field *field, sft_error *err) {
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
@@ -221,8 +224,8 @@ static sft_status take_tensor(onnx *o, const sft__wire_field *field, sft_error *
 }
 
 /* The bytes of a text, in memory of their own; NULL and *len 0: there are none. */
-static sft_status read_text(const onnx *o, const sft__wire_field *f, char **text, size_t *len,
-                            sft_error *err) {
+static sft_status read_text(const onnx *o, const sft__import_wire_field *f, char **text,
+                            size_t *len, sft_error *err) {
     const sft_allocator *a = o->g->c->job->allocator;
 
     *text = NULL;
@@ -230,59 +233,59 @@ static sft_status read_text(const onnx *o, const sft__wire_field *f, char **text
     if (*len == 0) {
         return SFT_OK;
     }
-    *text = sft__alloc(a, *len);
+    *text = sft__base_alloc(a, *len);
     if (*text == NULL) {
-        return sft__fail_nomem(err, *len);
+        return sft__base_fail_nomem(err, *len);
     }
     return sft_source_read(o->g->in->source, f->at, *text, *len, err);
 }
 
 /* An entry of metadata_props, StringStringEntryProto: the same rules as for other formats'. */
-static sft_status take_property(onnx *o, const sft__wire_field *field, sft_error *err) {
+static sft_status take_property(onnx *o, const sft__import_wire_field *field, sft_error *err) {
     const sft_allocator *a = o->g->c->job->allocator;
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field parts[2] = {{.wire = SFT__PB_VARINT}, {.wire = SFT__PB_VARINT}};
-    sft__content c = *o->g->c;
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field parts[2] = {{.wire = SFT__PB_VARINT}, {.wire = SFT__PB_VARINT}};
+    sft__import_content c = *o->g->c;
     char *texts[2] = {NULL, NULL};
     size_t len[2] = {0, 0};
     sft_status status = SFT_OK;
-    sft__wire_field f;
+    sft__import_wire_field f;
     bool more = true;
 
     while (more) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (more && (f.number == 1 || f.number == 2)) {
             parts[f.number - 1] = f;
         }
     }
     if (parts[0].len + parts[1].len > SFT__CONTENT_STRING) { /* each is less than the file */
-        sft__graph_find(o->g, SFT_SCAN_UNKNOWN, "strings", field->start, "",
-                        "a text of metadata too long to be looked through");
+        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "strings", field->start, "",
+                               "a text of metadata too long to be looked through");
         return SFT_OK;
     }
     for (size_t i = 0; i < 2 && status == SFT_OK; i++) {
         status = read_text(o, &parts[i], &texts[i], &len[i], err);
     }
     if (status == SFT_OK) {
-        const sft__content_entry e = {len[0] != 0 ? texts[0] : "", len[0],
-                                      len[1] != 0 ? texts[1] : "", len[1]};
+        const sft__import_content_entry e = {len[0] != 0 ? texts[0] : "", len[0],
+                                             len[1] != 0 ? texts[1] : "", len[1]};
         c.name = "metadata";
         c.at = SFT_NO_OFFSET;
-        status = sft__content_metadata(&c, &e, err);
+        status = sft__import_content_metadata(&c, &e, err);
     }
-    sft__free(a, texts[0], len[0]);
-    sft__free(a, texts[1], len[1]);
+    sft__base_free(a, texts[0], len[0]);
+    sft__base_free(a, texts[1], len[1]);
     return status;
 }
 
 /* GraphProto: node (1), initializer (5), metadata_props (16); FunctionProto: node (7),
  * metadata_props (14). */
-static sft_status take_graph(onnx *o, sft__wire m, uint32_t node, sft_error *err) {
-    sft__wire_field f;
+static sft_status take_graph(onnx *o, sft__import_wire m, uint32_t node, sft_error *err) {
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
@@ -297,60 +300,60 @@ static sft_status take_graph(onnx *o, sft__wire m, uint32_t node, sft_error *err
 }
 
 /* TrainingInfoProto: initialization (1), algorithm (2). */
-static sft_status take_training(onnx *o, const sft__wire_field *field, sft_error *err) {
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+static sft_status take_training(onnx *o, const sft__import_wire_field *field, sft_error *err) {
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
         if ((f.number == 1 || f.number == 2) && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(wait_for(o, sft__wire_inside(&f), err));
+            SFT_TRY(wait_for(o, sft__import_wire_inside(&f), err));
         }
     }
 }
 
 /* FunctionProto: name (1), domain (10). */
-static sft_status take_function(onnx *o, const sft__wire_field *field, sft_error *err) {
+static sft_status take_function(onnx *o, const sft__import_wire_field *field, sft_error *err) {
     char full[2 * SFT__GRAPH_TEXT];
     onnx_node n = {.op = "", .domain = ""};
-    sft__wire m = sft__wire_inside(field);
-    sft__wire_field f;
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.number == 1 || f.number == 10) {
-            SFT_TRY(sft__graph_text(o->g, &f, f.number == 1 ? n.op : n.domain, err));
+            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? n.op : n.domain, err));
         }
     }
     if (o->function_count == FUNCTIONS) {
-        return sft__fail_at(err, SFT_E_LIMIT, field->start, "too many functions");
+        return sft__base_fail_at(err, SFT_E_LIMIT, field->start, "too many functions");
     }
-    if (!sft__grow(o->g->c->job->allocator, &o->functions, &o->function_room, o->function_count + 1,
-                   sizeof *o->functions)) {
-        return sft__fail_nomem(err, sizeof *o->functions);
+    if (!sft__base_grow(o->g->c->job->allocator, &o->functions, &o->function_room,
+                        o->function_count + 1, sizeof *o->functions)) {
+        return sft__base_fail_nomem(err, sizeof *o->functions);
     }
     const size_t len = full_name(full, n.domain, n.op);
-    o->functions[o->function_count++] = sft__hash(o->key, full, len);
+    o->functions[o->function_count++] = sft__base_hash(o->key, full, len);
     return SFT_OK;
 }
 
 /* ModelProto: graph (7), metadata_props (14), training_info (20), functions (25). Functions first:
  * nodes call them. */
 static sft_status take_model(onnx *o, bool functions, sft_error *err) {
-    sft__wire m = o->g->all;
-    sft__wire_field f;
+    sft__import_wire m = o->g->all;
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(o->g->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
@@ -360,27 +363,27 @@ static sft_status take_model(onnx *o, bool functions, sft_error *err) {
         if (functions) {
             SFT_TRY(f.number == 25 ? take_function(o, &f, err) : SFT_OK);
         } else if (f.number == 7) {
-            SFT_TRY(take_graph(o, sft__wire_inside(&f), 1, err));
+            SFT_TRY(take_graph(o, sft__import_wire_inside(&f), 1, err));
         } else if (f.number == 14) {
             SFT_TRY(take_property(o, &f, err));
         } else if (f.number == 20) {
             SFT_TRY(take_training(o, &f, err));
         } else if (f.number == 25) {
-            SFT_TRY(take_graph(o, sft__wire_inside(&f), 7, err));
+            SFT_TRY(take_graph(o, sft__import_wire_inside(&f), 7, err));
         }
     }
 }
 
-sft_status sft__graph_onnx(sft__graph *g, sft_error *err) {
+sft_status sft__import_graph_onnx(sft__import_graph *g, sft_error *err) {
     const sft_allocator *a = g->c->job->allocator;
-    onnx *o = sft__alloc_zero(a, sizeof *o);
+    onnx *o = sft__base_alloc_zero(a, sizeof *o);
     sft_status status;
 
     if (o == NULL) {
-        return sft__fail_nomem(err, sizeof *o);
+        return sft__base_fail_nomem(err, sizeof *o);
     }
     o->g = g;
-    sft__random_key(o->key);
+    sft__base_random_key(o->key);
     status = take_model(o, true, err);
     if (status == SFT_OK) {
         if (o->function_count != 0) {
@@ -391,8 +394,8 @@ sft_status sft__graph_onnx(sft__graph *g, sft_error *err) {
     while (status == SFT_OK && o->count > 0) {
         status = take_graph(o, o->waiting[--o->count], 1, err);
     }
-    sft__free(a, o->functions, o->function_room * sizeof *o->functions);
-    sft__free(a, o->waiting, o->room * sizeof *o->waiting);
-    sft__free(a, o, sizeof *o);
+    sft__base_free(a, o->functions, o->function_room * sizeof *o->functions);
+    sft__base_free(a, o->waiting, o->room * sizeof *o->waiting);
+    sft__base_free(a, o, sizeof *o);
     return status;
 }

@@ -30,8 +30,8 @@ enum {
 };
 
 typedef struct lite {
-    sft__graph *g;
-    sft__fb fb;
+    sft__import_graph *g;
+    sft__import_fb fb;
     uint8_t *flex; /* for each code: is it an operator of TensorFlow? */
     uint64_t codes;
 } lite;
@@ -51,27 +51,27 @@ static bool is_own(const char *name) {
 
 /* OperatorCode: deprecated_builtin_code (0), custom_code (1), builtin_code (3). The larger of the
  * two numbers counts. */
-static sft_status take_code(lite *x, const sft__fb_table *t, bool *flex, sft_error *err) {
+static sft_status take_code(lite *x, const sft__import_fb_table *t, bool *flex, sft_error *err) {
     const char *name;
     uint64_t old;
     uint64_t now;
 
-    SFT_TRY(sft__fb_number(&x->fb, t, 0, 1, 0, &old, err));
-    SFT_TRY(sft__fb_number(&x->fb, t, 3, 4, 0, &now, err));
-    SFT_TRY(sft__fb_text(&x->fb, t, 1, SFT__GRAPH_TEXT, &name, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 1, 0, &old, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 3, 4, 0, &now, err));
+    SFT_TRY(sft__import_fb_text(&x->fb, t, 1, SFT__GRAPH_TEXT, &name, err));
     old = old > INT8_MAX ? 0 : old; /* below zero */
     now = now > INT32_MAX ? 0 : now;
     now = now > old ? now : old;
     *flex = now == BUILTIN_CUSTOM && strncmp(name, "Flex", 4) == 0;
     if (*flex) {
-        sft__graph_tf_operator(x->g, t->at, name + 4);
+        sft__import_graph_tf_operator(x->g, t->at, name + 4);
     } else if (now == BUILTIN_CUSTOM && !is_own(name)) {
-        sft__graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", t->at, name,
-                        "an operator that a library of its own brings along");
+        sft__import_graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", t->at, name,
+                               "an operator that a library of its own brings along");
     } else if (now > BUILTIN_LAST || now == BUILTIN_DELEGATE || now == BUILTIN_PLACEHOLDER ||
                now == BUILTIN_CUSTOM_CALL) {
-        sft__graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", t->at, name,
-                        "an operator that the interpreter has not, or that calls others");
+        sft__import_graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", t->at, name,
+                               "an operator that the interpreter has not, or that calls others");
     }
     return SFT_OK;
 }
@@ -79,8 +79,8 @@ static sft_status take_code(lite *x, const sft__fb_table *t, bool *flex, sft_err
 /* ---------------------------------------------------------------- options of Flex operators */
 
 /* A number of 1, 2, 4 or 8 bytes within [begin, end); false: it is not there. */
-static sft_status flex_number(lite *x, sft__wire m, uint64_t at, uint32_t width, uint64_t *value,
-                              bool *ok, sft_error *err) {
+static sft_status flex_number(lite *x, sft__import_wire m, uint64_t at, uint32_t width,
+                              uint64_t *value, bool *ok, sft_error *err) {
     const uint8_t *p;
 
     *value = 0;
@@ -88,7 +88,7 @@ static sft_status flex_number(lite *x, sft__wire m, uint64_t at, uint32_t width,
     if (!*ok) {
         return SFT_OK;
     }
-    SFT_TRY(sft__wire_bytes(x->g->in, at, width, &p, err));
+    SFT_TRY(sft__import_wire_bytes(x->g->in, at, width, &p, err));
     for (uint32_t i = width; i-- > 0;) {
         *value = *value << 8 | p[i];
     }
@@ -96,8 +96,8 @@ static sft_status flex_number(lite *x, sft__wire m, uint64_t at, uint32_t width,
 }
 
 /* The text that item i of the vector at `at` is, of `width` bytes for each item. */
-static sft_status flex_text(lite *x, sft__wire m, uint64_t at, uint64_t i, uint32_t width,
-                            uint64_t count, sft__wire *text, bool *ok, sft_error *err) {
+static sft_status flex_text(lite *x, sft__import_wire m, uint64_t at, uint64_t i, uint32_t width,
+                            uint64_t count, sft__import_wire *text, bool *ok, sft_error *err) {
     const uint64_t place = at + i * width;
     uint64_t type;
     uint64_t back;
@@ -109,12 +109,13 @@ static sft_status flex_text(lite *x, sft__wire m, uint64_t at, uint64_t i, uint3
     *ok = *ok && type >> 2 == FLEX_STRING && back <= place - m.at && place - back >= m.at + size;
     SFT_TRY(flex_number(x, m, place - back - (*ok ? size : 0), size, &len, ok, err));
     *ok = *ok && len <= m.end - (place - back);
-    *text = (sft__wire){*ok ? place - back : m.at, *ok ? place - back + len : m.at};
+    *text = (sft__import_wire){*ok ? place - back : m.at, *ok ? place - back + len : m.at};
     return SFT_OK;
 }
 
 /* A vector of two texts at least: the operator, and its NodeDef. */
-static sft_status flex_vector(lite *x, sft__wire m, sft__wire out[2], bool *ok, sft_error *err) {
+static sft_status flex_vector(lite *x, sft__import_wire m, sft__import_wire out[2], bool *ok,
+                              sft_error *err) {
     uint64_t root_width;
     uint64_t type;
     uint64_t back;
@@ -138,22 +139,22 @@ static sft_status flex_vector(lite *x, sft__wire m, sft__wire out[2], bool *ok, 
     return SFT_OK;
 }
 
-static sft_status take_flex(lite *x, sft__wire m, sft_error *err) {
+static sft_status take_flex(lite *x, sft__import_wire m, sft_error *err) {
     const char *said = "the options of an operator of TensorFlow cannot be read";
-    sft__wire text[2];
+    sft__import_wire text[2];
     char op[SFT__GRAPH_TEXT];
     bool ok;
 
     SFT_TRY(flex_vector(x, m, text, &ok, err));
     if (!ok) {
-        sft__graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", m.at, "Flex", said);
+        sft__import_graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", m.at, "Flex", said);
         return SFT_OK;
     }
-    const sft__wire_field f = {
+    const sft__import_wire_field f = {
         .wire = SFT__PB_BYTES, .at = text[0].at, .len = text[0].end - text[0].at};
-    SFT_TRY(sft__graph_text(x->g, &f, op, err));
-    sft__graph_tf_operator(x->g, text[0].at, op);
-    return sft__graph_tf_node(x->g, text[1], err);
+    SFT_TRY(sft__import_graph_text(x->g, &f, op, err));
+    sft__import_graph_tf_operator(x->g, text[0].at, op);
+    return sft__import_graph_tf_node(x->g, text[1], err);
 }
 
 /* ---------------------------------------------------------------- how far it goes */
@@ -170,46 +171,46 @@ static const list graph_lists[] = {{1, 4}, {2, 4}, {4, 1}, {0, 0}};
 static const list metadata_lists[] = {{0, 1}, {0, 0}};
 static const list signature_lists[] = {{2, 1}, {3, 1}, {0, 0}};
 
-static sft_status touch_quantisation(lite *x, const sft__fb_table *t, sft_error *err) {
-    sft__fb_vector v;
+static sft_status touch_quantisation(lite *x, const sft__import_fb_table *t, sft_error *err) {
+    sft__import_fb_vector v;
 
     for (const list *l = quant_lists; l->width != 0; l++) {
-        SFT_TRY(sft__fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
+        SFT_TRY(sft__import_fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
     }
     return SFT_OK;
 }
 
 /* What the fields of a table lead to, for the reach of what is read. */
-static sft_status touch(lite *x, const sft__fb_table *t, const list *lists, sft_error *err) {
-    sft__fb_vector v;
-    sft__fb_table inner;
+static sft_status touch(lite *x, const sft__import_fb_table *t, const list *lists, sft_error *err) {
+    sft__import_fb_vector v;
+    sft__import_fb_table inner;
     bool there;
 
     for (const list *l = lists; l->slot != 0 || l->width != 0; l++) {
         if (l->width == 0) {
-            SFT_TRY(sft__fb_inner(&x->fb, t, l->slot, &inner, &there, err));
+            SFT_TRY(sft__import_fb_inner(&x->fb, t, l->slot, &inner, &there, err));
             if (there && lists == tensor_lists) {
                 SFT_TRY(touch_quantisation(x, &inner, err));
             }
         } else {
-            SFT_TRY(sft__fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
+            SFT_TRY(sft__import_fb_vector_of(&x->fb, t, l->slot, l->width, &v, err));
         }
     }
     return SFT_OK;
 }
 
 /* All tables of a list, and what they lead to. */
-static sft_status touch_all(lite *x, const sft__fb_table *t, uint32_t slot, const list *lists,
-                            sft_error *err) {
-    sft__fb_table item;
-    sft__fb_vector v;
+static sft_status touch_all(lite *x, const sft__import_fb_table *t, uint32_t slot,
+                            const list *lists, sft_error *err) {
+    sft__import_fb_table item;
+    sft__import_fb_vector v;
 
-    SFT_TRY(sft__fb_vector_of(&x->fb, t, slot, 4, &v, err));
+    SFT_TRY(sft__import_fb_vector_of(&x->fb, t, slot, 4, &v, err));
     for (uint64_t i = 0; i < v.count; i++) {
         if (++x->g->nodes > SFT__CONTENT_NODES) {
-            return sft__fail_at(err, SFT_E_LIMIT, t->at, "too many parts");
+            return sft__base_fail_at(err, SFT_E_LIMIT, t->at, "too many parts");
         }
-        SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &item, err));
+        SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &item, err));
         SFT_TRY(touch(x, &item, lists, err));
     }
     return SFT_OK;
@@ -226,25 +227,25 @@ static void reach_to(lite *x, uint64_t offset, uint64_t size) {
 }
 
 /* Operator: opcode_index (0), custom_options (5), or their place in the file (9, 10). */
-static sft_status take_operator(lite *x, const sft__fb_table *t, sft_error *err) {
-    sft__fb_vector v;
+static sft_status take_operator(lite *x, const sft__import_fb_table *t, sft_error *err) {
+    sft__import_fb_vector v;
     uint64_t code;
     uint64_t far;
     uint64_t far_size;
 
     if (++x->g->nodes > SFT__CONTENT_NODES) {
-        return sft__fail_at(err, SFT_E_LIMIT, t->at, "too many operators");
+        return sft__base_fail_at(err, SFT_E_LIMIT, t->at, "too many operators");
     }
-    SFT_TRY(sft__fb_number(&x->fb, t, 0, 4, 0, &code, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 4, 0, &code, err));
     SFT_TRY(touch(x, t, operator_lists, err));
-    SFT_TRY(sft__fb_number(&x->fb, t, 9, 8, 0, &far, err));
-    SFT_TRY(sft__fb_number(&x->fb, t, 10, 8, 0, &far_size, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 9, 8, 0, &far, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 10, 8, 0, &far_size, err));
     reach_to(x, far, far_size);
     if (code >= x->codes || x->flex[code] == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__fb_vector_of(&x->fb, t, 5, 1, &v, err));
-    sft__wire m = {v.at, v.at + v.count};
+    SFT_TRY(sft__import_fb_vector_of(&x->fb, t, 5, 1, &v, err));
+    sft__import_wire m = {v.at, v.at + v.count};
     if (far > 1) { /* 0 and 1: there is none */
         const uint64_t all = x->g->all.end - x->g->all.at;
         const bool inside = far <= all && far_size <= all - far;
@@ -256,61 +257,61 @@ static sft_status take_operator(lite *x, const sft__fb_table *t, sft_error *err)
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status take_codes(lite *x, const sft__fb_table *model, sft_error *err) {
-    sft__fb_vector v;
-    sft__fb_table t;
+static sft_status take_codes(lite *x, const sft__import_fb_table *model, sft_error *err) {
+    sft__import_fb_vector v;
+    sft__import_fb_table t;
     bool flex;
 
-    SFT_TRY(sft__fb_vector_of(&x->fb, model, CODES, 4, &v, err));
+    SFT_TRY(sft__import_fb_vector_of(&x->fb, model, CODES, 4, &v, err));
     if (v.count > CODES_MOST) {
-        return sft__fail_at(err, SFT_E_LIMIT, model->at, "too many operators");
+        return sft__base_fail_at(err, SFT_E_LIMIT, model->at, "too many operators");
     }
     x->codes = v.count;
     SFT_TRY(sft__import_alloc(x->fb.job, &x->flex, (size_t)v.count + 1, 1, err));
     for (uint64_t i = 0; i < v.count; i++) {
-        SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &t, err));
+        SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &t, err));
         SFT_TRY(take_code(x, &t, &flex, err));
         x->flex[i] = flex;
     }
     return SFT_OK;
 }
 
-static sft_status take_graphs(lite *x, const sft__fb_table *model, sft_error *err) {
-    sft__fb_table graph;
-    sft__fb_table t;
-    sft__fb_vector graphs;
-    sft__fb_vector v;
+static sft_status take_graphs(lite *x, const sft__import_fb_table *model, sft_error *err) {
+    sft__import_fb_table graph;
+    sft__import_fb_table t;
+    sft__import_fb_vector graphs;
+    sft__import_fb_vector v;
 
-    SFT_TRY(sft__fb_vector_of(&x->fb, model, SUBGRAPHS, 4, &graphs, err));
+    SFT_TRY(sft__import_fb_vector_of(&x->fb, model, SUBGRAPHS, 4, &graphs, err));
     for (uint64_t i = 0; i < graphs.count; i++) {
-        SFT_TRY(sft__fb_item_table(&x->fb, &graphs, i, &graph, err));
+        SFT_TRY(sft__import_fb_item_table(&x->fb, &graphs, i, &graph, err));
         SFT_TRY(touch(x, &graph, graph_lists, err));
         SFT_TRY(touch_all(x, &graph, TENSORS, tensor_lists, err));
-        SFT_TRY(sft__fb_vector_of(&x->fb, &graph, OPERATORS, 4, &v, err));
+        SFT_TRY(sft__import_fb_vector_of(&x->fb, &graph, OPERATORS, 4, &v, err));
         for (uint64_t k = 0; k < v.count; k++) {
-            SFT_TRY(sft__fb_item_table(&x->fb, &v, k, &t, err));
+            SFT_TRY(sft__import_fb_item_table(&x->fb, &v, k, &t, err));
             SFT_TRY(take_operator(x, &t, err));
         }
     }
     return SFT_OK;
 }
 
-static sft_status take_buffers(lite *x, const sft__fb_table *model, sft_error *err) {
-    sft__fb_vector v;
-    sft__fb_vector data;
-    sft__fb_table t;
+static sft_status take_buffers(lite *x, const sft__import_fb_table *model, sft_error *err) {
+    sft__import_fb_vector v;
+    sft__import_fb_vector data;
+    sft__import_fb_table t;
     uint64_t offset;
     uint64_t size;
 
-    SFT_TRY(sft__fb_vector_of(&x->fb, model, BUFFERS, 4, &v, err));
+    SFT_TRY(sft__import_fb_vector_of(&x->fb, model, BUFFERS, 4, &v, err));
     for (uint64_t i = 0; i < v.count; i++) {
         if (++x->g->nodes > SFT__CONTENT_NODES) {
-            return sft__fail_at(err, SFT_E_LIMIT, model->at, "too many buffers");
+            return sft__base_fail_at(err, SFT_E_LIMIT, model->at, "too many buffers");
         }
-        SFT_TRY(sft__fb_item_table(&x->fb, &v, i, &t, err));
-        SFT_TRY(sft__fb_vector_of(&x->fb, &t, 0, 1, &data, err));
-        SFT_TRY(sft__fb_number(&x->fb, &t, 1, 8, 0, &offset, err));
-        SFT_TRY(sft__fb_number(&x->fb, &t, 2, 8, 0, &size, err));
+        SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &t, err));
+        SFT_TRY(sft__import_fb_vector_of(&x->fb, &t, 0, 1, &data, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 8, 0, &offset, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 8, 0, &size, err));
         reach_to(x, offset, size);
     }
     return SFT_OK;
@@ -326,25 +327,26 @@ static sft_status take_rest(lite *x, sft_error *err) {
     if (left <= SLACK) {
         return SFT_OK;
     }
-    SFT_TRY(sft__wire_bytes(x->g->in, x->fb.reach, left < REST ? (size_t)left : REST, &p, err));
-    if (left >= 4 && sft__load_le32(p) == 0x04034b50u) {
+    SFT_TRY(
+        sft__import_wire_bytes(x->g->in, x->fb.reach, left < REST ? (size_t)left : REST, &p, err));
+    if (left >= 4 && sft__base_load_le32(p) == 0x04034b50u) {
         return SFT_OK;
     }
     for (size_t i = 0; i < left && i < REST; i++) {
         zeros = zeros && p[i] == 0;
     }
     if (left > REST || !zeros) {
-        sft__graph_find(x->g, SFT_SCAN_UNKNOWN, "trailing", x->fb.reach, "",
-                        "bytes that belong to no part of the format, and are no padding");
+        sft__import_graph_find(x->g, SFT_SCAN_UNKNOWN, "trailing", x->fb.reach, "",
+                               "bytes that belong to no part of the format, and are no padding");
     }
     return SFT_OK;
 }
 
 static sft_status take_model(lite *x, sft_error *err) {
     static const list model_lists[] = {{3, 1}, {5, 4}, {0, 0}};
-    sft__fb_table model;
+    sft__import_fb_table model;
 
-    SFT_TRY(sft__fb_root(&x->fb, &model, err));
+    SFT_TRY(sft__import_fb_root(&x->fb, &model, err));
     SFT_TRY(touch(x, &model, model_lists, err));
     SFT_TRY(take_codes(x, &model, err));
     SFT_TRY(take_graphs(x, &model, err));
@@ -354,24 +356,24 @@ static sft_status take_model(lite *x, sft_error *err) {
     return take_rest(x, err);
 }
 
-sft_status sft__graph_tflite(sft__graph *g, sft_error *err) {
+sft_status sft__import_graph_tflite(sft__import_graph *g, sft_error *err) {
     const sft_allocator *a = g->c->job->allocator;
-    lite *x = sft__alloc_zero(a, sizeof *x);
+    lite *x = sft__base_alloc_zero(a, sizeof *x);
     sft__import job;
 
     if (x == NULL) {
-        return sft__fail_nomem(err, sizeof *x);
+        return sft__base_fail_nomem(err, sizeof *x);
     }
     memset(&job, 0, sizeof job); /* one of its own: offsets and memory are its */
-    sft_status status = sft__job_options(&job, &g->c->job->options, err);
+    sft_status status = sft__import_job_options(&job, &g->c->job->options, err);
     if (status == SFT_OK) {
-        sft__arena_init(&job.arena, job.allocator, job.options.memory_bytes / 4);
+        sft__base_arena_init(&job.arena, job.allocator, job.options.memory_bytes / 4);
         job.file = g->in->source;
         x->g = g;
-        sft__fb_init(&x->fb, &job, "tflite", g->all.at, g->all.end);
+        sft__import_fb_init(&x->fb, &job, "tflite", g->all.at, g->all.end);
         status = take_model(x, err);
     }
-    sft__job_reset(&job);
-    sft__free(a, x, sizeof *x);
+    sft__import_job_reset(&job);
+    sft__base_free(a, x, sizeof *x);
     return status;
 }

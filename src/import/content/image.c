@@ -8,7 +8,7 @@
 #include "base/protobuf.h"
 #include "import/content/content.h"
 
-static bool begins(const sft__content *c, const char *magic, size_t n) {
+static bool begins(const sft__import_content *c, const char *magic, size_t n) {
     return c->len >= n && memcmp(c->data, magic, n) == 0;
 }
 
@@ -17,7 +17,8 @@ static uint32_t be32(const uint8_t *p) {
 }
 
 /* zTXt, iTXt: a keyword, then a text that may be compressed; behind it, in bytes. */
-static void png_text(const sft__content *c, const uint8_t *kind, const uint8_t *p, size_t n) {
+static void png_text(const sft__import_content *c, const uint8_t *kind, const uint8_t *p,
+                     size_t n) {
     const uint8_t *end = p + n;
     const uint8_t *text = n != 0 ? memchr(p, 0, n) : NULL;
     const bool more = memcmp(kind, "iTXt", 4) == 0;
@@ -31,7 +32,7 @@ static void png_text(const sft__content *c, const uint8_t *kind, const uint8_t *
         text = nul != NULL ? nul + 1 : end;
     }
     if (text < end) {
-        sft__scan_string(c->job, c->state->part, text, (size_t)(end - text), false);
+        sft__import_scan_string(c->job, c->state->part, text, (size_t)(end - text), false);
     }
 }
 
@@ -42,7 +43,7 @@ static bool is_known_chunk(const uint8_t *kind) {
 }
 
 /* Chunks with their checksums, IHDR first, IEND last. */
-static bool png(const sft__content *c) {
+static bool png(const sft__import_content *c) {
     const uint8_t *p = c->data + 8;
     const uint8_t *end = c->data + c->len;
     bool first = true;
@@ -50,7 +51,7 @@ static bool png(const sft__content *c) {
     while (end - p >= 12) {
         const uint32_t n = be32(p);
         if (n > (uint64_t)(end - p) - 12 ||
-            be32(p + 8 + n) != sft__crc32(0, p + 4, (size_t)n + 4) ||
+            be32(p + 8 + n) != sft__import_crc32(0, p + 4, (size_t)n + 4) ||
             first != (memcmp(p + 4, "IHDR", 4) == 0) || !is_known_chunk(p + 4)) {
             return false;
         }
@@ -76,7 +77,7 @@ static const uint8_t *jpeg_scan(const uint8_t *p, const uint8_t *end) {
     return end;
 }
 
-static bool jpeg(const sft__content *c) {
+static bool jpeg(const sft__import_content *c) {
     const uint8_t *p = c->data + 2;
     const uint8_t *end = c->data + c->len;
 
@@ -117,7 +118,7 @@ static size_t gif_colors(uint8_t flags) {
     return (flags & 0x80) != 0 ? (size_t)3 << ((flags & 7) + 1) : 0;
 }
 
-static bool gif(const sft__content *c) {
+static bool gif(const sft__import_content *c) {
     const uint8_t *p = c->data + 13;
     const uint8_t *end = c->data + c->len;
 
@@ -141,15 +142,15 @@ static bool gif(const sft__content *c) {
 }
 
 /* RIFF: the sizes of the chunks fill the file. */
-static bool webp(const sft__content *c) {
+static bool webp(const sft__import_content *c) {
     const uint8_t *p = c->data + 12;
     const uint8_t *end = c->data + c->len;
 
-    if (c->len < 20 || sft__load_le32(c->data + 4) != c->len - 8) {
+    if (c->len < 20 || sft__base_load_le32(c->data + 4) != c->len - 8) {
         return false;
     }
     while (end - p >= 8) {
-        const uint64_t n = ((uint64_t)sft__load_le32(p + 4) + 1) & ~UINT64_C(1);
+        const uint64_t n = ((uint64_t)sft__base_load_le32(p + 4) + 1) & ~UINT64_C(1);
         if (n > (uint64_t)(end - p) - 8) {
             return false;
         }
@@ -158,7 +159,7 @@ static bool webp(const sft__content *c) {
     return p == end;
 }
 
-bool sft__content_image(const sft__content *c) {
+bool sft__import_content_image(const sft__import_content *c) {
     if (begins(c, "\x89PNG\r\n\x1a\n", 8)) {
         return png(c);
     }
@@ -174,12 +175,12 @@ bool sft__content_image(const sft__content *c) {
 /* ---------------------------------------------------------------- sentencepiece */
 
 /* piece (1: text), score (2: float), type (3). */
-static bool is_piece(const sft__pb_field *f) {
-    sft__pb in = sft__pb_over(f->data, f->len);
-    sft__pb_field inner;
+static bool is_piece(const sft__base_pb_field *f) {
+    sft__base_pb in = sft__base_pb_over(f->data, f->len);
+    sft__base_pb_field inner;
     bool named = false;
 
-    while (sft__pb_next(&in, &inner)) {
+    while (sft__base_pb_next(&in, &inner)) {
         const bool known = (inner.number == 1 && inner.wire == SFT__PB_BYTES) ||
                            (inner.number == 2 && inner.wire == SFT__PB_FIXED32) ||
                            (inner.number == 3 && inner.wire == SFT__PB_VARINT);
@@ -192,22 +193,22 @@ static bool is_piece(const sft__pb_field *f) {
 }
 
 /* Messages of settings: any fields, but whole. */
-static bool is_settings(const sft__pb_field *f) {
-    sft__pb in = sft__pb_over(f->data, f->len);
-    sft__pb_field inner;
+static bool is_settings(const sft__base_pb_field *f) {
+    sft__base_pb in = sft__base_pb_over(f->data, f->len);
+    sft__base_pb_field inner;
 
-    while (sft__pb_next(&in, &inner)) {
+    while (sft__base_pb_next(&in, &inner)) {
     }
     return in.fault == NULL;
 }
 
-bool sft__content_pieces(const sft__content *c) {
-    sft__pb in = sft__pb_over(c->data, c->len);
-    sft__pb_field f;
+bool sft__import_content_pieces(const sft__import_content *c) {
+    sft__base_pb in = sft__base_pb_over(c->data, c->len);
+    sft__base_pb_field f;
     size_t pieces = 0;
     bool trained = false;
 
-    while (sft__pb_next(&in, &f)) {
+    while (sft__base_pb_next(&in, &f)) {
         if (f.wire != SFT__PB_BYTES || f.number < 1 || f.number > 5 ||
             !(f.number == 1 ? is_piece(&f) : is_settings(&f))) {
             return false;

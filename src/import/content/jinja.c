@@ -60,7 +60,7 @@ static const char *skip_string(const char *p, const char *end) {
 }
 
 /* One token at p, which is no space; returns the position behind it, or NULL. */
-static const char *one_token(sft__jinja_token *t, const char *p, const char *end) {
+static const char *one_token(sft__import_jinja_token *t, const char *p, const char *end) {
     const char *q = p + 1;
 
     t->kind = SFT__JINJA_OP;
@@ -100,7 +100,7 @@ static const char *skip_raw(const char *p, const char *end) {
 }
 
 /* Tokens up to the end of the block: behind it, or NULL. */
-static const char *read_tokens(sft__jinja_block *b, const char *p, const char *end) {
+static const char *read_tokens(sft__import_jinja_block *b, const char *p, const char *end) {
     unsigned depth = 0;
 
     b->count = 0;
@@ -132,7 +132,8 @@ static const char *read_tokens(sft__jinja_block *b, const char *p, const char *e
     return NULL;
 }
 
-sft__jinja_next sft__jinja_read(sft__jinja_block *block, const char **at, const char *end) {
+sft__import_jinja_next sft__import_jinja_read(sft__import_jinja_block *block, const char **at,
+                                              const char *end) {
     bool bad = false;
     const char *p = next_block(*at, end, &bad);
 
@@ -143,7 +144,7 @@ sft__jinja_next sft__jinja_read(sft__jinja_block *block, const char **at, const 
     block->statement = p[1] == '%';
     p = read_tokens(block, p + 2, end);
     if (p != NULL && block->statement && block->count == 1 &&
-        sft__jinja_is(&block->tokens[0], SFT__JINJA_NAME, "raw")) {
+        sft__import_jinja_is(&block->tokens[0], SFT__JINJA_NAME, "raw")) {
         p = skip_raw(p, end);
     }
     *at = p != NULL ? p : end;

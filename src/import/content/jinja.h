@@ -11,36 +11,37 @@
 
 enum { SFT__JINJA_TOKENS = 8192 /* of one block */ };
 
-typedef enum sft__jinja_kind {
+typedef enum sft__import_jinja_kind {
     SFT__JINJA_NAME,
     SFT__JINJA_STRING, /* between its quotes, escapes as they are written */
     SFT__JINJA_NUMBER,
     SFT__JINJA_OP /* one character */
-} sft__jinja_kind;
+} sft__import_jinja_kind;
 
-typedef struct sft__jinja_token {
+typedef struct sft__import_jinja_token {
     const char *p;
     size_t len;
-    sft__jinja_kind kind;
-} sft__jinja_token;
+    sft__import_jinja_kind kind;
+} sft__import_jinja_token;
 
-typedef struct sft__jinja_block {
-    sft__jinja_token *tokens; /* SFT__JINJA_TOKENS */
+typedef struct sft__import_jinja_block {
+    sft__import_jinja_token *tokens; /* SFT__JINJA_TOKENS */
     size_t count;
     bool statement; /* {% %} */
-} sft__jinja_block;
+} sft__import_jinja_block;
 
-typedef enum sft__jinja_next {
+typedef enum sft__import_jinja_next {
     SFT__JINJA_DONE,
     SFT__JINJA_BLOCK,
     SFT__JINJA_BAD /* a block or a string without its end, or with too many tokens */
-} sft__jinja_next;
+} sft__import_jinja_next;
 
 /* The next block from *at on; moves *at behind it. */
-sft__jinja_next sft__jinja_read(sft__jinja_block *block, const char **at, const char *end);
+sft__import_jinja_next sft__import_jinja_read(sft__import_jinja_block *block, const char **at,
+                                              const char *end);
 
-static inline bool sft__jinja_is(const sft__jinja_token *t, sft__jinja_kind kind,
-                                 const char *text) {
+static inline bool sft__import_jinja_is(const sft__import_jinja_token *t,
+                                        sft__import_jinja_kind kind, const char *text) {
     return t->kind == kind && strlen(text) == t->len && memcmp(t->p, text, t->len) == 0;
 }
 

@@ -7,10 +7,10 @@
  */
 #include "import/content/json_level.h"
 
-static uint32_t dotted(const sft__json_str *s) {
+static uint32_t dotted(const sft__base_json_str *s) {
     char room[FIELD_MOST];
     const char *text = field(room, s);
-    return sft__content_dotted(text, strlen(text));
+    return sft__import_content_dotted(text, strlen(text));
 }
 /* ---------------------------------------------------------------- texts */
 
@@ -21,18 +21,19 @@ static bool is_function_of(const level *l) {
 }
 
 /* "loss": "mse", "metrics": ["accuracy"] */
-static void function_text(walking *w, const level *l, const level *above, const sft__json_str *s) {
+static void function_text(walking *w, const level *l, const level *above,
+                          const sft__base_json_str *s) {
     char room[FIELD_MOST];
 
     if ((is_function_of(l) || (above != NULL && is_function_of(above))) && w->own == NULL &&
-        !sft__content_keras_has(field(room, s))) {
+        !sft__import_content_keras_has(field(room, s))) {
         w->own = s->raw;
     }
 }
 
 /* The nearest key: also of a list within lists. */
-static const sft__json_str *nearest_key(const walking *w) {
-    static const sft__json_str none = {"", 0, false};
+static const sft__base_json_str *nearest_key(const walking *w) {
+    static const sft__base_json_str none = {"", 0, false};
 
     for (unsigned i = w->depth; i > 0; i--) {
         if (w->levels[i].object) {
@@ -43,18 +44,20 @@ static const sft__json_str *nearest_key(const walking *w) {
 }
 
 /* Decoded, up to a zero byte in it; NULL: too long, which was said. */
-static const char *whole(walking *w, sft__buf *room, const sft__json_str *s, size_t *len) {
+static const char *whole(walking *w, sft__base_buf *room, const sft__base_json_str *s,
+                         size_t *len) {
     const char *text = s->raw;
 
     *len = s->len;
     if (s->escaped) {
         room->len = 0;
-        if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(room, s->len + SFT__JSON_SLACK)) {
-            const sft__json_str shown = {s->raw, 0, false};
+        if (s->len > SFT__CONTENT_STRING ||
+            !sft__base_buf_reserve(room, s->len + SFT__JSON_SLACK)) {
+            const sft__base_json_str shown = {s->raw, 0, false};
             find(w, SFT_SCAN_UNKNOWN, "strings", &shown, "a text too long to be decoded");
             return NULL;
         }
-        *len = sft__json_decode(room->data, s);
+        *len = sft__base_json_decode(room->data, s);
         text = room->data;
     }
     const char *zero = *len != 0 ? memchr(text, '\0', *len) : NULL;
@@ -63,7 +66,7 @@ static const char *whole(walking *w, sft__buf *room, const sft__json_str *s, siz
 }
 
 /* A key, of a long one its end: the last words say what the value is. NULL: as above. */
-static const char *key_text(walking *w, const sft__json_str *key, size_t *len) {
+static const char *key_text(walking *w, const sft__base_json_str *key, size_t *len) {
     const char *text = whole(w, &w->keys, key, len);
     const size_t skip = *len > FIELD_MOST ? *len - FIELD_MOST : 0;
 
@@ -71,47 +74,47 @@ static const char *key_text(walking *w, const sft__json_str *key, size_t *len) {
     return text != NULL ? text + skip : NULL;
 }
 
-static void judge(walking *w, const sft__json_str *s, const char *text, size_t len) {
-    const sft__json_str *key = nearest_key(w);
+static void judge(walking *w, const sft__base_json_str *s, const char *text, size_t len) {
+    const sft__base_json_str *key = nearest_key(w);
     if (key->raw != w->kinds_of) {
         size_t n;
         const char *name = key_text(w, key, &n);
-        w->kinds = name != NULL ? sft__setting_key(name, n) : 0;
+        w->kinds = name != NULL ? sft__import_setting_key(name, n) : 0;
         w->kinds_of = key->raw;
     }
     w->judged += (w->kinds & SFT__KEY_TOKENS) == 0;
     if (w->judged > JUDGED_MOST) {
         if (w->judged++ == JUDGED_MOST + 1) {
-            const sft__json_str here = {s->raw, 0, false}; /* a list may have no key */
+            const sft__base_json_str here = {s->raw, 0, false}; /* a list may have no key */
             find(w, SFT_SCAN_UNKNOWN, "strings", key->len != 0 ? key : &here,
                  "more values than are looked at");
         }
         return;
     }
-    const sft__setting setting = {w->kinds, text, len, !w->levels[w->depth].object};
-    sft__setting_said said;
+    const sft__import_setting setting = {w->kinds, text, len, !w->levels[w->depth].object};
+    sft__import_setting_said said;
 
-    const uint32_t verdict = sft__setting_judge(&setting, &said);
+    const uint32_t verdict = sft__import_setting_judge(&setting, &said);
     if (verdict != SFT_SCAN_HARMLESS) {
-        const sft__json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
+        const sft__base_json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
         find(w, verdict, said.rule, &shown, said.sentence);
     }
 }
 
 /* Programs of torch.export: the text, decoded, of a guard or with the specification of a tree. */
-static void exported_text(walking *w, const sft__json_str *s, const char *text, size_t len) {
-    const sft__json_str *key = nearest_key(w);
+static void exported_text(walking *w, const sft__base_json_str *s, const char *text, size_t len) {
+    const sft__base_json_str *key = nearest_key(w);
     const bool module = is(key, "default_factory_module");
-    uint32_t verdict = sft__content_tree(w->c->job->allocator, text, len);
+    uint32_t verdict = sft__import_content_tree(w->c->job->allocator, text, len);
 
     if ((module || is(key, "default_factory_name")) && key->raw != s->raw) {
-        verdict = sft__content_factory(text, len, module);
+        verdict = sft__import_content_factory(text, len, module);
     }
     if (verdict != SFT_SCAN_HARMLESS) {
         find(w, verdict, "config-target", s, "a module that torch.export.load would import");
     }
     if (is(key, "guards_code") && key->raw != s->raw) {
-        verdict = sft__content_guard(text, len);
+        verdict = sft__import_content_guard(text, len);
         if (verdict != SFT_SCAN_HARMLESS) {
             find(w, verdict, "config-code", s, "a guard that is executed, of more than sizes");
         }
@@ -127,7 +130,7 @@ static bool is_vocabulary(const walking *w) {
         return false;
     }
     const char *key = field(room, &above->key);
-    return (sft__setting_key(key, strlen(key)) & SFT__KEY_TOKENS) != 0;
+    return (sft__import_setting_key(key, strlen(key)) & SFT__KEY_TOKENS) != 0;
 }
 
 /* A text that may be a template, though its key does not say so. */
@@ -135,7 +138,7 @@ static void rendered_text(walking *w, const char *text, size_t len) {
     const level *l = &w->levels[w->depth];
     const bool read = l->templates || is(&l->key, "chat_template"); /* by the rules for templates */
     const uint32_t verdict =
-        read ? SFT_SCAN_HARMLESS : sft__content_rendered(w->c->job->allocator, text, len);
+        read ? SFT_SCAN_HARMLESS : sft__import_content_rendered(w->c->job->allocator, text, len);
 
     if (verdict != SFT_SCAN_HARMLESS) {
         find(w, verdict, "template", &l->key,
@@ -145,25 +148,25 @@ static void rendered_text(walking *w, const char *text, size_t len) {
 }
 
 /* Texts that are pickles, or words of Keras's, whatever their key. */
-static void any_text(walking *w, const sft__json_str *s, bool value) {
+static void any_text(walking *w, const sft__base_json_str *s, bool value) {
     char room[FIELD_MOST];
     const char *text = s->raw;
     size_t len = s->len;
 
     if (len < FIELD_MOST / 2) {
         text = field(room, s);
-        if (sft__content_keras_word(text, strlen(text))) {
+        if (sft__import_content_keras_word(text, strlen(text))) {
             w->word = s->raw;
         }
     }
     if (s->escaped) {
         w->room.len = 0;
-        if (s->len > SFT__CONTENT_STRING || !sft__buf_reserve(&w->room, s->len + 1)) {
+        if (s->len > SFT__CONTENT_STRING || !sft__base_buf_reserve(&w->room, s->len + 1)) {
             find(w, SFT_SCAN_UNKNOWN, "strings", &w->levels[w->depth].key,
                  "a text too long to be decoded");
             return;
         }
-        len = sft__json_decode(w->room.data, s);
+        len = sft__base_json_decode(w->room.data, s);
         text = w->room.data;
     } else {
         text = s->raw;
@@ -173,10 +176,10 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
         blanks++;
     }
     if (len - blanks > 12 && (text[blanks] == '{' || text[blanks] == '[') &&
-        sft__content_has_target(text + blanks, len - blanks)) {
+        sft__import_content_has_target(text + blanks, len - blanks)) {
         const size_t skip = s->escaped ? 0 : blanks;
         const size_t rest = s->len - skip;
-        const sft__json_str shown = {s->raw + skip, rest < 160 ? rest : 160, s->escaped};
+        const sft__base_json_str shown = {s->raw + skip, rest < 160 ? rest : 160, s->escaped};
         find(w, SFT_SCAN_UNKNOWN, "config-target", &shown,
              "JSON in a text, with what a loader imports");
     }
@@ -188,12 +191,13 @@ static void any_text(walking *w, const sft__json_str *s, bool value) {
     if (value) {
         judge(w, s, text, len);
     } else if (s->raw == w->levels[w->depth].key.raw &&
-               (sft__setting_python(text, len) & SFT__PYTHON_REACHES) != 0 && !is_vocabulary(w)) {
+               (sft__import_setting_python(text, len) & SFT__PYTHON_REACHES) != 0 &&
+               !is_vocabulary(w)) {
         find(w, SFT_SCAN_UNKNOWN, "config-code", s,
              "a key that is Python, which a program that evaluates its keys runs");
     }
     if (!w->c->walked) {
-        sft__scan_string(w->c->job, w->c->state->part, text, len, false);
+        sft__import_scan_string(w->c->job, w->c->state->part, text, len, false);
     }
 }
 
@@ -205,18 +209,19 @@ static bool is_attention(const level *l) {
 }
 
 /* "attn_implementation": "owner/repository@version:name", also one for each part of the model. */
-static bool is_kernel(const level *l, const level *above, const sft__json_str *s) {
+static bool is_kernel(const level *l, const level *above, const sft__base_json_str *s) {
     return (is_attention(l) || (above != NULL && is_attention(above))) &&
            (s->escaped || memchr(s->raw, '/', s->len) != NULL);
 }
 
 /* What its key, or that of the list it is in, or its own form says that a loader would import. */
-static void check_target(walking *w, const level *l, const level *above, const sft__json_str *s) {
-    static const sft__json_str none = {"", 0, false};
-    static const sft__json_str any = {"target", 6, false};
-    const sft__json_str *over = above != NULL && above->object ? &above->key : &none;
+static void check_target(walking *w, const level *l, const level *above,
+                         const sft__base_json_str *s) {
+    static const sft__base_json_str none = {"", 0, false};
+    static const sft__base_json_str any = {"target", 6, false};
+    const sft__base_json_str *over = above != NULL && above->object ? &above->key : &none;
     const bool router = l->object && is(over, "types"); /* {"types": {"KEY": "package.Class"}} */
-    const sft__json_str *key = router ? &any : nearest_key(w);
+    const sft__base_json_str *key = router ? &any : nearest_key(w);
     const char *sentence;
     size_t key_len;
     size_t len;
@@ -226,33 +231,36 @@ static void check_target(walking *w, const level *l, const level *above, const s
     if (name == NULL || text == NULL) {
         return;
     }
-    const sft__json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
+    const sft__base_json_str shown = {s->raw, s->len < 160 ? s->len : 160, s->escaped};
     const bool by_key = !l->object || strcmp(w->c->name, "metadata") == 0; /* names of types */
-    const uint32_t verdict = sft__content_target(name, key_len, text, len, by_key, &sentence);
+    const uint32_t verdict =
+        sft__import_content_target(name, key_len, text, len, by_key, &sentence);
     if (verdict != SFT_SCAN_HARMLESS) {
         find(w, verdict, "config-target", &shown, sentence);
     }
-    if (l->object && sft__content_trusts(name, key_len, text, len)) {
+    if (l->object && sft__import_content_trusts(name, key_len, text, len)) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", key, "asks for code beside the model to be run");
     }
 }
 
 /* Shards of a model, modules of sentence-transformers: beside the file that names them. */
-static void check_place(walking *w, const level *l, const level *above, const sft__json_str *s) {
+static void check_place(walking *w, const level *l, const level *above,
+                        const sft__base_json_str *s) {
     char room[FIELD_MOST];
     const bool shard = above != NULL && above->object && is(&above->key, "weight_map");
-    const bool module = l->object && is(&l->key, "path") &&
-                        sft__content_ends(sft__content_base(w->c->name), "modules.json");
+    const bool module =
+        l->object && is(&l->key, "path") &&
+        sft__import_content_ends(sft__import_content_base(w->c->name), "modules.json");
     const bool manifest = w->depth > 3 && !l->object && above->object && is(&above->key, "paths") &&
                           is(&w->levels[1].key, "weightsManifest"); /* TF.js */
 
-    if ((shard || module || manifest) && sft__content_leads_away(field(room, s))) {
+    if ((shard || module || manifest) && sft__import_content_leads_away(field(room, s))) {
         find(w, SFT_SCAN_DANGEROUS, "config-path", s,
              "weights outside of the model's directory, which its loader would read");
     }
 }
 
-static bool is_listed(const sft__json_str *s, const char *const *words) {
+static bool is_listed(const sft__base_json_str *s, const char *const *words) {
     for (size_t i = 0; words[i] != NULL; i++) {
         if (is(s, words[i])) {
             return true;
@@ -262,7 +270,7 @@ static bool is_listed(const sft__json_str *s, const char *const *words) {
 }
 
 /* {"module": "evil", "attr": "f"} */
-static void note_pair(level *l, const sft__json_str *s) {
+static void note_pair(level *l, const sft__base_json_str *s) {
     static const char *const modules[] = {"module",  "module_name",  "@module", "__module__",
                                           "_module", "class_module", NULL};
     static const char *const names[] = {"attr",          "class_name", "function",  "func",
@@ -283,7 +291,7 @@ static void note_pair(level *l, const sft__json_str *s) {
     }
 }
 
-static void note_node(level *l, const sft__json_str *s) {
+static void note_node(level *l, const sft__base_json_str *s) {
     static const char *const keys[N_COUNT] = {"op", "opType", "op_type", "domain", "key", "value"};
 
     if (!l->object || l->key.len < 2 || memchr("odkv\\", l->key.raw[0], 5) == NULL) {
@@ -301,7 +309,7 @@ static void note_node(level *l, const sft__json_str *s) {
 }
 
 /* A text value, its key in the level it stands in. */
-static void on_text(walking *w, const sft__json_str *s) {
+static void on_text(walking *w, const sft__base_json_str *s) {
     static const char *const keys[] = {"module",   "class_name",    "registered_name", "config",
                                        "function", "vocabulary",    "__module__",      "__class__",
                                        "type",     "parent_library"};
@@ -311,7 +319,7 @@ static void on_text(walking *w, const sft__json_str *s) {
 
     if (l->templates || (l->object && is(&l->key, "chat_template"))) {
         any_text(w, s, false);
-        sft__json_template(w, s, &l->key);
+        sft__import_json_template(w, s, &l->key);
         return;
     }
     function_text(w, l, above, s);
@@ -336,8 +344,7 @@ static void on_text(walking *w, const sft__json_str *s) {
     if (w->locates != NULL && w->locates == nearest_key(w)->raw) {
         static const char *const own[] = {"conv_op", "norm_op", "dropout_op", "nonlin", NULL};
         if (!is_listed(s, own)) {
-            find(w, SFT_SCAN_UNKNOWN, "config-target", s,
-                 "a key whose value nnU-Net would import");
+            find(w, SFT_SCAN_UNKNOWN, "config-target", s, "a key whose value nnU-Net would import");
         }
     }
     check_target(w, l, above, s);
@@ -347,21 +354,22 @@ static void on_text(walking *w, const sft__json_str *s) {
         char room[2][FIELD_MOST];
         const char *key = field(room[0], &l->key);
         const char *text = field(room[1], s);
-        l->modules |= sft__setting_module(key, strlen(key), text, strlen(text));
+        l->modules |= sft__import_setting_module(key, strlen(key), text, strlen(text));
     }
     if (w->graph) {
         note_node(l, s);
     }
     if (l->object && is(&l->key, "expr_str")) {
         const uint32_t verdict =
-            s->escaped ? SFT_SCAN_UNKNOWN : sft__content_expression(s->raw, s->len);
+            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_expression(s->raw, s->len);
         if (verdict != SFT_SCAN_HARMLESS) {
             find(w, verdict, "config-target", s,
                  "an expression that is evaluated, of more than sizes");
         }
     }
     if (l->object && is(&l->key, "#")) {
-        const uint32_t verdict = s->escaped ? SFT_SCAN_UNKNOWN : sft__content_pir(s->raw, s->len);
+        const uint32_t verdict =
+            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_pir(s->raw, s->len);
         if (verdict != SFT_SCAN_HARMLESS) {
             find(w, verdict, "paddle-operator", s,
                  "an operator that runs Python, reads or writes files, or is none of Paddle's own");
@@ -379,7 +387,7 @@ static void on_text(walking *w, const sft__json_str *s) {
     any_text(w, s, true);
 }
 
-static void on_key(walking *w, const sft__json_str *s) {
+static void on_key(walking *w, const sft__base_json_str *s) {
     level *l = &w->levels[w->depth];
     char room[FIELD_MOST];
 
@@ -392,7 +400,7 @@ static void on_key(walking *w, const sft__json_str *s) {
     if (s->len > 32) {
         return;
     }
-    const char *acts = sft__setting_of_file(w->c->name, field(room, s), w->depth);
+    const char *acts = sft__import_setting_of_file(w->c->name, field(room, s), w->depth);
     if (acts != NULL) {
         find(w, SFT_SCAN_UNKNOWN, "code-file", s, acts);
     } else if (is(s, "auto_map") || is(s, "custom_pipelines") || is(s, "custom_pipeline")) {
@@ -428,7 +436,7 @@ static void push(walking *w, bool object) {
     if (object && above->object && is(&above->key, "guards_code")) {
         find(w, SFT_SCAN_UNKNOWN, "config-code", &above->key, "keys that would be executed");
     }
-    if (above->object && is_listed(&above->key, sft__content_targets)) {
+    if (above->object && is_listed(&above->key, sft__import_content_targets)) {
         find(w, SFT_SCAN_UNKNOWN, "config-target", &above->key, "what a loader would import");
     }
     if (!object && above->object && is(&above->key, "function") && upper != NULL && upper->object &&
@@ -452,10 +460,10 @@ static const char *python_number(const char *p) {
 }
 
 static const char *scalar(walking *w, const char *p) {
-    sft__json_str s;
+    sft__base_json_str s;
 
     if (*p == '"') {
-        p = sft__json_read(&w->j, p, &s);
+        p = sft__base_json_read(&w->j, p, &s);
         if (p != NULL) {
             on_text(w, &s);
         }
@@ -463,8 +471,8 @@ static const char *scalar(walking *w, const char *p) {
     }
     const char *q = python_number(p);
     if (q == NULL) {
-        q = sft__json_value(&w->j, p, w->depth);
-        s = (sft__json_str){p, q != NULL ? (size_t)(q - p) : 0, false};
+        q = sft__base_json_value(&w->j, p, w->depth);
+        s = (sft__base_json_str){p, q != NULL ? (size_t)(q - p) : 0, false};
         if (q != NULL && w->levels[w->depth].object && (*p == 't' || (*p >= '1' && *p <= '9'))) {
             judge(w, &s, p, s.len);
         }
@@ -478,43 +486,43 @@ static const char *scalar(walking *w, const char *p) {
 }
 
 static const char *read_key(walking *w, const char *p) {
-    sft__json_str s;
+    sft__base_json_str s;
 
     if (*p != '"') {
-        return sft__json_expected(&w->j, p, "a key");
+        return sft__base_json_expected(&w->j, p, "a key");
     }
-    p = sft__json_read(&w->j, p, &s);
+    p = sft__base_json_read(&w->j, p, &s);
     if (p == NULL) {
         return NULL;
     }
     on_key(w, &s);
-    p = sft__json_blank(p);
-    return *p == ':' ? sft__json_blank(p + 1) : sft__json_expected(&w->j, p, "':'");
+    p = sft__base_json_blank(p);
+    return *p == ':' ? sft__base_json_blank(p + 1) : sft__base_json_expected(&w->j, p, "':'");
 }
 
 /* Behind a value: commas and ends of containers, up to the next value. NULL: a fault; *done. */
 static const char *after_value(walking *w, const char *p, bool *done) {
     for (;;) {
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         if (w->depth == 0) {
             *done = true;
             return p;
         }
         const level *l = &w->levels[w->depth];
         if (*p == ',') {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
             return l->object ? read_key(w, p) : p;
         }
         if (*p != (l->object ? '}' : ']')) {
-            return sft__json_expected(&w->j, p, l->object ? "',' or '}'" : "',' or ']'");
+            return sft__base_json_expected(&w->j, p, l->object ? "',' or '}'" : "',' or ']'");
         }
         if (l->object) {
             if (l->modules != 0) {
-                sft__json_modules(w, l, p);
+                sft__import_json_modules(w, l, p);
             }
-            sft__json_object_end(w, l);
+            sft__import_json_object_end(w, l);
         } else {
-            sft__json_list_end(w, l);
+            sft__import_json_list_end(w, l);
         }
         w->depth--;
         p++;
@@ -528,11 +536,11 @@ static const char *step(walking *w, const char *p, bool *done) {
         return p != NULL ? after_value(w, p, done) : NULL;
     }
     if (w->depth == SFT__JSON_DEPTH) {
-        return sft__json_fail(&w->j, p, "containers too deep");
+        return sft__base_json_fail(&w->j, p, "containers too deep");
     }
     push(w, *p == '{');
     w->levels[w->depth].from = p;
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     if (*p == (w->levels[w->depth].object ? '}' : ']')) {
         w->depth--;
         return after_value(w, p + 1, done);
@@ -544,13 +552,13 @@ static const char *step(walking *w, const char *p, bool *done) {
 static bool walk_lines(walking *w) {
     const char *p = w->text;
 
-    while (p < w->j.end && !sft__content_is_tired(w->c)) {
+    while (p < w->j.end && !sft__import_content_is_tired(w->c)) {
         const char *line = p;
         bool done = false;
         w->depth = 0;
         memset(&w->levels[0], 0, sizeof w->levels[0]);
-        p = sft__json_blank(p);
-        while (p != NULL && p < w->j.end && !done && !sft__content_is_tired(w->c)) {
+        p = sft__base_json_blank(p);
+        while (p != NULL && p < w->j.end && !done && !sft__import_content_is_tired(w->c)) {
             p = step(w, p, &done);
         }
         if (p == NULL) { /* what stands before the fault was looked at */
@@ -573,66 +581,67 @@ static bool walk_all(walking *w) {
     if (w->c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0) {
         p += 3;
     }
-    p = sft__json_blank(p);
-    while (p != NULL && !done && !sft__content_is_tired(w->c)) {
+    p = sft__base_json_blank(p);
+    while (p != NULL && !done && !sft__import_content_is_tired(w->c)) {
         p = step(w, p, &done);
     }
     if (!done && p != NULL) {
         return true; /* enough was found */
     }
     if (p != NULL && p < w->j.end) {
-        p = sft__json_fail(&w->j, p, "more behind the value");
+        p = sft__base_json_fail(&w->j, p, "more behind the value");
     }
     return p != NULL;
 }
 
-bool sft__content_json(const sft__content *c, bool *is_json) {
-    const bool called = sft__content_ends(c->name, ".json");
+bool sft__import_content_json(const sft__import_content *c, bool *is_json) {
+    const bool called = sft__import_content_ends(c->name, ".json");
     const bool lines =
-        sft__content_ends(c->name, ".jsonl") || sft__content_ends(c->name, ".ndjson");
+        sft__import_content_ends(c->name, ".jsonl") || sft__import_content_ends(c->name, ".ndjson");
     const char *p = (const char *)c->data;
     walking *w;
     bool good = false;
 
     p += c->len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     *is_json = *p == '{' || *p == '[' || called || lines;
     if (!*is_json) {
         return false;
     }
-    w = sft__alloc_zero(c->job->allocator, sizeof *w);
-    if (w == NULL || sft__utf8_valid(c->data, c->len) != c->len) {
-        sft__free(c->job->allocator, w, sizeof *w);
+    w = sft__base_alloc_zero(c->job->allocator, sizeof *w);
+    if (w == NULL || sft__base_utf8_valid(c->data, c->len) != c->len) {
+        sft__base_free(c->job->allocator, w, sizeof *w);
         return false;
     }
     w->c = c;
     w->lines = lines;
     w->text = (const char *)c->data;
     w->j.end = w->text + c->len;
-    sft__buf_init(&w->room, c->job->allocator);
-    sft__buf_init(&w->keys, c->job->allocator);
+    sft__base_buf_init(&w->room, c->job->allocator);
+    sft__base_buf_init(&w->keys, c->job->allocator);
     if (walk_all(w)) {
         good = true;
     } else {
         *is_json = called;
         if (called) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
-                              "called *.json, but no valid JSON: loaders may read it differently");
+            sft__import_content_find(
+                c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
+                "called *.json, but no valid JSON: loaders may read it differently");
         }
     }
     if (w->keras && w->word != NULL) {
-        sft__content_find(
+        sft__import_content_find(
             c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word), w->word,
             strcspn(w->word, "\""),
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
     }
     if (w->keras && w->own != NULL) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own), w->own,
-                          strcspn(w->own, "\""),
-                          "a function that Keras does not have: its code is not in the file");
+        sft__import_content_find(
+            c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own), w->own, strcspn(w->own, "\""),
+            "a function that Keras does not have: its code is not in the file");
     }
-    sft__buf_reset(&w->room);
-    sft__buf_reset(&w->keys);
-    sft__free(c->job->allocator, w, sizeof *w);
+    sft__base_buf_reset(&w->room);
+    sft__base_buf_reset(&w->keys);
+    sft__base_free(c->job->allocator, w, sizeof *w);
     return good && !c->state->odd;
 }

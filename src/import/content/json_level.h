@@ -40,39 +40,39 @@ typedef struct level {
     bool templates; /* lies in a chat_template */
     bool has_config;
     bool code;
-    bool jinja;              /* template_format: jinja2 */
-    bool langchain;          /* "lc": 1 */
-    sft__json_str attribute; /* the name of a function or class in a module */
-    sft__json_str imports;   /* the name of that module */
-    sft__json_str library;   /* the same, with a class beside it */
-    sft__json_str name;      /* of what a reference of fiddle's is to */
-    const char *from;        /* where an object begins */
-    uint32_t modules;        /* sft__setting_module() of its texts */
-    sft__json_str key;
-    sft__json_str template;
-    sft__json_str id;              /* the first text of a list of that name */
-    sft__json_str fields[F_COUNT]; /* raw NULL: not there */
-    bool node;                     /* has one of these */
-    sft__json_str nodes[N_COUNT];  /* last: set where `node` is */
+    bool jinja;                   /* template_format: jinja2 */
+    bool langchain;               /* "lc": 1 */
+    sft__base_json_str attribute; /* the name of a function or class in a module */
+    sft__base_json_str imports;   /* the name of that module */
+    sft__base_json_str library;   /* the same, with a class beside it */
+    sft__base_json_str name;      /* of what a reference of fiddle's is to */
+    const char *from;             /* where an object begins */
+    uint32_t modules;             /* sft__import_setting_module() of its texts */
+    sft__base_json_str key;
+    sft__base_json_str template;
+    sft__base_json_str id;              /* the first text of a list of that name */
+    sft__base_json_str fields[F_COUNT]; /* raw NULL: not there */
+    bool node;                          /* has one of these */
+    sft__base_json_str nodes[N_COUNT];  /* last: set where `node` is */
 } level;
 
 typedef struct walking {
-    const sft__content *c;
-    sft__json j;
+    const sft__import_content *c;
+    sft__base_json j;
     const char *text;
     unsigned depth;
     bool lines;           /* a value on each line */
     bool graph;           /* below a key of a graph's */
     bool keras;           /* an object of Keras was met */
-    const char *kinds_of; /* the key that sft__setting_key() was asked for last */
+    const char *kinds_of; /* the key that sft__import_setting_key() was asked for last */
     unsigned kinds;
     size_t judged;
     const char *locates; /* the last key of that meaning */
     size_t paired;       /* bytes of objects that name such modules */
     const char *word;    /* a suspicious text, if it turns out to be Keras's */
     const char *own;     /* a loss, metric or activation that Keras does not have, likewise */
-    sft__buf room;       /* of decoded texts */
-    sft__buf keys;       /* of a decoded key */
+    sft__base_buf room;  /* of decoded texts */
+    sft__base_buf keys;  /* of a decoded key */
     level levels[SFT__JSON_DEPTH + 1];
 } walking;
 
@@ -80,22 +80,22 @@ static inline size_t place(const walking *w, const char *p) {
     return (size_t)(p - w->text);
 }
 
-static inline void find(walking *w, uint32_t verdict, const char *rule, const sft__json_str *s,
+static inline void find(walking *w, uint32_t verdict, const char *rule, const sft__base_json_str *s,
                         const char *sentence) {
-    sft__content_find(w->c, verdict, rule, place(w, s->raw), s->raw, s->len, sentence);
+    sft__import_content_find(w->c, verdict, rule, place(w, s->raw), s->raw, s->len, sentence);
 }
 
-static inline bool is(const sft__json_str *s, const char *text) {
+static inline bool is(const sft__base_json_str *s, const char *text) {
     const size_t n = strlen(text); /* known to the compiler */
     if (s->raw == NULL || (s->len != n && !s->escaped)) {
         return false;
     }
-    return s->escaped ? sft__json_is(s, text, n) : memcmp(s->raw, text, n) == 0;
+    return s->escaped ? sft__base_json_is(s, text, n) : memcmp(s->raw, text, n) == 0;
 }
 
 /* The text, decoded and ended by a zero byte, cut to FIELD_MOST; NULL: not there. */
-static inline const char *field(char room[FIELD_MOST], const sft__json_str *s) {
-    sft__json_str cut = *s;
+static inline const char *field(char room[FIELD_MOST], const sft__base_json_str *s) {
+    sft__base_json_str cut = *s;
 
     if (s->raw == NULL) {
         return NULL;
@@ -106,16 +106,17 @@ static inline const char *field(char room[FIELD_MOST], const sft__json_str *s) {
             cut.len = cut.raw[i] == '\\' ? i : cut.len;
         }
     }
-    room[sft__json_decode(room, &cut)] = '\0';
+    room[sft__base_json_decode(room, &cut)] = '\0';
     return room;
 }
 
 /* ---------------------------------------------------------------- json_object.c */
 
-void sft__json_template(walking *w, const sft__json_str *s, const sft__json_str *key);
+void sft__import_json_template(walking *w, const sft__base_json_str *s,
+                               const sft__base_json_str *key);
 /* {"mod": "os", "call": "system"}: are there both in the object, which ends at `end`? */
-void sft__json_modules(walking *w, const level *l, const char *end);
-void sft__json_object_end(walking *w, const level *l);
-void sft__json_list_end(walking *w, const level *l);
+void sft__import_json_modules(walking *w, const level *l, const char *end);
+void sft__import_json_object_end(walking *w, const level *l);
+void sft__import_json_list_end(walking *w, const level *l);
 
 #endif

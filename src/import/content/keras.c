@@ -23,9 +23,9 @@ static bool below(const char *module, const char *root) {
     return strncmp(module, root, n) == 0 && (module[n] == '\0' || module[n] == '.');
 }
 
-static void say(const sft__content *c, const sft__keras *o, uint32_t verdict, const char *rule,
-                const char *subject, const char *sentence) {
-    sft__content_find(c, verdict, rule, o->at, subject, strlen(subject), sentence);
+static void say(const sft__import_content *c, const sft__import_keras *o, uint32_t verdict,
+                const char *rule, const char *subject, const char *sentence) {
+    sft__import_content_find(c, verdict, rule, o->at, subject, strlen(subject), sentence);
 }
 
 /* "keras.layers" and "keras.src.layers.core.dense" begin with "layers"; NULL: no module of Keras's.
@@ -59,7 +59,7 @@ static bool builds_models(const char *inside) {
     return *inside == '\0' || below(inside, "callbacks.History");
 }
 
-bool sft__content_keras_word(const char *text, size_t len) {
+bool sft__import_content_keras_word(const char *text, size_t len) {
     static const char *const words[] = {"get_file", "enable_unsafe_deserialization",
                                         "keras.config.enable_unsafe_deserialization",
                                         "keras.utils.get_file", NULL};
@@ -72,7 +72,7 @@ bool sft__content_keras_word(const char *text, size_t len) {
 }
 
 /* What a function of Python's own is called; config is its name. */
-static void builtin(const sft__content *c, const sft__keras *o) {
+static void builtin(const sft__import_content *c, const sft__import_keras *o) {
     static const char *const acting[] = {
         "eval",       "exec",    "compile",     "open",         "__import__", "getattr",
         "setattr",    "delattr", "input",       "vars",         "globals",    "locals",
@@ -91,7 +91,7 @@ static void builtin(const sft__content *c, const sft__keras *o) {
     }
 }
 
-static void module_of(const sft__content *c, const sft__keras *o) {
+static void module_of(const sft__import_content *c, const sft__import_keras *o) {
     static const char *const acting[] = {
         "load_model",      "save_model",  "load_weights",      "save_weights", "model_from_json",
         "model_from_yaml", "clone_model", "model_from_config", "load_data",    NULL};
@@ -103,10 +103,10 @@ static void module_of(const sft__content *c, const sft__keras *o) {
         builtin(c, o);
     } else if (inside == NULL) {
         const uint32_t verdict =
-            sft__content_global(o->module, strlen(o->module), name, strlen(name));
+            sft__import_content_global(o->module, strlen(o->module), name, strlen(name));
         say(c, o, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "keras-module",
             o->module, "a module that is none of Keras's: Keras would import it");
-    } else if (sft__content_keras_word(name, strlen(name)) || is_one_of(name, acting) ||
+    } else if (sft__import_content_keras_word(name, strlen(name)) || is_one_of(name, acting) ||
                below(inside, "utils") || below(inside, "config") || below(inside, "saving")) {
         say(c, o, SFT_SCAN_DANGEROUS, "keras-module", name,
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
@@ -116,16 +116,16 @@ static void module_of(const sft__content *c, const sft__keras *o) {
     }
 }
 
-static void vocabulary(const sft__content *c, const sft__keras *o) {
+static void vocabulary(const sft__import_content *c, const sft__import_keras *o) {
     const char *path = o->vocabulary;
-    const bool away = sft__content_leads_away(path);
+    const bool away = sft__import_content_leads_away(path);
 
     say(c, o, away ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, "keras-file", path,
         "a file that a layer reads its vocabulary from when the model is loaded");
 }
 
 /* Keras 2 keeps operators of TensorFlow by name. */
-static void operator_of(const sft__content *c, const sft__keras *o) {
+static void operator_of(const sft__import_content *c, const sft__import_keras *o) {
     static const char *const harmless[] = {"math.",    "nn.",    "linalg.", "__operators__.",
                                            "signal.",  "image.", "dtypes.", "bitwise.",
                                            "strings.", NULL};
@@ -171,16 +171,16 @@ static bool is_in(const char *const *list, size_t count, const char *name) {
     return false;
 }
 
-bool sft__content_keras_has(const char *name) {
-    return is_in(sft__keras_classes, sft__keras_classes_count, name) ||
-           is_in(sft__keras_words, sft__keras_words_count, name);
+bool sft__import_content_keras_has(const char *name) {
+    return is_in(sft__import_keras_classes, sft__import_keras_classes_count, name) ||
+           is_in(sft__import_keras_words, sft__import_keras_words_count, name);
 }
 
 /* A class that Keras looks up by its name alone: its own, or one that the loading program
  * registered. */
-static bool is_foreign(const sft__keras *o) {
+static bool is_foreign(const sft__import_keras *o) {
     return (o->module == NULL || *o->module == '\0') && strchr(o->class_name, '>') == NULL &&
-           !sft__content_keras_has(o->class_name);
+           !sft__import_content_keras_has(o->class_name);
 }
 
 /* "Custom>Adam": tf_keras registers its own optimizers so, as users do theirs. */
@@ -189,10 +189,10 @@ static bool is_custom(const char *registered) {
 
     return mark != NULL && strncmp(registered, "keras>", 6) != 0 &&
            strncmp(registered, "Keras>", 6) != 0 &&
-           !(strncmp(registered, "Custom>", 7) == 0 && sft__content_keras_has(mark + 1));
+           !(strncmp(registered, "Custom>", 7) == 0 && sft__import_content_keras_has(mark + 1));
 }
 
-void sft__content_keras(const sft__content *c, const sft__keras *o) {
+void sft__import_content_keras(const sft__import_content *c, const sft__import_keras *o) {
     static const char *const operators[] = {"TFOpLambda",  "SlicingOpLambda", "TensorFlowOpLayer",
                                             "ClassMethod", "InstanceMethod",  "InstanceProperty",
                                             NULL};

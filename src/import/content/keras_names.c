@@ -9,7 +9,7 @@
 /* clang-format off */
 
 /* Classes. In byte order: searched by halves. */
-const char *const sft__keras_classes[] = {
+const char *const sft__import_keras_classes[] = {
     "AUC", "AWQConfig", "AWQDTypePolicy", "AbsMaxQuantizer", "AbstractRNNCell", "Accuracy",
     "Activation", "ActivityRegularization", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW",
     "Adamax", "AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D",
@@ -89,11 +89,11 @@ const char *const sft__keras_classes[] = {
     "radial_constraint", "random_normal", "random_uniform", "stft", "truncated_normal", "uniform",
     "unit_norm", "variance_scaling", "zeros",
 };
-const size_t sft__keras_classes_count =
-    sizeof sft__keras_classes / sizeof sft__keras_classes[0];
+const size_t sft__import_keras_classes_count =
+    sizeof sft__import_keras_classes / sizeof sft__import_keras_classes[0];
 
 /* Losses, metrics and activations. In byte order. */
-const char *const sft__keras_words[] = {
+const char *const sft__import_keras_words[] = {
     "KLD", "MAE", "MAPE", "MSE", "MSLE", "acc", "accuracy", "bce", "binary_accuracy",
     "binary_crossentropy", "binary_focal_crossentropy", "categorical_accuracy",
     "categorical_crossentropy", "categorical_focal_crossentropy",
@@ -110,6 +110,6 @@ const char *const sft__keras_words[] = {
     "sparse_top_k_categorical_accuracy", "sparsemax", "squared_hinge", "squareplus", "swish",
     "tanh", "tanh_shrink", "threshold", "top_k_categorical_accuracy", "tversky",
 };
-const size_t sft__keras_words_count =
-    sizeof sft__keras_words / sizeof sft__keras_words[0];
+const size_t sft__import_keras_words_count =
+    sizeof sft__import_keras_words / sizeof sft__import_keras_words[0];
 /* clang-format on */

@@ -34,7 +34,7 @@ static bool holds(const char *text, size_t len, const char *word) {
 /* ---------------------------------------------------------------- values that are evaluated */
 
 /* Values of which YOLOv5, Ultralytics and those that load their models make Python's. */
-static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
+static void take_evaluated(const sft__import_content *c, const sft__import_content_entry *e) {
     static const char *const inner[] = {"__import__", "__globals__", "__subclasses__",
                                         "__builtins__", NULL};
     uint32_t verdict = SFT_SCAN_HARMLESS;
@@ -42,8 +42,8 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
     if (e->value_len > SFT__CONTENT_STRING) {
         return; /* said already */
     }
-    if ((sft__setting_key(e->key, e->key_len) & SFT__KEY_METADATA) != 0) {
-        const unsigned python = sft__setting_python(e->value, e->value_len);
+    if ((sft__import_setting_key(e->key, e->key_len) & SFT__KEY_METADATA) != 0) {
+        const unsigned python = sft__import_setting_python(e->value, e->value_len);
         verdict = (python & SFT__PYTHON_REACHES) != 0 ? SFT_SCAN_DANGEROUS
                   : (python & SFT__PYTHON_CALLS) != 0 ? SFT_SCAN_UNKNOWN
                                                       : SFT_SCAN_HARMLESS;
@@ -52,18 +52,19 @@ static void take_evaluated(const sft__content *c, const sft__content_entry *e) {
         verdict = holds(e->value, e->value_len, inner[i]) ? SFT_SCAN_DANGEROUS : verdict;
     }
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__content_find(c, verdict, "config-target", 0, e->key, e->key_len,
-                          "an expression of Python, which programs evaluate");
+        sft__import_content_find(c, verdict, "config-target", 0, e->key, e->key_len,
+                                 "an expression of Python, which programs evaluate");
     }
 }
 
 /* ---------------------------------------------------------------- an entry */
 
 /* {"KEY": VALUE}; a value that is no JSON is a text. */
-static sft_status as_json(sft__content *c, const sft__content_entry *e, sft_error *err) {
+static sft_status as_json(sft__import_content *c, const sft__import_content_entry *e,
+                          sft_error *err) {
     const char *key = e->key + (e->key_len > KEY_MOST ? e->key_len - KEY_MOST : 0);
     const char *key_end = e->key + e->key_len;
-    sft__buf text;
+    sft__base_buf text;
     size_t from = 0;
     bool is;
 
@@ -77,59 +78,60 @@ static sft_status as_json(sft__content *c, const sft__content_entry *e, sft_erro
         key++; /* of a long one its end, from a whole letter on */
     }
     const bool json = e->value_len - from >= 2 && (e->value[from] == '{' || e->value[from] == '[');
-    sft__buf_init(&text, c->job->allocator);
-    sft__buf_text(&text, "{");
-    sft__json_string(&text, key, (size_t)(key_end - key));
-    sft__buf_text(&text, ":");
+    sft__base_buf_init(&text, c->job->allocator);
+    sft__base_buf_text(&text, "{");
+    sft__base_json_string(&text, key, (size_t)(key_end - key));
+    sft__base_buf_text(&text, ":");
     if (json) {
-        sft__buf_add(&text, e->value, e->value_len);
+        sft__base_buf_add(&text, e->value, e->value_len);
     } else {
-        sft__json_string(&text, e->value, e->value_len);
+        sft__base_json_string(&text, e->value, e->value_len);
     }
-    sft__buf_text(&text, "}");
+    sft__base_buf_text(&text, "}");
     c->len = text.len;
-    sft__buf_fill(&text, '\0', SFT__JSON_SLACK);
+    sft__base_buf_fill(&text, '\0', SFT__JSON_SLACK);
     if (text.failed) {
-        sft__buf_reset(&text);
-        return sft__fail_nomem(err, e->value_len);
+        sft__base_buf_reset(&text);
+        return sft__base_fail_nomem(err, e->value_len);
     }
     c->data = (const uint8_t *)text.data;
-    (void)sft__content_json(c, &is);
-    sft__buf_reset(&text);
+    (void)sft__import_content_json(c, &is);
+    sft__base_buf_reset(&text);
     return SFT_OK;
 }
 
-sft_status sft__content_metadata(sft__content *c, const sft__content_entry *e, sft_error *err) {
+sft_status sft__import_content_metadata(sft__import_content *c, const sft__import_content_entry *e,
+                                        sft_error *err) {
     if (c->state->entries == ENTRIES) {
         c->state->entries++;
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "strings", 0, e->key, e->key_len,
-                          "more entries of metadata than are looked at");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "strings", 0, e->key, e->key_len,
+                                 "more entries of metadata than are looked at");
     }
     if (c->state->entries > ENTRIES) {
         return SFT_OK;
     }
     c->state->entries++;
     if (holds(e->key, e->key_len, "template")) {
-        (void)sft__content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
+        (void)sft__import_content_template(c, e->key, e->key_len, 0, e->value, e->value_len);
         return SFT_OK;
     }
-    sft__scan_string(c->job, c->state->part, e->key, e->key_len, false);
-    sft__scan_string(c->job, c->state->part, e->value, e->value_len, false);
+    sft__import_scan_string(c->job, c->state->part, e->key, e->key_len, false);
+    sft__import_scan_string(c->job, c->state->part, e->value, e->value_len, false);
     take_evaluated(c, e);
     return as_json(c, e, err);
 }
 
-sft_status sft__scan_metadata(sft__import *job, const sft__scan_part *part,
-                              const sft_catalog *catalog, sft_error *err) {
-    sft__content_state state = {.part = part, .err = err};
-    sft__content c = {.job = job, .state = &state, .name = "metadata", .at = SFT_NO_OFFSET};
+sft_status sft__import_scan_metadata(sft__import *job, const sft__import_scan_part *part,
+                                     const sft_catalog *catalog, sft_error *err) {
+    sft__import_content_state state = {.part = part, .err = err};
+    sft__import_content c = {.job = job, .state = &state, .name = "metadata", .at = SFT_NO_OFFSET};
 
     for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
-            sft__content_entry e;
+            sft__import_content_entry e;
             SFT_TRY(
                 sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value, &e.value_len));
-            SFT_TRY(sft__content_metadata(&c, &e, err));
+            SFT_TRY(sft__import_content_metadata(&c, &e, err));
         }
     }
     return state.status;

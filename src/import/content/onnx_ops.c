@@ -6,7 +6,7 @@
 #include "import/content/graph.h"
 
 /* clang-format off */
-const char *const sft__onnx_ops[] = {
+const char *const sft__import_onnx_ops[] = {
     "ai.onnx.ml/ArrayFeatureExtractor", "ai.onnx.ml/Binarizer", "ai.onnx.ml/CastMap",
     "ai.onnx.ml/CategoryMapper", "ai.onnx.ml/DictVectorizer", "ai.onnx.ml/FeatureVectorizer",
     "ai.onnx.ml/Imputer", "ai.onnx.ml/LabelEncoder", "ai.onnx.ml/LinearClassifier",
@@ -142,4 +142,5 @@ const char *const sft__onnx_ops[] = {
     "com.ms.internal.nhwc/SpaceToDepth",
 };
 /* clang-format on */
-const size_t sft__onnx_op_count = sizeof sft__onnx_ops / sizeof sft__onnx_ops[0];
+const size_t sft__import_onnx_op_count =
+    sizeof sft__import_onnx_ops / sizeof sft__import_onnx_ops[0];

@@ -11,7 +11,7 @@
 enum { CHAIN = 256 };
 
 typedef struct reading {
-    const sft__content *c;
+    const sft__import_content *c;
     const char *p;
     const char *end;
 } reading;
@@ -36,8 +36,9 @@ static bool starts(const char *text, const char *with) {
 
 static void say(const reading *r, uint32_t verdict, const char *at, const char *chain,
                 const char *sentence) {
-    sft__content_find(r->c, verdict, "torchscript-code", (size_t)(at - (const char *)r->c->data),
-                      chain, strlen(chain), sentence);
+    sft__import_content_find(r->c, verdict, "torchscript-code",
+                             (size_t)(at - (const char *)r->c->data), chain, strlen(chain),
+                             sentence);
 }
 
 /* Operators by their last name that touch files or processes, in any namespace. */
@@ -219,7 +220,7 @@ static bool is_import(const char *p, const char *end, bool line) {
                     (end - p > 5 && memcmp(p, "from ", 5) == 0));
 }
 
-bool sft__content_torchscript(const sft__content *c) {
+bool sft__import_content_torchscript(const sft__import_content *c) {
     reading r = {c, (const char *)c->data, (const char *)c->data + c->len};
     const char *p = r.p;
     bool line = true; /* nothing but blanks so far */
@@ -262,7 +263,7 @@ static size_t pushed(const uint8_t *p, const uint8_t *end, const char **text) {
     if ((!four && !one) || (size_t)(end - p) <= head) {
         return 0;
     }
-    const size_t n = four ? sft__load_le32(p + 1) : p[1];
+    const size_t n = four ? sft__base_load_le32(p + 1) : p[1];
     *text = (const char *)p + head;
     return n <= (size_t)(end - p) - head ? n : 0;
 }
@@ -300,11 +301,11 @@ static void check_text(const reading *r, const char *text, size_t len) {
 
 /* The lite interpreter's bytecode.pkl names operators and classes in texts. Every byte may be an
  * opcode: what is none makes no such text. */
-void sft__content_bytecode(const sft__content *c) {
+void sft__import_content_bytecode(const sft__import_content *c) {
     const reading r = {c, (const char *)c->data, (const char *)c->data + c->len};
     const char *text;
 
-    for (size_t i = 0; i < c->len && !sft__content_is_tired(c); i++) {
+    for (size_t i = 0; i < c->len && !sft__import_content_is_tired(c); i++) {
         const size_t n = pushed(c->data + i, c->data + c->len, &text);
         if (n != 0) {
             check_text(&r, text, n);

@@ -9,7 +9,7 @@
 enum { NAME_MOST = 64 };
 
 typedef struct svg_in {
-    const sft__content *c;
+    const sft__import_content *c;
     const char *p;
     const char *end;
     const char *why;
@@ -383,11 +383,12 @@ static bool take_all(svg_in *s) {
     return root || fail(s, s->p, "no image");
 }
 
-bool sft__content_svg(const sft__content *c) {
+bool sft__import_content_svg(const sft__import_content *c) {
     svg_in s = {.c = c, .p = (const char *)c->data, .end = (const char *)c->data + c->len};
 
     if (c->len > SFT__CONTENT_SVG) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0, "too long to be looked through");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0,
+                                 "too long to be looked through");
         return false;
     }
     s.p += c->len >= 3 && memcmp(s.p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -400,6 +401,6 @@ bool sft__content_svg(const sft__content *c) {
     while (at + n < c->len && n < NAME_MOST && !is_blank(s.at[n]) && s.at[n] != '>') {
         n++;
     }
-    sft__content_find(c, SFT_SCAN_UNKNOWN, "svg", at, s.at, n, s.why);
+    sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", at, s.at, n, s.why);
     return false;
 }

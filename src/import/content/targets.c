@@ -11,18 +11,18 @@
 #include "import/settings/settings.h"
 
 /* Keys that mean nothing else. */
-const char *const sft__content_targets[] = {"_target_",
-                                            "__target__",
-                                            "class_path",
-                                            "_component_",
-                                            "custom_imports",
-                                            "loader_module",
-                                            "python_callable",
-                                            "import_string",
-                                            "user_dir",
-                                            "_instantiator",
-                                            "()",
-                                            NULL};
+const char *const sft__import_content_targets[] = {"_target_",
+                                                   "__target__",
+                                                   "class_path",
+                                                   "_component_",
+                                                   "custom_imports",
+                                                   "loader_module",
+                                                   "python_callable",
+                                                   "import_string",
+                                                   "user_dir",
+                                                   "_instantiator",
+                                                   "()",
+                                                   NULL};
 
 /* Everyday words: only names with dots count. */
 static const char *const everyday[] = {"target",
@@ -113,7 +113,7 @@ static bool is_straight(const char *p, size_t last) {
                 return false;
             }
         }
-        if (sft__text_is_one(p + i, n, roots) || sft__text_starts(p + i, n, "__")) {
+        if (sft__import_text_is_one(p + i, n, roots) || sft__import_text_starts(p + i, n, "__")) {
             return false;
         }
         i += n + 1;
@@ -129,11 +129,11 @@ static bool passes_python(const char *p, size_t len) {
     size_t i = 0;
 
     for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) {
-        i = sft__text_starts(p, len, own[k]) ? strlen(own[k]) : i;
+        i = sft__import_text_starts(p, len, own[k]) ? strlen(own[k]) : i;
     }
     for (; i < len; i++) {
         const char *dot = p[i] == '.' ? memchr(p + i + 1, '.', len - i - 1) : NULL;
-        if (dot != NULL && sft__global_is_standard(p + i + 1, (size_t)(dot - p) - i - 1)) {
+        if (dot != NULL && sft__import_global_is_standard(p + i + 1, (size_t)(dot - p) - i - 1)) {
             return true;
         }
     }
@@ -167,12 +167,12 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
                                          "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
                                          "lt",  "abs", "and_", "or_",      "not_",    NULL};
 
-    if ((!is_straight(p, last) && !sft__text_starts(p, len, "_operator.")) ||
+    if ((!is_straight(p, last) && !sft__import_text_starts(p, len, "_operator.")) ||
         passes_python(p, len)) {
         return false;
     }
     for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
-        if (sft__text_starts(p, len, classes[i])) {
+        if (sft__import_text_starts(p, len, classes[i])) {
             return true;
         }
     }
@@ -180,20 +180,22 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
         "torchtune.models.",   "torchtune.modules.", "torchtune.data.",      "torchtune.datasets.",
         "torchtune.training.", "torchtune.rlhf.",    "torch.nn.functional.", NULL};
     for (size_t i = 0; p[last] != '_' && whole[i] != NULL; i++) {
-        if (sft__text_starts(p, last, whole[i])) {
+        if (sft__import_text_starts(p, last, whole[i])) {
             return true;
         }
     }
-    const bool plain = parts == 2 && sft__content_global(p, last - 1, p + last, len - last) ==
-                                         SFT_SCAN_HARMLESS; /* torch.bfloat16 */
+    const bool plain =
+        parts == 2 && sft__import_content_global(p, last - 1, p + last, len - last) ==
+                          SFT_SCAN_HARMLESS; /* torch.bfloat16 */
     return plain || (len == 13 && memcmp(p, "megatron.core", len) == 0) ||
            (len == 11 && memcmp(p, "torch.dtype", len) == 0) || /* torchao: of a dtype's name */
-           (parts == 2 && sft__text_starts(p, len, "math.")) ||
+           (parts == 2 && sft__import_text_starts(p, len, "math.")) ||
            (parts == 2 &&
-            (sft__text_starts(p, len, "_operator.") || sft__text_starts(p, len, "operator.")) &&
-            sft__text_is_one(p + last, len - last, counts)) ||
-           (parts == 2 &&
-            (sft__text_starts(p, len, "torch.sym_") || sft__text_starts(p, len, "torch._sym_")));
+            (sft__import_text_starts(p, len, "_operator.") ||
+             sft__import_text_starts(p, len, "operator.")) &&
+            sft__import_text_is_one(p + last, len - last, counts)) ||
+           (parts == 2 && (sft__import_text_starts(p, len, "torch.sym_") ||
+                           sft__import_text_starts(p, len, "torch._sym_")));
 }
 
 /* torch.ops.LIBRARY.OPERATOR.OVERLOAD of the libraries that PyTorch has itself, as exported
@@ -207,12 +209,12 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
         "torch.ops.higher_order.", "torch.ops.onednn.",          "torch.ops.mkldnn.",
         "torch.ops.inductor.",     "torch.ops._c10d_functional."};
 
-    if (parts < 4 || sft__text_has(p, len, "from_file") || sft__text_has(p, len, "torchbind") ||
-        sft__text_has(p, len, "__")) {
+    if (parts < 4 || sft__import_text_has(p, len, "from_file") ||
+        sft__import_text_has(p, len, "torchbind") || sft__import_text_has(p, len, "__")) {
         return false;
     }
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-        if (sft__text_starts(p, len, libraries[i])) {
+        if (sft__import_text_starts(p, len, libraries[i])) {
             return true;
         }
     }
@@ -222,18 +224,18 @@ static bool is_operator(const char *p, size_t len, unsigned parts) {
 /* Of all readings of the dots the worst, except that PyTorch's modules are its own: there only what
  * is said of the function itself counts. */
 static uint32_t verdict_of(const char *p, size_t len, size_t last) {
-    const uint32_t worst = sft__content_dotted(p, len);
-    const sft__global *row = sft__global_find(p, last - 1, p + last, len - last);
+    const uint32_t worst = sft__import_content_dotted(p, len);
+    const sft__import_global *row = sft__import_global_find(p, last - 1, p + last, len - last);
 
     if (row != NULL && row->known == SFT__G_TENSOR_CLASS) { /* {"_type": ...}, as torchao has it */
         return SFT_SCAN_HARMLESS;
     }
-    if (sft__text_starts(p, len, "torch.") && passes_python(p, len)) {
+    if (sft__import_text_starts(p, len, "torch.") && passes_python(p, len)) {
         return SFT_SCAN_DANGEROUS;
     }
-    if (worst == SFT_SCAN_DANGEROUS && sft__text_starts(p, len, "torch.") && is_straight(p, last) &&
-        p[last] != '_') {
-        return sft__content_global(p, last - 1, p + last, len - last) == SFT_SCAN_DANGEROUS
+    if (worst == SFT_SCAN_DANGEROUS && sft__import_text_starts(p, len, "torch.") &&
+        is_straight(p, last) && p[last] != '_') {
+        return sft__import_content_global(p, last - 1, p + last, len - last) == SFT_SCAN_DANGEROUS
                    ? SFT_SCAN_DANGEROUS
                    : SFT_SCAN_UNKNOWN;
     }
@@ -255,11 +257,11 @@ static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
                                         "pythonjsonlogger.json.JsonFormatter",
                                         NULL};
 
-    *verdict = sft__text_is_one(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
+    *verdict = sft__import_text_is_one(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
     if (*verdict == SFT_SCAN_HARMLESS) {
         return true;
     }
-    return sft__text_starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
+    return sft__import_text_starts(p, len, "logging.") && memchr(p, '_', len) == NULL &&
            (*verdict == SFT_SCAN_HARMLESS || (len > 15 && memcmp(p + len - 7, "Handler", 7) == 0));
 }
 
@@ -292,7 +294,7 @@ static bool is_layer(const char *p, size_t len) {
                                          NULL};
 
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__text_starts(p, len, begins[i])) {
+        if (sft__import_text_starts(p, len, begins[i])) {
             return true;
         }
     }
@@ -306,7 +308,7 @@ static bool is_strategy(const char *p, size_t len) {
         "user_defined.",  "ebft_",   "alpaca.", "sharegpt.",      NULL};
 
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__text_starts(p, len, begins[i])) {
+        if (sft__import_text_starts(p, len, begins[i])) {
             return true;
         }
     }
@@ -316,14 +318,22 @@ static bool is_strategy(const char *p, size_t len) {
 /* "keras.layers", "transformers.models.bert": a module of a framework; other rules ask what is
  * taken from it. */
 static bool is_part_of(const char *p, size_t len) {
-    static const char *const modules[] = {
-        "keras.",        "tf_keras.",  "tensorflow.keras.", "tensorflow.python.keras.",
-        "transformers.", "diffusers.", "torch.nn",          "sentence_transformers.",
-        "peft.",         "timm.",      "torchvision.",      "pyannote.audio.",
-        NULL};
+    static const char *const modules[] = {"keras.",
+                                          "tf_keras.",
+                                          "tensorflow.keras.",
+                                          "tensorflow.python.keras.",
+                                          "transformers.",
+                                          "diffusers.",
+                                          "torch.nn",
+                                          "sentence_transformers.",
+                                          "peft.",
+                                          "timm.",
+                                          "torchvision.",
+                                          "pyannote.audio.",
+                                          NULL};
 
     for (size_t i = 0; modules[i] != NULL; i++) {
-        if (sft__text_starts(p, len, modules[i])) {
+        if (sft__import_text_starts(p, len, modules[i])) {
             return !passes_python(p, len);
         }
     }
@@ -335,35 +345,35 @@ static bool names_code(const char *key, size_t key_len, const char *value, size_
                        bool by_key) {
     const bool type = key_len == 4 && memcmp(key, "type", 4) == 0;
 
-    if (sft__text_is_one(key, key_len, everyday)) {
-        return !sft__text_has(key, key_len, "module") || !is_layer(value, len);
+    if (sft__import_text_is_one(key, key_len, everyday)) {
+        return !sft__import_text_has(key, key_len, "module") || !is_layer(value, len);
     }
     if (key_len == 13 && memcmp(key, "build-backend", 13) == 0) {
         return false; /* of pyproject.toml, which is a finding by its name */
     }
-    if ((sft__setting_key(key, key_len) & SFT__KEY_NAMES_CODE) == 0 ||
+    if ((sft__import_setting_key(key, key_len) & SFT__KEY_NAMES_CODE) == 0 ||
         (type && (by_key || is_strategy(value, len) || is_layer(value, len)))) {
         return false;
     }
-    const bool module =
-        sft__text_has(key, key_len, "odule") || sft__text_has(key, key_len, "library");
+    const bool module = sft__import_text_has(key, key_len, "odule") ||
+                        sft__import_text_has(key, key_len, "library");
     return !module || (!is_layer(value, len) && !is_part_of(value, len));
 }
 
 static bool is_nothing(const char *p, size_t len) {
     static const char *const words[] = {"~", "null", "Null", "NULL", "none", "None", NULL};
-    return len == 0 || sft__text_is_one(p, len, words);
+    return len == 0 || sft__import_text_is_one(p, len, words);
 }
 
 /* Is it, under no key that says so, what only code is called? */
 static bool is_odd(const char *value, size_t len, size_t last, const char **sentence) {
     const size_t first = (size_t)((const char *)memchr(value, '.', len) - value);
 
-    if (sft__text_is_one(value, first, roots)) {
+    if (sft__import_text_is_one(value, first, roots)) {
         *sentence = "a function of Python's own: no setting, unless something is to call it";
         return true;
     }
-    if (sft__text_is_one(value + last, len - last, roots)) {
+    if (sft__import_text_is_one(value + last, len - last, roots)) {
         *sentence = "a module of Python's own, by the name that a package gives it";
         return true;
     }
@@ -377,17 +387,17 @@ static bool is_odd(const char *value, size_t len, size_t last, const char **sent
 static bool is_not_called(const char *key, size_t key_len, const char *value, size_t len,
                           size_t last) {
     const size_t first = (size_t)((const char *)memchr(value, '.', len) - value);
-    const bool standard = sft__global_is_standard(value, first);
-    const bool lists = sft__text_has(key, key_len, "odule") ||
-                       sft__text_has(key, key_len, "lugin") ||
-                       sft__text_has(key, key_len, "ackage");
+    const bool standard = sft__import_global_is_standard(value, first);
+    const bool lists = sft__import_text_has(key, key_len, "odule") ||
+                       sft__import_text_has(key, key_len, "lugin") ||
+                       sft__import_text_has(key, key_len, "ackage");
 
     for (size_t i = 0; i < len;) {
         size_t n = 0;
         while (i + n < len && value[i + n] != '.') {
             n++;
         }
-        if (sft__text_is_one(value + i, n, roots)) {
+        if (sft__import_text_is_one(value + i, n, roots)) {
             return false;
         }
         i += n + 1;
@@ -395,17 +405,19 @@ static bool is_not_called(const char *key, size_t key_len, const char *value, si
     return lists ? !standard : is(key, key_len, "type") && standard && is_big(value[last]);
 }
 
-uint32_t sft__content_target(const char *key, size_t key_len, const char *value, size_t len,
-                             bool by_key, const char **sentence) {
+uint32_t sft__import_content_target(const char *key, size_t key_len, const char *value, size_t len,
+                                    bool by_key, const char **sentence) {
     unsigned parts = 0;
     size_t last = 0;
-    if (is(key, key_len, "()") && sft__text_starts(value, len, "ext://")) { /* logging.config */
+    if (is(key, key_len, "()") &&
+        sft__import_text_starts(value, len, "ext://")) { /* logging.config */
         value += 6;
         len -= 6;
     }
     const bool dotted =
         len > 2 && memchr(value, '.', len) != NULL && is_dotted(value, len, &parts, &last);
-    const bool always = key_len != 0 && sft__text_is_one(key, key_len, sft__content_targets);
+    const bool always =
+        key_len != 0 && sft__import_text_is_one(key, key_len, sft__import_content_targets);
     const bool called =
         always || (dotted && key_len != 0 && names_code(key, key_len, value, len, by_key));
     uint32_t verdict;
@@ -418,15 +430,16 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
     }
     static const char *const makers[] = {"lightning.pytorch.cli.instantiate_module",
                                          "pytorch_lightning.cli.instantiate_module", NULL};
-    if (is(key, key_len, "_instantiator") && sft__text_is_one(value, len, makers)) {
+    if (is(key, key_len, "_instantiator") && sft__import_text_is_one(value, len, makers)) {
         return SFT_SCAN_HARMLESS; /* what LightningCLI notes in each checkpoint */
     }
-    if (always && (is_nothing(value, len) || (sft__text_starts(key, key_len, "loader_module") &&
-                                              sft__text_starts(value, len, "mlflow.")))) {
+    if (always &&
+        (is_nothing(value, len) || (sft__import_text_starts(key, key_len, "loader_module") &&
+                                    sft__import_text_starts(value, len, "mlflow.")))) {
         return SFT_SCAN_HARMLESS;
     }
     const bool made = is(key, key_len, "implementation"); /* MLServer: "evil.model" */
-    if (dotted && ((!always && !made && sft__text_is_one(value + last, len - last, files)) ||
+    if (dotted && ((!always && !made && sft__import_text_is_one(value + last, len - last, files)) ||
                    is_known(value, len, parts, last) || is_operator(value, len, parts))) {
         return SFT_SCAN_HARMLESS;
     }
@@ -434,44 +447,45 @@ uint32_t sft__content_target(const char *key, size_t key_len, const char *value,
         is_logging(value, len, &verdict)) {
         return verdict;
     }
-    verdict = dotted ? verdict_of(value, len, last) : sft__content_dotted(value, len);
+    verdict = dotted ? verdict_of(value, len, last) : sft__import_content_dotted(value, len);
     if (verdict == SFT_SCAN_DANGEROUS && dotted && !always &&
         is_not_called(key, key_len, value, len, last)) {
         return SFT_SCAN_UNKNOWN;
     }
-    return called || sft__text_is_one(
+    return called || sft__import_text_is_one(
                          value, (size_t)((const char *)memchr(value, '.', len) - value), roots)
                ? verdict
                : SFT_SCAN_UNKNOWN;
 }
 
-bool sft__content_trusts(const char *key, size_t key_len, const char *value, size_t len) {
+bool sft__import_content_trusts(const char *key, size_t key_len, const char *value, size_t len) {
     static const char *const no[] = {"false", "False", "FALSE", "no", "No", "NO", "off", "Off",
                                      "OFF",   "n",     "N",     "0",  "[]", "{}", NULL};
     static const char name[] = "trust_remote_code";
 
     return key_len == sizeof name - 1 && memcmp(key, name, key_len) == 0 &&
-           !is_nothing(value, len) && !sft__text_is_one(value, len, no);
+           !is_nothing(value, len) && !sft__import_text_is_one(value, len, no);
 }
 
-bool sft__content_breaks_out(const char *text, size_t len) {
+bool sft__import_content_breaks_out(const char *text, size_t len) {
     static const char *const words[] = {
         "__globals__", "__subclasses__", "__import__", "__builtins__", "__mro__",
         "__class__",   "|attr(",         "| attr(",    "\\x5f\\x5f",   "\\u005f\\u005f",
         "\\137\\137",  "lipsum[",        "cycler[",    "joiner["};
 
-    if (len < 12 || (!sft__text_has(text, len, "{{") && !sft__text_has(text, len, "{%"))) {
+    if (len < 12 ||
+        (!sft__import_text_has(text, len, "{{") && !sft__import_text_has(text, len, "{%"))) {
         return false;
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (sft__text_has(text, len, words[i])) {
+        if (sft__import_text_has(text, len, words[i])) {
             return true;
         }
     }
     return false;
 }
 
-bool sft__content_has_target(const char *text, size_t len) {
+bool sft__import_content_has_target(const char *text, size_t len) {
     static const char *const words[] = {"_target_", "class_path", "_component_", "auto_map"};
     const char *end = text + len;
 
@@ -499,5 +513,5 @@ bool sft__content_has_target(const char *text, size_t len) {
             }
         }
     }
-    return sft__text_has(text, len, "\"py/");
+    return sft__import_text_has(text, len, "\"py/");
 }

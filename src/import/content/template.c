@@ -12,12 +12,12 @@
 enum { NAME_KEPT = 48, FINDINGS = 32 };
 
 typedef struct checking {
-    const sft__content *c;
+    const sft__import_content *c;
     const char *subject;
     size_t subject_len;
     size_t at; /* of the template in the content; it may be escaped there */
     unsigned found;
-    sft__jinja_values values;
+    sft__import_jinja_values values;
 } checking;
 
 /* ---------------------------------------------------------------- lists */
@@ -69,7 +69,8 @@ static const char *const by_attribute[] = {"map",  "selectattr", "rejectattr", "
 
 /* ---------------------------------------------------------------- findings */
 
-static void find(checking *k, uint32_t verdict, const sft__jinja_token *t, const char *sentence) {
+static void find(checking *k, uint32_t verdict, const sft__import_jinja_token *t,
+                 const char *sentence) {
     char subject[160];
     const size_t head = k->subject_len < 96 ? k->subject_len : 96;
     const size_t tail = t != NULL && t->len < NAME_KEPT ? t->len : t != NULL ? NAME_KEPT : 0;
@@ -84,23 +85,24 @@ static void find(checking *k, uint32_t verdict, const sft__jinja_token *t, const
     if (tail != 0) {
         memcpy(subject + head + gap, t->p, tail);
     }
-    sft__content_find(k->c, verdict, "template", k->at, subject, head + gap + tail, sentence);
+    sft__import_content_find(k->c, verdict, "template", k->at, subject, head + gap + tail,
+                             sentence);
 }
 
-static const sft__jinja_token *token(const checking *k, size_t i) {
-    return sft__jinja_at(&k->values, i);
+static const sft__import_jinja_token *token(const checking *k, size_t i) {
+    return sft__import_jinja_at(&k->values, i);
 }
 
 static bool is_op(const checking *k, size_t i, char op) {
-    return sft__jinja_op(&k->values, i, op);
+    return sft__import_jinja_op(&k->values, i, op);
 }
 
 static bool is_filter(const checking *k, size_t i) {
-    return sft__jinja_filter(&k->values, i);
+    return sft__import_jinja_filter(&k->values, i);
 }
 
 static bool is_attribute(const checking *k, size_t i) {
-    return sft__jinja_attribute(&k->values, i);
+    return sft__import_jinja_attribute(&k->values, i);
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -114,7 +116,7 @@ static uint32_t escaped(const char *p, size_t left) {
         return '_'; /* by its name: as good as any */
     }
     for (size_t i = 1; i <= digits && i < left; i++) {
-        const int h = sft__hex_value(p[i]);
+        const int h = sft__base_hex_value(p[i]);
         v = h < 0 ? v : v * 16 + (uint32_t)h;
     }
     for (size_t i = 0; digits == 0 && i < 3 && i < left && p[i] >= '0' && p[i] <= '7'; i++) {
@@ -165,7 +167,7 @@ static bool has(const char *p, size_t len, const char *what) {
 }
 
 static void check_string(checking *k, size_t at) {
-    const sft__jinja_token *t = token(k, at);
+    const sft__import_jinja_token *t = token(k, at);
     size_t underscores = 0;
 
     for (size_t i = 0; i < t->len; i++) {
@@ -180,7 +182,7 @@ static void check_string(checking *k, size_t at) {
             underscores += t->p[i] == '_';
         }
     }
-    if (has_dunder(t->p, t->len) || sft__jinja_listed(t->p, t->len, leading_out)) {
+    if (has_dunder(t->p, t->len) || sft__import_jinja_listed(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "a text that names what leads to Python's interpreter");
     } else if (has(t->p, t->len, "__") || (underscores == t->len && underscores > 0)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a text of underscores, of which such names can be made");
@@ -192,46 +194,46 @@ static void check_string(checking *k, size_t at) {
 /* ---------------------------------------------------------------- names */
 
 static void check_attribute(checking *k, size_t i) {
-    const sft__jinja_token *t = token(k, i);
+    const sft__import_jinja_token *t = token(k, i);
     const bool called = is_op(k, i + 1, '(');
 
     if (t->p[0] == '_') {
         find(k, t->len > 1 && t->p[1] == '_' ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an attribute with underscores about it: inner parts of Python's objects");
-    } else if (sft__jinja_listed(t->p, t->len, leading_out)) {
+    } else if (sft__import_jinja_listed(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "an attribute that leads to Python's interpreter");
-    } else if (called && sft__jinja_is(t, SFT__JINJA_NAME, "format")) {
-        const sft__jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
+    } else if (called && sft__import_jinja_is(t, SFT__JINJA_NAME, "format")) {
+        const sft__import_jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
         if (of == NULL || of->kind != SFT__JINJA_STRING || has(of->p, of->len, ".") ||
             has(of->p, of->len, "[")) {
             find(k, SFT_SCAN_UNKNOWN, t, "a format that is not written out, or reaches for parts");
         }
-    } else if (called && !sft__jinja_listed(t->p, t->len, methods)) {
+    } else if (called && !sft__import_jinja_listed(t->p, t->len, methods)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a method that templates have no need of");
     }
 }
 
 static void check_filter(checking *k, size_t i) {
-    const sft__jinja_token *t = token(k, i);
-    const sft__jinja_token *first = token(k, i + 2);
+    const sft__import_jinja_token *t = token(k, i);
+    const sft__import_jinja_token *first = token(k, i + 2);
 
-    if (sft__jinja_is(t, SFT__JINJA_NAME, "attr")) {
+    if (sft__import_jinja_is(t, SFT__JINJA_NAME, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, t, "the filter that gets attributes by computed names");
         return;
     }
-    if (!sft__jinja_listed(t->p, t->len, filters)) {
+    if (!sft__import_jinja_listed(t->p, t->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a filter that is none of Jinja's harmless ones");
         return;
     }
-    if (!sft__jinja_listed(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
+    if (!sft__import_jinja_listed(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
         return;
     }
-    const bool join = sft__jinja_is(t, SFT__JINJA_NAME, "join");
-    const bool map = sft__jinja_is(t, SFT__JINJA_NAME, "map");
-    if (map && sft__jinja_is(first, SFT__JINJA_STRING, "attr")) {
+    const bool join = sft__import_jinja_is(t, SFT__JINJA_NAME, "join");
+    const bool map = sft__import_jinja_is(t, SFT__JINJA_NAME, "map");
+    if (map && sft__import_jinja_is(first, SFT__JINJA_STRING, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, first, "the filter that gets attributes by computed names");
     } else if (map && first->kind == SFT__JINJA_STRING &&
-               !sft__jinja_listed(first->p, first->len, filters)) {
+               !sft__import_jinja_listed(first->p, first->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, first, "a filter that is none of Jinja's harmless ones");
     }
     const bool keyword = first->kind == SFT__JINJA_NAME && is_op(k, i + 3, '='); /* check_name */
@@ -243,31 +245,31 @@ static void check_filter(checking *k, size_t i) {
 }
 
 static bool is_any_op(const checking *k, size_t i, const char *ops) {
-    const sft__jinja_token *t = token(k, i);
+    const sft__import_jinja_token *t = token(k, i);
     return t->kind == SFT__JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
 }
 
 /* A function that is not called but looked into or handed over, or called under a name that the
  * template gives another value. */
 static bool is_misused(checking *k, size_t i) {
-    const bool loop = sft__jinja_is(token(k, i), SFT__JINJA_NAME, "loop");
+    const bool loop = sft__import_jinja_is(token(k, i), SFT__JINJA_NAME, "loop");
     const bool first =
-        i > 0 && (is_any_op(k, i - 1, "=([,:{") || sft__jinja_is_keyword(token(k, i - 1)));
+        i > 0 && (is_any_op(k, i - 1, "=([,:{") || sft__import_jinja_is_keyword(token(k, i - 1)));
     const bool last = i + 1 >= k->values.block.count || is_any_op(k, i + 1, ",)]}") ||
-                      sft__jinja_is_keyword(token(k, i + 1));
+                      sft__import_jinja_is_keyword(token(k, i + 1));
 
     if (is_op(k, i + 1, '(')) {
-        const bool defined = i == 1 && sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "macro");
-        return !defined && sft__jinja_is_given(&k->values, i);
+        const bool defined = i == 1 && sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "macro");
+        return !defined && sft__import_jinja_is_given(&k->values, i);
     }
-    if (loop || sft__jinja_is(token(k, i + 1), SFT__JINJA_NAME, "is")) {
+    if (loop || sft__import_jinja_is(token(k, i + 1), SFT__JINJA_NAME, "is")) {
         return false;
     }
     if (is_op(k, i + 1, '[')) {
         return true;
     }
-    const bool asked = (sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "if") ||
-                        sft__jinja_is(token(k, 0), SFT__JINJA_NAME, "elif")) &&
+    const bool asked = (sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "if") ||
+                        sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "elif")) &&
                        !is_any_op(k, i - 1, "=([,:{");
     const bool target =
         (i == 1 && k->values.block.statement && token(k, 0)->kind == SFT__JINJA_NAME) ||
@@ -277,30 +279,30 @@ static bool is_misused(checking *k, size_t i) {
 
 static void check_root(checking *k, size_t i) {
     static const char *const elsewhere[] = {"config", "request", "application", "session", NULL};
-    const sft__jinja_token *t = token(k, i);
+    const sft__import_jinja_token *t = token(k, i);
     const bool reached = is_op(k, i + 1, '.') || is_op(k, i + 1, '[') || is_op(k, i + 1, '|');
 
-    if (sft__jinja_listed(t->p, t->len, openings)) {
+    if (sft__import_jinja_listed(t->p, t->len, openings)) {
         find(k, reached ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an object of Jinja's own, by which templates get at Python");
-    } else if (sft__jinja_listed(t->p, t->len, elsewhere) && reached) {
+    } else if (sft__import_jinja_listed(t->p, t->len, elsewhere) && reached) {
         find(k, SFT_SCAN_UNKNOWN, t, "an object that web servers give to templates");
-    } else if (sft__jinja_listed(t->p, t->len, functions) ||
-               sft__jinja_macro_of(&k->values, t) != NULL) {
+    } else if (sft__import_jinja_listed(t->p, t->len, functions) ||
+               sft__import_jinja_macro_of(&k->values, t) != NULL) {
         if (is_misused(k, i)) {
             find(k, SFT_SCAN_UNKNOWN, t, "a function that is handed over or looked into");
         }
-    } else if (is_op(k, i + 1, '(') && !sft__jinja_is_keyword(t)) {
+    } else if (is_op(k, i + 1, '(') && !sft__import_jinja_is_keyword(t)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a function that is not one of a chat template's");
     }
 }
 
 static void check_name(checking *k, size_t i) {
-    const sft__jinja_token *t = token(k, i);
+    const sft__import_jinja_token *t = token(k, i);
 
     const bool value = is_op(k, i + 1, '=') && !is_op(k, i + 2, '=');
 
-    if (value && sft__jinja_is(t, SFT__JINJA_NAME, "attribute") &&
+    if (value && sft__import_jinja_is(t, SFT__JINJA_NAME, "attribute") &&
         (token(k, i + 2)->kind != SFT__JINJA_STRING ||
          (!is_op(k, i + 3, ')') && !is_op(k, i + 3, ',')))) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 2), "an attribute by a computed name");
@@ -345,12 +347,12 @@ static void check_subscript(checking *k, size_t i) {
     if (is_slice(k, i)) {
         return;
     }
-    if (sft__jinja_is_space(&k->values, i - 1) && token(k, i + 1)->kind == SFT__JINJA_NAME) {
+    if (sft__import_jinja_is_space(&k->values, i - 1) && token(k, i + 1)->kind == SFT__JINJA_NAME) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 1), "a name from outside, looked up in a namespace");
     }
-    for (; i < k->values.block.count && sft__jinja_allows(&k->values); i++) {
+    for (; i < k->values.block.count && sft__import_jinja_allows(&k->values); i++) {
         depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
-        if (depth > 0 && sft__jinja_computes(&k->values, i, depth)) {
+        if (depth > 0 && sft__import_jinja_computes(&k->values, i, depth)) {
             find(k, SFT_SCAN_UNKNOWN, token(k, i),
                  "a name that is put together and then looked up");
             return;
@@ -363,9 +365,9 @@ static void check_subscript(checking *k, size_t i) {
 }
 
 static bool is_subscript(const checking *k, size_t i) {
-    const sft__jinja_token *t = i > 0 ? token(k, i - 1) : NULL;
+    const sft__import_jinja_token *t = i > 0 ? token(k, i - 1) : NULL;
     return t != NULL && is_op(k, i, '[') &&
-           ((t->kind == SFT__JINJA_NAME && !sft__jinja_is_keyword(t)) ||
+           ((t->kind == SFT__JINJA_NAME && !sft__import_jinja_is_keyword(t)) ||
             t->kind == SFT__JINJA_STRING || is_op(k, i - 1, ')') || is_op(k, i - 1, ']') ||
             is_op(k, i - 1, '}'));
 }
@@ -373,14 +375,14 @@ static bool is_subscript(const checking *k, size_t i) {
 /* ---------------------------------------------------------------- blocks */
 
 static void check_block(checking *k) {
-    const sft__jinja_token *t = token(k, 0);
+    const sft__import_jinja_token *t = token(k, 0);
 
     if (k->values.block.statement && k->values.block.count > 0 &&
-        (t->kind != SFT__JINJA_NAME || !sft__jinja_listed(t->p, t->len, statements))) {
+        (t->kind != SFT__JINJA_NAME || !sft__import_jinja_listed(t->p, t->len, statements))) {
         find(k, SFT_SCAN_UNKNOWN, t, "a statement that chat templates have no need of");
     }
     for (size_t i = 0; i < k->values.block.count; i++) {
-        const sft__jinja_kind kind = token(k, i)->kind;
+        const sft__import_jinja_kind kind = token(k, i)->kind;
         const bool head = k->values.block.statement && i == 0;
         if (kind == SFT__JINJA_STRING) {
             check_string(k, i);
@@ -397,11 +399,11 @@ static void check_block(checking *k) {
 /* Every block, once: the macros and what names stand for, or the rules. */
 static bool pass(checking *k, const char *text, size_t len, bool first) {
     const char *at = text;
-    sft__jinja_next next;
+    sft__import_jinja_next next;
 
-    while ((next = sft__jinja_read(&k->values.block, &at, text + len)) == SFT__JINJA_BLOCK) {
+    while ((next = sft__import_jinja_read(&k->values.block, &at, text + len)) == SFT__JINJA_BLOCK) {
         if (first) {
-            sft__jinja_note(&k->values);
+            sft__import_jinja_note(&k->values);
         } else {
             check_block(k);
         }
@@ -422,11 +424,11 @@ static bool all_passes(checking *k, const char *text, size_t len) {
     return pass(k, text, len, false) && k->values.work <= SFT__JINJA_WORK;
 }
 
-bool sft__content_template(const sft__content *c, const char *subject, size_t subject_len,
-                           size_t at, const char *text, size_t len) {
+bool sft__import_content_template(const sft__import_content *c, const char *subject,
+                                  size_t subject_len, size_t at, const char *text, size_t len) {
     const sft_allocator *a = c->job->allocator;
-    checking *k = sft__alloc_zero(a, sizeof *k);
-    sft__jinja_token *tokens = sft__alloc_array(a, SFT__JINJA_TOKENS, sizeof *tokens);
+    checking *k = sft__base_alloc_zero(a, sizeof *k);
+    sft__import_jinja_token *tokens = sft__base_alloc_array(a, SFT__JINJA_TOKENS, sizeof *tokens);
     bool good = false;
 
     if (k != NULL && tokens != NULL && len <= SFT__CONTENT_TEMPLATE &&
@@ -448,10 +450,10 @@ bool sft__content_template(const sft__content *c, const char *subject, size_t su
                              "a chat template: it reaches for nothing but its variables");
         }
     } else {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "template", at, subject, subject_len,
-                          "templates too long or too many to be looked through");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "template", at, subject, subject_len,
+                                 "templates too long or too many to be looked through");
     }
-    sft__free(a, tokens, SFT__JINJA_TOKENS * sizeof *tokens);
-    sft__free(a, k, sizeof *k);
+    sft__base_free(a, tokens, SFT__JINJA_TOKENS * sizeof *tokens);
+    sft__base_free(a, k, sizeof *k);
     return good;
 }

@@ -25,18 +25,18 @@ static bool same(const char *a, const char *b, size_t n) {
     return true;
 }
 
-bool sft__content_ends(const char *name, const char *end) {
+bool sft__import_content_ends(const char *name, const char *end) {
     const size_t n = strlen(name);
     const size_t m = strlen(end);
     return n >= m && same(name + n - m, end, m);
 }
 
-bool sft__text_starts(const char *text, size_t len, const char *with) {
+bool sft__import_text_starts(const char *text, size_t len, const char *with) {
     const size_t n = strlen(with);
     return len >= n && memcmp(text, with, n) == 0;
 }
 
-bool sft__text_has(const char *text, size_t len, const char *word) {
+bool sft__import_text_has(const char *text, size_t len, const char *word) {
     const size_t n = strlen(word);
     const char *end = text + len;
 
@@ -49,7 +49,7 @@ bool sft__text_has(const char *text, size_t len, const char *word) {
     return false;
 }
 
-bool sft__text_is_one(const char *text, size_t len, const char *const *words) {
+bool sft__import_text_is_one(const char *text, size_t len, const char *const *words) {
     for (size_t i = 0; words[i] != NULL && len != 0; i++) {
         if (words[i][0] == text[0] && strncmp(words[i], text, len) == 0 && words[i][len] == '\0') {
             return true;
@@ -58,7 +58,7 @@ bool sft__text_is_one(const char *text, size_t len, const char *const *words) {
     return false;
 }
 
-const char *sft__content_base(const char *name) {
+const char *sft__import_content_base(const char *name) {
     const char *base = name;
     for (const char *p = name; *p != '\0'; p++) {
         if (*p == '/' || *p == '\\') {
@@ -69,7 +69,7 @@ const char *sft__content_base(const char *name) {
 }
 
 /* Absolute, a URL, a drive, or with ".." among its parts. */
-bool sft__content_leads_away(const char *path) {
+bool sft__import_content_leads_away(const char *path) {
     if (path[0] == '/' || path[0] == '\\' || path[0] == '~' || strstr(path, "://") != NULL ||
         (path[0] != '\0' && path[1] == ':')) {
         return true;
@@ -87,7 +87,7 @@ bool sft__content_leads_away(const char *path) {
 static bool is_called(const char *name, const char *end) {
     const size_t n = strlen(end);
 
-    for (const char *p = sft__content_base(name); *p != '\0'; p++) {
+    for (const char *p = sft__import_content_base(name); *p != '\0'; p++) {
         if (strlen(p) >= n && same(p, end, n) && (p[n] == '\0' || p[n] == '.')) {
             return true;
         }
@@ -95,15 +95,15 @@ static bool is_called(const char *name, const char *end) {
     return false;
 }
 
-bool sft__content_is_toml(const char *name) {
+bool sft__import_content_is_toml(const char *name) {
     return is_called(name, ".toml");
 }
 
-bool sft__content_is_yaml(const char *name) {
+bool sft__import_content_is_yaml(const char *name) {
     return is_called(name, ".yaml") || is_called(name, ".yml");
 }
 
-bool sft__content_is_template(const char *name) {
+bool sft__import_content_is_template(const char *name) {
     return is_called(name, ".jinja") || is_called(name, ".jinja2") || is_called(name, ".j2");
 }
 
@@ -375,7 +375,7 @@ static bool is_program_name(const char *base, const char *name) {
     const size_t len = strlen(base);
 
     if (star != NULL && !more) { /* "jupyter_*config.json" */
-        return same(base, name, (size_t)(star - name)) && sft__content_ends(base, star + 1);
+        return same(base, name, (size_t)(star - name)) && sft__import_content_ends(base, star + 1);
     }
     return len >= m && same(base, name, m) &&
            (len == m || (more && (base[m] == '.' || base[m] == '-' || base[m] == '_')));
@@ -394,11 +394,11 @@ static bool is_beneath(const char *path, const char *base, const char *directory
     return false;
 }
 
-bool sft__content_runs(const char *name, const char **sentence) {
-    const char *base = sft__content_base(name);
+bool sft__import_content_runs(const char *name, const char **sentence) {
+    const char *base = sft__import_content_base(name);
 
     for (size_t i = 0; i < sizeof programs / sizeof programs[0]; i++) {
-        if (sft__content_ends(base, programs[i].end)) {
+        if (sft__import_content_ends(base, programs[i].end)) {
             *sentence = programs[i].sentence;
             return true;
         }
@@ -410,8 +410,9 @@ bool sft__content_runs(const char *name, const char **sentence) {
         }
     }
     for (size_t i = 0; i < sizeof program_directories / sizeof program_directories[0]; i++) {
-        if (is_beneath(name, base, program_directories[i].end) && !sft__content_ends(base, ".md") &&
-            !sft__content_ends(base, ".safetensors")) {
+        if (is_beneath(name, base, program_directories[i].end) &&
+            !sft__import_content_ends(base, ".md") &&
+            !sft__import_content_ends(base, ".safetensors")) {
             *sentence = program_directories[i].sentence;
             return true;
         }
@@ -448,12 +449,12 @@ static const char *const prose_names[] = {
     "serialization_id",
 };
 
-bool sft__content_is_prose(const char *name) {
-    const char *base = sft__content_base(name);
+bool sft__import_content_is_prose(const char *name) {
+    const char *base = sft__import_content_base(name);
     const size_t n = strlen(base);
 
     for (size_t i = 0; i < sizeof prose_ends / sizeof prose_ends[0]; i++) {
-        if (sft__content_ends(base, prose_ends[i])) {
+        if (sft__import_content_ends(base, prose_ends[i])) {
             return true;
         }
     }
@@ -469,22 +470,22 @@ bool sft__content_is_prose(const char *name) {
 
 /* ---------------------------------------------------------------- names of Python */
 
-uint32_t sft__content_global(const char *module, size_t module_len, const char *name,
-                             size_t name_len) {
+uint32_t sft__import_content_global(const char *module, size_t module_len, const char *name,
+                                    size_t name_len) {
     const char *why;
-    const sft__global *row = sft__global_find(module, module_len, name, name_len);
-    return sft__global_verdict(row, module, module_len, name, name_len, &why);
+    const sft__import_global *row = sft__import_global_find(module, module_len, name, name_len);
+    return sft__import_global_verdict(row, module, module_len, name, name_len, &why);
 }
 
 /* The dots may lie anywhere between module and attributes: the worst reading counts, except that of
  * a name alone, which is one of this program's. */
-uint32_t sft__content_dotted(const char *name, size_t len) {
+uint32_t sft__import_content_dotted(const char *name, size_t len) {
     uint32_t worst = SFT_SCAN_UNKNOWN;
     unsigned dots = 0;
 
     for (size_t i = len; i-- > 0 && dots < 16;) {
         if (name[i] == '.') {
-            const uint32_t v = sft__content_global(name, i, name + i + 1, len - i - 1);
+            const uint32_t v = sft__import_content_global(name, i, name + i + 1, len - i - 1);
             worst = v > worst ? v : worst;
             dots++;
         }
@@ -494,14 +495,14 @@ uint32_t sft__content_dotted(const char *name, size_t len) {
 
 /* ---------------------------------------------------------------- is it a text? */
 
-bool sft__content_is_text(const uint8_t *data, size_t len) {
+bool sft__import_content_is_text(const uint8_t *data, size_t len) {
     for (size_t i = 0; i < len; i++) {
         const uint8_t b = data[i];
         if (b < 0x20 ? b != '\n' && b != '\t' && b != '\r' && b != '\f' : b == 0x7f) {
             return false;
         }
     }
-    return sft__utf8_valid(data, len) == len;
+    return sft__base_utf8_valid(data, len) == len;
 }
 
 /* ---------------------------------------------------------------- all texts */
@@ -522,7 +523,7 @@ static bool contains(const char *p, const char *end, const char *word) {
 }
 
 /* *.pth beside Python's packages: its lines that begin with import are run when Python starts. */
-static bool path_file(const sft__content *c) {
+static bool path_file(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
     uint32_t verdict = SFT_SCAN_UNKNOWN;
@@ -534,7 +535,7 @@ static bool path_file(const sft__content *c) {
             verdict = SFT_SCAN_DANGEROUS;
         }
     }
-    sft__content_find(
+    sft__import_content_find(
         c, verdict, "code-file", 0, "", 0,
         "a text called *.pth: Python runs its import lines when it starts, if it lies "
         "beside the packages");
@@ -542,7 +543,7 @@ static bool path_file(const sft__content *c) {
 }
 
 /* .git/config: what git would run, it says there. */
-static bool git_config(const sft__content *c) {
+static bool git_config(const sft__import_content *c) {
     static const char *const keys[] = {
         "fsmonitor", "sshcommand", "hookspath", "pager",   "editor",  "textconv", "askpass",
         "gitproxy",  "[alias",     "[include",  "command", "program", "helper",   "[credential"};
@@ -553,34 +554,34 @@ static bool git_config(const sft__content *c) {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (contains(text, end, keys[i])) {
             good = false;
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, keys[i], strlen(keys[i]),
-                              "a setting by which git runs commands");
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, keys[i], strlen(keys[i]),
+                                     "a setting by which git runs commands");
         }
     }
     if (contains(text, end, "[filter") && !contains(text, end, "git-lfs")) {
         good = false;
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, "filter", 6,
-                          "a setting by which git runs commands");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, "filter", 6,
+                                 "a setting by which git runs commands");
     }
     return good;
 }
 
 /* TensorFlow's "checkpoint": which of the checkpoints beside it is the last. */
-static bool tf_state(const sft__content *c) {
+static bool tf_state(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
 
     if (contains(text, end, "path: \"/") || contains(text, end, "../") ||
         contains(text, end, "://") || contains(text, end, "..\\")) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "tf-state", 0, "", 0,
-                          "names a checkpoint elsewhere, which TensorFlow would load");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "tf-state", 0, "", 0,
+                                 "names a checkpoint elsewhere, which TensorFlow would load");
         return false;
     }
     return contains(text, end, "model_checkpoint_path");
 }
 
 /* What Hugging Face's cache keeps in refs/: the digits of a commit. */
-bool sft__content_is_commit(const char *text, size_t len) {
+bool sft__import_content_is_commit(const char *text, size_t len) {
     len -= len > 0 && text[len - 1] == '\n';
     for (size_t i = 0; i < len; i++) {
         if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f'))) {
@@ -594,7 +595,7 @@ bool sft__content_is_commit(const char *text, size_t len) {
 static bool reaches_out(const char *text, size_t len) {
     const char *end = text + len;
 
-    if (!sft__content_breaks_out(text, len)) {
+    if (!sft__import_content_breaks_out(text, len)) {
         return false;
     }
     for (const char *p = text; p < end;) {
@@ -610,7 +611,7 @@ static bool reaches_out(const char *text, size_t len) {
         while (q + 1 < end && !(q[1] == '}' && (q[0] == '}' || q[0] == '%'))) {
             q++;
         }
-        if (sft__content_breaks_out(p, (size_t)(q - p))) {
+        if (sft__import_content_breaks_out(p, (size_t)(q - p))) {
             return true;
         }
         p = q;
@@ -619,11 +620,11 @@ static bool reaches_out(const char *text, size_t len) {
 }
 
 /* Texts of MLflow's that are the name of a module, which is imported. */
-static bool is_mlflow(const sft__content *c, bool *good) {
+static bool is_mlflow(const sft__import_content *c, bool *good) {
     static const char *const pickles[] = {"mlflow.pytorch.pickle_module", "pickle", "cloudpickle",
                                           "dill", NULL};
     static const char *const keras[] = {"keras", "tensorflow.keras", "tf_keras", NULL};
-    const char *base = sft__content_base(c->name);
+    const char *base = sft__import_content_base(c->name);
     const bool is_pickle = strcmp(base, "pickle_module_info.txt") == 0;
     const char *text = (const char *)c->data;
     size_t len = c->len;
@@ -634,17 +635,17 @@ static bool is_mlflow(const sft__content *c, bool *good) {
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r' || text[len - 1] == ' ')) {
         len--;
     }
-    *good = sft__text_is_one(text, len, is_pickle ? pickles : keras);
+    *good = sft__import_text_is_one(text, len, is_pickle ? pickles : keras);
     if (!*good) {
-        const uint32_t verdict = sft__content_global(text, len, "x", 1);
-        sft__content_find(c, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN,
-                          "remote-code", 0, text, len < 160 ? len : 160,
-                          "a module that MLflow would import");
+        const uint32_t verdict = sft__import_content_global(text, len, "x", 1);
+        sft__import_content_find(c, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN,
+                                 "remote-code", 0, text, len < 160 ? len : 160,
+                                 "a module that MLflow would import");
     }
     return true;
 }
 
-bool sft__content_text(const sft__content *c) {
+bool sft__import_content_text(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     bool good;
 
@@ -652,43 +653,43 @@ bool sft__content_text(const sft__content *c) {
         return good;
     }
 
-    if (sft__content_is_commit(text, c->len)) {
+    if (sft__import_content_is_commit(text, c->len)) {
         return true;
     }
 
-    if (sft__content_ends(c->name, ".pth")) {
+    if (sft__import_content_ends(c->name, ".pth")) {
         return path_file(c);
     }
-    if (c->prose && strcmp(sft__content_base(c->name), "config") == 0) {
+    if (c->prose && strcmp(sft__import_content_base(c->name), "config") == 0) {
         return git_config(c);
     }
-    if (!c->prose && !sft__content_is_prose(c->name)) {
+    if (!c->prose && !sft__import_content_is_prose(c->name)) {
         return false;
     }
     if (starts(text, c->len, "#!") && !c->prose) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0,
-                          "its first line names an interpreter: a script");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0,
+                                 "its first line names an interpreter: a script");
         return false;
     }
-    if (sft__content_is_yaml(c->name)) {
-        return sft__content_yaml(c);
+    if (sft__import_content_is_yaml(c->name)) {
+        return sft__import_content_yaml(c);
     }
-    if (sft__content_is_toml(c->name)) {
-        return sft__content_toml(c);
+    if (sft__import_content_is_toml(c->name)) {
+        return sft__import_content_toml(c);
     }
-    if (sft__setting_is_requirements(c->name)) {
-        return sft__setting_requirements(c);
+    if (sft__import_setting_is_requirements(c->name)) {
+        return sft__import_setting_requirements(c);
     }
-    if (sft__setting_is_entry_points(c->name)) {
-        return sft__setting_entry_points(c);
+    if (sft__import_setting_is_entry_points(c->name)) {
+        return sft__import_setting_entry_points(c);
     }
     if (reaches_out(text, c->len)) {
-        sft__content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
-                          "a template that reaches into the interpreter");
+        sft__import_content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
+                                 "a template that reaches into the interpreter");
         return false;
     }
-    if (strcmp(sft__content_base(c->name), "checkpoint") == 0) {
+    if (strcmp(sft__import_content_base(c->name), "checkpoint") == 0) {
         return tf_state(c);
     }
-    return !sft__content_ends(c->name, ".svg") || sft__content_svg(c);
+    return !sft__import_content_ends(c->name, ".svg") || sft__import_content_svg(c);
 }

@@ -6,7 +6,7 @@
 #include "import/content/graph.h"
 
 /* clang-format off */
-const char *const sft__tf_ops[] = {
+const char *const sft__import_tf_ops[] = {
     "A", "Abort", "Abs", "AccumulateNV2", "AccumulatorApplyGradient", "AccumulatorNumAccumulated",
     "AccumulatorSetGlobalStep", "AccumulatorTakeGradient", "Acos", "Acosh", "Add",
     "AddManySparseToTensorsMap", "AddN", "AddSparseToTensorsMap", "AddV2", "AdjustContrast",
@@ -272,4 +272,4 @@ const char *const sft__tf_ops[] = {
     "Xlogy", "ZerosLike", "Zeta",
 };
 /* clang-format on */
-const size_t sft__tf_op_count = sizeof sft__tf_ops / sizeof sft__tf_ops[0];
+const size_t sft__import_tf_op_count = sizeof sft__import_tf_ops / sizeof sft__import_tf_ops[0];

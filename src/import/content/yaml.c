@@ -44,28 +44,30 @@ static bool is_one_of(const char *p, size_t len, const char *const *words) {
     return false;
 }
 
-static bool tag_python(const sft__content *c, size_t at, const char *tag, size_t len) {
+static bool tag_python(const sft__import_content *c, size_t at, const char *tag, size_t len) {
     static const char *const plain[] = {"tuple", "str",  "unicode", "int",     "bool",
                                         "none",  "list", "dict",    "complex", "float",
                                         "bytes", "long", NULL};
     if (is_one_of(tag, len, plain)) {
         return true;
     }
-    sft__content_find(c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
-                      "a tag of YAML that names an object of Python: loaders make or call it");
+    sft__import_content_find(
+        c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
+        "a tag of YAML that names an object of Python: loaders make or call it");
     return false;
 }
 
 /* What follows !!binary: letters of base64, whatever stands among them. */
-static void take_binary(const sft__content *c, const char *p) {
+static void take_binary(const sft__import_content *c, const char *p) {
     const char *end = (const char *)c->data + c->len;
     const size_t left = (size_t)(end - p);
 
-    sft__scan_string(c->job, c->state->part, p, left < BINARY_MOST ? left : BINARY_MOST, false);
+    sft__import_scan_string(c->job, c->state->part, p, left < BINARY_MOST ? left : BINARY_MOST,
+                            false);
 }
 
 /* tag: behind the "!". True: it is one of YAML's own. */
-static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size_t len) {
+static bool tag_is_plain(const sft__import_content *c, size_t at, const char *tag, size_t len) {
     static const char *const core[] = {"str",       "int",   "float", "bool",  "null",
                                        "map",       "seq",   "set",   "omap",  "binary",
                                        "timestamp", "pairs", "merge", "value", NULL};
@@ -92,11 +94,12 @@ static bool tag_is_plain(const sft__content *c, size_t at, const char *tag, size
     for (size_t i = 0; calls[i] != NULL; i++) {
         const size_t n = strlen(calls[i]);
         if (starts(tag, len, calls[i]) && i < 4) {
-            verdict = sft__content_dotted(tag + n, len - n);
+            verdict = sft__import_content_dotted(tag + n, len - n);
         }
     }
-    sft__content_find(c, verdict, "yaml-tag", at, tag, len,
-                      "a tag of YAML that is none of its own: what it makes, the loader decides");
+    sft__import_content_find(
+        c, verdict, "yaml-tag", at, tag, len,
+        "a tag of YAML that is none of its own: what it makes, the loader decides");
     return false;
 }
 
@@ -138,7 +141,7 @@ static uint32_t worst_name(const char *p, const char *end) {
         }
         looked += dots;
         const uint32_t v =
-            dots && q - p < 256 ? sft__content_dotted(p, (size_t)(q - p)) : SFT_SCAN_UNKNOWN;
+            dots && q - p < 256 ? sft__import_content_dotted(p, (size_t)(q - p)) : SFT_SCAN_UNKNOWN;
         worst = v > worst ? v : worst;
         p = q + 1;
     }
@@ -160,17 +163,17 @@ static bool begins_key(const char *text, const char *p) {
 }
 
 /* base: of the text in the content; SIZE_MAX: it was decoded. */
-static bool find_keys(const sft__content *c, const char *text, size_t len, size_t base) {
+static bool find_keys(const sft__import_content *c, const char *text, size_t len, size_t base) {
     const char *end = text + len;
     uint32_t worst = 0; /* looked for once */
     bool good = true;
 
-    for (size_t k = 0; sft__content_targets[k] != NULL; k++) {
-        const size_t n = strlen(sft__content_targets[k]);
+    for (size_t k = 0; sft__import_content_targets[k] != NULL; k++) {
+        const size_t n = strlen(sft__import_content_targets[k]);
         const char *p = text;
-        while ((size_t)(end - p) >= n && !sft__content_is_tired(c)) {
-            p = memchr(p, sft__content_targets[k][0], (size_t)(end - p));
-            if (p == NULL || !starts(p, (size_t)(end - p), sft__content_targets[k])) {
+        while ((size_t)(end - p) >= n && !sft__import_content_is_tired(c)) {
+            p = memchr(p, sft__import_content_targets[k][0], (size_t)(end - p));
+            if (p == NULL || !starts(p, (size_t)(end - p), sft__import_content_targets[k])) {
                 p = p != NULL ? p + 1 : end;
                 continue;
             }
@@ -190,12 +193,13 @@ static bool find_keys(const sft__content *c, const char *text, size_t len, size_
             const char *sentence = "what a loader would import and call";
             worst = worst == 0 && !plain ? worst_name(text, end) : worst;
             const uint32_t verdict =
-                plain ? sft__content_target(sft__content_targets[k], n, q, word, false, &sentence)
+                plain ? sft__import_content_target(sft__import_content_targets[k], n, q, word,
+                                                   false, &sentence)
                       : worst;
             if (verdict != SFT_SCAN_HARMLESS) {
-                sft__content_find(c, verdict, "config-target",
-                                  base != SIZE_MAX ? base + (size_t)(subject - text) : 0, subject,
-                                  word != 0 ? word : n, sentence);
+                sft__import_content_find(c, verdict, "config-target",
+                                         base != SIZE_MAX ? base + (size_t)(subject - text) : 0,
+                                         subject, word != 0 ? word : n, sentence);
                 good = false;
             }
             p += n;
@@ -263,18 +267,19 @@ static size_t plain_len(const char *p, const char *end, bool *dots) {
 }
 
 /* One key with its value; where: of the value in the content, or 0. */
-static bool check_pair(const sft__content *c, const char *key, size_t key_len, const char *value,
-                       size_t len, size_t where) {
+static bool check_pair(const sft__import_content *c, const char *key, size_t key_len,
+                       const char *value, size_t len, size_t where) {
     const char *sentence;
-    const uint32_t verdict = sft__content_target(key, key_len, value, len, key_len == 0, &sentence);
+    const uint32_t verdict =
+        sft__import_content_target(key, key_len, value, len, key_len == 0, &sentence);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__content_find(c, verdict, "config-target", where, value, len, sentence);
+        sft__import_content_find(c, verdict, "config-target", where, value, len, sentence);
         return false;
     }
-    if (sft__content_trusts(key, key_len, value, len)) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where, key, key_len,
-                          "asks for code beside the model to be run");
+    if (sft__import_content_trusts(key, key_len, value, len)) {
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where, key, key_len,
+                                 "asks for code beside the model to be run");
         return false;
     }
     return true;
@@ -298,11 +303,11 @@ static const char *next_item(const char *p, const char *end) {
 }
 
 /* The values of one key: one, or those of a list. */
-static bool check_values(const sft__content *c, const char *key, size_t key_len, const char *value,
-                         const char *end, const char *base) {
+static bool check_values(const sft__import_content *c, const char *key, size_t key_len,
+                         const char *value, const char *end, const char *base) {
     bool good = true;
 
-    while (value != NULL && !sft__content_is_tired(c)) {
+    while (value != NULL && !sft__import_content_is_tired(c)) {
         bool dots;
         const size_t n = plain_len(value, end, &dots);
         if (n != 0 && (dots || *key == 't')) {
@@ -316,24 +321,26 @@ static bool check_values(const sft__content *c, const char *key, size_t key_len,
 }
 
 /* Every "key: value", however quoted; values of the keys of find_keys() were looked at. */
-static bool find_pairs(const sft__content *c, const char *text, size_t len, char sign,
+static bool find_pairs(const sft__import_content *c, const char *text, size_t len, char sign,
                        bool in_place) {
     const char *end = text + len;
     bool good = true;
 
     for (const char *p = text;
-         !sft__content_is_tired(c) && (p = memchr(p, sign, (size_t)(end - p))) != NULL; p++) {
+         !sft__import_content_is_tired(c) && (p = memchr(p, sign, (size_t)(end - p))) != NULL;
+         p++) {
         const char *key;
         const size_t key_len = key_before(text, p, &key);
         const char *value = key_len != 0 ? skip_to_value(p + 1, end) : NULL;
         if (key_len > 3 && starts(key, key_len, "py/")) {
             bool dots;
             const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
-            sft__content_find(c, n != 0 ? sft__content_dotted(value, n) : SFT_SCAN_UNKNOWN,
-                              "config-target", in_place ? (size_t)(key - text) : 0, key, key_len,
-                              "an object that jsonpickle would make");
+            sft__import_content_find(
+                c, n != 0 ? sft__import_content_dotted(value, n) : SFT_SCAN_UNKNOWN,
+                "config-target", in_place ? (size_t)(key - text) : 0, key, key_len,
+                "an object that jsonpickle would make");
             good = false;
-        } else if (value != NULL && !is_one_of(key, key_len, sft__content_targets)) {
+        } else if (value != NULL && !is_one_of(key, key_len, sft__import_content_targets)) {
             good = check_values(c, key, key_len, value, end, in_place ? text : NULL) && good;
         }
     }
@@ -403,38 +410,38 @@ static size_t unescape(char *out, const char *p, const char *end, bool *any) {
 
 /* Which program renders a template among the values is not known, so it is not read as chat
  * templates are. */
-static bool templates(const sft__content *c, const char *text, size_t len) {
-    const uint32_t verdict = sft__content_rendered(c->job->allocator, text, len);
+static bool templates(const sft__import_content *c, const char *text, size_t len) {
+    const uint32_t verdict = sft__import_content_rendered(c->job->allocator, text, len);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__content_find(c, verdict, "template", 0, "", 0,
-                          verdict == SFT_SCAN_DANGEROUS
-                              ? "a template that reaches into the interpreter"
-                              : "a template with names that are computed");
+        sft__import_content_find(c, verdict, "template", 0, "", 0,
+                                 verdict == SFT_SCAN_DANGEROUS
+                                     ? "a template that reaches into the interpreter"
+                                     : "a template with names that are computed");
     }
     return verdict == SFT_SCAN_HARMLESS;
 }
 
-static bool escaped_keys(const sft__content *c, char sign) {
+static bool escaped_keys(const sft__import_content *c, char sign) {
     const char *text = (const char *)c->data;
     bool any = false;
 
     if (c->len == 0 || memchr(text, '\\', c->len) == NULL) {
         return true;
     }
-    char *out = sft__alloc(c->job->allocator, c->len);
+    char *out = sft__base_alloc(c->job->allocator, c->len);
     if (out == NULL) {
-        c->state->status = sft__fail_nomem(c->state->err, c->len);
+        c->state->status = sft__base_fail_nomem(c->state->err, c->len);
         return false;
     }
     const size_t n = unescape(out, text, text + c->len, &any);
     bool good = find_keys(c, out, n, SIZE_MAX);
     good = find_pairs(c, out, n, sign, false) && good;
-    good = sft__setting_yaml(c, out, n, SIZE_MAX) && good;
+    good = sft__import_setting_yaml(c, out, n, SIZE_MAX) && good;
     good = templates(c, out, n) && good;
-    good = sft__setting_keras(c, out, n, SIZE_MAX) && good;
-    sft__scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
-    sft__free(c->job->allocator, out, c->len);
+    good = sft__import_setting_keras(c, out, n, SIZE_MAX) && good;
+    sft__import_scan_string(c->job, c->state->part, out, n, true); /* words of base64 among them */
+    sft__base_free(c->job->allocator, out, c->len);
     return good;
 }
 
@@ -453,34 +460,34 @@ static bool begins_behind(const char *text, const char *p) {
 
 /* Tags begin a word; in quoted or folded text one may be taken for such, which errs to the safe
  * side. */
-static bool tags(const sft__content *c) {
+static bool tags(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
     bool good = true;
 
-    for (const char *p = text; p < end && !sft__content_is_tired(c); p++) {
+    for (const char *p = text; p < end && !sft__import_content_is_tired(c); p++) {
         if (*p == '!' && p + 1 < end && !is_blank(p[1]) && p[1] != '=' && begins_behind(text, p)) {
             const size_t n = word_len(p + 1, end);
             good = (n == 0 || tag_is_plain(c, (size_t)(p - text), p + 1, n)) && good;
         }
         if (*p == '%' && begins_behind(text, p) && starts(p, (size_t)(end - p), "%TAG")) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
-                              "gives tags of YAML other names");
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
+                                     "gives tags of YAML other names");
             good = false;
         }
     }
     return good;
 }
 
-static bool is_too_long(const sft__content *c) {
+static bool is_too_long(const sft__import_content *c) {
     if (c->len > SFT__CONTENT_YAML) {
-        sft__content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
-                          "more YAML or TOML than is looked through");
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
+                                 "more YAML or TOML than is looked through");
     }
     return c->len > SFT__CONTENT_YAML;
 }
 
-bool sft__content_yaml(const sft__content *c) {
+bool sft__import_content_yaml(const sft__import_content *c) {
     if (is_too_long(c)) {
         return false;
     }
@@ -488,14 +495,15 @@ bool sft__content_yaml(const sft__content *c) {
     const bool named = find_keys(c, (const char *)c->data, c->len, 0);
     const bool aimed = find_pairs(c, (const char *)c->data, c->len, ':', true);
     const bool quiet = templates(c, (const char *)c->data, c->len);
-    const bool valued = sft__setting_yaml(c, (const char *)c->data, c->len, 0);
-    const bool layered = sft__setting_keras(c, (const char *)c->data, c->len, 0);
-    const bool packed = !sft__setting_is_requirements(c->name) || sft__setting_requirements(c);
+    const bool valued = sft__import_setting_yaml(c, (const char *)c->data, c->len, 0);
+    const bool layered = sft__import_setting_keras(c, (const char *)c->data, c->len, 0);
+    const bool packed =
+        !sft__import_setting_is_requirements(c->name) || sft__import_setting_requirements(c);
     return escaped_keys(c, ':') && plain && named && aimed && quiet && valued && layered && packed;
 }
 
 /* TOML has no tags. */
-bool sft__content_toml(const sft__content *c) {
+bool sft__import_content_toml(const sft__import_content *c) {
     const char *text = (const char *)c->data;
 
     if (is_too_long(c)) {
@@ -504,5 +512,6 @@ bool sft__content_toml(const sft__content *c) {
     const bool named = find_keys(c, text, c->len, 0);
     const bool aimed = find_pairs(c, text, c->len, '=', true);
     const bool quiet = templates(c, (const char *)c->data, c->len);
-    return escaped_keys(c, '=') && sft__setting_yaml(c, text, c->len, 0) && named && aimed && quiet;
+    return escaped_keys(c, '=') && sft__import_setting_yaml(c, text, c->len, 0) && named && aimed &&
+           quiet;
 }

@@ -15,7 +15,7 @@ typedef struct beside {
     char folder[]; /* then location, each with its NUL */
 } beside;
 
-bool sft__beside_is_good(const char *location, size_t len) {
+bool sft__import_beside_is_good(const char *location, size_t len) {
     size_t part = 0;
     bool named = false;
 
@@ -43,7 +43,7 @@ bool sft__beside_is_good(const char *location, size_t len) {
 static sft_status refused(sft_error *err, const char *location, const char *why) {
     char text[256];
     (void)sft_escape(text, sizeof text, location, strlen(location));
-    return sft__fail(err, SFT_E_PATH, "external data \"%s\": %s", text, why);
+    return sft__base_fail(err, SFT_E_PATH, "external data \"%s\": %s", text, why);
 }
 
 static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error *err) {
@@ -52,11 +52,11 @@ static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error
 
     memset(&why, 0, sizeof why);
     if (sft__fs_open_any(folder, out, &st, &why) != SFT_OK) {
-        return sft__fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
+        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
     }
     if (!st.folder) {
         sft__fs_close(*out);
-        return sft__fail(err, SFT_E_IO, "the model's folder is a file");
+        return sft__base_fail(err, SFT_E_IO, "the model's folder is a file");
     }
     return SFT_OK;
 }
@@ -64,7 +64,8 @@ static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error
 static sft_status open_below(const char *folder, const char *location, uint32_t flags,
                              sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
     const bool follow = (flags & SFT_IMPORT_FOLLOW_LINKS) != 0;
-    sft__fs_root root = {SFT__FS_NO_HANDLE, folder, follow ? SFT__FS_LINKS_ANY : SFT__FS_LINKS_NONE};
+    sft__fs_root root = {SFT__FS_NO_HANDLE, folder,
+                         follow ? SFT__FS_LINKS_ANY : SFT__FS_LINKS_NONE};
     sft_error why;
     bool missing;
 
@@ -80,10 +81,10 @@ static sft_status open_below(const char *folder, const char *location, uint32_t 
     case SFT_E_NOT_REGULAR:
         return refused(err, location, "not a regular file");
     case SFT_E_UNSUPPORTED:
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "external data: files beside the model are not opened on Windows");
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "external data: files beside the model are not opened on Windows");
     default:
-        return sft__fail_sys(err, SFT_E_IO, why.sys, "cannot open the external data");
+        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the external data");
     }
 }
 
@@ -104,7 +105,7 @@ static sft_status beside_read(void *self, uint64_t offset, void *dst, size_t siz
 static void beside_close(void *self) {
     beside *b = self;
     sft__fs_close(b->file);
-    sft__free(b->allocator, b, b->bytes);
+    sft__base_free(b->allocator, b, b->bytes);
 }
 
 /* A source that reads by itself. file: closed with it, or by a failure; SFT__FS_NO_HANDLE: opened for every
@@ -115,11 +116,11 @@ static sft_status make_source(sft_source **out, const sft__import *job, const ch
     const size_t n = strlen(folder) + 1;
     const size_t m = strlen(location) + 1;
     sft_source_vtable vtable;
-    beside *b = sft__alloc(job->allocator, sizeof *b + n + m);
+    beside *b = sft__base_alloc(job->allocator, sizeof *b + n + m);
 
     if (b == NULL) {
         sft__fs_close(file);
-        return sft__fail_nomem(err, sizeof *b + n + m);
+        return sft__base_fail_nomem(err, sizeof *b + n + m);
     }
     *b = (beside){job->allocator, file, job->options.flags, sizeof *b + n + m, b->folder + n};
     memcpy(b->folder, folder, n);
@@ -138,27 +139,28 @@ static sft_status make_source(sft_source **out, const sft__import *job, const ch
 /* The folder of job->path, in `folder`. */
 static sft_status folder_of(const sft__import *job, char folder[SFT__BESIDE_PATH], sft_error *err) {
     if (job->path == NULL) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "external data: the model is not opened by a path, so there is no folder");
+        return sft__base_fail(
+            err, SFT_E_UNSUPPORTED,
+            "external data: the model is not opened by a path, so there is no folder");
     }
     const size_t len = (size_t)(sft__fs_base_name(job->path) - job->path);
     const size_t n = len > 1 ? len - 1 : len; /* without the slash, but "/" */
     if (n >= SFT__BESIDE_PATH) {
-        return sft__fail(err, SFT_E_PATH, "the path is too long");
+        return sft__base_fail(err, SFT_E_PATH, "the path is too long");
     }
     memcpy(folder, job->path, n);
     memcpy(folder + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
     return SFT_OK;
 }
 
-sft_status sft__beside_open(sft_source **out, const sft__import *job, const char *location,
-                            bool keep, sft_error *err) {
+sft_status sft__import_beside_open(sft_source **out, const sft__import *job, const char *location,
+                                   bool keep, sft_error *err) {
     char folder[SFT__BESIDE_PATH];
     sft__fs_handle file;
     sft__fs_stat st;
 
     *out = NULL;
-    if (!sft__beside_is_good(location, strlen(location))) {
+    if (!sft__import_beside_is_good(location, strlen(location))) {
         return refused(err, location, "leads out of the model's folder, or is no plain path");
     }
     SFT_TRY(folder_of(job, folder, err));

@@ -17,16 +17,16 @@ static bool is_torch(uint32_t format) {
 }
 
 /* Of several inputs each finding says whose it is. */
-static sft_status add_report(sft__conversion *c, const sft_import_report *report, const char *input,
-                             sft_error *err) {
+static sft_status add_report(sft__import_conversion *c, const sft_import_report *report,
+                             const char *input, sft_error *err) {
     enum { MESSAGE = 640 };
     char name[200];
 
     if (c->report == NULL) {
-        SFT_TRY(sft__report_create(&c->report, c->allocator, err));
+        SFT_TRY(sft__import_report_create(&c->report, c->allocator, err));
     }
     if (!c->many) {
-        sft__report_merge(c->report, report);
+        sft__import_report_merge(c->report, report);
         return SFT_OK;
     }
     (void)sft_escape(name, sizeof name, input, strlen(input));
@@ -35,21 +35,21 @@ static sft_status add_report(sft__conversion *c, const sft_import_report *report
         char message[MESSAGE];
         (void)snprintf(message, sizeof message, "%s (in %s)", f.message, name);
         f.message = message;
-        sft__report_add(c->report, &f, strlen(f.subject));
+        sft__import_report_add(c->report, &f, strlen(f.subject));
     }
-    sft__report_format(c->report, sft_import_report_format(report));
-    sft__report_unused(c->report, sft_import_report_unused_bytes(report));
+    sft__import_report_format(c->report, sft_import_report_format(report));
+    sft__import_report_unused(c->report, sft_import_report_unused_bytes(report));
     return SFT_OK;
 }
 
-static sft_status open_input(sft__conversion *c, const char *input, sft_error *err) {
+static sft_status open_input(sft__import_conversion *c, const char *input, sft_error *err) {
     sft_import_report *report = NULL;
     sft_source *source = NULL;
     sft_catalog *catalog;
 
-    if (!sft__grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
-                   sizeof *c->catalogs)) {
-        return sft__fail_nomem(err, sizeof *c->catalogs);
+    if (!sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
+                        sizeof *c->catalogs)) {
+        return sft__base_fail_nomem(err, sizeof *c->catalogs);
     }
     if (c->options.open != NULL) {
         SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
@@ -59,12 +59,12 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
     c->catalogs[c->catalog_count++] = catalog;
     c->torch = c->torch || is_torch(sft_import_report_format(report));
     c->result.unused_bytes += sft_import_report_unused_bytes(report);
-    c->result.left_out += sft__report_left_out(report);
+    c->result.left_out += sft__import_report_left_out(report);
     const bool verify = (c->options.flags & SFT_CONVERT_VERIFY) != 0;
-    sft_status counts = verify ? sft__convert_counts(catalog, report, err) : SFT_OK;
+    sft_status counts = verify ? sft__import_convert_counts(catalog, report, err) : SFT_OK;
     if (counts == SFT_OK && verify && (c->read.flags & SFT_IMPORT_NO_CRC) == 0 &&
         (c->options.flags & SFT_CONVERT_PLAN) == 0) {
-        counts = sft__convert_recorded(c, catalog, err);
+        counts = sft__import_convert_recorded(c, catalog, err);
     }
     if (c->report == NULL && !c->many) {
         c->report = report;
@@ -73,7 +73,7 @@ static sft_status open_input(sft__conversion *c, const char *input, sft_error *e
         sft_import_report_free(report);
         SFT_TRY(named);
     }
-    c->result.left_out += sft__convert_problems(c, catalog);
+    c->result.left_out += sft__import_convert_problems(c, catalog);
     return counts;
 }
 
@@ -92,27 +92,27 @@ static int by_reference(const void *a, const void *b) {
 /* ---------------------------------------------------------------- files */
 
 /* Bytes of tensors in the largest file of an input in several; 0: it is in one. */
-static sft_status largest_file(const sft__conversion *c, uint64_t *most, sft_error *err) {
+static sft_status largest_file(const sft__import_conversion *c, uint64_t *most, sft_error *err) {
     const sft_catalog *catalog = c->catalogs[0];
     const size_t files = sft_catalog_file_count(catalog);
-    uint64_t *bytes = sft__alloc_zero(c->allocator, (files + 1) * sizeof *bytes);
+    uint64_t *bytes = sft__base_alloc_zero(c->allocator, (files + 1) * sizeof *bytes);
 
     *most = 0;
     if (bytes == NULL) {
-        return sft__fail_nomem(err, files * sizeof *bytes);
+        return sft__base_fail_nomem(err, files * sizeof *bytes);
     }
     for (size_t i = 0; i < sft_catalog_count(catalog) && files > 1; i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         uint64_t *of = &bytes[t->file < files ? t->file : files];
-        *of = sft__add64(*of, t->nbytes, of) ? *of : UINT64_MAX;
+        *of = sft__base_add64(*of, t->nbytes, of) ? *of : UINT64_MAX;
         *most = *of > *most ? *of : *most;
     }
-    sft__free(c->allocator, bytes, (files + 1) * sizeof *bytes);
+    sft__base_free(c->allocator, bytes, (files + 1) * sizeof *bytes);
     return SFT_OK;
 }
 
 /* Gives each item its file: full files first, as Hugging Face cuts. Returns how many. */
-static uint32_t cut_files(sft__conversion *c, uint64_t most) {
+static uint32_t cut_files(sft__import_conversion *c, uint64_t most) {
     uint64_t used = 0;
     uint32_t file = 0;
 
@@ -129,49 +129,49 @@ static uint32_t cut_files(sft__conversion *c, uint64_t most) {
 }
 
 /* The output's name, or that of one of its shards. */
-sft_status sft__convert_name(sft__conversion *c, sft__buf *b, const char *output, uint32_t file,
-                             uint32_t files, sft_error *err) {
+sft_status sft__import_convert_name(sft__import_conversion *c, sft__base_buf *b, const char *output,
+                                    uint32_t file, uint32_t files, sft_error *err) {
     static const char end[] = ".safetensors";
     const size_t len = strlen(output);
     const bool has_end = len >= sizeof end - 1 && strcmp(output + len - (sizeof end - 1), end) == 0;
     char number[64];
 
-    sft__buf_init(b, c->allocator);
-    sft__buf_add(b, output, files > 1 && has_end ? len - (sizeof end - 1) : len);
+    sft__base_buf_init(b, c->allocator);
+    sft__base_buf_add(b, output, files > 1 && has_end ? len - (sizeof end - 1) : len);
     if (files > 1) {
         const int n = snprintf(number, sizeof number, "-%05u-of-%05u%s", (unsigned)file + 1,
                                (unsigned)files, end);
-        sft__buf_add(b, number, (size_t)n);
+        sft__base_buf_add(b, number, (size_t)n);
     }
-    sft__buf_add(b, "", 1);
-    return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
+    sft__base_buf_add(b, "", 1);
+    return b->failed ? sft__base_fail_nomem(err, b->len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- writing */
 
 /* The writer, which is taken over if this succeeds, has all its bytes. */
-static sft_status note_made(sft__conversion *c, const char *path, sft_writer *writer,
+static sft_status note_made(sft__import_conversion *c, const char *path, sft_writer *writer,
                             sft_error *err) {
     const size_t size = strlen(path) + 1;
-    char *copy = sft__alloc(c->allocator, size);
+    char *copy = sft__base_alloc(c->allocator, size);
 
-    if (copy == NULL ||
-        !sft__grow(c->allocator, &c->made, &c->made_room, c->made_count + 1, sizeof *c->made)) {
-        sft__free(c->allocator, copy, size);
-        return sft__fail_nomem(err, size);
+    if (copy == NULL || !sft__base_grow(c->allocator, &c->made, &c->made_room, c->made_count + 1,
+                                        sizeof *c->made)) {
+        sft__base_free(c->allocator, copy, size);
+        return sft__base_fail_nomem(err, size);
     }
     memcpy(copy, path, size);
-    c->made[c->made_count++] = (sft__made){copy, writer, false};
+    c->made[c->made_count++] = (sft__import_made){copy, writer, false};
     return SFT_OK;
 }
 
-sft_status sft__convert_commit(sft__conversion *c, sft_error *err) {
+sft_status sft__import_convert_commit(sft__import_conversion *c, sft_error *err) {
     if (c->options.ready != NULL && !c->is_ready) {
         c->is_ready = true;
         SFT_TRY(c->options.ready(c->options.ready_ctx, err));
     }
     for (size_t i = 0; i < c->made_count; i++) {
-        sft__made *m = &c->made[i];
+        sft__import_made *m = &c->made[i];
         if (m->writer != NULL) {
             SFT_TRY(sft_writer_commit(m->writer, err));
             m->is_new = (c->options.flags & SFT_CONVERT_REPLACE) == 0;
@@ -183,60 +183,61 @@ sft_status sft__convert_commit(sft__conversion *c, sft_error *err) {
 }
 
 /* What one conversion made stays or goes as a whole. */
-static void forget_made(sft__conversion *c, bool keep) {
+static void forget_made(sft__import_conversion *c, bool keep) {
     for (size_t i = 0; i < c->made_count; i++) {
         sft_writer_free(c->made[i].writer);
         if (!keep && c->made[i].is_new) {
             (void)remove(c->made[i].path);
         }
-        sft__free(c->allocator, c->made[i].path, strlen(c->made[i].path) + 1);
+        sft__base_free(c->allocator, c->made[i].path, strlen(c->made[i].path) + 1);
     }
-    sft__free(c->allocator, c->made, c->made_room * sizeof *c->made);
+    sft__base_free(c->allocator, c->made, c->made_room * sizeof *c->made);
     if (c->index != NULL) {
         if ((c->options.flags & SFT_CONVERT_REPLACE) == 0) {
             (void)!sft_model_end(c->index, NULL);
         } /* else older files were replaced: the mark stays, for whoever does it again */
-        sft__free(c->allocator, c->index, strlen(c->index) + 1);
+        sft__base_free(c->allocator, c->index, strlen(c->index) + 1);
     }
 }
 
 /* Digests that the inputs record go with their bytes. */
-static sft_status carry_digests(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
-                                sft_error *err) {
+static sft_status carry_digests(sft__import_conversion *c, sft_writer *writer, size_t first,
+                                size_t end, sft_error *err) {
     const size_t bytes = (end - first + 1) * sizeof(sft_writer_origin);
     sft_writer_origin *origins;
     uint32_t lost;
 
-    if (sft__convert_given(c, "sft.crc32c", 10) || sft__convert_given(c, "sft.sha256", 10)) {
+    if (sft__import_convert_given(c, "sft.crc32c", 10) ||
+        sft__import_convert_given(c, "sft.sha256", 10)) {
         return SFT_OK;
     }
-    origins = sft__alloc_zero(c->allocator, bytes);
+    origins = sft__base_alloc_zero(c->allocator, bytes);
     if (origins == NULL) {
-        return sft__fail_nomem(err, bytes);
+        return sft__base_fail_nomem(err, bytes);
     }
     for (size_t i = first; i < end; i++) {
         origins[i - first] = (sft_writer_origin){c->items[i].catalog, c->items[i].tensor};
     }
     const sft_status status = sft_writer_carry_digests(writer, origins, &lost, err);
-    sft__free(c->allocator, origins, bytes);
+    sft__base_free(c->allocator, origins, bytes);
     static const char why[] = "digests are recorded of other bytes than those of the output";
     if (status == SFT_OK && (lost & SFT_DIGEST_CRC32C) != 0) {
-        sft__convert_lost(c, "sft.crc32c", 0, why);
+        sft__import_convert_lost(c, "sft.crc32c", 0, why);
     }
     if (status == SFT_OK && (lost & SFT_DIGEST_SHA256) != 0) {
-        sft__convert_lost(c, "sft.sha256", 0, why);
+        sft__import_convert_lost(c, "sft.sha256", 0, why);
     }
     return status;
 }
 
-static sft_status unchanged(const sft__conversion *c, sft_error *err) {
+static sft_status unchanged(const sft__import_conversion *c, sft_error *err) {
     for (size_t i = 0; i < c->catalog_count; i++) {
         SFT_TRY(sft_catalog_unchanged(c->catalogs[i], err));
     }
     return SFT_OK;
 }
 
-static sft_status write_file(sft__conversion *c, const char *path, size_t first, size_t end,
+static sft_status write_file(sft__import_conversion *c, const char *path, size_t first, size_t end,
                              sft_error *err) {
     sft_write_options o = c->write;
     sft_writer *writer;
@@ -247,7 +248,7 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
     o.flags = (o.flags & SFT_WRITE_DIGESTS_SIDECAR) |
               ((c->options.flags & SFT_CONVERT_REPLACE) != 0 ? 0 : SFT_WRITE_NEW_ONLY);
     SFT_TRY(sft_writer_create(&writer, path, &o, err));
-    sft_status status = sft__convert_metadata(c, writer, first, end, err);
+    sft_status status = sft__import_convert_metadata(c, writer, first, end, err);
     for (size_t i = first; i < end && status == SFT_OK; i++) {
         const sft_import_item *item = &c->items[i];
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
@@ -261,7 +262,7 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
     }
     if (status == SFT_OK) {
         c->result.file_bytes += sft_writer_file_bytes(writer);
-        status = sft__convert_copy(c, writer, first, end, err);
+        status = sft__import_convert_copy(c, writer, first, end, err);
     }
     if (status == SFT_OK) {
         status = note_made(c, path, writer, err);
@@ -271,7 +272,7 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
         status = unchanged(c, err);
     }
     if (status == SFT_OK && (!c->several || c->index != NULL)) {
-        status = sft__convert_commit(c, err);
+        status = sft__import_convert_commit(c, err);
     }
     sft_writer_free(writer);
     return status;
@@ -279,67 +280,68 @@ static sft_status write_file(sft__conversion *c, const char *path, size_t first,
 
 /* Of several outputs none may take the place of an input: were the next one to fail, what the input
  * had for it would be gone. */
-static sft_status check_places(sft__conversion *c, const char *const *inputs, size_t count,
+static sft_status check_places(sft__import_conversion *c, const char *const *inputs, size_t count,
                                const char *output, uint32_t files, sft_error *err) {
     sft_status status = SFT_OK;
 
     for (uint32_t f = 0; f < files && files > 1 && status == SFT_OK; f++) {
-        sft__buf name;
-        status = sft__convert_name(c, &name, output, f, files, err);
+        sft__base_buf name;
+        status = sft__import_convert_name(c, &name, output, f, files, err);
         const bool there = status == SFT_OK && sft__fs_is_same(name.data, name.data);
         for (size_t i = 0; i < count && there && status == SFT_OK; i++) {
             if (sft__fs_is_same(name.data, inputs[i])) {
-                status = sft__fail(err, SFT_E_EXISTS,
+                status =
+                    sft__base_fail(err, SFT_E_EXISTS,
                                    "%.200s is read: several files that replace their inputs need "
                                    "another name",
                                    name.data);
             }
         }
-        sft__buf_reset(&name);
+        sft__base_buf_reset(&name);
     }
     return status;
 }
 
 /* Items [*first, *end) are those of file f. */
-static void items_of(const sft__conversion *c, uint32_t f, size_t *first, size_t *end) {
+static void items_of(const sft__import_conversion *c, uint32_t f, size_t *first, size_t *end) {
     *first = *end;
     while (*end < c->item_count && c->items[*end].file == f) {
         ++*end;
     }
 }
 
-static sft_status write_files(sft__conversion *c, const char *output, uint32_t files,
+static sft_status write_files(sft__import_conversion *c, const char *output, uint32_t files,
                               sft_error *err) {
     size_t first = 0;
     size_t end = 0;
 
     c->several = c->several || files > 1;
     for (uint32_t f = 0; f < files; f++) {
-        sft__buf name;
+        sft__base_buf name;
         items_of(c, f, &first, &end);
-        sft_status status = sft__convert_name(c, &name, output, f, files, err);
+        sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
         if (status == SFT_OK) {
             status = write_file(c, name.data, first, end, err);
         }
-        sft__buf_reset(&name);
+        sft__base_buf_reset(&name);
         SFT_TRY(status);
     }
-    return files > 1 ? sft__convert_index(c, output, files, err) : SFT_OK;
+    return files > 1 ? sft__import_convert_index(c, output, files, err) : SFT_OK;
 }
 
-static sft_status verify_files(sft__conversion *c, const char *output, uint32_t files,
+static sft_status verify_files(sft__import_conversion *c, const char *output, uint32_t files,
                                sft_error *err) {
     size_t first = 0;
     size_t end = 0;
 
     for (uint32_t f = 0; f < files && (c->options.flags & SFT_CONVERT_VERIFY) != 0; f++) {
-        sft__buf name;
+        sft__base_buf name;
         items_of(c, f, &first, &end);
-        sft_status status = sft__convert_name(c, &name, output, f, files, err);
+        sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
         if (status == SFT_OK) {
-            status = sft__convert_verify(c, name.data, first, end, err);
+            status = sft__import_convert_verify(c, name.data, first, end, err);
         }
-        sft__buf_reset(&name);
+        sft__base_buf_reset(&name);
         SFT_TRY(status);
     }
     return SFT_OK;
@@ -356,21 +358,24 @@ static bool has_tree(const sft_catalog *catalog) {
 
 /* A tree in the metadata names tensors: all of its file must go on under their names, into one
  * file. */
-static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error *err) {
+static sft_status trees_hold(const sft__import_conversion *c, uint32_t files, sft_error *err) {
     for (size_t k = 0; k < c->catalog_count; k++) {
-        const bool given = sft__convert_given(c, "sft.tree", 8);
+        const bool given = sft__import_convert_given(c, "sft.tree", 8);
         if (has_tree(c->catalogs[k]) && given && (c->read.flags & SFT_IMPORT_KEEP_TREE) != 0) {
-            return sft__fail(err, SFT_E_ARG, "metadata sft.tree is what keeping the tree makes: give "
-                                             "one or ask for the other");
+            return sft__base_fail(err, SFT_E_ARG,
+                                  "metadata sft.tree is what keeping the tree makes: give "
+                                  "one or ask for the other");
         }
         if (!has_tree(c->catalogs[k]) || given) {
             continue;
         }
         const size_t of = sft_catalog_file_count(c->catalogs[k]);
         if (of != 1) {
-            return sft__fail(err, SFT_E_UNSUPPORTED,
-                             "%zu files, of which each would have a tree (sft.tree) of its own: convert "
-                             "them one by one, or without a tree", of);
+            return sft__base_fail(
+                err, SFT_E_UNSUPPORTED,
+                "%zu files, of which each would have a tree (sft.tree) of its own: convert "
+                "them one by one, or without a tree",
+                of);
         }
         size_t same = 0;
         for (size_t i = 0; i < c->item_count; i++) {
@@ -379,14 +384,16 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
                     memcmp(item->name, item->tensor->name, item->name_len) == 0;
         }
         for (size_t i = 0; i < c->other_count && c->others[i].catalog == c->catalogs[k]; i++) {
-            const sft__other *o = &c->others[i];
-            same -= sft__convert_compare_names(o->name, o->name_len, o->old, o->old_len) != 0;
+            const sft__import_other *o = &c->others[i];
+            same -=
+                sft__import_convert_compare_names(o->name, o->name_len, o->old, o->old_len) != 0;
         }
         if (same != sft_catalog_count(c->catalogs[k]) || c->names_left != 0 ||
             c->catalog_count != 1 || files != 1) {
-            return sft__fail(err, SFT_E_UNSUPPORTED,
-                             "the input has a tree (sft.tree), which names its tensors: convert it "
-                             "alone, into one file, without leaving out or renaming any");
+            return sft__base_fail(
+                err, SFT_E_UNSUPPORTED,
+                "the input has a tree (sft.tree), which names its tensors: convert it "
+                "alone, into one file, without leaving out or renaming any");
         }
     }
     return SFT_OK;
@@ -394,8 +401,9 @@ static sft_status trees_hold(const sft__conversion *c, uint32_t files, sft_error
 
 /* The rule of every conversion: what the catalogs have is an item, or was left out by `choose`. (What
  * the files have and the catalogs do not is in the report.) An output of nothing is refused. */
-sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *const *catalogs,
-                                 size_t count, sft_error *err) {
+sft_status sft__import_convert_complete(const sft__import_conversion *c,
+                                        const sft_catalog *const *catalogs, size_t count,
+                                        sft_error *err) {
     bool tree = false;
     size_t have = 0;
 
@@ -404,33 +412,35 @@ sft_status sft__convert_complete(const sft__conversion *c, const sft_catalog *co
         tree = tree || has_tree(catalogs[i]);
     }
     if (have + c->apart != c->item_count + c->not_taken) {
-        return sft__fail(err, SFT_E_INTERNAL, "%zu tensors are read, %zu go on, %zu are left out",
-                         have + c->apart, c->item_count, c->not_taken);
+        return sft__base_fail(err, SFT_E_INTERNAL,
+                              "%zu tensors are read, %zu go on, %zu are left out", have + c->apart,
+                              c->item_count, c->not_taken);
     }
     if (c->item_count == 0 && !tree) {
-        return have == 0 ? sft__fail(err, SFT_E_UNSUPPORTED,
-                                     "there are no tensors in it: nothing is written")
-                         : sft__fail(err, SFT_E_UNSUPPORTED,
-                                     "all %zu tensors are left out: nothing is written", have);
+        return have == 0 ? sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                          "there are no tensors in it: nothing is written")
+                         : sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                          "all %zu tensors are left out: nothing is written", have);
     }
     return SFT_OK;
 }
 
-sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, size_t count,
-                              const char *output, sft_error *err) {
+sft_status sft__import_convert_files(sft__import_conversion *c, const char *const *inputs,
+                                     size_t count, const char *output, sft_error *err) {
     c->many = c->many || count > 1;
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(open_input(c, inputs[i], err));
     }
     for (size_t i = 0; i < c->catalog_count; i++) {
-        SFT_TRY(sft__convert_take(c, c->catalogs[i], err));
+        SFT_TRY(sft__import_convert_take(c, c->catalogs[i], err));
     }
-    SFT_TRY(sft__convert_complete(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
-    SFT_TRY(sft__convert_names(c, err));
+    SFT_TRY(sft__import_convert_complete(c, (const sft_catalog *const *)c->catalogs,
+                                         c->catalog_count, err));
+    SFT_TRY(sft__import_convert_names(c, err));
     if (c->write.order != SFT_ORDER_DECLARED && c->item_count != 0) {
         qsort(c->items, c->item_count, sizeof *c->items, by_reference);
     }
-    SFT_TRY(sft__convert_map(c, err));
+    SFT_TRY(sft__import_convert_map(c, err));
     uint64_t most = c->options.max_shard_bytes;
     if (c->as_input && most == 0) {
         SFT_TRY(largest_file(c, &most, err));
@@ -445,21 +455,22 @@ sft_status sft__convert_files(sft__conversion *c, const char *const *inputs, siz
         return SFT_OK;
     }
     SFT_TRY(check_places(c, inputs, count, output, files, err));
-    SFT_TRY(sft__convert_retyped(c, (const sft_catalog *const *)c->catalogs, c->catalog_count, err));
+    SFT_TRY(sft__import_convert_retyped(c, (const sft_catalog *const *)c->catalogs,
+                                        c->catalog_count, err));
     SFT_TRY(write_files(c, output, files, err));
     return verify_files(c, output, files, err);
 }
 
 /* ---------------------------------------------------------------- public */
 
-static sft_status read_options(sft__conversion *c, const sft_import_convert_options *options,
+static sft_status read_options(sft__import_conversion *c, const sft_import_convert_options *options,
                                sft_error *err) {
     sft_import_convert_options *o = &c->options;
     const size_t least = offsetof(sft_import_convert_options, read) + sizeof o->read;
 
     if (options != NULL) {
         if (options->struct_size < least) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
@@ -478,11 +489,11 @@ static sft_status read_options(sft__conversion *c, const sft_import_convert_opti
         c->read.flags |= SFT_IMPORT_CHECKSUMS; /* what was stored is what was written, too */
     }
     c->write.struct_size = sizeof c->write;
-    c->allocator = sft__allocator(c->write.allocator);
+    c->allocator = sft__base_allocator(c->write.allocator);
     return SFT_OK;
 }
 
-void sft__convert_clear(sft__conversion *c) {
+void sft__import_convert_clear(sft__import_conversion *c) {
     for (size_t i = 0; i < c->catalog_count; i++) {
         sft_catalog_close(c->catalogs[i]);
     }
@@ -490,8 +501,8 @@ void sft__convert_clear(sft__conversion *c) {
     c->item_count = 0;
     c->other_count = 0;
     c->not_taken = c->apart = c->names_left = 0;
-    sft__convert_forget_names(c);
-    sft__free(c->allocator, c->places, c->place_room * sizeof *c->places);
+    sft__import_convert_forget_names(c);
+    sft__base_free(c->allocator, c->places, c->place_room * sizeof *c->places);
     c->places = NULL;
     c->place_room = 0;
 }
@@ -500,22 +511,22 @@ sft_status sft_import_convert(const char *const *inputs, size_t count, const cha
                               const sft_import_convert_options *options,
                               sft_import_converted *result, sft_import_report **report,
                               sft_error *err) {
-    sft__conversion c;
+    sft__import_conversion c;
     bool done = false;
 
     if (report != NULL) {
         *report = NULL;
     }
     if (inputs == NULL || count == 0 || output == NULL) {
-        return sft__fail(err, SFT_E_ARG, "a conversion needs inputs and an output");
+        return sft__base_fail(err, SFT_E_ARG, "a conversion needs inputs and an output");
     }
     memset(&c, 0, sizeof c);
     sft_status status = read_options(&c, options, err);
     if (status == SFT_OK && count == 1) {
-        status = sft__convert_folder(&c, inputs[0], output, &done, err);
+        status = sft__import_convert_directory(&c, inputs[0], output, &done, err);
     }
     if (status == SFT_OK && !done) {
-        status = sft__convert_files(&c, inputs, count, output, err);
+        status = sft__import_convert_files(&c, inputs, count, output, err);
     }
     if (result != NULL) {
         *result = c.result;
@@ -525,10 +536,10 @@ sft_status sft_import_convert(const char *const *inputs, size_t count, const cha
         c.report = NULL;
     }
     sft_import_report_free(c.report);
-    sft__convert_clear(&c);
+    sft__import_convert_clear(&c);
     forget_made(&c, status == SFT_OK);
-    sft__free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
-    sft__free(c.allocator, c.items, c.item_room * sizeof *c.items);
-    sft__free(c.allocator, c.others, c.other_room * sizeof *c.others);
+    sft__base_free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
+    sft__base_free(c.allocator, c.items, c.item_room * sizeof *c.items);
+    sft__base_free(c.allocator, c.others, c.other_room * sizeof *c.others);
     return status;
 }

@@ -37,10 +37,10 @@ typedef struct room {
 } room;
 
 typedef struct copying {
-    sft__conversion *c;
+    sft__import_conversion *c;
     sft_writer *writer; /* NULL: compare with `with` */
     sft_catalog *with;
-    const sft__sink *sink;
+    const sft__import_sink *sink;
     size_t base; /* item that is declared as 0 */
     unit *units;
     size_t unit_count;
@@ -48,7 +48,7 @@ typedef struct copying {
     size_t block; /* bytes of a room's a and b */
     size_t panel; /* bytes of its panel; 0: none */
     bool in_order;
-    sft__mutex lock;
+    sft__base_mutex lock;
     room *rooms;              /* free ones */
     const sft_source *mapped; /* of the band that was begun last */
     size_t failed_at;         /* the first unit that failed; SIZE_MAX: none */
@@ -135,13 +135,13 @@ static sft_status compare(const copying *k, const sft_import_item *item, uint64_
     const sft_tensor *t = sft_catalog_find(k->with, item->name, item->name_len);
 
     if (t == NULL) {
-        return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, item->name, item->name_len,
-                                "verify: it is not in the output");
+        return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, item->name, item->name_len,
+                                     "verify: it is not in the output");
     }
     SFT_TRY(sft_tensor_read_bytes(k->with, t, offset, again, size, err));
     if (memcmp(again, data, size) != 0) {
-        return sft__fail_tensor(err, SFT_E_MISMATCH, t->pieces[0].offset + offset, item->name,
-                                item->name_len, "verify: the output holds other bytes");
+        return sft__base_fail_tensor(err, SFT_E_MISMATCH, t->pieces[0].offset + offset, item->name,
+                                     item->name_len, "verify: the output holds other bytes");
     }
     return SFT_OK;
 }
@@ -229,35 +229,36 @@ static bool is_mapped(const copying *k, const sft_import_item *item) {
 }
 
 /* How a turned item is cut; enough panels for all workers. */
-static void plan(const copying *k, const sft_import_item *item, bool mapped, sft__panels *panels) {
+static void plan(const copying *k, const sft_import_item *item, bool mapped,
+                 sft__import_panels *panels) {
     const uint64_t bytes = elements_of(item->tensor) * item->tensor->dtype->block_bytes;
     const uint64_t share = bytes / sft_pool_threads(k->c->write.pool) + 1;
     uint64_t most = share > PANEL_MIN ? share : PANEL_MIN;
 
     most = mapped && most > PANEL_MAPPED ? PANEL_MAPPED : most;
     most = most < k->panel ? most : k->panel;
-    sft__panels_plan(panels, item->tensor, most,
-                     k->in_order ? SFT__CUT_STRETCHES
-                     : mapped    ? SFT__CUT_MAPPED
-                                 : SFT__CUT_READ);
+    sft__import_panels_plan(panels, item->tensor, most,
+                            k->in_order ? SFT__CUT_STRETCHES
+                            : mapped    ? SFT__CUT_MAPPED
+                                        : SFT__CUT_READ);
 }
 
 /* Before a band is read from a mapping: the system may fetch it, and takes back the pages of those
  * before it (what another worker still reads of them is mapped again). */
-static void next_band(copying *k, const sft_import_item *item, const sft__panels *panels,
+static void next_band(copying *k, const sft_import_item *item, const sft__import_panels *panels,
                       uint64_t index) {
     const sft_source *before;
     uint64_t offset;
     uint64_t size;
 
     if (panels->cut != SFT__CUT_MAPPED ||
-        !sft__panel_begins_band(panels, item->tensor, index, &offset, &size)) {
+        !sft__import_panel_begins_band(panels, item->tensor, index, &offset, &size)) {
         return;
     }
-    sft__mutex_lock(&k->lock);
+    sft__base_mutex_lock(&k->lock);
     before = k->mapped;
     k->mapped = source_of(item);
-    sft__mutex_unlock(&k->lock);
+    sft__base_mutex_unlock(&k->lock);
     if (before != NULL) {
         sft_source_advise(before, 0, sft_source_size(before), SFT_ADVICE_UNMAP);
     }
@@ -267,18 +268,18 @@ static void next_band(copying *k, const sft_import_item *item, const sft__panels
 
 static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) {
     const sft_import_item *item = &k->c->items[u->item];
-    sft__turn_room here = {r->panel, r->a, k->block, false};
+    sft__import_turn_room here = {r->panel, r->a, k->block, false};
     const uint32_t unit_bytes = item->tensor->dtype->block_bytes;
-    sft__panels panels;
-    sft__panel panel;
+    sft__import_panels panels;
+    sft__import_panel panel;
 
     plan(k, item, u->mapped, &panels);
     here.mapped = panels.cut == SFT__CUT_MAPPED;
     next_band(k, item, &panels, u->first);
-    sft__panel_at(&panels, item->tensor, u->first, &panel);
-    SFT_TRY(sft__panel_read(item->catalog, item->tensor, &panel, &here, err));
+    sft__import_panel_at(&panels, item->tensor, u->first, &panel);
+    SFT_TRY(sft__import_panel_read(item->catalog, item->tensor, &panel, &here, err));
     for (uint64_t i = 0; i < panel.runs; i++) {
-        SFT_TRY(deliver(k, u, sft__panel_run_at(&panel, item->tensor, i), panel.run,
+        SFT_TRY(deliver(k, u, sft__import_panel_run_at(&panel, item->tensor, i), panel.run,
                         r->panel + i * panel.run * unit_bytes, r, err));
     }
     return SFT_OK;
@@ -288,14 +289,14 @@ static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
     const sft_import_item *item = &k->c->items[u->item];
     const sft_tensor *t = item->tensor;
 
-    if (sft__is_turned(t)) {
+    if (sft__import_is_turned(t)) {
         return run_panel(k, u, r, err);
     }
     for (uint64_t done = 0; done < u->count;) {
         const uint64_t first = u->first + done;
         const uint64_t most = step(k, u->item, first, k->block);
         const uint64_t n = u->count - done < most ? u->count - done : most;
-        if (sft__is_strided(t)) {
+        if (sft__import_is_strided(t)) {
             SFT_TRY(read_runs(item, first, n, r->a, err));
         } else {
             SFT_TRY(sft_tensor_read_bytes(item->catalog, t, bytes_of(t->dtype, first), r->a,
@@ -324,26 +325,26 @@ static void work(void *ctx, size_t index) {
     const unit *u = &k->units[index];
     sft_error err;
 
-    sft__mutex_lock(&k->lock);
+    sft__base_mutex_lock(&k->lock);
     const bool stop = k->failed_at != SIZE_MAX;
     room *r = k->rooms; /* as many as workers: never empty here */
     k->rooms = r->next;
-    sft__mutex_unlock(&k->lock);
+    sft__base_mutex_unlock(&k->lock);
     memset(&err, 0, sizeof err);
     sft_status status = stop ? SFT_OK : run_unit(k, u, r, &err);
-    sft__mutex_lock(&k->lock);
+    sft__base_mutex_lock(&k->lock);
     r->next = k->rooms;
     k->rooms = r;
     if (!stop && status == SFT_OK &&
         is_cancelled(k, bytes_of(k->c->items[u->item].dtype, u->count))) {
-        status = sft__fail(&err, SFT_E_CANCELLED, "cancelled");
+        status = sft__base_fail(&err, SFT_E_CANCELLED, "cancelled");
     }
     if (status != SFT_OK && index < k->failed_at) {
         k->failed_at = index;
         k->status = status;
         k->error = err;
     }
-    sft__mutex_unlock(&k->lock);
+    sft__base_mutex_unlock(&k->lock);
 }
 
 static bool is_sequential(const sft_import_item *item) {
@@ -357,9 +358,9 @@ static bool is_sequential(const sft_import_item *item) {
 }
 
 static sft_status add_unit(copying *k, unit u, sft_error *err) {
-    if (!sft__grow(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
-                   sizeof *k->units)) {
-        return sft__fail_nomem(err, k->unit_count * sizeof *k->units);
+    if (!sft__base_grow(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
+                        sizeof *k->units)) {
+        return sft__base_fail_nomem(err, k->unit_count * sizeof *k->units);
     }
     k->units[k->unit_count++] = u;
     return SFT_OK;
@@ -368,12 +369,12 @@ static sft_status add_unit(copying *k, unit u, sft_error *err) {
 static sft_status cut_turned(copying *k, size_t i, sft_error *err) {
     const sft_import_item *item = &k->c->items[i];
     const bool mapped = !k->in_order && is_mapped(k, item);
-    sft__panels panels;
-    sft__panel panel;
+    sft__import_panels panels;
+    sft__import_panel panel;
 
     plan(k, item, mapped, &panels);
     for (uint64_t n = 0; n < panels.all; n++) {
-        sft__panel_at(&panels, item->tensor, n, &panel);
+        sft__import_panel_at(&panels, item->tensor, n, &panel);
         SFT_TRY(add_unit(k, (unit){i, n, panel.run * panel.runs, mapped}, err));
     }
     return SFT_OK;
@@ -402,7 +403,7 @@ static int by_source(const void *a, const void *b) {
 
 /* The order in which the items are copied. */
 static turn_of *order(const copying *k, size_t first, size_t end) {
-    turn_of *turns = sft__alloc_array(k->c->allocator, end - first + 1, sizeof *turns);
+    turn_of *turns = sft__base_alloc_array(k->c->allocator, end - first + 1, sizeof *turns);
 
     for (size_t i = first; i < end && turns != NULL; i++) {
         const sft_import_item *item = &k->c->items[i];
@@ -424,7 +425,7 @@ static sft_status cut_item(copying *k, size_t i, sft_error *err) {
     const sft_import_item *item = &k->c->items[i];
     const uint64_t all = elements_of(item->tensor);
 
-    if (all != 0 && sft__is_turned(item->tensor)) {
+    if (all != 0 && sft__import_is_turned(item->tensor)) {
         return cut_turned(k, i, err);
     }
     const bool whole = is_sequential(item) || k->in_order;
@@ -442,21 +443,21 @@ static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
     sft_status status = SFT_OK;
 
     if (turns == NULL) {
-        return sft__fail_nomem(err, (end - first) * sizeof *turns);
+        return sft__base_fail_nomem(err, (end - first) * sizeof *turns);
     }
     for (size_t i = 0; i < end - first && status == SFT_OK; i++) {
         status = cut_item(k, turns[i].item, err);
     }
-    sft__free(k->c->allocator, turns, (end - first + 1) * sizeof *turns);
+    sft__base_free(k->c->allocator, turns, (end - first + 1) * sizeof *turns);
     return status;
 }
 
 static sft_status run_all(copying *k, room *rooms, size_t count, sft_error *err) {
     const size_t each = 2 * k->block + k->panel;
-    uint8_t *memory = sft__alloc(k->c->allocator, count * each);
+    uint8_t *memory = sft__base_alloc(k->c->allocator, count * each);
 
     if (memory == NULL) {
-        return sft__fail_nomem(err, count * each);
+        return sft__base_fail_nomem(err, count * each);
     }
     for (size_t i = 0; i < count; i++) {
         uint8_t *at = memory + i * each;
@@ -465,7 +466,7 @@ static sft_status run_all(copying *k, room *rooms, size_t count, sft_error *err)
     }
     k->failed_at = SIZE_MAX;
     sft_pool_run(k->in_order ? NULL : k->c->write.pool, k->unit_count, work, k);
-    sft__free(k->c->allocator, memory, count * each);
+    sft__base_free(k->c->allocator, memory, count * each);
     if (k->failed_at != SIZE_MAX && err != NULL) {
         *err = k->error;
     }
@@ -478,7 +479,7 @@ static void size_rooms(copying *k, size_t threads, size_t first, size_t end) {
     bool turned = false;
 
     for (size_t i = first; i < end && !turned; i++) {
-        turned = sft__is_turned(k->c->items[i].tensor);
+        turned = sft__import_is_turned(k->c->items[i].tensor);
     }
     k->block = turned ? BLOCK / 2 : BLOCK;
     k->block = share / 4 < k->block ? share / 4 : k->block;
@@ -498,36 +499,38 @@ static sft_status run(copying *k, size_t first, size_t end, sft_error *err) {
     k->in_order = k->writer != NULL && (k->c->write.digests & SFT_DIGEST_SHA256) != 0;
     threads = k->in_order ? 1 : threads;
     size_rooms(k, threads, first, end);
-    room *rooms = sft__alloc_array(a, threads, sizeof *rooms);
-    if (rooms == NULL || !sft__mutex_init(&k->lock)) {
-        sft__free(a, rooms, threads * sizeof *rooms);
-        return sft__fail_nomem(err, threads * sizeof *rooms);
+    room *rooms = sft__base_alloc_array(a, threads, sizeof *rooms);
+    if (rooms == NULL || !sft__base_mutex_init(&k->lock)) {
+        sft__base_free(a, rooms, threads * sizeof *rooms);
+        return sft__base_fail_nomem(err, threads * sizeof *rooms);
     }
     sft_status status = cut(k, first, end, err);
     if (status == SFT_OK) {
         status = run_all(k, rooms, threads, err);
     }
     if (status == SFT_OK && is_cancelled(k, 0)) { /* the last word is the caller's thread's */
-        status = sft__fail(err, SFT_E_CANCELLED, "cancelled");
+        status = sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
     }
-    sft__mutex_reset(&k->lock);
-    sft__free(a, k->units, k->unit_room * sizeof *k->units);
-    sft__free(a, rooms, threads * sizeof *rooms);
+    sft__base_mutex_reset(&k->lock);
+    sft__base_free(a, k->units, k->unit_room * sizeof *k->units);
+    sft__base_free(a, rooms, threads * sizeof *rooms);
     return status;
 }
 
-sft_status sft__convert_copy(sft__conversion *c, sft_writer *writer, size_t first, size_t end,
-                             sft_error *err) {
+sft_status sft__import_convert_copy(sft__import_conversion *c, sft_writer *writer, size_t first,
+                                    size_t end, sft_error *err) {
     copying k = {.c = c, .writer = writer, .base = first};
     return run(&k, first, end, err);
 }
 
-sft_status sft__convert_sink(sft__conversion *c, const sft__sink *sink, sft_error *err) {
+sft_status sft__import_convert_sink(sft__import_conversion *c, const sft__import_sink *sink,
+                                    sft_error *err) {
     copying k = {.c = c, .sink = sink};
     return run(&k, 0, c->item_count, err);
 }
 
-sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error *err) {
+sft_status sft__import_convert_compare(sft__import_conversion *c, sft_catalog *with,
+                                       sft_error *err) {
     copying k = {.c = c, .with = with};
     const sft_status status = run(&k, 0, c->item_count, err);
     c->result.verified += status == SFT_OK ? c->item_count : 0;
@@ -535,29 +538,28 @@ sft_status sft__convert_compare(sft__conversion *c, sft_catalog *with, sft_error
 }
 
 /* The other names of the file's tensors find what they show. */
-static sft_status others_are_there(const sft__conversion *c, const sft_catalog *with, size_t first,
-                                   size_t end, sft_error *err) {
+static sft_status others_are_there(const sft__import_conversion *c, const sft_catalog *with,
+                                   size_t first, size_t end, sft_error *err) {
     for (size_t i = 0; i < c->other_count && (c->options.flags & SFT_CONVERT_NO_METADATA) == 0;
          i++) {
-        const sft__other *o = &c->others[i];
+        const sft__import_other *o = &c->others[i];
         size_t at;
-        const sft_import_item *item = sft__convert_item_of(c, o->catalog, o->of, &at);
+        const sft_import_item *item = sft__import_convert_item_of(c, o->catalog, o->of, &at);
         const sft_tensor *t = sft_catalog_find(with, o->name, o->name_len);
         if (item == NULL || at < first || at >= end) {
             continue;
         }
         if (t == NULL || t->dtype->id != (o->part ? o->shows : t)->dtype->id ||
-            t->nbytes != (o->part ? o->shows->nbytes : item->nbytes) ||
-            t->rank != o->shows->rank) {
-            return sft__fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, o->name, o->name_len,
-                                    "verify: the output does not find it as another name");
+            t->nbytes != (o->part ? o->shows->nbytes : item->nbytes) || t->rank != o->shows->rank) {
+            return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, o->name, o->name_len,
+                                         "verify: the output does not find it as another name");
         }
     }
     return SFT_OK;
 }
 
-sft_status sft__convert_verify(sft__conversion *c, const char *path, size_t first, size_t end,
-                               sft_error *err) {
+sft_status sft__import_convert_verify(sft__import_conversion *c, const char *path, size_t first,
+                                      size_t end, sft_error *err) {
     copying k = {.c = c, .base = first};
 
     SFT_TRY(sft_catalog_open(&k.with, path, NULL, err));

@@ -7,9 +7,9 @@
 #include "import/core/convert.h"
 #include <sft/digest.h>
 
-sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_report *report,
-                               sft_error *err) {
-    const uint64_t want = sft__report_covered_bytes(report);
+sft_status sft__import_convert_counts(const sft_catalog *catalog, const sft_import_report *report,
+                                      sft_error *err) {
+    const uint64_t want = sft__import_report_covered_bytes(report);
     uint64_t have = 0;
 
     if (want == 0) {
@@ -18,15 +18,16 @@ sft_status sft__convert_counts(const sft_catalog *catalog, const sft_import_repo
     for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         have += sft_catalog_at(catalog, i)->nbytes; /* bounded by the builder */
     }
-    return have >= want ? SFT_OK
-                        : sft__fail(err, SFT_E_MISMATCH,
-                                    "verify: the tensors have %llu bytes, the storages gave them "
-                                    "%llu",
-                                    (unsigned long long)have, (unsigned long long)want);
+    return have >= want
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_MISMATCH,
+                                "verify: the tensors have %llu bytes, the storages gave them "
+                                "%llu",
+                                (unsigned long long)have, (unsigned long long)want);
 }
 
-sft_status sft__convert_recorded(const sft__conversion *c, const sft_catalog *catalog,
-                                 sft_error *err) {
+sft_status sft__import_convert_recorded(const sft__import_conversion *c, const sft_catalog *catalog,
+                                        sft_error *err) {
     sft_verify_options o;
 
     SFT_INIT(&o);

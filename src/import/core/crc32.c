@@ -69,7 +69,7 @@ __attribute__((target("pclmul"))) static uint32_t crc_folded(uint32_t crc, const
 #define CRC_FOLDS 0
 #endif
 
-uint32_t sft__crc32(uint32_t crc, const void *data, size_t size) {
+uint32_t sft__import_crc32(uint32_t crc, const void *data, size_t size) {
     const uint8_t *p = data;
 
 #if CRC_FOLDS

@@ -281,7 +281,7 @@ static size_t lay_out(char *dst, size_t at, const decimal_digits *d) {
     return at;
 }
 
-size_t sft__decimal_real(char dst[SFT__DECIMAL_ROOM], double value) {
+size_t sft__import_decimal_real(char dst[SFT__DECIMAL_ROOM], double value) {
     uint64_t bits;
     size_t at = 0;
     decimal_digits d;
@@ -409,7 +409,7 @@ static bool is_word(const char *p, size_t len, const char *word) {
     return len == strlen(word) && memcmp(p, word, len) == 0;
 }
 
-bool sft__decimal_read(const char *text, size_t len, double *value) {
+bool sft__import_decimal_read(const char *text, size_t len, double *value) {
     const bool negative = len > 0 && text[0] == '-';
     const char *p = text + negative;
     const char *end = text + len;
@@ -440,7 +440,7 @@ bool sft__decimal_read(const char *text, size_t len, double *value) {
 
 /* ---------------------------------------------------------------- integers of any size */
 
-bool sft__decimal_big(sft__buf *out, const uint8_t *bytes, size_t size) {
+bool sft__import_decimal_big(sft__base_buf *out, const uint8_t *bytes, size_t size) {
     enum { WORDS = SFT__DECIMAL_BYTES / 3 };
     uint32_t words[WORDS] = {0}; /* base 10^9, least first: 3 bytes of input need less than one */
     size_t count = 0;
@@ -474,21 +474,21 @@ bool sft__decimal_big(sft__buf *out, const uint8_t *bytes, size_t size) {
         return false;
     }
     if (negative) {
-        sft__buf_text(out, "-");
+        sft__base_buf_text(out, "-");
     }
-    sft__buf_u64(out, count != 0 ? words[count - 1] : 0);
+    sft__base_buf_u64(out, count != 0 ? words[count - 1] : 0);
     for (size_t k = count > 0 ? count - 1 : 0; k-- > 0;) {
         uint32_t v = words[k];
         for (size_t i = 9; i-- > 0; v /= 10) {
             digits[i] = (char)('0' + v % 10);
         }
-        sft__buf_add(out, digits, sizeof digits);
+        sft__base_buf_add(out, digits, sizeof digits);
     }
     return !out->failed;
 }
 
-bool sft__decimal_unbig(const char *text, size_t len, uint8_t bytes[SFT__DECIMAL_BYTES],
-                        size_t *size) {
+bool sft__import_decimal_unbig(const char *text, size_t len, uint8_t bytes[SFT__DECIMAL_BYTES],
+                               size_t *size) {
     const bool negative = len > 0 && text[0] == '-';
     size_t n = 0;
 

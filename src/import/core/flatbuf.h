@@ -18,15 +18,15 @@ enum {
     SFT__FB_RANK = 64
 };
 
-typedef struct sft__fb_window {
+typedef struct sft__import_fb_window {
     uint64_t at;
     size_t len; /* 0: empty */
     uint64_t used;
     uint8_t bytes[SFT__FB_WINDOW];
-} sft__fb_window;
+} sft__import_fb_window;
 
 /* About 50 KiB: not on a stack. */
-typedef struct sft__fb {
+typedef struct sft__import_fb {
     sft__import *job;
     const char *what; /* "tflite": for errors */
     uint64_t begin;   /* of the buffer in job->file ... */
@@ -34,47 +34,50 @@ typedef struct sft__fb {
     uint64_t budget;  /* bytes that the windows may still read */
     uint64_t tick;
     uint64_t reach; /* where the farthest of what was read so far ends */
-    sft__fb_window windows[SFT__FB_WINDOWS];
-} sft__fb;
+    sft__import_fb_window windows[SFT__FB_WINDOWS];
+} sft__import_fb;
 
-typedef struct sft__fb_table {
+typedef struct sft__import_fb_table {
     uint64_t at;
     uint32_t size;                 /* of its fields */
     uint16_t slots[SFT__FB_SLOTS]; /* offsets from `at`; 0: not there */
-} sft__fb_table;
+} sft__import_fb_table;
 
 /* count items of `width` bytes each lie in the buffer at `at`. */
-typedef struct sft__fb_vector {
+typedef struct sft__import_fb_vector {
     uint64_t at;
     uint64_t count;
     uint32_t width;
-} sft__fb_vector;
+} sft__import_fb_vector;
 
-void sft__fb_init(sft__fb *b, sft__import *job, const char *what, uint64_t begin, uint64_t end);
+void sft__import_fb_init(sft__import_fb *b, sft__import *job, const char *what, uint64_t begin,
+                         uint64_t end);
 /* SFT_E_SCHEMA at an offset. */
-sft_status sft__fb_bad(const sft__fb *b, uint64_t at, sft_error *err, const char *text);
+sft_status sft__import_fb_bad(const sft__import_fb *b, uint64_t at, sft_error *err,
+                              const char *text);
 /* The table that the first four bytes lead to. */
-sft_status sft__fb_root(sft__fb *b, sft__fb_table *t, sft_error *err);
+sft_status sft__import_fb_root(sft__import_fb *b, sft__import_fb_table *t, sft_error *err);
 /* A number of 1, 2, 4 or 8 bytes in a field; `otherwise` if the field is not there. */
-sft_status sft__fb_number(sft__fb *b, const sft__fb_table *t, uint32_t slot, uint32_t width,
-                          uint64_t otherwise, uint64_t *value, sft_error *err);
+sft_status sft__import_fb_number(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
+                                 uint32_t width, uint64_t otherwise, uint64_t *value,
+                                 sft_error *err);
 /* Two numbers of 8 bytes each in a field (a struct); *there false: none. */
-sft_status sft__fb_pair(sft__fb *b, const sft__fb_table *t, uint32_t slot, uint64_t pair[2],
-                        bool *there, sft_error *err);
+sft_status sft__import_fb_pair(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
+                               uint64_t pair[2], bool *there, sft_error *err);
 /* The table in a field; *there false: none. */
-sft_status sft__fb_inner(sft__fb *b, const sft__fb_table *t, uint32_t slot, sft__fb_table *inner,
-                         bool *there, sft_error *err);
+sft_status sft__import_fb_inner(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
+                                sft__import_fb_table *inner, bool *there, sft_error *err);
 /* The vector in a field, of items of `width` bytes; without a field it has none and at is 0. */
-sft_status sft__fb_vector_of(sft__fb *b, const sft__fb_table *t, uint32_t slot, uint32_t width,
-                             sft__fb_vector *v, sft_error *err);
+sft_status sft__import_fb_vector_of(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
+                                    uint32_t width, sft__import_fb_vector *v, sft_error *err);
 /* Item i < count, a number; a table (of a vector of width 4). */
-sft_status sft__fb_item(sft__fb *b, const sft__fb_vector *v, uint64_t i, uint64_t *value,
-                        sft_error *err);
-sft_status sft__fb_item_table(sft__fb *b, const sft__fb_vector *v, uint64_t i, sft__fb_table *t,
-                              sft_error *err);
+sft_status sft__import_fb_item(sft__import_fb *b, const sft__import_fb_vector *v, uint64_t i,
+                               uint64_t *value, sft_error *err);
+sft_status sft__import_fb_item_table(sft__import_fb *b, const sft__import_fb_vector *v, uint64_t i,
+                                     sft__import_fb_table *t, sft_error *err);
 /* A text in the job's memory, NUL behind; "" without a field. At most `most` bytes, UTF-8
  * (SFT_E_UTF8, SFT_E_LIMIT), no NUL in it. */
-sft_status sft__fb_text(sft__fb *b, const sft__fb_table *t, uint32_t slot, size_t most,
-                        const char **text, sft_error *err);
+sft_status sft__import_fb_text(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
+                               size_t most, const char **text, sft_error *err);
 
 #endif

@@ -29,13 +29,13 @@ typedef struct passing {
 typedef struct merging {
     const sft_import_options *options;
     const sft_allocator *allocator;
-    sft__shard_index *index; /* NULL: a set of GGUF */
+    sft__import_shard_index *index; /* NULL: a set of GGUF */
     sft_builder *builder;
     sft_import_report *report;
     sft_piece *pieces; /* scratch */
     size_t room;
-    uint32_t storages; /* so far; docs/tree.md */
-    sft__buf blocks; /* of a set of GGUF: what gguf.tensors is in each, without braces */
+    uint32_t storages;    /* so far; docs/tree.md */
+    sft__base_buf blocks; /* of a set of GGUF: what gguf.tensors is in each, without braces */
 } merging;
 
 /* ---------------------------------------------------------------- sources that pass on */
@@ -43,7 +43,7 @@ typedef struct merging {
 static void held_drop(held *h) {
     if (--h->refs == 0) {
         sft_catalog_close(h->catalog);
-        sft__free(h->allocator, h, sizeof *h);
+        sft__base_free(h->allocator, h, sizeof *h);
     }
 }
 
@@ -75,17 +75,17 @@ static void pass_close(void *self) {
     passing *p = self;
     held *h = p->of;
 
-    sft__free(h->allocator, p, sizeof *p);
+    sft__base_free(h->allocator, p, sizeof *p);
     held_drop(h);
 }
 
 static sft_status pass_create(sft_source **out, held *h, const sft_source *inner, sft_error *err) {
     sft_source_vtable vtable;
-    passing *p = sft__alloc(h->allocator, sizeof *p);
+    passing *p = sft__base_alloc(h->allocator, sizeof *p);
 
     *out = NULL;
     if (p == NULL) {
-        return sft__fail_nomem(err, sizeof *p);
+        return sft__base_fail_nomem(err, sizeof *p);
     }
     p->of = h;
     p->inner = inner;
@@ -126,8 +126,8 @@ static bool is_of_set(merging *m, const sft_metadata_entry *e) {
 
     if (e->key_len == sizeof notes - 1 && memcmp(e->key, notes, e->key_len) == 0 &&
         e->value_len > 2) {
-        sft__buf_text(&m->blocks, m->blocks.len == 0 ? "{" : ", ");
-        sft__buf_add(&m->blocks, e->value + 1, e->value_len - 2);
+        sft__base_buf_text(&m->blocks, m->blocks.len == 0 ? "{" : ", ");
+        sft__base_buf_add(&m->blocks, e->value + 1, e->value_len - 2);
         return true;
     }
     return e->key_len > 6 && memcmp(e->key, "split.", 6) == 0;
@@ -158,8 +158,8 @@ static sft_status add_tensor(merging *m, const sft_tensor *tensor, uint32_t sour
                              sft_error *err) {
     sft_tensor t = *tensor;
 
-    if (!sft__grow(m->allocator, &m->pieces, &m->room, t.piece_count, sizeof *m->pieces)) {
-        return sft__fail_nomem(err, t.piece_count * sizeof *m->pieces);
+    if (!sft__base_grow(m->allocator, &m->pieces, &m->room, t.piece_count, sizeof *m->pieces)) {
+        return sft__base_fail_nomem(err, t.piece_count * sizeof *m->pieces);
     }
     for (uint32_t i = 0; i < t.piece_count; i++) {
         m->pieces[i] = t.pieces[i];
@@ -176,7 +176,7 @@ static bool is_storage(const merging *m, const sft_tensor *t) {
     const size_t n = sizeof storage - 1;
 
     return m->index != NULL && t->name_len > n && memcmp(t->name, storage, n) == 0 &&
-           sft__strmap_find(&m->index->names, t->name, t->name_len) == SFT__STRMAP_NONE;
+           sft__base_strmap_find(&m->index->names, t->name, t->name_len) == SFT__STRMAP_NONE;
 }
 
 /* numbers: of each tensor that is such bytes its number in the whole, from 1 on; else 0. */
@@ -227,14 +227,16 @@ static sft_status add_names(merging *m, const sft_catalog *catalog, uint32_t sou
     return SFT_OK;
 }
 
-static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
-                               uint32_t file, const uint32_t *numbers, sft_error *err) {
+static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t entry,
+                               uint32_t source, uint32_t file, const uint32_t *numbers,
+                               sft_error *err) {
     char room[STORAGE_ROOM];
 
     for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
         sft_tensor t = *sft_catalog_at(catalog, i);
         if (m->index != NULL && numbers[i] == 0) {
-            SFT_TRY(sft__shard_index_places(m->index, m->index->entries[entry].file, &t, err));
+            SFT_TRY(
+                sft__import_shard_index_places(m->index, m->index->entries[entry].file, &t, err));
         }
         t.name = name_in_whole(&t, numbers[i], room, &t.name_len);
         SFT_TRY(add_tensor(m, &t, source, file, err));
@@ -245,14 +247,14 @@ static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t en
 static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
                               uint32_t file, sft_error *err) {
     const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(uint32_t);
-    uint32_t *numbers = sft__alloc_zero(m->allocator, bytes);
+    uint32_t *numbers = sft__base_alloc_zero(m->allocator, bytes);
 
     if (numbers == NULL) {
-        return sft__fail_nomem(err, bytes);
+        return sft__base_fail_nomem(err, bytes);
     }
     number_storages(m, catalog, numbers);
     const sft_status status = add_numbered(m, catalog, entry, source, file, numbers, err);
-    sft__free(m->allocator, numbers, bytes);
+    sft__base_free(m->allocator, numbers, bytes);
     return status;
 }
 
@@ -262,8 +264,8 @@ static sft_status in_file(sft_error *err, const sft_error *why, const char *file
 
     (void)sft_escape(name, sizeof name, file, strlen(file));
     if (why->status == SFT_E_IO || why->status == SFT_E_NOT_REGULAR) {
-        return sft__fail(err, SFT_E_SHARD_MISSING, "%s, which the index names: %.200s", name,
-                         why->message);
+        return sft__base_fail(err, SFT_E_SHARD_MISSING, "%s, which the index names: %.200s", name,
+                              why->message);
     }
     if (err != NULL) {
         *err = *why;
@@ -277,14 +279,14 @@ static sft_status take_shard(merging *m, sft_catalog *catalog, size_t entry, sft
     uint32_t source = 0;
     uint32_t file = 0;
 
-    held *h = sft__alloc(m->allocator, sizeof *h);
+    held *h = sft__base_alloc(m->allocator, sizeof *h);
     if (h == NULL) {
         sft_catalog_close(catalog);
-        return sft__fail_nomem(err, sizeof *h);
+        return sft__base_fail_nomem(err, sizeof *h);
     }
     *h = (held){m->allocator, catalog, 1};
     sft_status status =
-        m->index != NULL ? sft__shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
+        m->index != NULL ? sft__import_shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
     if (status == SFT_OK) {
         status = add_sources(m, h, &source, err);
     }
@@ -308,7 +310,7 @@ static sft_status open_shard(merging *m, const char *path, sft_catalog **catalog
         const char *slash = strrchr(path, '/');
         return in_file(err, &why, slash != NULL ? slash + 1 : path);
     }
-    sft__report_merge(m->report, report);
+    sft__import_report_merge(m->report, report);
     sft_import_report_free(report);
     return SFT_OK;
 }
@@ -323,33 +325,33 @@ static sft_status add_shard(merging *m, const char *path, size_t entry, sft_erro
 /* ---------------------------------------------------------------- the whole */
 
 /* FOLDER/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
-static bool join(sft__buf *b, const char *path, bool is_file, const char *file) {
+static bool join(sft__base_buf *b, const char *path, bool is_file, const char *file) {
     const char *slash = strrchr(path, '/');
     const size_t len = !is_file ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
 
     b->len = 0;
-    sft__buf_add(b, path, len);
-    sft__buf_text(b, !is_file || slash != NULL ? "/" : "");
-    sft__buf_text(b, file);
-    sft__buf_add(b, "", 1);
+    sft__base_buf_add(b, path, len);
+    sft__base_buf_text(b, !is_file || slash != NULL ? "/" : "");
+    sft__base_buf_text(b, file);
+    sft__base_buf_add(b, "", 1);
     return !b->failed;
 }
 
 static sft_status add_all(merging *m, const char *path, sft_error *err) {
-    const sft__shard_entry *entries = m->index->entries;
+    const sft__import_shard_entry *entries = m->index->entries;
     sft_status status = SFT_OK;
-    sft__buf name;
+    sft__base_buf name;
 
-    sft__buf_init(&name, m->allocator);
+    sft__base_buf_init(&name, m->allocator);
     for (size_t i = 0; i < m->index->count && status == SFT_OK; i++) {
         if (i != 0 && strcmp(entries[i].file, entries[i - 1].file) == 0) {
             continue;
         }
         status = join(&name, path, true, entries[i].file) ? add_shard(m, name.data, i, err)
-                                                          : sft__fail_nomem(err, name.len);
+                                                          : sft__base_fail_nomem(err, name.len);
     }
-    sft__buf_reset(&name);
-    return status == SFT_OK ? sft__shard_index_complete(m->index, err) : status;
+    sft__base_buf_reset(&name);
+    return status == SFT_OK ? sft__import_shard_index_complete(m->index, err) : status;
 }
 
 /* ---------------------------------------------------------------- sets of GGUF */
@@ -379,7 +381,7 @@ static uint32_t set_count(const char *path) {
                : 0;
 }
 
-bool sft__gguf_set_likely(const char *path, const uint8_t *head, size_t len) {
+bool sft__import_gguf_set_likely(const char *path, const uint8_t *head, size_t len) {
     return len >= 8 && memcmp(head, "GGUF", 4) == 0 && set_count(path) > 1;
 }
 
@@ -403,7 +405,7 @@ static sft_status set_check(const sft_catalog *catalog, const char *path, uint32
 
     return no == number && of == count
                ? SFT_OK
-               : sft__fail(
+               : sft__base_fail(
                      err, SFT_E_SHARD_DISAGREES,
                      "%.200s is by its name shard %u of %u, by split.no and split.count it is not",
                      path, (unsigned)number + 1, (unsigned)count);
@@ -431,27 +433,27 @@ static sft_status set_all(merging *m, char *name, uint32_t count, sft_error *err
         SFT_TRY(take_shard(m, catalog, 0, err));
     }
     if (want != UINT64_MAX && want != have && (m->options->flags & SFT_IMPORT_ALLOW_OPAQUE) == 0) {
-        return sft__fail(err, SFT_E_SHARD_DISAGREES,
-                         "%u files with %llu tensors, split.tensors.count says %llu",
-                         (unsigned)count, (unsigned long long)have, (unsigned long long)want);
+        return sft__base_fail(err, SFT_E_SHARD_DISAGREES,
+                              "%u files with %llu tensors, split.tensors.count says %llu",
+                              (unsigned)count, (unsigned long long)have, (unsigned long long)want);
     }
     return SFT_OK;
 }
 
 static sft_status add_set(merging *m, const char *path, sft_error *err) {
     const size_t room = strlen(path) + 1;
-    char *name = sft__alloc(m->allocator, room);
+    char *name = sft__base_alloc(m->allocator, room);
 
     if (name == NULL) {
-        return sft__fail_nomem(err, room);
+        return sft__base_fail_nomem(err, room);
     }
     memcpy(name, path, room);
     sft_status status = set_all(m, name, set_count(path), err);
-    sft__free(m->allocator, name, room);
+    sft__base_free(m->allocator, name, room);
     if (status == SFT_OK && m->blocks.len != 0) {
-        sft__buf_text(&m->blocks, "}");
+        sft__base_buf_text(&m->blocks, "}");
         const sft_metadata_entry e = {"gguf.tensors", 12, m->blocks.data, m->blocks.len};
-        status = m->blocks.failed ? sft__fail_nomem(err, m->blocks.len)
+        status = m->blocks.failed ? sft__base_fail_nomem(err, m->blocks.len)
                                   : sft_builder_add_metadata(m->builder, 0, &e, err);
     }
     return status;
@@ -459,19 +461,19 @@ static sft_status add_set(merging *m, const char *path, sft_error *err) {
 
 /* Anything that a catalog over files needs, around `index`, or the set whose first file is `path`.
  */
-static sft_status merge(sft_catalog **out, const char *path, sft__shard_index *index,
+static sft_status merge(sft_catalog **out, const char *path, sft__import_shard_index *index,
                         const sft_import_options *options, sft_import_report **report,
                         sft_error *err) {
     merging m = {
-        .options = options, .allocator = sft__allocator(options->allocator), .index = index};
+        .options = options, .allocator = sft__base_allocator(options->allocator), .index = index};
     sft_open_options o;
 
     SFT_INIT(&o);
     o.allocator = options->allocator;
     o.limits = options->limits;
     o.access = options->access;
-    sft__buf_init(&m.blocks, m.allocator);
-    sft_status status = sft__report_create(&m.report, m.allocator, err);
+    sft__base_buf_init(&m.blocks, m.allocator);
+    sft_status status = sft__import_report_create(&m.report, m.allocator, err);
     if (status == SFT_OK) {
         status = sft_builder_create(&m.builder, &o, err);
     }
@@ -487,8 +489,8 @@ static sft_status merge(sft_catalog **out, const char *path, sft__shard_index *i
     }
     sft_builder_free(m.builder);
     sft_import_report_free(m.report);
-    sft__buf_reset(&m.blocks);
-    sft__free(m.allocator, m.pieces, m.room * sizeof *m.pieces);
+    sft__base_buf_reset(&m.blocks);
+    sft__base_free(m.allocator, m.pieces, m.room * sizeof *m.pieces);
     return status;
 }
 
@@ -509,8 +511,8 @@ static sft_status open_safetensors(sft_catalog **out, const char *path,
     o.allocator = options->allocator;
     o.limits = options->limits;
     o.access = options->access;
-    SFT_TRY(sft__report_create(&r, sft__allocator(options->allocator), err));
-    sft__report_format(r, SFT_IMPORT_SAFETENSORS);
+    SFT_TRY(sft__import_report_create(&r, sft__base_allocator(options->allocator), err));
+    sft__import_report_format(r, SFT_IMPORT_SAFETENSORS);
     const sft_status status = sft_catalog_open(out, path, &o, err);
     if (status == SFT_OK && report != NULL) {
         *report = r;
@@ -520,25 +522,26 @@ static sft_status open_safetensors(sft_catalog **out, const char *path,
     return status;
 }
 
-sft_status sft__shards_open(sft_catalog **out, const char *path, const sft_source *index,
-                            const sft_import_options *options, sft_import_report **report,
-                            sft_error *err) {
-    sft__shard_index x;
+sft_status sft__import_shards_open(sft_catalog **out, const char *path, const sft_source *index,
+                                   const sft_import_options *options, sft_import_report **report,
+                                   sft_error *err) {
+    sft__import_shard_index x;
 
     memset(&x, 0, sizeof x);
-    sft_status status = sft__shard_index_read(&x, index, sft__allocator(options->allocator), err);
+    sft_status status =
+        sft__import_shard_index_read(&x, index, sft__base_allocator(options->allocator), err);
     if (status == SFT_OK && is_safetensors(x.entries[0].file)) {
         status = open_safetensors(out, path, options, report, err);
     } else if (status == SFT_OK) {
         status = merge(out, path, &x, options, report, err);
     }
-    sft__shard_index_reset(&x);
+    sft__import_shard_index_reset(&x);
     return status;
 }
 
-sft_status sft__gguf_set_open(sft_catalog **out, const char *path,
-                              const sft_import_options *options, sft_import_report **report,
-                              sft_error *err) {
+sft_status sft__import_gguf_set_open(sft_catalog **out, const char *path,
+                                     const sft_import_options *options, sft_import_report **report,
+                                     sft_error *err) {
     sft_import_options o = *options;
 
     o.flags |= SFT__IMPORT_IN_SET;
@@ -562,20 +565,20 @@ static sft_status refused_folder(const char *path, bool *is, const sft_allocator
     };
     sft_status status = SFT_OK;
     sft_source *source;
-    sft__buf file;
+    sft__base_buf file;
 
-    sft__buf_init(&file, allocator);
+    sft__base_buf_init(&file, allocator);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && status == SFT_OK; i++) {
         if (!join(&file, path, false, rows[i].file)) {
-            status = sft__fail_nomem(err, file.len);
+            status = sft__base_fail_nomem(err, file.len);
         } else if (sft_source_open(&source, file.data, SFT_ACCESS_READ, allocator, NULL) ==
                    SFT_OK) {
             sft_source_close(source);
             *is = true;
-            status = sft__fail(err, SFT_E_FORMAT, "this is %s", rows[i].what);
+            status = sft__base_fail(err, SFT_E_FORMAT, "this is %s", rows[i].what);
         }
     }
-    sft__buf_reset(&file);
+    sft__base_buf_reset(&file);
     return status;
 }
 
@@ -590,13 +593,13 @@ static sft_status named_folder(sft_catalog **out, const char *path, bool *is,
         "flax_model.msgpack",
     };
     sft_source *source;
-    sft__buf file;
+    sft__base_buf file;
     sft_status status = SFT_OK;
 
-    sft__buf_init(&file, sft__allocator(options->allocator));
+    sft__base_buf_init(&file, sft__base_allocator(options->allocator));
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !*is && status == SFT_OK; i++) {
         if (!join(&file, path, false, names[i])) {
-            status = sft__fail_nomem(err, file.len);
+            status = sft__base_fail_nomem(err, file.len);
         } else if (sft_source_open(&source, file.data, SFT_ACCESS_READ, options->allocator, NULL) ==
                    SFT_OK) {
             *is = true;
@@ -604,13 +607,13 @@ static sft_status named_folder(sft_catalog **out, const char *path, bool *is,
             status = sft_import_open(out, file.data, options, report, err);
         }
     }
-    sft__buf_reset(&file);
+    sft__base_buf_reset(&file);
     return status;
 }
 
-sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
-                            const sft_import_options *options, sft_import_report **report,
-                            sft_error *err) {
+sft_status sft__import_directory_open(sft_catalog **out, const char *path, bool *is,
+                                      const sft_import_options *options, sft_import_report **report,
+                                      sft_error *err) {
     sft_error why;
 
     /* Safetensors first, as everywhere: other formats beside them are another model. */
@@ -624,6 +627,6 @@ sft_status sft__folder_open(sft_catalog **out, const char *path, bool *is,
     }
     status = named_folder(out, path, is, options, report, err);
     return status == SFT_OK && !*is
-               ? refused_folder(path, is, sft__allocator(options->allocator), err)
+               ? refused_folder(path, is, sft__base_allocator(options->allocator), err)
                : status;
 }

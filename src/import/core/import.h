@@ -22,22 +22,23 @@ typedef struct sft__import {
     sft_limits limits;          /* of the caller; options.limits points here */
     const char *path; /* as opened, for messages and for files beside it; NULL: a source alone */
     const sft_source *file; /* the builder's first source; source index 0, file index 0 */
-    uint32_t file_source; /* of the builder: 0, but for an archive inside another one */
+    uint32_t file_source;   /* of the builder: 0, but for an archive inside another one */
     sft_builder *builder;
-    sft__arena
+    sft__base_arena
         arena; /* scratch of the reader, within memory_bytes; freed when the catalog is made */
     sft_import_report *report;
-    struct sft__inflater *inflater; /* shared by the deflated members; made on first use */
-    uint64_t inflate_left;          /* of the budget */
-    uint64_t opcodes;               /* of all pickles so far */
-    uint64_t pickle_bytes;          /* of deflated pickles so far */
-    uint64_t total_bytes;           /* of all tensors added: against expand()ed giants */
-    uint64_t beside_bytes;          /* of the files beside it that tensors lie in */
-    uint64_t tensors;               /* added so far */
-    uint64_t walk_left;             /* of a scan: opcodes that may still be walked */
-    struct sft__scan *work;         /* of a scan: its work list (scan/work.h) */
-    const char *where; /* of a scan: the members that lead to this part, NULL or "": the file itself */
-    uint64_t base;     /* its place in the file, or SFT_NO_OFFSET */
+    struct sft__import_inflater *inflater; /* shared by the deflated members; made on first use */
+    uint64_t inflate_left;                 /* of the budget */
+    uint64_t opcodes;                      /* of all pickles so far */
+    uint64_t pickle_bytes;                 /* of deflated pickles so far */
+    uint64_t total_bytes;                  /* of all tensors added: against expand()ed giants */
+    uint64_t beside_bytes;                 /* of the files beside it that tensors lie in */
+    uint64_t tensors;                      /* added so far */
+    uint64_t walk_left;                    /* of a scan: opcodes that may still be walked */
+    struct sft__import_scan *work;         /* of a scan: its work list (scan/work.h) */
+    const char
+        *where;    /* of a scan: the members that lead to this part, NULL or "": the file itself */
+    uint64_t base; /* its place in the file, or SFT_NO_OFFSET */
     uint32_t format;
     bool exact_names; /* members of an archive may differ by case alone */
     bool scanning;    /* keep going past whatever does not stop the format's own loader */
@@ -47,56 +48,58 @@ typedef struct sft__import {
 /* ---------------------------------------------------------------- jobs, open.c */
 
 /* Options and limits with their defaults; the job was zeroed. */
-sft_status sft__job_options(sft__import *job, const sft_import_options *options, sft_error *err);
+sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
+                                   sft_error *err);
 /* Reads the whole of a source, which is taken over, by the reader of its format (job->format) or, of
  * safetensors, by the core's; a report is made if the job has none. */
-sft_status sft__job_read(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err);
-void sft__job_reset(sft__import *job);
+sft_status sft__import_job_read(sft__import *job, sft_catalog **out, sft_source *source,
+                                sft_error *err);
+void sft__import_job_reset(sft__import *job);
 
 /* ---------------------------------------------------------------- the table of readers */
 
 enum { SFT__IMPORT_HEAD = 4096 };
 
 /* The first bytes of the file (padded with zeros to SFT__IMPORT_HEAD), and the whole of it. */
-typedef struct sft__probe {
+typedef struct sft__import_probe {
     const uint8_t *head;
     size_t head_len;
     uint64_t size;
     const sft_source *source;
     const sft_allocator *allocator;
-} sft__probe;
+} sft__import_probe;
 
-typedef struct sft__reader {
+typedef struct sft__import_reader {
     uint32_t format; /* sft_import_format */
     /* Is it this format? By bytes alone; magic numbers come first in the table, guesses last. */
-    bool (*probe)(const sft__probe *p);
+    bool (*probe)(const sft__import_probe *p);
     /* Adds everything to job->builder. */
     sft_status (*open)(sft__import *job, sft_error *err);
-} sft__reader;
+} sft__import_reader;
 
-extern const sft__reader *const sft__import_readers[]; /* ends with NULL */
-extern const sft__reader sft__reader_npy;
-extern const sft__reader sft__reader_npz;
-extern const sft__reader sft__reader_gguf;
-extern const sft__reader sft__reader_torch_zip;
-extern const sft__reader sft__reader_dcp;
-extern const sft__reader sft__reader_distcp;
-extern const sft__reader sft__reader_torch_legacy;
-extern const sft__reader sft__reader_torch_tar;
-extern const sft__reader sft__reader_pickle;
-extern const sft__reader sft__reader_mindspore;
-extern const sft__reader sft__reader_onnx;
-extern const sft__reader sft__reader_flax;
-extern const sft__reader sft__reader_hdf5;
-extern const sft__reader sft__reader_keras;
-extern const sft__reader sft__reader_tf;
-extern const sft__reader sft__reader_tflite;
-extern const sft__reader sft__reader_arrow;
-extern const sft__reader sft__reader_paddle;
+extern const sft__import_reader *const sft__import_readers[]; /* ends with NULL */
+extern const sft__import_reader sft__import_reader_npy;
+extern const sft__import_reader sft__import_reader_npz;
+extern const sft__import_reader sft__import_reader_gguf;
+extern const sft__import_reader sft__import_reader_torch_zip;
+extern const sft__import_reader sft__import_reader_dcp;
+extern const sft__import_reader sft__import_reader_distcp;
+extern const sft__import_reader sft__import_reader_torch_legacy;
+extern const sft__import_reader sft__import_reader_torch_tar;
+extern const sft__import_reader sft__import_reader_pickle;
+extern const sft__import_reader sft__import_reader_mindspore;
+extern const sft__import_reader sft__import_reader_onnx;
+extern const sft__import_reader sft__import_reader_flax;
+extern const sft__import_reader sft__import_reader_hdf5;
+extern const sft__import_reader sft__import_reader_keras;
+extern const sft__import_reader sft__import_reader_tf;
+extern const sft__import_reader sft__import_reader_tflite;
+extern const sft__import_reader sft__import_reader_arrow;
+extern const sft__import_reader sft__import_reader_paddle;
 
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
-const sft__reader *sft__import_reader_for(const sft__probe *probe);
-const char *sft__import_refusal(const sft__probe *probe, uint32_t *format);
+const sft__import_reader *sft__import_reader_for(const sft__import_probe *probe);
+const char *sft__import_refusal(const sft__import_probe *probe, uint32_t *format);
 
 /* ---------------------------------------------------------------- for readers */
 
@@ -144,18 +147,19 @@ sft_status sft__import_copy(sft__import *job, char **out, const void *data, size
                             sft_error *err);
 
 /* The report: created by whoever runs the job. */
-sft_status sft__report_create(sft_import_report **out, const sft_allocator *allocator,
-                              sft_error *err);
-void sft__report_format(sft_import_report *report, uint32_t format);
-void sft__report_unused(sft_import_report *report, uint64_t bytes);
+sft_status sft__import_report_create(sft_import_report **out, const sft_allocator *allocator,
+                                     sft_error *err);
+void sft__import_report_format(sft_import_report *report, uint32_t format);
+void sft__import_report_unused(sft_import_report *report, uint64_t bytes);
 /* Bytes of the container that tensors were made of, as it counts them; 0: it does not say. */
-void sft__report_covered(sft_import_report *report, uint64_t bytes);
-uint64_t sft__report_covered_bytes(const sft_import_report *report);
-void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len);
+void sft__import_report_covered(sft_import_report *report, uint64_t bytes);
+uint64_t sft__import_report_covered_bytes(const sft_import_report *report);
+void sft__import_report_add(sft_import_report *report, const sft_finding *finding,
+                            size_t subject_len);
 /* The findings and counts of `from`, whose format counts from then on, beside those that are there. */
-void sft__report_merge(sft_import_report *into, const sft_import_report *from);
+void sft__import_report_merge(sft_import_report *into, const sft_import_report *from);
 /* Tensors and objects that are in the file and not in the catalog. */
-uint64_t sft__report_left_out(const sft_import_report *report);
+uint64_t sft__import_report_left_out(const sft_import_report *report);
 
 /* ---------------------------------------------------------------- more element types */
 
@@ -171,45 +175,46 @@ const sft_dtype *sft__import_dtype(uint32_t id); /* these and the 22 */
 /* `inner` must outlive the source: give both to the same builder. */
 
 /* Bytes [offset, offset + size) of inner as a source of their own. */
-sft_status sft__source_part(sft_source **out, const sft_source *inner, uint64_t offset,
-                            uint64_t size, const char *name, const sft_allocator *allocator,
-                            sft_error *err);
+sft_status sft__import_source_part(sft_source **out, const sft_source *inner, uint64_t offset,
+                                   uint64_t size, const char *name, const sft_allocator *allocator,
+                                   sft_error *err);
 
 /* `blocks` blocks of in_bytes each, from offset on; each becomes out_bytes through fn (n blocks at
  * once; in and out do not overlap). in_bytes, out_bytes: 1 to 4,096. For other byte orders,
  * conjugates, dequantising. */
-typedef void (*sft__block_fn)(void *dst, const void *src, size_t blocks, uint32_t argument);
-typedef struct sft__block_map {
-    sft__block_fn fn;
+typedef void (*sft__import_block_fn)(void *dst, const void *src, size_t blocks, uint32_t argument);
+typedef struct sft__import_block_map {
+    sft__import_block_fn fn;
     uint32_t argument;
     uint32_t in_bytes;
     uint32_t out_bytes;
-} sft__block_map;
-sft_status sft__source_map(sft_source **out, const sft_source *inner, uint64_t offset,
-                           uint64_t blocks, const sft__block_map *map,
-                           const sft_allocator *allocator, sft_error *err);
+} sft__import_block_map;
+sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uint64_t offset,
+                                  uint64_t blocks, const sft__import_block_map *map,
+                                  const sft_allocator *allocator, sft_error *err);
 /* A map's fn: reverses the bytes of each block of `argument` (= in_bytes = out_bytes) bytes. */
-void sft__block_swap(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_block_swap(void *dst, const void *src, size_t blocks, uint32_t argument);
 
 /* A raw deflate stream of csize bytes at offset, usize bytes long. A SEQUENTIAL source. Refused
  * before anything is inflated: more than 1,032:1, or more than what is left of the job's budget.
  * When its last byte is read the CRC-32 is compared (unless SFT_IMPORT_NO_CRC) and the stream must
  * end there. */
-typedef struct sft__deflated {
+typedef struct sft__import_deflated {
     uint64_t offset;
     uint64_t csize;
     uint64_t usize;
     uint32_t crc32;
     uint32_t reserved;
     const char *name; /* for messages; copied */
-} sft__deflated;
-sft_status sft__source_inflate(sft_source **out, sft__import *job, const sft__deflated *d,
-                               sft_error *err);
-void sft__inflater_drop(struct sft__inflater *inflater); /* the job's reference; NULL is fine */
+} sft__import_deflated;
+sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
+                                      const sft__import_deflated *d, sft_error *err);
+void sft__import_inflater_drop(
+    struct sft__import_inflater *inflater); /* the job's reference; NULL is fine */
 
-uint32_t sft__crc32(uint32_t crc, const void *data, size_t size);
+uint32_t sft__import_crc32(uint32_t crc, const void *data, size_t size);
 /* CRC-32 of a stretch of a source, read in blocks. */
-sft_status sft__source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
-                             uint32_t *crc, const sft_allocator *allocator, sft_error *err);
+sft_status sft__import_source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
+                                    uint32_t *crc, const sft_allocator *allocator, sft_error *err);
 
 #endif

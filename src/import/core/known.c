@@ -16,9 +16,8 @@ typedef struct refused {
     const char *sentence;
 } refused;
 
-#define REFUSED(magic, offset, format, sentence)                                                   \
-    { magic, sizeof magic - 1, format, offset, sentence }
-#define OTHER(magic, offset, sentence) REFUSED(magic, offset, SFT_IMPORT_OTHER, sentence)
+#define REFUSED(magic, offset, format, sentence) {magic, sizeof magic - 1, format, offset, sentence}
+#define OTHER(magic, offset, sentence)           REFUSED(magic, offset, SFT_IMPORT_OTHER, sentence)
 
 static const refused refusals[] = {
     REFUSED("version https://git-lfs", 0, SFT_IMPORT_OTHER,
@@ -33,16 +32,18 @@ static const refused refusals[] = {
             "an encrypted MindSpore checkpoint (AES-CBC): only MindSpore with its key can read it"),
     REFUSED("\xda\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
             "an encrypted MindSpore checkpoint (SM4-CBC): only MindSpore with its key can read it"),
-    REFUSED("\x12\x09"
-            "MindSpore",
-            5, SFT_IMPORT_OTHER,
-            "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
-            "its parameters with save_checkpoint"),
-    REFUSED("\x12\x09"
-            "MindSpore",
-            7, SFT_IMPORT_OTHER,
-            "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
-            "its parameters with save_checkpoint"), /* versions of five letters */
+    REFUSED(
+        "\x12\x09"
+        "MindSpore",
+        5, SFT_IMPORT_OTHER,
+        "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
+        "its parameters with save_checkpoint"),
+    REFUSED(
+        "\x12\x09"
+        "MindSpore",
+        7, SFT_IMPORT_OTHER,
+        "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
+        "its parameters with save_checkpoint"), /* versions of five letters */
     REFUSED("ARROW1\0\0", 0, SFT_IMPORT_ARROW,
             "an Apache Arrow file: it has columns, but no convention for weights"),
     REFUSED("\x1f\x8b", 0, SFT_IMPORT_OTHER, "compressed with gzip: unpack it first"),
@@ -151,25 +152,25 @@ static const refused refusals[] = {
 
 /* A Cap'n Proto stream frame: segment count less one, segment sizes in words, that add up to the
  * file. Without magic, so only exact arithmetic counts. */
-static bool is_capnp(const sft__probe *p) {
+static bool is_capnp(const sft__import_probe *p) {
     if (p->head_len < 16 || (p->size & 7) != 0) {
         return false;
     }
-    const uint64_t segments = (uint64_t)sft__load_le32(p->head) + 1;
+    const uint64_t segments = (uint64_t)sft__base_load_le32(p->head) + 1;
     const uint64_t table = (4 + 4 * segments + 7) & ~UINT64_C(7);
     uint64_t words = 0;
     if (segments > 16 || table > p->head_len) {
         return false;
     }
     for (uint64_t i = 0; i < segments; i++) {
-        words += sft__load_le32(p->head + 4 + 4 * i);
+        words += sft__base_load_le32(p->head + 4 + 4 * i);
     }
     /* the root pointer must be a struct pointer: low bits 0, and small sizes */
     return words != 0 && table + 8 * words == p->size && (p->head[table] & 3) == 0 &&
-           p->head[table + 3] == 0 && sft__load_le64(p->head + table) != 0;
+           p->head[table + 3] == 0 && sft__base_load_le64(p->head + table) != 0;
 }
 
-static bool is_html(const sft__probe *p) {
+static bool is_html(const sft__import_probe *p) {
     static const char *const starts[] = {"<!doctype html", "<html"};
     size_t at = 0;
 
@@ -190,21 +191,21 @@ static bool is_html(const sft__probe *p) {
 }
 
 /* The footer of a LevelDB table, but not the first entry of a bundle. */
-static bool is_table(const sft__probe *p) {
-    return p->head_len != 0 && sft__tf_is_table(p->source);
+static bool is_table(const sft__import_probe *p) {
+    return p->head_len != 0 && sft__import_tf_is_table(p->source);
 }
 
 /* A SavedModel's graph: schema version 1, one MetaGraphDef that fills the file. */
-static bool is_saved_model(const sft__probe *p) {
+static bool is_saved_model(const sft__import_probe *p) {
     const uint8_t *at = p->head + 3;
     uint64_t len;
 
     return p->head_len > 8 && memcmp(p->head, "\x08\x01\x12", 3) == 0 &&
-           sft__pb_varint(&at, p->head + 8, &len) && len == p->size - (uint64_t)(at - p->head);
+           sft__base_pb_varint(&at, p->head + 8, &len) && len == p->size - (uint64_t)(at - p->head);
 }
 
 /* The text of the head from `at` on, NUL behind it. */
-static bool head_has(const sft__probe *p, const char *text) {
+static bool head_has(const sft__import_probe *p, const char *text) {
     const size_t n = strlen(text);
 
     for (size_t at = 0; at + n <= p->head_len; at++) {
@@ -215,7 +216,7 @@ static bool head_has(const sft__probe *p, const char *text) {
     return false;
 }
 
-static uint8_t first_of(const sft__probe *p) {
+static uint8_t first_of(const sft__import_probe *p) {
     size_t at = 0;
 
     while (at < p->head_len && (p->head[at] == ' ' || p->head[at] == '\n' || p->head[at] == '\r' ||
@@ -225,21 +226,21 @@ static uint8_t first_of(const sft__probe *p) {
     return at < p->head_len ? p->head[at] : 0;
 }
 
-static bool is_openvino(const sft__probe *p) {
+static bool is_openvino(const sft__import_probe *p) {
     return first_of(p) == '<' && head_has(p, "<net ") && head_has(p, "<layers>");
 }
 
-static bool is_xml(const sft__probe *p) {
+static bool is_xml(const sft__import_probe *p) {
     return first_of(p) == '<' && head_has(p, "<?xml");
 }
 
-static bool is_tfjs(const sft__probe *p) {
+static bool is_tfjs(const sft__import_probe *p) {
     return first_of(p) == '{' &&
            (head_has(p, "\"modelTopology\"") || head_has(p, "\"weightsManifest\""));
 }
 
 /* A line of JSON, then an array of numpy. */
-static bool is_equinox(const sft__probe *p) {
+static bool is_equinox(const sft__import_probe *p) {
     const uint8_t *line = memchr(p->head, '\n', p->head_len);
     const size_t at = line != NULL ? (size_t)(line - p->head) + 1 : p->head_len;
 
@@ -248,7 +249,7 @@ static bool is_equinox(const sft__probe *p) {
 }
 
 /* A version, then the tag of a layer; or the shape of a face. */
-static bool is_dlib(const sft__probe *p) {
+static bool is_dlib(const sft__import_probe *p) {
     const uint8_t *h = p->head;
 
     if (p->head_len < 12 || h[0] != 1 || h[1] != 1) {
@@ -258,24 +259,25 @@ static bool is_dlib(const sft__probe *p) {
            (h[2] == 0x81 && h[4] == 0x81 && h[5] == 1);
 }
 
-static bool is_ctranslate(const sft__probe *p) {
-    const size_t len = p->head_len > 8 ? sft__load_le16(p->head + 4) : 0;
+static bool is_ctranslate(const sft__import_probe *p) {
+    const size_t len = p->head_len > 8 ? sft__base_load_le16(p->head + 4) : 0;
 
-    return len > 5 && len < 100 && p->head_len > 6 + len && sft__load_le32(p->head) < 32 &&
+    return len > 5 && len < 100 && p->head_len > 6 + len && sft__base_load_le32(p->head) < 32 &&
            memcmp(p->head + 6 + len - 5, "Spec", 5) == 0;
 }
 
 /* The first fields of a message: every number is one of `numbers` (first, last: pairs, ending with
  * 0), and `must` is among them. */
-static bool has_fields(const sft__probe *p, const uint16_t *numbers, const uint16_t must[2]) {
-    sft__wire m = {0, p->size};
-    sft__wire_in in;
-    sft__wire_field f;
+static bool has_fields(const sft__import_probe *p, const uint16_t *numbers,
+                       const uint16_t must[2]) {
+    sft__import_wire m = {0, p->size};
+    sft__import_wire_in in;
+    sft__import_wire_field f;
     bool more;
 
-    sft__wire_init(&in, p->source);
+    sft__import_wire_init(&in, p->source);
     for (int i = 0; i < 64; i++) {
-        const bool good = sft__wire_next(&in, &m, &f, &more, NULL) == SFT_OK;
+        const bool good = sft__import_wire_next(&in, &m, &f, &more, NULL) == SFT_OK;
         if (!more || f.number == 0) {
             return false;
         }
@@ -294,7 +296,7 @@ static bool has_fields(const sft__probe *p, const uint16_t *numbers, const uint1
 }
 
 /* A version, a description, then one of the kinds of models. */
-static bool is_coreml(const sft__probe *p) {
+static bool is_coreml(const sft__import_probe *p) {
     static const uint16_t numbers[] = {1, 2, 10, 10, 0};
     static const uint16_t kinds[2] = {200, 3000};
     return p->head_len > 8 && p->head[0] == 0x08 && p->head[1] > 0 && p->head[1] < 32 &&
@@ -302,40 +304,40 @@ static bool is_coreml(const sft__probe *p) {
 }
 
 /* A name, inputs, settings, then layers: 100, or 2 of version 1. */
-static bool is_caffe(const sft__probe *p) {
+static bool is_caffe(const sft__import_probe *p) {
     static const uint16_t numbers[] = {1, 1, 3, 8, 0};
     static const uint16_t layers[2] = {100, 100};
     return p->head_len > 8 && p->head[0] == 0x0a && has_fields(p, numbers, layers);
 }
 
-static bool is_zlib(const sft__probe *p) {
+static bool is_zlib(const sft__import_probe *p) {
     return p->head_len > 2 && p->head[0] == 0x78 && (p->head[0] * 256 + p->head[1]) % 31 == 0 &&
            (p->head[1] & 0x20) == 0;
 }
 
-static bool is_arrow_stream(const sft__probe *p) {
-    return sft__arrow_kind(p) != 0; /* a tensor was taken before */
+static bool is_arrow_stream(const sft__import_probe *p) {
+    return sft__import_arrow_kind(p) != 0; /* a tensor was taken before */
 }
 
 /* A FlatBuffer without a mark: the root's table is one to the last field. */
-static bool is_flatbuffer(const sft__probe *p) {
-    const uint64_t root = p->head_len > 16 ? sft__load_le32(p->head) : 0;
+static bool is_flatbuffer(const sft__import_probe *p) {
+    const uint64_t root = p->head_len > 16 ? sft__base_load_le32(p->head) : 0;
 
     if (root < 8 || root % 4 != 0 || root + 8 > p->head_len) {
         return false;
     }
-    const uint64_t back = sft__load_le32(p->head + root);
+    const uint64_t back = sft__base_load_le32(p->head + root);
     if (back > root - 4 || back < 4) {
         return false;
     }
     const uint8_t *vtable = p->head + (root - back);
-    const uint32_t len = sft__load_le16(vtable);
-    const uint32_t size = sft__load_le16(vtable + 2);
+    const uint32_t len = sft__base_load_le16(vtable);
+    const uint32_t size = sft__base_load_le16(vtable + 2);
     if (len < 8 || len % 2 != 0 || len > back || size < 8 || size > 1024) {
         return false;
     }
     for (uint32_t i = 4; i < len; i += 2) {
-        const uint32_t slot = sft__load_le16(vtable + i);
+        const uint32_t slot = sft__base_load_le16(vtable + i);
         if (slot != 0 && (slot < 4 || slot >= size)) {
             return false;
         }
@@ -345,7 +347,7 @@ static bool is_flatbuffer(const sft__probe *p) {
 
 /* Without magic numbers: the first that says yes. */
 static const struct {
-    bool (*is)(const sft__probe *p);
+    bool (*is)(const sft__import_probe *p);
     uint32_t format;
     const char *sentence;
 } questions[] = {
@@ -385,7 +387,7 @@ static const struct {
      "a FlatBuffer without a mark (MNN models are such): convert its origin"},
 };
 
-const char *sft__import_refusal(const sft__probe *probe, uint32_t *format) {
+const char *sft__import_refusal(const sft__import_probe *probe, uint32_t *format) {
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const refused *r = &refusals[i];
         if (probe->head_len >= r->offset + r->len &&

@@ -17,22 +17,23 @@ enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
 
 /* ---------------------------------------------------------------- options */
 
-sft_status sft__job_options(sft__import *job, const sft_import_options *options, sft_error *err) {
+sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
+                                   sft_error *err) {
     sft_import_options *o = &job->options;
     const sft_limits *limits = NULL;
 
     memset(o, 0, sizeof *o);
     if (options != NULL) {
         if (options->struct_size < offsetof(sft_import_options, limits) + sizeof options->limits) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
         limits = options->limits;
     }
     o->struct_size = sizeof *o;
-    SFT_TRY(sft__limits_read(&job->limits, limits, err));
+    SFT_TRY(sft__base_limits_read(&job->limits, limits, err));
     if ((uint32_t)o->dedup > SFT_DEDUP_ALIAS) {
-        return sft__fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
+        return sft__base_fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
     }
     if (o->memory_bytes == 0) {
         o->memory_bytes = MEMORY_DEFAULT;
@@ -41,7 +42,7 @@ sft_status sft__job_options(sft__import *job, const sft_import_options *options,
         job->limits.memory_bytes = o->memory_bytes / 2; /* the catalog's half */
     }
     o->limits = &job->limits;
-    job->allocator = sft__allocator(o->allocator);
+    job->allocator = sft__base_allocator(o->allocator);
     return SFT_OK;
 }
 
@@ -52,20 +53,20 @@ sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size
     size_t bytes;
     void *p = NULL;
 
-    if (sft__mul_size(count != 0 ? count : 1, size, &bytes)) {
-        p = sft__arena_alloc(&job->arena, bytes, 8);
+    if (sft__base_mul_size(count != 0 ? count : 1, size, &bytes)) {
+        p = sft__base_arena_alloc(&job->arena, bytes, 8);
     }
     memcpy(pointer, &p, sizeof p);
     if (p != NULL) {
         return SFT_OK;
     }
     if (job->arena.over_budget) {
-        return sft__fail(
+        return sft__base_fail(
             err, SFT_E_LIMIT,
             "memory: reading this file needs more than half of the limit of %llu bytes",
             (unsigned long long)job->options.memory_bytes);
     }
-    return sft__fail_nomem(err, count * size);
+    return sft__base_fail_nomem(err, count * size);
 }
 
 sft_status sft__import_copy(sft__import *job, char **out, const void *data, size_t len,
@@ -89,7 +90,7 @@ static sft_status view_as(const sft__import *job, sft_tensor *t, sft_error *err)
     SFT_TRY(job->options.view_as(job->options.view_ctx, t, &then, err));
     if (then == NULL || sft_dtype_get(then->id) == NULL || now->block_elements != 1 ||
         then->block_elements != 1 || then->block_bytes != now->block_bytes) {
-        return sft__fail_tensor(
+        return sft__base_fail_tensor(
             err, SFT_E_DTYPE, SFT_NO_OFFSET, t->name, t->name_len,
             "elements of type %s cannot be seen as %s, which are of another size", now->name,
             then != NULL ? then->name : "none");
@@ -100,25 +101,27 @@ static sft_status view_as(const sft__import *job, sft_tensor *t, sft_error *err)
 
 sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err) {
     uint64_t file_bytes;
-    (void)(sft__add64(sft_source_size(job->file), job->beside_bytes, &file_bytes) ||
+    (void)(sft__base_add64(sft_source_size(job->file), job->beside_bytes, &file_bytes) ||
            (file_bytes = UINT64_MAX) != 0);
     uint64_t most = file_bytes > UINT64_MAX / AMPLIFY ? UINT64_MAX : file_bytes * AMPLIFY;
     uint64_t nbytes = 0;
     uint64_t elements = 1;
 
     for (uint32_t d = 0; d < tensor->rank; d++) {
-        if (!sft__mul64(elements, tensor->shape[d], &elements)) {
+        if (!sft__base_mul64(elements, tensor->shape[d], &elements)) {
             elements = 0; /* too large, or one dimension is 0: the builder says which */
             break;
         }
     }
     most = most < AMPLIFY_FLOOR ? AMPLIFY_FLOOR : most;
     if (sft_dtype_bytes(tensor->dtype, elements, &nbytes, NULL) == SFT_OK) {
-        if (!sft__add64(job->total_bytes, nbytes, &job->total_bytes) || job->total_bytes > most) {
-            return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-                                    "amplification: the tensors so far would have more than %llu "
-                                    "bytes, the file has %llu",
-                                    (unsigned long long)most, (unsigned long long)file_bytes);
+        if (!sft__base_add64(job->total_bytes, nbytes, &job->total_bytes) ||
+            job->total_bytes > most) {
+            return sft__base_fail_tensor(
+                err, SFT_E_LIMIT, SFT_NO_OFFSET, tensor->name, tensor->name_len,
+                "amplification: the tensors so far would have more than %llu "
+                "bytes, the file has %llu",
+                (unsigned long long)most, (unsigned long long)file_bytes);
         }
     }
     sft_tensor t = *tensor;
@@ -130,7 +133,7 @@ sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_er
 
 /* ---------------------------------------------------------------- detection */
 
-static sft_status probe_read(sft__probe *p, uint8_t head[SFT__IMPORT_HEAD],
+static sft_status probe_read(sft__import_probe *p, uint8_t head[SFT__IMPORT_HEAD],
                              const sft_source *source, const sft_allocator *allocator,
                              sft_error *err) {
     memset(head, 0, SFT__IMPORT_HEAD);
@@ -142,23 +145,23 @@ static sft_status probe_read(sft__probe *p, uint8_t head[SFT__IMPORT_HEAD],
     return p->head_len == 0 ? SFT_OK : sft_source_read(source, 0, head, p->head_len, err);
 }
 
-static bool is_safetensors(const sft__probe *p) {
+static bool is_safetensors(const sft__import_probe *p) {
     if (p->head_len < 10) {
         return false;
     }
-    const uint64_t n = sft__load_le64(p->head);
+    const uint64_t n = sft__base_load_le64(p->head);
     return n >= 2 && n <= p->size - 8 && p->head[8] == '{';
 }
 
 /* Some lengths of a header begin as other formats do ("80 02" as a pickle): what is a safetensors
  * file to its last byte is one. */
-static bool is_whole_safetensors(const sft__probe *p) {
+static bool is_whole_safetensors(const sft__import_probe *p) {
     sft_catalog *catalog = NULL;
     sft_source *part;
     sft_error ignored;
 
-    if (!is_safetensors(p) ||
-        sft__source_part(&part, p->source, 0, p->size, "", p->allocator, &ignored) != SFT_OK) {
+    if (!is_safetensors(p) || sft__import_source_part(&part, p->source, 0, p->size, "",
+                                                      p->allocator, &ignored) != SFT_OK) {
         return false;
     }
     const bool whole = sft_catalog_open_source(&catalog, part, NULL, &ignored) == SFT_OK;
@@ -168,14 +171,14 @@ static bool is_whole_safetensors(const sft__probe *p) {
 
 sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_error *err) {
     uint8_t head[SFT__IMPORT_HEAD];
-    sft__probe p;
+    sft__import_probe p;
 
     if (source == NULL || format == NULL) {
-        return sft__fail(err, SFT_E_ARG, "source or format is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source or format is NULL");
     }
     *format = SFT_IMPORT_UNKNOWN;
-    SFT_TRY(probe_read(&p, head, source, sft__allocator(NULL), err));
-    const sft__reader *reader = sft__import_reader_for(&p);
+    SFT_TRY(probe_read(&p, head, source, sft__base_allocator(NULL), err));
+    const sft__import_reader *reader = sft__import_reader_for(&p);
     if (reader != NULL && is_whole_safetensors(&p)) {
         *format = SFT_IMPORT_SAFETENSORS;
     } else if (reader != NULL) {
@@ -183,28 +186,29 @@ sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_err
     } else if (is_safetensors(&p)) {
         *format = SFT_IMPORT_SAFETENSORS;
     } else if (sft__import_refusal(&p, format) == NULL && p.head_len > 8 && p.head[8] != '{' &&
-               sft__joblib_is_packed(&p)) {
+               sft__import_joblib_is_packed(&p)) {
         *format = SFT_IMPORT_OTHER;
     }
     return SFT_OK;
 }
 
-static sft_status refuse(sft__import *job, const sft__probe *p, sft_error *err) {
+static sft_status refuse(sft__import *job, const sft__import_probe *p, sft_error *err) {
     const char *sentence = sft__import_refusal(p, &job->format);
 
     if (sentence != NULL) {
-        return sft__fail_at(err, SFT_E_FORMAT, 0, "this is %s", sentence);
+        return sft__base_fail_at(err, SFT_E_FORMAT, 0, "this is %s", sentence);
     }
-    return p->size == 0 ? sft__fail_at(err, SFT_E_FORMAT, 0, "the file is empty")
-                        : sft__fail_at(err, SFT_E_FORMAT, 0, "not a file of a known weight format");
+    return p->size == 0
+               ? sft__base_fail_at(err, SFT_E_FORMAT, 0, "the file is empty")
+               : sft__base_fail_at(err, SFT_E_FORMAT, 0, "not a file of a known weight format");
 }
 
 /* ---------------------------------------------------------------- the job */
 
-void sft__job_reset(sft__import *job) {
-    sft__arena_free(&job->arena);
+void sft__import_job_reset(sft__import *job) {
+    sft__base_arena_free(&job->arena);
     sft_builder_free(job->builder);
-    sft__inflater_drop(job->inflater);
+    sft__import_inflater_drop(job->inflater);
     sft_import_report_free(job->report);
 }
 
@@ -220,13 +224,14 @@ static sft_status job_start(sft__import *job, sft_source *source, sft_error *err
 
     open_options(job, &o);
     job->file = source;
-    sft__arena_init(&job->arena, job->allocator, job->options.memory_bytes / 2);
+    sft__base_arena_init(&job->arena, job->allocator, job->options.memory_bytes / 2);
     job->inflate_left = job->options.inflate_bytes;
-    if (job->inflate_left == 0 && !sft__mul64(sft_source_size(source), 1032, &job->inflate_left)) {
+    if (job->inflate_left == 0 &&
+        !sft__base_mul64(sft_source_size(source), 1032, &job->inflate_left)) {
         job->inflate_left = UINT64_MAX;
     }
     sft_status status =
-        job->report != NULL ? SFT_OK : sft__report_create(&job->report, job->allocator, err);
+        job->report != NULL ? SFT_OK : sft__import_report_create(&job->report, job->allocator, err);
     if (status == SFT_OK) {
         status = sft_builder_create(&job->builder, &o, err);
     }
@@ -245,9 +250,9 @@ static sft_status job_start(sft__import *job, sft_source *source, sft_error *err
 /* Files of other formats are one part: a key leads to nothing in them. */
 static sft_status has_parts(const sft__import *job, sft_error *err) {
     static const uint32_t nested[] = {
-        SFT_IMPORT_TORCH_ZIP, SFT_IMPORT_TORCH_LEGACY, SFT_IMPORT_TORCH_TAR, SFT_IMPORT_PICKLE,
-        SFT_IMPORT_JOBLIB,    SFT_IMPORT_DCP,          SFT_IMPORT_FLAX,      SFT_IMPORT_HDF5,
-        SFT_IMPORT_KERAS,
+        SFT_IMPORT_TORCH_ZIP, SFT_IMPORT_TORCH_LEGACY, SFT_IMPORT_TORCH_TAR,
+        SFT_IMPORT_PICKLE,    SFT_IMPORT_JOBLIB,       SFT_IMPORT_DCP,
+        SFT_IMPORT_FLAX,      SFT_IMPORT_HDF5,         SFT_IMPORT_KERAS,
     };
     const char *key = job->options.key;
     bool has = job->scanning || key == NULL || strcmp(key, ".") == 0;
@@ -256,23 +261,23 @@ static sft_status has_parts(const sft__import *job, sft_error *err) {
         has = nested[i] == job->format;
     }
     return has ? SFT_OK
-               : sft__fail(err, SFT_E_NOT_FOUND,
-                           "the file has no part \"%.100s\" (key): a file of this format is one",
-                           key);
+               : sft__base_fail(
+                     err, SFT_E_NOT_FOUND,
+                     "the file has no part \"%.100s\" (key): a file of this format is one", key);
 }
 
 static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) {
     uint8_t head[SFT__IMPORT_HEAD];
-    sft__probe p;
+    sft__import_probe p;
 
     SFT_TRY(probe_read(&p, head, job->file, job->allocator, err));
-    const sft__reader *reader = sft__import_reader_for(&p);
+    const sft__import_reader *reader = sft__import_reader_for(&p);
     if (reader != NULL) {
         job->format = reader->format;
         SFT_TRY(has_parts(job, err));
         SFT_TRY(reader->open(job, err));
-    } else if (!job->scanning && sft__joblib_is_packed(&p)) {
-        SFT_TRY(sft__joblib_open_packed(job, &p, err));
+    } else if (!job->scanning && sft__import_joblib_is_packed(&p)) {
+        SFT_TRY(sft__import_joblib_open_packed(job, &p, err));
     } else {
         return refuse(job, &p, err);
     }
@@ -288,7 +293,7 @@ static sft_status read_safetensors(sft__import *job, sft_catalog **out, sft_sour
     job->limits.memory_bytes = 0;
     open_options(job, &o);
     const sft_status status =
-        job->report != NULL ? SFT_OK : sft__report_create(&job->report, job->allocator, err);
+        job->report != NULL ? SFT_OK : sft__import_report_create(&job->report, job->allocator, err);
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
@@ -296,7 +301,8 @@ static sft_status read_safetensors(sft__import *job, sft_catalog **out, sft_sour
     return sft_catalog_open_source(out, source, &o, err);
 }
 
-sft_status sft__job_read(sft__import *job, sft_catalog **out, sft_source *source, sft_error *err) {
+sft_status sft__import_job_read(sft__import *job, sft_catalog **out, sft_source *source,
+                                sft_error *err) {
     uint32_t format;
     sft_status status = sft_import_detect(source, &format, err);
 
@@ -313,7 +319,7 @@ sft_status sft__job_read(sft__import *job, sft_catalog **out, sft_source *source
         }
     }
     if (job->report != NULL && !job->named) { /* else it is a part's: the file's is known */
-        sft__report_format(job->report, job->format);
+        sft__import_report_format(job->report, job->format);
     }
     return status;
 }
@@ -332,16 +338,16 @@ static sft_status open_source(sft_catalog **out, sft_source *source, const char 
 
     memset(&job, 0, sizeof job);
     job.path = path;
-    sft_status status = sft__job_options(&job, options, err);
+    sft_status status = sft__import_job_options(&job, options, err);
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
     }
-    status = sft__job_read(&job, out, source, err);
+    status = sft__import_job_read(&job, out, source, err);
     if (status == SFT_OK) {
         report_out(&job, report);
     }
-    sft__job_reset(&job);
+    sft__import_job_reset(&job);
     return status;
 }
 
@@ -350,7 +356,7 @@ static sft_status out_args(sft_catalog **out, sft_import_report **report, sft_er
         *report = NULL;
     }
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     return SFT_OK;
@@ -360,7 +366,7 @@ sft_status sft_import_open_source(sft_catalog **out, sft_source *source,
                                   const sft_import_options *options, sft_import_report **report,
                                   sft_error *err) {
     if (source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "source is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source is NULL");
     }
     const sft_status status = out_args(out, report, err);
     if (status != SFT_OK) {
@@ -376,10 +382,10 @@ static sft_status file_source(sft_source **out, const char *path, const sft_impo
 
     *out = NULL;
     if (path == NULL) {
-        return sft__fail(err, SFT_E_ARG, "path is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
     memset(&probe, 0, sizeof probe);
-    SFT_TRY(sft__job_options(&probe, options, err));
+    SFT_TRY(sft__import_job_options(&probe, options, err));
     return sft_source_open(out, path, probe.options.access, probe.options.allocator, err);
 }
 
@@ -397,10 +403,10 @@ static sft_status located_source(sft_source **out, const char **path, char *foun
     }
     memset(&probe, 0, sizeof probe);
     memset(&why, 0, sizeof why);
-    SFT_TRY(sft__job_options(&probe, options, err));
+    SFT_TRY(sft__import_job_options(&probe, options, err));
     const sft_import_options *o = &probe.options;
-    sft_status there = sft__tf_locate(*path, o, found, &why);
-    if (there == SFT_E_NOT_FOUND && sft__dcp_locate(*path, o, found, SFT__TF_PATH)) {
+    sft_status there = sft__import_tf_locate(*path, o, found, &why);
+    if (there == SFT_E_NOT_FOUND && sft__import_dcp_locate(*path, o, found, SFT__TF_PATH)) {
         there = SFT_OK;
     }
     if (there == SFT_OK) {
@@ -427,14 +433,14 @@ sft_status sft_import_locate(char *found, size_t size, const char *path, sft_err
     sft_source *source;
 
     if (found == NULL || size == 0) {
-        return sft__fail(err, SFT_E_ARG, "found is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "found is NULL");
     }
     SFT_TRY(any_source(&source, &path, at, NULL, err));
     sft_source_close(source);
     const size_t n = strlen(path);
     if (n >= size) {
-        return sft__fail(err, SFT_E_LIMIT, "a path of %zu bytes, there is room for %zu", n + 1,
-                         size);
+        return sft__base_fail(err, SFT_E_LIMIT, "a path of %zu bytes, there is room for %zu", n + 1,
+                              size);
     }
     memcpy(found, path, n + 1);
     return SFT_OK;
@@ -457,21 +463,21 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
                                sft_import_report **report, sft_error *err) {
     uint8_t head[SFT__IMPORT_HEAD];
     sft__import job;
-    sft__probe p;
+    sft__import_probe p;
 
     *is = false;
     memset(&job, 0, sizeof job);
-    SFT_TRY(sft__job_options(&job, options, err));
+    SFT_TRY(sft__import_job_options(&job, options, err));
     if (source == NULL) {
-        return sft__folder_open(out, path, is, &job.options, report, err);
+        return sft__import_directory_open(out, path, is, &job.options, report, err);
     }
     SFT_TRY(probe_read(&p, head, source, job.allocator, err));
-    if (sft__gguf_set_likely(path, head, p.head_len)) {
+    if (sft__import_gguf_set_likely(path, head, p.head_len)) {
         *is = true;
-        return sft__gguf_set_open(out, path, &job.options, report, err);
+        return sft__import_gguf_set_open(out, path, &job.options, report, err);
     }
-    *is = sft__shard_index_likely(head, p.head_len) && sft__import_reader_for(&p) == NULL;
-    return *is ? sft__shards_open(out, path, source, &job.options, report, err) : SFT_OK;
+    *is = sft__import_shard_index_likely(head, p.head_len) && sft__import_reader_for(&p) == NULL;
+    return *is ? sft__import_shards_open(out, path, source, &job.options, report, err) : SFT_OK;
 }
 
 sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
@@ -506,7 +512,7 @@ sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import
 
 static sft_status scan_out(sft_import_report **out, sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     return SFT_OK;
@@ -515,14 +521,14 @@ static sft_status scan_out(sft_import_report **out, sft_error *err) {
 sft_status sft_scan_source(sft_import_report **out, sft_source *source,
                            const sft_import_options *options, sft_error *err) {
     if (source == NULL) {
-        return sft__fail(err, SFT_E_ARG, "source is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "source is NULL");
     }
     const sft_status status = scan_out(out, err);
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
     }
-    return sft__scan_file(out, source, NULL, options, err);
+    return sft__import_scan_file(out, source, NULL, options, err);
 }
 
 sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_options *options,
@@ -532,7 +538,7 @@ sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_
 
     SFT_TRY(scan_out(out, err));
     SFT_TRY(any_source(&source, &path, found, options, err));
-    return sft__scan_file(out, source, path, options, err);
+    return sft__import_scan_file(out, source, path, options, err);
 }
 
 /* ---------------------------------------------------------------- the table */

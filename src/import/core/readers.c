@@ -7,29 +7,29 @@
 #include "import/core/import.h"
 
 /* Magic numbers first, guesses last. One row per format: see import.h. */
-const sft__reader *const sft__import_readers[] = {
-    &sft__reader_npy,
-    &sft__reader_npz,
-    &sft__reader_gguf,
-    &sft__reader_keras,
-    &sft__reader_dcp,
-    &sft__reader_distcp,
-    &sft__reader_torch_zip, /* any zip that no row above took */
-    &sft__reader_torch_legacy,
-    &sft__reader_torch_tar,
-    &sft__reader_hdf5,
-    &sft__reader_tf,
-    &sft__reader_tflite,
-    &sft__reader_arrow,
-    &sft__reader_paddle,
-    &sft__reader_mindspore,
-    &sft__reader_onnx,
-    &sft__reader_flax,
-    &sft__reader_pickle, /* a guess where protocol 0 or 1 is meant */
+const sft__import_reader *const sft__import_readers[] = {
+    &sft__import_reader_npy,
+    &sft__import_reader_npz,
+    &sft__import_reader_gguf,
+    &sft__import_reader_keras,
+    &sft__import_reader_dcp,
+    &sft__import_reader_distcp,
+    &sft__import_reader_torch_zip, /* any zip that no row above took */
+    &sft__import_reader_torch_legacy,
+    &sft__import_reader_torch_tar,
+    &sft__import_reader_hdf5,
+    &sft__import_reader_tf,
+    &sft__import_reader_tflite,
+    &sft__import_reader_arrow,
+    &sft__import_reader_paddle,
+    &sft__import_reader_mindspore,
+    &sft__import_reader_onnx,
+    &sft__import_reader_flax,
+    &sft__import_reader_pickle, /* a guess where protocol 0 or 1 is meant */
     NULL,
 };
 
-const sft__reader *sft__import_reader_for(const sft__probe *probe) {
+const sft__import_reader *sft__import_reader_for(const sft__import_probe *probe) {
     for (size_t i = 0; sft__import_readers[i] != NULL; i++) {
         if (sft__import_readers[i]->probe(probe)) {
             return sft__import_readers[i];

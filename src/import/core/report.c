@@ -25,11 +25,11 @@ typedef struct noted {
 
 struct sft_import_report {
     const sft_allocator *allocator;
-    sft__arena arena;
+    sft__base_arena arena;
     noted *list;
     size_t count;
     size_t room;
-    sft__strmap map;
+    sft__base_strmap map;
     uint64_t unused_bytes;
     uint64_t covered_bytes;
     uint32_t format;
@@ -37,41 +37,41 @@ struct sft_import_report {
     bool full; /* nothing is added any more */
 };
 
-sft_status sft__report_create(sft_import_report **out, const sft_allocator *allocator,
-                              sft_error *err) {
-    sft_import_report *r = sft__alloc_zero(allocator, sizeof *r);
+sft_status sft__import_report_create(sft_import_report **out, const sft_allocator *allocator,
+                                     sft_error *err) {
+    sft_import_report *r = sft__base_alloc_zero(allocator, sizeof *r);
 
     *out = r;
     if (r == NULL) {
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     r->allocator = allocator;
-    sft__arena_init(&r->arena, allocator, REPORT_BUDGET);
+    sft__base_arena_init(&r->arena, allocator, REPORT_BUDGET);
     return SFT_OK;
 }
 
 void sft_import_report_free(sft_import_report *report) {
     if (report != NULL) {
-        sft__strmap_reset(&report->map);
-        sft__arena_free(&report->arena);
-        sft__free(report->allocator, report->list, report->room * sizeof *report->list);
-        sft__free(report->allocator, report, sizeof *report);
+        sft__base_strmap_reset(&report->map);
+        sft__base_arena_free(&report->arena);
+        sft__base_free(report->allocator, report->list, report->room * sizeof *report->list);
+        sft__base_free(report->allocator, report, sizeof *report);
     }
 }
 
-void sft__report_format(sft_import_report *report, uint32_t format) {
+void sft__import_report_format(sft_import_report *report, uint32_t format) {
     report->format = format;
 }
 
-void sft__report_unused(sft_import_report *report, uint64_t bytes) {
+void sft__import_report_unused(sft_import_report *report, uint64_t bytes) {
     report->unused_bytes += bytes;
 }
 
-void sft__report_covered(sft_import_report *report, uint64_t bytes) {
+void sft__import_report_covered(sft_import_report *report, uint64_t bytes) {
     report->covered_bytes += bytes;
 }
 
-uint64_t sft__report_covered_bytes(const sft_import_report *report) {
+uint64_t sft__import_report_covered_bytes(const sft_import_report *report) {
     return report != NULL ? report->covered_bytes : 0;
 }
 
@@ -82,19 +82,19 @@ static bool report_grow(sft_import_report *r) {
     if (r->count < r->room) {
         return true;
     }
-    if (!sft__grow(r->allocator, &r->list, &r->room, r->count + 1, sizeof *r->list)) {
+    if (!sft__base_grow(r->allocator, &r->list, &r->room, r->count + 1, sizeof *r->list)) {
         return false;
     }
     if (before != 0) {
-        sft__strmap_reset(&r->map);
+        sft__base_strmap_reset(&r->map);
     }
-    if (!sft__strmap_init(&r->map, r->list, sizeof *r->list, r->room, r->allocator)) {
+    if (!sft__base_strmap_init(&r->map, r->list, sizeof *r->list, r->room, r->allocator)) {
         memset(&r->map, 0, sizeof r->map);
         r->room = r->count; /* nothing is added any more */
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
-        (void)sft__strmap_add(&r->map, i);
+        (void)sft__base_strmap_add(&r->map, i);
     }
     return true;
 }
@@ -123,14 +123,15 @@ static bool is_known(sft_import_report *report, const sft_finding *finding, size
         return true; /* a file may name millions: not even counted */
     }
     const size_t old =
-        report->room != 0 ? sft__strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
+        report->room != 0 ? sft__base_strmap_find(&report->map, key, key_len) : SFT__STRMAP_NONE;
     if (old != SFT__STRMAP_NONE) {
         report->list[old].finding.count += finding->count;
     }
     return old != SFT__STRMAP_NONE || report->full;
 }
 
-void sft__report_add(sft_import_report *report, const sft_finding *finding, size_t subject_len) {
+void sft__import_report_add(sft_import_report *report, const sft_finding *finding,
+                            size_t subject_len) {
     char key[SUBJECT_MAX + KEY_HEAD];
     const size_t cut = subject_len < SUBJECT_MAX ? subject_len : SUBJECT_MAX;
     const size_t key_len = key_of(key, finding, cut);
@@ -139,14 +140,14 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
         return;
     }
     noted *n = &report->list[report->count];
-    n->key = sft__arena_copy(&report->arena, key, key_len);
+    n->key = sft__base_arena_copy(&report->arena, key, key_len);
     n->key_len = key_len;
     n->finding = *finding;
-    n->finding.subject = sft__arena_copy(&report->arena, finding->subject, cut);
+    n->finding.subject = sft__base_arena_copy(&report->arena, finding->subject, cut);
     n->finding.message =
-        sft__arena_copy(&report->arena, finding->message, strlen(finding->message));
+        sft__base_arena_copy(&report->arena, finding->message, strlen(finding->message));
     if (n->key != NULL && n->finding.subject != NULL && n->finding.message != NULL) {
-        (void)sft__strmap_add(&report->map, report->count);
+        (void)sft__base_strmap_add(&report->map, report->count);
         report->count++;
     }
     report->full = report->full || report->count >= FINDINGS_MAX || n->finding.message == NULL;
@@ -159,7 +160,7 @@ void sft__report_add(sft_import_report *report, const sft_finding *finding, size
             "more is found than is listed: what is behind counts for the verdict alone",
             SFT_NO_OFFSET,
             1};
-        sft__report_add(report, &more, 0);
+        sft__import_report_add(report, &more, 0);
     }
 }
 
@@ -182,7 +183,7 @@ static void find_list(sft__import *job, const sft_finding *like, size_t subject_
     }
     (void)sft_escape(message, sizeof message, raw, strlen(raw));
     f.message = message;
-    sft__report_add(job->report, &f, subject_len);
+    sft__import_report_add(job->report, &f, subject_len);
 }
 
 void sft__import_find(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
@@ -207,10 +208,10 @@ void sft__import_left(sft__import *job, const char *subject, size_t subject_len,
     va_end(args);
 }
 
-void sft__report_merge(sft_import_report *into, const sft_import_report *from) {
+void sft__import_report_merge(sft_import_report *into, const sft_import_report *from) {
     for (size_t i = 0; i < from->count; i++) {
         const sft_finding *f = &from->list[i].finding;
-        sft__report_add(into, f, strlen(f->subject));
+        sft__import_report_add(into, f, strlen(f->subject));
     }
     into->verdict = from->verdict > into->verdict ? from->verdict : into->verdict;
     into->unused_bytes += from->unused_bytes;
@@ -218,12 +219,12 @@ void sft__report_merge(sft_import_report *into, const sft_import_report *from) {
     into->format = from->format;
 }
 
-uint64_t sft__report_left_out(const sft_import_report *report) {
+uint64_t sft__import_report_left_out(const sft_import_report *report) {
     uint64_t count = 0;
 
     for (size_t i = 0; report != NULL && i < report->count; i++) {
         const sft_finding *f = &report->list[i].finding;
-        if (f->kind == SFT_FINDING_LEFT_OUT && !sft__add64(count, f->count, &count)) {
+        if (f->kind == SFT_FINDING_LEFT_OUT && !sft__base_add64(count, f->count, &count)) {
             return UINT64_MAX;
         }
     }
@@ -270,7 +271,7 @@ sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, 
         find_list(job, &like, subject != NULL ? strlen(subject) : 0, format, args);
     } else {
         (void)vsnprintf(text, sizeof text, format, args);
-        status = sft__fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
+        status = sft__base_fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
     }
     va_end(args);
     return status;

@@ -13,7 +13,7 @@ typedef struct part {
     const sft_allocator *allocator;
     const sft_source *inner;
     uint64_t offset;
-    sft__block_map map; /* fn NULL: as it is */
+    sft__import_block_map map; /* fn NULL: as it is */
 } part;
 
 static sft_status part_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
@@ -36,7 +36,7 @@ static void part_advise(void *self, uint64_t offset, uint64_t size, sft_advice a
 
 static void part_close(void *self) {
     part *p = self;
-    sft__free(p->allocator, p, sizeof *p);
+    sft__base_free(p->allocator, p, sizeof *p);
 }
 
 /* One block of which only [skip, skip + take) is wanted. */
@@ -84,11 +84,11 @@ static sft_status map_read(void *self, uint64_t offset, void *dst, size_t size, 
 static sft_status part_create(sft_source **out, const part *like, uint64_t size, const char *name,
                               sft_error *err) {
     sft_source_vtable vtable;
-    part *p = sft__alloc(like->allocator, sizeof *p);
+    part *p = sft__base_alloc(like->allocator, sizeof *p);
 
     *out = NULL;
     if (p == NULL) {
-        return sft__fail_nomem(err, sizeof *p);
+        return sft__base_fail_nomem(err, sizeof *p);
     }
     *p = *like;
     SFT_INIT(&vtable);
@@ -107,16 +107,16 @@ static sft_status part_create(sft_source **out, const part *like, uint64_t size,
 static sft_status inside(const sft_source *inner, uint64_t offset, uint64_t size, sft_error *err) {
     const uint64_t all = sft_source_size(inner);
     if (offset > all || size > all - offset) {
-        return sft__fail_at(err, SFT_E_TRUNCATED, offset,
-                            "%llu bytes are needed here, the file ends at %llu",
-                            (unsigned long long)size, (unsigned long long)all);
+        return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
+                                 "%llu bytes are needed here, the file ends at %llu",
+                                 (unsigned long long)size, (unsigned long long)all);
     }
     return SFT_OK;
 }
 
-sft_status sft__source_part(sft_source **out, const sft_source *inner, uint64_t offset,
-                            uint64_t size, const char *name, const sft_allocator *allocator,
-                            sft_error *err) {
+sft_status sft__import_source_part(sft_source **out, const sft_source *inner, uint64_t offset,
+                                   uint64_t size, const char *name, const sft_allocator *allocator,
+                                   sft_error *err) {
     const part like = {allocator, inner, offset, {NULL, 0, 0, 0}};
 
     *out = NULL;
@@ -124,9 +124,9 @@ sft_status sft__source_part(sft_source **out, const sft_source *inner, uint64_t 
     return part_create(out, &like, size, name, err);
 }
 
-sft_status sft__source_map(sft_source **out, const sft_source *inner, uint64_t offset,
-                           uint64_t blocks, const sft__block_map *map,
-                           const sft_allocator *allocator, sft_error *err) {
+sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uint64_t offset,
+                                  uint64_t blocks, const sft__import_block_map *map,
+                                  const sft_allocator *allocator, sft_error *err) {
     const part like = {allocator, inner, offset, *map};
     uint64_t in;
     uint64_t size;
@@ -134,17 +134,18 @@ sft_status sft__source_map(sft_source **out, const sft_source *inner, uint64_t o
     *out = NULL;
     if (map->in_bytes == 0 || map->out_bytes == 0 || map->in_bytes > MAP_BLOCK_MAX ||
         map->out_bytes > MAP_BLOCK_MAX) {
-        return sft__fail(err, SFT_E_INTERNAL, "a block map needs blocks of 1 to 4096 bytes");
+        return sft__base_fail(err, SFT_E_INTERNAL, "a block map needs blocks of 1 to 4096 bytes");
     }
-    if (!sft__mul64(blocks, map->in_bytes, &in) || !sft__mul64(blocks, map->out_bytes, &size)) {
-        return sft__fail_at(err, SFT_E_OVERFLOW, offset, "%llu blocks overflow 64 bits",
-                            (unsigned long long)blocks);
+    if (!sft__base_mul64(blocks, map->in_bytes, &in) ||
+        !sft__base_mul64(blocks, map->out_bytes, &size)) {
+        return sft__base_fail_at(err, SFT_E_OVERFLOW, offset, "%llu blocks overflow 64 bits",
+                                 (unsigned long long)blocks);
     }
     SFT_TRY(inside(inner, offset, in, err));
     return part_create(out, &like, size, sft_source_name(inner), err);
 }
 
-void sft__block_swap(void *dst, const void *src, size_t blocks, uint32_t argument) {
+void sft__import_block_swap(void *dst, const void *src, size_t blocks, uint32_t argument) {
     const uint8_t *s = src;
     uint8_t *d = dst;
 

@@ -25,7 +25,8 @@ typedef struct pair16 {
     }
 
 /* n x m elements, one by one. */
-static void each(uint8_t *dst, const uint8_t *src, const sft__plane *p, uint64_t n, uint64_t m) {
+static void each(uint8_t *dst, const uint8_t *src, const sft__import_plane *p, uint64_t n,
+                 uint64_t m) {
     const uint64_t si = p->src_stride[0];
     const uint64_t sj = p->src_stride[1];
     const uint64_t di = p->dst_stride[0];
@@ -134,7 +135,7 @@ static void square8(uint8_t *dst, uint64_t to, const uint8_t *src, uint64_t from
 
 typedef void (*square_fn)(uint8_t *dst, uint64_t to, const uint8_t *src, uint64_t from);
 
-static square_fn square_of(const sft__plane *p) {
+static square_fn square_of(const sft__import_plane *p) {
     if (p->src_stride[0] != 1 || p->dst_stride[1] != 1) {
         return NULL;
     }
@@ -146,7 +147,7 @@ static square_fn square_of(const sft__plane *p) {
 }
 
 /* The part of n x m that whole squares cover: *n and *m become its extents. */
-static void squares(uint8_t *dst, const uint8_t *src, const sft__plane *p, square_fn square,
+static void squares(uint8_t *dst, const uint8_t *src, const sft__import_plane *p, square_fn square,
                     uint64_t *n, uint64_t *m) {
     const uint64_t side = 16 / p->unit;
     const uint64_t from = p->src_stride[1] * p->unit;
@@ -162,7 +163,8 @@ static void squares(uint8_t *dst, const uint8_t *src, const sft__plane *p, squar
 }
 #endif
 
-static void tile(uint8_t *dst, const uint8_t *src, const sft__plane *p, uint64_t n, uint64_t m) {
+static void tile(uint8_t *dst, const uint8_t *src, const sft__import_plane *p, uint64_t n,
+                 uint64_t m) {
 #if SFT_SSE2
     const square_fn square = square_of(p);
     uint64_t wide = n;
@@ -198,11 +200,11 @@ static void fetch_rows(uint8_t *dst, uint64_t pitch, uint64_t rows, uint64_t byt
 
 /* A tile whose rows in the result share a few lines of the cache: by way of one whose rows do not.
  */
-static void tile_apart(uint8_t *dst, const uint8_t *src, const sft__plane *p, uint64_t n,
+static void tile_apart(uint8_t *dst, const uint8_t *src, const sft__import_plane *p, uint64_t n,
                        uint64_t m) {
     uint8_t staged[TILE_READ * APART];
     const uint64_t pitch = p->dst_stride[0] * p->unit;
-    sft__plane q = *p;
+    sft__import_plane q = *p;
 
     q.dst_stride[0] = APART / p->unit;
     tile(staged, src, &q, n, m);
@@ -211,7 +213,7 @@ static void tile_apart(uint8_t *dst, const uint8_t *src, const sft__plane *p, ui
     }
 }
 
-void sft__plane_turn(uint8_t *dst, const uint8_t *src, const sft__plane *p) {
+void sft__import_plane_turn(uint8_t *dst, const uint8_t *src, const sft__import_plane *p) {
     const uint64_t read = TILE_READ / p->unit;
     const uint64_t written = TILE_WRITTEN / p->unit;
     const uint64_t pitch = p->dst_stride[0] * p->unit;

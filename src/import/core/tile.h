@@ -11,12 +11,12 @@
  * at src[i * src_stride[0] + j * src_stride[1]] and goes to dst[i * dst_stride[0] + j *
  * dst_stride[1]]. Strides in elements. Fast where the source lies in order along i and the result
  * along j. */
-typedef struct sft__plane {
+typedef struct sft__import_plane {
     uint64_t count[2];
     uint64_t src_stride[2];
     uint64_t dst_stride[2];
     uint32_t unit;
-} sft__plane;
-void sft__plane_turn(uint8_t *dst, const uint8_t *src, const sft__plane *p);
+} sft__import_plane;
+void sft__import_plane_turn(uint8_t *dst, const uint8_t *src, const sft__import_plane *p);
 
 #endif

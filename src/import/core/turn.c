@@ -22,14 +22,14 @@ enum {
     LINE = 64
 };
 
-bool sft__is_strided(const sft_tensor *t) {
+bool sft__import_is_strided(const sft_tensor *t) {
     return t->piece_count == 1 && t->pieces[0].strides != NULL && t->dtype->block_elements == 1;
 }
 
-bool sft__is_turned(const sft_tensor *t) {
+bool sft__import_is_turned(const sft_tensor *t) {
     int64_t outer = INT64_MAX;
 
-    if (!sft__is_strided(t)) {
+    if (!sft__import_is_strided(t)) {
         return false;
     }
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -71,7 +71,7 @@ static uint64_t volume(const uint64_t *count, uint32_t rank) {
 
 /* Lets dimension d of the panel grow until the panel has up to `most` elements; all panels along it
  * become equally long, up to a page. false: it is still a part of the dimension. */
-static bool grow(sft__panels *p, const sft_tensor *t, uint32_t d, uint64_t most) {
+static bool grow(sft__import_panels *p, const sft_tensor *t, uint32_t d, uint64_t most) {
     const uint64_t page = PAGE / t->dtype->block_bytes;
     const uint64_t room = most / (volume(p->count, t->rank) / p->count[d]);
     uint64_t n = t->shape[d] < room ? t->shape[d] : room;
@@ -86,7 +86,7 @@ static bool grow(sft__panels *p, const sft_tensor *t, uint32_t d, uint64_t most)
 }
 
 /* Elements of a run that is written, if possible. */
-static uint64_t run_written(uint64_t most, uint32_t unit, sft__cut cut) {
+static uint64_t run_written(uint64_t most, uint32_t unit, sft__import_cut cut) {
     const uint64_t bytes = unit == 1 ? WRITTEN_1 : unit == 2 ? WRITTEN_2 : WRITTEN;
     const uint64_t n = cut == SFT__CUT_READ     ? bytes / unit
                        : cut == SFT__CUT_MAPPED ? most / (READ_MAPPED / unit)
@@ -94,7 +94,8 @@ static uint64_t run_written(uint64_t most, uint32_t unit, sft__cut cut) {
     return n > 0 && n < most ? n : most;
 }
 
-void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, sft__cut cut) {
+void sft__import_panels_plan(sft__import_panels *p, const sft_tensor *t, uint64_t capacity,
+                             sft__import_cut cut) {
     const uint64_t most = capacity / t->dtype->block_bytes;
     const uint64_t written = run_written(most, t->dtype->block_bytes, cut);
     const bool stretches = cut == SFT__CUT_STRETCHES;
@@ -125,8 +126,8 @@ void sft__panels_plan(sft__panels *p, const sft_tensor *t, uint64_t capacity, sf
     }
 }
 
-bool sft__panel_begins_band(const sft__panels *p, const sft_tensor *t, uint64_t index,
-                            uint64_t *offset, uint64_t *size) {
+bool sft__import_panel_begins_band(const sft__import_panels *p, const sft_tensor *t, uint64_t index,
+                                   uint64_t *offset, uint64_t *size) {
     const uint32_t slow = t->rank == 0 ? 0 : p->order[0];
     const uint64_t of_band = t->rank == 0 ? 1 : p->all / p->across[slow];
     uint64_t at = t->pieces[0].offset;
@@ -148,7 +149,8 @@ bool sft__panel_begins_band(const sft__panels *p, const sft_tensor *t, uint64_t 
     return true;
 }
 
-void sft__panel_at(const sft__panels *p, const sft_tensor *t, uint64_t index, sft__panel *panel) {
+void sft__import_panel_at(const sft__import_panels *p, const sft_tensor *t, uint64_t index,
+                          sft__import_panel *panel) {
     uint32_t d = t->rank;
 
     for (uint32_t at = t->rank; at-- > 0;) {
@@ -166,7 +168,7 @@ void sft__panel_at(const sft__panels *p, const sft_tensor *t, uint64_t index, sf
     panel->runs = d > 0 ? volume(panel->count, d - 1) : 1;
 }
 
-uint64_t sft__panel_run_at(const sft__panel *panel, const sft_tensor *t, uint64_t i) {
+uint64_t sft__import_panel_run_at(const sft__import_panel *panel, const sft_tensor *t, uint64_t i) {
     uint64_t outer = panel->runs;
     uint64_t at = 0;
 
@@ -196,11 +198,11 @@ typedef struct box {
  */
 static void turn_plane(uint8_t *dst, const uint8_t *src, const box *b, uint32_t y, uint32_t x,
                        uint32_t unit_bytes) {
-    const sft__plane plane = {.count = {b->count[y], b->count[x]},
-                              .src_stride = {b->src[y], b->src[x]},
-                              .dst_stride = {b->dst[y], b->dst[x]},
-                              .unit = unit_bytes};
-    sft__plane_turn(dst, src, &plane);
+    const sft__import_plane plane = {.count = {b->count[y], b->count[x]},
+                                     .src_stride = {b->src[y], b->src[x]},
+                                     .dst_stride = {b->dst[y], b->dst[x]},
+                                     .unit = unit_bytes};
+    sft__import_plane_turn(dst, src, &plane);
 }
 
 /* All planes of the box, one after the other. */
@@ -248,8 +250,8 @@ static void turn(uint8_t *dst, const uint8_t *src, const box *b, uint32_t unit_b
 /* ---------------------------------------------------------------- strips */
 
 /* Extents of the strips of a panel: runs of the source first; whatever repeats is whole. */
-static void strip_extents(const sft_tensor *t, const sft__panel *panel, const uint32_t *order,
-                          size_t strip_bytes, uint64_t *count) {
+static void strip_extents(const sft_tensor *t, const sft__import_panel *panel,
+                          const uint32_t *order, size_t strip_bytes, uint64_t *count) {
     const uint64_t bytes = strip_bytes / 2 < STRIP ? strip_bytes / 2 : STRIP;
     const uint64_t tiles = 2 * LINE / t->dtype->block_bytes; /* whole lines of the result */
     uint64_t room = bytes / t->dtype->block_bytes;
@@ -270,7 +272,7 @@ static void strip_extents(const sft_tensor *t, const sft__panel *panel, const ui
 /* Reads the box that begins at index `start` into the strip, in the order of the source, and turns
  * it into room->out. b: count and dst are set. */
 static sft_status strip_read(const sft_catalog *catalog, const sft_tensor *t, const uint64_t *start,
-                             box *b, const sft__turn_room *room, sft_error *err) {
+                             box *b, const sft__import_turn_room *room, sft_error *err) {
     const int64_t *strides = t->pieces[0].strides;
     const uint32_t unit = t->dtype->block_bytes;
     int64_t dst_strides[SFT__TURN_DIMS];
@@ -307,14 +309,15 @@ static sft_status strip_read(const sft_catalog *catalog, const sft_tensor *t, co
     return SFT_OK;
 }
 
-sft_status sft__panel_read(const sft_catalog *catalog, const sft_tensor *t, const sft__panel *panel,
-                           const sft__turn_room *room, sft_error *err) {
+sft_status sft__import_panel_read(const sft_catalog *catalog, const sft_tensor *t,
+                                  const sft__import_panel *panel, const sft__import_turn_room *room,
+                                  sft_error *err) {
     uint64_t extent[SFT__TURN_DIMS];
     uint64_t at[SFT__TURN_DIMS] = {0}; /* in the panel */
     uint64_t start[SFT__TURN_DIMS];
     uint32_t order[SFT__TURN_DIMS];
     uint64_t elements = 1;
-    sft__turn_room here = *room;
+    sft__import_turn_room here = *room;
     box b = {.rank = t->rank};
 
     for (uint32_t d = t->rank; d-- > 0;) {

@@ -8,20 +8,21 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 
-void sft__wire_init(sft__wire_in *in, const sft_source *source) {
+void sft__import_wire_init(sft__import_wire_in *in, const sft_source *source) {
     in->source = source;
     in->base = 0;
     in->len = 0;
     in->fields_left = UINT64_MAX;
 }
 
-sft_status sft__wire_bytes(sft__wire_in *in, uint64_t at, size_t n, const uint8_t **bytes,
-                           sft_error *err) {
+sft_status sft__import_wire_bytes(sft__import_wire_in *in, uint64_t at, size_t n,
+                                  const uint8_t **bytes, sft_error *err) {
     const uint64_t size = sft_source_size(in->source);
 
     if (at < in->base || at - in->base > in->len || in->len - (size_t)(at - in->base) < n) {
         if (at > size || n > size - at || n > sizeof in->window) {
-            return sft__fail_at(err, SFT_E_SCHEMA, at, "the file ends in the middle of a field");
+            return sft__base_fail_at(err, SFT_E_SCHEMA, at,
+                                     "the file ends in the middle of a field");
         }
         const uint64_t left = size - at;
         in->len = 0;
@@ -34,42 +35,43 @@ sft_status sft__wire_bytes(sft__wire_in *in, uint64_t at, size_t n, const uint8_
     return SFT_OK;
 }
 
-sft_status sft__wire_varint(sft__wire_in *in, uint64_t *at, uint64_t end, uint64_t *value,
-                            sft_error *err) {
+sft_status sft__import_wire_varint(sft__import_wire_in *in, uint64_t *at, uint64_t end,
+                                   uint64_t *value, sft_error *err) {
     const size_t most = end - *at < 10 ? (size_t)(end - *at) : 10;
     const uint8_t *bytes;
 
-    SFT_TRY(sft__wire_bytes(in, *at, most, &bytes, err));
+    SFT_TRY(sft__import_wire_bytes(in, *at, most, &bytes, err));
     const uint8_t *p = bytes;
-    if (!sft__pb_varint(&p, bytes + most, value)) {
-        return sft__fail_at(err, SFT_E_SCHEMA, *at, "protobuf: bad varint");
+    if (!sft__base_pb_varint(&p, bytes + most, value)) {
+        return sft__base_fail_at(err, SFT_E_SCHEMA, *at, "protobuf: bad varint");
     }
     *at += (uint64_t)(p - bytes);
     return SFT_OK;
 }
 
-static sft_status cut_short(const sft__wire_field *f, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SCHEMA, f->start,
-                        "protobuf: field %u is longer than the message that it is in",
-                        (unsigned)f->number);
+static sft_status cut_short(const sft__import_wire_field *f, sft_error *err) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA, f->start,
+                             "protobuf: field %u is longer than the message that it is in",
+                             (unsigned)f->number);
 }
 
-static sft_status read_fixed(sft__wire_in *in, sft__wire *m, sft__wire_field *f, size_t n,
-                             sft_error *err) {
+static sft_status read_fixed(sft__import_wire_in *in, sft__import_wire *m,
+                             sft__import_wire_field *f, size_t n, sft_error *err) {
     const uint8_t *bytes;
 
     if (m->end - m->at < n) {
         return cut_short(f, err);
     }
-    SFT_TRY(sft__wire_bytes(in, m->at, n, &bytes, err));
-    f->value = n == 8 ? sft__load_le64(bytes) : sft__load_le32(bytes);
+    SFT_TRY(sft__import_wire_bytes(in, m->at, n, &bytes, err));
+    f->value = n == 8 ? sft__base_load_le64(bytes) : sft__base_load_le32(bytes);
     m->at += n;
     return SFT_OK;
 }
 
 /* A number or a message whose tag and length are one byte each, in the window already: most fields
  * are such. */
-static bool short_field(const sft__wire_in *in, sft__wire *m, sft__wire_field *f) {
+static bool short_field(const sft__import_wire_in *in, sft__import_wire *m,
+                        sft__import_wire_field *f) {
     if (m->at < in->base || m->at - in->base >= in->len || m->end - m->at < 2 ||
         in->len - (size_t)(m->at - in->base) < 2) {
         return false;
@@ -80,7 +82,7 @@ static bool short_field(const sft__wire_in *in, sft__wire *m, sft__wire_field *f
         (wire == SFT__PB_BYTES && p[1] > m->end - m->at - 2)) {
         return false;
     }
-    *f = (sft__wire_field){.number = p[0] >> 3, .wire = wire, .start = m->at};
+    *f = (sft__import_wire_field){.number = p[0] >> 3, .wire = wire, .start = m->at};
     m->at += 2;
     if (wire == SFT__PB_VARINT) {
         f->value = p[1];
@@ -92,8 +94,8 @@ static bool short_field(const sft__wire_in *in, sft__wire *m, sft__wire_field *f
     return true;
 }
 
-sft_status sft__wire_next(sft__wire_in *in, sft__wire *m, sft__wire_field *f, bool *more,
-                          sft_error *err) {
+sft_status sft__import_wire_next(sft__import_wire_in *in, sft__import_wire *m,
+                                 sft__import_wire_field *f, bool *more, sft_error *err) {
     uint64_t tag;
 
     *more = m->at < m->end;
@@ -102,28 +104,29 @@ sft_status sft__wire_next(sft__wire_in *in, sft__wire *m, sft__wire_field *f, bo
     }
     if (in->fields_left-- == 0) {
         in->fields_left = 0;
-        return sft__fail_at(err, SFT_E_LIMIT, m->at, "protobuf: more fields than are gone through");
+        return sft__base_fail_at(err, SFT_E_LIMIT, m->at,
+                                 "protobuf: more fields than are gone through");
     }
     if (short_field(in, m, f)) {
         return SFT_OK;
     }
     memset(f, 0, sizeof *f);
     f->start = m->at;
-    SFT_TRY(sft__wire_varint(in, &m->at, m->end, &tag, err));
+    SFT_TRY(sft__import_wire_varint(in, &m->at, m->end, &tag, err));
     if (tag > UINT32_MAX || tag >> 3 == 0) {
-        return sft__fail_at(err, SFT_E_SCHEMA, f->start, "protobuf: bad field tag");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, f->start, "protobuf: bad field tag");
     }
     f->number = (uint32_t)(tag >> 3);
     f->wire = (uint32_t)(tag & 7);
     switch (f->wire) {
     case SFT__PB_VARINT:
-        return sft__wire_varint(in, &m->at, m->end, &f->value, err);
+        return sft__import_wire_varint(in, &m->at, m->end, &f->value, err);
     case SFT__PB_FIXED64:
         return read_fixed(in, m, f, 8, err);
     case SFT__PB_FIXED32:
         return read_fixed(in, m, f, 4, err);
     case SFT__PB_BYTES:
-        SFT_TRY(sft__wire_varint(in, &m->at, m->end, &f->len, err));
+        SFT_TRY(sft__import_wire_varint(in, &m->at, m->end, &f->len, err));
         if (f->len > m->end - m->at) {
             return cut_short(f, err);
         }
@@ -131,36 +134,38 @@ sft_status sft__wire_next(sft__wire_in *in, sft__wire *m, sft__wire_field *f, bo
         m->at += f->len;
         return SFT_OK;
     default:
-        return sft__fail_at(err, SFT_E_SCHEMA, f->start,
-                            "protobuf: wire type %u, which is not used today", (unsigned)f->wire);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, f->start,
+                                 "protobuf: wire type %u, which is not used today",
+                                 (unsigned)f->wire);
     }
 }
 
-sft_status sft__wire_text(sft__wire_in *in, sft__import *job, const sft__wire_field *f, size_t most,
-                          const char **text, sft_error *err) {
+sft_status sft__import_wire_text(sft__import_wire_in *in, sft__import *job,
+                                 const sft__import_wire_field *f, size_t most, const char **text,
+                                 sft_error *err) {
     char *copy;
 
     if (f->wire != SFT__PB_BYTES) {
-        return sft__fail_at(err, SFT_E_SCHEMA, f->start, "protobuf: field %u is no text",
-                            (unsigned)f->number);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, f->start, "protobuf: field %u is no text",
+                                 (unsigned)f->number);
     }
     if (f->len > most) {
-        return sft__fail_at(err, SFT_E_LIMIT, f->at, "a name of %llu bytes, %zu are the limit",
-                            (unsigned long long)f->len, most);
+        return sft__base_fail_at(err, SFT_E_LIMIT, f->at, "a name of %llu bytes, %zu are the limit",
+                                 (unsigned long long)f->len, most);
     }
     const size_t len = (size_t)f->len;
     SFT_TRY(sft__import_alloc(job, &copy, len + 1, 1, err));
     if (len <= SFT__WIRE_WINDOW) {
         const uint8_t *bytes;
-        SFT_TRY(sft__wire_bytes(in, f->at, len, &bytes, err));
+        SFT_TRY(sft__import_wire_bytes(in, f->at, len, &bytes, err));
         memcpy(copy, bytes, len);
     } else {
         SFT_TRY(sft_source_read(in->source, f->at, copy, len, err));
     }
     copy[len] = '\0';
-    const size_t good = sft__utf8_valid(copy, len);
+    const size_t good = sft__base_utf8_valid(copy, len);
     if (good != len) {
-        return sft__fail_at(err, SFT_E_UTF8, f->at + good, "a name that is not UTF-8");
+        return sft__base_fail_at(err, SFT_E_UTF8, f->at + good, "a name that is not UTF-8");
     }
     *text = copy;
     return SFT_OK;
@@ -168,42 +173,45 @@ sft_status sft__wire_text(sft__wire_in *in, sft__import *job, const sft__wire_fi
 
 /* ---------------------------------------------------------------- shapes */
 
-static sft_status dim_add(sft__wire_dims *dims, uint64_t value, uint64_t at, sft_error *err) {
+static sft_status dim_add(sft__import_wire_dims *dims, uint64_t value, uint64_t at,
+                          sft_error *err) {
     if (value > INT64_MAX) {
-        return sft__fail_at(err, SFT_E_SCHEMA, at, "a negative dimension");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, at, "a negative dimension");
     }
     if (dims->rank == SFT__WIRE_RANK) {
-        return sft__fail_at(err, SFT_E_LIMIT, at, "more than %d dimensions", (int)SFT__WIRE_RANK);
+        return sft__base_fail_at(err, SFT_E_LIMIT, at, "more than %d dimensions",
+                                 (int)SFT__WIRE_RANK);
     }
     dims->at[dims->rank++] = value;
     return SFT_OK;
 }
 
-sft_status sft__wire_dims_add(sft__wire_in *in, sft__wire_dims *dims, const sft__wire_field *f,
-                              sft_error *err) {
+sft_status sft__import_wire_dims_add(sft__import_wire_in *in, sft__import_wire_dims *dims,
+                                     const sft__import_wire_field *f, sft_error *err) {
     if (f->wire == SFT__PB_VARINT) {
         return dim_add(dims, f->value, f->start, err);
     }
     if (f->wire != SFT__PB_BYTES) {
-        return sft__fail_at(err, SFT_E_SCHEMA, f->start, "protobuf: a dimension is no integer");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, f->start,
+                                 "protobuf: a dimension is no integer");
     }
     uint64_t at = f->at;
     while (at < f->at + f->len) {
         uint64_t value;
-        SFT_TRY(sft__wire_varint(in, &at, f->at + f->len, &value, err));
+        SFT_TRY(sft__import_wire_varint(in, &at, f->at + f->len, &value, err));
         SFT_TRY(dim_add(dims, value, at, err));
     }
     return SFT_OK;
 }
 
-bool sft__wire_elements(const sft__wire_dims *dims, uint64_t *elements) {
+bool sft__import_wire_elements(const sft__import_wire_dims *dims, uint64_t *elements) {
     bool zero = false;
     bool fits = true;
 
     *elements = 1;
     for (uint32_t d = 0; d < dims->rank; d++) {
         zero = zero || dims->at[d] == 0;
-        fits = fits && sft__mul64(*elements, dims->at[d], elements);
+        fits = fits && sft__base_mul64(*elements, dims->at[d], elements);
     }
     *elements = zero ? 0 : *elements;
     return fits || zero;
@@ -245,7 +253,7 @@ static uint64_t boxes_most(const sft_tensor *t, size_t runs) {
     return (uint64_t)runs * (2 * (uint64_t)t->rank);
 }
 
-static sft_status cut_runs(sft__import *job, const sft_tensor *t, const sft__run *runs,
+static sft_status cut_runs(sft__import *job, const sft_tensor *t, const sft__import_run *runs,
                            size_t count, boxes *b, sft_error *err) {
     const uint64_t unit = t->dtype->block_bytes;
     const uint64_t per = t->dtype->block_elements;
@@ -260,8 +268,8 @@ static sft_status cut_runs(sft__import *job, const sft_tensor *t, const sft__run
     }
     const uint64_t most = boxes_most(t, count);
     if (most > SIZE_MAX / 16 / t->rank) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, t->name, t->name_len,
-                                "%zu pieces are too many", count);
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "%zu pieces are too many", count);
     }
     SFT_TRY(sft__import_alloc(job, &b->pieces, (size_t)most, sizeof *b->pieces, err));
     SFT_TRY(
@@ -271,9 +279,9 @@ static sft_status cut_runs(sft__import *job, const sft_tensor *t, const sft__run
         uint64_t offset = runs[i].offset;
         uint64_t n = runs[i].nbytes / unit * per;
         if (runs[i].nbytes % unit != 0) {
-            return sft__fail_tensor(err, SFT_E_SIZE, offset, t->name, t->name_len,
-                                    "a piece of %llu bytes ends in the middle of an element",
-                                    (unsigned long long)runs[i].nbytes);
+            return sft__base_fail_tensor(err, SFT_E_SIZE, offset, t->name, t->name_len,
+                                         "a piece of %llu bytes ends in the middle of an element",
+                                         (unsigned long long)runs[i].nbytes);
         }
         while (n > 0) {
             const uint64_t taken = box_at(t, b, at, n);
@@ -290,10 +298,10 @@ static sft_status cut_runs(sft__import *job, const sft_tensor *t, const sft__run
     return SFT_OK;
 }
 
-sft_status sft__import_runs(sft__import *job, const sft_tensor *tensor, const sft__run *runs,
+sft_status sft__import_runs(sft__import *job, const sft_tensor *tensor, const sft__import_run *runs,
                             size_t count, sft_error *err) {
     sft_tensor t = *tensor;
-    sft__wire_dims dims = {.rank = t.rank};
+    sft__import_wire_dims dims = {.rank = t.rank};
     uint64_t have = 0;
     uint64_t elements;
     uint64_t need = 0;
@@ -309,15 +317,17 @@ sft_status sft__import_runs(sft__import *job, const sft_tensor *tensor, const sf
     for (uint32_t d = 0; d < t.rank; d++) {
         dims.at[d] = t.shape[d];
     }
-    if (!sft__wire_elements(&dims, &elements) ||
+    if (!sft__import_wire_elements(&dims, &elements) ||
         sft_dtype_bytes(t.dtype, elements, &need, NULL) != SFT_OK) {
-        return sft__fail_tensor(err, SFT_E_OVERFLOW, count != 0 ? runs[0].offset : SFT_NO_OFFSET,
-                                t.name, t.name_len, "the size of its shape overflows");
+        return sft__base_fail_tensor(err, SFT_E_OVERFLOW,
+                                     count != 0 ? runs[0].offset : SFT_NO_OFFSET, t.name,
+                                     t.name_len, "the size of its shape overflows");
     }
     if (need != have) {
-        return sft__fail_tensor(err, SFT_E_SIZE, count != 0 ? runs[0].offset : SFT_NO_OFFSET,
-                                t.name, t.name_len, "%llu bytes of data, shape and type need %llu",
-                                (unsigned long long)have, (unsigned long long)need);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, count != 0 ? runs[0].offset : SFT_NO_OFFSET,
+                                     t.name, t.name_len,
+                                     "%llu bytes of data, shape and type need %llu",
+                                     (unsigned long long)have, (unsigned long long)need);
     }
     const sft_piece whole = {.offset = count != 0 ? runs[first].offset : 0,
                              .source = count != 0 ? runs[first].source : 0};
@@ -327,8 +337,8 @@ sft_status sft__import_runs(sft__import *job, const sft_tensor *tensor, const sf
         return sft__import_tensor(job, &t, err);
     }
     if (t.rank == 0) {
-        return sft__fail_tensor(err, SFT_E_SIZE, runs[first].offset, t.name, t.name_len,
-                                "the bytes of a scalar lie in %zu places", filled);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, runs[first].offset, t.name, t.name_len,
+                                     "the bytes of a scalar lie in %zu places", filled);
     }
     SFT_TRY(cut_runs(job, &t, runs, count, &b, err));
     t.pieces = b.pieces;

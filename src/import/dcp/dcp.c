@@ -13,7 +13,7 @@
 
 static const char module[] = "torch.distributed.checkpoint.metadata";
 
-static bool probe(const sft__probe *p) {
+static bool probe(const sft__import_probe *p) {
     const size_t most = p->head_len < 256 ? p->head_len : 256;
     const size_t n = sizeof module - 1;
 
@@ -28,18 +28,18 @@ static bool probe(const sft__probe *p) {
     return false;
 }
 
-static const sft__pk_node *node(const sft__dcp *d, uint32_t id) {
-    return sft__pk_at(&d->p, id);
+static const sft__import_pk_node *node(const sft__import_dcp *d, uint32_t id) {
+    return sft__import_pk_at(&d->p, id);
 }
 
 static sft_status bad(sft_error *err, const char *text) {
-    return sft__fail(err, SFT_E_SCHEMA, "dcp-metadata: %s", text);
+    return sft__base_fail(err, SFT_E_SCHEMA, "dcp-metadata: %s", text);
 }
 
 /* Is it an object of this class? Of which module differs between versions. */
-static bool is_a(const sft__dcp *d, uint32_t id, const char *class) {
-    const sft__pk_node *n = node(d, id);
-    const sft__pk_node *c = node(d, n->a);
+static bool is_a(const sft__import_dcp *d, uint32_t id, const char *class) {
+    const sft__import_pk_node *n = node(d, id);
+    const sft__import_pk_node *c = node(d, n->a);
     const size_t len = strlen(class);
 
     return n->type == SFT__PK_CALL && c->type == SFT__PK_GLOBAL && c->count > len &&
@@ -48,32 +48,33 @@ static bool is_a(const sft__dcp *d, uint32_t id, const char *class) {
            memcmp(c->u.text + c->count - len, class, len) == 0;
 }
 
-static uint32_t field(const sft__dcp *d, uint32_t id, const char *name) {
-    return sft__pk_get(&d->p, node(d, id)->state, name);
+static uint32_t field(const sft__import_dcp *d, uint32_t id, const char *name) {
+    return sft__import_pk_get(&d->p, node(d, id)->state, name);
 }
 
 /* ---------------------------------------------------------------- storage_data */
 
 /* (MetadataIndex, _StorageInfo) */
-static sft_status read_item(sft__dcp *d, uint32_t key, uint32_t value, sft__dcp_item *item,
-                            sft_error *err) {
-    const sft__pk_node *name = node(d, field(d, key, "fqn"));
+static sft_status read_item(sft__import_dcp *d, uint32_t key, uint32_t value,
+                            sft__import_dcp_item *item, sft_error *err) {
+    const sft__import_pk_node *name = node(d, field(d, key, "fqn"));
     const uint32_t offset = field(d, key, "offset");
-    const sft__pk_node *path = node(d, field(d, value, "relative_path"));
+    const sft__import_pk_node *path = node(d, field(d, value, "relative_path"));
     const uint32_t transforms = field(d, value, "transform_descriptors");
     uint64_t *at;
 
     memset(item, 0, sizeof *item);
     if (!is_a(d, key, "MetadataIndex") || name->type != SFT__PK_STR ||
         !is_a(d, value, "_StorageInfo") || path->type != SFT__PK_STR ||
-        !sft__pk_uint(&d->p, field(d, value, "offset"), &item->offset) ||
-        !sft__pk_uint(&d->p, field(d, value, "length"), &item->length)) {
+        !sft__import_pk_uint(&d->p, field(d, value, "offset"), &item->offset) ||
+        !sft__import_pk_uint(&d->p, field(d, value, "length"), &item->length)) {
         return bad(err, "an entry of storage_data that is no place");
     }
     if (node(d, transforms)->count != 0) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name->u.text, name->count,
-                                "dcp-metadata: it was transformed when it was written "
-                                "(compressed, encrypted), which is not read");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name->u.text,
+                                     name->count,
+                                     "dcp-metadata: it was transformed when it was written "
+                                     "(compressed, encrypted), which is not read");
     }
     if (path->count == 0 || memchr(path->u.text, '\0', path->count) != NULL) {
         return bad(err, "a file without a name");
@@ -82,14 +83,14 @@ static sft_status read_item(sft__dcp *d, uint32_t key, uint32_t value, sft__dcp_
     item->name_len = name->count;
     item->path = path->u.text;
     if (node(d, offset)->type != SFT__PK_NONE) {
-        SFT_TRY(sft__torch_numbers(&d->t, offset, "box", &at, &item->rank, err));
+        SFT_TRY(sft__import_torch_numbers(&d->t, offset, "box", &at, &item->rank, err));
         item->at = at;
     }
     return SFT_OK;
 }
 
-static sft_status read_items(sft__dcp *d, uint32_t storage, sft_error *err) {
-    const sft__pk_node *n = node(d, storage);
+static sft_status read_items(sft__import_dcp *d, uint32_t storage, sft_error *err) {
+    const sft__import_pk_node *n = node(d, storage);
     uint32_t key;
     uint32_t value;
 
@@ -97,11 +98,12 @@ static sft_status read_items(sft__dcp *d, uint32_t storage, sft_error *err) {
         return bad(err, "no storage_data: which file a tensor lies in is not said");
     }
     SFT_TRY(sft__import_alloc(d->job, &d->items, n->count / 2, sizeof *d->items, err));
-    for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &key) && sft__pk_next(&it, &value);) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(n);
+         sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &value);) {
         SFT_TRY(read_item(d, key, value, &d->items[d->item_count], err));
         d->item_count++;
     }
-    return sft__dcp_files(d, err);
+    return sft__import_dcp_files(d, err);
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -115,28 +117,28 @@ typedef struct tensor {
 } tensor;
 
 static sft_status of_tensor(sft_error *err, sft_status status, const tensor *t, const char *what) {
-    return sft__fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "dcp-metadata: %s",
-                            what);
+    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len,
+                                 "dcp-metadata: %s", what);
 }
 
 /* properties: the state of TensorProperties is (dtype, layout, ...), in some versions a dict. */
-static sft_status read_properties(sft__dcp *d, uint32_t id, tensor *t, sft_error *err) {
-    const sft__pk_node *p = node(d, field(d, id, "properties"));
+static sft_status read_properties(sft__import_dcp *d, uint32_t id, tensor *t, sft_error *err) {
+    const sft__import_pk_node *p = node(d, field(d, id, "properties"));
     const uint32_t dtype = node(d, p->state)->type == SFT__PK_TUPLE
-                               ? sft__pk_item(&d->p, p->state, 0)
-                               : sft__pk_get(&d->p, p->state, "dtype");
-    const sft__pk_node *g = node(d, dtype);
+                               ? sft__import_pk_item(&d->p, p->state, 0)
+                               : sft__import_pk_get(&d->p, p->state, "dtype");
+    const sft__import_pk_node *g = node(d, dtype);
 
     t->dtype = g->type == SFT__PK_GLOBAL && g->known == SFT__G_DTYPE && g->b != 0
                    ? sft__import_dtype(g->b)
                    : NULL;
     if (t->dtype == NULL) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
-                                "torch-dtype: a tensor of the type %.100s",
-                                g->type == SFT__PK_GLOBAL ? g->u.text : "(none)");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "torch-dtype: a tensor of the type %.100s",
+                                     g->type == SFT__PK_GLOBAL ? g->u.text : "(none)");
     }
     SFT_TRY(
-        sft__torch_numbers(&d->t, field(d, id, "size"), "size", &t->shape, &t->rank, err));
+        sft__import_torch_numbers(&d->t, field(d, id, "size"), "size", &t->shape, &t->rank, err));
     if (t->dtype->block_elements != 1 && t->rank == 0) {
         return of_tensor(err, SFT_E_UNSUPPORTED, t, "a scalar of several values in a byte");
     }
@@ -159,12 +161,13 @@ static bool overlap(const sft_piece *a, const sft_piece *b, uint32_t rank) {
 }
 
 /* Boxes inside the shape, as many elements as it has, no two of them sharing one: all of it. */
-static sft_status check_cover(const sft__dcp *d, const tensor *t, uint32_t count, sft_error *err) {
+static sft_status check_cover(const sft__import_dcp *d, const tensor *t, uint32_t count,
+                              sft_error *err) {
     uint64_t want = 1;
     uint64_t have = 0;
 
     for (uint32_t k = 0; k < t->rank; k++) {
-        if (!sft__mul64(want, t->shape[k], &want)) {
+        if (!sft__base_mul64(want, t->shape[k], &want)) {
             return of_tensor(err, SFT_E_OVERFLOW, t, "the shape overflows");
         }
     }
@@ -177,15 +180,15 @@ static sft_status check_cover(const sft__dcp *d, const tensor *t, uint32_t count
             }
             n *= p->count[k]; /* at most the product of the shape */
         }
-        if (!sft__add64(have, n, &have)) {
+        if (!sft__base_add64(have, n, &have)) {
             return of_tensor(err, SFT_E_OVERFLOW, t, "the boxes overflow");
         }
     }
     if (have < want) {
-        return sft__fail_tensor(err, SFT_E_HOLE, SFT_NO_OFFSET, t->name, t->name_len,
-                                "dcp-metadata: its %u boxes have %llu of %llu elements",
-                                (unsigned)count, (unsigned long long)have,
-                                (unsigned long long)want);
+        return sft__base_fail_tensor(err, SFT_E_HOLE, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "dcp-metadata: its %u boxes have %llu of %llu elements",
+                                     (unsigned)count, (unsigned long long)have,
+                                     (unsigned long long)want);
     }
     if (t->rank == 0) {
         return have == want ? SFT_OK : of_tensor(err, SFT_E_OVERLAP, t, "it is there twice");
@@ -193,8 +196,8 @@ static sft_status check_cover(const sft__dcp *d, const tensor *t, uint32_t count
     qsort(d->pieces, count, sizeof *d->pieces, by_start);
     for (uint32_t i = 0; i < count && have != 0; i++) {
         const sft_piece *p = &d->pieces[i];
-        for (uint32_t j = i + 1;
-             j < count && d->pieces[j].start[0] < p->start[0] + p->count[0]; j++) {
+        for (uint32_t j = i + 1; j < count && d->pieces[j].start[0] < p->start[0] + p->count[0];
+             j++) {
             if (overlap(p, &d->pieces[j], t->rank)) {
                 return of_tensor(err, SFT_E_OVERLAP, t, "two boxes share elements");
             }
@@ -204,11 +207,11 @@ static sft_status check_cover(const sft__dcp *d, const tensor *t, uint32_t count
 }
 
 /* One box: where it is in the tensor, and in its file. `scratch` numbers stay in the arena. */
-static sft_status read_box(sft__dcp *d, const tensor *t, uint32_t chunk, sft_piece *piece,
+static sft_status read_box(sft__import_dcp *d, const tensor *t, uint32_t chunk, sft_piece *piece,
                            sft_error *err) {
     const uint32_t offsets = field(d, chunk, "offsets");
     const uint32_t sizes = field(d, chunk, "sizes");
-    sft__dcp_item *item = NULL;
+    sft__import_dcp_item *item = NULL;
     const uint32_t values = t->dtype->block_elements;
     uint64_t *start;
     uint64_t *count;
@@ -218,18 +221,18 @@ static sft_status read_box(sft__dcp *d, const tensor *t, uint32_t chunk, sft_pie
     bool packed = true;
 
     memset(piece, 0, sizeof *piece);
-    SFT_TRY(sft__torch_numbers(&d->t, offsets, "box", &start, &rank, err));
-    SFT_TRY(sft__torch_numbers(&d->t, sizes, "box", &count, &other, err));
+    SFT_TRY(sft__import_torch_numbers(&d->t, offsets, "box", &start, &rank, err));
+    SFT_TRY(sft__import_torch_numbers(&d->t, sizes, "box", &count, &other, err));
     if (rank != t->rank || other != rank) {
         return of_tensor(err, SFT_E_SHAPE, t, "a box of another number of dimensions");
     }
-    item = sft__dcp_find(d, t->name, t->name_len, start, rank);
+    item = sft__import_dcp_find(d, t->name, t->name_len, start, rank);
     if (item == NULL) {
         return of_tensor(err, SFT_E_HOLE, t, "one of its boxes is in no file");
     }
     item->named = true;
     SFT_TRY(sft__import_alloc(d->job, &strides, rank, sizeof *strides, err));
-    SFT_TRY(sft__dcp_place(d, item, t->dtype, count, rank, piece, strides, &packed, err));
+    SFT_TRY(sft__import_dcp_place(d, item, t->dtype, count, rank, piece, strides, &packed, err));
     if (values != 1) { /* counted in bytes so far; bounded by the file */
         start[rank - 1] *= values;
         count[rank - 1] *= values;
@@ -241,7 +244,7 @@ static sft_status read_box(sft__dcp *d, const tensor *t, uint32_t chunk, sft_pie
 }
 
 /* The name without what --key says; false: it is of another part. */
-static bool of_key(const sft__dcp *d, const char **name, size_t *len) {
+static bool of_key(const sft__import_dcp *d, const char **name, size_t *len) {
     const char *key = d->job->options.key;
     const size_t n = key != NULL ? strlen(key) : 0;
 
@@ -259,9 +262,9 @@ static bool of_key(const sft__dcp *d, const char **name, size_t *len) {
     return true;
 }
 
-static sft_status read_tensor(sft__dcp *d, uint32_t id, tensor *t, const char *name,
+static sft_status read_tensor(sft__import_dcp *d, uint32_t id, tensor *t, const char *name,
                               size_t name_len, sft_error *err) {
-    const sft__pk_node *chunks = node(d, field(d, id, "chunks"));
+    const sft__import_pk_node *chunks = node(d, field(d, id, "chunks"));
     uint32_t chunk;
     uint32_t count = 0;
 
@@ -269,15 +272,16 @@ static sft_status read_tensor(sft__dcp *d, uint32_t id, tensor *t, const char *n
     if (chunks->type != SFT__PK_LIST && chunks->type != SFT__PK_TUPLE) {
         return of_tensor(err, SFT_E_SCHEMA, t, "no list of boxes");
     }
-    if (!sft__grow(d->job->allocator, &d->pieces, &d->piece_room, (size_t)chunks->count + 1,
-                   sizeof *d->pieces)) {
-        return sft__fail_nomem(err, chunks->count * sizeof *d->pieces);
+    if (!sft__base_grow(d->job->allocator, &d->pieces, &d->piece_room, (size_t)chunks->count + 1,
+                        sizeof *d->pieces)) {
+        return sft__base_fail_nomem(err, chunks->count * sizeof *d->pieces);
     }
-    for (sft__pk_iter it = sft__pk_begin(chunks); sft__pk_next(&it, &chunk); count++) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(chunks); sft__import_pk_next(&it, &chunk);
+         count++) {
         SFT_TRY(read_box(d, t, chunk, &d->pieces[count], err));
     }
     if (t->dtype->block_elements != 1 &&
-        !sft__mul64(t->shape[t->rank - 1], t->dtype->block_elements, &t->shape[t->rank - 1])) {
+        !sft__base_mul64(t->shape[t->rank - 1], t->dtype->block_elements, &t->shape[t->rank - 1])) {
         return of_tensor(err, SFT_E_OVERFLOW, t, "the last dimension overflows");
     }
     SFT_TRY(check_cover(d, t, count, err));
@@ -292,13 +296,13 @@ static sft_status read_tensor(sft__dcp *d, uint32_t id, tensor *t, const char *n
 }
 
 /* An object that was saved whole. */
-static sft_status read_object(sft__dcp *d, const char *name, size_t len, sft_error *err) {
-    sft__dcp_item *item = sft__dcp_find(d, name, len, NULL, 0);
+static sft_status read_object(sft__import_dcp *d, const char *name, size_t len, sft_error *err) {
+    sft__import_dcp_item *item = sft__import_dcp_find(d, name, len, NULL, 0);
     bool tensors = false;
 
     if (item != NULL) {
         item->named = true;
-        SFT_TRY(sft__dcp_object(d, item, &tensors, err));
+        SFT_TRY(sft__import_dcp_object(d, item, &tensors, err));
     }
     if (tensors) {
         return sft__import_opaque(d->job, name, len, SFT_NO_OFFSET, err,
@@ -309,8 +313,8 @@ static sft_status read_object(sft__dcp *d, const char *name, size_t len, sft_err
     return SFT_OK;
 }
 
-static sft_status read_entry(sft__dcp *d, uint32_t key, uint32_t value, sft_error *err) {
-    const sft__pk_node *k = node(d, key);
+static sft_status read_entry(sft__import_dcp *d, uint32_t key, uint32_t value, sft_error *err) {
+    const sft__import_pk_node *k = node(d, key);
     const char *name = k->u.text;
     size_t len = k->count;
     sft_error why;
@@ -325,8 +329,8 @@ static sft_status read_entry(sft__dcp *d, uint32_t key, uint32_t value, sft_erro
         return read_object(d, k->u.text, k->count, err);
     }
     if (!is_a(d, value, "TensorStorageMetadata")) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, k->u.text, k->count,
-                                "dcp-metadata: neither a tensor nor an object");
+        return sft__base_fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, k->u.text, k->count,
+                                     "dcp-metadata: neither a tensor nor an object");
     }
     tensor t = {.name = k->u.text, .name_len = k->count};
     memset(&why, 0, sizeof why);
@@ -344,11 +348,11 @@ static sft_status read_entry(sft__dcp *d, uint32_t key, uint32_t value, sft_erro
 }
 
 /* Items of the files that no entry of the state dict has. */
-static void tell_others(const sft__dcp *d) {
+static void tell_others(const sft__import_dcp *d) {
     const char *key = d->job->options.key;
 
     for (size_t i = 0; i < d->item_count && (key == NULL || strcmp(key, ".") == 0); i++) {
-        const sft__dcp_item *item = &d->items[i];
+        const sft__import_dcp_item *item = &d->items[i];
         if (!item->named) {
             sft__import_left(d->job, item->name, item->name_len, 1,
                              "%llu bytes of %.200s that no entry of the state dict has",
@@ -357,14 +361,14 @@ static void tell_others(const sft__dcp *d) {
     }
 }
 
-static sft_status read_metadata(sft__dcp *d, sft_error *err) {
+static sft_status read_metadata(sft__import_dcp *d, sft_error *err) {
     const uint64_t size = sft_source_size(d->job->file);
     uint32_t key;
     uint32_t value;
 
-    SFT_TRY(sft__pickle_init(&d->p, d->job, d->job->file, 0, "", err));
+    SFT_TRY(sft__import_pickle_init(&d->p, d->job, d->job->file, 0, "", err));
     d->p.classes = true; /* planners leave objects of all kinds beside the tensors */
-    SFT_TRY(sft__pickle_run(&d->p, 0, size, err));
+    SFT_TRY(sft__import_pickle_run(&d->p, 0, size, err));
     if (d->p.end < size) {
         SFT_TRY(sft__import_trick(d->job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, "",
                                   "pickle-trailing", d->p.end, err,
@@ -376,9 +380,9 @@ static sft_status read_metadata(sft__dcp *d, sft_error *err) {
         return bad(err, "the pickle is no Metadata of a checkpoint");
     }
     SFT_TRY(read_items(d, field(d, root, "storage_data"), err));
-    const sft__pk_node *entries = node(d, field(d, root, "state_dict_metadata"));
-    for (sft__pk_iter it = sft__pk_begin(entries);
-         sft__pk_next(&it, &key) && sft__pk_next(&it, &value);) {
+    const sft__import_pk_node *entries = node(d, field(d, root, "state_dict_metadata"));
+    for (sft__import_pk_iter it = sft__import_pk_begin(entries);
+         sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &value);) {
         SFT_TRY(read_entry(d, key, value, err));
     }
     tell_others(d);
@@ -386,7 +390,7 @@ static sft_status read_metadata(sft__dcp *d, sft_error *err) {
 }
 
 static sft_status open_dcp(sft__import *job, sft_error *err) {
-    sft__dcp d;
+    sft__import_dcp d;
 
     memset(&d, 0, sizeof d);
     d.job = job;
@@ -394,27 +398,26 @@ static sft_status open_dcp(sft__import *job, sft_error *err) {
     d.t.job = job;
     d.t.p = &d.p;
     const sft_status status = read_metadata(&d, err);
-    sft__pickle_reset(&d.p);
-    sft__free(job->allocator, d.pieces, d.piece_room * sizeof *d.pieces);
+    sft__import_pickle_reset(&d.p);
+    sft__base_free(job->allocator, d.pieces, d.piece_room * sizeof *d.pieces);
     return status;
 }
 
-bool sft__dcp_locate(const char *path, const sft_import_options *options, char *found,
-                     size_t size) {
+bool sft__import_dcp_locate(const char *path, const sft_import_options *options, char *found,
+                            size_t size) {
     const size_t len = strlen(path);
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_source *source;
-    const int n = snprintf(found, size, "%s%s.metadata", path,
-                           len != 0 && path[len - 1] == '/' ? "" : "/");
+    const int n =
+        snprintf(found, size, "%s%s.metadata", path, len != 0 && path[len - 1] == '/' ? "" : "/");
 
     if (len == 0 || n < 0 || (size_t)n >= size ||
         sft_source_open(&source, found, SFT_ACCESS_READ, options->allocator, NULL) != SFT_OK) {
         return false;
     }
-    const bool is =
-        sft_import_detect(source, &format, NULL) == SFT_OK && format == SFT_IMPORT_DCP;
+    const bool is = sft_import_detect(source, &format, NULL) == SFT_OK && format == SFT_IMPORT_DCP;
     sft_source_close(source);
     return is;
 }
 
-const sft__reader sft__reader_dcp = {SFT_IMPORT_DCP, probe, open_dcp};
+const sft__import_reader sft__import_reader_dcp = {SFT_IMPORT_DCP, probe, open_dcp};

@@ -15,7 +15,7 @@ static int order64(uint64_t a, uint64_t b) {
     return a < b ? -1 : a > b;
 }
 
-static int compare_items(const sft__dcp_item *x, const sft__dcp_item *y) {
+static int compare_items(const sft__import_dcp_item *x, const sft__import_dcp_item *y) {
     const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
     int o = memcmp(x->name, y->name, n);
 
@@ -33,15 +33,15 @@ static int by_name(const void *a, const void *b) {
 }
 
 static int by_path(const void *a, const void *b) {
-    const sft__dcp_item *x = *(sft__dcp_item *const *)a;
-    const sft__dcp_item *y = *(sft__dcp_item *const *)b;
+    const sft__import_dcp_item *x = *(sft__import_dcp_item *const *)a;
+    const sft__import_dcp_item *y = *(sft__import_dcp_item *const *)b;
     const int o = strcmp(x->path, y->path);
     return o != 0 ? o : order64(x->offset, y->offset);
 }
 
-sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_len,
-                             const uint64_t *at, uint32_t rank) {
-    const sft__dcp_item want = {.name = name, .name_len = name_len, .at = at, .rank = rank};
+sft__import_dcp_item *sft__import_dcp_find(const sft__import_dcp *d, const char *name,
+                                           size_t name_len, const uint64_t *at, uint32_t rank) {
+    const sft__import_dcp_item want = {.name = name, .name_len = name_len, .at = at, .rank = rank};
     size_t low = 0;
     size_t high = d->item_count;
 
@@ -62,23 +62,24 @@ sft__dcp_item *sft__dcp_find(const sft__dcp *d, const char *name, size_t name_le
 
 /* ---------------------------------------------------------------- files */
 
-static sft_status open_file(sft__dcp *d, const char *path, sft_error *err) {
-    sft__dcp_file *f = &d->files[d->file_count];
+static sft_status open_file(sft__import_dcp *d, const char *path, sft_error *err) {
+    sft__import_dcp_file *f = &d->files[d->file_count];
     sft_source *source;
     sft_error why;
 
     memset(&why, 0, sizeof why);
     const sft_status status =
-        sft__beside_open(&source, d->job, path, d->file_count < SFT__BESIDE_OPEN, &why);
+        sft__import_beside_open(&source, d->job, path, d->file_count < SFT__BESIDE_OPEN, &why);
     if (status != SFT_OK) {
         char shown[200];
         (void)sft_escape(shown, sizeof shown, path, strlen(path));
-        return sft__fail(err, status == SFT_E_IO ? SFT_E_SHARD_MISSING : status,
-                         "dcp-file: \"%s\", which .metadata names: %.200s", shown, why.message);
+        return sft__base_fail(err, status == SFT_E_IO ? SFT_E_SHARD_MISSING : status,
+                              "dcp-file: \"%s\", which .metadata names: %.200s", shown,
+                              why.message);
     }
     f->path = path;
     f->source = source;
-    if (!sft__add64(d->job->beside_bytes, sft_source_size(source), &d->job->beside_bytes)) {
+    if (!sft__base_add64(d->job->beside_bytes, sft_source_size(source), &d->job->beside_bytes)) {
         d->job->beside_bytes = UINT64_MAX;
     }
     d->file_count++;
@@ -86,12 +87,12 @@ static sft_status open_file(sft__dcp *d, const char *path, sft_error *err) {
 }
 
 /* In the order of the files: each opened once; items inside them, one behind the other. */
-static sft_status walk_files(sft__dcp *d, sft__dcp_item **sorted, sft_error *err) {
+static sft_status walk_files(sft__import_dcp *d, sft__import_dcp_item **sorted, sft_error *err) {
     uint64_t end = 0;
     uint64_t used = 0;
 
     for (size_t i = 0; i < d->item_count; i++) {
-        sft__dcp_item *item = sorted[i];
+        sft__import_dcp_item *item = sorted[i];
         if (i == 0 || strcmp(item->path, sorted[i - 1]->path) != 0) {
             SFT_TRY(open_file(d, item->path, err));
             end = 0;
@@ -99,28 +100,28 @@ static sft_status walk_files(sft__dcp *d, sft__dcp_item **sorted, sft_error *err
         item->file = (uint32_t)d->file_count - 1;
         const uint64_t size = sft_source_size(d->files[item->file].source);
         if (item->offset > size || item->length > size - item->offset) {
-            return sft__fail_tensor(err, SFT_E_OFFSETS, item->offset, item->name, item->name_len,
-                                    "dcp-file: %llu bytes at %llu of %.100s, which has %llu",
-                                    (unsigned long long)item->length,
-                                    (unsigned long long)item->offset, item->path,
-                                    (unsigned long long)size);
+            return sft__base_fail_tensor(
+                err, SFT_E_OFFSETS, item->offset, item->name, item->name_len,
+                "dcp-file: %llu bytes at %llu of %.100s, which has %llu",
+                (unsigned long long)item->length, (unsigned long long)item->offset, item->path,
+                (unsigned long long)size);
         }
         if (item->offset < end && item->length != 0) {
-            return sft__fail_tensor(err, SFT_E_OVERLAP, item->offset, item->name, item->name_len,
-                                    "dcp-file: it shares bytes of %.100s with another item",
-                                    item->path);
+            return sft__base_fail_tensor(
+                err, SFT_E_OVERLAP, item->offset, item->name, item->name_len,
+                "dcp-file: it shares bytes of %.100s with another item", item->path);
         }
         end = item->length != 0 ? item->offset + item->length : end;
         used += item->length;
     }
     if (d->job->beside_bytes > used) {
-        sft__report_unused(d->job->report, d->job->beside_bytes - used);
+        sft__import_report_unused(d->job->report, d->job->beside_bytes - used);
     }
     return SFT_OK;
 }
 
-sft_status sft__dcp_files(sft__dcp *d, sft_error *err) {
-    sft__dcp_item **sorted;
+sft_status sft__import_dcp_files(sft__import_dcp *d, sft_error *err) {
+    sft__import_dcp_item **sorted;
     size_t files = 0;
 
     if (d->item_count == 0) {
@@ -128,10 +129,10 @@ sft_status sft__dcp_files(sft__dcp *d, sft_error *err) {
     }
     qsort(d->items, d->item_count, sizeof *d->items, by_name);
     for (size_t i = 1; i < d->item_count; i++) {
-        const sft__dcp_item *item = &d->items[i];
+        const sft__import_dcp_item *item = &d->items[i];
         if (compare_items(item, item - 1) == 0) {
-            return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, item->name,
-                                    item->name_len, "dcp-metadata: one box has two places");
+            return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, item->name,
+                                         item->name_len, "dcp-metadata: one box has two places");
         }
     }
     SFT_TRY(sft__import_alloc(d->job, &sorted, d->item_count, sizeof *sorted, err));
@@ -149,7 +150,7 @@ sft_status sft__dcp_files(sft__dcp *d, sft_error *err) {
 /* ---------------------------------------------------------------- items */
 
 typedef struct glance {
-    sft__view view;
+    sft__import_view view;
     uint64_t shape[SFT__TORCH_RANK_MAX];
     int64_t strides[SFT__TORCH_RANK_MAX];
     bool tensor;
@@ -157,18 +158,19 @@ typedef struct glance {
 } glance;
 
 /* Reads the item as the file that it is, and gives back the memory that it took. */
-static sft_status look(sft__dcp *d, const sft__dcp_item *item, glance *g, sft_error *err) {
-    const sft__dcp_file *f = &d->files[item->file];
+static sft_status look(sft__import_dcp *d, const sft__import_dcp_item *item, glance *g,
+                       sft_error *err) {
+    const sft__import_dcp_file *f = &d->files[item->file];
     const sft_source *outer = d->job->file;
-    const sft__arena before = d->job->arena;
+    const sft__base_arena before = d->job->arena;
     const uint32_t flags = d->job->options.flags;
     sft_source *part;
 
-    SFT_TRY(sft__source_part(&part, f->source, item->offset, item->length, f->path,
-                             d->job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, f->source, item->offset, item->length, f->path,
+                                    d->job->allocator, err));
     d->job->file = part;
     const sft_status status =
-        sft__torch_zip_item(d->job, &g->view, &g->tensor, &g->storages, err);
+        sft__import_torch_zip_item(d->job, &g->view, &g->tensor, &g->storages, err);
     d->job->file = outer;
     d->job->options.flags = flags; /* of archives without checksums */
     if (status == SFT_OK && g->tensor) {
@@ -180,11 +182,12 @@ static sft_status look(sft__dcp *d, const sft__dcp_item *item, glance *g, sft_er
         g->view.strides = g->strides;
     }
     sft_source_close(part);
-    sft__arena_rewind(&d->job->arena, &before);
+    sft__base_arena_rewind(&d->job->arena, &before);
     return status;
 }
 
-sft_status sft__dcp_object(sft__dcp *d, const sft__dcp_item *item, bool *tensors, sft_error *err) {
+sft_status sft__import_dcp_object(sft__import_dcp *d, const sft__import_dcp_item *item,
+                                  bool *tensors, sft_error *err) {
     sft_error why;
     glance g;
 
@@ -206,14 +209,14 @@ sft_status sft__dcp_object(sft__dcp *d, const sft__dcp_item *item, bool *tensors
     return SFT_OK;
 }
 
-static sft_status wrong(const sft__dcp_item *item, sft_error *err, const char *what) {
-    return sft__fail_tensor(err, SFT_E_MISMATCH, item->offset, item->name, item->name_len,
-                            "dcp-item: what lies in %.100s %s", item->path, what);
+static sft_status wrong(const sft__import_dcp_item *item, sft_error *err, const char *what) {
+    return sft__base_fail_tensor(err, SFT_E_MISMATCH, item->offset, item->name, item->name_len,
+                                 "dcp-item: what lies in %.100s %s", item->path, what);
 }
 
-sft_status sft__dcp_place(sft__dcp *d, const sft__dcp_item *item, const sft_dtype *dtype,
-                          const uint64_t *shape, uint32_t rank, sft_piece *piece, int64_t *strides,
-                          bool *packed, sft_error *err) {
+sft_status sft__import_dcp_place(sft__import_dcp *d, const sft__import_dcp_item *item,
+                                 const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
+                                 sft_piece *piece, int64_t *strides, bool *packed, sft_error *err) {
     glance g;
 
     memset(&g, 0, sizeof g);
@@ -232,12 +235,13 @@ sft_status sft__dcp_place(sft__dcp *d, const sft__dcp_item *item, const sft_dtyp
         return wrong(item, err, "has another shape than .metadata says");
     }
     if (g.view.source != 0 || g.view.swap || g.view.conjugate || g.view.negative) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, item->offset, item->name, item->name_len,
-                                "dcp-item: it is compressed, big-endian or conjugated");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, item->offset, item->name,
+                                     item->name_len,
+                                     "dcp-item: it is compressed, big-endian or conjugated");
     }
     piece->source = d->files[item->file].index;
     piece->offset = item->offset + g.view.first; /* inside the part */
-    *packed = sft__torch_is_whole(&g.view);
+    *packed = sft__import_torch_is_whole(&g.view);
     for (uint32_t k = 0; k < rank; k++) {
         *packed = *packed || shape[k] == 0;
         strides[k] = g.strides[k];

@@ -38,14 +38,14 @@ typedef struct frame {
 
 typedef struct reading {
     sft__import *job;
-    sft__wire_in in;
+    sft__import_wire_in in;
     uint64_t end;
     frame stack[DEPTH];
     size_t depth;
     char *name;
     size_t name_len;
     size_t name_room;
-    sft__run *runs;
+    sft__import_run *runs;
     size_t run_room;
     uint64_t others;
     uint64_t matched; /* tensors below the key that was asked for */
@@ -54,7 +54,7 @@ typedef struct reading {
 } reading;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "msgpack: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "msgpack: %s", text);
 }
 
 /* ---------------------------------------------------------------- tokens */
@@ -96,8 +96,8 @@ static sft_status token_end(token *t, uint64_t *at, uint64_t end, sft_error *err
     return SFT_OK;
 }
 
-static sft_status token_head(sft__wire_in *in, token *t, uint8_t first, uint64_t *at, uint64_t end,
-                             sft_error *err) {
+static sft_status token_head(sft__import_wire_in *in, token *t, uint8_t first, uint64_t *at,
+                             uint64_t end, sft_error *err) {
     const head h = heads[first & 0x1f];
     const size_t n = h.bytes + (h.type == EXT ? 1u : 0u);
     const uint8_t *p;
@@ -109,7 +109,7 @@ static sft_status token_head(sft__wire_in *in, token *t, uint8_t first, uint64_t
     if (end - *at < n) {
         return bad(t->start, err, "cut short");
     }
-    SFT_TRY(sft__wire_bytes(in, *at, n, &p, err));
+    SFT_TRY(sft__import_wire_bytes(in, *at, n, &p, err));
     *at += n;
     for (size_t i = 0; i < h.bytes; i++) {
         value = value << 8 | p[i];
@@ -126,7 +126,7 @@ static sft_status token_head(sft__wire_in *in, token *t, uint8_t first, uint64_t
     return SFT_OK;
 }
 
-static sft_status next_token(sft__wire_in *in, token *t, uint64_t *at, uint64_t end,
+static sft_status next_token(sft__import_wire_in *in, token *t, uint64_t *at, uint64_t end,
                              sft_error *err) {
     const uint8_t *p;
 
@@ -135,7 +135,7 @@ static sft_status next_token(sft__wire_in *in, token *t, uint64_t *at, uint64_t 
     if (*at >= end) {
         return bad(*at, err, "cut short");
     }
-    SFT_TRY(sft__wire_bytes(in, *at, 1, &p, err));
+    SFT_TRY(sft__import_wire_bytes(in, *at, 1, &p, err));
     const uint8_t first = *p;
     ++*at;
     if (first < 0x80 || first >= 0xe0) {
@@ -154,14 +154,14 @@ static sft_status next_token(sft__wire_in *in, token *t, uint64_t *at, uint64_t 
     return token_end(t, at, end, err);
 }
 
-static sft_status is_text(sft__wire_in *in, const token *t, const char *text, bool *same,
+static sft_status is_text(sft__import_wire_in *in, const token *t, const char *text, bool *same,
                           sft_error *err) {
     const size_t n = strlen(text);
     const uint8_t *p;
 
     *same = false;
     if ((t->type == STR || t->type == BIN) && t->len == n) {
-        SFT_TRY(sft__wire_bytes(in, t->at, n, &p, err));
+        SFT_TRY(sft__import_wire_bytes(in, t->at, n, &p, err));
         *same = memcmp(p, text, n) == 0;
     }
     return SFT_OK;
@@ -170,20 +170,20 @@ static sft_status is_text(sft__wire_in *in, const token *t, const char *text, bo
 /* ---------------------------------------------------------------- arrays */
 
 typedef struct array {
-    sft__wire_dims dims;
-    const sft__flax_type *kind; /* NULL: not known */
+    sft__import_wire_dims dims;
+    const sft__import_flax_type *kind; /* NULL: not known */
     char type[TYPE_MAX];
-    sft__run run;
+    sft__import_run run;
 } array;
 
-static sft_status read_dims(reading *r, sft__wire_dims *dims, uint64_t *at, uint64_t end,
+static sft_status read_dims(reading *r, sft__import_wire_dims *dims, uint64_t *at, uint64_t end,
                             sft_error *err) {
     token t;
 
     SFT_TRY(next_token(&r->in, &t, at, end, err));
     if (t.type != ARRAY || t.len > SFT__WIRE_RANK) {
-        return t.type == ARRAY ? sft__fail_at(err, SFT_E_LIMIT, t.start, "more than %d dimensions",
-                                              (int)SFT__WIRE_RANK)
+        return t.type == ARRAY ? sft__base_fail_at(err, SFT_E_LIMIT, t.start,
+                                                   "more than %d dimensions", (int)SFT__WIRE_RANK)
                                : bad(t.start, err, "an array without a shape");
     }
     dims->rank = (uint32_t)t.len;
@@ -214,14 +214,14 @@ static sft_status read_array(reading *r, const token *ext, array *a, sft_error *
     if ((t.type != STR && t.type != BIN) || t.len >= TYPE_MAX) {
         return bad(t.start, err, "an array whose type has no name");
     }
-    SFT_TRY(sft__wire_bytes(&r->in, t.at, (size_t)t.len, &p, err));
+    SFT_TRY(sft__import_wire_bytes(&r->in, t.at, (size_t)t.len, &p, err));
     memcpy(a->type, p, (size_t)t.len);
     SFT_TRY(next_token(&r->in, &t, &at, end, err));
     if (t.type != BIN || at != end) {
         return bad(t.start, err, "an array that does not end with its bytes");
     }
-    a->kind = sft__flax_type_get(a->type);
-    a->run = (sft__run){t.at, t.len, 0};
+    a->kind = sft__import_flax_type_get(a->type);
+    a->run = (sft__import_run){t.at, t.len, 0};
     return SFT_OK;
 }
 
@@ -269,9 +269,10 @@ static sft_status one_part(reading *r, sft_error *err) {
         }
         path_text(r, i, path);
         if (r->part != 0) {
-            return sft__fail_at(err, SFT_E_DUPLICATE, r->stack[i].start,
-                                "the key \"%.100s\" names two parts, %s and %s: --key . takes both",
-                                key, r->part_path, path);
+            return sft__base_fail_at(
+                err, SFT_E_DUPLICATE, r->stack[i].start,
+                "the key \"%.100s\" names two parts, %s and %s: --key . takes both", key,
+                r->part_path, path);
         }
         r->part = r->stack[i].start;
         memcpy(r->part_path, path, sizeof path);
@@ -279,7 +280,7 @@ static sft_status one_part(reading *r, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status add_array(reading *r, const array *a, sft__run *runs, size_t count,
+static sft_status add_array(reading *r, const array *a, sft__import_run *runs, size_t count,
                             sft_error *err) {
     const char *name;
     size_t len;
@@ -302,7 +303,7 @@ static sft_status add_array(reading *r, const array *a, sft__run *runs, size_t c
     t.name_len = len;
     t.shape = a->dims.at;
     t.rank = a->dims.rank;
-    SFT_TRY(sft__flax_take(r->job, a->kind, &t, runs, count, err));
+    SFT_TRY(sft__import_flax_take(r->job, a->kind, &t, runs, count, err));
     return sft__import_runs(r->job, &t, runs, count, err);
 }
 
@@ -355,11 +356,13 @@ static sft_status chunk_all(reading *r, array *a, uint64_t count, uint64_t *at, 
         memcpy(a->type, chunk.type, sizeof a->type);
         a->kind = chunk.kind;
         a->run = chunk.run;
-        if (!sft__grow(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1, sizeof *r->runs)) {
-            return sft__fail_nomem(err, (size_t)i * sizeof *r->runs);
+        if (!sft__base_grow(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
+                            sizeof *r->runs)) {
+            return sft__base_fail_nomem(err, (size_t)i * sizeof *r->runs);
         }
         if (r->run_room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
-            return sft__fail_at(err, SFT_E_LIMIT, t.start, "memory: an array of too many chunks");
+            return sft__base_fail_at(err, SFT_E_LIMIT, t.start,
+                                     "memory: an array of too many chunks");
         }
         r->runs[i] = chunk.run;
     }
@@ -399,10 +402,11 @@ static sft_status read_chunked(reading *r, uint64_t pairs, uint64_t *at, sft_err
 
 static sft_status name_put(reading *r, const void *text, size_t len, uint64_t at, sft_error *err) {
     if (r->name_len + len + 1 > NAME_MAX) {
-        return sft__fail_at(err, SFT_E_LIMIT, at, "a name of more than %d bytes", (int)NAME_MAX);
+        return sft__base_fail_at(err, SFT_E_LIMIT, at, "a name of more than %d bytes",
+                                 (int)NAME_MAX);
     }
-    if (!sft__grow(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1, 1)) {
-        return sft__fail_nomem(err, r->name_len + len);
+    if (!sft__base_grow(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1, 1)) {
+        return sft__base_fail_nomem(err, r->name_len + len);
     }
     memcpy(r->name + r->name_len, text, len);
     r->name_len += len;
@@ -424,20 +428,21 @@ static sft_status name_key(reading *r, const token *t, sft_error *err) {
     for (uint64_t done = 0; done < t->len;) {
         const uint8_t *p;
         n = t->len - done < SFT__WIRE_WINDOW ? (size_t)(t->len - done) : SFT__WIRE_WINDOW;
-        SFT_TRY(sft__wire_bytes(&r->in, t->at + done, n, &p, err));
+        SFT_TRY(sft__import_wire_bytes(&r->in, t->at + done, n, &p, err));
         SFT_TRY(name_put(r, p, n, t->start, err));
         done += n;
     }
     n = r->name_len - before;
-    if (n != 0 && sft__utf8_valid(r->name + before, n) != n) {
-        return sft__fail_at(err, SFT_E_UTF8, t->at, "a name that is not UTF-8");
+    if (n != 0 && sft__base_utf8_valid(r->name + before, n) != n) {
+        return sft__base_fail_at(err, SFT_E_UTF8, t->at, "a name that is not UTF-8");
     }
     return SFT_OK;
 }
 
 static sft_status enter(reading *r, const token *t, sft_error *err) {
     if (r->depth == DEPTH) {
-        return sft__fail_at(err, SFT_E_LIMIT, t->start, "msgpack: more than %d levels", (int)DEPTH);
+        return sft__base_fail_at(err, SFT_E_LIMIT, t->start, "msgpack: more than %d levels",
+                                 (int)DEPTH);
     }
     r->stack[r->depth++] = (frame){t->len, 0, r->name_len, t->start, t->type == MAP};
     return SFT_OK;
@@ -500,7 +505,7 @@ static sft_status read_file(reading *r, sft_error *err) {
     token t;
 
     r->end = sft_source_size(r->job->file);
-    sft__wire_init(&r->in, r->job->file);
+    sft__import_wire_init(&r->in, r->job->file);
     SFT_TRY(next_token(&r->in, &t, &at, r->end, err));
     SFT_TRY(take(r, &t, err));
     while (r->depth > 0) {
@@ -511,8 +516,8 @@ static sft_status read_file(reading *r, sft_error *err) {
                                  "msgpack-trailing", at, err, "bytes follow the end of the tree");
     }
     if (r->job->options.key != NULL && strcmp(r->job->options.key, ".") != 0 && r->matched == 0) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
-                         r->job->options.key);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
+                              r->job->options.key);
     }
     if (r->others != 0) {
         sft__import_find(r->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
@@ -523,35 +528,35 @@ static sft_status read_file(reading *r, sft_error *err) {
 }
 
 static sft_status open_flax(sft__import *job, sft_error *err) {
-    reading *r = sft__alloc_zero(job->allocator, sizeof *r);
+    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
 
     if (r == NULL) {
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     r->job = job;
     const sft_status status = read_file(r, err);
-    sft__free(job->allocator, r->name, r->name_room);
-    sft__free(job->allocator, r->runs, r->run_room * sizeof *r->runs);
-    sft__free(job->allocator, r, sizeof *r);
+    sft__base_free(job->allocator, r->name, r->name_room);
+    sft__base_free(job->allocator, r->runs, r->run_room * sizeof *r->runs);
+    sft__base_free(job->allocator, r, sizeof *r);
     return status;
 }
 
 /* ---------------------------------------------------------------- what it is */
 
 /* An array as Flax writes it: extension 1 or 3 that begins with a msgpack array of three. */
-static bool is_array(sft__wire_in *in, const token *t) {
+static bool is_array(sft__import_wire_in *in, const token *t) {
     const uint8_t *p;
     return t->type == EXT && (t->code == EXT_ARRAY || t->code == EXT_SCALAR) && t->len > 3 &&
-           sft__wire_bytes(in, t->at, 1, &p, NULL) == SFT_OK && *p == 0x93;
+           sft__import_wire_bytes(in, t->at, 1, &p, NULL) == SFT_OK && *p == 0x93;
 }
 
 /* A map whose first key is text, or an array; an array of numpy among the first tokens. */
-static bool probe(const sft__probe *p) {
-    sft__wire_in in;
+static bool probe(const sft__import_probe *p) {
+    sft__import_wire_in in;
     uint64_t at = 0;
     token t;
 
-    sft__wire_init(&in, p->source);
+    sft__import_wire_init(&in, p->source);
     for (int i = 0; i < PROBE_TOKENS; i++) {
         const sft_status status = next_token(&in, &t, &at, p->size, NULL);
         if ((i == 0 && t.type != MAP && t.type != EXT) || (i == 1 && t.type != STR)) {
@@ -567,4 +572,4 @@ static bool probe(const sft__probe *p) {
     return false;
 }
 
-const sft__reader sft__reader_flax = {SFT_IMPORT_FLAX, probe, open_flax};
+const sft__import_reader sft__import_reader_flax = {SFT_IMPORT_FLAX, probe, open_flax};

@@ -7,7 +7,7 @@
 #include "import/flax/flax_types.h"
 #include <stdio.h>
 
-static const sft__flax_type rows[] = {
+static const sft__import_flax_type rows[] = {
     {"float32", SFT_F32, 0, 0},
     {"float16", SFT_F16, 0, 0},
     {"bfloat16", SFT_BF16, 0, 0},
@@ -43,7 +43,7 @@ static const sft__flax_type rows[] = {
     {"float8_e4m3b11fnuz", SFT_U8, SFT__FLAX_BYTES, 8},
 };
 
-const sft__flax_type *sft__flax_type_get(const char *name) {
+const sft__import_flax_type *sft__import_flax_type_get(const char *name) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (strcmp(rows[i].name, name) == 0) {
             return &rows[i];
@@ -76,16 +76,16 @@ static void pair(void *dst, const void *src, size_t blocks, uint32_t unused) {
     }
 }
 
-static sft_status map_runs(sft__import *job, const sft__block_map *map, sft__run *runs,
-                           size_t count, sft_error *err) {
+static sft_status map_runs(sft__import *job, const sft__import_block_map *map,
+                           sft__import_run *runs, size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         sft_source *made;
         if (runs[i].nbytes == 0) {
             continue;
         }
         const uint64_t blocks = runs[i].nbytes / map->in_bytes;
-        SFT_TRY(
-            sft__source_map(&made, job->file, runs[i].offset, blocks, map, job->allocator, err));
+        SFT_TRY(sft__import_source_map(&made, job->file, runs[i].offset, blocks, map,
+                                       job->allocator, err));
         runs[i].offset = 0;
         runs[i].nbytes = blocks * map->out_bytes;
         SFT_TRY(sft_builder_add_source(job->builder, made, &runs[i].source, err));
@@ -93,7 +93,7 @@ static sft_status map_runs(sft__import *job, const sft__block_map *map, sft__run
     return SFT_OK;
 }
 
-static sft_status tell(sft__import *job, const sft__flax_type *type, const sft_tensor *t,
+static sft_status tell(sft__import *job, const sft__import_flax_type *type, const sft_tensor *t,
                        uint64_t offset, sft_error *err) {
     char value[64];
     char *key;
@@ -108,8 +108,8 @@ static sft_status tell(sft__import *job, const sft__flax_type *type, const sft_t
     return sft_builder_add_metadata(job->builder, 0, &e, err);
 }
 
-sft_status sft__flax_take(sft__import *job, const sft__flax_type *type, sft_tensor *t,
-                          sft__run *runs, size_t count, sft_error *err) {
+sft_status sft__import_flax_take(sft__import *job, const sft__import_flax_type *type, sft_tensor *t,
+                                 sft__import_run *runs, size_t count, sft_error *err) {
     const uint64_t offset = count != 0 ? runs[0].offset : SFT_NO_OFFSET;
     uint32_t form = type->form;
 
@@ -118,11 +118,11 @@ sft_status sft__flax_take(sft__import *job, const sft__flax_type *type, sft_tens
         form = form == SFT__FLAX_PAIRS && runs[i].nbytes % 2 != 0 ? SFT__FLAX_BYTES : form;
     }
     if (form == SFT__FLAX_PAIRS) {
-        const sft__block_map map = {pair, 0, 2, 1};
+        const sft__import_block_map map = {pair, 0, 2, 1};
         return map_runs(job, &map, runs, count, err);
     }
     if (form == SFT__FLAX_SIGNED) {
-        const sft__block_map map = {extend, type->bits, 1, 1};
+        const sft__import_block_map map = {extend, type->bits, 1, 1};
         SFT_TRY(map_runs(job, &map, runs, count, err));
     }
     if (form == SFT__FLAX_BYTES) {

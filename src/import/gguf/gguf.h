@@ -34,21 +34,22 @@ enum {
     SFT__GGUF_F64 = 12,
     SFT__GGUF_VALUES = 13
 };
-const char *sft__gguf_value_name(uint32_t type); /* "u32" ...; NULL: no such type */
-uint32_t sft__gguf_value_bytes(uint32_t type);   /* 0: strings and arrays */
+const char *sft__import_gguf_value_name(uint32_t type); /* "u32" ...; NULL: no such type */
+uint32_t sft__import_gguf_value_bytes(uint32_t type);   /* 0: strings and arrays */
 
 /* One type of tensors: a plain element, or a block of many. */
-typedef struct sft__gguf_type {
+typedef struct sft__import_gguf_type {
     uint32_t number;
-    uint32_t elements;        /* of a block */
-    uint32_t bytes;           /* of a block */
-    uint32_t dtype;           /* sft_dtype_id of plain ones; 0: blocks */
-    sft__block_fn dequantize; /* to little-endian F32; NULL: raw alone */
+    uint32_t elements;               /* of a block */
+    uint32_t bytes;                  /* of a block */
+    uint32_t dtype;                  /* sft_dtype_id of plain ones; 0: blocks */
+    sft__import_block_fn dequantize; /* to little-endian F32; NULL: raw alone */
     const char *name;
-} sft__gguf_type;
-const sft__gguf_type *sft__gguf_type_get(uint32_t number);
-const sft__gguf_type *sft__gguf_type_find(const char *name, size_t name_len);
-const sft__gguf_type *sft__gguf_type_of(uint32_t dtype); /* the plain one for an element type */
+} sft__import_gguf_type;
+const sft__import_gguf_type *sft__import_gguf_type_get(uint32_t number);
+const sft__import_gguf_type *sft__import_gguf_type_find(const char *name, size_t name_len);
+const sft__import_gguf_type *
+sft__import_gguf_type_of(uint32_t dtype); /* the plain one for an element type */
 
 /* Keys of the catalog's metadata beside the file's own: which types the values had, and what the
  * tensors were that are given as raw blocks. Objects of JSON. */
@@ -56,21 +57,21 @@ const sft__gguf_type *sft__gguf_type_of(uint32_t dtype); /* the plain one for an
 #define SFT__GGUF_KEY_TENSORS "gguf.tensors"
 
 /* dequant.c: blocks of each type to 32-bit floats; the argument is not used. */
-void sft__dequant_q4_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q4_1(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q5_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q5_1(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q8_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q2_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q3_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q4_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q5_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q6_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_q8_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_iq4_nl(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_iq4_xs(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_tq1_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_tq2_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__dequant_mxfp4(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q4_0(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q4_1(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q5_0(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q5_1(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q8_0(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q2_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q3_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q4_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q5_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q6_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_q8_k(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_iq4_nl(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_iq4_xs(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_tq1_0(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_tq2_0(void *dst, const void *src, size_t blocks, uint32_t argument);
+void sft__import_dequant_mxfp4(void *dst, const void *src, size_t blocks, uint32_t argument);
 
 #endif

@@ -16,21 +16,21 @@ enum { WINDOW = 65536, DESCRIPTION_MAX = 100000000 };
 
 /* ---------------------------------------------------------------- bytes */
 
-static sft_status ended(const sft__gguf_in *g, uint64_t need, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SCHEMA, g->at,
-                        "gguf-end: %llu bytes are needed here, the file ends after %llu",
-                        (unsigned long long)need, (unsigned long long)(g->end - g->at));
+static sft_status ended(const sft__import_gguf_in *g, uint64_t need, sft_error *err) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA, g->at,
+                             "gguf-end: %llu bytes are needed here, the file ends after %llu",
+                             (unsigned long long)need, (unsigned long long)(g->end - g->at));
 }
 
 /* The next n bytes, at most WINDOW of them; they are passed over. */
-static sft_status take(sft__gguf_in *g, size_t n, const uint8_t **bytes, sft_error *err) {
+static sft_status take(sft__import_gguf_in *g, size_t n, const uint8_t **bytes, sft_error *err) {
     if (n > g->end - g->at) {
         return ended(g, n, err);
     }
     if (g->at + n > g->most) {
-        return sft__fail_at(err, SFT_E_LIMIT, g->at,
-                            "gguf-size: the description has more than %llu bytes",
-                            (unsigned long long)g->most);
+        return sft__base_fail_at(err, SFT_E_LIMIT, g->at,
+                                 "gguf-size: the description has more than %llu bytes",
+                                 (unsigned long long)g->most);
     }
     if (g->window == NULL) {
         SFT_TRY(sft__import_alloc(g->job, &g->window, WINDOW, 1, err));
@@ -48,7 +48,7 @@ static sft_status take(sft__gguf_in *g, size_t n, const uint8_t **bytes, sft_err
     return SFT_OK;
 }
 
-static uint64_t number(const sft__gguf_in *g, const uint8_t *p, uint32_t size) {
+static uint64_t number(const sft__import_gguf_in *g, const uint8_t *p, uint32_t size) {
     uint64_t v = 0;
 
     for (uint32_t i = 0; i < size; i++) {
@@ -57,7 +57,7 @@ static uint64_t number(const sft__gguf_in *g, const uint8_t *p, uint32_t size) {
     return v;
 }
 
-sft_status sft__gguf_u32(sft__gguf_in *g, uint32_t *v, sft_error *err) {
+sft_status sft__import_gguf_u32(sft__import_gguf_in *g, uint32_t *v, sft_error *err) {
     const uint8_t *p;
 
     SFT_TRY(take(g, 4, &p, err));
@@ -65,7 +65,7 @@ sft_status sft__gguf_u32(sft__gguf_in *g, uint32_t *v, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__gguf_u64(sft__gguf_in *g, uint64_t *v, sft_error *err) {
+sft_status sft__import_gguf_u64(sft__import_gguf_in *g, uint64_t *v, sft_error *err) {
     const uint8_t *p;
 
     SFT_TRY(take(g, 8, &p, err));
@@ -73,32 +73,32 @@ sft_status sft__gguf_u64(sft__gguf_in *g, uint64_t *v, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__gguf_size(sft__gguf_in *g, uint64_t *v, sft_error *err) {
+sft_status sft__import_gguf_size(sft__import_gguf_in *g, uint64_t *v, sft_error *err) {
     uint32_t small;
 
     if (g->version != 1) {
-        return sft__gguf_u64(g, v, err);
+        return sft__import_gguf_u64(g, v, err);
     }
-    SFT_TRY(sft__gguf_u32(g, &small, err));
+    SFT_TRY(sft__import_gguf_u32(g, &small, err));
     *v = small;
     return SFT_OK;
 }
 
-sft_status sft__gguf_begin(sft__gguf_in *g, sft_error *err) {
+sft_status sft__import_gguf_begin(sft__import_gguf_in *g, sft_error *err) {
     const uint64_t most = g->job->limits.header_bytes;
     const uint8_t *p;
 
     g->most = most != 0 ? most : DESCRIPTION_MAX;
     SFT_TRY(take(g, 8, &p, err));
-    g->version = sft__load_le32(p + 4);
+    g->version = sft__base_load_le32(p + 4);
     if ((g->version & 0xffff) == 0) {
         g->big = true;
         g->version = (uint32_t)number(g, p + 4, 4);
     }
     if (g->version < 1 || g->version > 3) {
-        return sft__fail_at(err, SFT_E_SCHEMA, 4,
-                            "gguf-version: %u, only versions 1 to 3 are known",
-                            (unsigned)g->version);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, 4,
+                                 "gguf-version: %u, only versions 1 to 3 are known",
+                                 (unsigned)g->version);
     }
     return SFT_OK;
 }
@@ -106,19 +106,19 @@ sft_status sft__gguf_begin(sft__gguf_in *g, sft_error *err) {
 /* ---------------------------------------------------------------- strings */
 
 /* The next string's bytes: in the window, or in the arena where it is longer. */
-static sft_status string(sft__gguf_in *g, uint64_t most, const char **text, size_t *len,
+static sft_status string(sft__import_gguf_in *g, uint64_t most, const char **text, size_t *len,
                          sft_error *err) {
     const uint8_t *p;
     uint64_t n;
 
-    SFT_TRY(sft__gguf_size(g, &n, err));
+    SFT_TRY(sft__import_gguf_size(g, &n, err));
     if (n > g->end - g->at) {
         return ended(g, n, err);
     }
     if (n > most || n > g->most) {
-        return sft__fail_at(err, SFT_E_LIMIT, g->at, "gguf-string: %llu bytes, at most %llu",
-                            (unsigned long long)n,
-                            (unsigned long long)(most < g->most ? most : g->most));
+        return sft__base_fail_at(err, SFT_E_LIMIT, g->at, "gguf-string: %llu bytes, at most %llu",
+                                 (unsigned long long)n,
+                                 (unsigned long long)(most < g->most ? most : g->most));
     }
     *len = (size_t)n;
     if (n <= WINDOW) {
@@ -135,41 +135,41 @@ static sft_status string(sft__gguf_in *g, uint64_t most, const char **text, size
     return SFT_OK;
 }
 
-sft_status sft__gguf_string(sft__gguf_in *g, size_t most, const char **text, size_t *len,
-                            sft_error *err) {
+sft_status sft__import_gguf_string(sft__import_gguf_in *g, size_t most, const char **text,
+                                   size_t *len, sft_error *err) {
     const uint64_t at = g->at;
     char *copy;
 
     SFT_TRY(string(g, most, text, len, err));
-    if (sft__utf8_valid(*text, *len) != *len) {
-        return sft__fail_at(err, SFT_E_UTF8, at, "gguf-string: a name is not UTF-8");
+    if (sft__base_utf8_valid(*text, *len) != *len) {
+        return sft__base_fail_at(err, SFT_E_UTF8, at, "gguf-string: a name is not UTF-8");
     }
     SFT_TRY(sft__import_copy(g->job, &copy, *text, *len, err));
     *text = copy;
     return SFT_OK;
 }
 
-static void add_json_string(sft__buf *b, const char *text, size_t len) {
-    sft__buf clean;
+static void add_json_string(sft__base_buf *b, const char *text, size_t len) {
+    sft__base_buf clean;
 
-    if (sft__utf8_valid(text, len) == len) {
-        sft__json_string(b, text, len);
+    if (sft__base_utf8_valid(text, len) == len) {
+        sft__base_json_string(b, text, len);
         return;
     }
-    sft__buf_init(&clean, b->allocator);
-    sft__gguf_show_bytes(&clean, text, len);
+    sft__base_buf_init(&clean, b->allocator);
+    sft__import_gguf_show_bytes(&clean, text, len);
     b->failed = b->failed || clean.failed;
-    sft__json_string(b, clean.failed ? "" : clean.data, clean.failed ? 0 : clean.len);
-    sft__buf_reset(&clean);
+    sft__base_json_string(b, clean.failed ? "" : clean.data, clean.failed ? 0 : clean.len);
+    sft__base_buf_reset(&clean);
 }
 
 /* ---------------------------------------------------------------- values as text */
 
-static void add_real(sft__buf *b, double v, int digits) {
+static void add_real(sft__base_buf *b, double v, int digits) {
     char text[48];
 
     if (v != v || v > 1.7976931348623157e308 || v < -1.7976931348623157e308) {
-        sft__buf_text(b, v != v ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
+        sft__base_buf_text(b, v != v ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
         return;
     }
     int n = snprintf(text, sizeof text, "%.*g", digits, v);
@@ -183,22 +183,22 @@ static void add_real(sft__buf *b, double v, int digits) {
         }
         whole = whole && plain && c != 'e';
     }
-    sft__buf_add(b, text, (size_t)n);
-    sft__buf_text(b, whole ? ".0" : "");
+    sft__base_buf_add(b, text, (size_t)n);
+    sft__base_buf_text(b, whole ? ".0" : "");
 }
 
-static void add_signed(sft__buf *b, uint64_t v, uint32_t size) {
+static void add_signed(sft__base_buf *b, uint64_t v, uint32_t size) {
     const uint64_t sign = UINT64_C(1) << (8 * size - 1);
 
     if ((v & sign) != 0) {
-        sft__buf_text(b, "-");
+        sft__base_buf_text(b, "-");
         v = (sign - (v & (sign - 1)));
     }
-    sft__buf_u64(b, v);
+    sft__base_buf_u64(b, v);
 }
 
-static sft_status add_scalar(sft__gguf_in *g, uint32_t type, sft_error *err) {
-    const uint32_t size = sft__gguf_value_bytes(type);
+static sft_status add_scalar(sft__import_gguf_in *g, uint32_t type, sft_error *err) {
+    const uint32_t size = sft__import_gguf_value_bytes(type);
     const uint8_t *p;
     float single;
     double real;
@@ -217,10 +217,10 @@ static sft_status add_scalar(sft__gguf_in *g, uint32_t type, sft_error *err) {
         break;
     case SFT__GGUF_BOOL:
         if (v > 1) {
-            return sft__fail_at(err, SFT_E_SCHEMA, g->at - 1, "gguf-bool: %u, neither 0 nor 1",
-                                (unsigned)v);
+            return sft__base_fail_at(err, SFT_E_SCHEMA, g->at - 1, "gguf-bool: %u, neither 0 nor 1",
+                                     (unsigned)v);
         }
-        sft__buf_text(&g->text, v != 0 ? "true" : "false");
+        sft__base_buf_text(&g->text, v != 0 ? "true" : "false");
         break;
     case SFT__GGUF_I8:
     case SFT__GGUF_I16:
@@ -229,81 +229,83 @@ static sft_status add_scalar(sft__gguf_in *g, uint32_t type, sft_error *err) {
         add_signed(&g->text, v, size);
         break;
     default:
-        sft__buf_u64(&g->text, v);
+        sft__base_buf_u64(&g->text, v);
         break;
     }
     return SFT_OK;
 }
 
-static sft_status check_text(sft__gguf_in *g, sft_error *err) {
+static sft_status check_text(sft__import_gguf_in *g, sft_error *err) {
     if (g->text.failed) {
-        return sft__fail_nomem(err, g->text.len);
+        return sft__base_fail_nomem(err, g->text.len);
     }
     if (g->text.len > g->job->options.memory_bytes / 4) {
-        return sft__fail_at(err, SFT_E_LIMIT, g->at,
-                            "memory: a metadata value needs more than a quarter of the limit of "
-                            "%llu bytes",
-                            (unsigned long long)g->job->options.memory_bytes);
+        return sft__base_fail_at(
+            err, SFT_E_LIMIT, g->at,
+            "memory: a metadata value needs more than a quarter of the limit of "
+            "%llu bytes",
+            (unsigned long long)g->job->options.memory_bytes);
     }
     return SFT_OK;
 }
 
 /* Beside what the catalog shows; of all entries together as long as memory allows it. */
-static void keep_bytes(sft__gguf_in *g, const char *text, size_t len) {
+static void keep_bytes(sft__import_gguf_in *g, const char *text, size_t len) {
     const uint64_t most = g->job->options.memory_bytes / 64;
 
     g->replaced++;
     g->too_many = g->too_many || len > most / 8 || g->types.len + g->bytes.len > most;
     if (!g->too_many) {
-        sft__gguf_keep_bytes(&g->bytes, g->element, text, len);
+        sft__import_gguf_keep_bytes(&g->bytes, g->element, text, len);
     }
 }
 
 /* Texts of arrays become JSON, six bytes for one in the worst case; others at most three. Before
  * they are made. */
-static sft_status add_text(sft__gguf_in *g, bool listed, sft_error *err) {
+static sft_status add_text(sft__import_gguf_in *g, bool listed, sft_error *err) {
     const uint64_t most = g->job->options.memory_bytes / 4;
     const char *text;
     size_t len;
 
     SFT_TRY(string(g, listed ? most / 6 : most / 2, &text, &len, err));
-    if (sft__utf8_valid(text, len) != len) {
+    if (sft__base_utf8_valid(text, len) != len) {
         keep_bytes(g, text, len);
     }
     if (listed) {
         add_json_string(&g->text, text, len);
         return SFT_OK;
     }
-    if (len > most / 3 && sft__utf8_valid(text, len) != len) {
-        return sft__fail_at(err, SFT_E_LIMIT, g->at,
-                            "gguf-string: %zu bytes that are not UTF-8, at most %llu", len,
-                            (unsigned long long)(most / 3));
+    if (len > most / 3 && sft__base_utf8_valid(text, len) != len) {
+        return sft__base_fail_at(err, SFT_E_LIMIT, g->at,
+                                 "gguf-string: %zu bytes that are not UTF-8, at most %llu", len,
+                                 (unsigned long long)(most / 3));
     }
-    sft__gguf_show_bytes(&g->text, text, len);
+    sft__import_gguf_show_bytes(&g->text, text, len);
     return SFT_OK;
 }
 
-static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
+static sft_status add_array(sft__import_gguf_in *g, uint32_t *type, sft_error *err) {
     uint64_t count;
 
-    SFT_TRY(sft__gguf_u32(g, type, err));
-    SFT_TRY(sft__gguf_size(g, &count, err));
+    SFT_TRY(sft__import_gguf_u32(g, type, err));
+    SFT_TRY(sft__import_gguf_size(g, &count, err));
     if (*type == SFT__GGUF_ARRAY || *type >= SFT__GGUF_VALUES) {
-        return sft__fail_at(err, SFT_E_SCHEMA, g->at,
-                            "gguf-array: elements of type %u: arrays hold numbers or strings",
-                            (unsigned)*type);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, g->at,
+                                 "gguf-array: elements of type %u: arrays hold numbers or strings",
+                                 (unsigned)*type);
     }
-    const uint32_t least = *type != SFT__GGUF_STRING ? sft__gguf_value_bytes(*type)
+    const uint32_t least = *type != SFT__GGUF_STRING ? sft__import_gguf_value_bytes(*type)
                            : g->version == 1         ? 4
                                                      : 8;
     if (count > (g->end - g->at) / least) {
-        return sft__fail_at(err, SFT_E_SCHEMA, g->at,
-                            "gguf-array: %llu elements cannot be in the %llu bytes that are left",
-                            (unsigned long long)count, (unsigned long long)(g->end - g->at));
+        return sft__base_fail_at(
+            err, SFT_E_SCHEMA, g->at,
+            "gguf-array: %llu elements cannot be in the %llu bytes that are left",
+            (unsigned long long)count, (unsigned long long)(g->end - g->at));
     }
-    sft__buf_text(&g->text, "[");
+    sft__base_buf_text(&g->text, "[");
     for (uint64_t i = 0; i < count; i++) {
-        sft__buf_text(&g->text, i > 0 ? ", " : "");
+        sft__base_buf_text(&g->text, i > 0 ? ", " : "");
         g->element = i;
         if (*type == SFT__GGUF_STRING) {
             SFT_TRY(add_text(g, true, err));
@@ -312,44 +314,46 @@ static sft_status add_array(sft__gguf_in *g, uint32_t *type, sft_error *err) {
         }
         SFT_TRY(check_text(g, err));
     }
-    sft__buf_text(&g->text, "]");
+    sft__base_buf_text(&g->text, "]");
     return SFT_OK;
 }
 
-sft_status sft__gguf_check_note(const sft__gguf_in *g, const sft__buf *b, sft_error *err) {
+sft_status sft__import_gguf_check_note(const sft__import_gguf_in *g, const sft__base_buf *b,
+                                       sft_error *err) {
     return b->len <= g->job->options.memory_bytes / 8
                ? SFT_OK
-               : sft__fail_at(err, SFT_E_LIMIT, g->at,
-                              "memory: names and types need more than an eighth of the limit of "
-                              "%llu bytes",
-                              (unsigned long long)g->job->options.memory_bytes);
+               : sft__base_fail_at(
+                     err, SFT_E_LIMIT, g->at,
+                     "memory: names and types need more than an eighth of the limit of "
+                     "%llu bytes",
+                     (unsigned long long)g->job->options.memory_bytes);
 }
 
-static void note_type(sft__gguf_in *g, const char *key, size_t key_len, uint32_t type,
+static void note_type(sft__import_gguf_in *g, const char *key, size_t key_len, uint32_t type,
                       uint32_t element) {
-    sft__buf *b = &g->types;
+    sft__base_buf *b = &g->types;
 
     const bool kept = g->replaced != 0 && !g->too_many;
 
     if (type == SFT__GGUF_STRING && !kept) {
         return;
     }
-    sft__buf_text(b, b->len == 0 ? "{" : ", ");
-    sft__json_string(b, key, key_len);
-    sft__buf_text(b, kept ? ": {\"type\": " : ": ");
-    sft__buf_text(b, type == SFT__GGUF_ARRAY ? "\"[" : "\"");
-    sft__buf_text(b, sft__gguf_value_name(type == SFT__GGUF_ARRAY ? element : type));
-    sft__buf_text(b, type == SFT__GGUF_ARRAY ? "]\"" : "\"");
+    sft__base_buf_text(b, b->len == 0 ? "{" : ", ");
+    sft__base_json_string(b, key, key_len);
+    sft__base_buf_text(b, kept ? ": {\"type\": " : ": ");
+    sft__base_buf_text(b, type == SFT__GGUF_ARRAY ? "\"[" : "\"");
+    sft__base_buf_text(b, sft__import_gguf_value_name(type == SFT__GGUF_ARRAY ? element : type));
+    sft__base_buf_text(b, type == SFT__GGUF_ARRAY ? "]\"" : "\"");
     if (kept) {
-        sft__buf_text(b, ", \"bytes\": {");
-        sft__buf_add(b, g->bytes.data, g->bytes.len);
-        sft__buf_text(b, "}}");
+        sft__base_buf_text(b, ", \"bytes\": {");
+        sft__base_buf_add(b, g->bytes.data, g->bytes.len);
+        sft__base_buf_text(b, "}}");
     }
     b->failed = b->failed || g->bytes.failed;
 }
 
 /* Strings that are no UTF-8 are shown with U+FFFD. */
-static void tell_replaced(sft__gguf_in *g, const char *key, size_t len) {
+static void tell_replaced(sft__import_gguf_in *g, const char *key, size_t len) {
     static const char what[] = "%llu of its strings %s not UTF-8: bytes that are not are U+FFFD%s";
     const unsigned long long n = g->replaced;
     const char *are = n == 1 ? "is" : "are";
@@ -374,7 +378,7 @@ static bool is_key(const key_of *k, const char *text) {
 }
 
 /* A number below 65,536 in decimal; 0: anything else. */
-static uint32_t small_number(const sft__buf *text) {
+static uint32_t small_number(const sft__base_buf *text) {
     uint32_t v = 0;
 
     for (size_t i = 0; i < text->len; i++) {
@@ -387,31 +391,32 @@ static uint32_t small_number(const sft__buf *text) {
     return v;
 }
 
-static sft_status set_alignment(sft__gguf_in *g, uint32_t type, uint64_t at, sft_error *err) {
+static sft_status set_alignment(sft__import_gguf_in *g, uint32_t type, uint64_t at,
+                                sft_error *err) {
     uint64_t v = 0;
 
     for (size_t i = 0; i < g->text.len && i < 10; i++) {
         v = v * 10 + (uint64_t)(g->text.data[i] - '0');
     }
     if (type != SFT__GGUF_U32 || v == 0 || v > SFT__GGUF_ALIGNMENT_MAX || (v & (v - 1)) != 0) {
-        return sft__fail_at(err, SFT_E_SCHEMA, at,
-                            "gguf-alignment: no u32 that is a power of two up to %d",
-                            (int)SFT__GGUF_ALIGNMENT_MAX);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, at,
+                                 "gguf-alignment: no u32 that is a power of two up to %d",
+                                 (int)SFT__GGUF_ALIGNMENT_MAX);
     }
     g->alignment = v;
     return SFT_OK;
 }
 
-static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
+static sft_status read_value(sft__import_gguf_in *g, key_of *key, sft_error *err) {
     uint32_t element = 0;
     uint32_t type;
 
-    SFT_TRY(sft__gguf_string(g, SFT__GGUF_KEY_MAX, &key->name, &key->len, err));
+    SFT_TRY(sft__import_gguf_string(g, SFT__GGUF_KEY_MAX, &key->name, &key->len, err));
     if (is_key(key, SFT__GGUF_KEY_TYPES) || is_key(key, SFT__GGUF_KEY_TENSORS)) {
-        return sft__fail_at(err, SFT_E_SCHEMA, g->at, "gguf-key: %s is a key of this library's own",
-                            key->name);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, g->at,
+                                 "gguf-key: %s is a key of this library's own", key->name);
     }
-    SFT_TRY(sft__gguf_u32(g, &type, err));
+    SFT_TRY(sft__import_gguf_u32(g, &type, err));
     const uint64_t at = g->at;
     g->text.len = 0;
     g->replaced = 0;
@@ -419,8 +424,8 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     g->bytes.len = 0;
     g->too_many = false;
     if (type >= SFT__GGUF_VALUES) {
-        return sft__fail_at(err, SFT_E_SCHEMA, at - 4, "gguf-value: there is no type %u",
-                            (unsigned)type);
+        return sft__base_fail_at(err, SFT_E_SCHEMA, at - 4, "gguf-value: there is no type %u",
+                                 (unsigned)type);
     }
     if (type == SFT__GGUF_STRING) {
         SFT_TRY(add_text(g, false, err));
@@ -441,45 +446,45 @@ static sft_status read_value(sft__gguf_in *g, key_of *key, sft_error *err) {
     }
     tell_replaced(g, key->name, key->len);
     note_type(g, key->name, key->len, type, element);
-    SFT_TRY(sft__gguf_check_note(g, &g->types, err));
+    SFT_TRY(sft__import_gguf_check_note(g, &g->types, err));
     const sft_metadata_entry entry = {key->name, key->len, g->text.data != NULL ? g->text.data : "",
                                       g->text.len};
     return sft_builder_add_metadata(g->job->builder, 0, &entry, err);
 }
 
-sft_status sft__gguf_values(sft__gguf_in *g, uint64_t count, sft_error *err) {
+sft_status sft__import_gguf_values(sft__import_gguf_in *g, uint64_t count, sft_error *err) {
     sft_status status = SFT_OK;
-    sft__strmap map;
+    sft__base_strmap map;
     key_of *keys;
 
     SFT_TRY(sft__import_alloc(g->job, &keys, (size_t)count, sizeof *keys, err));
-    if (!sft__strmap_init(&map, keys, sizeof *keys, (size_t)count, g->job->allocator)) {
-        return sft__fail_nomem(err, (size_t)count * 16);
+    if (!sft__base_strmap_init(&map, keys, sizeof *keys, (size_t)count, g->job->allocator)) {
+        return sft__base_fail_nomem(err, (size_t)count * 16);
     }
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         status = read_value(g, &keys[i], err);
-        if (status == SFT_OK && sft__strmap_add(&map, i) != SFT__STRMAP_NONE) {
-            status = sft__fail_at(err, SFT_E_DUPLICATE, g->at, "gguf-key: %.100s is there twice",
-                                  keys[i].name);
+        if (status == SFT_OK && sft__base_strmap_add(&map, i) != SFT__STRMAP_NONE) {
+            status = sft__base_fail_at(err, SFT_E_DUPLICATE, g->at,
+                                       "gguf-key: %.100s is there twice", keys[i].name);
         }
     }
-    sft__strmap_reset(&map);
+    sft__base_strmap_reset(&map);
     return status;
 }
 
-static sft_status note(sft__gguf_in *g, const char *key, sft__buf *b, sft_error *err) {
+static sft_status note(sft__import_gguf_in *g, const char *key, sft__base_buf *b, sft_error *err) {
     if (b->len == 0 && !b->failed) {
         return SFT_OK;
     }
-    sft__buf_text(b, "}");
+    sft__base_buf_text(b, "}");
     if (b->failed) {
-        return sft__fail_nomem(err, b->len);
+        return sft__base_fail_nomem(err, b->len);
     }
     const sft_metadata_entry entry = {key, strlen(key), b->data, b->len};
     return sft_builder_add_metadata(g->job->builder, 0, &entry, err);
 }
 
-sft_status sft__gguf_note_types(sft__gguf_in *g, sft_error *err) {
+sft_status sft__import_gguf_note_types(sft__import_gguf_in *g, sft_error *err) {
     SFT_TRY(note(g, SFT__GGUF_KEY_TYPES, &g->types, err));
     return note(g, SFT__GGUF_KEY_TENSORS, &g->tensors, err);
 }

@@ -10,13 +10,13 @@
 
 enum { DIGITS_MAX = 18, EXPONENT_MAX = 400, POWERS = 22 };
 
-bool sft__gguf_type_read(const char *text, size_t len, uint32_t *type, uint32_t *element) {
+bool sft__import_gguf_type_read(const char *text, size_t len, uint32_t *type, uint32_t *element) {
     const bool list = len > 2 && text[0] == '[' && text[len - 1] == ']';
     const char *name = list ? text + 1 : text;
     const size_t n = list ? len - 2 : len;
 
     for (uint32_t t = 0; t < SFT__GGUF_VALUES; t++) {
-        const char *word = sft__gguf_value_name(t);
+        const char *word = sft__import_gguf_value_name(t);
         if (t != SFT__GGUF_ARRAY && strlen(word) == n && memcmp(word, name, n) == 0) {
             *type = list ? SFT__GGUF_ARRAY : t;
             *element = t;
@@ -43,8 +43,8 @@ static bool integer(const char *text, size_t len, bool *negative, uint64_t *v) {
         return false;
     }
     for (; at < len; at++) {
-        if (text[at] < '0' || text[at] > '9' || !sft__mul64(*v, 10, v) ||
-            !sft__add64(*v, (uint64_t)(text[at] - '0'), v)) {
+        if (text[at] < '0' || text[at] > '9' || !sft__base_mul64(*v, 10, v) ||
+            !sft__base_add64(*v, (uint64_t)(text[at] - '0'), v)) {
             return false;
         }
     }
@@ -117,7 +117,7 @@ static bool real(const char *text, size_t len, double *v) {
     }
     const int e = exponent + shift;
     const bool once = m <= UINT64_C(1) << 53 && digits < DIGITS_MAX && e >= -POWERS && e <= POWERS;
-    if (!once && sft__decimal_read(text, len, v)) {
+    if (!once && sft__import_decimal_read(text, len, v)) {
         return true;
     }
     *v = power((double)m, e);
@@ -125,14 +125,14 @@ static bool real(const char *text, size_t len, double *v) {
     return true;
 }
 
-static void put(sft__buf *out, uint64_t v, uint32_t bytes) {
+static void put(sft__base_buf *out, uint64_t v, uint32_t bytes) {
     uint8_t room[8];
-    sft__store_le64(room, v);
-    sft__buf_add(out, room, bytes);
+    sft__base_store_le64(room, v);
+    sft__base_buf_add(out, room, bytes);
 }
 
-static bool add_integer(sft__buf *out, const char *text, size_t len, uint32_t type) {
-    const uint32_t bytes = sft__gguf_value_bytes(type);
+static bool add_integer(sft__base_buf *out, const char *text, size_t len, uint32_t type) {
+    const uint32_t bytes = sft__import_gguf_value_bytes(type);
     const bool is_signed = type == SFT__GGUF_I8 || type == SFT__GGUF_I16 || type == SFT__GGUF_I32 ||
                            type == SFT__GGUF_I64;
     const uint64_t all = bytes == 8 ? UINT64_MAX : (UINT64_C(1) << (8 * bytes)) - 1;
@@ -147,7 +147,7 @@ static bool add_integer(sft__buf *out, const char *text, size_t len, uint32_t ty
     return v <= most;
 }
 
-static bool add_real(sft__buf *out, const char *text, size_t len, uint32_t type) {
+static bool add_real(sft__base_buf *out, const char *text, size_t len, uint32_t type) {
     uint64_t bits;
     double v;
 
@@ -161,14 +161,14 @@ static bool add_real(sft__buf *out, const char *text, size_t len, uint32_t type)
         memcpy(&low, &f, sizeof low);
         bits = low;
     }
-    put(out, bits, sft__gguf_value_bytes(type));
+    put(out, bits, sft__import_gguf_value_bytes(type));
     return true;
 }
 
-static bool add_scalar(sft__buf *out, const char *text, size_t len, uint32_t type) {
+static bool add_scalar(sft__base_buf *out, const char *text, size_t len, uint32_t type) {
     if (type == SFT__GGUF_STRING) {
         put(out, len, 8);
-        sft__buf_add(out, text, len);
+        sft__base_buf_add(out, text, len);
         return true;
     }
     if (type == SFT__GGUF_BOOL) {
@@ -183,13 +183,13 @@ static bool add_scalar(sft__buf *out, const char *text, size_t len, uint32_t typ
 
 /* The next element from p on, in brackets: a string of JSON, or what stands before a comma or the
  * bracket. Returns behind it; NULL: neither. */
-static const char *element_at(const char *p, const char *end, sft__json_str *s, bool *quoted) {
-    sft__json j = {.end = end};
+static const char *element_at(const char *p, const char *end, sft__base_json_str *s, bool *quoted) {
+    sft__base_json j = {.end = end};
 
     memset(s, 0, sizeof *s);
     *quoted = *p == '"';
     if (*quoted) {
-        return sft__json_read(&j, p, s);
+        return sft__base_json_read(&j, p, s);
     }
     s->raw = p;
     while (p < end && *p != ',' && *p != ']' && *p != ' ' && *p != '"' && *p != '[') {
@@ -201,15 +201,16 @@ static const char *element_at(const char *p, const char *end, sft__json_str *s, 
 
 /* Behind an element: the next one (*more), or the end of the list and of the text. */
 static const char *element_next(const char *p, const char *end, bool *more) {
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     *more = p < end && *p == ',';
     if (*more) {
-        return sft__json_blank(p + 1);
+        return sft__base_json_blank(p + 1);
     }
-    return p < end && *p == ']' && sft__json_blank(p + 1) >= end ? p + 1 : NULL;
+    return p < end && *p == ']' && sft__base_json_blank(p + 1) >= end ? p + 1 : NULL;
 }
 
-static bool add_element(sft__buf *out, const sft__json_str *s, bool quoted, uint32_t type) {
+static bool add_element(sft__base_buf *out, const sft__base_json_str *s, bool quoted,
+                        uint32_t type) {
     if (quoted != (type == SFT__GGUF_STRING)) {
         return false;
     }
@@ -218,20 +219,20 @@ static bool add_element(sft__buf *out, const sft__json_str *s, bool quoted, uint
     }
     const size_t at = out->len;
     put(out, 0, 8);
-    if (!sft__buf_reserve(out, s->len)) {
+    if (!sft__base_buf_reserve(out, s->len)) {
         return true; /* the buffer has noted it */
     }
-    const size_t n = sft__json_decode(out->data + out->len, s);
+    const size_t n = sft__base_json_decode(out->data + out->len, s);
     out->len += n;
-    sft__store_le64(out->data + at, n);
+    sft__base_store_le64(out->data + at, n);
     return true;
 }
 
-static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type,
-                     sft__gguf_kept kept) {
+static bool add_list(sft__base_buf *out, const char *text, size_t len, uint32_t type,
+                     sft__import_gguf_kept kept) {
     const char *end = text + len;
     const size_t start = out->len;
-    const char *p = sft__json_blank(text);
+    const char *p = sft__base_json_blank(text);
     uint64_t count = 0;
     bool more = true;
 
@@ -240,17 +241,17 @@ static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type,
     if (p >= end || *p != '[') {
         return false;
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     if (p < end && *p == ']') {
-        return sft__json_blank(p + 1) >= end;
+        return sft__base_json_blank(p + 1) >= end;
     }
     while (more) {
-        sft__json_str s;
+        sft__base_json_str s;
         bool quoted;
         const size_t at = out->len;
         p = p < end ? element_at(p, end, &s, &quoted) : NULL;
         if (p == NULL || !add_element(out, &s, quoted, type) ||
-            (quoted && !sft__gguf_restore_bytes(&kept, count, out, at))) {
+            (quoted && !sft__import_gguf_restore_bytes(&kept, count, out, at))) {
             return false;
         }
         count++;
@@ -260,20 +261,21 @@ static bool add_list(sft__buf *out, const char *text, size_t len, uint32_t type,
         }
     }
     if (!out->failed) {
-        sft__store_le64(out->data + start + 4, count);
+        sft__base_store_le64(out->data + start + 4, count);
     }
     return true;
 }
 
-bool sft__gguf_value_add(sft__buf *out, const char *text, size_t len, const sft__gguf_typed *typed) {
+bool sft__import_gguf_value_add(sft__base_buf *out, const char *text, size_t len,
+                                const sft__import_gguf_typed *typed) {
     const size_t at = out->len;
-    sft__gguf_kept kept = typed->kept;
+    sft__import_gguf_kept kept = typed->kept;
 
     if (typed->type == SFT__GGUF_ARRAY) {
         return add_list(out, text, len, typed->element, kept);
     }
     return add_scalar(out, text, len, typed->type) &&
-           (typed->type != SFT__GGUF_STRING || sft__gguf_restore_bytes(&kept, 0, out, at));
+           (typed->type != SFT__GGUF_STRING || sft__import_gguf_restore_bytes(&kept, 0, out, at));
 }
 
 /* ---------------------------------------------------------------- by their look */
@@ -296,18 +298,18 @@ static uint32_t guess_scalar(const char *text, size_t len) {
                                                                      : SFT__GGUF_STRING;
 }
 
-void sft__gguf_type_guess(const char *text, size_t len, uint32_t *type, uint32_t *element) {
+void sft__import_gguf_type_guess(const char *text, size_t len, uint32_t *type, uint32_t *element) {
     static const uint32_t tried[] = {SFT__GGUF_I32, SFT__GGUF_I64, SFT__GGUF_F32, SFT__GGUF_BOOL,
                                      SFT__GGUF_STRING};
 
     *element = 0;
     *type = len > 0 && text[0] == '[' ? SFT__GGUF_ARRAY : guess_scalar(text, len);
     for (size_t i = 0; i < sizeof tried / sizeof tried[0] && *type == SFT__GGUF_ARRAY; i++) {
-        sft__buf scratch;
-        sft__buf_init(&scratch, sft__allocator(NULL));
-        const sft__gguf_kept none = {NULL, NULL};
+        sft__base_buf scratch;
+        sft__base_buf_init(&scratch, sft__base_allocator(NULL));
+        const sft__import_gguf_kept none = {NULL, NULL};
         const bool good = add_list(&scratch, text, len, tried[i], none) && !scratch.failed;
-        sft__buf_reset(&scratch);
+        sft__base_buf_reset(&scratch);
         if (good) {
             *element = tried[i];
             return;

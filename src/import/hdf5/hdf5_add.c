@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 typedef struct adding {
-    sft__h5 *h;
-    const sft__h5_dataset *d;
-    sft__h5_chunks chunks;
+    sft__import_h5 *h;
+    const sft__import_h5_dataset *d;
+    sft__import_h5_chunks chunks;
     sft_piece *pieces;
     uint64_t *numbers;
     size_t count;
@@ -29,13 +29,13 @@ static sft_status add(const adding *a, sft_tensor *t, sft_error *err) {
     return sft__import_tensor(a->h->job, t, err);
 }
 
-static sft_status note_extent(sft__h5 *h, uint64_t addr, uint64_t size, sft_error *err) {
+static sft_status note_extent(sft__import_h5 *h, uint64_t addr, uint64_t size, sft_error *err) {
     if (size == 0) {
         return SFT_OK;
     }
-    SFT_TRY(
-        sft__h5_grow(h, &h->extents, &h->extent_room, h->extent_count, sizeof *h->extents, err));
-    h->extents[h->extent_count++] = (sft__h5_extent){addr, size};
+    SFT_TRY(sft__import_h5_grow(h, &h->extents, &h->extent_room, h->extent_count,
+                                sizeof *h->extents, err));
+    h->extents[h->extent_count++] = (sft__import_h5_extent){addr, size};
     return SFT_OK;
 }
 
@@ -55,15 +55,15 @@ static sft_status fill_read(void *self, uint64_t offset, void *dst, size_t size,
 
 static void fill_close(void *self) {
     fill *f = self;
-    sft__free(f->allocator, f, sizeof *f);
+    sft__base_free(f->allocator, f, sizeof *f);
 }
 
 /* A source of one element; zeros of all types are the same one. */
 static sft_status fill_source(adding *a, sft_error *err) {
     static const uint8_t zeros[16] = {0};
-    const sft__h5_type *type = &a->d->type;
+    const sft__import_h5_type *type = &a->d->type;
     const bool zero = memcmp(a->d->fill, zeros, sizeof zeros) == 0;
-    sft__h5 *h = a->h;
+    sft__import_h5 *h = a->h;
     sft_source_vtable vtable;
     sft_source *made;
 
@@ -71,14 +71,14 @@ static sft_status fill_source(adding *a, sft_error *err) {
         a->fill = h->zeros;
         return SFT_OK;
     }
-    fill *f = sft__alloc_zero(h->job->allocator, sizeof *f);
+    fill *f = sft__base_alloc_zero(h->job->allocator, sizeof *f);
     if (f == NULL) {
-        return sft__fail_nomem(err, sizeof *f);
+        return sft__base_fail_nomem(err, sizeof *f);
     }
     f->allocator = h->job->allocator;
     memcpy(f->bytes, a->d->fill, sizeof f->bytes);
     if (type->unit != 0) {
-        sft__block_swap(f->bytes, a->d->fill, type->size / type->unit, type->unit);
+        sft__import_block_swap(f->bytes, a->d->fill, type->size / type->unit, type->unit);
     }
     SFT_INIT(&vtable);
     vtable.read_at = fill_read;
@@ -108,31 +108,33 @@ static sft_status add_filled(adding *a, sft_tensor *t, sft_error *err) {
 static sft_status turned(adding *a, const sft_source *inner, uint64_t offset, uint64_t nbytes,
                          uint32_t *source, sft_error *err) {
     const uint32_t unit = a->d->type.unit;
-    const sft__block_map map = {sft__block_swap, unit, unit, unit};
+    const sft__import_block_map map = {sft__import_block_swap, unit, unit, unit};
     sft_source *made;
 
-    SFT_TRY(sft__source_map(&made, inner, offset, nbytes / unit, &map, a->h->job->allocator, err));
+    SFT_TRY(sft__import_source_map(&made, inner, offset, nbytes / unit, &map, a->h->job->allocator,
+                                   err));
     return sft_builder_add_source(a->h->job->builder, made, source, err);
 }
 
 static sft_status add_whole(adding *a, sft_tensor *t, sft_error *err) {
-    const sft__h5_dataset *d = a->d;
-    sft__h5 *h = a->h;
+    const sft__import_h5_dataset *d = a->d;
+    sft__import_h5 *h = a->h;
     sft_piece piece = {.source = h->index};
 
     if (d->data_size != d->nbytes) {
-        return sft__fail_tensor(err, SFT_E_SIZE, h->base + d->addr, t->name, t->name_len,
-                                "hdf5: %llu bytes of data, shape and type need %llu",
-                                (unsigned long long)d->data_size, (unsigned long long)d->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_SIZE, h->base + d->addr, t->name, t->name_len,
+                                     "hdf5: %llu bytes of data, shape and type need %llu",
+                                     (unsigned long long)d->data_size,
+                                     (unsigned long long)d->nbytes);
     }
     if (d->data == SFT__H5_UNDEF) {
         return add_filled(a, t, err);
     }
     if (d->data > h->end || d->nbytes > h->end - d->data) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, h->base + h->end, t->name, t->name_len,
-                                "hdf5: %llu bytes at the address %llu, the file ends at %llu",
-                                (unsigned long long)d->nbytes, (unsigned long long)d->data,
-                                (unsigned long long)h->end);
+        return sft__base_fail_tensor(err, SFT_E_SCHEMA, h->base + h->end, t->name, t->name_len,
+                                     "hdf5: %llu bytes at the address %llu, the file ends at %llu",
+                                     (unsigned long long)d->nbytes, (unsigned long long)d->data,
+                                     (unsigned long long)h->end);
     }
     SFT_TRY(note_extent(h, d->data, d->nbytes, err));
     piece.offset = h->base + d->data;
@@ -149,7 +151,7 @@ static sft_status add_whole(adding *a, sft_tensor *t, sft_error *err) {
 
 /* The box of the grid's place, at this offset of a source; SFT_NO_OFFSET: fill values. */
 static void put_piece(adding *a, uint64_t place, uint64_t offset, uint32_t source) {
-    const sft__h5_dataset *d = a->d;
+    const sft__import_h5_dataset *d = a->d;
     uint64_t *start = a->numbers + a->count * 2 * d->rank;
     uint64_t *extent = start + d->rank;
     bool cut = false;
@@ -171,7 +173,7 @@ static void put_piece(adding *a, uint64_t place, uint64_t offset, uint32_t sourc
 
 /* The dimension in which the chunk behind a chunk lies, mostly. */
 static void find_along(adding *a) {
-    const sft__h5_dataset *d = a->d;
+    const sft__import_h5_dataset *d = a->d;
 
     for (uint32_t i = 0; i < d->rank; i++) {
         a->along = a->chunks.grid[i] > 1 ? i : a->along;
@@ -215,20 +217,20 @@ static sft_status piece_memory(adding *a, sft_error *err) {
 
     if (a->chunks.total > a->h->job->options.memory_bytes / 4 / per ||
         a->chunks.total > UINT32_MAX) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, a->h->base + a->d->addr, a->d->name,
-                                a->d->name_len, "memory: %llu chunks are too many for the limit",
-                                (unsigned long long)a->chunks.total);
+        return sft__base_fail_tensor(
+            err, SFT_E_LIMIT, a->h->base + a->d->addr, a->d->name, a->d->name_len,
+            "memory: %llu chunks are too many for the limit", (unsigned long long)a->chunks.total);
     }
     const size_t n = (size_t)a->chunks.total;
-    a->pieces = sft__alloc_array(allocator, n, sizeof *a->pieces);
-    a->numbers = sft__alloc_array(allocator, n * 2 * a->d->rank, sizeof *a->numbers);
-    return a->pieces != NULL && a->numbers != NULL ? SFT_OK : sft__fail_nomem(err, n * per);
+    a->pieces = sft__base_alloc_array(allocator, n, sizeof *a->pieces);
+    a->numbers = sft__base_alloc_array(allocator, n * 2 * a->d->rank, sizeof *a->numbers);
+    return a->pieces != NULL && a->numbers != NULL ? SFT_OK : sft__base_fail_nomem(err, n * per);
 }
 
 /* Chunks at the edge that are kept without filters say so nowhere else. They have their whole size,
  * whatever the index says. */
 static sft_status unmask_edges(adding *a, sft_error *err) {
-    const sft__h5_dataset *d = a->d;
+    const sft__import_h5_dataset *d = a->d;
 
     for (size_t i = 0; i < a->chunks.count && d->partial_plain; i++) {
         uint64_t place = a->chunks.at[i].place;
@@ -241,7 +243,7 @@ static sft_status unmask_edges(adding *a, sft_error *err) {
         if (edge) {
             a->chunks.at[i].mask = UINT32_MAX;
             a->chunks.at[i].size = d->chunk_bytes;
-            SFT_TRY(sft__h5_chunk_inside(a->h, d, &a->chunks.at[i], err));
+            SFT_TRY(sft__import_h5_chunk_inside(a->h, d, &a->chunks.at[i], err));
         }
     }
     return SFT_OK;
@@ -249,13 +251,13 @@ static sft_status unmask_edges(adding *a, sft_error *err) {
 
 /* Decodes all chunks: to read is to compare. In a scan what is wrong is a finding. */
 static sft_status read_all(adding *a, const sft_source *chunks, sft_error *err) {
-    sft__h5 *h = a->h;
+    sft__import_h5 *h = a->h;
     sft_error why;
     uint32_t sum; /* of no use */
 
     memset(&why, 0, sizeof why);
     const sft_status status =
-        sft__source_crc32(chunks, 0, sft_source_size(chunks), &sum, h->job->allocator, &why);
+        sft__import_source_crc32(chunks, 0, sft_source_size(chunks), &sum, h->job->allocator, &why);
     if (h->job->scanning && (status == SFT_E_SCHEMA || status == SFT_E_MISMATCH)) {
         sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->d->name,
                          a->d->name_len, "hdf5-chunk", why.offset, "%s", why.message);
@@ -270,8 +272,8 @@ static sft_status read_all(adding *a, const sft_source *chunks, sft_error *err) 
 /* Where the chunks lie: in the file itself, or decoded and turned round in a source of their own.
  */
 static sft_status chunk_place(adding *a, uint32_t *source, bool *decoded, sft_error *err) {
-    const sft__h5_dataset *d = a->d;
-    sft__h5 *h = a->h;
+    const sft__import_h5_dataset *d = a->d;
+    sft__import_h5 *h = a->h;
     sft_source *made;
 
     *source = h->index;
@@ -279,7 +281,7 @@ static sft_status chunk_place(adding *a, uint32_t *source, bool *decoded, sft_er
     if (!*decoded) {
         return SFT_OK;
     }
-    SFT_TRY(sft__h5_chunk_source(&made, h, d, &a->chunks, err));
+    SFT_TRY(sft__import_h5_chunk_source(&made, h, d, &a->chunks, err));
     SFT_TRY(sft_builder_add_source(h->job->builder, made, source, err));
     if (d->filter_count != 0 && (h->job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         SFT_TRY(read_all(a, made, err));
@@ -289,8 +291,8 @@ static sft_status chunk_place(adding *a, uint32_t *source, bool *decoded, sft_er
 }
 
 static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
-    const sft__h5_dataset *d = a->d;
-    sft__h5 *h = a->h;
+    const sft__import_h5_dataset *d = a->d;
+    sft__import_h5 *h = a->h;
     int64_t step = d->type.size;
     uint32_t source;
     bool decoded;
@@ -306,7 +308,7 @@ static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
     }
     size_t next = 0;
     for (uint64_t place = 0; place < a->chunks.total; place++) {
-        const sft__h5_chunk *k = &a->chunks.at[next];
+        const sft__import_h5_chunk *k = &a->chunks.at[next];
         if (next == a->chunks.count || k->place != place) {
             put_piece(a, place, SFT_NO_OFFSET, 0);
             join(a);
@@ -323,8 +325,8 @@ static sft_status add_pieces(adding *a, sft_tensor *t, sft_error *err) {
 }
 
 /* Elements of many bytes become a dimension, in which a chunk has all. */
-static void widen(adding *a, sft__h5_dataset *wide) {
-    const sft__h5_dataset *d = a->d;
+static void widen(adding *a, sft__import_h5_dataset *wide) {
+    const sft__import_h5_dataset *d = a->d;
 
     *wide = *d;
     wide->shape[d->rank] = d->type.size;
@@ -335,8 +337,9 @@ static void widen(adding *a, sft__h5_dataset *wide) {
     a->d = wide;
 }
 
-static sft_status add_chunked(adding *a, sft__h5_dataset *wide, sft_tensor *t, sft_error *err) {
-    SFT_TRY(sft__h5_chunks_read(a->h, a->d, &a->chunks, err));
+static sft_status add_chunked(adding *a, sft__import_h5_dataset *wide, sft_tensor *t,
+                              sft_error *err) {
+    SFT_TRY(sft__import_h5_chunks_read(a->h, a->d, &a->chunks, err));
     if (a->d->bytes) {
         widen(a, wide);
     }
@@ -348,11 +351,11 @@ static sft_status add_chunked(adding *a, sft__h5_dataset *wide, sft_tensor *t, s
     return add_pieces(a, t, err);
 }
 
-sft_status sft__h5_add(sft__h5 *h, const sft__h5_dataset *d, const char *name, size_t name_len,
-                       sft_error *err) {
+sft_status sft__import_h5_add(sft__import_h5 *h, const sft__import_h5_dataset *d, const char *name,
+                              size_t name_len, sft_error *err) {
     const sft_allocator *allocator = h->job->allocator;
     sft_tensor t = {.name = name, .name_len = name_len};
-    sft__h5_dataset wide;
+    sft__import_h5_dataset wide;
     sft_status status;
     adding a;
 
@@ -366,29 +369,30 @@ sft_status sft__h5_add(sft__h5 *h, const sft__h5_dataset *d, const char *name, s
         return add(&a, &t, err);
     }
     status = d->layout == 2 ? add_chunked(&a, &wide, &t, err) : add_whole(&a, &t, err);
-    sft__free(allocator, a.chunks.at, a.chunks.room * sizeof *a.chunks.at);
-    sft__free(allocator, a.pieces, (size_t)a.chunks.total * sizeof *a.pieces);
-    sft__free(allocator, a.numbers, (size_t)a.chunks.total * 2 * a.d->rank * sizeof *a.numbers);
+    sft__base_free(allocator, a.chunks.at, a.chunks.room * sizeof *a.chunks.at);
+    sft__base_free(allocator, a.pieces, (size_t)a.chunks.total * sizeof *a.pieces);
+    sft__base_free(allocator, a.numbers,
+                   (size_t)a.chunks.total * 2 * a.d->rank * sizeof *a.numbers);
     return status;
 }
 
 /* ---------------------------------------------------------------- overlaps */
 
 static int by_place(const void *a, const void *b) {
-    const sft__h5_extent *x = a;
-    const sft__h5_extent *y = b;
+    const sft__import_h5_extent *x = a;
+    const sft__import_h5_extent *y = b;
     return (x->at > y->at) - (x->at < y->at);
 }
 
 /* HDF5 gives no byte to two datasets. */
-sft_status sft__h5_overlaps(sft__h5 *h, sft_error *err) {
+sft_status sft__import_h5_overlaps(sft__import_h5 *h, sft_error *err) {
     uint64_t reach = 0;
 
     if (h->extent_count > 1) {
         qsort(h->extents, h->extent_count, sizeof *h->extents, by_place);
     }
     for (size_t i = 0; i < h->extent_count; i++) {
-        const sft__h5_extent *e = &h->extents[i];
+        const sft__import_h5_extent *e = &h->extents[i];
         if (e->at < reach) {
             return sft__import_trick(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
                                      "hdf5-overlap", h->base + e->at, err,

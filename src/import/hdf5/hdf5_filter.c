@@ -29,9 +29,9 @@ typedef struct slot {
     size_t size; /* of the memory */
 } slot;
 
-struct sft__h5_decoder {
+struct sft__import_h5_decoder {
     const sft_allocator *allocator;
-    sft__mutex lock;
+    sft__base_mutex lock;
     size_t references; /* under the lock */
     uint64_t tick;
     size_t kept; /* bytes in the slots */
@@ -44,29 +44,29 @@ struct sft__h5_decoder {
 };
 
 typedef struct chunks {
-    struct sft__h5_decoder *shared;
+    struct sft__import_h5_decoder *shared;
     const sft_source *inner;
     uint64_t base;
     size_t chunk_bytes;
-    sft__h5_chunk *at;
+    sft__import_h5_chunk *at;
     size_t count;
     uint32_t filter_count;
-    sft__h5_filter filters[SFT__H5_FILTERS];
+    sft__import_h5_filter filters[SFT__H5_FILTERS];
 } chunks;
 
 /* ---------------------------------------------------------------- the shared decoder */
 
-static sft_status decoder_create(struct sft__h5_decoder **out, const sft_allocator *allocator,
-                                 sft_error *err) {
-    struct sft__h5_decoder *s = sft__alloc_zero(allocator, sizeof *s);
+static sft_status decoder_create(struct sft__import_h5_decoder **out,
+                                 const sft_allocator *allocator, sft_error *err) {
+    struct sft__import_h5_decoder *s = sft__base_alloc_zero(allocator, sizeof *s);
 
     *out = NULL;
     if (s == NULL) {
-        return sft__fail_nomem(err, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof *s);
     }
-    if (!sft__mutex_init(&s->lock)) {
-        sft__free(allocator, s, sizeof *s);
-        return sft__fail_nomem(err, sizeof s->lock);
+    if (!sft__base_mutex_init(&s->lock)) {
+        sft__base_free(allocator, s, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof s->lock);
     }
     s->allocator = allocator;
     s->references = 1;
@@ -74,19 +74,19 @@ static sft_status decoder_create(struct sft__h5_decoder **out, const sft_allocat
     return SFT_OK;
 }
 
-static void slot_reset(struct sft__h5_decoder *s, slot *e) {
-    sft__free(s->allocator, e->data, e->size);
+static void slot_reset(struct sft__import_h5_decoder *s, slot *e) {
+    sft__base_free(s->allocator, e->data, e->size);
     s->kept -= e->size;
     memset(e, 0, sizeof *e);
 }
 
-void sft__h5_decoder_drop(struct sft__h5_decoder *decoder) {
+void sft__import_h5_decoder_drop(struct sft__import_h5_decoder *decoder) {
     if (decoder == NULL) {
         return;
     }
-    sft__mutex_lock(&decoder->lock);
+    sft__base_mutex_lock(&decoder->lock);
     const size_t left = --decoder->references;
-    sft__mutex_unlock(&decoder->lock);
+    sft__base_mutex_unlock(&decoder->lock);
     if (left != 0) {
         return;
     }
@@ -97,36 +97,36 @@ void sft__h5_decoder_drop(struct sft__h5_decoder *decoder) {
         (void)inflateEnd(&decoder->z);
     }
     for (int i = 0; i < 2; i++) {
-        sft__free(decoder->allocator, decoder->work[i], decoder->room);
+        sft__base_free(decoder->allocator, decoder->work[i], decoder->room);
     }
-    sft__mutex_reset(&decoder->lock);
-    sft__free(decoder->allocator, decoder, sizeof *decoder);
+    sft__base_mutex_reset(&decoder->lock);
+    sft__base_free(decoder->allocator, decoder, sizeof *decoder);
 }
 
-static sft_status make_room(struct sft__h5_decoder *s, size_t n, sft_error *err) {
+static sft_status make_room(struct sft__import_h5_decoder *s, size_t n, sft_error *err) {
     if (n <= s->room) {
         return SFT_OK;
     }
     for (int i = 0; i < 2; i++) {
-        sft__free(s->allocator, s->work[i], s->room);
+        sft__base_free(s->allocator, s->work[i], s->room);
         s->work[i] = NULL;
     }
     s->room = 0;
-    s->work[0] = sft__alloc(s->allocator, n);
-    s->work[1] = sft__alloc(s->allocator, n);
+    s->work[0] = sft__base_alloc(s->allocator, n);
+    s->work[1] = sft__base_alloc(s->allocator, n);
     if (s->work[0] == NULL || s->work[1] == NULL) {
-        sft__free(s->allocator, s->work[0], n);
-        sft__free(s->allocator, s->work[1], n);
+        sft__base_free(s->allocator, s->work[0], n);
+        sft__base_free(s->allocator, s->work[1], n);
         s->work[0] = NULL;
         s->work[1] = NULL;
-        return sft__fail_nomem(err, n);
+        return sft__base_fail_nomem(err, n);
     }
     s->room = n;
     return SFT_OK;
 }
 
 /* A slot of this size: an empty one, or that which was used longest ago. */
-static slot *slot_for(struct sft__h5_decoder *s, size_t size) {
+static slot *slot_for(struct sft__import_h5_decoder *s, size_t size) {
     slot *best = &s->slots[0];
 
     for (size_t i = 0; i < SLOTS; i++) {
@@ -145,7 +145,7 @@ static slot *slot_for(struct sft__h5_decoder *s, size_t size) {
         }
         slot_reset(s, oldest);
     }
-    best->data = sft__alloc(s->allocator, size);
+    best->data = sft__base_alloc(s->allocator, size);
     best->size = best->data != NULL ? size : 0;
     s->kept += best->size;
     return best;
@@ -153,9 +153,9 @@ static slot *slot_for(struct sft__h5_decoder *s, size_t size) {
 
 /* ---------------------------------------------------------------- filters */
 
-static sft_status broken(const chunks *c, const sft__h5_chunk *k, sft_error *err,
+static sft_status broken(const chunks *c, const sft__import_h5_chunk *k, sft_error *err,
                          const char *what) {
-    return sft__fail_at(err, SFT_E_SCHEMA, c->base + k->addr, "hdf5-chunk: %s", what);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, c->base + k->addr, "hdf5-chunk: %s", what);
 }
 
 /* Sums of 16-bit words, the first byte of each the high one, modulo 65535. */
@@ -184,19 +184,19 @@ static uint32_t fletcher32(const uint8_t *p, size_t n) {
     return b << 16 | a;
 }
 
-static sft_status unsum(const chunks *c, const sft__h5_chunk *k, const uint8_t *p, size_t *n,
+static sft_status unsum(const chunks *c, const sft__import_h5_chunk *k, const uint8_t *p, size_t *n,
                         sft_error *err) {
     if (*n < 4) {
         return broken(c, k, err, "a chunk too short for its checksum");
     }
     *n -= 4;
-    const uint32_t want = sft__load_le32(p + *n);
+    const uint32_t want = sft__base_load_le32(p + *n);
     const uint32_t have = fletcher32(p, *n);
     return have == want
                ? SFT_OK
-               : sft__fail_at(err, SFT_E_MISMATCH, c->base + k->addr,
-                              "hdf5-checksum: a chunk has the checksum %08x, %08x is stored",
-                              (unsigned)have, (unsigned)want);
+               : sft__base_fail_at(err, SFT_E_MISMATCH, c->base + k->addr,
+                                   "hdf5-checksum: a chunk has the checksum %08x, %08x is stored",
+                                   (unsigned)have, (unsigned)want);
 }
 
 /* Bytes of the same rank of all elements stand together: puts the elements together again. */
@@ -212,13 +212,13 @@ static void unshuffle(uint8_t *dst, const uint8_t *src, size_t n, size_t unit) {
     memcpy(dst + count * unit, src + count * unit, n - count * unit);
 }
 
-static sft_status unpack(const chunks *c, const sft__h5_chunk *k, uint8_t *dst, uint8_t *src,
+static sft_status unpack(const chunks *c, const sft__import_h5_chunk *k, uint8_t *dst, uint8_t *src,
                          size_t *n, sft_error *err) {
-    struct sft__h5_decoder *s = c->shared;
+    struct sft__import_h5_decoder *s = c->shared;
 
     const int ready = s->started ? inflateReset(&s->z) : inflateInit(&s->z);
     if (ready != Z_OK) {
-        return sft__fail_nomem(err, sizeof s->z);
+        return sft__base_fail_nomem(err, sizeof s->z);
     }
     s->started = true;
     s->z.next_in = src;
@@ -237,8 +237,8 @@ static sft_status unpack(const chunks *c, const sft__h5_chunk *k, uint8_t *dst, 
 
 /* Chunk number i into work[0] or work[1]; which one. */
 static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_error *err) {
-    struct sft__h5_decoder *s = c->shared;
-    const sft__h5_chunk *k = &c->at[i];
+    struct sft__import_h5_decoder *s = c->shared;
+    const sft__import_h5_chunk *k = &c->at[i];
     size_t n = (size_t)k->size;
     int at = 0;
 
@@ -246,7 +246,7 @@ static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_err
     SFT_TRY(make_room(s, n > plain ? n : plain, err));
     SFT_TRY(sft_source_read(c->inner, c->base + k->addr, s->work[0], n, err));
     for (uint32_t f = c->filter_count; f-- > 0;) {
-        const sft__h5_filter *filter = &c->filters[f];
+        const sft__import_h5_filter *filter = &c->filters[f];
         if ((k->mask >> f & 1) != 0) {
             continue;
         }
@@ -256,7 +256,7 @@ static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_err
             SFT_TRY(unpack(c, k, s->work[1 - at], s->work[at], &n, err));
             at = 1 - at;
         } else if (filter->id == SFT__H5_LZF) {
-            if (!sft__h5_unlzf(s->work[at], n, s->work[1 - at], s->room, &n)) {
+            if (!sft__import_h5_unlzf(s->work[at], n, s->work[1 - at], s->room, &n)) {
                 return broken(c, k, err, "a chunk whose LZF stream is damaged");
             }
             at = 1 - at;
@@ -272,7 +272,7 @@ static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_err
 /* Bytes of a chunk, out of a slot or decoded into one. Under the lock. */
 static sft_status take(const chunks *c, size_t i, size_t skip, uint8_t *dst, size_t n,
                        sft_error *err) {
-    struct sft__h5_decoder *s = c->shared;
+    struct sft__import_h5_decoder *s = c->shared;
     const uint8_t *data = NULL;
 
     for (size_t e = 0; e < SLOTS && data == NULL; e++) { /* most often the same again */
@@ -299,7 +299,7 @@ static sft_status take(const chunks *c, size_t i, size_t skip, uint8_t *dst, siz
 
 /* ---------------------------------------------------------------- the source */
 
-static bool is_plain(const chunks *c, const sft__h5_chunk *k) {
+static bool is_plain(const chunks *c, const sft__import_h5_chunk *k) {
     const uint32_t all = (UINT32_C(1) << c->filter_count) - 1;
     return (k->mask & all) == all;
 }
@@ -316,9 +316,9 @@ static sft_status chunks_read(void *self, uint64_t offset, void *dst, size_t siz
         if (is_plain(c, &c->at[i])) {
             SFT_TRY(sft_source_read(c->inner, c->base + c->at[i].addr + skip, to, n, err));
         } else {
-            sft__mutex_lock(&c->shared->lock);
+            sft__base_mutex_lock(&c->shared->lock);
             const sft_status status = take(c, i, skip, to, n, err);
-            sft__mutex_unlock(&c->shared->lock);
+            sft__base_mutex_unlock(&c->shared->lock);
             SFT_TRY(status);
         }
         to += n;
@@ -329,30 +329,30 @@ static sft_status chunks_read(void *self, uint64_t offset, void *dst, size_t siz
 }
 
 static void chunks_free(chunks *c, const sft_allocator *allocator) {
-    sft__free(allocator, c->at, c->count * sizeof *c->at);
-    sft__free(allocator, c, sizeof *c);
+    sft__base_free(allocator, c->at, c->count * sizeof *c->at);
+    sft__base_free(allocator, c, sizeof *c);
 }
 
 static void chunks_close(void *self) {
     chunks *c = self;
-    struct sft__h5_decoder *shared = c->shared;
+    struct sft__import_h5_decoder *shared = c->shared;
 
-    sft__mutex_lock(&shared->lock);
+    sft__base_mutex_lock(&shared->lock);
     for (size_t i = 0; i < SLOTS; i++) {
         if (shared->slots[i].owner == c) {
             slot_reset(shared, &shared->slots[i]);
         }
     }
-    sft__mutex_unlock(&shared->lock);
+    sft__base_mutex_unlock(&shared->lock);
     chunks_free(c, shared->allocator);
-    sft__h5_decoder_drop(shared);
+    sft__import_h5_decoder_drop(shared);
 }
 
 /* ---------------------------------------------------------------- making it */
 
 /* Could these bytes be that chunk? Against bombs, before anything is read. */
-static sft_status check_size(sft__h5 *h, const sft__h5_dataset *d, const sft__h5_chunk *k,
-                             sft_error *err) {
+static sft_status check_size(sft__import_h5 *h, const sft__import_h5_dataset *d,
+                             const sft__import_h5_chunk *k, sft_error *err) {
     uint64_t least = d->chunk_bytes;
     bool packed = false;
 
@@ -362,9 +362,10 @@ static sft_status check_size(sft__h5 *h, const sft__h5_dataset *d, const sft__h5
     }
     least = packed ? (least > 64 ? (least - 64) / RATIO_MAX : 0) : least;
     if (k->size < least || k->size > 2 * d->chunk_bytes + 1024) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, h->base + k->addr, d->name, d->name_len,
-                                "hdf5-ratio: %llu bytes cannot be a chunk of %llu",
-                                (unsigned long long)k->size, (unsigned long long)d->chunk_bytes);
+        return sft__base_fail_tensor(err, SFT_E_SCHEMA, h->base + k->addr, d->name, d->name_len,
+                                     "hdf5-ratio: %llu bytes cannot be a chunk of %llu",
+                                     (unsigned long long)k->size,
+                                     (unsigned long long)d->chunk_bytes);
     }
     return SFT_OK;
 }
@@ -373,52 +374,56 @@ static sft_status check_size(sft__h5 *h, const sft__h5_dataset *d, const sft__h5
  * all of them are kept; if not, for each stretch of rows anew: little data must not become much
  * work.
  */
-static sft_status check_row(sft__h5 *h, const sft__h5_dataset *d, const sft__h5_chunks *c,
-                            sft_error *err) {
+static sft_status check_row(sft__import_h5 *h, const sft__import_h5_dataset *d,
+                            const sft__import_h5_chunks *c, sft_error *err) {
     uint64_t row = d->chunk_bytes;
     uint64_t packed = 0;
 
     for (uint32_t i = 1; i < d->rank; i++) {
-        row = sft__mul64(row, c->grid[i], &row) ? row : UINT64_MAX;
+        row = sft__base_mul64(row, c->grid[i], &row) ? row : UINT64_MAX;
     }
     for (size_t i = 0; i < c->count; i++) {
         packed += c->at[i].size; /* each lies in the file, and there are less than 2^32 */
     }
     return row <= KEPT || packed > c->count * d->chunk_bytes / ROW_RATIO
                ? SFT_OK
-               : sft__fail_tensor(err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
-                                  "hdf5-ratio: %llu bytes inflate %d-fold or more, and the chunks "
-                                  "of one row to %llu bytes, %d are kept",
-                                  (unsigned long long)packed, (int)ROW_RATIO,
-                                  (unsigned long long)row, (int)KEPT);
+               : sft__base_fail_tensor(
+                     err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
+                     "hdf5-ratio: %llu bytes inflate %d-fold or more, and the chunks "
+                     "of one row to %llu bytes, %d are kept",
+                     (unsigned long long)packed, (int)ROW_RATIO, (unsigned long long)row,
+                     (int)KEPT);
 }
 
-static sft_status check_budget(sft__h5 *h, const sft__h5_dataset *d, const sft__h5_chunks *c,
-                               sft_error *err) {
+static sft_status check_budget(sft__import_h5 *h, const sft__import_h5_dataset *d,
+                               const sft__import_h5_chunks *c, sft_error *err) {
     uint64_t all;
 
     if (d->chunk_bytes > h->job->options.memory_bytes / 8) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
-                                "hdf5: filtered chunks of %llu bytes, more than an eighth of the "
-                                "memory limit",
-                                (unsigned long long)d->chunk_bytes);
+        return sft__base_fail_tensor(
+            err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
+            "hdf5: filtered chunks of %llu bytes, more than an eighth of the "
+            "memory limit",
+            (unsigned long long)d->chunk_bytes);
     }
     for (size_t i = 0; i < c->count; i++) {
         SFT_TRY(check_size(h, d, &c->at[i], err));
     }
-    if (!sft__mul64(c->count, d->chunk_bytes, &all) ||
+    if (!sft__base_mul64(c->count, d->chunk_bytes, &all) ||
         (d->filter_count != 0 && all > h->job->inflate_left)) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
-                                "hdf5: filtered chunks of more than the %llu bytes that are left "
-                                "of the budget",
-                                (unsigned long long)h->job->inflate_left);
+        return sft__base_fail_tensor(
+            err, SFT_E_LIMIT, h->base + d->addr, d->name, d->name_len,
+            "hdf5: filtered chunks of more than the %llu bytes that are left "
+            "of the budget",
+            (unsigned long long)h->job->inflate_left);
     }
     h->job->inflate_left -= d->filter_count != 0 ? all : 0;
     return SFT_OK;
 }
 
-sft_status sft__h5_chunk_source(sft_source **out, sft__h5 *h, const sft__h5_dataset *d,
-                                const sft__h5_chunks *c, sft_error *err) {
+sft_status sft__import_h5_chunk_source(sft_source **out, sft__import_h5 *h,
+                                       const sft__import_h5_dataset *d,
+                                       const sft__import_h5_chunks *c, sft_error *err) {
     const sft_allocator *allocator = h->job->allocator;
     sft_source_vtable vtable;
 
@@ -430,15 +435,15 @@ sft_status sft__h5_chunk_source(sft_source **out, sft__h5 *h, const sft__h5_data
     if (h->decoder == NULL) {
         SFT_TRY(decoder_create(&h->decoder, allocator, err));
     }
-    chunks *s = sft__alloc_zero(allocator, sizeof *s);
+    chunks *s = sft__base_alloc_zero(allocator, sizeof *s);
     if (s == NULL) {
-        return sft__fail_nomem(err, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof *s);
     }
-    s->at = sft__alloc_array(allocator, c->count, sizeof *s->at);
+    s->at = sft__base_alloc_array(allocator, c->count, sizeof *s->at);
     s->count = c->count;
     if (s->at == NULL) {
-        sft__free(allocator, s, sizeof *s);
-        return sft__fail_nomem(err, c->count * sizeof *s->at);
+        sft__base_free(allocator, s, sizeof *s);
+        return sft__base_fail_nomem(err, c->count * sizeof *s->at);
     }
     memcpy(s->at, c->at, c->count * sizeof *s->at);
     s->shared = h->decoder;
@@ -456,8 +461,8 @@ sft_status sft__h5_chunk_source(sft_source **out, sft__h5 *h, const sft__h5_data
         chunks_free(s, allocator);
         return status;
     }
-    sft__mutex_lock(&h->decoder->lock);
+    sft__base_mutex_lock(&h->decoder->lock);
     h->decoder->references++;
-    sft__mutex_unlock(&h->decoder->lock);
+    sft__base_mutex_unlock(&h->decoder->lock);
     return SFT_OK;
 }

@@ -13,7 +13,7 @@ enum { READ_COST = 16, WINDOW_COST = 112, PLACES = 1 << 25 };
 
 static const uint8_t magic[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-uint64_t sft__h5_find(const sft_source *source) {
+uint64_t sft__import_h5_find(const sft_source *source) {
     const uint64_t size = sft_source_size(source);
     uint8_t head[8];
 
@@ -29,73 +29,76 @@ uint64_t sft__h5_find(const sft_source *source) {
     return UINT64_MAX;
 }
 
-sft_status sft__h5_bad(const sft__h5 *h, uint64_t addr, sft_error *err, const char *what) {
-    return sft__fail_at(err, SFT_E_SCHEMA, addr == SFT__H5_UNDEF ? SFT_NO_OFFSET : h->base + addr,
-                        "hdf5: %s", what);
+sft_status sft__import_h5_bad(const sft__import_h5 *h, uint64_t addr, sft_error *err,
+                              const char *what) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA,
+                             addr == SFT__H5_UNDEF ? SFT_NO_OFFSET : h->base + addr, "hdf5: %s",
+                             what);
 }
 
 /* ---------------------------------------------------------------- memory */
 
-static sft_status over_memory(const sft__h5 *h, sft_error *err) {
-    return sft__fail(
+static sft_status over_memory(const sft__import_h5 *h, sft_error *err) {
+    return sft__base_fail(
         err, SFT_E_LIMIT,
         "memory: reading this file needs more than its part of the limit of %llu bytes",
         (unsigned long long)h->job->options.memory_bytes);
 }
 
-sft_status sft__h5_room(sft__h5 *h, sft__h5_buf *buf, size_t n, sft_error *err) {
+sft_status sft__import_h5_room(sft__import_h5 *h, sft__import_h5_buf *buf, size_t n,
+                               sft_error *err) {
     if (n > h->job->options.memory_bytes / 8) {
         return over_memory(h, err);
     }
-    return sft__grow(h->job->allocator, &buf->data, &buf->room, n != 0 ? n : 1, 1)
+    return sft__base_grow(h->job->allocator, &buf->data, &buf->room, n != 0 ? n : 1, 1)
                ? SFT_OK
-               : sft__fail_nomem(err, n);
+               : sft__base_fail_nomem(err, n);
 }
 
-sft_status sft__h5_grow(sft__h5 *h, void *array, size_t *room, size_t count, size_t size,
-                        sft_error *err) {
+sft_status sft__import_h5_grow(sft__import_h5 *h, void *array, size_t *room, size_t count,
+                               size_t size, sft_error *err) {
     if (count < *room) {
         return SFT_OK;
     }
     if (count > h->job->options.memory_bytes / 8 / size) {
         return over_memory(h, err);
     }
-    return sft__grow(h->job->allocator, array, room, count + 1, size)
+    return sft__base_grow(h->job->allocator, array, room, count + 1, size)
                ? SFT_OK
-               : sft__fail_nomem(err, count * size);
+               : sft__base_fail_nomem(err, count * size);
 }
 
-sft_status sft__h5_push(sft__h5 *h, uint64_t addr, uint64_t records, uint32_t level,
-                        sft_error *err) {
-    SFT_TRY(sft__h5_grow(h, &h->todo, &h->todo_room, h->todo_count, sizeof *h->todo, err));
-    h->todo[h->todo_count++] = (sft__h5_node){addr, records, level};
+sft_status sft__import_h5_push(sft__import_h5 *h, uint64_t addr, uint64_t records, uint32_t level,
+                               sft_error *err) {
+    SFT_TRY(sft__import_h5_grow(h, &h->todo, &h->todo_room, h->todo_count, sizeof *h->todo, err));
+    h->todo[h->todo_count++] = (sft__import_h5_node){addr, records, level};
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- addresses that were met */
 
-static size_t seen_slot(const sft__h5_seen *s, uint64_t addr) {
-    size_t i = (size_t)sft__hash(s->key, &addr, sizeof addr) & (s->room - 1);
+static size_t seen_slot(const sft__import_h5_seen *s, uint64_t addr) {
+    size_t i = (size_t)sft__base_hash(s->key, &addr, sizeof addr) & (s->room - 1);
     while (s->slots[2 * i] != 0 && s->slots[2 * i] != addr + 1) {
         i = (i + 1) & (s->room - 1);
     }
     return i;
 }
 
-static sft_status seen_grow(sft__h5 *h, sft_error *err) {
-    sft__h5_seen old = h->seen;
-    sft__h5_seen *s = &h->seen;
+static sft_status seen_grow(sft__import_h5 *h, sft_error *err) {
+    sft__import_h5_seen old = h->seen;
+    sft__import_h5_seen *s = &h->seen;
     const size_t room = old.room != 0 ? 2 * old.room : 256;
 
     if (room > h->job->options.memory_bytes / 8 / 16) {
         return over_memory(h, err);
     }
-    uint64_t *slots = sft__alloc_zero(h->job->allocator, room * 16);
+    uint64_t *slots = sft__base_alloc_zero(h->job->allocator, room * 16);
     if (slots == NULL) {
-        return sft__fail_nomem(err, room * 16);
+        return sft__base_fail_nomem(err, room * 16);
     }
     if (old.room == 0) {
-        sft__random_key(s->key);
+        sft__base_random_key(s->key);
     }
     s->slots = slots;
     s->room = room;
@@ -106,13 +109,13 @@ static sft_status seen_grow(sft__h5 *h, sft_error *err) {
             slots[2 * to + 1] = old.slots[2 * i + 1];
         }
     }
-    sft__free(h->job->allocator, old.slots, old.room * 16);
+    sft__base_free(h->job->allocator, old.slots, old.room * 16);
     return SFT_OK;
 }
 
-sft_status sft__h5_meet(sft__h5 *h, uint64_t addr, uint64_t number, uint64_t *met, bool *was,
-                        sft_error *err) {
-    sft__h5_seen *s = &h->seen;
+sft_status sft__import_h5_meet(sft__import_h5 *h, uint64_t addr, uint64_t number, uint64_t *met,
+                               bool *was, sft_error *err) {
+    sft__import_h5_seen *s = &h->seen;
 
     if (s->count >= s->room / 2) {
         SFT_TRY(seen_grow(h, err));
@@ -128,13 +131,13 @@ sft_status sft__h5_meet(sft__h5 *h, uint64_t addr, uint64_t number, uint64_t *me
     return SFT_OK;
 }
 
-void sft__h5_number(sft__h5 *h, uint64_t addr, uint64_t number) {
+void sft__import_h5_number(sft__import_h5 *h, uint64_t addr, uint64_t number) {
     h->seen.slots[2 * seen_slot(&h->seen, addr) + 1] = number;
 }
 
 /* ---------------------------------------------------------------- numbers */
 
-uint64_t sft__h5_uint(const uint8_t *p, size_t n) {
+uint64_t sft__import_h5_uint(const uint8_t *p, size_t n) {
     uint64_t v = 0;
     for (size_t i = n; i-- > 0;) {
         v = v << 8 | p[i];
@@ -142,7 +145,7 @@ uint64_t sft__h5_uint(const uint8_t *p, size_t n) {
     return v;
 }
 
-uint32_t sft__h5_width(uint64_t limit) {
+uint32_t sft__import_h5_width(uint64_t limit) {
     uint32_t n = 1;
     while (n < 8 && limit >> (8 * n) != 0) {
         n++;
@@ -150,7 +153,7 @@ uint32_t sft__h5_width(uint64_t limit) {
     return n;
 }
 
-const uint8_t *sft__h5_skip(sft__h5_in *in, size_t n) {
+const uint8_t *sft__import_h5_skip(sft__import_h5_in *in, size_t n) {
     const uint8_t *p = in->p;
     if (in->bad || n > in->left) {
         in->bad = true;
@@ -161,44 +164,48 @@ const uint8_t *sft__h5_skip(sft__h5_in *in, size_t n) {
     return p;
 }
 
-uint64_t sft__h5_take(sft__h5_in *in, size_t n) {
-    const uint8_t *p = sft__h5_skip(in, n);
-    return p != NULL ? sft__h5_uint(p, n) : 0;
+uint64_t sft__import_h5_take(sft__import_h5_in *in, size_t n) {
+    const uint8_t *p = sft__import_h5_skip(in, n);
+    return p != NULL ? sft__import_h5_uint(p, n) : 0;
 }
 
-uint64_t sft__h5_take_addr(const sft__h5 *h, sft__h5_in *in) {
-    const uint64_t v = sft__h5_take(in, h->offset_size);
+uint64_t sft__import_h5_take_addr(const sft__import_h5 *h, sft__import_h5_in *in) {
+    const uint64_t v = sft__import_h5_take(in, h->offset_size);
     const uint64_t all = UINT64_MAX >> (64 - 8 * h->offset_size);
     return v == all ? SFT__H5_UNDEF : v;
 }
 
 /* ---------------------------------------------------------------- bytes by address */
 
-sft_status sft__h5_charge(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
+sft_status sft__import_h5_charge(sft__import_h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
     if (n > h->budget) {
-        return sft__h5_bad(h, addr, err, "metadata that refers to the same bytes again and again");
+        return sft__import_h5_bad(h, addr, err,
+                                  "metadata that refers to the same bytes again and again");
     }
     h->budget -= n;
     return SFT_OK;
 }
 
-sft_status sft__h5_charge_places(sft__h5 *h, uint64_t addr, uint64_t n, sft_error *err) {
+sft_status sft__import_h5_charge_places(sft__import_h5 *h, uint64_t addr, uint64_t n,
+                                        sft_error *err) {
     if (n > h->places) {
-        return sft__fail_at(err, SFT_E_LIMIT, h->base + addr,
-                            "hdf5: datasets with places for %llu more chunks than a file of this "
-                            "size may have",
-                            (unsigned long long)(n - h->places));
+        return sft__base_fail_at(
+            err, SFT_E_LIMIT, h->base + addr,
+            "hdf5: datasets with places for %llu more chunks than a file of this "
+            "size may have",
+            (unsigned long long)(n - h->places));
     }
     h->places -= n;
     return SFT_OK;
 }
 
-static sft_status window_at(sft__h5 *h, uint64_t at, const sft__h5_window **out, sft_error *err) {
+static sft_status window_at(sft__import_h5 *h, uint64_t at, const sft__import_h5_window **out,
+                            sft_error *err) {
     const uint64_t size = sft_source_size(h->source);
-    sft__h5_window *oldest = &h->windows[0];
+    sft__import_h5_window *oldest = &h->windows[0];
 
     for (int i = 0; i < SFT__H5_WINDOWS; i++) {
-        sft__h5_window *w = &h->windows[i];
+        sft__import_h5_window *w = &h->windows[i];
         if (w->at == at) {
             w->used = ++h->tick;
             *out = w;
@@ -206,7 +213,7 @@ static sft_status window_at(sft__h5 *h, uint64_t at, const sft__h5_window **out,
         }
         oldest = w->used < oldest->used ? w : oldest;
     }
-    SFT_TRY(sft__h5_charge(h, at > h->base ? at - h->base : 0, WINDOW_COST, err));
+    SFT_TRY(sft__import_h5_charge(h, at > h->base ? at - h->base : 0, WINDOW_COST, err));
     oldest->at = UINT64_MAX;
     oldest->len = size - at < SFT__H5_WINDOW ? (size_t)(size - at) : SFT__H5_WINDOW;
     SFT_TRY(sft_source_read(h->source, at, oldest->bytes, oldest->len, err));
@@ -216,18 +223,18 @@ static sft_status window_at(sft__h5 *h, uint64_t at, const sft__h5_window **out,
     return SFT_OK;
 }
 
-sft_status sft__h5_read(sft__h5 *h, uint64_t addr, void *dst, size_t n, const char *what,
-                        sft_error *err) {
-    const sft__h5_window *w;
+sft_status sft__import_h5_read(sft__import_h5 *h, uint64_t addr, void *dst, size_t n,
+                               const char *what, sft_error *err) {
+    const sft__import_h5_window *w;
     uint8_t *to = dst;
 
     if (addr > h->end || n > h->end - addr) {
-        return sft__fail_at(err, SFT_E_SCHEMA,
-                            addr == SFT__H5_UNDEF ? SFT_NO_OFFSET : h->base + h->end,
-                            "hdf5: %s of %zu bytes at the address %llu, the file ends at %llu",
-                            what, n, (unsigned long long)addr, (unsigned long long)h->end);
+        return sft__base_fail_at(err, SFT_E_SCHEMA,
+                                 addr == SFT__H5_UNDEF ? SFT_NO_OFFSET : h->base + h->end,
+                                 "hdf5: %s of %zu bytes at the address %llu, the file ends at %llu",
+                                 what, n, (unsigned long long)addr, (unsigned long long)h->end);
     }
-    SFT_TRY(sft__h5_charge(h, addr, n + READ_COST, err));
+    SFT_TRY(sft__import_h5_charge(h, addr, n + READ_COST, err));
     uint64_t at = h->base + addr;
     if (n >= SFT__H5_WINDOW) {
         return sft_source_read(h->source, at, dst, n, err);
@@ -245,18 +252,18 @@ sft_status sft__h5_read(sft__h5 *h, uint64_t addr, void *dst, size_t n, const ch
     return SFT_OK;
 }
 
-sft_status sft__h5_block(sft__h5 *h, sft__h5_buf *buf, uint64_t addr, uint64_t n, const char *what,
-                         sft_error *err) {
+sft_status sft__import_h5_block(sft__import_h5 *h, sft__import_h5_buf *buf, uint64_t addr,
+                                uint64_t n, const char *what, sft_error *err) {
     size_t size;
 
-    if (!sft__size_from_u64(n, &size) || addr > h->end || n > h->end - addr) {
-        return sft__fail_at(
+    if (!sft__base_size_from_u64(n, &size) || addr > h->end || n > h->end - addr) {
+        return sft__base_fail_at(
             err, SFT_E_SCHEMA, addr == SFT__H5_UNDEF ? SFT_NO_OFFSET : h->base + h->end,
             "hdf5: %s of %llu bytes at the address %llu, the file ends at %llu", what,
             (unsigned long long)n, (unsigned long long)addr, (unsigned long long)h->end);
     }
-    SFT_TRY(sft__h5_room(h, buf, size, err));
-    return sft__h5_read(h, addr, buf->data, size, what, err);
+    SFT_TRY(sft__import_h5_room(h, buf, size, err));
+    return sft__import_h5_read(h, addr, buf->data, size, what, err);
 }
 
 /* ---------------------------------------------------------------- checksums */
@@ -283,9 +290,9 @@ static uint32_t lookup3(const uint8_t *p, size_t n) {
         return c;
     }
     for (; n > 12; n -= 12, p += 12) {
-        a += sft__load_le32(p);
-        b += sft__load_le32(p + 4);
-        c += sft__load_le32(p + 8);
+        a += sft__base_load_le32(p);
+        b += sft__base_load_le32(p + 4);
+        c += sft__base_load_le32(p + 8);
         a = (a - c) ^ rotate(c, 4);
         c += b;
         b = (b - a) ^ rotate(a, 6);
@@ -300,9 +307,9 @@ static uint32_t lookup3(const uint8_t *p, size_t n) {
         b += a;
     }
     memcpy(tail, p, n);
-    a += sft__load_le32(tail);
-    b += sft__load_le32(tail + 4);
-    c += sft__load_le32(tail + 8);
+    a += sft__base_load_le32(tail);
+    b += sft__base_load_le32(tail + 4);
+    c += sft__base_load_le32(tail + 8);
     c = (c ^ b) - rotate(b, 14);
     a = (a ^ c) - rotate(c, 11);
     b = (b ^ a) - rotate(a, 25);
@@ -312,16 +319,16 @@ static uint32_t lookup3(const uint8_t *p, size_t n) {
     return (c ^ b) - rotate(b, 24);
 }
 
-sft_status sft__h5_sum(const sft__h5 *h, const uint8_t *bytes, size_t n, uint64_t addr,
-                       const char *what, sft_error *err) {
-    const uint32_t want = n >= 4 ? sft__load_le32(bytes + n - 4) : 0;
+sft_status sft__import_h5_sum(const sft__import_h5 *h, const uint8_t *bytes, size_t n,
+                              uint64_t addr, const char *what, sft_error *err) {
+    const uint32_t want = n >= 4 ? sft__base_load_le32(bytes + n - 4) : 0;
     const uint32_t have = n >= 4 ? lookup3(bytes, n - 4) : 1;
 
     return have == want || ANY_SUM
                ? SFT_OK
-               : sft__fail_at(err, SFT_E_MISMATCH, h->base + addr,
-                              "hdf5-checksum: %s has the checksum %08x, %08x is stored", what,
-                              (unsigned)have, (unsigned)want);
+               : sft__base_fail_at(err, SFT_E_MISMATCH, h->base + addr,
+                                   "hdf5-checksum: %s has the checksum %08x, %08x is stored", what,
+                                   (unsigned)have, (unsigned)want);
 }
 
 /* ---------------------------------------------------------------- the superblock */
@@ -333,13 +340,14 @@ static bool is_size(uint64_t n) {
 /* What lies behind the sizes in both kinds of superblock: base, two others, in between the end.
  * Where something was put before the file or taken away, the base says where it once lay: as HDF5
  * does, addresses count from the superblock that was found. */
-static sft_status addresses(sft__h5 *h, uint64_t base, uint64_t end, sft_error *err) {
+static sft_status addresses(sft__import_h5 *h, uint64_t base, uint64_t end, sft_error *err) {
     const uint64_t size = sft_source_size(h->source);
 
     if (end < base || end - base > size - h->base) {
-        return sft__fail_at(err, SFT_E_SCHEMA, h->base,
-                            "hdf5: cut short: the file has %llu bytes, its superblock says %llu",
-                            (unsigned long long)size, (unsigned long long)end);
+        return sft__base_fail_at(
+            err, SFT_E_SCHEMA, h->base,
+            "hdf5: cut short: the file has %llu bytes, its superblock says %llu",
+            (unsigned long long)size, (unsigned long long)end);
     }
     h->end = end - base;
     h->places = PLACES + size;
@@ -347,84 +355,84 @@ static sft_status addresses(sft__h5 *h, uint64_t base, uint64_t end, sft_error *
     return SFT_OK;
 }
 
-static sft_status superblock_0(sft__h5 *h, const uint8_t *head, size_t n, uint32_t version,
+static sft_status superblock_0(sft__import_h5 *h, const uint8_t *head, size_t n, uint32_t version,
                                sft_error *err) {
-    sft__h5_in in = {head + 8, n - 8, false};
+    sft__import_h5_in in = {head + 8, n - 8, false};
 
     h->offset_size = head[13];
     h->length_size = head[14];
     if (!is_size(h->offset_size) || !is_size(h->length_size)) {
-        return sft__h5_bad(h, 0, err, "addresses or lengths that have not 2, 4 or 8 bytes");
+        return sft__import_h5_bad(h, 0, err, "addresses or lengths that have not 2, 4 or 8 bytes");
     }
-    (void)sft__h5_skip(&in, version == 0 ? 16 : 20);
-    const uint64_t base = sft__h5_take_addr(h, &in);
-    (void)sft__h5_take_addr(h, &in);
-    const uint64_t end = sft__h5_take_addr(h, &in);
-    const uint64_t driver = sft__h5_take_addr(h, &in);
-    (void)sft__h5_take_addr(h, &in);
-    h->root = sft__h5_take_addr(h, &in);
+    (void)sft__import_h5_skip(&in, version == 0 ? 16 : 20);
+    const uint64_t base = sft__import_h5_take_addr(h, &in);
+    (void)sft__import_h5_take_addr(h, &in);
+    const uint64_t end = sft__import_h5_take_addr(h, &in);
+    const uint64_t driver = sft__import_h5_take_addr(h, &in);
+    (void)sft__import_h5_take_addr(h, &in);
+    h->root = sft__import_h5_take_addr(h, &in);
     if (in.bad) {
-        return sft__h5_bad(h, 0, err, "cut short in the superblock");
+        return sft__import_h5_bad(h, 0, err, "cut short in the superblock");
     }
     SFT_TRY(addresses(h, base, end, err));
     return driver == SFT__H5_UNDEF
                ? SFT_OK
-               : sft__fail_at(err, SFT_E_UNSUPPORTED, h->base,
-                              "hdf5: a file of a driver that spreads it over several files");
+               : sft__base_fail_at(err, SFT_E_UNSUPPORTED, h->base,
+                                   "hdf5: a file of a driver that spreads it over several files");
 }
 
 /* Messages of a superblock's extension that change how the file is read. */
-static sft_status extension(sft__h5 *h, uint64_t addr, sft_error *err) {
+static sft_status extension(sft__import_h5 *h, uint64_t addr, sft_error *err) {
     if (addr == SFT__H5_UNDEF) {
         return SFT_OK;
     }
-    SFT_TRY(sft__h5_object_read(h, &h->object, addr, err));
-    if (sft__h5_message_find(&h->object, SFT__H5_DRIVER) != NULL) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
-                            "hdf5: a file of a driver that spreads it over several files");
+    SFT_TRY(sft__import_h5_object_read(h, &h->object, addr, err));
+    if (sft__import_h5_message_find(&h->object, SFT__H5_DRIVER) != NULL) {
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
+                                 "hdf5: a file of a driver that spreads it over several files");
     }
-    if (sft__h5_message_find(&h->object, SFT__H5_CACHE_IMAGE) != NULL) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
-                            "hdf5: metadata in a cache image, which is not read");
+    if (sft__import_h5_message_find(&h->object, SFT__H5_CACHE_IMAGE) != NULL) {
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
+                                 "hdf5: metadata in a cache image, which is not read");
     }
     return SFT_OK;
 }
 
-static sft_status superblock_2(sft__h5 *h, const uint8_t *head, size_t n, sft_error *err) {
+static sft_status superblock_2(sft__import_h5 *h, const uint8_t *head, size_t n, sft_error *err) {
     h->offset_size = head[9];
     h->length_size = head[10];
     if (!is_size(h->offset_size) || !is_size(h->length_size)) {
-        return sft__h5_bad(h, 0, err, "addresses or lengths that have not 2, 4 or 8 bytes");
+        return sft__import_h5_bad(h, 0, err, "addresses or lengths that have not 2, 4 or 8 bytes");
     }
     const size_t all = 12 + 4 * (size_t)h->offset_size + 4;
     if (n < all) {
-        return sft__h5_bad(h, 0, err, "cut short in the superblock");
+        return sft__import_h5_bad(h, 0, err, "cut short in the superblock");
     }
-    SFT_TRY(sft__h5_sum(h, head, all, 0, "the superblock", err));
-    sft__h5_in in = {head + 12, n - 12, false};
-    const uint64_t base = sft__h5_take_addr(h, &in);
-    const uint64_t more = sft__h5_take_addr(h, &in);
-    const uint64_t end = sft__h5_take_addr(h, &in);
-    h->root = sft__h5_take_addr(h, &in);
+    SFT_TRY(sft__import_h5_sum(h, head, all, 0, "the superblock", err));
+    sft__import_h5_in in = {head + 12, n - 12, false};
+    const uint64_t base = sft__import_h5_take_addr(h, &in);
+    const uint64_t more = sft__import_h5_take_addr(h, &in);
+    const uint64_t end = sft__import_h5_take_addr(h, &in);
+    h->root = sft__import_h5_take_addr(h, &in);
     SFT_TRY(addresses(h, base, end, err));
     return extension(h, more, err);
 }
 
-sft_status sft__h5_start(sft__h5 *h, sft_error *err) {
+sft_status sft__import_h5_start(sft__import_h5 *h, sft_error *err) {
     const uint64_t size = sft_source_size(h->source);
     uint8_t head[128];
 
-    h->base = sft__h5_find(h->source);
+    h->base = sft__import_h5_find(h->source);
     if (h->base == UINT64_MAX) {
         h->base = 0;
-        return sft__h5_bad(h, 0, err, "no superblock");
+        return sft__import_h5_bad(h, 0, err, "no superblock");
     }
     const size_t n = size - h->base < sizeof head ? (size_t)(size - h->base) : sizeof head;
     SFT_TRY(sft_source_read(h->source, h->base, head, n, err));
     if (head[8] > 3) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, h->base + 8,
-                            "hdf5: version %u of the superblock, 0 to 3 are known",
-                            (unsigned)head[8]);
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, h->base + 8,
+                                 "hdf5: version %u of the superblock, 0 to 3 are known",
+                                 (unsigned)head[8]);
     }
     return head[8] < 2 ? superblock_0(h, head, n, head[8], err) : superblock_2(h, head, n, err);
 }

@@ -10,7 +10,7 @@
 
 enum { LITERALS = 32, LONG = 7, SHORTEST = 2 };
 
-bool sft__h5_unlzf(const uint8_t *src, size_t n, uint8_t *dst, size_t room, size_t *out) {
+bool sft__import_h5_unlzf(const uint8_t *src, size_t n, uint8_t *dst, size_t room, size_t *out) {
     const uint8_t *end = src + n;
     size_t at = 0;
 

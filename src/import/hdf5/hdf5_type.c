@@ -29,26 +29,26 @@ typedef struct head {
     uint32_t size;
 } head;
 
-static head take_head(sft__h5_in *in) {
+static head take_head(sft__import_h5_in *in) {
     head t;
-    const uint32_t first = (uint32_t)sft__h5_take(in, 1);
+    const uint32_t first = (uint32_t)sft__import_h5_take(in, 1);
     t.version = first >> 4;
     t.kind = first & 15;
-    t.bits = (uint32_t)sft__h5_take(in, 3);
-    t.size = (uint32_t)sft__h5_take(in, 4);
+    t.bits = (uint32_t)sft__import_h5_take(in, 3);
+    t.size = (uint32_t)sft__import_h5_take(in, 4);
     return t;
 }
 
-static void set(sft__h5_type *type, uint32_t dtype, bool big) {
+static void set(sft__import_h5_type *type, uint32_t dtype, bool big) {
     type->dtype = sft__import_dtype(dtype);
     type->unit = big && type->size > 1 ? type->size : 0;
 }
 
-static void fixed(sft__h5_in *in, const head *t, sft__h5_type *type) {
+static void fixed(sft__import_h5_in *in, const head *t, sft__import_h5_type *type) {
     static const uint32_t rows[2][4] = {{SFT_U8, SFT_U16, SFT_U32, SFT_U64},
                                         {SFT_I8, SFT_I16, SFT_I32, SFT_I64}};
-    const uint64_t offset = sft__h5_take(in, 2);
-    const uint64_t precision = sft__h5_take(in, 2);
+    const uint64_t offset = sft__import_h5_take(in, 2);
+    const uint64_t precision = sft__import_h5_take(in, 2);
 
     type->why = "integers that do not fill 1, 2, 4 or 8 bytes";
     for (uint32_t i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ static void fixed(sft__h5_in *in, const head *t, sft__h5_type *type) {
 }
 
 /* A float by its fields: the sign above the exponent above the mantissa, a leading 1 implied. */
-static void floating(sft__h5_in *in, const head *t, sft__h5_type *type) {
+static void floating(sft__import_h5_in *in, const head *t, sft__import_h5_type *type) {
     static const struct {
         uint32_t size;
         uint32_t exponent; /* bits of it */
@@ -67,13 +67,13 @@ static void floating(sft__h5_in *in, const head *t, sft__h5_type *type) {
         uint32_t dtype;
     } rows[] = {
         {2, 5, 10, SFT_F16}, {2, 8, 7, SFT_BF16}, {4, 8, 23, SFT_F32}, {8, 11, 52, SFT_F64}};
-    const uint64_t offset = sft__h5_take(in, 2);
-    const uint64_t precision = sft__h5_take(in, 2);
-    const uint64_t exponent_at = sft__h5_take(in, 1);
-    const uint64_t exponent = sft__h5_take(in, 1);
-    const uint64_t mantissa_at = sft__h5_take(in, 1);
-    const uint64_t mantissa = sft__h5_take(in, 1);
-    const uint64_t bias = sft__h5_take(in, 4);
+    const uint64_t offset = sft__import_h5_take(in, 2);
+    const uint64_t precision = sft__import_h5_take(in, 2);
+    const uint64_t exponent_at = sft__import_h5_take(in, 1);
+    const uint64_t exponent = sft__import_h5_take(in, 1);
+    const uint64_t mantissa_at = sft__import_h5_take(in, 1);
+    const uint64_t mantissa = sft__import_h5_take(in, 1);
+    const uint64_t bias = sft__import_h5_take(in, 4);
     const uint32_t sign = (t->bits >> 8) & 0xff;
 
     type->why = "floats of a layout that is neither IEEE's nor bfloat16";
@@ -92,7 +92,7 @@ static void floating(sft__h5_in *in, const head *t, sft__h5_type *type) {
 }
 
 /* Text with a NUL, padded to 8 bytes in versions before 3. */
-static const char *take_name(sft__h5_in *in, const head *t) {
+static const char *take_name(sft__import_h5_in *in, const head *t) {
     const uint8_t *p = in->p;
     const uint8_t *end = in->left != 0 ? memchr(p, 0, in->left) : NULL;
 
@@ -102,14 +102,14 @@ static const char *take_name(sft__h5_in *in, const head *t) {
     }
     size_t n = (size_t)(end - p) + 1;
     n = t->version < 3 ? (n + 7) & ~(size_t)7 : n;
-    return sft__h5_skip(in, n) != NULL ? (const char *)p : "";
+    return sft__import_h5_skip(in, n) != NULL ? (const char *)p : "";
 }
 
 /* Integers with names: FALSE and TRUE in a byte are booleans. */
-static void enumerated(sft__h5_in *in, const head *t, sft__h5_type *type) {
+static void enumerated(sft__import_h5_in *in, const head *t, sft__import_h5_type *type) {
     const head base = take_head(in);
     const uint32_t count = t->bits & 0xffff;
-    sft__h5_type inner = {.size = base.size};
+    sft__import_h5_type inner = {.size = base.size};
     bool names = count == 2;
 
     if (base.kind != FIXED || base.size != t->size) {
@@ -121,7 +121,7 @@ static void enumerated(sft__h5_in *in, const head *t, sft__h5_type *type) {
         const char *name = take_name(in, t);
         names = names && strcmp(name, i == 0 ? "FALSE" : "TRUE") == 0;
     }
-    const uint8_t *values = names && t->size == 1 ? sft__h5_skip(in, 2) : NULL;
+    const uint8_t *values = names && t->size == 1 ? sft__import_h5_skip(in, 2) : NULL;
     type->why = inner.why;
     type->dtype = inner.dtype;
     type->unit = inner.unit;
@@ -131,10 +131,10 @@ static void enumerated(sft__h5_in *in, const head *t, sft__h5_type *type) {
 }
 
 /* Two floats called r and i are a complex number. */
-static void compound(sft__h5_in *in, const head *t, sft__h5_type *type) {
+static void compound(sft__import_h5_in *in, const head *t, sft__import_h5_type *type) {
     static const uint32_t rows[3][2] = {
         {SFT_F16, SFT__C32}, {SFT_F32, SFT_C64}, {SFT_F64, SFT__C128}};
-    sft__h5_type part[2];
+    sft__import_h5_type part[2];
 
     type->why = "records of several fields";
     if ((t->bits & 0xffff) != 2) {
@@ -142,9 +142,10 @@ static void compound(sft__h5_in *in, const head *t, sft__h5_type *type) {
     }
     for (uint32_t i = 0; i < 2; i++) {
         const char *name = take_name(in, t);
-        const uint64_t offset = sft__h5_take(in, t->version < 3 ? 4 : sft__h5_width(t->size));
+        const uint64_t offset =
+            sft__import_h5_take(in, t->version < 3 ? 4 : sft__import_h5_width(t->size));
         if (t->version == 1) {
-            (void)sft__h5_skip(in, 28);
+            (void)sft__import_h5_skip(in, 28);
         }
         const head inner = take_head(in);
         memset(&part[i], 0, sizeof part[i]);
@@ -165,11 +166,11 @@ static void compound(sft__h5_in *in, const head *t, sft__h5_type *type) {
 }
 
 /* A float's datatype, twice. */
-static void complex_number(sft__h5_in *in, const head *t, sft__h5_type *type) {
+static void complex_number(sft__import_h5_in *in, const head *t, sft__import_h5_type *type) {
     static const uint32_t rows[3][2] = {
         {SFT_F16, SFT__C32}, {SFT_F32, SFT_C64}, {SFT_F64, SFT__C128}};
     const head inner = take_head(in);
-    sft__h5_type part = {.size = inner.size};
+    sft__import_h5_type part = {.size = inner.size};
 
     type->why = "complex numbers of something else than floats of 2, 4 or 8 bytes";
     if (in->bad || inner.kind != FLOAT || inner.size > t->size || 2 * inner.size != t->size) {
@@ -184,7 +185,7 @@ static void complex_number(sft__h5_in *in, const head *t, sft__h5_type *type) {
     }
 }
 
-static void opaque(const head *t, sft__h5_type *type) {
+static void opaque(const head *t, sft__import_h5_type *type) {
     type->why = "opaque bytes";
     if (t->size == 1 || t->size == 2) {
         set(type, t->size == 1 ? SFT_U8 : SFT_U16, false);
@@ -193,38 +194,41 @@ static void opaque(const head *t, sft__h5_type *type) {
 }
 
 /* The datatype that a shared message names: that of another object. */
-static sft_status committed(sft__h5 *h, sft__h5_in in, uint64_t addr, sft__h5_in *out,
-                            sft_error *err) {
-    const uint64_t version = sft__h5_take(&in, 1);
-    const uint64_t kind = sft__h5_take(&in, 1);
+static sft_status committed(sft__import_h5 *h, sft__import_h5_in in, uint64_t addr,
+                            sft__import_h5_in *out, sft_error *err) {
+    const uint64_t version = sft__import_h5_take(&in, 1);
+    const uint64_t kind = sft__import_h5_take(&in, 1);
 
-    (void)sft__h5_skip(&in, version == 1 ? 6 : 0);
-    const uint64_t object = sft__h5_take_addr(h, &in);
+    (void)sft__import_h5_skip(&in, version == 1 ? 6 : 0);
+    const uint64_t object = sft__import_h5_take_addr(h, &in);
     if (in.bad || version == 0 || version > 3) {
-        return sft__h5_bad(h, addr, err, "a shared message cut short or of an unknown version");
+        return sft__import_h5_bad(h, addr, err,
+                                  "a shared message cut short or of an unknown version");
     }
     if (version == 3 && kind != 2) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
-                            "hdf5: a datatype in the heap of shared messages");
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, h->base + addr,
+                                 "hdf5: a datatype in the heap of shared messages");
     }
-    SFT_TRY(sft__h5_object_read(h, &h->shared, object, err));
-    const sft__h5_message *m = sft__h5_message_find(&h->shared, SFT__H5_DATATYPE);
+    SFT_TRY(sft__import_h5_object_read(h, &h->shared, object, err));
+    const sft__import_h5_message *m = sft__import_h5_message_find(&h->shared, SFT__H5_DATATYPE);
     if (m == NULL || (m->flags & 2) != 0) {
-        return sft__h5_bad(h, object, err, "a shared datatype that is none, or shared itself");
+        return sft__import_h5_bad(h, object, err,
+                                  "a shared datatype that is none, or shared itself");
     }
-    *out = sft__h5_body(&h->shared, m);
+    *out = sft__import_h5_body(&h->shared, m);
     return SFT_OK;
 }
 
-sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_message *m,
-                             sft__h5_type *type, sft_error *err) {
+sft_status sft__import_h5_type_read(sft__import_h5 *h, const sft__import_h5_object *o,
+                                    const sft__import_h5_message *m, sft__import_h5_type *type,
+                                    sft_error *err) {
     static const char *const kinds[16] = {[TIME] = "times",
                                           [STRING] = "texts",
                                           [BITS] = "fields of bits",
                                           [REFERENCE] = "references",
                                           [VARIABLE] = "texts or lists of any length",
                                           [ARRAY] = "arrays as elements"};
-    sft__h5_in in = sft__h5_body(o, m);
+    sft__import_h5_in in = sft__import_h5_body(o, m);
 
     memset(type, 0, sizeof *type);
     if ((m->flags & 2) != 0) {
@@ -262,7 +266,7 @@ sft_status sft__h5_type_read(sft__h5 *h, const sft__h5_object *o, const sft__h5_
         break;
     }
     if (in.bad || t.version == 0 || t.version > 5) {
-        return sft__h5_bad(h, m->addr, err, "a datatype cut short or of an unknown version");
+        return sft__import_h5_bad(h, m->addr, err, "a datatype cut short or of an unknown version");
     }
     return SFT_OK;
 }

@@ -41,8 +41,8 @@ typedef struct value {
     const char *tag;
     size_t tag_len;
     char type[TYPE_MAX];
-    sft__wire_dims dims;
-    sft__run run;
+    sft__import_wire_dims dims;
+    sft__import_run run;
     uint64_t at;
     bool has_tag;
     bool has_tensor;
@@ -53,10 +53,10 @@ typedef struct value {
 
 typedef struct reading {
     sft__import *job;
-    sft__wire_in in;
+    sft__import_wire_in in;
     value whole; /* the values of one name so far */
     bool open;
-    sft__run *runs;
+    sft__import_run *runs;
     size_t count;
     size_t room;
     uint64_t data_bytes;
@@ -73,38 +73,40 @@ static const sft_dtype *type_of(const char *name) {
 
 /* ---------------------------------------------------------------- one value */
 
-static sft_status read_type(sft__wire_in *in, value *v, const sft__wire_field *f, sft_error *err) {
+static sft_status read_type(sft__import_wire_in *in, value *v, const sft__import_wire_field *f,
+                            sft_error *err) {
     const uint8_t *bytes;
 
     if (f->wire != SFT__PB_BYTES || f->len >= TYPE_MAX) {
-        return sft__fail_at(err, SFT_E_SCHEMA, f->start,
-                            "mindspore: a tensor_type that names no type");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, f->start,
+                                 "mindspore: a tensor_type that names no type");
     }
-    SFT_TRY(sft__wire_bytes(in, f->at, (size_t)f->len, &bytes, err));
+    SFT_TRY(sft__import_wire_bytes(in, f->at, (size_t)f->len, &bytes, err));
     memset(v->type, 0, sizeof v->type);
     memcpy(v->type, bytes, (size_t)f->len);
     v->has_type = true;
     return SFT_OK;
 }
 
-static sft_status read_tensor(sft__wire_in *in, value *v, sft__wire m, sft_error *err) {
-    sft__wire_field f;
+static sft_status read_tensor(sft__import_wire_in *in, value *v, sft__import_wire m,
+                              sft_error *err) {
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
         if (f.number == 1) {
-            SFT_TRY(sft__wire_dims_add(in, &v->dims, &f, err));
+            SFT_TRY(sft__import_wire_dims_add(in, &v->dims, &f, err));
         } else if (f.number == 2) {
             SFT_TRY(read_type(in, v, &f, err));
         } else if (f.number == 3 && f.wire == SFT__PB_BYTES && !v->has_content) {
-            v->run = (sft__run){f.at, f.len, 0};
+            v->run = (sft__import_run){f.at, f.len, 0};
             v->has_content = true;
         } else {
-            return sft__fail_at(
+            return sft__base_fail_at(
                 err, SFT_E_SCHEMA, f.start,
                 "mindspore: field %u where a tensor has dims, type and content once",
                 (unsigned)f.number);
@@ -113,42 +115,42 @@ static sft_status read_tensor(sft__wire_in *in, value *v, sft__wire m, sft_error
 }
 
 /* job: NULL while only probing; then the tag is not kept. */
-static sft_status read_value(sft__wire_in *in, sft__import *job, value *v, sft__wire m,
-                             sft_error *err) {
-    sft__wire_field f;
+static sft_status read_value(sft__import_wire_in *in, sft__import *job, value *v,
+                             sft__import_wire m, sft_error *err) {
+    sft__import_wire_field f;
     bool more;
 
     memset(v, 0, sizeof *v);
     v->at = m.at;
     for (;;) {
-        SFT_TRY(sft__wire_next(in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.wire != SFT__PB_BYTES) {
-            return sft__fail_at(err, SFT_E_SCHEMA, f.start, "mindspore: field %u is no message",
-                                (unsigned)f.number);
+            return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
+                                     "mindspore: field %u is no message", (unsigned)f.number);
         }
         if (f.number == 1 && !v->has_tag) {
             v->has_tag = true;
             v->tag_len = (size_t)f.len;
             if (job != NULL) {
-                SFT_TRY(sft__wire_text(in, job, &f, TAG_MAX, &v->tag, err));
+                SFT_TRY(sft__import_wire_text(in, job, &f, TAG_MAX, &v->tag, err));
             }
         } else if (f.number == 2 && !v->has_tensor && !v->map) {
             v->has_tensor = true;
-            SFT_TRY(read_tensor(in, v, sft__wire_inside(&f), err));
+            SFT_TRY(read_tensor(in, v, sft__import_wire_inside(&f), err));
         } else if (f.number == 3 && !v->has_tensor) {
             v->map = true;
         } else {
-            return sft__fail_at(err, SFT_E_SCHEMA, f.start,
-                                "mindspore: field %u where a value has a name and one tensor",
-                                (unsigned)f.number);
+            return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
+                                     "mindspore: field %u where a value has a name and one tensor",
+                                     (unsigned)f.number);
         }
     }
     if (!v->has_tag || !(v->map || (v->has_tensor && v->has_type && v->has_content))) {
-        return sft__fail_at(err, SFT_E_SCHEMA, v->at,
-                            "mindspore: a value without its name, type or content");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, v->at,
+                                 "mindspore: a value without its name, type or content");
     }
     return SFT_OK;
 }
@@ -202,7 +204,7 @@ static bool same_text(const char *a, size_t a_len, const char *b, size_t b_len) 
 }
 
 static sft_status differs(const value *v, sft_error *err) {
-    return sft__fail_tensor(
+    return sft__base_fail_tensor(
         err, SFT_E_SCHEMA, v->at, v->tag, v->tag_len,
         "mindspore: the pieces of one parameter have different shapes or types");
 }
@@ -221,12 +223,12 @@ static sft_status add_value(reading *r, const value *v, sft_error *err) {
         r->open = true;
         r->count = 0;
     }
-    if (!sft__grow(r->job->allocator, &r->runs, &r->room, r->count + 1, sizeof *r->runs)) {
-        return sft__fail_nomem(err, r->count * sizeof *r->runs);
+    if (!sft__base_grow(r->job->allocator, &r->runs, &r->room, r->count + 1, sizeof *r->runs)) {
+        return sft__base_fail_nomem(err, r->count * sizeof *r->runs);
     }
     if (r->room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
-        return sft__fail_at(err, SFT_E_LIMIT, v->at, "memory: one parameter in %zu pieces",
-                            r->count);
+        return sft__base_fail_at(err, SFT_E_LIMIT, v->at, "memory: one parameter in %zu pieces",
+                                 r->count);
     }
     r->runs[r->count++] = v->run;
     return SFT_OK;
@@ -242,7 +244,7 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
     if (*end < TRAILER) {
         return SFT_OK;
     }
-    SFT_TRY(sft__wire_bytes(&r->in, *end - TRAILER, TRAILER, &t, err));
+    SFT_TRY(sft__import_wire_bytes(&r->in, *end - TRAILER, TRAILER, &t, err));
     if (memcmp(t, "crc_num", TRAILER - TRAILER_NUMBER) != 0) {
         return SFT_OK;
     }
@@ -254,7 +256,7 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
     if (!large && (job->options.flags & SFT_IMPORT_CHECKSUMS) == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__source_crc32(job->file, 0, *end, &crc, job->allocator, err));
+    SFT_TRY(sft__import_source_crc32(job->file, 0, *end, &crc, job->allocator, err));
     if (large || crc != want) {
         return sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "crc_num",
                                  "crc-mismatch", *end, err,
@@ -265,58 +267,59 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
 }
 
 static sft_status read_file(reading *r, sft_error *err) {
-    sft__wire m = {0, sft_source_size(r->job->file)};
-    sft__wire_field f;
+    sft__import_wire m = {0, sft_source_size(r->job->file)};
+    sft__import_wire_field f;
     bool more;
     value v;
 
-    sft__wire_init(&r->in, r->job->file);
+    sft__import_wire_init(&r->in, r->job->file);
     SFT_TRY(check_trailer(r, &m.end, err));
     for (;;) {
-        SFT_TRY(sft__wire_next(&r->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
         if (!more) {
             return flush(r, err);
         }
         if (f.number != 1 || f.wire != SFT__PB_BYTES) {
-            return sft__fail_at(err, SFT_E_SCHEMA, f.start,
-                                "mindspore: field %u, a checkpoint has values only",
-                                (unsigned)f.number);
+            return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
+                                     "mindspore: field %u, a checkpoint has values only",
+                                     (unsigned)f.number);
         }
-        SFT_TRY(read_value(&r->in, r->job, &v, sft__wire_inside(&f), err));
+        SFT_TRY(read_value(&r->in, r->job, &v, sft__import_wire_inside(&f), err));
         SFT_TRY(add_value(r, &v, err));
     }
 }
 
 static sft_status open_mindspore(sft__import *job, sft_error *err) {
-    reading *r = sft__alloc_zero(job->allocator, sizeof *r);
+    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
 
     if (r == NULL) {
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     r->job = job;
     const sft_status status = read_file(r, err);
-    sft__free(job->allocator, r->runs, r->room * sizeof *r->runs);
-    sft__free(job->allocator, r, sizeof *r);
+    sft__base_free(job->allocator, r->runs, r->room * sizeof *r->runs);
+    sft__base_free(job->allocator, r, sizeof *r);
     return status;
 }
 
 /* A first value with a name, and a tensor whose type is a word, or a map. */
-static bool probe(const sft__probe *p) {
-    sft__wire m = {0, p->size};
-    sft__wire_in in;
-    sft__wire_field f;
+static bool probe(const sft__import_probe *p) {
+    sft__import_wire m = {0, p->size};
+    sft__import_wire_in in;
+    sft__import_wire_field f;
     bool more;
     value v;
 
     if (p->head_len < 8 || p->head[0] != 0x0a) {
         return false;
     }
-    sft__wire_init(&in, p->source);
-    if (sft__wire_next(&in, &m, &f, &more, NULL) != SFT_OK ||
-        read_value(&in, NULL, &v, sft__wire_inside(&f), NULL) != SFT_OK) {
+    sft__import_wire_init(&in, p->source);
+    if (sft__import_wire_next(&in, &m, &f, &more, NULL) != SFT_OK ||
+        read_value(&in, NULL, &v, sft__import_wire_inside(&f), NULL) != SFT_OK) {
         return false;
     }
     return v.tag_len != 0 && (v.map || strcmp(v.type, "str") == 0 || type_of(v.type) != NULL);
 }
 
-const sft__reader sft__reader_mindspore = {SFT_IMPORT_MINDSPORE, probe, open_mindspore};
+const sft__import_reader sft__import_reader_mindspore = {SFT_IMPORT_MINDSPORE, probe,
+                                                         open_mindspore};

@@ -33,8 +33,8 @@ typedef struct reading {
 } reading;
 
 static sft_status wrong(const reading *r, sft_error *err, const char *what) {
-    return sft__fail_tensor(err, SFT_E_SCHEMA, r->offset, r->name, r->name_len, "npy-header: %s",
-                            what);
+    return sft__base_fail_tensor(err, SFT_E_SCHEMA, r->offset, r->name, r->name_len,
+                                 "npy-header: %s", what);
 }
 
 /* ---------------------------------------------------------------- the dict */
@@ -82,7 +82,7 @@ static const char *parse_shape(const char *p, header *h) {
             return NULL;
         }
         for (; *p >= '0' && *p <= '9'; p++) {
-            if (!sft__mul64(n, 10, &n) || !sft__add64(n, (uint64_t)(*p - '0'), &n)) {
+            if (!sft__base_mul64(n, 10, &n) || !sft__base_add64(n, (uint64_t)(*p - '0'), &n)) {
                 return NULL;
             }
         }
@@ -208,22 +208,23 @@ static sft_status read_header(reading *r, header *h, sft_error *err) {
         return wrong(r, err, "it does not begin with \\x93NUMPY");
     }
     if (head[6] < 1 || head[6] > 3 || head[7] != 0) {
-        return sft__fail_tensor(err, SFT_E_SCHEMA, r->offset + 6, r->name, r->name_len,
-                                "npy-header: format version %u.%u, only 1.0, 2.0 and 3.0 are known",
-                                head[6], head[7]);
+        return sft__base_fail_tensor(
+            err, SFT_E_SCHEMA, r->offset + 6, r->name, r->name_len,
+            "npy-header: format version %u.%u, only 1.0, 2.0 and 3.0 are known", head[6], head[7]);
     }
     const size_t fixed = head[6] == 1 ? 10 : 12;
     if (size < fixed) {
         return wrong(r, err, "the file ends in it");
     }
-    const uint32_t len = head[6] == 1 ? sft__load_le16(head + 8) : sft__load_le32(head + 8);
+    const uint32_t len =
+        head[6] == 1 ? sft__base_load_le16(head + 8) : sft__base_load_le32(head + 8);
     if (len > size - fixed) {
         return wrong(r, err, "it is said to be longer than the file");
     }
     if (len > HEADER_MAX) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, r->offset, r->name, r->name_len,
-                                "npy-header: %u bytes, numpy itself takes at most %d",
-                                (unsigned)len, (int)HEADER_MAX);
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, r->offset, r->name, r->name_len,
+                                     "npy-header: %u bytes, numpy itself takes at most %d",
+                                     (unsigned)len, (int)HEADER_MAX);
     }
     SFT_TRY(sft__import_alloc(r->job, &text, (size_t)len + 1, 1, err));
     text[len] = '\0';
@@ -272,17 +273,18 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
     char text[6 * DESCR_MAX];
 
     if (!h->listed && h->descr_len == 2 && h->descr[1] == 'O') {
-        sft__pickle p;
+        sft__import_pickle p;
         if (r->job->scanning) {
-            const sft__arena before = r->job->arena; /* nothing of it stays but findings */
+            const sft__base_arena before = r->job->arena; /* nothing of it stays but findings */
             memset(&p, 0, sizeof p);
             p.job = r->job;
-            sft_status status = sft__pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
+            sft_status status =
+                sft__import_pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
             if (status == SFT_OK) {
-                status = sft__pickle_run(&p, r->data, r->end, err);
+                status = sft__import_pickle_run(&p, r->data, r->end, err);
             }
-            sft__pickle_reset(&p);
-            sft__arena_rewind(&r->job->arena, &before);
+            sft__import_pickle_reset(&p);
+            sft__base_arena_rewind(&r->job->arena, &before);
             SFT_TRY(status);
         }
         return sft__import_opaque(r->job, r->name, r->name_len, r->offset, err,
@@ -307,20 +309,21 @@ static sft_status count_bytes(const reading *r, const header *h, const sft_dtype
         empty = empty || h->shape[i] == 0;
     }
     for (uint32_t i = 0; i < h->rank && !empty; i++) {
-        if (!sft__mul64(n, h->shape[i], &n)) {
-            return sft__fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
-                                    "npy-header: the shape overflows 64 bits");
+        if (!sft__base_mul64(n, h->shape[i], &n)) {
+            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
+                                         "npy-header: the shape overflows 64 bits");
         }
     }
     n = empty ? 0 : n;
-    if (!sft__mul64(n, d->block_bytes, &nbytes)) {
-        return sft__fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
-                                "npy-header: the shape overflows 64 bits");
+    if (!sft__base_mul64(n, d->block_bytes, &nbytes)) {
+        return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
+                                     "npy-header: the shape overflows 64 bits");
     }
     if (nbytes > r->end - r->data) {
-        return sft__fail_tensor(err, SFT_E_SIZE, r->data, r->name, r->name_len,
-                                "npy-size: the shape needs %llu bytes, %llu are there",
-                                (unsigned long long)nbytes, (unsigned long long)(r->end - r->data));
+        return sft__base_fail_tensor(err, SFT_E_SIZE, r->data, r->name, r->name_len,
+                                     "npy-size: the shape needs %llu bytes, %llu are there",
+                                     (unsigned long long)nbytes,
+                                     (unsigned long long)(r->end - r->data));
     }
     if (nbytes < r->end - r->data) {
         SFT_TRY(sft__import_trick(r->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, r->name,
@@ -356,10 +359,10 @@ static sft_status add_tensor(reading *r, const header *h, const sft_dtype *d, bo
     piece.offset = r->data;
     if (swap) {
         const uint32_t unit = d->kind == SFT_KIND_COMPLEX ? d->block_bytes / 2 : d->block_bytes;
-        const sft__block_map map = {sft__block_swap, unit, unit, unit};
+        const sft__import_block_map map = {sft__import_block_swap, unit, unit, unit};
         sft_source *made;
-        SFT_TRY(sft__source_map(&made, r->bytes, r->data, elements * (d->block_bytes / unit), &map,
-                                r->job->allocator, err));
+        SFT_TRY(sft__import_source_map(&made, r->bytes, r->data, elements * (d->block_bytes / unit),
+                                       &map, r->job->allocator, err));
         SFT_TRY(sft_builder_add_source(r->job->builder, made, &piece.source, err));
         piece.offset = 0;
     }
@@ -377,8 +380,9 @@ static sft_status add_tensor(reading *r, const header *h, const sft_dtype *d, bo
     return sft__import_tensor(r->job, &t, err);
 }
 
-sft_status sft__npy_add(sft__import *job, const sft_source *bytes, uint32_t source, uint64_t offset,
-                        uint64_t size, const char *name, size_t name_len, sft_error *err) {
+sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32_t source,
+                               uint64_t offset, uint64_t size, const char *name, size_t name_len,
+                               sft_error *err) {
     reading r = {job, bytes, source, offset, offset + size, 0, name, name_len};
     bool swap = false;
     bool bare = false;
@@ -402,12 +406,12 @@ sft_status sft__npy_add(sft__import *job, const sft_source *bytes, uint32_t sour
 
 /* ---------------------------------------------------------------- a file of its own */
 
-static bool probe(const sft__probe *p) {
+static bool probe(const sft__import_probe *p) {
     return p->head_len >= 6 && memcmp(p->head, "\x93NUMPY", 6) == 0;
 }
 
 static sft_status open_npy(sft__import *job, sft_error *err) {
-    return sft__npy_add(job, job->file, 0, 0, sft_source_size(job->file), "arr_0", 5, err);
+    return sft__import_npy_add(job, job->file, 0, 0, sft_source_size(job->file), "arr_0", 5, err);
 }
 
-const sft__reader sft__reader_npy = {SFT_IMPORT_NPY, probe, open_npy};
+const sft__import_reader sft__import_reader_npy = {SFT_IMPORT_NPY, probe, open_npy};

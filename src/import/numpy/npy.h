@@ -11,7 +11,8 @@
 
 /* Adds the array that lies, header first, at [offset, offset + size) of `bytes`, which is source
  * `source` of the builder. */
-sft_status sft__npy_add(sft__import *job, const sft_source *bytes, uint32_t source, uint64_t offset,
-                        uint64_t size, const char *name, size_t name_len, sft_error *err);
+sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32_t source,
+                               uint64_t offset, uint64_t size, const char *name, size_t name_len,
+                               sft_error *err);
 
 #endif

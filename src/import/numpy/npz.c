@@ -21,7 +21,7 @@ static bool is_text(const char *name, size_t len) {
 /* The first member is an array; or texts, which are stored, and then an array. A Keras archive
  * begins with texts of its own. */
 /* Of a name that ends behind the first bytes: how does it end? */
-static bool is_long_array(const sft__probe *p, size_t at, size_t len) {
+static bool is_long_array(const sft__import_probe *p, size_t at, size_t len) {
     const uint64_t end = (uint64_t)at + 30 + len;
     char last[4];
 
@@ -30,17 +30,17 @@ static bool is_long_array(const sft__probe *p, size_t at, size_t len) {
            memcmp(last, ".npy", 4) == 0;
 }
 
-static bool probe(const sft__probe *p) {
+static bool probe(const sft__import_probe *p) {
     size_t at = 0;
 
-    if (!sft__zip_probe(p)) {
+    if (!sft__import_zip_probe(p)) {
         return false;
     }
     for (int i = 0; i < 8 && at + 34 <= p->head_len; i++) {
         const uint8_t *h = p->head + at;
-        const size_t len = sft__load_le16(h + 26);
+        const size_t len = sft__base_load_le16(h + 26);
         const uint64_t next =
-            at + 30 + (uint64_t)len + sft__load_le16(h + 28) + sft__load_le32(h + 18);
+            at + 30 + (uint64_t)len + sft__base_load_le16(h + 28) + sft__base_load_le32(h + 18);
         const char *name = (const char *)h + 30;
         if (memcmp(h, "PK\003\004", 4) != 0 || at + 30 + len > p->head_len) {
             return memcmp(h, "PK\003\004", 4) == 0 && is_long_array(p, at, len);
@@ -58,7 +58,7 @@ static bool probe(const sft__probe *p) {
     return false;
 }
 
-static sft_status add_member(sft__import *job, const sft__zip_entry *e, sft_error *err) {
+static sft_status add_member(sft__import *job, const sft__import_zip_entry *e, sft_error *err) {
     const sft_source *bytes;
     uint32_t source;
     uint64_t offset;
@@ -72,41 +72,41 @@ static sft_status add_member(sft__import *job, const sft__zip_entry *e, sft_erro
         return sft__import_opaque(job, e->name, e->name_len, e->header, err,
                                   "npz-member: a member that is no .npy file");
     }
-    SFT_TRY(sft__zip_place(job, e, &source, &bytes, &offset, err));
-    return sft__npy_add(job, bytes, source, offset, e->usize, e->name, e->name_len - 4, err);
+    SFT_TRY(sft__import_zip_place(job, e, &source, &bytes, &offset, err));
+    return sft__import_npy_add(job, bytes, source, offset, e->usize, e->name, e->name_len - 4, err);
 }
 
-static sft_status add_all(sft__import *job, const sft__zip *zip, sft_error *err) {
+static sft_status add_all(sft__import *job, const sft__import_zip *zip, sft_error *err) {
     for (size_t i = 0; i < zip->count; i++) {
         SFT_TRY(add_member(job, &zip->entries[i], err));
     }
     for (size_t i = 0; i < zip->count && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0; i++) {
-        SFT_TRY(sft__zip_check(job, &zip->entries[i], err));
+        SFT_TRY(sft__import_zip_check(job, &zip->entries[i], err));
     }
     return SFT_OK;
 }
 
 static sft_status open_npz(sft__import *job, sft_error *err) {
-    sft__zip zip;
+    sft__import_zip zip;
     bool pickles = false;
 
     job->exact_names = true;
-    sft_status status = sft__zip_open(&zip, job, err);
+    sft_status status = sft__import_zip_open(&zip, job, err);
     for (size_t i = 0; i < zip.count && status == SFT_OK; i++) {
-        const sft__zip_entry *e = &zip.entries[i];
+        const sft__import_zip_entry *e = &zip.entries[i];
         pickles = pickles || ends_with(e->name, e->name_len, ".pkl") ||
                   ends_with(e->name, e->name_len, ".pickle");
     }
     if (status == SFT_OK && !pickles) {
         status = add_all(job, &zip, err);
     }
-    sft__zip_reset(&zip);
+    sft__import_zip_reset(&zip);
     if (status != SFT_OK || !pickles) {
         return status;
     }
     job->exact_names = false;
     job->format = SFT_IMPORT_TORCH_ZIP;
-    return sft__reader_torch_zip.open(job, err);
+    return sft__import_reader_torch_zip.open(job, err);
 }
 
-const sft__reader sft__reader_npz = {SFT_IMPORT_NPZ, probe, open_npz};
+const sft__import_reader sft__import_reader_npz = {SFT_IMPORT_NPZ, probe, open_npz};

@@ -58,13 +58,13 @@ typedef struct external {
 } external;
 
 typedef struct proto {
-    sft__wire m;
-    sft__wire_dims dims;
+    sft__import_wire m;
+    sft__import_wire_dims dims;
     uint64_t type;
     const char *name; /* NULL: none */
-    sft__wire_field raw;
-    sft__wire_field number; /* the last field of single numbers */
-    uint32_t number_fields; /* bits of their field numbers */
+    sft__import_wire_field raw;
+    sft__import_wire_field number; /* the last field of single numbers */
+    uint32_t number_fields;        /* bits of their field numbers */
     uint32_t number_count;
     external ext;
     uint64_t entries; /* of external_data */
@@ -72,25 +72,25 @@ typedef struct proto {
 } proto;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "onnx: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "onnx: %s", text);
 }
 
-sft_status sft__onnx_name(sft__onnx *o, const sft__wire_field *f, const char **name,
-                          sft_error *err) {
-    SFT_TRY(sft__wire_text(&o->in, o->job, f, SFT__ONNX_NAME, name, err));
+sft_status sft__import_onnx_name(sft__import_onnx *o, const sft__import_wire_field *f,
+                                 const char **name, sft_error *err) {
+    SFT_TRY(sft__import_wire_text(&o->in, o->job, f, SFT__ONNX_NAME, name, err));
     return strlen(*name) == f->len ? SFT_OK : bad(f->at, err, "a name with a NUL");
 }
 
-sft_status sft__onnx_join(sft__onnx *o, const char *prefix, const char *name, const char *end,
-                          const char **text, sft_error *err) {
+sft_status sft__import_onnx_join(sft__import_onnx *o, const char *prefix, const char *name,
+                                 const char *end, const char **text, sft_error *err) {
     const size_t n = strlen(prefix);
     const size_t m = strlen(name);
     const size_t e = strlen(end);
     char *all;
 
     if (n + m + e > SFT__ONNX_NAME) {
-        return sft__fail(err, SFT_E_LIMIT, "onnx: a name of more than %d bytes",
-                         (int)SFT__ONNX_NAME);
+        return sft__base_fail(err, SFT_E_LIMIT, "onnx: a name of more than %d bytes",
+                              (int)SFT__ONNX_NAME);
     }
     SFT_TRY(sft__import_alloc(o->job, &all, n + m + e + 1, 1, err));
     memcpy(all, prefix, n);
@@ -109,8 +109,8 @@ static sft_status decimal(const char *text, uint64_t at, uint64_t *value, sft_er
     }
     for (; *text != '\0'; text++) {
         uint64_t more;
-        if (*text < '0' || *text > '9' || !sft__mul64(*value, 10, &more) ||
-            !sft__add64(more, (uint64_t)(*text - '0'), value)) {
+        if (*text < '0' || *text > '9' || !sft__base_mul64(*value, 10, &more) ||
+            !sft__base_add64(more, (uint64_t)(*text - '0'), value)) {
             return bad(at, err, "external data: offset or length is no number of 64 bits");
         }
     }
@@ -118,23 +118,23 @@ static sft_status decimal(const char *text, uint64_t at, uint64_t *value, sft_er
 }
 
 /* One StringStringEntryProto of external_data. */
-static sft_status read_entry(sft__onnx *o, proto *t, sft__wire m, sft_error *err) {
+static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, sft_error *err) {
     const char *key = "";
     const char *value = "";
     uint64_t value_len = 0;
     const uint64_t at = m.at;
-    sft__wire_field f;
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(&o->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.number == 1) {
-            SFT_TRY(sft__wire_text(&o->in, o->job, &f, 4096, &key, err));
+            SFT_TRY(sft__import_wire_text(&o->in, o->job, &f, 4096, &key, err));
         } else if (f.number == 2) {
-            SFT_TRY(sft__wire_text(&o->in, o->job, &f, 4096, &value, err));
+            SFT_TRY(sft__import_wire_text(&o->in, o->job, &f, 4096, &value, err));
             value_len = f.len;
         }
     }
@@ -156,15 +156,16 @@ static sft_status read_entry(sft__onnx *o, proto *t, sft__wire m, sft_error *err
     return SFT_OK;
 }
 
-static sft_status read_field(sft__onnx *o, proto *t, const sft__wire_field *f, sft_error *err) {
+static sft_status read_field(sft__import_onnx *o, proto *t, const sft__import_wire_field *f,
+                             sft_error *err) {
     switch (f->number) {
     case 1:
-        return sft__wire_dims_add(&o->in, &t->dims, f, err);
+        return sft__import_wire_dims_add(&o->in, &t->dims, f, err);
     case 2:
         t->type = f->value;
         return f->wire == SFT__PB_VARINT ? SFT_OK : bad(f->start, err, "data_type is no number");
     case 3:
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, f->start, "onnx: a segment of a tensor");
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, f->start, "onnx: a segment of a tensor");
     case FLOATS:
     case INT32S:
     case STRINGS:
@@ -176,7 +177,7 @@ static sft_status read_field(sft__onnx *o, proto *t, const sft__wire_field *f, s
         t->number_count += t->number_count < UINT32_MAX;
         return SFT_OK;
     case 8:
-        return sft__onnx_name(o, f, &t->name, err);
+        return sft__import_onnx_name(o, f, &t->name, err);
     case RAW:
         if (t->raw.number != 0 || f->wire != SFT__PB_BYTES) {
             return bad(f->start, err, "raw_data twice, or no bytes");
@@ -185,7 +186,7 @@ static sft_status read_field(sft__onnx *o, proto *t, const sft__wire_field *f, s
         return SFT_OK;
     case 13:
         t->entries++;
-        return f->wire == SFT__PB_BYTES ? read_entry(o, t, sft__wire_inside(f), err)
+        return f->wire == SFT__PB_BYTES ? read_entry(o, t, sft__import_wire_inside(f), err)
                                         : bad(f->start, err, "external_data is no message");
     case 14:
         t->location = f->value;
@@ -203,14 +204,14 @@ static sft_status read_field(sft__onnx *o, proto *t, const sft__wire_field *f, s
     }
 }
 
-static sft_status read_proto(sft__onnx *o, proto *t, sft__wire m, sft_error *err) {
-    sft__wire_field f;
+static sft_status read_proto(sft__import_onnx *o, proto *t, sft__import_wire m, sft_error *err) {
+    sft__import_wire_field f;
     bool more;
 
     memset(t, 0, sizeof *t);
     t->m = m;
     for (;;) {
-        SFT_TRY(sft__wire_next(&o->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
@@ -220,8 +221,8 @@ static sft_status read_proto(sft__onnx *o, proto *t, sft__wire m, sft_error *err
 
 /* ---------------------------------------------------------------- where the elements are */
 
-static sft_status find_file(sft__onnx *o, const char *location, const sft__onnx_file **file,
-                            sft_error *err) {
+static sft_status find_file(sft__import_onnx *o, const char *location,
+                            const sft__import_onnx_file **file, sft_error *err) {
     sft_source *source;
     uint64_t size;
 
@@ -234,71 +235,74 @@ static sft_status find_file(sft__onnx *o, const char *location, const sft__onnx_
             i = 4; /* the last ones and the first ones: a file opened twice does no harm */
         }
     }
-    if (!sft__grow(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
-                   sizeof *o->files)) {
-        return sft__fail_nomem(err, o->file_count * sizeof *o->files);
+    if (!sft__base_grow(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
+                        sizeof *o->files)) {
+        return sft__base_fail_nomem(err, o->file_count * sizeof *o->files);
     }
-    SFT_TRY(sft__beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
+    SFT_TRY(
+        sft__import_beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
     size = sft_source_size(source);
-    if (!sft__add64(o->job->beside_bytes, size, &o->job->beside_bytes)) {
+    if (!sft__base_add64(o->job->beside_bytes, size, &o->job->beside_bytes)) {
         o->job->beside_bytes = UINT64_MAX;
     }
-    sft__onnx_file *new = &o->files[o->file_count];
-    *new = (sft__onnx_file){location, size, 0};
+    sft__import_onnx_file *new = &o->files[o->file_count];
+    *new = (sft__import_onnx_file){location, size, 0};
     SFT_TRY(sft_builder_add_source(o->job->builder, source, &new->source, err));
     o->file_count++;
     *file = new;
     return SFT_OK;
 }
 
-static sft_status place_external(sft__onnx *o, const proto *t, uint64_t nbytes, sft__run *run,
-                                 sft_error *err) {
-    const sft__onnx_file *file = NULL;
+static sft_status place_external(sft__import_onnx *o, const proto *t, uint64_t nbytes,
+                                 sft__import_run *run, sft_error *err) {
+    const sft__import_onnx_file *file = NULL;
     const external *e = &t->ext;
 
     if (e->location == NULL) {
         return bad(t->m.at, err, "external data without a location");
     }
     if (e->has_length && e->length != nbytes) {
-        return sft__fail_at(err, SFT_E_SIZE, t->m.at,
-                            "onnx: %llu bytes of external data, shape and type need %llu",
-                            (unsigned long long)e->length, (unsigned long long)nbytes);
+        return sft__base_fail_at(err, SFT_E_SIZE, t->m.at,
+                                 "onnx: %llu bytes of external data, shape and type need %llu",
+                                 (unsigned long long)e->length, (unsigned long long)nbytes);
     }
     SFT_TRY(find_file(o, e->location, &file, err));
     if (e->offset > file->size || nbytes > file->size - e->offset) {
-        return sft__fail_at(err, SFT_E_SIZE, t->m.at,
-                            "onnx: external data at %llu of %llu bytes, the file has %llu",
-                            (unsigned long long)e->offset, (unsigned long long)nbytes,
-                            (unsigned long long)file->size);
+        return sft__base_fail_at(err, SFT_E_SIZE, t->m.at,
+                                 "onnx: external data at %llu of %llu bytes, the file has %llu",
+                                 (unsigned long long)e->offset, (unsigned long long)nbytes,
+                                 (unsigned long long)file->size);
     }
-    *run = (sft__run){e->offset, nbytes, file->source};
+    *run = (sft__import_run){e->offset, nbytes, file->source};
     return SFT_OK;
 }
 
-static sft_status place_numbers(sft__onnx *o, const proto *t, const onnx_type *type,
-                                const sft_dtype *dtype, uint64_t nbytes, sft__run *run,
+static sft_status place_numbers(sft__import_onnx *o, const proto *t, const onnx_type *type,
+                                const sft_dtype *dtype, uint64_t nbytes, sft__import_run *run,
                                 sft_error *err) {
-    const sft__wire_field *f = &t->number;
+    const sft__import_wire_field *f = &t->number;
     const bool fixed = type->field == FLOATS || type->field == DOUBLES;
 
     if (t->number_fields != 0 && t->number_fields != 1u << type->field) {
         return bad(f->start, err, "numbers in a field that is not the type's");
     }
     if (fixed && t->number_count == 1 && f->wire == SFT__PB_BYTES) {
-        *run = (sft__run){f->at, f->len, 0};
+        *run = (sft__import_run){f->at, f->len, 0};
         return SFT_OK;
     }
-    sft__onnx_values v = {.m = t->m, .field = type->field};
+    sft__import_onnx_values v = {.m = t->m, .field = type->field};
     v.width = type->field == FLOATS ? 4 : type->field == DOUBLES ? 8 : dtype->block_bytes;
     v.fixed = fixed ? v.width : 0; /* the others are varints */
     v.entries = nbytes / v.width;
-    *run = (sft__run){0, nbytes, 0};
-    return nbytes == 0 && t->number_count == 0 ? SFT_OK
-                                               : sft__onnx_values_source(o, &v, &run->source, err);
+    *run = (sft__import_run){0, nbytes, 0};
+    return nbytes == 0 && t->number_count == 0
+               ? SFT_OK
+               : sft__import_onnx_values_source(o, &v, &run->source, err);
 }
 
-static sft_status place(sft__onnx *o, const proto *t, const onnx_type *type, const sft_dtype *dtype,
-                        uint64_t nbytes, sft__run *run, sft_error *err) {
+static sft_status place(sft__import_onnx *o, const proto *t, const onnx_type *type,
+                        const sft_dtype *dtype, uint64_t nbytes, sft__import_run *run,
+                        sft_error *err) {
     const bool is_external = t->location == 1;
 
     if ((t->raw.number != 0) + (t->number_count != 0 ? 1 : 0) + (is_external ? 1 : 0) > 1) {
@@ -311,7 +315,7 @@ static sft_status place(sft__onnx *o, const proto *t, const onnx_type *type, con
         return bad(t->m.at, err, "external data in a tensor that is not external");
     }
     if (t->raw.number != 0) {
-        *run = (sft__run){t->raw.at, t->raw.len, 0};
+        *run = (sft__import_run){t->raw.at, t->raw.len, 0};
         return SFT_OK;
     }
     return place_numbers(o, t, type, dtype, nbytes, run, err);
@@ -320,8 +324,8 @@ static sft_status place(sft__onnx *o, const proto *t, const onnx_type *type, con
 /* ---------------------------------------------------------------- into the catalog */
 
 /* For elements that are bytes to us: "onnx:NAME" is {"dtype": "INT4", "shape": [3, 5]}. */
-static sft_status tell_type(sft__onnx *o, const char *name, const onnx_type *type,
-                            const sft__wire_dims *dims, sft_error *err) {
+static sft_status tell_type(sft__import_onnx *o, const char *name, const onnx_type *type,
+                            const sft__import_wire_dims *dims, sft_error *err) {
     char value[SFT__WIRE_RANK * 24 + 64];
     const char *key;
     size_t n =
@@ -332,16 +336,16 @@ static sft_status tell_type(sft__onnx *o, const char *name, const onnx_type *typ
                               (unsigned long long)dims->at[d]);
     }
     n += (size_t)snprintf(value + n, sizeof value - n, "]}");
-    SFT_TRY(sft__onnx_join(o, "onnx:", name, "", &key, err));
+    SFT_TRY(sft__import_onnx_join(o, "onnx:", name, "", &key, err));
     const sft_metadata_entry e = {key, strlen(key), value, n};
     return sft_builder_add_metadata(o->job->builder, 0, &e, err);
 }
 
 /* A tensor without a name is called "". */
-static sft_status named(sft__onnx *o, const proto *t, const char *prefix, const char **name,
+static sft_status named(sft__import_onnx *o, const proto *t, const char *prefix, const char **name,
                         sft_error *err) {
     *name = t->name != NULL ? t->name : "";
-    return prefix[0] != '\0' ? sft__onnx_join(o, prefix, *name, "", name, err) : SFT_OK;
+    return prefix[0] != '\0' ? sft__import_onnx_join(o, prefix, *name, "", name, err) : SFT_OK;
 }
 
 /* Fills in the name of the tensor that an error is about. */
@@ -352,9 +356,10 @@ static sft_status about(sft_error *err, sft_status status, const char *name) {
     return status;
 }
 
-sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const char *name,
-                             bool scalar, sft_error *err) {
-    sft__run run = {0, values->entries * values->width, 0}; /* each takes a byte of the file */
+sft_status sft__import_onnx_numbers(sft__import_onnx *o, const sft__import_onnx_values *values,
+                                    const char *name, bool scalar, sft_error *err) {
+    sft__import_run run = {0, values->entries * values->width,
+                           0}; /* each takes a byte of the file */
     const sft_tensor t = {.name = name,
                           .name_len = strlen(name),
                           .dtype = sft_dtype_get(values->fixed != 0 ? SFT_F32 : SFT_I64),
@@ -362,7 +367,7 @@ sft_status sft__onnx_numbers(sft__onnx *o, const sft__onnx_values *values, const
                           .rank = scalar ? 0 : 1};
 
     if (values->entries != 0) {
-        SFT_TRY(sft__onnx_values_source(o, values, &run.source, err));
+        SFT_TRY(sft__import_onnx_values_source(o, values, &run.source, err));
     }
     return about(err, sft__import_runs(o->job, &t, &run, 1, err), name);
 }
@@ -375,13 +380,13 @@ static bool is_six(const proto *t, const onnx_type *type, uint64_t elements) {
     return (type == &types[27] || type == &types[28]) && !bytes;
 }
 
-static sft_status add(sft__onnx *o, proto *t, const char *name, sft_error *err) {
+static sft_status add(sft__import_onnx *o, proto *t, const char *name, sft_error *err) {
     const onnx_type *type = t->type < sizeof types / sizeof types[0] ? &types[t->type] : &types[0];
-    sft__wire_dims shape = t->dims;
+    sft__import_wire_dims shape = t->dims;
     uint64_t elements;
     uint64_t nbytes;
     sft_tensor out;
-    sft__run run;
+    sft__import_run run;
 
     if (type->name == NULL) {
         return sft__import_opaque(
@@ -390,8 +395,8 @@ static sft_status add(sft__onnx *o, proto *t, const char *name, sft_error *err) 
     }
     memset(&out, 0, sizeof out);
     out.dtype = sft__import_dtype(type->dtype);
-    if (!sft__wire_elements(&t->dims, &elements)) {
-        return sft__fail_at(err, SFT_E_OVERFLOW, t->m.at, "the size of its shape overflows");
+    if (!sft__import_wire_elements(&t->dims, &elements)) {
+        return sft__base_fail_at(err, SFT_E_OVERFLOW, t->m.at, "the size of its shape overflows");
     }
     const bool six = is_six(t, type, elements);
     const bool packed = type->bits != 0 && !(type->dtype == SFT_F4 && elements % 2 == 0);
@@ -422,8 +427,8 @@ static sft_status add(sft__onnx *o, proto *t, const char *name, sft_error *err) 
     return sft__import_runs(o->job, &out, &run, 1, err);
 }
 
-sft_status sft__onnx_tensor(sft__onnx *o, sft__wire m, const char *prefix, const char *name,
-                            sft_error *err) {
+sft_status sft__import_onnx_tensor(sft__import_onnx *o, sft__import_wire m, const char *prefix,
+                                   const char *name, sft_error *err) {
     proto t;
 
     SFT_TRY(read_proto(o, &t, m, err));
@@ -433,8 +438,8 @@ sft_status sft__onnx_tensor(sft__onnx *o, sft__wire m, const char *prefix, const
     return about(err, add(o, &t, name, err), name);
 }
 
-sft_status sft__onnx_own_name(sft__onnx *o, sft__wire m, const char *prefix, const char **name,
-                              sft_error *err) {
+sft_status sft__import_onnx_own_name(sft__import_onnx *o, sft__import_wire m, const char *prefix,
+                                     const char **name, sft_error *err) {
     proto t;
 
     SFT_TRY(read_proto(o, &t, m, err));

@@ -20,27 +20,27 @@ typedef struct place {
 typedef struct values {
     const sft_allocator *allocator;
     const sft_source *file;
-    sft__onnx_values v;
+    sft__import_onnx_values v;
     place *notes;
     size_t count;
     size_t room;
 } values;
 
 static sft_status no_number(uint64_t at, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "onnx: a number in a field of another kind");
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "onnx: a number in a field of another kind");
 }
 
 /* The next number at or behind *p; *more false: there is none. */
-static sft_status next_number(sft__wire_in *in, const sft__onnx_values *v, place *p,
+static sft_status next_number(sft__import_wire_in *in, const sft__import_onnx_values *v, place *p,
                               uint64_t *value, bool *more, sft_error *err) {
     const size_t width = v->fixed;
     const uint8_t *bytes;
 
     *more = true;
     while (p->at >= p->end) {
-        sft__wire m = {p->at, v->m.end};
-        sft__wire_field f;
-        SFT_TRY(sft__wire_next(in, &m, &f, more, err));
+        sft__import_wire m = {p->at, v->m.end};
+        sft__import_wire_field f;
+        SFT_TRY(sft__import_wire_next(in, &m, &f, more, err));
         if (!*more) {
             return SFT_OK;
         }
@@ -63,13 +63,13 @@ static sft_status next_number(sft__wire_in *in, const sft__onnx_values *v, place
         return SFT_OK;
     }
     if (width == 0) {
-        return sft__wire_varint(in, &p->at, p->end, value, err);
+        return sft__import_wire_varint(in, &p->at, p->end, value, err);
     }
     if (p->end - p->at < width) {
         return no_number(p->at, err);
     }
-    SFT_TRY(sft__wire_bytes(in, p->at, width, &bytes, err));
-    *value = width == 8 ? sft__load_le64(bytes) : sft__load_le32(bytes);
+    SFT_TRY(sft__import_wire_bytes(in, p->at, width, &bytes, err));
+    *value = width == 8 ? sft__base_load_le64(bytes) : sft__base_load_le32(bytes);
     p->at += width;
     return SFT_OK;
 }
@@ -80,17 +80,17 @@ static sft_status values_read(void *self, uint64_t offset, void *dst, size_t siz
     uint64_t entry = offset / width / STRIDE * STRIDE;
     uint64_t skip = offset - entry * width;
     place p = s->notes[entry / STRIDE];
-    sft__wire_in in;
+    sft__import_wire_in in;
     uint8_t *to = dst;
 
-    sft__wire_init(&in, s->file);
+    sft__import_wire_init(&in, s->file);
     while (size > 0) {
         uint64_t value = 0;
         uint8_t raw[8];
         bool more;
         SFT_TRY(next_number(&in, &s->v, &p, &value, &more, err));
         if (!more) {
-            return sft__fail_at(err, SFT_E_CHANGED, p.at, "the numbers end too soon");
+            return sft__base_fail_at(err, SFT_E_CHANGED, p.at, "the numbers end too soon");
         }
         if (skip >= width) {
             skip -= width;
@@ -111,18 +111,18 @@ static sft_status values_read(void *self, uint64_t offset, void *dst, size_t siz
 
 static void values_close(void *self) {
     values *s = self;
-    sft__free(s->allocator, s->notes, s->room * sizeof *s->notes);
-    sft__free(s->allocator, s, sizeof *s);
+    sft__base_free(s->allocator, s->notes, s->room * sizeof *s->notes);
+    sft__base_free(s->allocator, s, sizeof *s);
 }
 
 static sft_status wrong_count(const values *s, uint64_t count, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SIZE, s->v.m.at,
-                        "onnx: %s %llu numbers, shape and type need %llu",
-                        count > s->v.entries ? "at least" : "only", (unsigned long long)count,
-                        (unsigned long long)s->v.entries);
+    return sft__base_fail_at(err, SFT_E_SIZE, s->v.m.at,
+                             "onnx: %s %llu numbers, shape and type need %llu",
+                             count > s->v.entries ? "at least" : "only", (unsigned long long)count,
+                             (unsigned long long)s->v.entries);
 }
 
-static sft_status count_numbers(sft__onnx *o, values *s, sft_error *err) {
+static sft_status count_numbers(sft__import_onnx *o, values *s, sft_error *err) {
     place p = {s->v.m.at, 0};
     uint64_t count = 0;
 
@@ -140,27 +140,27 @@ static sft_status count_numbers(sft__onnx *o, values *s, sft_error *err) {
         if (count++ % STRIDE != 0) {
             continue;
         }
-        if (!sft__grow(s->allocator, &s->notes, &s->room, s->count + 1, sizeof *s->notes)) {
-            return sft__fail_nomem(err, s->count * sizeof *s->notes);
+        if (!sft__base_grow(s->allocator, &s->notes, &s->room, s->count + 1, sizeof *s->notes)) {
+            return sft__base_fail_nomem(err, s->count * sizeof *s->notes);
         }
         s->notes[s->count++] = before;
         if (s->room * sizeof *s->notes > o->job->options.memory_bytes / 4) {
-            return sft__fail_at(err, SFT_E_LIMIT, p.at,
-                                "memory: too many numbers stored one by one");
+            return sft__base_fail_at(err, SFT_E_LIMIT, p.at,
+                                     "memory: too many numbers stored one by one");
         }
     }
     return count == s->v.entries ? SFT_OK : wrong_count(s, count, err);
 }
 
-sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *v, uint32_t *source,
-                                   sft_error *err) {
+sft_status sft__import_onnx_values_source(sft__import_onnx *o, const sft__import_onnx_values *v,
+                                          uint32_t *source, sft_error *err) {
     sft__import *job = o->job;
     sft_source_vtable vtable;
     sft_source *made;
-    values *s = sft__alloc_zero(job->allocator, sizeof *s);
+    values *s = sft__base_alloc_zero(job->allocator, sizeof *s);
 
     if (s == NULL) {
-        return sft__fail_nomem(err, sizeof *s);
+        return sft__base_fail_nomem(err, sizeof *s);
     }
     s->allocator = job->allocator;
     s->file = job->file;
@@ -168,8 +168,8 @@ sft_status sft__onnx_values_source(sft__onnx *o, const sft__onnx_values *v, uint
     sft_status status = count_numbers(o, s, err);
     o->value_bytes += SOURCE_COST + s->room * sizeof *s->notes;
     if (status == SFT_OK && o->value_bytes > job->options.memory_bytes / 4) {
-        status = sft__fail_at(err, SFT_E_LIMIT, v->m.at,
-                              "memory: too many tensors whose numbers are stored one by one");
+        status = sft__base_fail_at(err, SFT_E_LIMIT, v->m.at,
+                                   "memory: too many tensors whose numbers are stored one by one");
     }
     SFT_INIT(&vtable);
     vtable.read_at = values_read;

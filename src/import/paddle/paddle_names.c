@@ -16,22 +16,22 @@ enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 };
 
 typedef struct reading {
     sft__import *job;
-    sft__paddle_names *names;
-    sft__wire_in in;
+    sft__import_paddle_names *names;
+    sft__import_wire_in in;
 } reading;
 
 static sft_status unreadable(sft_error *err) {
-    return sft__fail(err, SFT_E_SCHEMA, "it is not what Paddle writes");
+    return sft__base_fail(err, SFT_E_SCHEMA, "it is not what Paddle writes");
 }
 
-static sft_status put(reading *r, const sft__paddle_name *name, sft_error *err) {
-    sft__paddle_names *n = r->names;
+static sft_status put(reading *r, const sft__import_paddle_name *name, sft_error *err) {
+    sft__import_paddle_names *n = r->names;
 
-    if (!sft__grow(r->job->allocator, &n->at, &n->room, n->count + 1, sizeof *n->at)) {
-        return sft__fail_nomem(err, n->count * sizeof *n->at);
+    if (!sft__base_grow(r->job->allocator, &n->at, &n->room, n->count + 1, sizeof *n->at)) {
+        return sft__base_fail_nomem(err, n->count * sizeof *n->at);
     }
     if (n->room * sizeof *n->at > r->job->options.memory_bytes / 4) {
-        return sft__fail(err, SFT_E_LIMIT, "memory: too many parameters");
+        return sft__base_fail(err, SFT_E_LIMIT, "memory: too many parameters");
     }
     n->at[n->count++] = *name;
     return SFT_OK;
@@ -40,35 +40,35 @@ static sft_status put(reading *r, const sft__paddle_name *name, sft_error *err) 
 /* ---------------------------------------------------------------- protobuf */
 
 /* The dimensions of VarDesc.type.lod_tensor.tensor, wherever they are; the type's number. */
-static sft_status read_type(reading *r, sft__wire m, sft__paddle_name *name, uint64_t *type,
-                            sft_error *err) {
-    sft__wire inner[2] = {{0, 0}, {0, 0}};
-    sft__wire_dims dims = {.rank = 0};
-    sft__wire_field f;
+static sft_status read_type(reading *r, sft__import_wire m, sft__import_paddle_name *name,
+                            uint64_t *type, sft_error *err) {
+    sft__import_wire inner[2] = {{0, 0}, {0, 0}};
+    sft__import_wire_dims dims = {.rank = 0};
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(&r->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.number == 1 && f.wire == SFT__PB_VARINT) {
             *type = f.value;
         } else if (f.number == 3 && f.wire == SFT__PB_BYTES) {
-            inner[0] = sft__wire_inside(&f);
+            inner[0] = sft__import_wire_inside(&f);
         }
     }
     while (inner[0].at < inner[0].end) {
-        SFT_TRY(sft__wire_next(&r->in, &inner[0], &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &inner[0], &f, &more, err));
         if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            inner[1] = sft__wire_inside(&f);
+            inner[1] = sft__import_wire_inside(&f);
             name->shaped = true;
         }
     }
     while (inner[1].at < inner[1].end) {
-        SFT_TRY(sft__wire_next(&r->in, &inner[1], &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &inner[1], &f, &more, err));
         if (f.number == 2) {
-            const sft_status status = sft__wire_dims_add(&r->in, &dims, &f, NULL);
+            const sft_status status = sft__import_wire_dims_add(&r->in, &dims, &f, NULL);
             name->shaped = name->shaped && status == SFT_OK; /* -1: any */
         }
     }
@@ -77,24 +77,24 @@ static sft_status read_type(reading *r, sft__wire m, sft__paddle_name *name, uin
     return SFT_OK;
 }
 
-static sft_status read_variable(reading *r, sft__wire m, sft_error *err) {
-    sft__paddle_name name;
+static sft_status read_variable(reading *r, sft__import_wire m, sft_error *err) {
+    sft__import_paddle_name name;
     bool persistable = false;
     const char *text = NULL;
     uint64_t type = 0;
-    sft__wire_field f;
+    sft__import_wire_field f;
     bool more;
 
     memset(&name, 0, sizeof name);
     for (;;) {
-        SFT_TRY(sft__wire_next(&r->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
         if (!more) {
             break;
         }
         if (f.number == 1) {
-            SFT_TRY(sft__wire_text(&r->in, r->job, &f, SFT__PADDLE_NAME, &text, err));
+            SFT_TRY(sft__import_wire_text(&r->in, r->job, &f, SFT__PADDLE_NAME, &text, err));
         } else if (f.number == 2 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(read_type(r, sft__wire_inside(&f), &name, &type, err));
+            SFT_TRY(read_type(r, sft__import_wire_inside(&f), &name, &type, err));
         } else if (f.number == 3) {
             persistable = f.value != 0;
         }
@@ -111,22 +111,22 @@ static sft_status read_variable(reading *r, sft__wire m, sft_error *err) {
 }
 
 static sft_status read_program(reading *r, const sft_source *model, sft_error *err) {
-    sft__wire m = {0, sft_source_size(model)};
-    sft__wire_field f;
+    sft__import_wire m = {0, sft_source_size(model)};
+    sft__import_wire_field f;
     bool more;
 
-    sft__wire_init(&r->in, model);
+    sft__import_wire_init(&r->in, model);
     for (;;) {
-        SFT_TRY(sft__wire_next(&r->in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
         if (!more) {
             return SFT_OK;
         }
-        sft__wire block = sft__wire_inside(&f);
+        sft__import_wire block = sft__import_wire_inside(&f);
         while (f.number == 1 && f.wire == SFT__PB_BYTES && block.at < block.end) {
-            sft__wire_field v;
-            SFT_TRY(sft__wire_next(&r->in, &block, &v, &more, err));
+            sft__import_wire_field v;
+            SFT_TRY(sft__import_wire_next(&r->in, &block, &v, &more, err));
             if (v.number == 3 && v.wire == SFT__PB_BYTES) {
-                SFT_TRY(read_variable(r, sft__wire_inside(&v), err));
+                SFT_TRY(read_variable(r, sft__import_wire_inside(&v), err));
             }
         }
     }
@@ -135,20 +135,22 @@ static sft_status read_program(reading *r, const sft_source *model, sft_error *e
 /* ---------------------------------------------------------------- JSON */
 
 /* The value behind a key, if p is at one called `key` (p behind the key's text). */
-static const char *value_of(const char *p, const sft__json_str *key, const char *name) {
-    p = sft__json_blank(p);
-    return sft__json_is(key, name, strlen(name)) && *p == ':' ? sft__json_blank(p + 1) : NULL;
+static const char *value_of(const char *p, const sft__base_json_str *key, const char *name) {
+    p = sft__base_json_blank(p);
+    return sft__base_json_is(key, name, strlen(name)) && *p == ':' ? sft__base_json_blank(p + 1)
+                                                                   : NULL;
 }
 
 /* [0,1,1,"name"]: the last item; p behind the '['. */
-static const char *last_text(sft__json *j, const char *p, sft__json_str *text, bool *found) {
+static const char *last_text(sft__base_json *j, const char *p, sft__base_json_str *text,
+                             bool *found) {
     *found = false;
-    for (p = sft__json_blank(p); p != NULL && *p != ']';) {
+    for (p = sft__base_json_blank(p); p != NULL && *p != ']';) {
         *found = *p == '"';
-        p = *p == '"' ? sft__json_read(j, p, text) : sft__json_value(j, p, 1);
-        p = p != NULL ? sft__json_blank(p) : NULL;
+        p = *p == '"' ? sft__base_json_read(j, p, text) : sft__base_json_value(j, p, 1);
+        p = p != NULL ? sft__base_json_blank(p) : NULL;
         if (p != NULL && *p == ',') {
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         } else if (p != NULL && *p != ']') {
             return NULL;
         }
@@ -157,28 +159,28 @@ static const char *last_text(sft__json *j, const char *p, sft__json_str *text, b
 }
 
 /* [{"#":"0.t_f32"},[4,3], ...: the dimensions; p behind the '['. */
-static const char *dimensions(sft__json *j, const char *p, sft__paddle_name *name) {
-    sft__json_num n;
+static const char *dimensions(sft__base_json *j, const char *p, sft__import_paddle_name *name) {
+    sft__base_json_num n;
 
-    p = sft__json_blank(p);
-    p = *p == '{' ? sft__json_value(j, p, 1) : NULL;
-    p = p != NULL ? sft__json_blank(p) : NULL;
-    p = p != NULL && *p == ',' ? sft__json_blank(p + 1) : NULL;
+    p = sft__base_json_blank(p);
+    p = *p == '{' ? sft__base_json_value(j, p, 1) : NULL;
+    p = p != NULL ? sft__base_json_blank(p) : NULL;
+    p = p != NULL && *p == ',' ? sft__base_json_blank(p + 1) : NULL;
     if (p == NULL || *p != '[') {
         return p;
     }
     name->shaped = true;
-    for (p = sft__json_blank(p + 1); p != NULL && *p != ']';) {
+    for (p = sft__base_json_blank(p + 1); p != NULL && *p != ']';) {
         if (name->rank == SFT__WIRE_RANK) {
             return NULL;
         }
-        p = *p == '-' || (*p >= '0' && *p <= '9') ? sft__json_number(j, p, &n) : NULL;
+        p = *p == '-' || (*p >= '0' && *p <= '9') ? sft__base_json_number(j, p, &n) : NULL;
         if (p == NULL) {
             return NULL;
         }
         name->dims[name->rank++] = n.is_uint ? n.value : UINT64_MAX;
-        p = sft__json_blank(p);
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
+        p = sft__base_json_blank(p);
+        p = *p == ',' ? sft__base_json_blank(p + 1) : p;
     }
     return p;
 }
@@ -186,19 +188,19 @@ static const char *dimensions(sft__json *j, const char *p, sft__paddle_name *nam
 typedef struct op {
     bool parameter; /* "#": "p" was met */
     bool named;
-    sft__paddle_name name;
+    sft__import_paddle_name name;
 } op;
 
 /* A text of the program: keys of parameters move `o` on. p behind it. */
-static const char *take_key(reading *r, sft__json *j, const char *p, const sft__json_str *key,
-                            op *o, sft_error *err) {
+static const char *take_key(reading *r, sft__base_json *j, const char *p,
+                            const sft__base_json_str *key, op *o, sft_error *err) {
     const char *v = value_of(p, key, "#");
-    sft__json_str text;
+    sft__base_json_str text;
     bool found;
 
     if (v != NULL && *v == '"') {
-        p = sft__json_read(j, v, &text);
-        if (p != NULL && sft__json_is(&text, "p", 1)) {
+        p = sft__base_json_read(j, v, &text);
+        if (p != NULL && sft__base_json_is(&text, "p", 1)) {
             memset(o, 0, sizeof *o);
             o->parameter = true;
         }
@@ -214,7 +216,7 @@ static const char *take_key(reading *r, sft__json *j, const char *p, const sft__
         if (sft__import_copy(r->job, &copy, text.raw, text.len, err) != SFT_OK) {
             return NULL;
         }
-        o->name.len = text.escaped ? sft__json_decode(copy, &text) : text.len;
+        o->name.len = text.escaped ? sft__base_json_decode(copy, &text) : text.len;
         copy[o->name.len] = '\0';
         o->name.name = copy;
         o->named = strlen(copy) == o->name.len;
@@ -232,19 +234,19 @@ static const char *take_key(reading *r, sft__json *j, const char *p, const sft__
 
 static sft_status read_json(reading *r, const sft_source *model, sft_error *err) {
     const uint64_t size = sft_source_size(model);
-    sft__json j;
-    sft__json_str key;
+    sft__base_json j;
+    sft__base_json_str key;
     char *text;
     op o;
 
     if (size > r->job->options.memory_bytes / 8) {
-        return sft__fail(err, SFT_E_LIMIT, "it has %llu bytes", (unsigned long long)size);
+        return sft__base_fail(err, SFT_E_LIMIT, "it has %llu bytes", (unsigned long long)size);
     }
     const size_t len = (size_t)size;
     SFT_TRY(sft__import_alloc(r->job, &text, len + SFT__JSON_SLACK, 1, err));
     memset(text + len, 0, SFT__JSON_SLACK);
     SFT_TRY(sft_source_read(model, 0, text, len, err));
-    if (sft__utf8_valid(text, len) != len) {
+    if (sft__base_utf8_valid(text, len) != len) {
         return unreadable(err);
     }
     memset(&j, 0, sizeof j);
@@ -255,7 +257,7 @@ static sft_status read_json(reading *r, const sft_source *model, sft_error *err)
             p++;
             continue;
         }
-        p = sft__json_read(&j, p, &key);
+        p = sft__base_json_read(&j, p, &key);
         p = p != NULL ? take_key(r, &j, p, &key, &o, err) : NULL;
         if (p == NULL) {
             return unreadable(err);
@@ -266,14 +268,14 @@ static sft_status read_json(reading *r, const sft_source *model, sft_error *err)
 
 /* ---------------------------------------------------------------- the model */
 
-const char *sft__paddle_base(const sft__import *job) {
+const char *sft__import_paddle_base(const sft__import *job) {
     const char *slash = job->path != NULL ? strrchr(job->path, '/') : NULL;
     return slash != NULL ? slash + 1 : job->path;
 }
 
 static int by_name(const void *a, const void *b) {
-    const sft__paddle_name *x = a;
-    const sft__paddle_name *y = b;
+    const sft__import_paddle_name *x = a;
+    const sft__import_paddle_name *y = b;
     return strcmp(x->name, y->name);
 }
 
@@ -285,9 +287,9 @@ static sft_status read_model(reading *r, const char *location, const sft_source 
         SFT_TRY(sft_source_read(model, 0, &first, 1, err));
     }
     SFT_TRY(first == '{' ? read_json(r, model, err) : read_program(r, model, err));
-    sft__paddle_names *n = r->names;
+    sft__import_paddle_names *n = r->names;
     if (n->count == 0) {
-        return sft__fail(err, SFT_E_SCHEMA, "it names no parameter");
+        return sft__base_fail(err, SFT_E_SCHEMA, "it names no parameter");
     }
     qsort(n->at, n->count, sizeof *n->at, by_name);
     n->model = location;
@@ -295,27 +297,27 @@ static sft_status read_model(reading *r, const char *location, const sft_source 
 }
 
 /* The model called `location`, if it is there. */
-static sft_status try_model(sft__import *job, sft__paddle_names *names, const char *location,
+static sft_status try_model(sft__import *job, sft__import_paddle_names *names, const char *location,
                             sft_error *err) {
     sft_source *model = NULL;
     sft_error why;
 
     memset(&why, 0, sizeof why);
-    reading *r = sft__alloc_zero(job->allocator, sizeof *r);
+    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
     if (r == NULL) {
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     r->job = job;
     r->names = names;
-    sft_status status = sft__beside_open(&model, job, location, true, &why);
+    sft_status status = sft__import_beside_open(&model, job, location, true, &why);
     const bool absent = status == SFT_E_IO || status == SFT_E_SHARD_MISSING;
     if (status == SFT_OK) {
         status = read_model(r, location, model, &why);
         sft_source_close(model);
     }
-    sft__free(job->allocator, r, sizeof *r);
+    sft__base_free(job->allocator, r, sizeof *r);
     if (status == SFT_E_NOMEM) {
-        return sft__fail_nomem(err, sizeof *r);
+        return sft__base_fail_nomem(err, sizeof *r);
     }
     if (status != SFT_OK) {
         names->count = 0;
@@ -328,9 +330,10 @@ static sft_status try_model(sft__import *job, sft__paddle_names *names, const ch
     return SFT_OK;
 }
 
-sft_status sft__paddle_names_read(sft__import *job, sft__paddle_names *names, sft_error *err) {
+sft_status sft__import_paddle_names_read(sft__import *job, sft__import_paddle_names *names,
+                                         sft_error *err) {
     static const char *const ends[] = {".pdmodel", ".json"};
-    const char *base = sft__paddle_base(job);
+    const char *base = sft__import_paddle_base(job);
     char *location;
 
     if (base == NULL) {

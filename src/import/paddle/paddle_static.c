@@ -26,29 +26,29 @@ typedef struct one {
     uint64_t begin;
     uint64_t levels;
     uint64_t type;
-    sft__wire_dims dims;
+    sft__import_wire_dims dims;
     uint64_t data;
     uint64_t end;
     const sft_dtype *dtype;
 } one;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "paddle: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "paddle: %s", text);
 }
 
 /* A little-endian number of the file; moves *at behind it. */
-static sft_status number(sft__wire_in *in, uint64_t *at, size_t width, uint64_t *value,
+static sft_status number(sft__import_wire_in *in, uint64_t *at, size_t width, uint64_t *value,
                          sft_error *err) {
     const uint8_t *p;
 
-    SFT_TRY(sft__wire_bytes(in, *at, width, &p, err));
-    *value = width == 8 ? sft__load_le64(p) : sft__load_le32(p);
+    SFT_TRY(sft__import_wire_bytes(in, *at, width, &p, err));
+    *value = width == 8 ? sft__base_load_le64(p) : sft__base_load_le32(p);
     *at += width;
     return SFT_OK;
 }
 
 /* Levels of detail say how rows belong together: they are no values. */
-static sft_status skip_levels(sft__wire_in *in, uint64_t *at, one *t, sft_error *err) {
+static sft_status skip_levels(sft__import_wire_in *in, uint64_t *at, one *t, sft_error *err) {
     const uint64_t size = sft_source_size(in->source);
     const uint64_t begin = *at;
 
@@ -67,14 +67,15 @@ static sft_status skip_levels(sft__wire_in *in, uint64_t *at, one *t, sft_error 
     return SFT_OK;
 }
 
-static sft_status read_desc(sft__wire_in *in, one *t, uint64_t at, uint64_t len, sft_error *err) {
-    sft__wire m = {at, at + len};
+static sft_status read_desc(sft__import_wire_in *in, one *t, uint64_t at, uint64_t len,
+                            sft_error *err) {
+    sft__import_wire m = {at, at + len};
     bool typed = false;
-    sft__wire_field f;
+    sft__import_wire_field f;
     bool more;
 
     for (;;) {
-        SFT_TRY(sft__wire_next(in, &m, &f, &more, err));
+        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
         if (!more) {
             return typed ? SFT_OK : bad(at, err, "a tensor without a type");
         }
@@ -82,7 +83,7 @@ static sft_status read_desc(sft__wire_in *in, one *t, uint64_t at, uint64_t len,
             t->type = f.value;
             typed = true;
         } else if (f.number == 2) {
-            SFT_TRY(sft__wire_dims_add(in, &t->dims, &f, err));
+            SFT_TRY(sft__import_wire_dims_add(in, &t->dims, &f, err));
         } else {
             return bad(f.start, err, "a description with another field than type and dimensions");
         }
@@ -90,7 +91,7 @@ static sft_status read_desc(sft__wire_in *in, one *t, uint64_t at, uint64_t len,
 }
 
 /* The tensor at *at; moves *at behind it. */
-static sft_status read_one(sft__import *job, sft__wire_in *in, uint64_t *at, one *t,
+static sft_status read_one(sft__import *job, sft__import_wire_in *in, uint64_t *at, one *t,
                            sft_error *err) {
     const uint64_t size = sft_source_size(job->file);
     uint64_t value;
@@ -116,19 +117,19 @@ static sft_status read_one(sft__import *job, sft__wire_in *in, uint64_t *at, one
         t->dtype = types[i].number == t->type ? sft__import_dtype(types[i].dtype) : t->dtype;
     }
     if (t->dtype == NULL) { /* where the next one begins nobody knows */
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, t->begin,
-                            "paddle: a tensor of the type %llu, which is not known",
-                            (unsigned long long)t->type);
+        return sft__base_fail_at(err, SFT_E_UNSUPPORTED, t->begin,
+                                 "paddle: a tensor of the type %llu, which is not known",
+                                 (unsigned long long)t->type);
     }
-    if (!sft__wire_elements(&t->dims, &elements) ||
+    if (!sft__import_wire_elements(&t->dims, &elements) ||
         sft_dtype_bytes(t->dtype, elements, &bytes, NULL) != SFT_OK) {
-        return sft__fail_at(err, SFT_E_OVERFLOW, t->begin,
-                            "paddle: the size of a tensor's shape overflows");
+        return sft__base_fail_at(err, SFT_E_OVERFLOW, t->begin,
+                                 "paddle: the size of a tensor's shape overflows");
     }
     if (bytes > size - t->data) {
-        return sft__fail_at(err, SFT_E_SIZE, t->begin,
-                            "paddle: a tensor of %llu bytes, the file has %llu more",
-                            (unsigned long long)bytes, (unsigned long long)(size - t->data));
+        return sft__base_fail_at(err, SFT_E_SIZE, t->begin,
+                                 "paddle: a tensor of %llu bytes, the file has %llu more",
+                                 (unsigned long long)bytes, (unsigned long long)(size - t->data));
     }
     *at = t->end = t->data + bytes;
     return SFT_OK;
@@ -139,7 +140,7 @@ static sft_status read_one(sft__import *job, sft__wire_in *in, uint64_t *at, one
 /* One tensor alone has the name of its file, as Paddle's own functions write it. */
 static sft_status lone_name(sft__import *job, const char **name, sft_error *err) {
     static const char *const ends[] = {".pdtensor", ".pdiparams"};
-    const char *base = sft__paddle_base(job);
+    const char *base = sft__import_paddle_base(job);
     char *copy;
 
     if (base == NULL) {
@@ -159,7 +160,7 @@ static sft_status lone_name(sft__import *job, const char **name, sft_error *err)
 }
 
 /* Is the tensor of the shape that the model has under the name? */
-static bool has_shape(const one *t, const sft__paddle_name *n) {
+static bool has_shape(const one *t, const sft__import_paddle_name *n) {
     bool same = !n->shaped || n->rank == t->dims.rank;
 
     for (uint32_t d = 0; same && n->shaped && d < n->rank; d++) {
@@ -168,8 +169,8 @@ static bool has_shape(const one *t, const sft__paddle_name *n) {
     return same;
 }
 
-static sft_status add(sft__import *job, const one *t, const sft__paddle_names *names, size_t index,
-                      size_t count, sft_error *err) {
+static sft_status add(sft__import *job, const one *t, const sft__import_paddle_names *names,
+                      size_t index, size_t count, sft_error *err) {
     const sft_piece piece = {.offset = t->data};
     const char *name;
     char text[40];
@@ -177,10 +178,11 @@ static sft_status add(sft__import *job, const one *t, const sft__paddle_names *n
     if (names->model != NULL) {
         name = names->at[index].name;
         if (!has_shape(t, &names->at[index])) {
-            return sft__fail_tensor(err, SFT_E_SHAPE, t->begin, name, names->at[index].len,
-                                    "paddle: it has another shape in %.200s: that is the model of "
-                                    "another file",
-                                    names->model);
+            return sft__base_fail_tensor(
+                err, SFT_E_SHAPE, t->begin, name, names->at[index].len,
+                "paddle: it has another shape in %.200s: that is the model of "
+                "another file",
+                names->model);
         }
     } else if (count == 1) {
         SFT_TRY(lone_name(job, &name, err));
@@ -202,13 +204,14 @@ static sft_status add(sft__import *job, const one *t, const sft__paddle_names *n
     return sft__import_tensor(job, &out, err);
 }
 
-static sft_status check_names(sft__import *job, const sft__paddle_names *names, size_t count,
+static sft_status check_names(sft__import *job, const sft__import_paddle_names *names, size_t count,
                               sft_error *err) {
     if (names->model != NULL && names->count != count) {
-        return sft__fail(err, SFT_E_SCHEMA,
-                         "paddle: %zu tensors, but %.200s beside it names %zu parameters: one of "
-                         "them is of another model, or cut short",
-                         count, names->model, names->count);
+        return sft__base_fail(
+            err, SFT_E_SCHEMA,
+            "paddle: %zu tensors, but %.200s beside it names %zu parameters: one of "
+            "them is of another model, or cut short",
+            count, names->model, names->count);
     }
     if (names->model == NULL && count > 1) {
         sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "paddle-names",
@@ -219,8 +222,8 @@ static sft_status check_names(sft__import *job, const sft__paddle_names *names, 
     return SFT_OK;
 }
 
-static sft_status read_all(sft__import *job, sft__wire_in *in, sft__paddle_names *names,
-                           sft_error *err) {
+static sft_status read_all(sft__import *job, sft__import_wire_in *in,
+                           sft__import_paddle_names *names, sft_error *err) {
     const uint64_t size = sft_source_size(job->file);
     size_t count = 0;
     one t;
@@ -228,7 +231,7 @@ static sft_status read_all(sft__import *job, sft__wire_in *in, sft__paddle_names
     for (uint64_t at = 0; at < size; count++) {
         SFT_TRY(read_one(job, in, &at, &t, err));
     }
-    SFT_TRY(sft__paddle_names_read(job, names, err));
+    SFT_TRY(sft__import_paddle_names_read(job, names, err));
     SFT_TRY(check_names(job, names, count, err));
     size_t index = 0;
     for (uint64_t at = 0; at < size; index++) {
@@ -239,29 +242,29 @@ static sft_status read_all(sft__import *job, sft__wire_in *in, sft__paddle_names
 }
 
 static sft_status open_static(sft__import *job, sft_error *err) {
-    sft__paddle_names names = {NULL, 0, 0, NULL};
-    sft__wire_in *in = sft__alloc(job->allocator, sizeof *in);
+    sft__import_paddle_names names = {NULL, 0, 0, NULL};
+    sft__import_wire_in *in = sft__base_alloc(job->allocator, sizeof *in);
 
     if (in == NULL) {
-        return sft__fail_nomem(err, sizeof *in);
+        return sft__base_fail_nomem(err, sizeof *in);
     }
-    sft__wire_init(in, job->file);
+    sft__import_wire_init(in, job->file);
     const sft_status status = read_all(job, in, &names, err);
-    sft__free(job->allocator, names.at, names.room * sizeof *names.at);
-    sft__free(job->allocator, in, sizeof *in);
+    sft__base_free(job->allocator, names.at, names.room * sizeof *names.at);
+    sft__base_free(job->allocator, in, sizeof *in);
     return status;
 }
 
 /* Version 0, no levels, version 0, a TensorDesc: a type, dimensions. */
-static bool probe(const sft__probe *p) {
+static bool probe(const sft__import_probe *p) {
     if (p->head_len < HEAD + 2) {
         return false;
     }
-    const uint32_t desc = sft__load_le32(p->head + 16);
-    return sft__load_le32(p->head) == 0 && sft__load_le64(p->head + 4) == 0 &&
-           sft__load_le32(p->head + 12) == 0 && desc >= 2 && desc < 1024 &&
+    const uint32_t desc = sft__base_load_le32(p->head + 16);
+    return sft__base_load_le32(p->head) == 0 && sft__base_load_le64(p->head + 4) == 0 &&
+           sft__base_load_le32(p->head + 12) == 0 && desc >= 2 && desc < 1024 &&
            p->size - HEAD >= desc && p->head[HEAD] == 0x08 && p->head[HEAD + 1] < 64 &&
            (desc == 2 || p->head[HEAD + 2] == 0x10 || p->head[HEAD + 2] == 0x12);
 }
 
-const sft__reader sft__reader_paddle = {SFT_IMPORT_PADDLE, probe, open_static};
+const sft__import_reader sft__import_reader_paddle = {SFT_IMPORT_PADDLE, probe, open_static};

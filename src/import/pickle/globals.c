@@ -10,7 +10,7 @@
 /* In byte order of module and name: searched by halves (tests/import/hostile_walk.py sees to it).
  */
 /* clang-format off */
-static const sft__global rows[] = {
+static const sft__import_global rows[] = {
     {"_codecs", "encode", SFT__G_ENCODE, 0},
     {"argparse", "Namespace", SFT__G_INERT, 0},
     {"builtins", "Ellipsis", SFT__G_INERT, 0},
@@ -427,8 +427,8 @@ static size_t row_of(const char *module, size_t module_len, const char *name, si
     return low;
 }
 
-const sft__global *sft__global_find(const char *module, size_t module_len, const char *name,
-                                    size_t name_len) {
+const sft__import_global *sft__import_global_find(const char *module, size_t module_len,
+                                                  const char *name, size_t name_len) {
     canonical(&module, &module_len);
     const size_t at = row_of(module, module_len, name, name_len);
 
@@ -461,10 +461,10 @@ static bool is_among(const char *const *list, size_t count, const char *text, si
 static bool is_standard(const char *module, size_t len) {
     const char *dot = memchr(module, '.', len);
     const size_t top = dot != NULL ? (size_t)(dot - module) : len;
-    return is_among(sft__std_modules, sft__std_module_count, module, top);
+    return is_among(sft__import_std_modules, sft__import_std_module_count, module, top);
 }
 
-bool sft__global_is_standard(const char *module, size_t len) {
+bool sft__import_global_is_standard(const char *module, size_t len) {
     return is_standard(module, len);
 }
 
@@ -474,7 +474,7 @@ static bool has_root(const char *text, size_t len) {
         const char *dot = memchr(text + at, '.', len - at);
         const size_t part = dot != NULL ? (size_t)(dot - text) - at : len - at;
         if (part > 1 && /* none has one letter, and long names are made of such */
-            is_among(sft__root_modules, sft__root_module_count, text + at, part)) {
+            is_among(sft__import_root_modules, sft__import_root_module_count, text + at, part)) {
             return true;
         }
         at += part + 1;
@@ -507,11 +507,11 @@ static bool is_vouched(const char *module, size_t len) {
 /* The first entry of the list at or behind these bytes and a `mark` and a blank behind them. */
 static size_t listed_from(const char *text, size_t len, const char *mark) {
     size_t low = 0;
-    size_t high = sft__dangerous_count;
+    size_t high = sft__import_dangerous_count;
 
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const char *entry = sft__dangerous[middle];
+        const char *entry = sft__import_dangerous[middle];
         const size_t n = strlen(entry);
         int order = memcmp(entry, text, n < len ? n : len);
         order = order != 0 ? order : n < len ? -1 : strcmp(entry + len, mark);
@@ -529,8 +529,8 @@ static bool is_listed_as(const char *module, size_t len, const char *mark, const
                          size_t name_len) {
     const size_t skip = len + strlen(mark);
 
-    for (size_t i = listed_from(module, len, mark); i < sft__dangerous_count; i++) {
-        const char *entry = sft__dangerous[i];
+    for (size_t i = listed_from(module, len, mark); i < sft__import_dangerous_count; i++) {
+        const char *entry = sft__import_dangerous[i];
         if (strlen(entry) <= skip || memcmp(entry, module, len) != 0 ||
             memcmp(entry + len, mark, skip - len) != 0) {
             return false;
@@ -556,8 +556,9 @@ static bool is_listed(const char *module, size_t module_len, const char *name, s
     return module_len != 0 && is_listed_as(module, module_len, " ", name, name_len);
 }
 
-uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t module_len,
-                             const char *name, size_t name_len, const char **why) {
+uint32_t sft__import_global_verdict(const sft__import_global *row, const char *module,
+                                    size_t module_len, const char *name, size_t name_len,
+                                    const char **why) {
     canonical(&module, &module_len);
     if (row != NULL && row->known == SFT__G_NP_NDARRAY && strcmp(row->name, "memmap") == 0) {
         *why = "opens, makes and overwrites files if it is called";

@@ -9,7 +9,7 @@
 
 #include "import/core/import.h"
 
-typedef enum sft__known {
+typedef enum sft__import_known {
     SFT__G_UNKNOWN = 0,
     SFT__G_DICT, /* OrderedDict, Counter, dict */
     SFT__G_DEFAULTDICT,
@@ -45,25 +45,26 @@ typedef enum sft__known {
     SFT__G_NP_MASKED,
     SFT__G_JOBLIB_ARRAY,
     SFT__G_EVAL /* Paddle writes eval('data', {'data': ...}): a name, never run */
-} sft__known;
+} sft__import_known;
 
-typedef struct sft__global {
+typedef struct sft__import_global {
     const char *module;
     const char *name;
     uint16_t known;
     uint16_t
         argument; /* DTYPE, STORAGE: dtype id, 0 if untyped; QSCHEME: 0 per tensor, 1 per channel */
-} sft__global;
+} sft__import_global;
 
 /* The row for a name, or NULL. Old spellings (__builtin__, copy_reg, numpy._core) are the same. */
-const sft__global *sft__global_find(const char *module, size_t module_len, const char *name,
-                                    size_t name_len);
+const sft__import_global *sft__import_global_find(const char *module, size_t module_len,
+                                                  const char *name, size_t name_len);
 
 /* What a scanner says about it; *why: static sentence. */
-uint32_t sft__global_verdict(const sft__global *row, const char *module, size_t module_len,
-                             const char *name, size_t name_len, const char **why);
+uint32_t sft__import_global_verdict(const sft__import_global *row, const char *module,
+                                    size_t module_len, const char *name, size_t name_len,
+                                    const char **why);
 
 /* Is it one of the modules of Python's standard library, or below one? */
-bool sft__global_is_standard(const char *module, size_t len);
+bool sft__import_global_is_standard(const char *module, size_t len);
 
 #endif

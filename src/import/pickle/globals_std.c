@@ -9,7 +9,7 @@
 
 /* In byte order: searched by halves. */
 /* clang-format off */
-const char *const sft__std_modules[] = {
+const char *const sft__import_std_modules[] = {
     "AL", "Audio_mac", "BaseHTTPServer", "Bastion", "CD", "CDIO", "CDROM", "CGIHTTPServer", "CL",
     "CL_old", "Canvas", "Carbon", "ColorPicker", "ConfigParser", "Cookie", "DEVICE", "DLFCN",
     "Dialog", "DocXMLRPCServer", "ERRNO", "EasyDialogs", "FILE", "FL", "FileDialog", "FixTk",
@@ -91,11 +91,12 @@ const char *const sft__std_modules[] = {
     "zlib", "zoneinfo",
 };
 /* clang-format on */
-const size_t sft__std_module_count = sizeof sft__std_modules / sizeof sft__std_modules[0];
+const size_t sft__import_std_module_count =
+    sizeof sft__import_std_modules / sizeof sft__import_std_modules[0];
 
 /* Reach everything from anywhere: also as a part of a dotted name. In byte order. */
 /* clang-format off */
-const char *const sft__root_modules[] = {
+const char *const sft__import_root_modules[] = {
     "__builtin__", "__import__", "_ctypes", "_pickle", "breakpoint", "builtins", "cPickle", "code",
     "codeop", "commands", "compile", "ctypes", "eval", "exec", "execfile", "file", "getattr",
     "globals", "imp", "importlib", "input", "locals", "marshal", "nt", "ntpath", "open", "os",
@@ -103,12 +104,13 @@ const char *const sft__root_modules[] = {
     "subprocess", "sys", "vars",
 };
 /* clang-format on */
-const size_t sft__root_module_count = sizeof sft__root_modules / sizeof sft__root_modules[0];
+const size_t sft__import_root_module_count =
+    sizeof sft__import_root_modules / sizeof sft__import_root_modules[0];
 
 /* Outside the standard library: "module name", name * for all, module ending in . for all below.
  * In byte order. */
 /* clang-format off */
-const char *const sft__dangerous[] = {
+const char *const sft__import_dangerous[] = {
     "Cython. *", "IPython *", "IPython. *", "_pytest. *", "aiohttp *", "aiohttp. *", "apt *",
     "apt. *", "attr._make *", "attrs._make *", "bentoml. *", "boto3. *", "botocore. *",
     "bpython. *", "bs4. *", "build. *", "celery. *", "cffi *", "cffi. *", "chevron. *",
@@ -177,4 +179,5 @@ const char *const sft__dangerous[] = {
     "zenml. *", "zmq. *",
 };
 /* clang-format on */
-const size_t sft__dangerous_count = sizeof sft__dangerous / sizeof sft__dangerous[0];
+const size_t sft__import_dangerous_count =
+    sizeof sft__import_dangerous / sizeof sft__import_dangerous[0];

@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-extern const char *const sft__std_modules[];
-extern const size_t sft__std_module_count;
-extern const char *const sft__root_modules[];
-extern const size_t sft__root_module_count;
-extern const char *const sft__dangerous[];
-extern const size_t sft__dangerous_count;
+extern const char *const sft__import_std_modules[];
+extern const size_t sft__import_std_module_count;
+extern const char *const sft__import_root_modules[];
+extern const size_t sft__import_root_module_count;
+extern const char *const sft__import_dangerous[];
+extern const size_t sft__import_dangerous_count;
 
 #endif

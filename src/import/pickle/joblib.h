@@ -8,8 +8,9 @@
 #include "import/core/import.h"
 
 /* By the first bytes: compressed by something that can be unpacked here. */
-bool sft__joblib_is_packed(const sft__probe *p);
+bool sft__import_joblib_is_packed(const sft__import_probe *p);
 /* SFT_E_FORMAT: what comes out is no pickle. */
-sft_status sft__joblib_open_packed(sft__import *job, const sft__probe *probe, sft_error *err);
+sft_status sft__import_joblib_open_packed(sft__import *job, const sft__import_probe *probe,
+                                          sft_error *err);
 
 #endif

@@ -10,19 +10,19 @@
 #include "import/pickle/pickle.h"
 
 /* Growable numbers: the stack, the places of its marks, the memo. */
-typedef struct sft__ids {
+typedef struct sft__import_ids {
     uint32_t *at;
     size_t count;
     size_t room;
-} sft__ids;
+} sft__import_ids;
 
-typedef struct sft__machine {
-    sft__pickle *p;
+typedef struct sft__import_machine {
+    sft__import_pickle *p;
     sft__import *job;
-    sft__pk_in *in; /* of p */
-    sft__ids stack;
-    sft__ids marks;
-    sft__ids memo; /* id + 1; 0: never set */
+    sft__import_pk_in *in; /* of p */
+    sft__import_ids stack;
+    sft__import_ids marks;
+    sft__import_ids memo; /* id + 1; 0: never set */
     size_t memo_set;
     uint64_t frame_end; /* 0: no frame */
     uint64_t opcode_at;
@@ -31,73 +31,79 @@ typedef struct sft__machine {
     bool odd[256]; /* opcodes that no pickler writes: said */
     int protocol;
     bool stopped;
-} sft__machine;
+} sft__import_machine;
 
 /* floor: values below it belong to an outer mark. bad: what ends the run. odd: what older or other
  * unpicklers read past, so a scan does too. to_mark: the values above the last mark, which goes.
  * collect: a container of the values from `first` on. */
-sft_status sft__pm_push(sft__machine *m, sft__ids *s, uint32_t id, sft_error *err);
-sft_status sft__pm_bad(const sft__machine *m, sft_error *err, const char *rule, const char *text);
-sft_status sft__pm_odd(sft__machine *m, uint32_t verdict, const char *rule, sft_error *err,
-                       const char *text);
-size_t sft__pm_floor(const sft__machine *m);
-sft_status sft__pm_pop(sft__machine *m, uint32_t *id, sft_error *err);
-sft_status sft__pm_top(sft__machine *m, uint32_t *id, sft_error *err);
-sft_status sft__pm_node(sft__pickle *p, uint32_t type, uint32_t *id, sft_error *err);
-sft_status sft__pm_push_new(sft__machine *m, uint32_t type, sft__pk_node **node, sft_error *err);
-sft_status sft__pm_items_add(sft__machine *m, sft__pk_node *n, const uint32_t *values, size_t count,
-                             sft_error *err);
-sft_status sft__pm_to_mark(sft__machine *m, size_t *first, sft_error *err);
-sft_status sft__pm_collect(sft__machine *m, uint32_t type, size_t first, sft_error *err);
-sft_status sft__pm_operand(sft__machine *m, size_t n, uint64_t *value, sft_error *err);
+sft_status sft__import_pm_push(sft__import_machine *m, sft__import_ids *s, uint32_t id,
+                               sft_error *err);
+sft_status sft__import_pm_bad(const sft__import_machine *m, sft_error *err, const char *rule,
+                              const char *text);
+sft_status sft__import_pm_odd(sft__import_machine *m, uint32_t verdict, const char *rule,
+                              sft_error *err, const char *text);
+size_t sft__import_pm_floor(const sft__import_machine *m);
+sft_status sft__import_pm_pop(sft__import_machine *m, uint32_t *id, sft_error *err);
+sft_status sft__import_pm_top(sft__import_machine *m, uint32_t *id, sft_error *err);
+sft_status sft__import_pm_node(sft__import_pickle *p, uint32_t type, uint32_t *id, sft_error *err);
+sft_status sft__import_pm_push_new(sft__import_machine *m, uint32_t type,
+                                   sft__import_pk_node **node, sft_error *err);
+sft_status sft__import_pm_items_add(sft__import_machine *m, sft__import_pk_node *n,
+                                    const uint32_t *values, size_t count, sft_error *err);
+sft_status sft__import_pm_to_mark(sft__import_machine *m, size_t *first, sft_error *err);
+sft_status sft__import_pm_collect(sft__import_machine *m, uint32_t type, size_t first,
+                                  sft_error *err);
+sft_status sft__import_pm_operand(sft__import_machine *m, size_t n, uint64_t *value,
+                                  sft_error *err);
 
 /* pickle_joblib.c: what lies behind the state of a NumpyArrayWrapper. */
-sft_status sft__pm_joblib(sft__machine *m, sft__pk_node *array, sft_error *err);
+sft_status sft__import_pm_joblib(sft__import_machine *m, sft__import_pk_node *array,
+                                 sft_error *err);
 
-sft_status sft__op_none(sft__machine *m, sft_error *err);
-sft_status sft__op_true(sft__machine *m, sft_error *err);
-sft_status sft__op_false(sft__machine *m, sft_error *err);
-sft_status sft__op_binint(sft__machine *m, sft_error *err);
-sft_status sft__op_binint1(sft__machine *m, sft_error *err);
-sft_status sft__op_binint2(sft__machine *m, sft_error *err);
-sft_status sft__op_long1(sft__machine *m, sft_error *err);
-sft_status sft__op_long4(sft__machine *m, sft_error *err);
-sft_status sft__op_binfloat(sft__machine *m, sft_error *err);
-sft_status sft__op_text1(sft__machine *m, sft_error *err);
-sft_status sft__op_text4(sft__machine *m, sft_error *err);
-sft_status sft__op_text8(sft__machine *m, sft_error *err);
-sft_status sft__op_bytes1(sft__machine *m, sft_error *err);
-sft_status sft__op_bytes4(sft__machine *m, sft_error *err);
-sft_status sft__op_bytes8(sft__machine *m, sft_error *err);
-sft_status sft__op_binstring(sft__machine *m, sft_error *err);
-sft_status sft__op_binstring1(sft__machine *m, sft_error *err);
-sft_status sft__op_int(sft__machine *m, sft_error *err);
-sft_status sft__op_float(sft__machine *m, sft_error *err);
-sft_status sft__op_string(sft__machine *m, sft_error *err);
-sft_status sft__op_unicode(sft__machine *m, sft_error *err);
-sft_status sft__op_empty_list(sft__machine *m, sft_error *err);
-sft_status sft__op_empty_tuple(sft__machine *m, sft_error *err);
-sft_status sft__op_empty_dict(sft__machine *m, sft_error *err);
-sft_status sft__op_empty_set(sft__machine *m, sft_error *err);
-sft_status sft__op_list(sft__machine *m, sft_error *err);
-sft_status sft__op_tuple(sft__machine *m, sft_error *err);
-sft_status sft__op_dict(sft__machine *m, sft_error *err);
-sft_status sft__op_frozenset(sft__machine *m, sft_error *err);
-sft_status sft__op_tuple1(sft__machine *m, sft_error *err);
-sft_status sft__op_tuple2(sft__machine *m, sft_error *err);
-sft_status sft__op_tuple3(sft__machine *m, sft_error *err);
-sft_status sft__op_mark(sft__machine *m, sft_error *err);
-sft_status sft__op_appends(sft__machine *m, sft_error *err);
-sft_status sft__op_setitems(sft__machine *m, sft_error *err);
-sft_status sft__op_additems(sft__machine *m, sft_error *err);
-sft_status sft__op_append(sft__machine *m, sft_error *err);
-sft_status sft__op_setitem(sft__machine *m, sft_error *err);
-sft_status sft__op_binput(sft__machine *m, sft_error *err);
-sft_status sft__op_long_binput(sft__machine *m, sft_error *err);
-sft_status sft__op_memoize(sft__machine *m, sft_error *err);
-sft_status sft__op_binget(sft__machine *m, sft_error *err);
-sft_status sft__op_long_binget(sft__machine *m, sft_error *err);
-sft_status sft__op_put(sft__machine *m, sft_error *err);
-sft_status sft__op_get(sft__machine *m, sft_error *err);
+sft_status sft__import_op_none(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_true(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_false(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binint(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binint1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binint2(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_long1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_long4(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binfloat(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_text1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_text4(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_text8(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_bytes1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_bytes4(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_bytes8(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binstring(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binstring1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_int(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_float(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_string(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_unicode(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_empty_list(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_empty_tuple(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_empty_dict(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_empty_set(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_list(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_tuple(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_dict(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_frozenset(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_tuple1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_tuple2(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_tuple3(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_mark(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_appends(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_setitems(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_additems(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_append(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_setitem(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binput(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_long_binput(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_memoize(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binget(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_long_binget(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_put(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_get(sft__import_machine *m, sft_error *err);
 
 #endif

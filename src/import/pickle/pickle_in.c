@@ -7,11 +7,12 @@
 #include "base/utf8.h"
 #include "import/pickle/pickle.h"
 
-static sft_status ended(const sft__pk_in *in, sft_error *err) {
-    return sft__fail_at(err, SFT_E_SCHEMA, in->end, "pickle-truncated: the pickle ends early");
+static sft_status ended(const sft__import_pk_in *in, sft_error *err) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA, in->end, "pickle-truncated: the pickle ends early");
 }
 
-sft_status sft__pk_need(sft__pk_in *in, size_t n, const uint8_t **bytes, sft_error *err) {
+sft_status sft__import_pk_need(sft__import_pk_in *in, size_t n, const uint8_t **bytes,
+                               sft_error *err) {
     if (in->len - in->pos < n) {
         const uint64_t at = in->base + in->pos;
         const uint64_t left = in->end - at;
@@ -29,7 +30,7 @@ sft_status sft__pk_need(sft__pk_in *in, size_t n, const uint8_t **bytes, sft_err
     return SFT_OK;
 }
 
-sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err) {
+sft_status sft__import_pk_skip(sft__import_pk_in *in, uint64_t n, sft_error *err) {
     const uint64_t at = in->base + in->pos;
 
     if (n > in->end - at) {
@@ -45,7 +46,8 @@ sft_status sft__pk_skip(sft__pk_in *in, uint64_t n, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_error *err) {
+sft_status sft__import_pk_line(sft__import_pk_in *in, const char **line, size_t *len,
+                               sft_error *err) {
     const uint8_t *p;
     const uint64_t at = in->base + in->pos;
 
@@ -65,19 +67,19 @@ sft_status sft__pk_line(sft__pk_in *in, const char **line, size_t *len, sft_erro
                 return ended(in, err);
             }
             in->len = in->pos; /* read the window anew from here */
-            SFT_TRY(sft__pk_need(in, fill, &p, err));
+            SFT_TRY(sft__import_pk_need(in, fill, &p, err));
             in->pos = 0;
         }
     }
     return in->end - at < SFT__PK_WINDOW
                ? ended(in, err)
-               : sft__fail_at(err, SFT_E_LIMIT, at, "pickle-line: a line of more than %d bytes",
-                              SFT__PK_WINDOW);
+               : sft__base_fail_at(err, SFT_E_LIMIT, at,
+                                   "pickle-line: a line of more than %d bytes", SFT__PK_WINDOW);
 }
 
 /* Where the line ends that begins at `at` and has no end in the first SFT__PK_WINDOW bytes. The window
  * is used to look. */
-static sft_status line_end(sft__pk_in *in, uint64_t at, uint64_t *end, sft_error *err) {
+static sft_status line_end(sft__import_pk_in *in, uint64_t at, uint64_t *end, sft_error *err) {
     uint64_t from = at;
 
     *end = at;
@@ -99,14 +101,14 @@ static sft_status line_end(sft__pk_in *in, uint64_t at, uint64_t *end, sft_error
     return ended(in, err);
 }
 
-sft_status sft__pk_line_copy(sft__pk_in *in, sft__import *job, char **room, size_t *len,
-                             sft_error *err) {
-    const uint64_t at = sft__pk_tell(in);
+sft_status sft__import_pk_line_copy(sft__import_pk_in *in, sft__import *job, char **room,
+                                    size_t *len, sft_error *err) {
+    const uint64_t at = sft__import_pk_tell(in);
     const char *line;
     sft_error local;
     uint64_t end = 0;
 
-    sft_status status = sft__pk_line(in, &line, len, &local);
+    sft_status status = sft__import_pk_line(in, &line, len, &local);
     if (status == SFT_OK) {
         SFT_TRY(sft__import_alloc(job, room, 2 * *len + SFT__PK_DECODE, 1, err));
         memcpy(*room + *len + SFT__PK_DECODE, line, *len);
@@ -120,40 +122,41 @@ sft_status sft__pk_line_copy(sft__pk_in *in, sft__import *job, char **room, size
     }
     SFT_TRY(line_end(in, at, &end, err));
     if (end - at > UINT32_MAX / 2 - SFT__PK_DECODE) {
-        return sft__fail_at(err, SFT_E_LIMIT, at, "pickle-line: a line of %llu bytes",
-                            (unsigned long long)(end - at));
+        return sft__base_fail_at(err, SFT_E_LIMIT, at, "pickle-line: a line of %llu bytes",
+                                 (unsigned long long)(end - at));
     }
     *len = (size_t)(end - at);
     SFT_TRY(sft__import_alloc(job, room, 2 * *len + SFT__PK_DECODE, 1, err));
     return sft_source_read(in->source, at, *room + *len + SFT__PK_DECODE, *len, err);
 }
 
-sft_status sft__pk_text(sft__pk_in *in, sft__import *job, uint64_t n, const char **text,
-                        sft_error *err) {
+sft_status sft__import_pk_text(sft__import_pk_in *in, sft__import *job, uint64_t n,
+                               const char **text, sft_error *err) {
     const uint8_t *p;
     char *copy;
 
-    if (n > in->end - sft__pk_tell(in)) {
+    if (n > in->end - sft__import_pk_tell(in)) {
         return ended(in, err);
     }
     if (n <= SFT__PK_WINDOW) {
-        SFT_TRY(sft__pk_need(in, (size_t)n, &p, err));
+        SFT_TRY(sft__import_pk_need(in, (size_t)n, &p, err));
         SFT_TRY(sft__import_copy(job, &copy, p, (size_t)n, err));
     } else {
         if (n >= UINT32_MAX) {
-            return sft__fail_at(err, SFT_E_LIMIT, sft__pk_tell(in),
-                                "pickle-string: a string of %llu bytes", (unsigned long long)n);
+            return sft__base_fail_at(err, SFT_E_LIMIT, sft__import_pk_tell(in),
+                                     "pickle-string: a string of %llu bytes",
+                                     (unsigned long long)n);
         }
         SFT_TRY(sft__import_alloc(job, &copy, (size_t)n + 1, 1, err));
-        SFT_TRY(sft_source_read(in->source, sft__pk_tell(in), copy, (size_t)n, err));
+        SFT_TRY(sft_source_read(in->source, sft__import_pk_tell(in), copy, (size_t)n, err));
         copy[n] = '\0';
-        SFT_TRY(sft__pk_skip(in, n, err));
+        SFT_TRY(sft__import_pk_skip(in, n, err));
     }
     *text = copy;
     return SFT_OK;
 }
 
-bool sft__pk_decimal(const char *text, size_t len, int64_t *value) {
+bool sft__import_pk_decimal(const char *text, size_t len, int64_t *value) {
     const bool negative = len > 0 && text[0] == '-';
     uint64_t v = 0;
     size_t i = negative || (len > 0 && text[0] == '+') ? 1 : 0;
@@ -181,7 +184,7 @@ static bool hex_read(const char *src, size_t left, size_t n, uint32_t *value) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        const int d = sft__hex_value(src[i]);
+        const int d = sft__base_hex_value(src[i]);
         if (d < 0) {
             return false;
         }
@@ -198,10 +201,10 @@ static size_t put_char(char *dst, uint32_t c) {
         dst[2] = (char)(0x80 | (c & 0x3f));
         return 3;
     }
-    return sft__utf8_encode(dst, c);
+    return sft__base_utf8_encode(dst, c);
 }
 
-size_t sft__pk_repr(char *dst, const char *src, size_t len) {
+size_t sft__import_pk_repr(char *dst, const char *src, size_t len) {
     static const char from[] = "\\'\"abfnrtv";
     static const char to[] = "\\'\"\a\b\f\n\r\t\v";
     size_t n = 0;
@@ -227,7 +230,7 @@ size_t sft__pk_repr(char *dst, const char *src, size_t len) {
     return n;
 }
 
-size_t sft__pk_raw_unicode(char *dst, const char *src, size_t len) {
+size_t sft__import_pk_raw_unicode(char *dst, const char *src, size_t len) {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {

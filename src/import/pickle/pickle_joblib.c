@@ -11,7 +11,7 @@
 enum { FLAG_OBJECTS = 1, DIGITS_MAX = 9 };
 
 /* "f8", "U12" ... : bytes of an element. */
-static bool item_bytes(const sft__pk_node *code, uint64_t *bytes) {
+static bool item_bytes(const sft__import_pk_node *code, uint64_t *bytes) {
     uint64_t n = 0;
 
     if (code->type != SFT__PK_STR || code->count < 2 || code->count > 1 + DIGITS_MAX) {
@@ -28,73 +28,80 @@ static bool item_bytes(const sft__pk_node *code, uint64_t *bytes) {
 }
 
 /* Does an element hold objects? The last number of a type's state has a bit for it. */
-static bool has_objects(const sft__pickle *p, const sft__pk_node *dtype,
-                        const sft__pk_node *code) {
-    const sft__pk_node *state = sft__pk_at(p, dtype->state);
+static bool has_objects(const sft__import_pickle *p, const sft__import_pk_node *dtype,
+                        const sft__import_pk_node *code) {
+    const sft__import_pk_node *state = sft__import_pk_at(p, dtype->state);
     const uint32_t last = state->count != 0 ? state->count - 1 : 0;
-    const sft__pk_node *flags = sft__pk_at(p, sft__pk_item(p, dtype->state, last));
+    const sft__import_pk_node *flags =
+        sft__import_pk_at(p, sft__import_pk_item(p, dtype->state, last));
 
     return code->u.text[0] == 'O' ||
            (state->count > 7 && flags->type == SFT__PK_INT && (flags->u.integer & FLAG_OBJECTS));
 }
 
 /* A pickle inside, by another unpickler: another memo. It holds no such arrays. */
-static sft_status skip_objects(sft__machine *m, sft__pk_node *array, sft_error *err) {
+static sft_status skip_objects(sft__import_machine *m, sft__import_pk_node *array, sft_error *err) {
     const uint32_t root = m->p->root;
 
     m->p->joblib = false;
-    const sft_status status = sft__pickle_run(m->p, sft__pk_tell(m->in), m->in->end, err);
+    const sft_status status =
+        sft__import_pickle_run(m->p, sft__import_pk_tell(m->in), m->in->end, err);
     m->p->joblib = true;
     const uint32_t objects = m->p->root; /* what is in it is not forgotten */
     m->p->root = root;
-    return status == SFT_OK ? sft__pm_items_add(m, array, &objects, 1, err) : status;
+    return status == SFT_OK ? sft__import_pm_items_add(m, array, &objects, 1, err) : status;
 }
 
-static sft_status skip_padding(sft__machine *m, uint32_t state, sft_error *err) {
+static sft_status skip_padding(sft__import_machine *m, uint32_t state, sft_error *err) {
     const uint8_t *bytes;
 
-    if (sft__pk_at(m->p, sft__pk_get(m->p, state, "numpy_array_alignment_bytes"))->type ==
-        SFT__PK_NONE) {
+    if (sft__import_pk_at(m->p, sft__import_pk_get(m->p, state, "numpy_array_alignment_bytes"))
+            ->type == SFT__PK_NONE) {
         return SFT_OK;
     }
-    SFT_TRY(sft__pk_need(m->in, 1, &bytes, err));
-    return sft__pk_skip(m->in, bytes[0], err);
+    SFT_TRY(sft__import_pk_need(m->in, 1, &bytes, err));
+    return sft__import_pk_skip(m->in, bytes[0], err);
 }
 
-sft_status sft__pm_joblib(sft__machine *m, sft__pk_node *array, sft_error *err) {
+sft_status sft__import_pm_joblib(sft__import_machine *m, sft__import_pk_node *array,
+                                 sft_error *err) {
     const uint32_t state = array->state;
-    const uint32_t shape = sft__pk_get(m->p, state, "shape");
-    const sft__pk_node *dtype = sft__pk_at(m->p, sft__pk_get(m->p, state, "dtype"));
-    const sft__pk_node *code = sft__pk_at(m->p, sft__pk_item(m->p, dtype->b, 0));
+    const uint32_t shape = sft__import_pk_get(m->p, state, "shape");
+    const sft__import_pk_node *dtype =
+        sft__import_pk_at(m->p, sft__import_pk_get(m->p, state, "dtype"));
+    const sft__import_pk_node *code =
+        sft__import_pk_at(m->p, sft__import_pk_item(m->p, dtype->b, 0));
     uint64_t size;
     uint32_t item;
     uint32_t id;
 
-    if (m->frame_end > sft__pk_tell(m->in)) {
-        return sft__pm_bad(m, err, "joblib-array", "the array of a frame that goes on behind it");
+    if (m->frame_end > sft__import_pk_tell(m->in)) {
+        return sft__import_pm_bad(m, err, "joblib-array",
+                                  "the array of a frame that goes on behind it");
     }
     m->frame_end = 0;
-    if (sft__pk_at(m->p, shape)->type != SFT__PK_TUPLE || dtype->type != SFT__PK_CALL ||
+    if (sft__import_pk_at(m->p, shape)->type != SFT__PK_TUPLE || dtype->type != SFT__PK_CALL ||
         dtype->known != SFT__G_NP_DTYPE || !item_bytes(code, &size)) {
-        return sft__pm_bad(m, err, "joblib-array", "an array without its shape or type");
+        return sft__import_pm_bad(m, err, "joblib-array", "an array without its shape or type");
     }
     m->job->format = SFT_IMPORT_JOBLIB;
     if (has_objects(m->p, dtype, code)) {
         return skip_objects(m, array, err);
     }
-    for (sft__pk_iter it = sft__pk_begin(sft__pk_at(m->p, shape)); sft__pk_next(&it, &item);) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(sft__import_pk_at(m->p, shape));
+         sft__import_pk_next(&it, &item);) {
         uint64_t n;
-        if (!sft__pk_uint(m->p, item, &n) || !sft__mul64(size, n, &size)) {
-            return sft__pm_bad(m, err, "joblib-array", "the shape of an array overflows");
+        if (!sft__import_pk_uint(m->p, item, &n) || !sft__base_mul64(size, n, &size)) {
+            return sft__import_pm_bad(m, err, "joblib-array", "the shape of an array overflows");
         }
     }
     SFT_TRY(skip_padding(m, state, err));
-    const uint64_t at = sft__pk_tell(m->in);
-    SFT_TRY(sft__pk_skip(m->in, size, err));
-    SFT_TRY(sft__pm_node(m->p, SFT__PK_BYTES, &id, err));
-    sft__pk_node *bytes = sft__pk_at(m->p, id);
+    const uint64_t at = sft__import_pk_tell(m->in);
+    SFT_TRY(sft__import_pk_skip(m->in, size, err));
+    SFT_TRY(sft__import_pm_node(m->p, SFT__PK_BYTES, &id, err));
+    sft__import_pk_node *bytes = sft__import_pk_at(m->p, id);
     bytes->u.at = at;
     bytes->a = (uint32_t)(size >> 32);
     bytes->b = (uint32_t)size;
-    return sft__pm_items_add(m, array, &id, 1, err);
+    return sft__import_pm_items_add(m, array, &id, 1, err);
 }

@@ -10,12 +10,12 @@
 #include "import/archive/zip.h"
 #include "import/torch/torch.h"
 
-bool sft__pt2_is(const sft__zip *zip);
+bool sft__import_pt2_is(const sft__import_zip *zip);
 /* Adds the weights and constants; names what is left out. */
-sft_status sft__pt2_read(sft__import *job, const sft__zip *zip, sft_error *err);
+sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sft_error *err);
 
 /* An entry of a list of weights. */
-typedef struct sft__pt2_entry {
+typedef struct sft__import_pt2_entry {
     const char *name;
     size_t name_len;
     const char *path;
@@ -29,11 +29,11 @@ typedef struct sft__pt2_entry {
     uint32_t stride_count;
     bool pickled;
     bool described; /* it has shape and type */
-} sft__pt2_entry;
+} sft__import_pt2_entry;
 
 /* The entries of {"config": {NAME: {...}}}, in the job's arena. text: a copy with SFT__JSON_SLACK zeros
  * behind it, which is changed. */
-sft_status sft__pt2_config(sft__import *job, char *text, size_t len, sft__pt2_entry **entries,
-                           size_t *count, sft_error *err);
+sft_status sft__import_pt2_config(sft__import *job, char *text, size_t len,
+                                  sft__import_pt2_entry **entries, size_t *count, sft_error *err);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct decoded {
 static void drop(held *h) {
     if (--h->refs == 0) {
         sft_catalog_close(h->catalog);
-        sft__free(h->allocator, h, sizeof *h);
+        sft__base_free(h->allocator, h, sizeof *h);
     }
 }
 
@@ -41,17 +41,17 @@ static void decoded_close(void *self) {
     decoded *d = self;
     held *of = d->of;
 
-    sft__free(of->allocator, d, sizeof *d);
+    sft__base_free(of->allocator, d, sizeof *d);
     drop(of);
 }
 
 static sft_status open_tensor(sft_source **out, held *h, const sft_tensor *tensor, sft_error *err) {
     sft_source_vtable vtable;
-    decoded *d = sft__alloc(h->allocator, sizeof *d);
+    decoded *d = sft__base_alloc(h->allocator, sizeof *d);
 
     *out = NULL;
     if (d == NULL) {
-        return sft__fail_nomem(err, sizeof *d);
+        return sft__base_fail_nomem(err, sizeof *d);
     }
     *d = (decoded){h, tensor};
     SFT_INIT(&vtable);
@@ -67,7 +67,7 @@ static sft_status open_tensor(sft_source **out, held *h, const sft_tensor *tenso
 }
 
 /* Its bytes lie in the file one behind the other, or are all alike. */
-static bool is_raw(const sft__scan_part *part, const sft_tensor *t) {
+static bool is_raw(const sft__import_scan_part *part, const sft_tensor *t) {
     const uint32_t member = part->format == SFT_IMPORT_KERAS; /* source 1: of the archive */
     bool alike = true;
 
@@ -81,11 +81,11 @@ static bool is_raw(const sft__scan_part *part, const sft_tensor *t) {
     return p->strides != NULL ? alike : p->source <= member;
 }
 
-static bool pay(sft__scan *s, const sft_tensor *t) {
+static bool pay(sft__import_scan *s, const sft_tensor *t) {
     const uint64_t each = PIECE_COST + STEP_COST * (t->nbytes / STEP);
     uint64_t cost;
 
-    if (!sft__mul64(t->piece_count, each, &cost) || !sft__add64(cost, t->nbytes, &cost) ||
+    if (!sft__base_mul64(t->piece_count, each, &cost) || !sft__base_add64(cost, t->nbytes, &cost) ||
         cost > s->unpack_left) {
         return false;
     }
@@ -96,33 +96,33 @@ static bool pay(sft__scan *s, const sft_tensor *t) {
 }
 
 /* What is found in it becomes tasks above the one that closes it. */
-static sft_status look_into(sft__scan *s, const sft__scan_part *part, held *h, const sft_tensor *t,
-                            sft_error *err) {
-    sft__task close = {.kind = SFT__TASK_CLOSE};
+static sft_status look_into(sft__import_scan *s, const sft__import_scan_part *part, held *h,
+                            const sft_tensor *t, sft_error *err) {
+    sft__import_task close = {.kind = SFT__TASK_CLOSE};
     sft_error why;
     char name[200];
 
     (void)sft_escape(name, sizeof name, t->name, t->name_len);
-    close.where = sft__scan_join(s, part->where, name);
+    close.where = sft__import_scan_join(s, part->where, name);
     sft_status status =
-        close.where != NULL ? open_tensor(&close.source, h, t, err) : sft__fail_nomem(err, 1);
+        close.where != NULL ? open_tensor(&close.source, h, t, err) : sft__base_fail_nomem(err, 1);
     if (status == SFT_OK) {
-        status = sft__scan_push(s, &close, err);
+        status = sft__import_scan_push(s, &close, err);
     }
     if (status != SFT_OK) {
-        sft__task_reset(s, &close);
+        sft__import_task_reset(s, &close);
         return status;
     }
     const size_t above = s->count;
-    const sft__scan_part inner = {.source = close.source,
-                                  .size = t->nbytes,
-                                  .where = close.where,
-                                  .base = SFT_NO_OFFSET,
-                                  .depth = part->depth + 1,
-                                  .container = part->format};
+    const sft__import_scan_part inner = {.source = close.source,
+                                         .size = t->nbytes,
+                                         .where = close.where,
+                                         .base = SFT_NO_OFFSET,
+                                         .depth = part->depth + 1,
+                                         .container = part->format};
     memset(&why, 0, sizeof why);
-    status = sft__scan_runs(s, &inner, true, &why);
-    if (status != SFT_OK && !sft__scan_is_outside(status)) {
+    status = sft__import_scan_runs(s, &inner, true, &why);
+    if (status != SFT_OK && !sft__import_scan_is_outside(status)) {
         sft__import_find(s->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, close.where,
                          strlen(close.where), "hdf5-chunk", why.offset, "%s", why.message);
         status = SFT_OK;
@@ -131,19 +131,19 @@ static sft_status look_into(sft__scan *s, const sft__scan_part *part, held *h, c
     }
     if (s->count == above) { /* nothing was */
         s->count--;
-        sft__task_reset(s, &close);
+        sft__import_task_reset(s, &close);
     }
     return status;
 }
 
-sft_status sft__scan_decoded(sft__scan *s, const sft__scan_part *part, sft_catalog *catalog,
-                             sft_error *err) {
-    held *h = sft__alloc(s->job->allocator, sizeof *h);
+sft_status sft__import_scan_decoded(sft__import_scan *s, const sft__import_scan_part *part,
+                                    sft_catalog *catalog, sft_error *err) {
+    held *h = sft__base_alloc(s->job->allocator, sizeof *h);
     sft_status status = SFT_OK;
 
     if (h == NULL) {
         sft_catalog_close(catalog);
-        return sft__fail_nomem(err, sizeof *h);
+        return sft__base_fail_nomem(err, sizeof *h);
     }
     *h = (held){s->job->allocator, catalog, 1};
     for (size_t i = 0; i < sft_catalog_count(catalog) && status == SFT_OK && !s->tired; i++) {
@@ -152,8 +152,8 @@ sft_status sft__scan_decoded(sft__scan *s, const sft__scan_part *part, sft_catal
             continue;
         }
         if (!pay(s, t)) {
-            sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "unpack-limit",
-                           "more is in chunks than is looked into");
+            sft__import_scan_note(s->job, part, SFT_SCAN_UNKNOWN, "unpack-limit",
+                                  "more is in chunks than is looked into");
             break;
         }
         status = look_into(s, part, h, t, err);

@@ -250,7 +250,7 @@ static bool is_line(const uint8_t *p, const uint8_t *next) {
 /* Where the opcode at p ends; NULL: it is none. */
 static const uint8_t *next_of(const uint8_t *p, const uint8_t *end) {
     const size_t left = (size_t)(end - p) < AHEAD ? (size_t)(end - p) : AHEAD;
-    const size_t n = sft__walk_opcode(p, 0, left);
+    const size_t n = sft__import_walk_opcode(p, 0, left);
 
     return n == SIZE_MAX || n > left || (n > 1 && !is_line(p, p + n)) ? NULL : p + n;
 }
@@ -283,8 +283,8 @@ static fate follow(small_stack *k, const uint8_t *p) {
 /* ---------------------------------------------------------------- bytes that are gone through */
 
 typedef struct looking {
-    sft__scan *s;
-    const sft__scan_part *part;
+    sft__import_scan *s;
+    const sft__import_scan_part *part;
     uint64_t at; /* of the bytes in the part */
     const uint8_t *bytes;
     const uint8_t *end;
@@ -313,7 +313,8 @@ static uint32_t verdict_of(const uint8_t *module, size_t m_len, const uint8_t *n
     const char *m = (const char *)module;
     const char *n = (const char *)name;
 
-    return sft__global_verdict(sft__global_find(m, m_len, n, n_len), m, m_len, n, n_len, why);
+    return sft__import_global_verdict(sft__import_global_find(m, m_len, n, n_len), m, m_len, n,
+                                      n_len, why);
 }
 
 static uint32_t verdict_of_lines(const lines *l, const char **why) {
@@ -323,11 +324,11 @@ static uint32_t verdict_of_lines(const lines *l, const char **why) {
 
 static void push_mark(const looking *g, const uint8_t *p) {
     const uint64_t at = g->at + (uint64_t)(p - g->bytes);
-    sft__scan_part inner = *g->part;
+    sft__import_scan_part inner = *g->part;
 
     inner.offset += at;
     inner.size -= at;
-    sft__scan_marked(g->s, g->part, inner);
+    sft__import_scan_marked(g->s, g->part, inner);
 }
 
 /* Functions that a payload calls. Where letters stand before the opcode only these count: lists of
@@ -354,8 +355,8 @@ static bool is_apart(uint8_t c) {
 
 /* The work of following is paid for; there may be none left. */
 static fate pay(const looking *g, const small_stack *k, fate f) {
-    sft__scan_pay(g->s, k->steps);
-    return sft__scan_spent(g->s, g->part) ? NOTHING : f;
+    sft__import_scan_pay(g->s, k->steps);
+    return sft__import_scan_spent(g->s, g->part) ? NOTHING : f;
 }
 
 /* What follows a look-up of which `top` is on the stack. */
@@ -419,12 +420,12 @@ static bool inst_acts(const looking *g, lines *l) {
 static void tell(const looking *g, const lines *l, uint32_t verdict, const char *why) {
     const size_t m_len = (size_t)(l->lf - l->opcode) - 1;
     const size_t n_len = (size_t)(l->stop - l->lf) - 1;
-    const sft__scan_part *part = g->part;
+    const sft__import_scan_part *part = g->part;
     const uint64_t at = part->offset + g->at + (uint64_t)(l->opcode - g->bytes);
     const bool inside = part->where[0] != '\0';
     char subject[2 * NAME_MOST + 1];
 
-    sft__scan_pay(g->s, FOUND_COST);
+    sft__import_scan_pay(g->s, FOUND_COST);
     memcpy(subject, l->opcode + 1, m_len);
     subject[m_len] = '.';
     memcpy(subject + m_len + 1, l->lf + 1, n_len);
@@ -443,7 +444,7 @@ static void take_called(const looking *g, lines *l, const uint8_t *from) {
 
     const size_t most = (size_t)(l->lf - from);
 
-    for (size_t n = 2; n <= most && !sft__scan_spent(g->s, g->part); n++) {
+    for (size_t n = 2; n <= most && !sft__import_scan_spent(g->s, g->part); n++) {
         l->opcode = l->lf - n;
         const uint8_t c = *l->opcode;
         const uint8_t begin = l->opcode[1];
@@ -452,7 +453,7 @@ static void take_called(const looking *g, lines *l, const uint8_t *from) {
             !(c == 'c' ? global_acts(g, l) : inst_acts(g, l))) {
             continue;
         }
-        sft__scan_pay(g->s, LOOKUP_COST);
+        sft__import_scan_pay(g->s, LOOKUP_COST);
         const uint32_t verdict = verdict_of_lines(l, &why);
         if (verdict == SFT_SCAN_HARMLESS) {
             return;
@@ -477,7 +478,7 @@ static void take_lines(const looking *g, const uint8_t *lf) {
     }
     const bool cut = l.stop == g->end && !g->ends && l.stop - lf >= AHEAD;
     if ((l.stop == g->end ? !cut : *l.stop != '\n') || l.stop == lf + 1 ||
-        sft__scan_spent(g->s, g->part)) {
+        sft__import_scan_spent(g->s, g->part)) {
         return;
     }
     const bool called = is_called(lf + 1, (size_t)(l.stop - lf) - 1);
@@ -486,7 +487,7 @@ static void take_lines(const looking *g, const uint8_t *lf) {
         const bool first = l.opcode == g->bytes || !is_word(l.opcode[-1]);
         const bool near = called && lf - l.opcode < NAME_MOST && l.stop - lf <= NAME_MOST;
         if ((c == 'c' || c == 'i') && lf - l.opcode >= 2 && (first || near)) {
-            sft__scan_pay(g->s, LOOKUP_COST);
+            sft__import_scan_pay(g->s, LOOKUP_COST);
             if (verdict_of_lines(&l, &why) == SFT_SCAN_DANGEROUS) {
                 push_mark(g, l.opcode);
                 return;
@@ -526,8 +527,8 @@ static const uint8_t *pushed(const uint8_t *p, const uint8_t *end, size_t *len,
         return NULL;
     }
     const uint64_t size = line         ? NAME_MOST
-                          : op == 0x8d ? sft__load_le64(p + 1)
-                          : head == 5  ? sft__load_le32(p + 1)
+                          : op == 0x8d ? sft__base_load_le64(p + 1)
+                          : head == 5  ? sft__base_load_le32(p + 1)
                                        : p[1];
     size_t n = 0;
     if (!line && size > LONG_MOST) {
@@ -569,12 +570,12 @@ static bool stack_lookup(const looking *g, const uint8_t *p) {
     if (n == NULL || next >= g->end || *next != 0x93) {
         return false;
     }
-    sft__scan_pay(g->s, LOOKUP_COST);
+    sft__import_scan_pay(g->s, LOOKUP_COST);
     return verdict_of(m, m_len, n, n_len, &why) != SFT_SCAN_HARMLESS;
 }
 
-void sft__scan_lookups(sft__scan *s, const sft__scan_part *part, uint64_t at, const uint8_t *bytes,
-                       size_t len) {
+void sft__import_scan_lookups(sft__import_scan *s, const sft__import_scan_part *part, uint64_t at,
+                              const uint8_t *bytes, size_t len) {
     static const uint8_t pushes[] = {0x8c, 'X', 'U', 'T', 'V', 'S', 0x8d};
     const looking g = {s, part, at, bytes, bytes + len, at + len == part->size};
     const uint8_t *p;

@@ -38,20 +38,20 @@ typedef struct zip_end {
 /* What the end record at `at` says, if a directory can lie where it says. */
 static bool end_understood(const sft_source *source, uint64_t from, uint64_t at, const uint8_t *end,
                            zip_end *e, sft_status *status, sft_error *err) {
-    uint64_t bytes = sft__load_le32(end + 12);
-    uint64_t directory = sft__load_le32(end + 16);
+    uint64_t bytes = sft__base_load_le32(end + 12);
+    uint64_t directory = sft__base_load_le32(end + 16);
     uint8_t locator[LOCATOR_BYTES];
     uint8_t record[END64_BYTES];
 
     e->at = at;
     if (at - from >= LOCATOR_BYTES + END64_BYTES) {
         *status = sft_source_read(source, at - LOCATOR_BYTES, locator, sizeof locator, err);
-        if (*status == SFT_OK && sft__load_le32(locator) == SIG_LOCATOR) {
+        if (*status == SFT_OK && sft__base_load_le32(locator) == SIG_LOCATOR) {
             const uint64_t at64 = at - LOCATOR_BYTES - END64_BYTES;
             *status = sft_source_read(source, at64, record, sizeof record, err);
-            if (*status == SFT_OK && sft__load_le32(record) == SIG_END64) {
-                bytes = sft__load_le64(record + 40);
-                directory = sft__load_le64(record + 48);
+            if (*status == SFT_OK && sft__base_load_le32(record) == SIG_END64) {
+                bytes = sft__base_load_le64(record + 40);
+                directory = sft__base_load_le64(record + 48);
                 e->at = at64;
             }
         }
@@ -71,7 +71,8 @@ static bool end_understood(const sft_source *source, uint64_t from, uint64_t at,
 }
 
 /* Does an entry of a directory stand there? */
-static bool is_entry(const sft__scan_part *part, uint64_t at, sft_status *status, sft_error *err) {
+static bool is_entry(const sft__import_scan_part *part, uint64_t at, sft_status *status,
+                     sft_error *err) {
     const uint64_t end = part->offset + part->size;
     uint8_t record[4];
 
@@ -79,21 +80,21 @@ static bool is_entry(const sft__scan_part *part, uint64_t at, sft_status *status
         return false;
     }
     *status = sft_source_read(part->source, at, record, sizeof record, err);
-    return *status == SFT_OK && sft__load_le32(record) == SIG_ENTRY;
+    return *status == SFT_OK && sft__base_load_le32(record) == SIG_ENTRY;
 }
 
 /* The sizes and the place of an entry, where 32 bits are not enough. */
 static void entry64(const uint8_t *extra, size_t len, uint64_t value[3]) {
     for (size_t at = 0; at + 4 <= len;) {
-        const size_t size = sft__load_le16(extra + at + 2);
+        const size_t size = sft__base_load_le16(extra + at + 2);
         if (size > len - at - 4) {
             return;
         }
-        if (sft__load_le16(extra + at) == 1) {
+        if (sft__base_load_le16(extra + at) == 1) {
             size_t k = at + 4;
             for (size_t i = 0; i < 3; i++) {
                 if (value[i] == 0xffffffffu && k + 8 <= at + 4 + size) {
-                    value[i] = sft__load_le64(extra + k);
+                    value[i] = sft__base_load_le64(extra + k);
                     k += 8;
                 }
             }
@@ -103,8 +104,8 @@ static void entry64(const uint8_t *extra, size_t len, uint64_t value[3]) {
     }
 }
 
-static sft_status zip_place(sft__members *m, uint64_t header, sft__member *member, bool *there,
-                            sft_error *err) {
+static sft_status zip_place(sft__import_members *m, uint64_t header, sft__import_member *member,
+                            bool *there, sft_error *err) {
     uint8_t h[LOCAL_BYTES];
     uint64_t at;
 
@@ -114,14 +115,15 @@ static sft_status zip_place(sft__members *m, uint64_t header, sft__member *membe
         return SFT_OK;
     }
     SFT_TRY(sft_source_read(m->source, at, h, sizeof h, err));
-    const uint64_t begin = at + LOCAL_BYTES + sft__load_le16(h + 26) + sft__load_le16(h + 28);
-    *there = sft__load_le32(h) == SIG_LOCAL && begin <= m->end;
+    const uint64_t begin =
+        at + LOCAL_BYTES + sft__base_load_le16(h + 26) + sft__base_load_le16(h + 28);
+    *there = sft__base_load_le32(h) == SIG_LOCAL && begin <= m->end;
     member->offset = begin;
     member->size = *there && member->size > m->end - begin ? m->end - begin : member->size;
     return SFT_OK;
 }
 
-static void member_name(sft__member *member, const uint8_t *name, size_t len) {
+static void member_name(sft__import_member *member, const uint8_t *name, size_t len) {
     const size_t n = len < SFT__MEMBER_NAME ? len : SFT__MEMBER_NAME - 1;
 
     for (size_t i = 0; i < n; i++) {
@@ -156,16 +158,16 @@ static bool is_spelling(const uint8_t *name, size_t len, const uint8_t *other, s
 }
 
 /* The Unicode Path: the name by which Python from 3.12 on, unzip and 7z know the member. */
-static void take_unicode(sft__member *member, const uint8_t *name, size_t name_len,
+static void take_unicode(sft__import_member *member, const uint8_t *name, size_t name_len,
                          const uint8_t *extra, size_t len) {
     for (size_t at = 0; at + 4 <= len;) {
-        const size_t size = sft__load_le16(extra + at + 2);
+        const size_t size = sft__base_load_le16(extra + at + 2);
         if (size > len - at - 4) {
             return;
         }
         const uint8_t *other = extra + at + 4 + UNICODE_HEAD;
         const size_t n = size > UNICODE_HEAD ? size - UNICODE_HEAD : 0;
-        if (sft__load_le16(extra + at) == UNICODE_NAME && n != 0 &&
+        if (sft__base_load_le16(extra + at) == UNICODE_NAME && n != 0 &&
             (n != name_len || memcmp(name, other, n) != 0)) {
             member->renamed = true;
             member->respelt = is_spelling(name, name_len, other, n);
@@ -176,7 +178,8 @@ static void take_unicode(sft__member *member, const uint8_t *name, size_t name_l
     }
 }
 
-static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+static sft_status zip_next(sft__import_members *m, sft__import_member *member, bool *more,
+                           sft_error *err) {
     uint8_t h[ENTRY_BYTES + 2048];
     bool there = false;
 
@@ -189,15 +192,15 @@ static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft
             return SFT_OK;
         }
         SFT_TRY(sft_source_read(m->source, m->at, h, n, err));
-        const size_t name_len = sft__load_le16(h + 28);
-        const size_t extra_len = sft__load_le16(h + 30);
-        const uint64_t used = ENTRY_BYTES + name_len + extra_len + sft__load_le16(h + 32);
-        *more = sft__load_le32(h) == SIG_ENTRY && used <= left;
+        const size_t name_len = sft__base_load_le16(h + 28);
+        const size_t extra_len = sft__base_load_le16(h + 30);
+        const uint64_t used = ENTRY_BYTES + name_len + extra_len + sft__base_load_le16(h + 32);
+        *more = sft__base_load_le32(h) == SIG_ENTRY && used <= left;
         if (!*more) {
             return SFT_OK;
         }
-        uint64_t value[3] = {sft__load_le32(h + 24), sft__load_le32(h + 20),
-                             sft__load_le32(h + 42)};
+        uint64_t value[3] = {sft__base_load_le32(h + 24), sft__base_load_le32(h + 20),
+                             sft__base_load_le32(h + 42)};
         const size_t have = n - ENTRY_BYTES;
         memset(member, 0, sizeof *member);
         member_name(member, h + ENTRY_BYTES, name_len < have ? name_len : have);
@@ -209,11 +212,12 @@ static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft
         }
         member->plain = value[0];
         member->size = value[1];
-        member->method = sft__load_le16(h + 10);
-        const uint32_t mode = sft__load_le32(h + 38) >> 28; /* of Unix: 10 a link, 8 a file, 4 a directory */
+        member->method = sft__base_load_le16(h + 10);
+        const uint32_t mode =
+            sft__base_load_le32(h + 38) >> 28; /* of Unix: 10 a link, 8 a file, 4 a directory */
         member->link = mode == 10;
         member->device = mode == 1 || mode == 2 || mode == 6;
-        member->encrypted = (sft__load_le16(h + 8) & 0x2041) != 0;
+        member->encrypted = (sft__base_load_le16(h + 8) & 0x2041) != 0;
         m->at += used;
         SFT_TRY(zip_place(m, value[2], member, &there, err));
     }
@@ -223,8 +227,8 @@ static sft_status zip_next(sft__members *m, sft__member *member, bool *more, sft
 /* ---------------------------------------------------------------- zips one behind the other */
 
 /* The archive that ends at `end`: where it begins, which is no end of another unless *found. */
-static sft_status chain_step(const sft__members *m, uint64_t end, uint64_t *begin, bool *found,
-                             sft_error *err) {
+static sft_status chain_step(const sft__import_members *m, uint64_t end, uint64_t *begin,
+                             bool *found, sft_error *err) {
     uint8_t record[END_BYTES];
     sft_status status = SFT_OK;
     zip_end e;
@@ -234,17 +238,18 @@ static sft_status chain_step(const sft__members *m, uint64_t end, uint64_t *begi
         return SFT_OK;
     }
     SFT_TRY(sft_source_read(m->source, end - END_BYTES, record, sizeof record, err));
-    if (sft__load_le32(record) != SIG_END || sft__load_le16(record + 20) != 0 ||
+    if (sft__base_load_le32(record) != SIG_END || sft__base_load_le16(record + 20) != 0 ||
         !end_understood(m->source, m->offset, end - END_BYTES, record, &e, &status, err) || e.cut) {
         return status;
     }
     *begin = e.begin;
     SFT_TRY(sft_source_read(m->source, e.begin, record, 4, err));
-    *found = sft__load_le32(record) == SIG_LOCAL;
+    *found = sft__base_load_le32(record) == SIG_LOCAL;
     return SFT_OK;
 }
 
-static sft_status chain_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+static sft_status chain_next(sft__import_members *m, sft__import_member *member, bool *more,
+                             sft_error *err) {
     uint64_t begin;
 
     m->whole = m->at == m->offset;
@@ -267,21 +272,22 @@ static sft_status chain_next(sft__members *m, sft__member *member, bool *more, s
 /* ---------------------------------------------------------------- which it is */
 
 typedef struct listing {
-    sft__members *list;
+    sft__import_members *list;
     size_t count;
-    const sft__scan_part *part;
+    const sft__import_scan_part *part;
     bool begins; /* with the header of a member */
     bool zipped;
 } listing;
 
-static sft__members *put(listing *l, sft__members_kind kind) {
-    sft__members *m = &l->list[l->count < SFT__MEMBERS_MOST ? l->count++ : SFT__MEMBERS_MOST - 1];
+static sft__import_members *put(listing *l, sft__import_members_kind kind) {
+    sft__import_members *m =
+        &l->list[l->count < SFT__MEMBERS_MOST ? l->count++ : SFT__MEMBERS_MOST - 1];
 
-    *m = (sft__members){.kind = kind,
-                        .source = l->part->source,
-                        .offset = l->part->offset,
-                        .end = l->part->offset + l->part->size,
-                        .at = l->part->offset};
+    *m = (sft__import_members){.kind = kind,
+                               .source = l->part->source,
+                               .offset = l->part->offset,
+                               .end = l->part->offset + l->part->size,
+                               .at = l->part->offset};
     return m;
 }
 
@@ -296,7 +302,7 @@ static bool is_inside(const listing *l, uint64_t at) {
 
 /* Archives one behind the other, that fill the part? */
 static sft_status is_chain(const listing *l, bool *is, sft_error *err) {
-    const sft__members m = {.source = l->part->source, .offset = l->part->offset};
+    const sft__import_members m = {.source = l->part->source, .offset = l->part->offset};
     uint64_t begin = l->part->offset + l->part->size;
 
     *is = l->begins;
@@ -322,24 +328,24 @@ static sft_status take_zip(listing *l, const zip_end *e, uint64_t end, sft_error
         SFT_TRY(is_chain(l, &chain, err));
     }
     if (chain) {
-        sft__members *m = put(l, SFT__MEMBERS_CHAIN);
+        sft__import_members *m = put(l, SFT__MEMBERS_CHAIN);
         m->at = m->end;
         return SFT_OK;
     }
     if (absolute) {
-        sft__members *m = put(l, SFT__MEMBERS_ZIP);
+        sft__import_members *m = put(l, SFT__MEMBERS_ZIP);
         m->at = from + e->said;
         m->stop = e->bytes < m->end - m->at ? m->at + e->bytes : m->end;
         m->shift = from;
     }
     if (e->begin != from && !e->cut && !(last && l->zipped)) {
         if (there) {
-            sft__members *m = put(l, SFT__MEMBERS_INSIDE);
+            sft__import_members *m = put(l, SFT__MEMBERS_INSIDE);
             m->offset = e->begin;
             m->end = end;
         }
     } else if (there || last) {
-        sft__members *m = put(l, SFT__MEMBERS_ZIP);
+        sft__import_members *m = put(l, SFT__MEMBERS_ZIP);
         m->at = e->directory;
         m->stop = e->at;
         m->shift = e->begin;
@@ -354,7 +360,7 @@ static size_t find_ends(const uint8_t *tail, size_t len, size_t at[ENDS]) {
     size_t count = 0;
 
     while (p < end && (p = memchr(p, 'P', (size_t)(end - p))) != NULL) {
-        if (sft__load_le32(p) == SIG_END) {
+        if (sft__base_load_le32(p) == SIG_END) {
             at[count++ % ENDS] = (size_t)(p - tail);
         }
         p++;
@@ -365,17 +371,17 @@ static size_t find_ends(const uint8_t *tail, size_t len, size_t at[ENDS]) {
 /* Every end record of the last 64 KiB that is not within an archive found before: readers take the
  * last one, but for those that mind the length of its comment. */
 static sft_status zip_list(listing *l, sft_error *err) {
-    const sft__scan_part *part = l->part;
+    const sft__import_scan_part *part = l->part;
     const size_t len = part->size < SFT__MEMBERS_TAIL ? (size_t)part->size : SFT__MEMBERS_TAIL;
     const uint64_t base = part->offset + part->size - len;
-    const sft_allocator *a = sft__allocator(NULL);
+    const sft_allocator *a = sft__base_allocator(NULL);
     size_t at[ENDS];
     sft_status status;
     zip_end e;
 
-    uint8_t *tail = sft__alloc(a, len);
+    uint8_t *tail = sft__base_alloc(a, len);
     if (tail == NULL) {
-        return sft__fail_nomem(err, len);
+        return sft__base_fail_nomem(err, len);
     }
     status = sft_source_read(part->source, base, tail, len, err);
     const size_t found = status == SFT_OK ? find_ends(tail, len, at) : 0;
@@ -385,16 +391,17 @@ static sft_status zip_list(listing *l, sft_error *err) {
             !end_understood(part->source, part->offset, base + i, tail + i, &e, &status, err)) {
             continue;
         }
-        const size_t comment = sft__load_le16(tail + i + 20);
+        const size_t comment = sft__base_load_le16(tail + i + 20);
         const size_t room = len - i - END_BYTES;
         status = take_zip(l, &e, base + i + END_BYTES + (comment < room ? comment : room), err);
     }
-    sft__free(a, tail, len);
+    sft__base_free(a, tail, len);
     return status;
 }
 
-sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_part *part,
-                             bool zipped, sft_error *err) {
+sft_status sft__import_members_list(sft__import_members *list, size_t *count,
+                                    const sft__import_scan_part *part, bool zipped,
+                                    sft_error *err) {
     listing l = {.list = list, .part = part, .zipped = zipped};
     uint8_t head[BLOCK];
 
@@ -405,17 +412,18 @@ sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_
     memset(head, 0, sizeof head);
     SFT_TRY(sft_source_read(part->source, part->offset, head,
                             part->size < sizeof head ? (size_t)part->size : sizeof head, err));
-    l.begins = sft__load_le32(head) == SIG_LOCAL;
+    l.begins = sft__base_load_le32(head) == SIG_LOCAL;
     SFT_TRY(zip_list(&l, err));
-    if (part->size >= BLOCK && sft__tar_is_header(head)) {
+    if (part->size >= BLOCK && sft__import_tar_is_header(head)) {
         (void)put(&l, SFT__MEMBERS_TAR);
     }
     *count = l.count;
     return SFT_OK;
 }
 
-sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+sft_status sft__import_members_next(sft__import_members *m, sft__import_member *member, bool *more,
+                                    sft_error *err) {
     return m->kind == SFT__MEMBERS_ZIP   ? zip_next(m, member, more, err)
-           : m->kind == SFT__MEMBERS_TAR ? sft__tar_next(m, member, more, err)
+           : m->kind == SFT__MEMBERS_TAR ? sft__import_tar_next(m, member, more, err)
                                          : chain_next(m, member, more, err);
 }

@@ -17,7 +17,7 @@ enum {
     SFT__MEMBERS_TAIL = 65536 + 22 /* bytes in which an end record is looked for */
 };
 
-typedef struct sft__member {
+typedef struct sft__import_member {
     char name[SFT__MEMBER_NAME]; /* NUL-terminated; long ones are cut */
     uint64_t offset;             /* of its bytes in the source */
     uint64_t size;               /* of its bytes there */
@@ -32,19 +32,19 @@ typedef struct sft__member {
     bool renamed; /* zip: by an extra field, which some programs follow */
     bool respelt; /* ... because its letters are none of the header's */
     bool about;   /* tar: says something of the next member */
-    bool behind; /* what lies behind the end of a tar, and is none */
-} sft__member;
+    bool behind;  /* what lies behind the end of a tar, and is none */
+} sft__import_member;
 
-typedef enum sft__members_kind {
+typedef enum sft__import_members_kind {
     SFT__MEMBERS_NONE = 0,
     SFT__MEMBERS_ZIP,
     SFT__MEMBERS_TAR,
     SFT__MEMBERS_CHAIN, /* of zips: members are whole archives, the last first */
     SFT__MEMBERS_INSIDE /* a zip within the part, from offset to end: without members here */
-} sft__members_kind;
+} sft__import_members_kind;
 
-typedef struct sft__members {
-    sft__members_kind kind;
+typedef struct sft__import_members {
+    sft__import_members_kind kind;
     const sft_source *source;
     uint64_t offset; /* of the container in the source */
     uint64_t end;
@@ -59,21 +59,23 @@ typedef struct sft__members {
     char next[SFT__MEMBER_NAME]; /* tar: the name of the next member */
     uint64_t next_hash;
     bool has_next;
-    bool told; /* tar: what lies behind it was given out */
-    bool whole;     /* it ended in order */
-} sft__members;
+    bool told;  /* tar: what lies behind it was given out */
+    bool whole; /* it ended in order */
+} sft__import_members;
 
 /* All containers that the part is, at most SFT__MEMBERS_MOST. zipped: its reader takes it for a zip
  * archive, whatever stands before it. */
-sft_status sft__members_list(sft__members *list, size_t *count, const sft__scan_part *part,
-                             bool zipped, sft_error *err);
+sft_status sft__import_members_list(sft__import_members *list, size_t *count,
+                                    const sft__import_scan_part *part, bool zipped, sft_error *err);
 /* *more: false at the end (m->whole: in order). */
-sft_status sft__members_next(sft__members *m, sft__member *member, bool *more, sft_error *err);
+sft_status sft__import_members_next(sft__import_members *m, sft__import_member *member, bool *more,
+                                    sft_error *err);
 
-void sft__members_reset(sft__members *m);
+void sft__import_members_reset(sft__import_members *m);
 
 /* tar.c: the sum of a header's bytes is the one that it says; the next member. */
-bool sft__tar_is_header(const uint8_t *h);
-sft_status sft__tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err);
+bool sft__import_tar_is_header(const uint8_t *h);
+sft_status sft__import_tar_next(sft__import_members *m, sft__import_member *member, bool *more,
+                                sft_error *err);
 
 #endif

@@ -19,8 +19,8 @@ enum {
 };
 
 typedef struct runs {
-    sft__scan *s;
-    const sft__scan_part *part;
+    sft__import_scan *s;
+    const sft__import_scan_part *part;
     uint8_t *bytes;
     size_t room;
     size_t again; /* last bytes of a window that are the first of the next one */
@@ -76,17 +76,17 @@ static bool is_binary(uint8_t before) {
 
 static void take_run(runs *r, const uint8_t *p, const uint8_t *end, bool binary) {
     for (size_t i = 0; i < STARTS && (i == 0 || binary) && p + i < end; i++) {
-        sft__scan_text(r->s, r->part, p + i, (size_t)(end - p) - i, i == 0);
+        sft__import_scan_text(r->s, r->part, p + i, (size_t)(end - p) - i, i == 0);
     }
     for (const uint8_t *q = p; (q = memchr(q, '\n', (size_t)(end - q))) != NULL;) {
         q++;
         if (is_marked(q, (size_t)(end - q))) {
-            sft__scan_text(r->s, r->part, q, (size_t)(end - q), false);
+            sft__import_scan_text(r->s, r->part, q, (size_t)(end - q), false);
         }
     }
 }
 
-/* Is it one of a text's words that sft__scan_words() is for? Not what is one run of letters, unless
+/* Is it one of a text's words that sft__import_scan_words() is for? Not what is one run of letters, unless
  * asked for; of zlib, whose mark is two letters, only a long row. */
 static bool is_word_for(const bool letter[256], const uint8_t *p, const uint8_t *end,
                         bool runs_too) {
@@ -102,8 +102,8 @@ static bool is_word_for(const bool letter[256], const uint8_t *p, const uint8_t 
 
 /* Words of a text that begin as base64 of a pickle, or of something packed, does: in short rows, in
  * the middle of a sentence, behind a colon, other characters among the letters. */
-void sft__scan_words(sft__scan *s, const sft__scan_part *part, const uint8_t *text, size_t len,
-                     bool runs_too) {
+void sft__import_scan_words(sft__import_scan *s, const sft__import_scan_part *part,
+                            const uint8_t *text, size_t len, bool runs_too) {
     const uint8_t *end = text + len;
     bool first[256] = {false};
     bool letter[256];
@@ -118,7 +118,7 @@ void sft__scan_words(sft__scan *s, const sft__scan_part *part, const uint8_t *te
         if (first[*p] && (p == text || !letter[p[-1]]) && is_marked(p, (size_t)(end - p)) &&
             is_word_for(letter, p, end, runs_too)) {
             const size_t left = (size_t)(end - p);
-            sft__scan_text(s, part, p, left < WORD_MOST ? left : WORD_MOST, false);
+            sft__import_scan_text(s, part, p, left < WORD_MOST ? left : WORD_MOST, false);
         }
     }
 }
@@ -144,15 +144,15 @@ static const uint8_t *find_run(const runs *r, const uint8_t *p, const uint8_t *e
 /* More room, up to RUN_MOST. */
 static bool grow(runs *r) {
     return r->room < RUN_MOST &&
-           sft__grow(r->s->job->allocator, &r->bytes, &r->room, r->room * 2, 1);
+           sft__base_grow(r->s->job->allocator, &r->bytes, &r->room, r->room * 2, 1);
 }
 
 static void push_mark(runs *r, uint64_t at) {
-    sft__scan_part inner = *r->part;
+    sft__import_scan_part inner = *r->part;
 
     inner.offset += at;
     inner.size -= at;
-    sft__scan_marked(r->s, r->part, inner);
+    sft__import_scan_marked(r->s, r->part, inner);
 }
 
 /* Pickles that say so by their first bytes, wherever they begin, in a format that is read in order:
@@ -164,12 +164,12 @@ static void take_marks(runs *r, uint64_t at, size_t len) {
     for (; !r->s->tired && (p = memchr(p, 0x80, (size_t)(end - p))) != NULL; p++) {
         const size_t left = (size_t)(end - p) < MARK_HEAD ? (size_t)(end - p) : MARK_HEAD;
         if (left >= LINE_HEAD && p[1] >= 2 && p[1] <= 5 &&
-            sft__scan_skims(r->s, r->part, p, left,
-                            r->part->size - at - (uint64_t)(p - r->bytes))) {
+            sft__import_scan_skims(r->s, r->part, p, left,
+                                   r->part->size - at - (uint64_t)(p - r->bytes))) {
             push_mark(r, at + (uint64_t)(p - r->bytes));
         }
     }
-    sft__scan_lookups(r->s, r->part, at, r->bytes, len);
+    sft__import_scan_lookups(r->s, r->part, at, r->bytes, len);
 }
 
 /* The same of gzip and bzip2, whose marks are long; zlib's is not, it counts where a tensor begins.
@@ -204,8 +204,8 @@ static bool begins_at(const sft_tensor *t, uint64_t *at) {
 
 /* A pickle that is a tensor begins where the tensor does (TransformerEngine's _extra_state): looked
  * at where the file is larger than what is looked through; what is compressed, in any. */
-sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_catalog *catalog,
-                           sft_error *err) {
+sft_status sft__import_scan_heads(sft__import_scan *s, const sft__import_scan_part *part,
+                                  const sft_catalog *catalog, sft_error *err) {
     uint8_t head[MARK_HEAD];
     runs r = {.s = s, .part = part, .bytes = head, .room = sizeof head};
     uint64_t at;
@@ -216,8 +216,8 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
             continue;
         }
         if (s->heads_left == 0) {
-            sft__scan_note(s->job, part, SFT_SCAN_UNKNOWN, "walk-limit",
-                           "more tensors of bytes than are looked at");
+            sft__import_scan_note(s->job, part, SFT_SCAN_UNKNOWN, "walk-limit",
+                                  "more tensors of bytes than are looked at");
             break;
         }
         s->heads_left--;
@@ -225,8 +225,8 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
         const size_t n = left < sizeof head ? (size_t)left : sizeof head;
         SFT_TRY(sft_source_read(part->source, part->offset + at, head, n, err));
         const bool octets = t->dtype->id == SFT_U8 || t->dtype->id == SFT_I8;
-        if ((octets && sft__scan_is_packed(s, head, n)) ||
-            sft__scan_skims(s, part, head, n, left)) {
+        if ((octets && sft__import_scan_is_packed(s, head, n)) ||
+            sft__import_scan_skims(s, part, head, n, left)) {
             push_mark(&r, at);
         } else if (part->size > s->marks_left) {
             take_marks(&r, at, n);
@@ -236,7 +236,7 @@ sft_status sft__scan_heads(sft__scan *s, const sft__scan_part *part, const sft_c
 }
 
 /* A tensor that was decoded: a pickle there may have no mark. */
-static bool begins_tensor(const sft__scan_part *part) {
+static bool begins_tensor(const sft__import_scan_part *part) {
     return part->base == SFT_NO_OFFSET &&
            (part->container == SFT_IMPORT_HDF5 || part->container == SFT_IMPORT_KERAS);
 }
@@ -268,7 +268,8 @@ static void take_window(runs *r, size_t len, bool last, size_t *used) {
     }
 }
 
-sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, sft_error *err) {
+sft_status sft__import_scan_runs(sft__import_scan *s, const sft__import_scan_part *part, bool marks,
+                                 sft_error *err) {
     const uint64_t most = part->size < s->runs_left ? part->size : s->runs_left;
     runs r = {.s = s, .part = part, .again = marks ? MARK_HEAD : SFT__CODED_RUN};
     sft_status status = SFT_OK;
@@ -279,9 +280,9 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
     }
     s->runs_left -= most;
     letters(&r);
-    if (!sft__grow(s->job->allocator, &r.bytes, &r.room, most < WINDOW ? (size_t)most : WINDOW,
-                   1)) {
-        return sft__fail_nomem(err, WINDOW);
+    if (!sft__base_grow(s->job->allocator, &r.bytes, &r.room, most < WINDOW ? (size_t)most : WINDOW,
+                        1)) {
+        return sft__base_fail_nomem(err, WINDOW);
     }
     for (uint64_t at = 0; at < most && status == SFT_OK && !s->tired;) {
         const uint64_t left = most - at;
@@ -290,7 +291,8 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
         status = sft_source_read(part->source, part->offset + at, r.bytes, n, err);
         if (status == SFT_OK) {
             if (marks && at == 0 && begins_tensor(part) &&
-                sft__scan_skims(s, part, r.bytes, n < MARK_HEAD ? n : MARK_HEAD, part->size)) {
+                sft__import_scan_skims(s, part, r.bytes, n < MARK_HEAD ? n : MARK_HEAD,
+                                       part->size)) {
                 push_mark(&r, 0);
             }
             if (marks && s->marks_left >= n) {
@@ -298,14 +300,14 @@ sft_status sft__scan_runs(sft__scan *s, const sft__scan_part *part, bool marks, 
                 take_marks(&r, at, n);
                 take_packed(&r, at, n);
             }
-            text = at != 0 ? text : sft__scan_is_text(r.bytes, n, part->size);
+            text = at != 0 ? text : sft__import_scan_is_text(r.bytes, n, part->size);
             if (text) {
-                sft__scan_words(s, part, r.bytes, n, false);
+                sft__import_scan_words(s, part, r.bytes, n, false);
             }
             take_window(&r, n, n == left, &used);
             at += used;
         }
     }
-    sft__free(s->job->allocator, r.bytes, r.room);
+    sft__base_free(s->job->allocator, r.bytes, r.room);
     return status;
 }

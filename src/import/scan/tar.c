@@ -44,7 +44,7 @@ static bool tar_number(const uint8_t *p, size_t len, uint64_t *value) {
 }
 
 /* The sum of the bytes, those of its own field as spaces; some have summed them as signed. */
-bool sft__tar_is_header(const uint8_t *h) {
+bool sft__import_tar_is_header(const uint8_t *h) {
     uint64_t said;
     uint64_t sum = 8 * ' ';
     uint64_t high = 0;
@@ -69,8 +69,8 @@ static size_t first_byte(const uint8_t *p, size_t len) {
 
 /* Behind the end of a tar, or where a header is none: the next block that is a header, which tar -i
  * and Python's ignore_zeros go on with. What lies there otherwise is given out once. */
-static sft_status tar_resume(sft__members *m, uint8_t *h, sft__member *member, bool *more,
-                             sft_error *err) {
+static sft_status tar_resume(sft__import_members *m, uint8_t *h, sft__import_member *member,
+                             bool *more, sft_error *err) {
     for (;;) {
         const uint64_t room = m->end - m->at;
         const size_t n = room < BLOCK ? (size_t)room : BLOCK;
@@ -82,7 +82,7 @@ static sft_status tar_resume(sft__members *m, uint8_t *h, sft__member *member, b
         }
         m->left -= n;
         SFT_TRY(sft_source_read(m->source, at, h, n, err));
-        if (n == BLOCK && sft__tar_is_header(h)) {
+        if (n == BLOCK && sft__import_tar_is_header(h)) {
             return SFT_OK;
         }
         m->at += n;
@@ -102,13 +102,13 @@ static sft_status tar_resume(sft__members *m, uint8_t *h, sft__member *member, b
 
 /* ---------------------------------------------------------------- names */
 
-static sft_status grow_seen(sft__members *m, sft_error *err) {
-    const sft_allocator *a = sft__allocator(NULL);
+static sft_status grow_seen(sft__import_members *m, sft_error *err) {
+    const sft_allocator *a = sft__base_allocator(NULL);
     const size_t room = m->seen_room != 0 ? 2 * m->seen_room : 64;
 
-    uint64_t *slots = sft__alloc_zero(a, room * sizeof *slots);
+    uint64_t *slots = sft__base_alloc_zero(a, room * sizeof *slots);
     if (slots == NULL) {
-        return sft__fail_nomem(err, room * sizeof *slots);
+        return sft__base_fail_nomem(err, room * sizeof *slots);
     }
     for (size_t i = 0; i < m->seen_room; i++) {
         size_t at = (size_t)m->seen[i] & (room - 1);
@@ -117,14 +117,14 @@ static sft_status grow_seen(sft__members *m, sft_error *err) {
         }
         slots[at] = m->seen[i] != 0 ? m->seen[i] : slots[at];
     }
-    sft__free(a, m->seen, m->seen_room * sizeof *slots);
+    sft__base_free(a, m->seen, m->seen_room * sizeof *slots);
     m->seen = slots;
     m->seen_room = room;
     return SFT_OK;
 }
 
 /* Was there a member of this name, in any case? There may be as many as members are looked into. */
-static sft_status is_again(sft__members *m, uint64_t hash, bool *again, sft_error *err) {
+static sft_status is_again(sft__import_members *m, uint64_t hash, bool *again, sft_error *err) {
     if (2 * m->seen_count >= m->seen_room) {
         SFT_TRY(grow_seen(m, err));
     }
@@ -152,7 +152,7 @@ static uint64_t hash_of(char *name, size_t len) {
         }
         name[n++] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] | 0x20 : name[i]);
     }
-    return sft__hash(key, name, n) | 1;
+    return sft__base_hash(key, name, n) | 1;
 }
 
 static void set_name(char out[SFT__MEMBER_NAME], const char *name, size_t len) {
@@ -164,7 +164,7 @@ static void set_name(char out[SFT__MEMBER_NAME], const char *name, size_t len) {
     out[n] = '\0';
 }
 
-static void next_name(sft__members *m, char *name, size_t len) {
+static void next_name(sft__import_members *m, char *name, size_t len) {
     m->has_next = len != 0;
     set_name(m->next, name, len);
     m->next_hash = hash_of(name, len);
@@ -172,7 +172,7 @@ static void next_name(sft__members *m, char *name, size_t len) {
 
 /* Records "LENGTH KEY=VALUE\n": the last path, or the name of a sparse file. False: not all of them
  * are such. */
-static bool pax_name(sft__members *m, char *text, size_t len) {
+static bool pax_name(sft__import_members *m, char *text, size_t len) {
     static const char *const keys[] = {"path=", "GNU.sparse.name="};
     char *value = NULL;
     size_t value_len = 0;
@@ -204,7 +204,7 @@ static bool pax_name(sft__members *m, char *text, size_t len) {
 }
 
 /* A header that is about the next one: its name. */
-static sft_status take_next(sft__members *m, const sft__member *member, uint8_t type,
+static sft_status take_next(sft__import_members *m, const sft__import_member *member, uint8_t type,
                             sft_error *err) {
     char text[LONG_NAME];
     const size_t n = member->size < sizeof text ? (size_t)member->size : sizeof text;
@@ -223,7 +223,7 @@ static sft_status take_next(sft__members *m, const sft__member *member, uint8_t 
 }
 
 /* The member's own name, and whether it was there before. */
-static sft_status take_name(sft__members *m, const uint8_t *h, sft__member *member,
+static sft_status take_name(sft__import_members *m, const uint8_t *h, sft__import_member *member,
                             sft_error *err) {
     char full[PREFIX + 1 + NAME];
     size_t n = 0;
@@ -252,7 +252,8 @@ static sft_status take_name(sft__members *m, const uint8_t *h, sft__member *memb
 
 /* ---------------------------------------------------------------- members */
 
-sft_status sft__tar_next(sft__members *m, sft__member *member, bool *more, sft_error *err) {
+sft_status sft__import_tar_next(sft__import_members *m, sft__import_member *member, bool *more,
+                                sft_error *err) {
     uint8_t h[BLOCK];
     uint64_t size;
 
@@ -293,8 +294,8 @@ sft_status sft__tar_next(sft__members *m, sft__member *member, bool *more, sft_e
     return member->about ? take_next(m, member, type, err) : SFT_OK;
 }
 
-void sft__members_reset(sft__members *m) {
-    sft__free(sft__allocator(NULL), m->seen, m->seen_room * sizeof *m->seen);
+void sft__import_members_reset(sft__import_members *m) {
+    sft__base_free(sft__base_allocator(NULL), m->seen, m->seen_room * sizeof *m->seen);
     m->seen = NULL;
     m->seen_room = 0;
 }

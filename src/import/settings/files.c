@@ -10,20 +10,21 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-bool sft__setting_is_requirements(const char *name) {
+bool sft__import_setting_is_requirements(const char *name) {
     static const char *const names[] = {"conda.yaml",      "conda.yml",       "environment.yaml",
                                         "environment.yml", "python_env.yaml", "python_env.yml",
                                         "constraints.txt", "requires.txt"};
-    const char *base = sft__content_base(name);
+    const char *base = sft__import_content_base(name);
     const char *word = strstr(base, "requirements");
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strlen(base) == strlen(names[i]) && sft__content_ends(base, names[i])) {
+        if (strlen(base) == strlen(names[i]) && sft__import_content_ends(base, names[i])) {
             return true;
         }
     }
     word = base - name >= 13 && memcmp(base - 13, "requirements", 12) == 0 ? base : word;
-    return word != NULL && (sft__content_ends(base, ".txt") || sft__content_ends(base, ".in"));
+    return word != NULL &&
+           (sft__import_content_ends(base, ".txt") || sft__import_content_ends(base, ".in"));
 }
 
 /* Does the line take a package from elsewhere than from the index that pip is set to? */
@@ -49,23 +50,23 @@ static bool is_elsewhere(const char *p, size_t len) {
                                         "https://download.pytorch.org/whl"};
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (sft__text_has(p, len, known[i]) && !sft__text_has(p, len, "git+") &&
-            !sft__text_has(p, len, "@")) {
+        if (sft__import_text_has(p, len, known[i]) && !sft__import_text_has(p, len, "git+") &&
+            !sft__import_text_has(p, len, "@")) {
             return false;
         }
     }
     for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-        if (sft__text_starts(p, len, begins[i])) {
+        if (sft__import_text_starts(p, len, begins[i])) {
             return true;
         }
     }
-    if (sft__text_starts(p, len, "-r") || sft__text_starts(p, len, "-c") ||
-        sft__text_starts(p, len, "--r") || sft__text_starts(p, len, "--c")) {
-        return sft__text_has(p, len, "://") || sft__text_has(p, len, "../") ||
-               sft__text_has(p, len, " /"); /* other files */
+    if (sft__import_text_starts(p, len, "-r") || sft__import_text_starts(p, len, "-c") ||
+        sft__import_text_starts(p, len, "--r") || sft__import_text_starts(p, len, "--c")) {
+        return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, "../") ||
+               sft__import_text_has(p, len, " /"); /* other files */
     }
-    return sft__text_has(p, len, "://") || sft__text_has(p, len, " @ ") ||
-           sft__text_has(p, len, ".whl") || sft__text_has(p, len, ".tar.gz");
+    return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, " @ ") ||
+           sft__import_text_has(p, len, ".whl") || sft__import_text_has(p, len, ".tar.gz");
 }
 
 /* One line, without a list's mark, quotes, and what stands behind " #". */
@@ -106,18 +107,18 @@ static const char *next_line(const char *p, const char *end) {
     return p + n;
 }
 
-bool sft__setting_is_entry_points(const char *name) {
-    const char *base = sft__content_base(name);
-    return strlen(base) == 16 && sft__content_ends(base, "entry_points.txt");
+bool sft__import_setting_is_entry_points(const char *name) {
+    const char *base = sft__import_content_base(name);
+    return strlen(base) == 16 && sft__import_content_ends(base, "entry_points.txt");
 }
 
-bool sft__setting_entry_points(const sft__content *c) {
+bool sft__import_setting_entry_points(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
     bool loaded = false;
     bool good = true;
 
-    for (const char *p = text; p < end && !sft__content_is_tired(c);) {
+    for (const char *p = text; p < end && !sft__import_content_is_tired(c);) {
         const char *stop = line_end(p, end);
         const char *next = next_line(stop, end);
         while (p < stop && is_blank(*p)) {
@@ -125,12 +126,12 @@ bool sft__setting_entry_points(const sft__content *c) {
         }
         const size_t n = (size_t)(stop - p);
         if (n != 0 && *p == '[') { /* programs by name are run by nobody but who calls them */
-            loaded = !sft__text_starts(p, n, "[console_scripts]") &&
-                     !sft__text_starts(p, n, "[gui_scripts]");
+            loaded = !sft__import_text_starts(p, n, "[console_scripts]") &&
+                     !sft__import_text_starts(p, n, "[gui_scripts]");
         } else if (n != 0 && *p != '#' && *p != ';' && loaded && memchr(p, '=', n) != NULL) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p,
-                              n < 160 ? n : 160,
-                              "an entry point: programs load such of every package that they find");
+            sft__import_content_find(
+                c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p, n < 160 ? n : 160,
+                "an entry point: programs load such of every package that they find");
             good = false;
         }
         p = next;
@@ -138,21 +139,21 @@ bool sft__setting_entry_points(const sft__content *c) {
     return good;
 }
 
-bool sft__setting_requirements(const sft__content *c) {
+bool sft__import_setting_requirements(const sft__import_content *c) {
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
     bool good = true;
 
-    for (const char *p = text; p < end && !sft__content_is_tired(c);) {
+    for (const char *p = text; p < end && !sft__import_content_is_tired(c);) {
         const char *next = line_end(p, end);
         const char *begin = p;
         const char *stop = next;
         trim(&begin, &stop);
         const size_t n = (size_t)(stop - begin);
         if (is_elsewhere(begin, n)) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "config-path", (size_t)(begin - text), begin,
-                              n < 160 ? n : 160,
-                              "a package from elsewhere, whose installation runs code");
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "config-path", (size_t)(begin - text),
+                                     begin, n < 160 ? n : 160,
+                                     "a package from elsewhere, whose installation runs code");
             good = false;
         }
         p = next_line(next, end);
@@ -167,7 +168,7 @@ typedef struct file_key {
     const char *sentence;
 } file_key;
 
-const char *sft__setting_of_file(const char *name, const char *key, unsigned depth) {
+const char *sft__import_setting_of_file(const char *name, const char *key, unsigned depth) {
     static const file_key rows[] = {
         {"package.json", "scripts", 1, "commands that npm runs, some when it installs"},
         {"app.json", "scripts", 1, "commands that a server runs"},
@@ -180,11 +181,11 @@ const char *sft__setting_of_file(const char *name, const char *key, unsigned dep
         {"tsconfig", "plugins", 0, "plugins that an editor or a compiler loads"},
         {"jsconfig", "plugins", 0, "plugins that an editor or a compiler loads"},
     };
-    const char *base = sft__content_base(name);
+    const char *base = sft__import_content_base(name);
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (sft__text_starts(base, strlen(base), rows[i].file) && strcmp(rows[i].key, key) == 0 &&
-            (rows[i].depth == 0 || rows[i].depth == depth)) {
+        if (sft__import_text_starts(base, strlen(base), rows[i].file) &&
+            strcmp(rows[i].key, key) == 0 && (rows[i].depth == 0 || rows[i].depth == depth)) {
             return rows[i].sentence;
         }
     }

@@ -10,9 +10,9 @@
 enum { PATH_MOST = 1024, EXTENSION_MOST = 8 };
 
 typedef struct judging {
-    const sft__setting *s;
+    const sft__import_setting *s;
     unsigned kinds; /* of the key */
-    sft__setting_said *said;
+    sft__import_setting_said *said;
 } judging;
 
 static bool is_blank(char c) {
@@ -37,14 +37,14 @@ static bool is_nothing(const char *p, size_t len) {
     static const char *const words[] = {"true", "True", "TRUE", "false", "False",   "FALSE", "null",
                                         "Null", "NULL", "none", "None",  "~",       "yes",   "no",
                                         "on",   "off",  "auto", "Auto",  "default", NULL};
-    return len == 0 || sft__text_is_one(p, len, words);
+    return len == 0 || sft__import_text_is_one(p, len, words);
 }
 
 static bool denies(const char *p, size_t len) {
     static const char *const words[] = {"false", "False", "FALSE", "no", "No", "NO",
                                         "off",   "Off",   "OFF",   "n",  "N",  "0",
                                         "null",  "none",  "None",  "~",  NULL};
-    return len == 0 || sft__text_is_one(p, len, words);
+    return len == 0 || sft__import_text_is_one(p, len, words);
 }
 
 /* NAME or NAME.NAME...; *dots: there are any. */
@@ -115,13 +115,13 @@ static code_file by_extension(const char *p, size_t len, bool blank) {
     if (n == 0) {
         return NO_CODE;
     }
-    if (sft__text_is_one(end, n, libraries) || is_numbered(p, len)) {
+    if (sft__import_text_is_one(end, n, libraries) || is_numbered(p, len)) {
         return LIBRARY;
     }
-    return blank                               ? NO_CODE
-           : sft__text_is_one(end, n, pythons) ? PYTHON
-           : sft__text_is_one(end, n, scripts) ? SCRIPT
-                                               : NO_CODE;
+    return blank                                      ? NO_CODE
+           : sft__import_text_is_one(end, n, pythons) ? PYTHON
+           : sft__import_text_is_one(end, n, scripts) ? SCRIPT
+                                                      : NO_CODE;
 }
 
 /* One path, without blanks in it unless it is a library's; what stands behind '?', '#' is none of
@@ -186,7 +186,7 @@ static bool is_unbroken(const char *p, size_t len) {
 }
 
 static uint32_t judge_path(const judging *j) {
-    const sft__setting *s = j->s;
+    const sft__import_setting *s = j->s;
     const code_file is =
         s->len <= PATH_MOST || is_unbroken(s->value, s->len) ? paths(s->value, s->len) : NO_CODE;
 
@@ -220,21 +220,22 @@ static const char *const programs[] = {
 
 /* A line for a shell: it begins with a program or a path, and has words behind it, or has signs
  * that join commands. */
-static bool is_shell(const sft__setting *s) {
+static bool is_shell(const sft__import_setting *s) {
     const char *p = s->value;
     size_t n = 0;
 
     while (n < s->len && !is_blank(p[n])) {
         n++;
     }
-    if (sft__text_is_one(p, n, programs)) {
+    if (sft__import_text_is_one(p, n, programs)) {
         return n < s->len || n > 3 || s->listed;
     }
-    return sft__text_starts(p, s->len, "./") || sft__text_starts(p, s->len, "../") ||
-           sft__text_starts(p, s->len, "~/") || (s->len > 1 && p[0] == '/' && is_letter(p[1])) ||
-           sft__text_has(p, s->len, "$(") || sft__text_has(p, s->len, "&&") ||
-           sft__text_has(p, s->len, " | ") || sft__text_has(p, s->len, "| sh") ||
-           sft__text_has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
+    return sft__import_text_starts(p, s->len, "./") || sft__import_text_starts(p, s->len, "../") ||
+           sft__import_text_starts(p, s->len, "~/") ||
+           (s->len > 1 && p[0] == '/' && is_letter(p[1])) ||
+           sft__import_text_has(p, s->len, "$(") || sft__import_text_has(p, s->len, "&&") ||
+           sft__import_text_has(p, s->len, " | ") || sft__import_text_has(p, s->len, "| sh") ||
+           sft__import_text_has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */
@@ -245,8 +246,8 @@ static bool is_no_script(const char *p, size_t len) {
     static const char word[] = "import";
     const size_t n = sizeof word - 1;
 
-    if (sft__text_starts(p, len, "http://") || sft__text_starts(p, len, "https://") ||
-        sft__text_starts(p, len, "${")) {
+    if (sft__import_text_starts(p, len, "http://") || sft__import_text_starts(p, len, "https://") ||
+        sft__import_text_starts(p, len, "${")) {
         return is_unbroken(p, len); /* none is Python */
     }
     for (size_t i = 0; i < len; i++) {
@@ -266,14 +267,15 @@ static bool is_no_script(const char *p, size_t len) {
 /* Ultralytics, YOLOv5: an address of a zip, "bash ...", or anything else to exec(). Lists are not
  * executed: the parts of a data set, as other programs have them. */
 static uint32_t judge_download(const judging *j) {
-    const sft__setting *s = j->s;
+    const sft__import_setting *s = j->s;
     const char *sentence = "a script that loaders of data sets (Ultralytics, YOLOv5) run";
 
-    if (sft__text_starts(s->value, s->len, "bash ") || sft__text_starts(s->value, s->len, "sh ") ||
-        (sft__setting_is_wild(s->value, s->len, false) && !is_no_script(s->value, s->len))) {
+    if (sft__import_text_starts(s->value, s->len, "bash ") ||
+        sft__import_text_starts(s->value, s->len, "sh ") ||
+        (sft__import_setting_is_wild(s->value, s->len, false) && !is_no_script(s->value, s->len))) {
         return say(j, SFT_SCAN_DANGEROUS, "config-code", sentence);
     }
-    const unsigned python = sft__setting_python(s->value, s->len);
+    const unsigned python = sft__import_setting_python(s->value, s->len);
     const bool acts = s->listed ? (python & (SFT__PYTHON_CALLS | SFT__PYTHON_REACHES)) != 0
                                 : !is_no_script(s->value, s->len);
     return acts ? say(j, SFT_SCAN_UNKNOWN, "config-code", sentence) : SFT_SCAN_HARMLESS;
@@ -281,9 +283,9 @@ static uint32_t judge_download(const judging *j) {
 
 /* nn.SiLU(), torch.nn.LeakyReLU(0.1): a layer, given nothing but numbers and words. */
 static bool is_layer(const char *p, size_t len) {
-    const size_t skip = sft__text_starts(p, len, "torch.nn.") ? 9
-                        : sft__text_starts(p, len, "nn.")     ? 3
-                                                              : 0;
+    const size_t skip = sft__import_text_starts(p, len, "torch.nn.") ? 9
+                        : sft__import_text_starts(p, len, "nn.")     ? 3
+                                                                     : 0;
     size_t i = skip;
 
     while (i < len && (is_letter(p[i]) || is_digit(p[i]))) {
@@ -320,12 +322,13 @@ static bool is_computing(const char *p, size_t len) {
 
     static const char *const plain[] = {"relu",    "tanh", "sigmoid", "selu", "celu", "rrelu",
                                         "softmax", "erf",  "exp",     "sin",  "cos",  NULL};
-    if (sft__text_starts(p, len, "torch.") && sft__text_is_one(p + 6, len - 6, plain)) {
+    if (sft__import_text_starts(p, len, "torch.") &&
+        sft__import_text_is_one(p + 6, len - 6, plain)) {
         return true;
     }
     for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
         const size_t n = strlen(rooms[i]);
-        if (sft__text_starts(p, len, rooms[i]) && is_name(p + n, len - n, &dots) && !dots &&
+        if (sft__import_text_starts(p, len, rooms[i]) && is_name(p + n, len - n, &dots) && !dots &&
             p[n] != '_') {
             return true;
         }
@@ -353,7 +356,7 @@ static bool is_acting(const char *p, size_t len) {
     }
     for (size_t i = 0; i <= len; i++) {
         if (i == len || (p[i] == '_' && p[0] != '_')) {
-            if (i > from && sft__text_is_one(p + from, i - from, verbs)) {
+            if (i > from && sft__import_text_is_one(p + from, i - from, verbs)) {
                 return true;
             }
             from = i + 1;
@@ -369,12 +372,13 @@ static bool is_fetched(const char *p, size_t len) {
     char end[EXTENSION_MOST];
     const size_t n = len <= PATH_MOST ? extension(end, p, len) : 0;
 
-    return sft__text_has(p, len, "://") || (n != 0 && sft__text_is_one(end, n, weights));
+    return sft__import_text_has(p, len, "://") ||
+           (n != 0 && sft__import_text_is_one(end, n, weights));
 }
 
 /* One word of a list of layers, or a function for what they compute: evaluated, and called. */
 static uint32_t judge_layer(const judging *j) {
-    const sft__setting *s = j->s;
+    const sft__import_setting *s = j->s;
     const char *sentence = "a name that loaders of such configurations evaluate and call";
     const bool function = (s->kinds & SFT__KEY_ACTIVATION) != 0;
     bool dots;
@@ -383,18 +387,18 @@ static uint32_t judge_layer(const judging *j) {
         const char *other;
         return is_computing(s->value, s->len)
                    ? SFT_SCAN_HARMLESS
-                   : say(j, sft__content_target("cls", 3, s->value, s->len, false, &other),
+                   : say(j, sft__import_content_target("cls", 3, s->value, s->len, false, &other),
                          "config-code", sentence);
     }
     if (!s->listed) {
         return SFT_SCAN_HARMLESS;
     }
-    if (sft__text_starts(s->value, s->len, "torchvision.ops.") && s->len > 16 &&
+    if (sft__import_text_starts(s->value, s->len, "torchvision.ops.") && s->len > 16 &&
         is_name(s->value + 16, s->len - 16, &dots) && !dots && s->value[16] <= 'Z') {
         return SFT_SCAN_HARMLESS; /* a class of those layers */
     }
     if (is_name(s->value, s->len, &dots) && dots) {
-        return say(j, sft__content_dotted(s->value, s->len), "config-code", sentence);
+        return say(j, sft__import_content_dotted(s->value, s->len), "config-code", sentence);
     }
     if (is_acting(s->value, s->len)) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", sentence);
@@ -407,14 +411,15 @@ static uint32_t judge_layer(const judging *j) {
 
 /* Lines, calls or imports, not the name of a file. */
 static uint32_t judge_source(const judging *j) {
-    const sft__setting *s = j->s;
+    const sft__import_setting *s = j->s;
 
     if (s->listed ||
         (memchr(s->value, '(', s->len) == NULL && memchr(s->value, '\n', s->len) == NULL &&
-         !sft__text_starts(s->value, s->len, "import ") && memchr(s->value, '=', s->len) == NULL)) {
+         !sft__import_text_starts(s->value, s->len, "import ") &&
+         memchr(s->value, '=', s->len) == NULL)) {
         return SFT_SCAN_HARMLESS;
     }
-    return say(j, sft__setting_source(s->value, s->len), "config-code",
+    return say(j, sft__import_setting_source(s->value, s->len), "config-code",
                "a configuration that is Python, which mmengine executes");
 }
 
@@ -422,16 +427,17 @@ static uint32_t judge_evaluated(const judging *j) {
     static const char *const functions[] = {"eval",       "exec",  "open",    "compile",
                                             "__import__", "input", "getattr", "globals",
                                             "breakpoint", NULL};
-    const sft__setting *s = j->s;
-    const unsigned python = sft__setting_python(s->value, s->len);
+    const sft__import_setting *s = j->s;
+    const unsigned python = sft__import_setting_python(s->value, s->len);
 
     if ((s->kinds & SFT__KEY_SCRIPT) != 0) {
         return judge_download(j);
     }
     const bool layers = (s->kinds & SFT__KEY_LAYERS) != 0;
     if ((python & SFT__PYTHON_REACHES) != 0 ||
-        (sft__setting_is_wild(s->value, s->len, false) && memchr(s->value, '(', s->len) != NULL) ||
-        (layers && sft__text_is_one(s->value, s->len, functions))) {
+        (sft__import_setting_is_wild(s->value, s->len, false) &&
+         memchr(s->value, '(', s->len) != NULL) ||
+        (layers && sft__import_text_is_one(s->value, s->len, functions))) {
         return say(j, SFT_SCAN_DANGEROUS, "config-code",
                    "Python that loaders of such configurations (YOLOv5, Ultralytics) evaluate");
     }
@@ -461,7 +467,7 @@ static bool is_named(const char *p, size_t len) {
 }
 
 /* "--plugin evil.so", "evil.py --x": a file of code among the words of a line. */
-static bool has_code_word(const sft__setting *s, bool python) {
+static bool has_code_word(const sft__import_setting *s, bool python) {
     size_t from = 0;
 
     for (size_t i = 0; i <= s->len; i++) {
@@ -478,13 +484,13 @@ static bool has_code_word(const sft__setting *s, bool python) {
 }
 
 /* A line that runs something, whatever its key. */
-static bool is_command(const sft__setting *s) {
+static bool is_command(const sft__import_setting *s) {
     static const char *const begins[] = {"sh -c ",      "bash -c ",    "/bin/sh ",   "/bin/bash ",
                                          "python -c ",  "python3 -c ", "python -m ", "python3 -m ",
                                          "curl http",   "wget http",   "cmd /c ",    "cmd.exe ",
                                          "powershell ", NULL};
     for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__text_starts(s->value, s->len, begins[i])) {
+        if (sft__import_text_starts(s->value, s->len, begins[i])) {
             return true;
         }
     }
@@ -492,12 +498,12 @@ static bool is_command(const sft__setting *s) {
 }
 
 /* "python:evil.mod", and "package.module:name" where the package is no server's. */
-static bool is_module_named(const sft__setting *s) {
+static bool is_module_named(const sft__import_setting *s) {
     static const char *const hosts[] = {"com",         "org",  "net",  "io",  "ai", "local",
                                         "localdomain", "json", "yaml", "yml", NULL};
-    const size_t skip = sft__text_starts(s->value, s->len, "python:") ? 7
-                        : sft__text_starts(s->value, s->len, "py:")   ? 3
-                                                                      : 0;
+    const size_t skip = sft__import_text_starts(s->value, s->len, "python:") ? 7
+                        : sft__import_text_starts(s->value, s->len, "py:")   ? 3
+                                                                             : 0;
     const char *colon = memchr(s->value, ':', s->len);
     bool dots;
 
@@ -512,7 +518,7 @@ static bool is_module_named(const sft__setting *s) {
     while (last[-1] != '.') {
         last--;
     }
-    return !sft__text_is_one(last, (size_t)(colon - last), hosts);
+    return !sft__import_text_is_one(last, (size_t)(colon - last), hosts);
 }
 
 /* "ext://package.name" of logging.config is imported, whatever its key; "ext://sys.stdout" is in
@@ -522,14 +528,14 @@ static uint32_t judge_external(const judging *j) {
     const char *name = j->s->value + 6;
     const size_t len = j->s->len - 6;
 
-    return sft__text_is_one(name, len, streams)
+    return sft__import_text_is_one(name, len, streams)
                ? SFT_SCAN_HARMLESS
-               : say(j, sft__content_dotted(name, len), "config-target",
+               : say(j, sft__import_content_dotted(name, len), "config-target",
                      "a name of Python's, which logging.config and its like import");
 }
 
 static uint32_t judge_named(const judging *j) {
-    const sft__setting *s = j->s;
+    const sft__import_setting *s = j->s;
     bool dots = false;
     const bool name = is_name(s->value, s->len, &dots);
 
@@ -554,7 +560,8 @@ static uint32_t judge_named(const judging *j) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", "a command");
     }
     if ((j->kinds & (SFT__KEY_NAMES_CODE | SFT__KEY_RUNS)) != 0 &&
-        sft__text_starts(s->value, s->len, "import ") && is_name(s->value + 7, s->len - 7, &dots)) {
+        sft__import_text_starts(s->value, s->len, "import ") &&
+        is_name(s->value + 7, s->len - 7, &dots)) {
         return say(j, SFT_SCAN_UNKNOWN, "config-code", "Python, under a key that names code");
     }
     if ((j->kinds & SFT__KEY_RUNS) != 0 &&
@@ -566,7 +573,7 @@ static uint32_t judge_named(const judging *j) {
 
 /* Words, numbers, a path without an ending: nothing that any key but a few would make something of.
  */
-static bool is_plain(const sft__setting *s) {
+static bool is_plain(const sft__import_setting *s) {
     for (size_t i = 0; i < s->len; i++) {
         const char c = s->value[i];
         if (c == '.' || c == '(' || c == ';' || c == '\n' || c == '$' || c == ':') {
@@ -574,11 +581,11 @@ static bool is_plain(const sft__setting *s) {
         }
     }
     return (s->kinds & ~(unsigned)SFT__KEY_METADATA) == 0 && (s->len < 8 || !is_command(s)) &&
-           (s->len < 12 || !sft__text_has(s->value, s->len, "import "));
+           (s->len < 12 || !sft__import_text_has(s->value, s->len, "import "));
 }
 
-uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
-    sft__setting t = *s;
+uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_setting_said *said) {
+    sft__import_setting t = *s;
 
     if (is_plain(s) || (s->kinds & SFT__KEY_TOKENS) != 0) {
         return SFT_SCAN_HARMLESS;
@@ -598,16 +605,17 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
     if (is_nothing(t.value, t.len) || (t.listed && (j.kinds & SFT__KEY_FILES) != 0)) {
         return SFT_SCAN_HARMLESS;
     }
-    if (sft__text_starts(t.value, t.len, "pkg://") && t.len > 6) {
+    if (sft__import_text_starts(t.value, t.len, "pkg://") && t.len > 6) {
         return say(&j, SFT_SCAN_UNKNOWN, "config-target", "a package that hydra imports");
     }
-    if (sft__text_starts(t.value, t.len, "ext://") && t.len > 6) {
+    if (sft__import_text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
-    if ((j.kinds & SFT__KEY_PACKAGES) != 0 &&
-        (sft__text_has(t.value, t.len, "://") || sft__text_has(t.value, t.len, "git+") ||
-         sft__text_has(t.value, t.len, " @"))) {
-        return say(&j, SFT_SCAN_UNKNOWN, "remote-code", "a package that is installed from elsewhere");
+    if ((j.kinds & SFT__KEY_PACKAGES) != 0 && (sft__import_text_has(t.value, t.len, "://") ||
+                                               sft__import_text_has(t.value, t.len, "git+") ||
+                                               sft__import_text_has(t.value, t.len, " @"))) {
+        return say(&j, SFT_SCAN_UNKNOWN, "remote-code",
+                   "a package that is installed from elsewhere");
     }
     if ((j.kinds & SFT__KEY_SOURCE) != 0) {
         const uint32_t verdict = judge_source(&j);
@@ -629,8 +637,9 @@ uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said) {
         return say(&j, SFT_SCAN_UNKNOWN, "remote-code",
                    "names code that is fetched from elsewhere or lies beside the model");
     }
-    if ((sft__setting_python(t.value, t.len) & SFT__PYTHON_REACHES) != 0 ||
-        (sft__text_starts(t.value, t.len, "${") && sft__setting_is_wild(t.value, t.len, false))) {
+    if ((sft__import_setting_python(t.value, t.len) & SFT__PYTHON_REACHES) != 0 ||
+        (sft__import_text_starts(t.value, t.len, "${") &&
+         sft__import_setting_is_wild(t.value, t.len, false))) {
         return say(&j, SFT_SCAN_UNKNOWN, "config-code",
                    "Python that imports or opens something: whoever evaluates the value runs it");
     }

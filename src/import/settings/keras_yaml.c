@@ -17,7 +17,7 @@ static bool is_word(char c) {
 }
 
 typedef struct reading {
-    const sft__content *c;
+    const sft__import_content *c;
     const char *text;
     const char *end;
     size_t base;
@@ -68,14 +68,14 @@ static void take_all(const reading *r, const char *key, const char *const *only)
     const char *value;
     char text[VALUE_MOST + 1];
 
-    while (at < r->end && !sft__content_is_tired(r->c)) {
+    while (at < r->end && !sft__import_content_is_tired(r->c)) {
         const size_t n = next_value(r, &at, key, &value);
-        if (n == 0 || (only != NULL && !sft__text_is_one(value, n, only))) {
+        if (n == 0 || (only != NULL && !sft__import_text_is_one(value, n, only))) {
             continue;
         }
         memcpy(text, value, n);
         text[n] = '\0';
-        sft__keras o = {.class_name = "Layer", .has_config = true, .code = r->code};
+        sft__import_keras o = {.class_name = "Layer", .has_config = true, .code = r->code};
         o.at = r->base == SIZE_MAX ? 0 : r->base + (size_t)(value - r->text);
         if (strcmp(key, "class_name") == 0) {
             o.class_name = text;
@@ -87,7 +87,7 @@ static void take_all(const reading *r, const char *key, const char *const *only)
             o.vocabulary = text;
         }
         if (only != NULL || (strcmp(text, "null") != 0 && strcmp(text, "[") != 0)) {
-            sft__content_keras(r->c, &o);
+            sft__import_content_keras(r->c, &o);
         }
     }
 }
@@ -100,28 +100,29 @@ static bool is_model(const reading *r) {
 
     while (at < r->end) {
         const size_t n = next_value(r, &at, "class_name", &value);
-        if (n != 0 && sft__text_is_one(value, n, models)) {
+        if (n != 0 && sft__import_text_is_one(value, n, models)) {
             return true;
         }
     }
     return false;
 }
 
-bool sft__setting_keras(const sft__content *c, const char *text, size_t len, size_t base) {
+bool sft__import_setting_keras(const sft__import_content *c, const char *text, size_t len,
+                               size_t base) {
     static const char *const acting[] = {"Lambda", "TorchModuleWrapper", "TFSMLayer", "__lambda__",
                                          NULL};
     static const char *const rooms[] = {"module", "registered_name", "vocabulary"};
     const char *end = text + len;
     const unsigned before = c->state->found;
 
-    if (!sft__text_has(text, (size_t)(end - text), "class_name") ||
-        !sft__text_has(text, (size_t)(end - text), "config")) {
+    if (!sft__import_text_has(text, (size_t)(end - text), "class_name") ||
+        !sft__import_text_has(text, (size_t)(end - text), "config")) {
         return true;
     }
     const reading r = {c, text, end, base,
-                       sft__text_has(text, (size_t)(end - text), "lambda") ||
-                           sft__text_has(text, (size_t)(end - text), "tuple") ||
-                           sft__text_has(text, (size_t)(end - text), "!!binary")};
+                       sft__import_text_has(text, (size_t)(end - text), "lambda") ||
+                           sft__import_text_has(text, (size_t)(end - text), "tuple") ||
+                           sft__import_text_has(text, (size_t)(end - text), "!!binary")};
     if (!is_model(&r)) {
         take_all(&r, "class_name", acting);
         return c->state->found == before;

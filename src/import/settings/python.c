@@ -59,7 +59,7 @@ static bool is_inner(const char *p, size_t len) {
         }
     }
     return len > 4 && memcmp(p, "__", 2) == 0 && memcmp(p + len - 2, "__", 2) == 0 &&
-           !sft__text_is_one(p, len, plain);
+           !sft__import_text_is_one(p, len, plain);
 }
 
 static const char *const modules[] = {
@@ -98,8 +98,8 @@ static bool loads_pickles(const reading *r) {
                                         "numpy", "yaml",   "pandas", "pd",          NULL};
     static const char *const names[] = {"load", "loads", "unsafe_load", "read_pickle", NULL};
 
-    return r->attribute && sft__text_is_one(r->root, r->root_len, roots) &&
-           sft__text_is_one(r->last, r->last_len, names);
+    return r->attribute && sft__import_text_is_one(r->root, r->root_len, roots) &&
+           sft__import_text_is_one(r->last, r->last_len, names);
 }
 
 /* A bracket opens behind a word: a call. */
@@ -112,16 +112,16 @@ static void called(reading *r) {
         q++;
     }
     const bool empty = q == r->end || *q == ')';
-    const bool made = !r->attribute && sft__text_is_one(r->last, r->last_len, made_of);
+    const bool made = !r->attribute && sft__import_text_is_one(r->last, r->last_len, made_of);
     const bool beside = r->last + r->last_len == r->p || r->attribute;
     r->said |= made ? 0U : beside ? SFT__PYTHON_CALLS : SFT__PYTHON_SPACED;
-    if (!r->attribute && !empty && sft__text_is_one(r->last, r->last_len, functions)) {
+    if (!r->attribute && !empty && sft__import_text_is_one(r->last, r->last_len, functions)) {
         r->said |= SFT__PYTHON_REACHES;
     }
     if (loads_pickles(r)) {
         r->said |= SFT__PYTHON_REACHES;
     }
-    if (r->attribute && !path && sft__text_is_one(r->root, r->root_len, modules)) {
+    if (r->attribute && !path && sft__import_text_is_one(r->root, r->root_len, modules)) {
         r->said |= SFT__PYTHON_REACHES;
     }
 }
@@ -132,7 +132,7 @@ static bool open_bracket(reading *r) {
         called(r);
     } else if ((*r->p == '(' && r->before == NUMBER && r->closed) ||
                (*r->p == '[' && r->before == WORD &&
-                sft__text_is_one(r->root, r->root_len, modules))) {
+                sft__import_text_is_one(r->root, r->root_len, modules))) {
         r->said |= SFT__PYTHON_CALLS; /* what is called is no name: (f)(x), [f][0](x) */
     }
     if (r->depth == BRACKETS) {
@@ -224,7 +224,7 @@ static bool take_text(reading *r) {
     if (format && memchr(begin, '{', (size_t)(r->p - begin)) != NULL) {
         r->said |= SFT__PYTHON_CALLS;
     }
-    if (format && sft__setting_is_wild(begin, (size_t)(r->p - begin), false)) {
+    if (format && sft__import_setting_is_wild(begin, (size_t)(r->p - begin), false)) {
         r->said |= SFT__PYTHON_REACHES;
     }
     r->p++;
@@ -239,8 +239,8 @@ static bool is_handed(const reading *r, const char *p, size_t n) {
                                         "builtins", "runpy", "importlib", "shutil",     NULL};
     static const char *const quiet[] = {"path",   "sep",  "linesep", "curdir",
                                         "pardir", "name", "environ", NULL};
-    return sft__text_is_one(r->root, r->root_len, roots) && r->root + r->root_len + 1 == p &&
-           !sft__text_is_one(p, n, quiet);
+    return sft__import_text_is_one(r->root, r->root_len, roots) && r->root + r->root_len + 1 == p &&
+           !sft__import_text_is_one(p, n, quiet);
 }
 
 static void take_keyword(reading *r, const char *p, size_t n) {
@@ -290,7 +290,7 @@ static bool is_keyword(const char *p, size_t n, bool called) {
         "return", "try",  "while",  "with",   "yield",    NULL};
     static const char *const soft[] = {"print", "exec", "match", "case", NULL};
 
-    return sft__text_is_one(p, n, hard) || (!called && sft__text_is_one(p, n, soft));
+    return sft__import_text_is_one(p, n, hard) || (!called && sft__import_text_is_one(p, n, soft));
 }
 
 static bool take_word(reading *r) {
@@ -322,7 +322,7 @@ static bool take_word(reading *r) {
     if (!attribute) {
         r->root = p;
         r->root_len = n;
-        r->mentions = r->mentions || sft__text_is_one(p, n, sharp);
+        r->mentions = r->mentions || sft__import_text_is_one(p, n, sharp);
     }
     r->mentions = r->mentions || is_disguised(p, n);
     if (is_inner(p, n) && (attribute || (r->p < r->end && memchr("(.[", *r->p, 3) != NULL))) {
@@ -369,12 +369,12 @@ static bool take_token(reading *r) {
     return is_digit(ch) ? take_number(r) : is_name(ch) ? take_word(r) : take_sign(r);
 }
 
-unsigned sft__setting_python(const char *text, size_t len) {
+unsigned sft__import_setting_python(const char *text, size_t len) {
     reading r = {.p = text, .end = text + len, .root = text, .last = text, .statement = true};
 
-    if (len == 0 ||
-        (memchr(text, '(', len) == NULL && !sft__text_has(text, len, "import") &&
-         !sft__text_has(text, len, "lambda") && !sft__text_has(text, len, ".modules"))) {
+    if (len == 0 || (memchr(text, '(', len) == NULL && !sft__import_text_has(text, len, "import") &&
+                     !sft__import_text_has(text, len, "lambda") &&
+                     !sft__import_text_has(text, len, ".modules"))) {
         return 0;
     }
     while (r.p < r.end) {
@@ -394,7 +394,7 @@ unsigned sft__setting_python(const char *text, size_t len) {
     return r.said | SFT__PYTHON;
 }
 
-bool sft__setting_is_wild(const char *text, size_t len, bool strict) {
+bool sft__import_setting_is_wild(const char *text, size_t len, bool strict) {
     static const char *const words[] = {
         "__import__(", "__subclasses__", "__globals__", "__builtins__", "os.system(",
         "os.popen(",   "os.exec",        "subprocess.", "importlib.",   "builtins.",
@@ -402,7 +402,7 @@ bool sft__setting_is_wild(const char *text, size_t len, bool strict) {
     const size_t count = strict ? 6 : sizeof words / sizeof words[0];
 
     for (size_t i = 0; i < count; i++) {
-        if (sft__text_has(text, len, words[i])) {
+        if (sft__import_text_has(text, len, words[i])) {
             return true;
         }
     }

@@ -21,11 +21,11 @@ enum {
 };
 
 /* In the order of their bits. */
-const char *const sft__setting_modules[] = {
+const char *const sft__import_setting_modules[] = {
     "os",  "posix",     "nt",     "subprocess", "builtins", "__builtin__", "runpy",
     "pty", "importlib", "ctypes", "commands",   "shutil",   "platform",    NULL};
 
-const sft__setting_function sft__setting_reaching[] = {
+const sft__import_setting_function sft__import_setting_reaching[] = {
     {"system", OS},
     {"popen", OS | PLATFORM},
     {"execl", OS},
@@ -65,26 +65,26 @@ const sft__setting_function sft__setting_reaching[] = {
     {NULL, 0},
 };
 
-uint32_t sft__setting_module(const char *key, size_t key_len, const char *text, size_t len) {
+uint32_t sft__import_setting_module(const char *key, size_t key_len, const char *text, size_t len) {
     static const char *const says[] = {"mod", "Mod", "MOD", "pack", "pkg",  "lib",
                                        "Lib", "imp", "Imp", "path", "Path", NULL};
     bool any = false;
 
     for (size_t i = 0; len >= 2 && len <= 11 && says[i] != NULL && !any; i++) {
-        any = sft__text_has(key, key_len, says[i]);
+        any = sft__import_text_has(key, key_len, says[i]);
     }
-    for (size_t i = 0; any && sft__setting_modules[i] != NULL; i++) {
-        if (strlen(sft__setting_modules[i]) == len &&
-            memcmp(sft__setting_modules[i], text, len) == 0) {
+    for (size_t i = 0; any && sft__import_setting_modules[i] != NULL; i++) {
+        if (strlen(sft__import_setting_modules[i]) == len &&
+            memcmp(sft__import_setting_modules[i], text, len) == 0) {
             return UINT32_C(1) << i;
         }
     }
     return 0;
 }
 
-bool sft__setting_reaches(uint32_t set, const char *text, size_t len) {
-    for (size_t i = 0; sft__setting_reaching[i].name != NULL; i++) {
-        const sft__setting_function *f = &sft__setting_reaching[i];
+bool sft__import_setting_reaches(uint32_t set, const char *text, size_t len) {
+    for (size_t i = 0; sft__import_setting_reaching[i].name != NULL; i++) {
+        const sft__import_setting_function *f = &sft__import_setting_reaching[i];
         if ((f->modules & set) != 0 && strlen(f->name) == len && memcmp(f->name, text, len) == 0) {
             return true;
         }

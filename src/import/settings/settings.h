@@ -33,16 +33,16 @@ enum {
     SFT__KEY_SOURCE = 65536,     /* known: a text of Python is executed */
     SFT__KEY_PACKAGES = 131072   /* known: packages that are to be installed */
 };
-unsigned sft__setting_key(const char *key, size_t len);
+unsigned sft__import_setting_key(const char *key, size_t len);
 
-/* How words begin: a bit for each three letters. Those of which sft__setting_key() knows something; one
- * more key; could a key be one of them? Most are none, and this is quick. */
-typedef struct sft__setting_starts {
+/* How words begin: a bit for each three letters. Those of which sft__import_setting_key() knows
+ * something; one more key; could a key be one of them? Most are none, and this is quick. */
+typedef struct sft__import_setting_starts {
     uint8_t bits[4096];
-} sft__setting_starts;
-void sft__setting_starts_init(sft__setting_starts *s);
-void sft__setting_starts_add(sft__setting_starts *s, const char *key);
-bool sft__setting_may_be(const sft__setting_starts *s, const char *key, size_t len);
+} sft__import_setting_starts;
+void sft__import_setting_starts_init(sft__import_setting_starts *s);
+void sft__import_setting_starts_add(sft__import_setting_starts *s, const char *key);
+bool sft__import_setting_may_be(const sft__import_setting_starts *s, const char *key, size_t len);
 
 /* What a text is, read as Python. */
 enum {
@@ -51,55 +51,57 @@ enum {
     SFT__PYTHON_REACHES = 4, /* it imports, or calls what leads out of an expression */
     SFT__PYTHON_SPACED = 8   /* "f (x)": a call, or a word with a remark behind it */
 };
-unsigned sft__setting_python(const char *text, size_t len);
+unsigned sft__import_setting_python(const char *text, size_t len);
 /* Python that is executed: the verdict; assignments of plain values are harmless. source.c */
-uint32_t sft__setting_source(const char *text, size_t len);
+uint32_t sft__import_setting_source(const char *text, size_t len);
 /* Are there words anywhere that no text but code has? strict: that prose does not mention. */
-bool sft__setting_is_wild(const char *text, size_t len, bool strict);
+bool sft__import_setting_is_wild(const char *text, size_t len, bool strict);
 
 /* Modules that reach the operating system, where the key says that the text may be one: a set of one, or 0.
  * Is the text a function in one of the set that does? What such are called: both end with NULL. reach.c */
-typedef struct sft__setting_function {
+typedef struct sft__import_setting_function {
     const char *name;
     uint32_t modules;
-} sft__setting_function;
-uint32_t sft__setting_module(const char *key, size_t key_len, const char *text, size_t len);
-bool sft__setting_reaches(uint32_t set, const char *text, size_t len);
-extern const sft__setting_function sft__setting_reaching[];
-extern const char *const sft__setting_modules[];
+} sft__import_setting_function;
+uint32_t sft__import_setting_module(const char *key, size_t key_len, const char *text, size_t len);
+bool sft__import_setting_reaches(uint32_t set, const char *text, size_t len);
+extern const sft__import_setting_function sft__import_setting_reaching[];
+extern const char *const sft__import_setting_modules[];
 
 /* One value, decoded. */
-typedef struct sft__setting {
-    unsigned kinds; /* sft__setting_key() of the nearest key */
+typedef struct sft__import_setting {
+    unsigned kinds; /* sft__import_setting_key() of the nearest key */
     const char *value;
     size_t len;
     bool listed; /* in a list */
-} sft__setting;
+} sft__import_setting;
 
-typedef struct sft__setting_said {
+typedef struct sft__import_setting_said {
     const char *rule;
     const char *sentence;
-} sft__setting_said;
+} sft__import_setting_said;
 
-/* The verdict; harmless: nothing to be said. Dotted names are sft__content_target()'s. */
-uint32_t sft__setting_judge(const sft__setting *s, sft__setting_said *said);
+/* The verdict; harmless: nothing to be said. Dotted names are sft__import_content_target()'s. */
+uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_setting_said *said);
 
 /* The values of a YAML or TOML text, one by one, as far as lines and quotes tell them.
  * base: of the text in the content; SIZE_MAX: it was decoded. */
-bool sft__setting_yaml(const sft__content *c, const char *text, size_t len, size_t base);
+bool sft__import_setting_yaml(const sft__import_content *c, const char *text, size_t len,
+                              size_t base);
 
 /* requirements.txt, conda.yaml ...: what pip or conda would take from elsewhere. */
-bool sft__setting_is_requirements(const char *name);
-bool sft__setting_requirements(const sft__content *c);
+bool sft__import_setting_is_requirements(const char *name);
+bool sft__import_setting_requirements(const sft__import_content *c);
 
 /* entry_points.txt: what programs load of every package that they find. */
-bool sft__setting_is_entry_points(const char *name);
-bool sft__setting_entry_points(const sft__content *c);
+bool sft__import_setting_is_entry_points(const char *name);
+bool sft__import_setting_entry_points(const sft__import_content *c);
 
 /* What a program makes of a key of its own file: scripts of package.json. NULL: nothing. */
-const char *sft__setting_of_file(const char *name, const char *key, unsigned depth);
+const char *sft__import_setting_of_file(const char *name, const char *key, unsigned depth);
 
 /* The objects of a Keras configuration in YAML. keras_yaml.c */
-bool sft__setting_keras(const sft__content *c, const char *text, size_t len, size_t base);
+bool sft__import_setting_keras(const sft__import_content *c, const char *text, size_t len,
+                               size_t base);
 
 #endif

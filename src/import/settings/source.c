@@ -61,7 +61,7 @@ static bool take_text(reading *r) {
         return false;
     }
     if (r->key != NULL && (r->sign == '=' || r->sign == ':')) {
-        worse(r, sft__content_target(r->key, r->key_len, text, len, false, &sentence));
+        worse(r, sft__import_content_target(r->key, r->key_len, text, len, false, &sentence));
     } else {
         r->key = text;
         r->key_len = len;
@@ -95,12 +95,12 @@ static bool take_name(reading *r) {
     while (q < r->end && (*q == ' ' || *q == '\t')) {
         q++;
     }
-    const bool type = sft__text_is_one(p, len, types);
-    if (sft__text_is_one(p, len, acts) || sft__text_starts(p, len, "__") ||
+    const bool type = sft__import_text_is_one(p, len, types);
+    if (sft__import_text_is_one(p, len, acts) || sft__import_text_starts(p, len, "__") ||
         (type && (q == r->end || *q != '(' || r->sign == '.'))) {
         return false;
     }
-    const bool word = sft__text_is_one(p, len, plain);
+    const bool word = sft__import_text_is_one(p, len, plain);
     r->name = type ? p : NULL;
     r->name_len = len;
     r->value = !word;
@@ -136,7 +136,7 @@ static bool take_sign(reading *r) {
     return c == '\n' || strchr("()[]{},=:.+-*/%<>!|&~^;", c) != NULL;
 }
 
-uint32_t sft__setting_source(const char *text, size_t len) {
+uint32_t sft__import_setting_source(const char *text, size_t len) {
     reading r = {.p = text, .end = text + len, .verdict = SFT_SCAN_HARMLESS};
 
     while (r.p < r.end) {
@@ -145,7 +145,8 @@ uint32_t sft__setting_source(const char *text, size_t len) {
                           : is_letter(c) || is_digit(c) ? take_name(&r)
                                                         : c != '\0' && take_sign(&r);
         if (!good) {
-            return sft__setting_is_wild(text, len, true) ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN;
+            return sft__import_setting_is_wild(text, len, true) ? SFT_SCAN_DANGEROUS
+                                                                : SFT_SCAN_UNKNOWN;
         }
     }
     return r.verdict;

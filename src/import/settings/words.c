@@ -258,10 +258,10 @@ static const word known[] = {
     {"head", SFT__KEY_EVALUATED | SFT__KEY_LAYERS},
     {"imgsz", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* Ultralytics, of exported models: eval() */
     {"install_requires", SFT__KEY_PACKAGES},
-    {"kpt_names", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
-    {"kpt_shape", SFT__KEY_EVALUATED | SFT__KEY_METADATA}, /* the same */
+    {"kpt_names", SFT__KEY_EVALUATED | SFT__KEY_METADATA},               /* the same */
+    {"kpt_shape", SFT__KEY_EVALUATED | SFT__KEY_METADATA},               /* the same */
     {"kv_connector_module_path", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* vLLM */
-    {"ld_preload", SFT__KEY_LIBRARY},                      /* of an environment */
+    {"ld_preload", SFT__KEY_LIBRARY},                                    /* of an environment */
     {"library_path", SFT__KEY_LOADED | SFT__KEY_LIBRARY},
     {"megatron_core", SFT__KEY_NAMES_CODE | SFT__KEY_MODULE}, /* peft */
     {"merges", SFT__KEY_TOKENS},
@@ -279,7 +279,7 @@ static const word known[] = {
     {"pythonstartup", SFT__KEY_LIBRARY},                             /* of an environment */
     {"reasoning_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY}, /* vLLM */
     {"remote_code", SFT__KEY_LOADED | SFT__KEY_REPOSITORY},          /* FunASR */
-    {"requirements", SFT__KEY_PACKAGES}, /* spaCy */
+    {"requirements", SFT__KEY_PACKAGES},                             /* spaCy */
     {"stride", SFT__KEY_METADATA}, /* Ultralytics, of exported models */
     {"task", SFT__KEY_METADATA},   /* the same */
     {"tool_parser_plugin", SFT__KEY_LOADED | SFT__KEY_LIBRARY},         /* vLLM */
@@ -298,7 +298,7 @@ static unsigned known_of(const char *key) {
     return 0;
 }
 
-unsigned sft__setting_key(const char *key, size_t len) {
+unsigned sft__import_setting_key(const char *key, size_t len) {
     key_words k;
     char name[64];
     unsigned any = 0;
@@ -325,7 +325,7 @@ unsigned sft__setting_key(const char *key, size_t len) {
     kinds |=
         strncmp(end, "plugin", 6) == 0 && end[6 + (end[6] == 's')] == '\0' ? SFT__KEY_PLUGINS : 0U;
     if ((first & ALLOWS) != 0 && (any & LET_IN) != 0 && strcmp(name, "trust_remote_code") != 0) {
-        kinds |= SFT__KEY_TRUSTS; /* that one is sft__content_trusts()'s */
+        kinds |= SFT__KEY_TRUSTS; /* that one is sft__import_content_trusts()'s */
     }
     return kinds;
 }
@@ -337,15 +337,15 @@ static unsigned start_of(const char *key, size_t len, size_t i) {
     unsigned start = 0;
 
     for (size_t k = i; k < i + 3; k++) {
-        const bool on = k < len && is_letter(key[k]) &&
-                        !(k > i && is_big(key[k]) && !is_big(key[k - 1]));
+        const bool on =
+            k < len && is_letter(key[k]) && !(k > i && is_big(key[k]) && !is_big(key[k - 1]));
         start = start << 5 | (on ? (unsigned)key[k] & 31U : 0U);
         len = on ? len : k;
     }
     return start & 0x7fff;
 }
 
-void sft__setting_starts_add(sft__setting_starts *s, const char *key) {
+void sft__import_setting_starts_add(sft__import_setting_starts *s, const char *key) {
     const size_t len = strlen(key);
     size_t i = 0;
 
@@ -356,17 +356,17 @@ void sft__setting_starts_add(sft__setting_starts *s, const char *key) {
     s->bits[start / 8] |= (uint8_t)(1U << start % 8);
 }
 
-void sft__setting_starts_init(sft__setting_starts *s) {
+void sft__import_setting_starts_init(sft__import_setting_starts *s) {
     memset(s, 0, sizeof *s);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        sft__setting_starts_add(s, words[i].text);
+        sft__import_setting_starts_add(s, words[i].text);
     }
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        sft__setting_starts_add(s, known[i].text);
+        sft__import_setting_starts_add(s, known[i].text);
     }
 }
 
-bool sft__setting_may_be(const sft__setting_starts *s, const char *key, size_t len) {
+bool sft__import_setting_may_be(const sft__import_setting_starts *s, const char *key, size_t len) {
     bool letters = false;
 
     for (size_t i = 0; i < len; i++) {

@@ -10,7 +10,7 @@
 enum { KEY_MOST = 128 };
 
 typedef struct walking {
-    const sft__content *c;
+    const sft__import_content *c;
     const char *text;
     const char *end;
     const char *p;
@@ -37,22 +37,22 @@ static bool is_space(char c) {
 
 static void judge(walking *w, const char *value, size_t len) {
     const unsigned kinds = w->kinds | (w->anchored ? w->through : 0);
-    const sft__setting s = {kinds, value, len, w->listed || w->depth != 0};
-    sft__setting_said said = {"", ""};
+    const sft__import_setting s = {kinds, value, len, w->listed || w->depth != 0};
+    sft__import_setting_said said = {"", ""};
 
-    uint32_t verdict = sft__setting_judge(&s, &said);
+    uint32_t verdict = sft__import_setting_judge(&s, &said);
     const bool named = w->anchored && (w->through & SFT__KEY_NAMES_CODE) != 0;
     if (verdict == SFT_SCAN_HARMLESS &&
         (w->depth != 0 || named)) { /* find_pairs() does not see these */
-        verdict = sft__content_target(named ? "cls" : w->key, named ? 3 : w->key_len, value, len,
-                                      true, &said.sentence);
+        verdict = sft__import_content_target(named ? "cls" : w->key, named ? 3 : w->key_len, value,
+                                             len, true, &said.sentence);
         said.rule = "config-target";
     }
     if (verdict != SFT_SCAN_HARMLESS) {
         const size_t shown = len < 160 ? len : 160;
-        sft__content_find(w->c, verdict, said.rule,
-                          w->base == SIZE_MAX ? 0 : w->base + (size_t)(value - w->text), value,
-                          shown, said.sentence);
+        sft__import_content_find(w->c, verdict, said.rule,
+                                 w->base == SIZE_MAX ? 0 : w->base + (size_t)(value - w->text),
+                                 value, shown, said.sentence);
         w->good = false;
     }
 }
@@ -60,7 +60,7 @@ static void judge(walking *w, const char *value, size_t len) {
 static void take_key(walking *w, const char *key, size_t len) {
     len = len < KEY_MOST ? len : KEY_MOST;
     if (len != w->key_len || memcmp(key, w->key, len) != 0) {
-        w->kinds = sft__setting_key(key, len);
+        w->kinds = sft__import_setting_key(key, len);
     }
     w->key = key;
     w->key_len = len;
@@ -241,13 +241,14 @@ static void walk(walking *w) {
     size_t indent = indent_of(w->text, w->end);
 
     w->p = w->text;
-    while (w->p < w->end && !sft__content_is_tired(w->c)) {
+    while (w->p < w->end && !sft__import_content_is_tired(w->c)) {
         w->p = step(w, w->p, &indent);
     }
 }
 
 /* What an alias stands for is judged by the alias's key, too. */
-static bool walk_all(const sft__content *c, const char *text, size_t len, size_t base, char sign) {
+static bool walk_all(const sft__import_content *c, const char *text, size_t len, size_t base,
+                     char sign) {
     walking w = {.c = c, .text = text, .end = text + len, .base = base, .sign = sign, .key = ""};
 
     w.good = true;
@@ -274,20 +275,20 @@ static const char *before_comment(const char *p, const char *stop) {
 }
 
 /* What lines and quotes do not tell: words that no text but code has, outside of comments. */
-static bool find_wild(const sft__content *c, const char *text, size_t len, size_t base) {
+static bool find_wild(const sft__import_content *c, const char *text, size_t len, size_t base) {
     const char *end = text + len;
 
-    if (!sft__setting_is_wild(text, len, true)) {
+    if (!sft__import_setting_is_wild(text, len, true)) {
         return true;
     }
     for (const char *p = text; p < end;) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         stop = stop != NULL ? stop : end;
         const size_t n = (size_t)(before_comment(p, stop) - p);
-        if (sft__setting_is_wild(p, n, true)) {
-            sft__content_find(c, SFT_SCAN_UNKNOWN, "config-code",
-                              base == SIZE_MAX ? 0 : base + (size_t)(p - text), p,
-                              n < 160 ? n : 160, "words of Python that runs something");
+        if (sft__import_setting_is_wild(p, n, true)) {
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "config-code",
+                                     base == SIZE_MAX ? 0 : base + (size_t)(p - text), p,
+                                     n < 160 ? n : 160, "words of Python that runs something");
             return false;
         }
         p = stop < end ? stop + 1 : end;
@@ -295,7 +296,8 @@ static bool find_wild(const sft__content *c, const char *text, size_t len, size_
     return true;
 }
 
-bool sft__setting_yaml(const sft__content *c, const char *text, size_t len, size_t base) {
-    const bool toml = sft__content_is_toml(c->name);
+bool sft__import_setting_yaml(const sft__import_content *c, const char *text, size_t len,
+                              size_t base) {
+    const bool toml = sft__import_content_is_toml(c->name);
     return walk_all(c, text, len, base, toml ? '=' : ':') && find_wild(c, text, len, base);
 }

@@ -20,7 +20,7 @@ static bool is_index(const char *a, const char *b, const char *c, const sft_impo
         sft_source_open(&source, found, SFT_ACCESS_READ, options->allocator, NULL) != SFT_OK) {
         return false;
     }
-    const bool is = sft__tf_is_table(source);
+    const bool is = sft__import_tf_is_table(source);
     sft_source_close(source);
     return is;
 }
@@ -83,7 +83,7 @@ static sft_status from_state(const char *path, const sft_import_options *options
     const int n = snprintf(found, SFT__TF_PATH, "%s/checkpoint", path);
     if (n < 0 || n >= SFT__TF_PATH ||
         sft_source_open(&source, found, SFT_ACCESS_READ, options->allocator, NULL) != SFT_OK) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "%s", none);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "%s", none);
     }
     const uint64_t size = sft_source_size(source);
     const bool good = size < STATE_MOST &&
@@ -92,39 +92,40 @@ static sft_status from_state(const char *path, const sft_import_options *options
     text[good ? size : 0] = '\0';
     const size_t len = state_name(text, name);
     if (len == 0) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "%s", none);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "%s", none);
     }
     const char *slash = strrchr(name, '/');
     const char *last = name[0] == '/' ? slash + 1 : name;
     (void)sft_escape(shown, sizeof shown, name, len);
-    if (!sft__beside_is_good(last, strlen(last))) {
-        return sft__fail(err, SFT_E_PATH,
-                         "the file \"checkpoint\" names \"%s\", which leads out of "
-                         "its folder",
-                         shown);
+    if (!sft__import_beside_is_good(last, strlen(last))) {
+        return sft__base_fail(err, SFT_E_PATH,
+                              "the file \"checkpoint\" names \"%s\", which leads out of "
+                              "its folder",
+                              shown);
     }
     char *end = name + len;
     if ((size_t)(end - name) + sizeof ".index" > sizeof name) {
-        return sft__fail(err, SFT_E_PATH, "the path is too long");
+        return sft__base_fail(err, SFT_E_PATH, "the path is too long");
     }
     memcpy(end, ".index", sizeof ".index");
     memset(&job, 0, sizeof job);
     job.path = found;
     job.options = *options;
     job.allocator = options->allocator;
-    SFT_TRY(sft__beside_open(&source, &job, last, true, err));
+    SFT_TRY(sft__import_beside_open(&source, &job, last, true, err));
     sft_source_close(source);
     if (!is_index(path, "/", last, options, found)) {
-        return sft__fail(err, SFT_E_FORMAT,
-                         "the file \"checkpoint\" names \"%s\", which is no checkpoint", shown);
+        return sft__base_fail(err, SFT_E_FORMAT,
+                              "the file \"checkpoint\" names \"%s\", which is no checkpoint",
+                              shown);
     }
     return SFT_OK;
 }
 
-sft_status sft__tf_locate(const char *path, const sft_import_options *options, char *found,
-                          sft_error *err) {
+sft_status sft__import_tf_locate(const char *path, const sft_import_options *options, char *found,
+                                 sft_error *err) {
     const size_t len = strlen(path);
-    const sft_allocator *a = sft__allocator(options->allocator);
+    const sft_allocator *a = sft__base_allocator(options->allocator);
     const char *join = len != 0 && path[len - 1] == '/' ? "" : "/";
     sft_import_options o = *options;
 
@@ -132,13 +133,13 @@ sft_status sft__tf_locate(const char *path, const sft_import_options *options, c
     if (len == 0 || is_index(path, ".index", "", &o, found) ||
         is_index(path, join, "variables/variables.index", &o, found) ||
         is_index(path, join, "variables.index", &o, found)) {
-        return len != 0 ? SFT_OK : sft__fail(err, SFT_E_NOT_FOUND, "an empty path");
+        return len != 0 ? SFT_OK : sft__base_fail(err, SFT_E_NOT_FOUND, "an empty path");
     }
-    char *text = sft__alloc(a, STATE_MOST + 1);
+    char *text = sft__base_alloc(a, STATE_MOST + 1);
     if (text == NULL) {
-        return sft__fail_nomem(err, STATE_MOST);
+        return sft__base_fail_nomem(err, STATE_MOST);
     }
     const sft_status status = from_state(path, &o, found, text, err);
-    sft__free(a, text, STATE_MOST + 1);
+    sft__base_free(a, text, STATE_MOST + 1);
     return status;
 }

@@ -25,59 +25,60 @@ typedef struct slice {
     uint32_t rank;
 } slice;
 
-static sft_status bad(const sft__tf_pair *pair, sft_error *err, const char *text) {
-    return sft__fail_tensor(err, SFT_E_SCHEMA, pair->at, (const char *)pair->key, pair->key_len,
-                            "tf-slice: %s", text);
+static sft_status bad(const sft__import_tf_pair *pair, sft_error *err, const char *text) {
+    return sft__base_fail_tensor(err, SFT_E_SCHEMA, pair->at, (const char *)pair->key,
+                                 pair->key_len, "tf-slice: %s", text);
 }
 
 /* ---------------------------------------------------------------- slices that are stored */
 
-sft_status sft__tf_slice_keep(sft__tf *tf, const sft__tf_pair *pair, const sft__tf_entry *e,
-                              sft_error *err) {
+sft_status sft__import_tf_slice_keep(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                                     const sft__import_tf_entry *e, sft_error *err) {
     uint64_t *dims;
     char *key;
 
     if (tf->mapped || e->slices != NULL) {
-        return sft__fail_at(err, SFT_E_SCHEMA, pair->at, "tf-slice: a slice of slices");
+        return sft__base_fail_at(err, SFT_E_SCHEMA, pair->at, "tf-slice: a slice of slices");
     }
-    if (!sft__grow(tf->job->allocator, &tf->slices, &tf->slice_room, tf->slice_count + 1,
-                   sizeof *tf->slices)) {
-        return sft__fail_nomem(err, tf->slice_count * sizeof *tf->slices);
+    if (!sft__base_grow(tf->job->allocator, &tf->slices, &tf->slice_room, tf->slice_count + 1,
+                        sizeof *tf->slices)) {
+        return sft__base_fail_nomem(err, tf->slice_count * sizeof *tf->slices);
     }
     if (tf->slice_room * sizeof *tf->slices > tf->job->options.memory_bytes / 4) {
-        return sft__fail(err, SFT_E_LIMIT, "memory: %zu slices in one checkpoint", tf->slice_count);
+        return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu slices in one checkpoint",
+                              tf->slice_count);
     }
     SFT_TRY(sft__import_copy(tf->job, &key, pair->key, pair->key_len, err));
     SFT_TRY(sft__import_alloc(tf->job, &dims, e->dims.rank, sizeof *dims, err));
     memcpy(dims, e->dims.at, e->dims.rank * sizeof *dims);
-    tf->slices[tf->slice_count++] = (sft__tf_slice){.key = key,
-                                                    .key_len = pair->key_len,
-                                                    .dims = dims,
-                                                    .dtype = e->dtype,
-                                                    .place = e->place,
-                                                    .at = e->at,
-                                                    .crc = e->crc,
-                                                    .rank = e->dims.rank};
+    tf->slices[tf->slice_count++] = (sft__import_tf_slice){.key = key,
+                                                           .key_len = pair->key_len,
+                                                           .dims = dims,
+                                                           .dtype = e->dtype,
+                                                           .place = e->place,
+                                                           .at = e->at,
+                                                           .crc = e->crc,
+                                                           .rank = e->dims.rank};
     return SFT_OK;
 }
 
 /* Their keys begin with 0 and so come before all names: now all are known. */
-static sft_status map_slices(sft__tf *tf, sft_error *err) {
+static sft_status map_slices(sft__import_tf *tf, sft_error *err) {
     if (tf->mapped) {
         return SFT_OK;
     }
-    if (!sft__strmap_init(&tf->map, tf->slices, sizeof *tf->slices, tf->slice_count,
-                          tf->job->allocator)) {
-        return sft__fail_nomem(err, tf->slice_count * 16);
+    if (!sft__base_strmap_init(&tf->map, tf->slices, sizeof *tf->slices, tf->slice_count,
+                               tf->job->allocator)) {
+        return sft__base_fail_nomem(err, tf->slice_count * 16);
     }
     tf->mapped = true;
     for (size_t i = 0; i < tf->slice_count; i++) {
-        (void)sft__strmap_add(&tf->map, i); /* keys of a table ascend: none is there twice */
+        (void)sft__base_strmap_add(&tf->map, i); /* keys of a table ascend: none is there twice */
     }
     return SFT_OK;
 }
 
-sft_status sft__tf_slices_end(sft__tf *tf, sft_error *err) {
+sft_status sft__import_tf_slices_end(sft__import_tf *tf, sft_error *err) {
     for (size_t i = 0; i < tf->slice_count; i++) {
         if (!tf->slices[i].used) {
             return sft__import_trick(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
@@ -91,7 +92,7 @@ sft_status sft__tf_slices_end(sft__tf *tf, sft_error *err) {
 /* ---------------------------------------------------------------- their keys */
 
 /* As ordered_code.cc writes unsigned numbers: length, then the bytes, highest first. */
-static void put_number(sft__buf *b, uint64_t value) {
+static void put_number(sft__base_buf *b, uint64_t value) {
     uint8_t bytes[9];
     size_t n = 0;
 
@@ -102,18 +103,18 @@ static void put_number(sft__buf *b, uint64_t value) {
     for (size_t i = 0; i < n; i++) {
         bytes[1 + i] = (uint8_t)(value >> (8 * (n - 1 - i)));
     }
-    sft__buf_add(b, bytes, n + 1);
+    sft__base_buf_add(b, bytes, n + 1);
 }
 
 /* ... and signed ones that are not negative, or -1: as many leading ones as bytes, a sign bit, the
  * value. */
-static void put_signed(sft__buf *b, uint64_t value, bool minus_one) {
+static void put_signed(sft__base_buf *b, uint64_t value, bool minus_one) {
     uint8_t bytes[10] = {0, 0};
     unsigned len = 1;
 
     if (minus_one) {
         bytes[0] = 0x7f;
-        sft__buf_add(b, bytes, 1);
+        sft__base_buf_add(b, bytes, 1);
         return;
     }
     while (len < 10 && value >> (7 * len - 1) != 0) {
@@ -128,25 +129,25 @@ static void put_signed(sft__buf *b, uint64_t value, bool minus_one) {
     if (len > 8) {
         begin[1] = (uint8_t)(begin[1] ^ (len == 9 ? 0x80u : 0xc0u));
     }
-    sft__buf_add(b, begin, len);
+    sft__base_buf_add(b, begin, len);
 }
 
-static void put_name(sft__buf *b, const uint8_t *name, size_t len) {
+static void put_name(sft__base_buf *b, const uint8_t *name, size_t len) {
     size_t from = 0;
 
     for (size_t i = 0; i < len; i++) {
         if (name[i] != 0 && name[i] != 0xff) {
             continue;
         }
-        sft__buf_add(b, name + from, i - from);
-        sft__buf_add(b, name[i] == 0 ? "\0\xff" : "\xff\0", 2);
+        sft__base_buf_add(b, name + from, i - from);
+        sft__base_buf_add(b, name[i] == 0 ? "\0\xff" : "\xff\0", 2);
         from = i + 1;
     }
-    sft__buf_add(b, name + from, len - from);
-    sft__buf_add(b, "\0\1", 2);
+    sft__base_buf_add(b, name + from, len - from);
+    sft__base_buf_add(b, "\0\1", 2);
 }
 
-static void put_key(sft__buf *b, const sft__tf_pair *pair, const slice *s) {
+static void put_key(sft__base_buf *b, const sft__import_tf_pair *pair, const slice *s) {
     b->len = 0;
     put_number(b, 0);
     put_name(b, pair->key, pair->key_len);
@@ -160,13 +161,13 @@ static void put_key(sft__buf *b, const sft__tf_pair *pair, const slice *s) {
 /* ---------------------------------------------------------------- one slice */
 
 /* TensorSliceProto: an extent for each dimension. */
-static bool read_slice(const sft__pb_field *field, slice *s) {
-    sft__pb m = sft__pb_over(field->data, field->len);
-    sft__pb_field f;
-    sft__pb_field e;
+static bool read_slice(const sft__base_pb_field *field, slice *s) {
+    sft__base_pb m = sft__base_pb_over(field->data, field->len);
+    sft__base_pb_field f;
+    sft__base_pb_field e;
 
     s->rank = 0;
-    while (sft__pb_next(&m, &f)) {
+    while (sft__base_pb_next(&m, &f)) {
         if (f.number != 1) {
             continue;
         }
@@ -175,8 +176,8 @@ static bool read_slice(const sft__pb_field *field, slice *s) {
         }
         extent *x = &s->at[s->rank++];
         *x = (extent){0, 0, true};
-        sft__pb inside = sft__pb_over(f.data, f.len);
-        while (sft__pb_next(&inside, &e)) {
+        sft__base_pb inside = sft__base_pb_over(f.data, f.len);
+        while (sft__base_pb_next(&inside, &e)) {
             x->start = e.number == 1 ? e.value : x->start;
             x->length = e.number == 2 ? e.value : x->length;
             x->full = x->full && e.number != 2;
@@ -190,7 +191,7 @@ static bool read_slice(const sft__pb_field *field, slice *s) {
 }
 
 /* The box of a slice; *elements of it. */
-static sft_status box_of(const sft__tf_pair *pair, const sft_tensor *t, const slice *s,
+static sft_status box_of(const sft__import_tf_pair *pair, const sft_tensor *t, const slice *s,
                          uint64_t *start, uint64_t *count, uint64_t *elements, sft_error *err) {
     *elements = 1;
     if (s->rank != t->rank) {
@@ -208,19 +209,19 @@ static sft_status box_of(const sft__tf_pair *pair, const sft_tensor *t, const sl
     return SFT_OK;
 }
 
-static sft_status find_slice(sft__tf *tf, const sft__tf_pair *pair, const sft_tensor *t,
-                             sft__buf *key, const sft_piece *p, uint64_t elements,
-                             sft__tf_slice **out, sft_error *err) {
+static sft_status find_slice(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                             const sft_tensor *t, sft__base_buf *key, const sft_piece *p,
+                             uint64_t elements, sft__import_tf_slice **out, sft_error *err) {
     uint64_t need = 0;
 
     if (key->failed) {
-        return sft__fail_nomem(err, key->len);
+        return sft__base_fail_nomem(err, key->len);
     }
-    const size_t i = sft__strmap_find(&tf->map, key->data, key->len);
+    const size_t i = sft__base_strmap_find(&tf->map, key->data, key->len);
     if (i == SFT__STRMAP_NONE) {
         return bad(pair, err, "a slice that is not in the checkpoint");
     }
-    sft__tf_slice *s = &tf->slices[i];
+    sft__import_tf_slice *s = &tf->slices[i];
     if (s->used) {
         return bad(pair, err, "a slice that is named twice");
     }
@@ -284,14 +285,15 @@ static bool are_rows(const boxes *b, const sft_tensor *t) {
     return cut <= 1;
 }
 
-static sft_status check_boxes(sft__tf *tf, const sft__tf_pair *pair, const boxes *b,
+static sft_status check_boxes(sft__import_tf *tf, const sft__import_tf_pair *pair, const boxes *b,
                               const sft_tensor *t, sft_error *err) {
     const bool rows = are_rows(b, t);
 
     if (!rows && b->count > PAIRWISE_MOST) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
-                                "tf-slice: %u slices cut in several dimensions, %d are the limit",
-                                (unsigned)b->count, (int)PAIRWISE_MOST);
+        return sft__base_fail_tensor(
+            err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
+            "tf-slice: %u slices cut in several dimensions, %d are the limit", (unsigned)b->count,
+            (int)PAIRWISE_MOST);
     }
     for (uint32_t i = 0; i < b->count; i++) { /* sorted: of those behind it, the first ones */
         const uint64_t end =
@@ -299,8 +301,8 @@ static sft_status check_boxes(sft__tf *tf, const sft__tf_pair *pair, const boxes
         const uint32_t last = rows && i + 2 < b->count ? i + 2 : b->count;
         for (uint32_t k = i + 1; k < last && (b->rank == 0 || b->pieces[k].start[0] < end); k++) {
             if (tf->pairs++ == PAIRS_MOST) {
-                return sft__fail_tensor(err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
-                                        "tf-slice: too many slices cut in several dimensions");
+                return sft__base_fail_tensor(err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
+                                             "tf-slice: too many slices cut in several dimensions");
             }
             if (meet(&b->pieces[i], &b->pieces[k], b->rank)) {
                 return bad(pair, err, "two slices that share elements");
@@ -310,12 +312,12 @@ static sft_status check_boxes(sft__tf *tf, const sft__tf_pair *pair, const boxes
     return SFT_OK;
 }
 
-static sft_status add_slice(sft__tf *tf, const sft__tf_pair *pair, const sft_tensor *t,
-                            const slice *s, sft__buf *key, boxes *b, uint64_t *covered,
-                            sft_error *err) {
+static sft_status add_slice(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                            const sft_tensor *t, const slice *s, sft__base_buf *key, boxes *b,
+                            uint64_t *covered, sft_error *err) {
     uint64_t *start = b->numbers + (size_t)b->count * 2 * b->rank;
     sft_piece *p = &b->pieces[b->count];
-    sft__tf_slice *stored = NULL;
+    sft__import_tf_slice *stored = NULL;
     uint64_t elements;
 
     memset(p, 0, sizeof *p);
@@ -324,25 +326,29 @@ static sft_status add_slice(sft__tf *tf, const sft__tf_pair *pair, const sft_ten
     SFT_TRY(box_of(pair, t, s, start, start + b->rank, &elements, err));
     put_key(key, pair, s);
     SFT_TRY(find_slice(tf, pair, t, key, p, elements, &stored, err));
-    SFT_TRY(sft__tf_data(tf, t->dtype, &stored->place, stored->crc, t->name, t->name_len, p, err));
+    SFT_TRY(sft__import_tf_data(tf, t->dtype, &stored->place, stored->crc, t->name, t->name_len, p,
+                                err));
     b->count += elements != 0;
-    return sft__add64(*covered, elements, covered) ? SFT_OK
-                                                   : bad(pair, err, "slices that share elements");
+    return sft__base_add64(*covered, elements, covered)
+               ? SFT_OK
+               : bad(pair, err, "slices that share elements");
 }
 
-static sft_status add_slices(sft__tf *tf, const sft__tf_pair *pair, const sft__tf_entry *e,
-                             sft_tensor *t, sft__buf *key, sft_error *err) {
-    sft__pb m = sft__pb_over(e->slices, (size_t)(pair->value + pair->value_len - e->slices));
+static sft_status add_slices(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                             const sft__import_tf_entry *e, sft_tensor *t, sft__base_buf *key,
+                             sft_error *err) {
+    sft__base_pb m =
+        sft__base_pb_over(e->slices, (size_t)(pair->value + pair->value_len - e->slices));
     boxes b = {NULL, NULL, 0, t->rank};
     uint64_t elements = 1;
     uint64_t covered = 0;
-    sft__pb_field f;
+    sft__base_pb_field f;
     slice s;
 
     const size_t most = (size_t)e->slice_count; /* each has bytes of a block in memory */
     SFT_TRY(sft__import_alloc(tf->job, &b.pieces, most, sizeof *b.pieces, err));
     SFT_TRY(sft__import_alloc(tf->job, &b.numbers, most, 2 * sizeof *b.numbers * t->rank, err));
-    while (sft__pb_next(&m, &f)) {
+    while (sft__base_pb_next(&m, &f)) {
         if (f.number != 7) {
             continue;
         }
@@ -355,9 +361,9 @@ static sft_status add_slices(sft__tf *tf, const sft__tf_pair *pair, const sft__t
         elements *= t->shape[d];
     }
     if (covered != elements) {
-        return sft__fail_tensor(err, SFT_E_HOLE, pair->at, t->name, t->name_len,
-                                "tf-slice: slices of %llu elements, the variable has %llu",
-                                (unsigned long long)covered, (unsigned long long)elements);
+        return sft__base_fail_tensor(err, SFT_E_HOLE, pair->at, t->name, t->name_len,
+                                     "tf-slice: slices of %llu elements, the variable has %llu",
+                                     (unsigned long long)covered, (unsigned long long)elements);
     }
     if (b.count > 1) {
         qsort(b.pieces, b.count, sizeof *b.pieces, by_start);
@@ -373,13 +379,13 @@ static sft_status add_slices(sft__tf *tf, const sft__tf_pair *pair, const sft__t
     return sft__import_tensor(tf->job, t, err);
 }
 
-sft_status sft__tf_slices(sft__tf *tf, const sft__tf_pair *pair, const sft__tf_entry *e,
-                          sft_tensor *t, sft_error *err) {
-    sft__buf key;
+sft_status sft__import_tf_slices(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                                 const sft__import_tf_entry *e, sft_tensor *t, sft_error *err) {
+    sft__base_buf key;
 
     SFT_TRY(map_slices(tf, err));
-    sft__buf_init(&key, tf->job->allocator);
+    sft__base_buf_init(&key, tf->job->allocator);
     const sft_status status = add_slices(tf, pair, e, t, &key, err);
-    sft__buf_reset(&key);
+    sft__base_buf_reset(&key);
     return status;
 }

@@ -50,11 +50,11 @@ typedef struct table {
     bool first;
 } table;
 
-uint32_t sft__tf_masked(uint32_t crc) {
+uint32_t sft__import_tf_masked(uint32_t crc) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-bool sft__tf_is_table(const sft_source *source) {
+bool sft__import_tf_is_table(const sft_source *source) {
     const uint64_t size = sft_source_size(source);
     uint8_t tail[sizeof magic];
 
@@ -64,7 +64,7 @@ bool sft__tf_is_table(const sft_source *source) {
 }
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "tf-table: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "tf-table: %s", text);
 }
 
 static int key_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t b_len) {
@@ -76,7 +76,7 @@ static int key_compare(const uint8_t *a, size_t a_len, const uint8_t *b, size_t 
 /* ---------------------------------------------------------------- blocks */
 
 static bool read_handle(const uint8_t **at, const uint8_t *end, handle *h) {
-    return sft__pb_varint(at, end, &h->offset) && sft__pb_varint(at, end, &h->size);
+    return sft__base_pb_varint(at, end, &h->offset) && sft__base_pb_varint(at, end, &h->size);
 }
 
 /* least: where the block may begin at the earliest. */
@@ -85,47 +85,50 @@ static sft_status read_block(sft__import *job, block *b, const handle *h, uint64
     const uint64_t end = sft_source_size(job->file) - FOOTER;
 
     if (h->offset > end || h->size > end - h->offset || end - h->offset - h->size < TRAILER) {
-        return sft__fail_at(err, SFT_E_SCHEMA, h->offset,
-                            "tf-table: a block of %llu bytes at %llu, the file has %llu before its "
-                            "footer",
-                            (unsigned long long)h->size, (unsigned long long)h->offset,
-                            (unsigned long long)end);
+        return sft__base_fail_at(
+            err, SFT_E_SCHEMA, h->offset,
+            "tf-table: a block of %llu bytes at %llu, the file has %llu before its "
+            "footer",
+            (unsigned long long)h->size, (unsigned long long)h->offset, (unsigned long long)end);
     }
     if (h->offset < least) {
         return bad(h->offset, err, "a block that begins in another, or is used twice");
     }
     if (h->size > BLOCK_MAX || h->size > job->options.memory_bytes / 4) {
-        return sft__fail_at(err, SFT_E_LIMIT, h->offset, "memory: a block of %llu bytes",
-                            (unsigned long long)h->size);
+        return sft__base_fail_at(err, SFT_E_LIMIT, h->offset, "memory: a block of %llu bytes",
+                                 (unsigned long long)h->size);
     }
     const size_t n = (size_t)h->size + TRAILER;
-    if (!sft__grow(job->allocator, &b->bytes, &b->room, n, 1)) {
-        return sft__fail_nomem(err, n);
+    if (!sft__base_grow(job->allocator, &b->bytes, &b->room, n, 1)) {
+        return sft__base_fail_nomem(err, n);
     }
     b->offset = h->offset;
     b->len = (size_t)h->size;
     SFT_TRY(sft_source_read(job->file, h->offset, b->bytes, n, err));
     const uint8_t type = b->bytes[b->len];
-    const uint32_t want = sft__load_le32(b->bytes + b->len + 1);
-    const uint32_t have = sft__tf_masked(sft_crc32c(0, b->bytes, b->len + 1));
+    const uint32_t want = sft__base_load_le32(b->bytes + b->len + 1);
+    const uint32_t have = sft__import_tf_masked(sft_crc32c(0, b->bytes, b->len + 1));
     if (want != have) {
-        return sft__fail_at(err, SFT_E_MISMATCH, h->offset,
-                            "tf-table: the masked CRC32C of a block is %08x, behind it is %08x",
-                            (unsigned)have, (unsigned)want);
+        return sft__base_fail_at(
+            err, SFT_E_MISMATCH, h->offset,
+            "tf-table: the masked CRC32C of a block is %08x, behind it is %08x", (unsigned)have,
+            (unsigned)want);
     }
     if (type == 1) {
-        return sft__fail_at(err, SFT_E_UNSUPPORTED, h->offset,
-                            "tf-table: a block compressed with snappy, which TensorFlow does not "
-                            "write since 1.2: save it again");
+        return sft__base_fail_at(
+            err, SFT_E_UNSUPPORTED, h->offset,
+            "tf-table: a block compressed with snappy, which TensorFlow does not "
+            "write since 1.2: save it again");
     }
-    return type == 0 ? SFT_OK
-                     : sft__fail_at(err, SFT_E_SCHEMA, h->offset + h->size,
-                                    "tf-table: a block of the unknown type %u", (unsigned)type);
+    return type == 0
+               ? SFT_OK
+               : sft__base_fail_at(err, SFT_E_SCHEMA, h->offset + h->size,
+                                   "tf-table: a block of the unknown type %u", (unsigned)type);
 }
 
 static sft_status cursor_begin(cursor *c, sft_error *err) {
     const block *b = &c->b;
-    const uint32_t n = b->len >= 4 ? sft__load_le32(b->bytes + b->len - 4) : 0;
+    const uint32_t n = b->len >= 4 ? sft__base_load_le32(b->bytes + b->len - 4) : 0;
 
     if (b->len < 4 || n > (b->len - 4) / 4 || n == 0) {
         return bad(b->offset, err, "a block without room for its restart points");
@@ -140,7 +143,8 @@ static sft_status cursor_begin(cursor *c, sft_error *err) {
 
 /* The entry that begins at `from` must be a restart point if one lies there, and share nothing. */
 static sft_status check_restart(cursor *c, size_t from, uint64_t shared, sft_error *err) {
-    if (c->restart < c->restarts && sft__load_le32(c->b.bytes + c->end + 4 * c->restart) == from) {
+    if (c->restart < c->restarts &&
+        sft__base_load_le32(c->b.bytes + c->end + 4 * c->restart) == from) {
         c->restart++;
         return shared == 0 ? SFT_OK
                            : bad(c->b.offset + from, err,
@@ -154,14 +158,15 @@ static sft_status take_key(const sft__import *job, cursor *c, size_t shared, con
     const uint64_t at = c->b.offset + c->at;
 
     if (n > SFT__TF_KEY - shared) {
-        return sft__fail_at(err, SFT_E_LIMIT, at, "tf-table: a key of %zu bytes, %d are the limit",
-                            shared + n, (int)SFT__TF_KEY);
+        return sft__base_fail_at(err, SFT_E_LIMIT, at,
+                                 "tf-table: a key of %zu bytes, %d are the limit", shared + n,
+                                 (int)SFT__TF_KEY);
     }
     if (c->at != 0 && key_compare(rest, n, c->key + shared, c->key_len - shared) <= 0) {
         return bad(at, err, "a key that is not above the one before it");
     }
-    if (!sft__grow(job->allocator, &c->key, &c->key_room, shared + n + 1, 1)) {
-        return sft__fail_nomem(err, shared + n + 1);
+    if (!sft__base_grow(job->allocator, &c->key, &c->key_room, shared + n + 1, 1)) {
+        return sft__base_fail_nomem(err, shared + n + 1);
     }
     if (n != 0) {
         memcpy(c->key + shared, rest, n);
@@ -183,8 +188,8 @@ static sft_status cursor_next(const sft__import *job, cursor *c, bool *more, sft
                    ? SFT_OK
                    : bad(c->b.offset + c->end, err, "a restart point where no entry begins");
     }
-    if (!sft__pb_varint(&p, end, &shared) || !sft__pb_varint(&p, end, &own) ||
-        !sft__pb_varint(&p, end, &len) || own > (uint64_t)(end - p) ||
+    if (!sft__base_pb_varint(&p, end, &shared) || !sft__base_pb_varint(&p, end, &own) ||
+        !sft__base_pb_varint(&p, end, &len) || own > (uint64_t)(end - p) ||
         len > (uint64_t)(end - p) - own) {
         return bad(c->b.offset + c->at, err, "an entry that is longer than its block");
     }
@@ -224,7 +229,8 @@ static sft_status read_footer(table *t, sft_error *err) {
     return read_block(t->job, &t->index.b, &index, 0, err);
 }
 
-static sft_status walk_block(table *t, const handle *h, sft__tf_fn fn, void *ctx, sft_error *err) {
+static sft_status walk_block(table *t, const handle *h, sft__import_tf_fn fn, void *ctx,
+                             sft_error *err) {
     cursor *c = &t->data;
     bool more;
 
@@ -240,8 +246,8 @@ static sft_status walk_block(table *t, const handle *h, sft__tf_fn fn, void *ctx
             return bad(c->b.offset, err, "a key that belongs into an earlier block");
         }
         t->first = true; /* the keys of one block ascend: only its first is compared */
-        const sft__tf_pair pair = {c->key, c->b.bytes + c->value, c->key_len, c->value_len,
-                                   c->b.offset + c->value};
+        const sft__import_tf_pair pair = {c->key, c->b.bytes + c->value, c->key_len, c->value_len,
+                                          c->b.offset + c->value};
         SFT_TRY(fn(ctx, &pair, err));
     }
     if (key_compare(c->key, c->key_len, t->index.key, t->index.key_len) > 0) {
@@ -250,7 +256,7 @@ static sft_status walk_block(table *t, const handle *h, sft__tf_fn fn, void *ctx
     return SFT_OK;
 }
 
-static sft_status walk(table *t, sft__tf_fn fn, void *ctx, sft_error *err) {
+static sft_status walk(table *t, sft__import_tf_fn fn, void *ctx, sft_error *err) {
     cursor *i = &t->index;
     handle h;
     bool more;
@@ -268,8 +274,8 @@ static sft_status walk(table *t, sft__tf_fn fn, void *ctx, sft_error *err) {
             return bad(i->b.offset + i->value, err, "an entry of the index that is no place");
         }
         SFT_TRY(walk_block(t, &h, fn, ctx, err));
-        if (!sft__grow(t->job->allocator, &t->below, &t->below_room, i->key_len + 1, 1)) {
-            return sft__fail_nomem(err, i->key_len + 1);
+        if (!sft__base_grow(t->job->allocator, &t->below, &t->below_room, i->key_len + 1, 1)) {
+            return sft__base_fail_nomem(err, i->key_len + 1);
         }
         memcpy(t->below, i->key, i->key_len);
         t->below_len = i->key_len;
@@ -277,16 +283,16 @@ static sft_status walk(table *t, sft__tf_fn fn, void *ctx, sft_error *err) {
     }
 }
 
-sft_status sft__tf_table(sft__import *job, sft__tf_fn fn, void *ctx, sft_error *err) {
+sft_status sft__import_tf_table(sft__import *job, sft__import_tf_fn fn, void *ctx, sft_error *err) {
     table t;
 
     memset(&t, 0, sizeof t);
     t.job = job;
     const sft_status status = walk(&t, fn, ctx, err);
-    sft__free(job->allocator, t.index.b.bytes, t.index.b.room);
-    sft__free(job->allocator, t.index.key, t.index.key_room);
-    sft__free(job->allocator, t.data.b.bytes, t.data.b.room);
-    sft__free(job->allocator, t.data.key, t.data.key_room);
-    sft__free(job->allocator, t.below, t.below_room);
+    sft__base_free(job->allocator, t.index.b.bytes, t.index.b.room);
+    sft__base_free(job->allocator, t.index.key, t.index.key_room);
+    sft__base_free(job->allocator, t.data.b.bytes, t.data.b.room);
+    sft__base_free(job->allocator, t.data.key, t.data.key_room);
+    sft__base_free(job->allocator, t.below, t.below_room);
     return status;
 }

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 /* A name that an earlier tensor has gets the tensor's number behind it. */
-static sft_status tell_apart(sft__tflite *x, sft__strmap *names, sft_error *err) {
+static sft_status tell_apart(sft__import_tflite *x, sft__base_strmap *names, sft_error *err) {
     for (size_t i = 0; i < x->count; i++) {
-        sft__tflite_row *r = &x->rows[i];
-        if (sft__strmap_add(names, i) == SFT__STRMAP_NONE) {
+        sft__import_tflite_row *r = &x->rows[i];
+        if (sft__base_strmap_add(names, i) == SFT__STRMAP_NONE) {
             continue;
         }
         char *name;
@@ -25,9 +25,9 @@ static sft_status tell_apart(sft__tflite *x, sft__strmap *names, sft_error *err)
         const int n = snprintf(name + r->len, room - r->len, "#%llu", (unsigned long long)r->order);
         r->name = name;
         r->len += (size_t)n;
-        if (sft__strmap_add(names, i) != SFT__STRMAP_NONE) {
-            return sft__fail_tensor(err, SFT_E_DUPLICATE, r->offset, r->name, r->len,
-                                    "name given twice");
+        if (sft__base_strmap_add(names, i) != SFT__STRMAP_NONE) {
+            return sft__base_fail_tensor(err, SFT_E_DUPLICATE, r->offset, r->name, r->len,
+                                         "name given twice");
         }
     }
     return SFT_OK;
@@ -38,7 +38,7 @@ static int by_number(uint64_t a, uint64_t b) {
 }
 
 /* Equal where two rows are one tensor. */
-static int same_tensor(const sft__tflite_row *x, const sft__tflite_row *y) {
+static int same_tensor(const sft__import_tflite_row *x, const sft__import_tflite_row *y) {
     int c = by_number(x->source, y->source);
 
     c = c != 0 ? c : by_number(x->offset, y->offset);
@@ -52,20 +52,20 @@ static int same_tensor(const sft__tflite_row *x, const sft__tflite_row *y) {
 }
 
 static int by_place(const void *a, const void *b) {
-    const sft__tflite_row *x = *(const sft__tflite_row *const *)a;
-    const sft__tflite_row *y = *(const sft__tflite_row *const *)b;
+    const sft__import_tflite_row *x = *(const sft__import_tflite_row *const *)a;
+    const sft__import_tflite_row *y = *(const sft__import_tflite_row *const *)b;
     const int c = same_tensor(x, y);
 
     return c != 0 ? c : by_number(x->order, y->order);
 }
 
-static bool is_smaller(const sft__tflite_row *x, const sft__tflite_row *y) {
+static bool is_smaller(const sft__import_tflite_row *x, const sft__import_tflite_row *y) {
     const size_t n = x->len < y->len ? x->len : y->len;
     const int c = memcmp(x->name, y->name, n);
     return c != 0 ? c < 0 : x->len < y->len;
 }
 
-static sft_status add_row(sft__tflite *x, const sft__tflite_row *r, sft_error *err) {
+static sft_status add_row(sft__import_tflite *x, const sft__import_tflite_row *r, sft_error *err) {
     const sft_piece piece = {.offset = r->offset, .source = r->source};
     const sft_tensor t = {.name = r->name,
                           .name_len = r->len,
@@ -78,16 +78,16 @@ static sft_status add_row(sft__tflite *x, const sft__tflite_row *r, sft_error *e
 }
 
 /* sorted[first] to sorted[end - 1] are one tensor: which name it has, in of[] for all of them. */
-static sft_status choose(sft__tflite *x, sft__tflite_row **sorted, size_t first, size_t end,
-                         const sft__tflite_row **of, sft_error *err) {
+static sft_status choose(sft__import_tflite *x, sft__import_tflite_row **sorted, size_t first,
+                         size_t end, const sft__import_tflite_row **of, sft_error *err) {
     const sft_import_dedup dedup = x->job->options.dedup;
-    const sft__tflite_row *kept = sorted[first];
+    const sft__import_tflite_row *kept = sorted[first];
     const bool apart = dedup == SFT_DEDUP_KEEP || kept->nbytes == 0;
 
     if (end - first > 1 && !apart && dedup == SFT_DEDUP_ERROR) {
-        return sft__fail_tensor(err, SFT_E_DUPLICATE, kept->offset, sorted[first + 1]->name,
-                                sorted[first + 1]->len, "shares its storage with %.200s",
-                                kept->name);
+        return sft__base_fail_tensor(err, SFT_E_DUPLICATE, kept->offset, sorted[first + 1]->name,
+                                     sorted[first + 1]->len, "shares its storage with %.200s",
+                                     kept->name);
     }
     for (size_t i = first; i < end && (dedup == SFT_DEDUP_HF || dedup == SFT_DEDUP_ALIAS); i++) {
         kept = is_smaller(sorted[i], kept) ? sorted[i] : kept;
@@ -99,13 +99,14 @@ static sft_status choose(sft__tflite *x, sft__tflite_row **sorted, size_t first,
 }
 
 /* Buffers that share bytes without being one are no writer's. */
-static sft_status overlaps(sft__tflite *x, sft__tflite_row *const *sorted, sft_error *err) {
+static sft_status overlaps(sft__import_tflite *x, sft__import_tflite_row *const *sorted,
+                           sft_error *err) {
     uint64_t reach = 0;
     uint64_t begin = 0;
     uint32_t source = 0;
 
     for (size_t i = 0; i < x->count; i++) {
-        const sft__tflite_row *r = sorted[i];
+        const sft__import_tflite_row *r = sorted[i];
         if (r->nbytes == 0) {
             continue;
         }
@@ -122,9 +123,9 @@ static sft_status overlaps(sft__tflite *x, sft__tflite_row *const *sorted, sft_e
     return SFT_OK;
 }
 
-static sft_status add_all(sft__tflite *x, sft_error *err) {
-    sft__tflite_row **sorted;
-    const sft__tflite_row **of;
+static sft_status add_all(sft__import_tflite *x, sft_error *err) {
+    sft__import_tflite_row **sorted;
+    const sft__import_tflite_row **of;
 
     SFT_TRY(sft__import_alloc(x->job, &sorted, x->count, sizeof *sorted, err));
     SFT_TRY(sft__import_alloc(x->job, &of, x->count, sizeof *of, err));
@@ -147,7 +148,7 @@ static sft_status add_all(sft__tflite *x, sft_error *err) {
         }
     }
     for (size_t i = 0; i < x->count; i++) {
-        const sft__tflite_row *r = &x->rows[i];
+        const sft__import_tflite_row *r = &x->rows[i];
         if (of[i] != r) {
             SFT_TRY(sft_builder_add_alias(x->job->builder, r->name, r->len, of[i]->name, of[i]->len,
                                           err));
@@ -156,16 +157,16 @@ static sft_status add_all(sft__tflite *x, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__tflite_add(sft__tflite *x, sft_error *err) {
-    sft__strmap names;
+sft_status sft__import_tflite_add(sft__import_tflite *x, sft_error *err) {
+    sft__base_strmap names;
 
     if (x->count == 0) {
         return SFT_OK;
     }
-    if (!sft__strmap_init(&names, x->rows, sizeof *x->rows, x->count, x->job->allocator)) {
-        return sft__fail_nomem(err, x->count * sizeof *x->rows);
+    if (!sft__base_strmap_init(&names, x->rows, sizeof *x->rows, x->count, x->job->allocator)) {
+        return sft__base_fail_nomem(err, x->count * sizeof *x->rows);
     }
     sft_status status = tell_apart(x, &names, err);
-    sft__strmap_reset(&names);
+    sft__base_strmap_reset(&names);
     return status == SFT_OK ? add_all(x, err) : status;
 }

@@ -16,21 +16,21 @@ enum { SUBJECT = 400, LEVELS = 32 };
 /* How a node refers to another. The order is that of the walks. */
 enum { ITEM, ARGUMENTS, STATE, CALLED, NOTHING, ATTRIBUTES };
 
-typedef struct sft__edge {
+typedef struct sft__import_edge {
     uint32_t to;
     uint32_t how;
     bool key; /* of a dict */
 } edge;
 
-static sft__pk_node *node(const walk *w, uint32_t id) {
-    return sft__pk_at(w->t->p, id);
+static sft__import_pk_node *node(const walk *w, uint32_t id) {
+    return sft__import_pk_at(w->t->p, id);
 }
 
-static bool is_scalar(const sft__pk_node *n) {
+static bool is_scalar(const sft__import_pk_node *n) {
     return n->type < SFT__PK_LIST || n->type == SFT__PK_GLOBAL;
 }
 
-static bool has_items(const sft__pk_node *n) {
+static bool has_items(const sft__import_pk_node *n) {
     return n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
            n->type == SFT__PK_SET || n->type == SFT__PK_CALL;
 }
@@ -38,10 +38,10 @@ static bool has_items(const sft__pk_node *n) {
 /* ---------------------------------------------------------------- what a node refers to */
 
 /* The next item; a dict's keys come before their values. */
-static bool next_item(step *s, const sft__pk_node *n, edge *e) {
+static bool next_item(step *s, const sft__import_pk_node *n, edge *e) {
     uint32_t id;
 
-    if (!sft__pk_next(&s->it, &id)) {
+    if (!sft__import_pk_next(&s->it, &id)) {
         return false;
     }
     s->key = n->type == SFT__PK_DICT && !s->half ? id : s->key;
@@ -53,7 +53,7 @@ static bool next_item(step *s, const sft__pk_node *n, edge *e) {
 
 /* false: that was all. Numbers, texts and names refer to nothing and are passed over. */
 static bool next_edge(const walk *w, step *s, edge *e) {
-    const sft__pk_node *n = node(w, s->id);
+    const sft__import_pk_node *n = node(w, s->id);
 
     while (s->stage == ITEM) {
         if (!has_items(n) || !next_item(s, n, e)) {
@@ -76,21 +76,22 @@ static bool next_edge(const walk *w, step *s, edge *e) {
     }
     if (s->stage == ATTRIBUTES) {
         s->stage = NOTHING;
-        *e = (edge){sft__torch_attributes(w->t, s->id), ATTRIBUTES, false};
+        *e = (edge){sft__import_torch_attributes(w->t, s->id), ATTRIBUTES, false};
         return e->to != SFT__PK_NO;
     }
     return false;
 }
 
 static sft_status push(walk *w, uint32_t id, sft_error *err) {
-    if (!sft__grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1, sizeof *w->stack)) {
-        return sft__fail_nomem(err, w->depth * sizeof *w->stack);
+    if (!sft__base_grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
+                        sizeof *w->stack)) {
+        return sft__base_fail_nomem(err, w->depth * sizeof *w->stack);
     }
-    const sft__pk_node *n = node(w, id);
+    const sft__import_pk_node *n = node(w, id);
     step *s = &w->stack[w->depth++];
     *s = (step){.id = id, .stage = ITEM};
     if (has_items(n)) {
-        s->it = sft__pk_begin(n);
+        s->it = sft__import_pk_begin(n);
     }
     return SFT_OK;
 }
@@ -99,24 +100,24 @@ static sft_status push(walk *w, uint32_t id, sft_error *err) {
 
 /* Of a tensor, only the attributes count: the rest of it is itself. */
 static sft_status hold(walk *w, uint32_t id, sft_error *err) {
-    sft__pk_node *n = node(w, id);
-    const bool tensor = sft__torch_is_tensor(w->t, id);
+    sft__import_pk_node *n = node(w, id);
+    const bool tensor = sft__import_torch_is_tensor(w->t, id);
 
     SFT_TRY(push(w, id, err));
     n->colour = GREY;
     n->extra = tensor;
-    if (tensor || sft__torch_is_wrapper(w->t, id)) {
+    if (tensor || sft__import_torch_is_wrapper(w->t, id)) {
         w->stack[w->depth - 1].stage = n->type == SFT__PK_PID ? NOTHING : ATTRIBUTES;
     }
     return SFT_OK;
 }
 
-sft_status sft__tree_holders(walk *w, uint32_t root, sft_error *err) {
+sft_status sft__import_tree_holders(walk *w, uint32_t root, sft_error *err) {
     edge e;
 
     SFT_TRY(hold(w, root, err));
     while (w->depth > 0) {
-        sft__pk_node *n = node(w, w->stack[w->depth - 1].id);
+        sft__import_pk_node *n = node(w, w->stack[w->depth - 1].id);
         if (next_edge(w, &w->stack[w->depth - 1], &e)) {
             if (node(w, e.to)->colour == WHITE) { /* each node once */
                 SFT_TRY(hold(w, e.to, err));
@@ -144,14 +145,14 @@ static size_t subject_of(const walk *w, char text[SUBJECT]) {
     for (size_t i = first; i + 1 < w->depth && len < SUBJECT; i++) {
         const step *s = &w->stack[i];
         const uint8_t type = node(w, s->id)->type;
-        const sft__pk_node *key = node(w, s->key);
+        const sft__import_pk_node *key = node(w, s->key);
         char number[24] = "";
         const char *part = number;
         int size;
 
         const bool inner = i != 0 && type == SFT__PK_TUPLE && w->stack[i - 1].stage != ITEM;
         if (s->stage != ITEM || type == SFT__PK_CALL || inner ||
-            (type == SFT__PK_DICT && !s->half && sft__tree_is_module_part(key))) {
+            (type == SFT__PK_DICT && !s->half && sft__import_tree_is_module_part(key))) {
             continue; /* arguments and attributes have names only in their own dict */
         }
         (void)snprintf(number, sizeof number, "%lld",
@@ -162,7 +163,7 @@ static size_t subject_of(const walk *w, char text[SUBJECT]) {
             part = "(key)";
             size = 5;
         } else if (type == SFT__PK_DICT && key->type == SFT__PK_STR && key->count < SUBJECT &&
-                   sft__utf8_valid(key->u.text, key->count) == key->count) {
+                   sft__base_utf8_valid(key->u.text, key->count) == key->count) {
             part = key->u.text;
             size = (int)key->count;
         } else if (type == SFT__PK_DICT && key->type != SFT__PK_INT) {
@@ -174,24 +175,25 @@ static size_t subject_of(const walk *w, char text[SUBJECT]) {
         len += n > 0 ? (size_t)n : 0;
     }
     len = len < SUBJECT ? len : SUBJECT - 1;
-    while (len != 0 && sft__utf8_valid(text, len) != len) {
+    while (len != 0 && sft__base_utf8_valid(text, len) != len) {
         len--;
     }
     return len;
 }
 
-static bool is_name(const sft__pk_node *key) {
+static bool is_name(const sft__import_pk_node *key) {
     return key->type == SFT__PK_INT ||
-           (key->type == SFT__PK_STR && sft__utf8_valid(key->u.text, key->count) == key->count);
+           (key->type == SFT__PK_STR &&
+            sft__base_utf8_valid(key->u.text, key->count) == key->count);
 }
 
 /* Where the outermost step is that no name leads through. */
 static const char *reason_of(const walk *w, char text[SUBJECT]) {
     for (size_t i = 0; i + 1 < w->depth; i++) {
         const step *s = &w->stack[i];
-        const sft__pk_node *n = node(w, s->id);
-        const sft__pk_node *class = node(w, n->type == SFT__PK_CALL ? n->a : SFT__PK_NO);
-        if (sft__torch_is_tensor(w->t, s->id) || sft__torch_is_wrapper(w->t, s->id)) {
+        const sft__import_pk_node *n = node(w, s->id);
+        const sft__import_pk_node *class = node(w, n->type == SFT__PK_CALL ? n->a : SFT__PK_NO);
+        if (sft__import_torch_is_tensor(w->t, s->id) || sft__import_torch_is_wrapper(w->t, s->id)) {
             return "a tensor beside the bytes of another one, which has no place for it";
         }
         if (n->type == SFT__PK_DICT && s->half) {
@@ -217,32 +219,33 @@ static const char *reason_of(const walk *w, char text[SUBJECT]) {
 
 /* A tensor by what is called, or a storage; not yet: is it in the catalog? */
 static bool is_one(const walk *w, uint32_t id) {
-    const sft__pk_node *n = node(w, id);
+    const sft__import_pk_node *n = node(w, id);
 
     if (n->type == SFT__PK_PID) {
         return w->t->tensor != NULL
                    ? node(w, n->a)->type != SFT__PK_TUPLE
-                   : sft__pk_is_text(w->t->p, sft__pk_item(w->t->p, n->a, 0), "storage");
+                   : sft__import_pk_is_text(w->t->p, sft__import_pk_item(w->t->p, n->a, 0),
+                                            "storage");
     }
     return n->type == SFT__PK_CALL &&
            ((n->known >= SFT__G_REBUILD_TENSOR && n->known <= SFT__G_REBUILD_FROM_CPU) ||
-            n->known == SFT__G_NP_MASKED || sft__torch_is_array(w->t, n));
+            n->known == SFT__G_NP_MASKED || sft__import_torch_is_array(w->t, n));
 }
 
 static sft_status told(walk *w, uint32_t id, const char *subject, size_t len, const char *why,
                        sft_error *err) {
-    SFT_TRY(sft__tree_visit(w, LEVELS, err)); /* what is told takes longer than a look */
+    SFT_TRY(sft__import_tree_visit(w, LEVELS, err)); /* what is told takes longer than a look */
     SFT_TRY(sft__import_opaque(w->t->job, subject, len, SFT_NO_OFFSET, err, "%s", why));
     w->t->marks[id] |= SFT__TORCH_TOLD;
-    return sft__tree_outside(w, id, err); /* its bytes are used, all the same */
+    return sft__import_tree_outside(w, id, err); /* its bytes are used, all the same */
 }
 
 /* Does no name of the catalog lead through this edge? */
 static bool is_nameless(const walk *w, const step *s, const edge *e) {
-    const sft__pk_node *n = node(w, s->id);
+    const sft__import_pk_node *n = node(w, s->id);
     const bool keep = (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0; /* any key is kept */
 
-    if (sft__torch_is_tensor(w->t, s->id) || n->type == SFT__PK_CALL) {
+    if (sft__import_torch_is_tensor(w->t, s->id) || n->type == SFT__PK_CALL) {
         return false; /* a record's arguments and state follow its own name */
     }
     return e->how == STATE || (n->type == SFT__PK_DICT && e->how == ITEM && !e->key && !keep &&
@@ -255,7 +258,7 @@ static sft_status tell_place(walk *w, sft_error *err) {
     char reason[SUBJECT];
     const size_t len = subject_of(w, subject);
 
-    SFT_TRY(sft__tree_visit(w, LEVELS, err));
+    SFT_TRY(sft__import_tree_visit(w, LEVELS, err));
     return sft__import_opaque(w->t->job, subject, len, SFT_NO_OFFSET, err,
                               "another place of what is taken elsewhere: %s", reason_of(w, reason));
 }
@@ -277,7 +280,7 @@ static sft_status account(walk *w, uint8_t inherited, sft_error *err) {
         char reason[SUBJECT];
         const size_t len = subject_of(w, subject);
         SFT_TRY(told(w, s->id, subject, len, reason_of(w, reason), err));
-    } else if (nameless && sft__torch_is_tensor(w->t, s->id)) {
+    } else if (nameless && sft__import_torch_is_tensor(w->t, s->id)) {
         SFT_TRY(tell_place(w, err));
         w->stack[w->depth - 1].inherited = SFT__TORCH_TOLD;
     }
@@ -330,7 +333,7 @@ static sft_status account_below(walk *w, uint32_t root, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__tree_account(walk *w, uint32_t root, bool all, sft_error *err) {
+sft_status sft__import_tree_account(walk *w, uint32_t root, bool all, sft_error *err) {
     static const char why[] = "a tensor of the pickle that nothing in it leads to";
 
     SFT_TRY(account_below(w, root, err));
@@ -345,10 +348,10 @@ sft_status sft__tree_account(walk *w, uint32_t root, bool all, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__tree_rest(walk *w, sft_error *err) {
+sft_status sft__import_tree_rest(walk *w, sft_error *err) {
     for (uint32_t id = w->t->p->count; id-- > 0;) { /* a tensor before the storage it is made of */
         if (is_one(w, id) && (w->t->marks[id] & (SFT__TORCH_MET | SFT__TORCH_TOLD)) == 0) {
-            SFT_TRY(sft__tree_outside(w, id, err));
+            SFT_TRY(sft__import_tree_outside(w, id, err));
         }
     }
     return SFT_OK;

@@ -9,12 +9,12 @@
 /* TEXT_MAX: bytes of a text of numpy that is a name; longer ones stay objects. */
 enum { TEXT_MAX = 256 << 10 };
 
-static const sft__pk_node *node(const sft__torch *t, uint32_t id) {
-    return sft__pk_at(t->p, id);
+static const sft__import_pk_node *node(const sft__import_torch *t, uint32_t id) {
+    return sft__import_pk_at(t->p, id);
 }
 
-bool sft__torch_is_no_bytes(const sft__torch *t, const sft__pk_node *n) {
-    const sft__pk_node *class = node(t, n->a);
+bool sft__import_torch_is_no_bytes(const sft__import_torch *t, const sft__import_pk_node *n) {
+    const sft__import_pk_node *class = node(t, n->a);
 
     return n->type == SFT__PK_CALL && class->type == SFT__PK_GLOBAL && node(t, n->b)->count == 0 &&
            (strcmp(class->u.text, "builtins.bytes") == 0 ||
@@ -22,8 +22,8 @@ bool sft__torch_is_no_bytes(const sft__torch *t, const sft__pk_node *n) {
 }
 
 /* Characters of which each is a byte; *bytes NULL: not all are. */
-static sft_status decode(const sft__torch *t, const sft__pk_node *n, uint8_t **bytes, size_t *size,
-                         sft_error *err) {
+static sft_status decode(const sft__import_torch *t, const sft__import_pk_node *n, uint8_t **bytes,
+                         size_t *size, sft_error *err) {
     SFT_TRY(sft__import_alloc(t->job, bytes, n->count, 1, err));
     for (uint32_t i = 0; i < n->count; i++) {
         uint8_t c = (uint8_t)n->u.text[i];
@@ -39,62 +39,62 @@ static sft_status decode(const sft__torch *t, const sft__pk_node *n, uint8_t **b
     return SFT_OK;
 }
 
-sft_status sft__torch_bytes(const sft__torch *t, uint32_t id, uint8_t **bytes, size_t *size,
-                            sft_error *err) {
-    const sft__pk_node *n = node(t, id);
+sft_status sft__import_torch_bytes(const sft__import_torch *t, uint32_t id, uint8_t **bytes,
+                                   size_t *size, sft_error *err) {
+    const sft__import_pk_node *n = node(t, id);
     const bool call = n->type == SFT__PK_CALL && n->known == SFT__G_ENCODE;
 
     *bytes = NULL;
     *size = 0;
-    if (sft__torch_is_no_bytes(t, n)) {
+    if (sft__import_torch_is_no_bytes(t, n)) {
         return sft__import_alloc(t->job, bytes, 1, 1, err);
     }
     if (call || (n->type == SFT__PK_STR && n->known == SFT__PK_LATIN1)) {
-        n = call ? node(t, sft__pk_item(t->p, n->b, 0)) : n;
+        n = call ? node(t, sft__import_pk_item(t->p, n->b, 0)) : n;
         return n->type == SFT__PK_STR ? decode(t, n, bytes, size, err) : SFT_OK;
     }
     const bool raw = n->type == SFT__PK_STR && n->known == SFT__PK_RAW;
-    if (!raw && (n->type != SFT__PK_BYTES || sft__pk_bytes(n) > SFT__TORCH_BYTES_MAX)) {
+    if (!raw && (n->type != SFT__PK_BYTES || sft__import_pk_bytes(n) > SFT__TORCH_BYTES_MAX)) {
         return SFT_OK;
     }
-    *size = raw ? n->count : (size_t)sft__pk_bytes(n);
+    *size = raw ? n->count : (size_t)sft__import_pk_bytes(n);
     SFT_TRY(sft__import_alloc(t->job, bytes, *size, 1, err));
     return *size == 0 ? SFT_OK
-                      : sft_source_read(t->p->source, raw ? sft__pk_place(n) : n->u.at, *bytes,
-                                        *size, err);
+                      : sft_source_read(t->p->source, raw ? sft__import_pk_place(n) : n->u.at,
+                                        *bytes, *size, err);
 }
 
 /* ---------------------------------------------------------------- texts of numpy */
 
 /* scalar(dtype('U3', ...), bytes): is it a text? */
-static bool is_np_text(const sft__torch *t, const sft__pk_node *n) {
+static bool is_np_text(const sft__import_torch *t, const sft__import_pk_node *n) {
     if (n->type != SFT__PK_CALL || n->known != SFT__G_NP_SCALAR) {
         return false;
     }
-    const sft__pk_node *dtype = node(t, sft__pk_item(t->p, n->b, 0));
-    const sft__pk_node *code = node(t, sft__pk_item(t->p, dtype->b, 0));
-    const sft__pk_node *bytes = node(t, sft__pk_item(t->p, n->b, 1));
+    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->b, 0));
+    const sft__import_pk_node *code = node(t, sft__import_pk_item(t->p, dtype->b, 0));
+    const sft__import_pk_node *bytes = node(t, sft__import_pk_item(t->p, n->b, 1));
     return dtype->type == SFT__PK_CALL && dtype->known == SFT__G_NP_DTYPE &&
            code->type == SFT__PK_STR && code->count > 1 && code->u.text[0] == 'U' &&
-           (bytes->type != SFT__PK_BYTES || sft__pk_bytes(bytes) <= TEXT_MAX);
+           (bytes->type != SFT__PK_BYTES || sft__import_pk_bytes(bytes) <= TEXT_MAX);
 }
 
 static uint32_t character(const uint8_t *bytes, bool big) {
     return big ? (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 |
                      bytes[3]
-               : sft__load_le32(bytes);
+               : sft__base_load_le32(bytes);
 }
 
 /* Four bytes a character, padded with zeros; what is no such text stays what it was. */
-static sft_status make_text(sft__torch *t, sft__pk_node *n, sft_error *err) {
-    const sft__pk_node *dtype = node(t, sft__pk_item(t->p, n->b, 0));
-    const bool big = sft__pk_is_text(t->p, sft__pk_item(t->p, dtype->state, 1), ">");
+static sft_status make_text(sft__import_torch *t, sft__import_pk_node *n, sft_error *err) {
+    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->b, 0));
+    const bool big = sft__import_pk_is_text(t->p, sft__import_pk_item(t->p, dtype->state, 1), ">");
     uint8_t *bytes;
     size_t size;
     size_t len = 0;
     char *text;
 
-    SFT_TRY(sft__torch_bytes(t, sft__pk_item(t->p, n->b, 1), &bytes, &size, err));
+    SFT_TRY(sft__import_torch_bytes(t, sft__import_pk_item(t->p, n->b, 1), &bytes, &size, err));
     if (bytes == NULL || size % 4 != 0 || size > TEXT_MAX) {
         return SFT_OK;
     }
@@ -107,17 +107,17 @@ static sft_status make_text(sft__torch *t, sft__pk_node *n, sft_error *err) {
         if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
             return SFT_OK;
         }
-        len += sft__utf8_encode(text + len, c);
+        len += sft__base_utf8_encode(text + len, c);
     }
     text[len] = '\0';
-    *n = (sft__pk_node){.type = SFT__PK_STR, .colour = n->colour, .count = (uint32_t)len};
+    *n = (sft__import_pk_node){.type = SFT__PK_STR, .colour = n->colour, .count = (uint32_t)len};
     n->u.text = text;
     return SFT_OK;
 }
 
-sft_status sft__torch_texts(sft__torch *t, sft_error *err) {
+sft_status sft__import_torch_texts(sft__import_torch *t, sft_error *err) {
     for (uint32_t id = 0; id < t->p->count; id++) {
-        sft__pk_node *n = sft__pk_at(t->p, id);
+        sft__import_pk_node *n = sft__import_pk_at(t->p, id);
         if (is_np_text(t, n)) {
             SFT_TRY(make_text(t, n, err));
         }

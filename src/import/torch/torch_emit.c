@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- the same bytes */
 
-static bool is_empty(const sft__view *v) {
+static bool is_empty(const sft__import_view *v) {
     for (uint32_t d = 0; d < v->rank; d++) {
         if (v->shape[d] == 0) {
             return true;
@@ -24,7 +24,7 @@ static int order64(uint64_t a, uint64_t b) {
 }
 
 /* By place, type, shape, strides (of dimensions that have any); equal: the same tensor. */
-static int compare_places(const sft__view *x, const sft__view *y) {
+static int compare_places(const sft__import_view *x, const sft__import_view *y) {
     int o = order64(x->source, y->source);
 
     o = o != 0 ? o : order64(x->first, y->first);
@@ -65,9 +65,9 @@ static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sf
         return SFT_OK;
     }
     if (dedup == SFT_DEDUP_ERROR) {
-        return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, sorted[first + 1]->name,
-                                sorted[first + 1]->name_len, "shares its storage with %.200s",
-                                sorted[first]->name);
+        return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, sorted[first + 1]->name,
+                                     sorted[first + 1]->name_len, "shares its storage with %.200s",
+                                     sorted[first]->name);
     }
     const bool least = dedup == SFT_DEDUP_HF || dedup == SFT_DEDUP_ALIAS;
     for (size_t i = first; i < end && least; i++) {
@@ -80,7 +80,7 @@ static sft_status merge_run(walk *w, leaf **sorted, size_t first, size_t end, sf
 }
 
 /* Bytes of the stretch [view.first, end of its last element). */
-static uint64_t extent_end(const sft__view *v) {
+static uint64_t extent_end(const sft__import_view *v) {
     uint64_t end = v->first + v->dtype->block_bytes;
     for (uint32_t d = 0; d < v->rank; d++) {
         end += (v->shape[d] - 1) * (uint64_t)v->strides[d]; /* checked when the view was made */
@@ -95,7 +95,7 @@ static uint64_t extent_union(leaf *const *sorted, size_t count) {
     uint32_t source = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const sft__view *v = &sorted[i]->view;
+        const sft__import_view *v = &sorted[i]->view;
         const uint64_t end = is_empty(v) || v->made ? v->first : extent_end(v);
         if (v->source != source) {
             source = v->source;
@@ -112,23 +112,22 @@ static uint64_t extent_union(leaf *const *sorted, size_t count) {
 
 static bool keeps_sharing(const walk *w) {
     const sft_import_options *o = &w->t->job->options;
-    return !w->t->job->scanning &&
-           (o->dedup == SFT_DEDUP_ALIAS ||
-            ((o->flags & SFT_IMPORT_KEEP_TREE) != 0 && o->dedup != SFT_DEDUP_KEEP &&
-             o->dedup != SFT_DEDUP_ERROR));
+    return !w->t->job->scanning && (o->dedup == SFT_DEDUP_ALIAS ||
+                                    ((o->flags & SFT_IMPORT_KEEP_TREE) != 0 &&
+                                     o->dedup != SFT_DEDUP_KEEP && o->dedup != SFT_DEDUP_ERROR));
 }
 
 /* A tensor of the catalog that is read as it lies in its storage. */
 static bool is_plain(const leaf *l) {
-    const sft__view *v = &l->view;
+    const sft__import_view *v = &l->view;
     return !l->outside && l->kept == l->order && !is_empty(v) && v->dtype->block_elements == 1 &&
            !(v->swap && v->dtype->block_bytes > 1) && !v->conjugate && !v->negative;
 }
 
 /* Does `of` hold all bytes of l, one behind the other and at whole elements? */
 static bool covers(const leaf *of, const leaf *l) {
-    const sft__view *a = &of->view;
-    const sft__view *b = &l->view;
+    const sft__import_view *a = &of->view;
+    const sft__import_view *b = &l->view;
 
     if (of == l || a->source != b->source || b->first < a->first || extent_end(b) > extent_end(a) ||
         (b->first - a->first) % b->dtype->block_bytes != 0) {
@@ -147,7 +146,7 @@ static bool covers(const leaf *of, const leaf *l) {
 static leaf *furthest(leaf *const *sorted, size_t first, size_t end, leaf *base) {
     for (size_t i = first; i < end; i++) {
         leaf *l = sorted[i];
-        if (is_plain(l) && sft__torch_is_whole(&l->view) &&
+        if (is_plain(l) && sft__import_torch_is_whole(&l->view) &&
             (base == NULL || base->view.source != l->view.source ||
              extent_end(&l->view) > extent_end(&base->view))) {
             base = l;
@@ -187,11 +186,11 @@ static void settle_parts(walk *w, size_t count) {
 }
 
 /* Bytes of the elements. */
-static uint64_t bytes_of(const sft__view *v) {
+static uint64_t bytes_of(const sft__import_view *v) {
     uint64_t bytes = v->dtype->block_bytes;
 
     for (uint32_t d = 0; d < v->rank; d++) {
-        if (!sft__mul64(bytes, v->shape[d], &bytes)) {
+        if (!sft__base_mul64(bytes, v->shape[d], &bytes)) {
             return UINT64_MAX;
         }
     }
@@ -237,7 +236,7 @@ static sft_status share(walk *w, leaf **sorted, size_t first, size_t end, uint64
         if (is_plain(l) && l->shown == UINT32_MAX) {
             low = low == NULL ? l : low;
             count++;
-            bytes = sft__add64(bytes, bytes_of(&l->view), &bytes) ? bytes : UINT64_MAX;
+            bytes = sft__base_add64(bytes, bytes_of(&l->view), &bytes) ? bytes : UINT64_MAX;
         }
     }
     if (count < 2 || bytes < reach - low->view.first) {
@@ -267,7 +266,8 @@ static sft_status find_storages(walk *w, leaf **sorted, size_t count, sft_error 
 
     for (size_t i = 0; i < count; i++) {
         const leaf *l = &w->leaves[i];
-        if (l->name_len >= sizeof STORAGE - 1 && memcmp(l->name, STORAGE, sizeof STORAGE - 1) == 0) {
+        if (l->name_len >= sizeof STORAGE - 1 &&
+            memcmp(l->name, STORAGE, sizeof STORAGE - 1) == 0) {
             return SFT_OK; /* the name is taken */
         }
     }
@@ -301,7 +301,7 @@ static void tell_overlaps(walk *w, leaf *const *sorted, size_t all) {
     }
     for (size_t i = 0; i < all; i++) {
         const leaf *l = sorted[i];
-        const sft__view *v = &l->view;
+        const sft__import_view *v = &l->view;
         const bool shown = l->shown != UINT32_MAX; /* of a storage: its bytes are there, too */
         if (l->outside || l->kept != l->order || is_empty(v) || (shown && l->shown < all)) {
             continue;
@@ -314,7 +314,7 @@ static void tell_overlaps(walk *w, leaf *const *sorted, size_t all) {
             const uint64_t bytes = bytes_of(v);
             first = first == NULL ? l : first;
             count++;
-            if (!sft__add64(more, shared < bytes ? shared : bytes, &more)) {
+            if (!sft__base_add64(more, shared < bytes ? shared : bytes, &more)) {
                 more = UINT64_MAX;
             }
         }
@@ -330,14 +330,15 @@ static void tell_overlaps(walk *w, leaf *const *sorted, size_t all) {
     }
 }
 
-sft_status sft__tree_merge(walk *w, sft_error *err) {
+sft_status sft__import_tree_merge(walk *w, sft_error *err) {
     const size_t count = w->leaf_count;
     leaf **sorted;
     size_t first = 0;
 
-    if (!sft__grow(w->t->job->allocator, &w->leaves, &w->leaf_room, count + count / 2 + 1,
-                   sizeof *w->leaves)) { /* so many storages there may be; leaves stay in their places */
-        return sft__fail_nomem(err, count * sizeof *w->leaves);
+    if (!sft__base_grow(
+            w->t->job->allocator, &w->leaves, &w->leaf_room, count + count / 2 + 1,
+            sizeof *w->leaves)) { /* so many storages there may be; leaves stay in their places */
+        return sft__base_fail_nomem(err, count * sizeof *w->leaves);
     }
     SFT_TRY(sft__import_alloc(w->t->job, &sorted, count, sizeof *sorted, err));
     for (size_t i = 0; i < count; i++) {
@@ -358,7 +359,7 @@ sft_status sft__tree_merge(walk *w, sft_error *err) {
     }
     tell_overlaps(w, sorted, count);
     if (w->t->storage_bytes > used) {
-        sft__report_unused(w->t->job->report, w->t->storage_bytes - used);
+        sft__import_report_unused(w->t->job->report, w->t->storage_bytes - used);
     }
     return SFT_OK;
 }
@@ -374,13 +375,14 @@ static void flip_sign(void *dst, const void *src, size_t blocks, uint32_t argume
     }
 }
 
-static sft_status turn(sft__import *job, sft__view *v, sft__block_fn fn, uint32_t argument,
-                       uint32_t unit, sft_error *err) {
-    const sft__block_map map = {fn, argument, unit, unit};
+static sft_status turn(sft__import *job, sft__import_view *v, sft__import_block_fn fn,
+                       uint32_t argument, uint32_t unit, sft_error *err) {
+    const sft__import_block_map map = {fn, argument, unit, unit};
     const uint64_t bytes = v->high - v->low;
     sft_source *made;
 
-    SFT_TRY(sft__source_map(&made, v->data, v->low, bytes / unit, &map, job->allocator, err));
+    SFT_TRY(
+        sft__import_source_map(&made, v->data, v->low, bytes / unit, &map, job->allocator, err));
     v->first -= v->low;
     v->high = bytes / unit * unit;
     v->low = 0;
@@ -389,7 +391,7 @@ static sft_status turn(sft__import *job, sft__view *v, sft__block_fn fn, uint32_
 }
 
 /* Byte order, conjugate and negative bits become sources that turn bytes as they are read. */
-static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
+static sft_status dress(sft__import *job, sft__import_view *v, sft_error *err) {
     const bool complex = v->dtype->kind == SFT_KIND_COMPLEX;
     const uint32_t unit = v->dtype->block_bytes;
     const uint32_t number = complex ? unit / 2 : unit;
@@ -398,13 +400,13 @@ static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
         return SFT_OK;
     }
     if (v->swap && number > 1) {
-        SFT_TRY(turn(job, v, sft__block_swap, number, number, err));
+        SFT_TRY(turn(job, v, sft__import_block_swap, number, number, err));
     }
     if (v->conjugate && complex) {
         SFT_TRY(turn(job, v, flip_sign, unit << 8 | (unit - 1), unit, err));
     }
     if (v->negative && v->dtype->kind != SFT_KIND_FLOAT && !complex) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "torch-negative: a negated view of integers");
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "torch-negative: a negated view of integers");
     }
     if (v->negative) {
         SFT_TRY(turn(job, v, flip_sign, number << 8 | (number - 1), number, err));
@@ -413,35 +415,38 @@ static sft_status dress(sft__import *job, sft__view *v, sft_error *err) {
 }
 
 /* What the places say a tensor has, against what its type and shape do. */
-static sft_status check_bytes(walk *w, const sft__view *v, const uint64_t *shape, sft_error *err) {
+static sft_status check_bytes(walk *w, const sft__import_view *v, const uint64_t *shape,
+                              sft_error *err) {
     uint64_t elements = 1;
     uint64_t bytes = v->dtype->block_bytes;
     uint64_t counted;
 
     for (uint32_t d = 0; d < v->rank; d++) {
-        if (!sft__mul64(elements, shape[d], &elements) || !sft__mul64(bytes, v->shape[d], &bytes)) {
+        if (!sft__base_mul64(elements, shape[d], &elements) ||
+            !sft__base_mul64(bytes, v->shape[d], &bytes)) {
             return SFT_OK; /* the builder says which */
         }
     }
     SFT_TRY(sft_dtype_bytes(v->dtype, elements, &counted, err));
-    sft__report_covered(w->t->job->report, bytes);
-    return counted == bytes ? SFT_OK
-                            : sft__fail(err, SFT_E_INTERNAL,
-                                        "torch-view: %llu bytes in the storage became %llu",
-                                        (unsigned long long)bytes, (unsigned long long)counted);
+    sft__import_report_covered(w->t->job->report, bytes);
+    return counted == bytes
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_INTERNAL,
+                                "torch-view: %llu bytes in the storage became %llu",
+                                (unsigned long long)bytes, (unsigned long long)counted);
 }
 
 static sft_status emit(walk *w, leaf *l, sft_error *err) {
     sft__import *job = w->t->job;
-    sft__view *v = &l->view;
+    sft__import_view *v = &l->view;
 
     uint64_t shape[SFT__TORCH_RANK_MAX];
 
-    sft__torch_shape(v, shape);
+    sft__import_torch_shape(v, shape);
     SFT_TRY(check_bytes(w, v, shape, err));
     SFT_TRY(dress(job, v, err));
     sft_piece piece = {.offset = v->first, .source = v->source};
-    if (!is_empty(v) && !sft__torch_is_whole(v)) {
+    if (!is_empty(v) && !sft__import_torch_is_whole(v)) {
         piece.strides = v->strides;
     }
     const sft_tensor t = {.name = l->name,
@@ -457,13 +462,13 @@ static sft_status emit(walk *w, leaf *l, sft_error *err) {
 /* The leaf, called name, as what it shows of another one. */
 static sft_status emit_part(walk *w, const leaf *l, const leaf *name, sft_error *err) {
     const leaf *of = &w->leaves[l->shown];
-    const sft__view *v = &l->view;
+    const sft__import_view *v = &l->view;
     const sft_piece piece = {.offset = v->first,
                              .source = v->source,
-                             .strides = sft__torch_is_whole(v) ? NULL : v->strides};
+                             .strides = sft__import_torch_is_whole(v) ? NULL : v->strides};
     uint64_t shape[SFT__TORCH_RANK_MAX];
 
-    sft__torch_shape(v, shape);
+    sft__import_torch_shape(v, shape);
     const sft_tensor t = {.name = name->name,
                           .name_len = name->name_len,
                           .dtype = v->dtype,
@@ -477,7 +482,7 @@ static sft_status emit_part(walk *w, const leaf *l, const leaf *name, sft_error 
 /* Of another name, as objects of the tree: it is sorted, kept, written and found. */
 enum { COST_ALIAS = 24 };
 
-sft_status sft__tree_emit(walk *w, sft_error *err) {
+sft_status sft__import_tree_emit(walk *w, sft_error *err) {
     for (size_t i = 0; i < w->leaf_count; i++) {
         const leaf *l = &w->leaves[i];
         if (l->kept == i && !l->outside && l->shown == UINT32_MAX) {
@@ -490,7 +495,7 @@ sft_status sft__tree_emit(walk *w, sft_error *err) {
         if (l->kept == i && l->shown == UINT32_MAX) {
             continue;
         }
-        SFT_TRY(sft__tree_visit(w, COST_ALIAS + of->name_len / SFT__TREE_TEXT, err));
+        SFT_TRY(sft__import_tree_visit(w, COST_ALIAS + of->name_len / SFT__TREE_TEXT, err));
         SFT_TRY(of->shown != UINT32_MAX
                     ? emit_part(w, of, l, err)
                     : sft_builder_add_alias(w->t->job->builder, l->name, l->name_len, of->name,

@@ -24,18 +24,18 @@ typedef struct frame {
     bool dict;  /* items are pairs */
     bool plain; /* a dict whose keys are all text, none of them "$" */
     const char *close;
-    sft__pk_iter it;
+    sft__import_pk_iter it;
 } frame;
 
 typedef struct keeping {
     walk *w;
-    sft__pickle *p;
+    sft__import_pickle *p;
     frame frames[DEPTH_MAX + 1];
     size_t depth;
 } keeping;
 
-static sft__pk_node *node(const keeping *k, uint32_t id) {
-    return sft__pk_at(k->p, id);
+static sft__import_pk_node *node(const keeping *k, uint32_t id) {
+    return sft__import_pk_at(k->p, id);
 }
 
 static const char *path_of(const keeping *k) {
@@ -46,7 +46,7 @@ static const char *path_of(const keeping *k) {
 static sft_status left_out(keeping *k, uint32_t len, sft_error *err, const char *what) {
     SFT_TRY(sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
                                "tree: %.200s cannot be kept", what));
-    sft__buf_text(&k->w->json, "null");
+    sft__base_buf_text(&k->w->json, "null");
     return SFT_OK;
 }
 
@@ -56,9 +56,10 @@ static sft_status room_for(keeping *k, uint64_t more, sft_error *err) {
 
     return k->w->json.len <= most && more <= most - k->w->json.len
                ? SFT_OK
-               : sft__fail(err, SFT_E_LIMIT,
-                           "pickle-expansion: the tree unfolds to more than %llu bytes of text",
-                           (unsigned long long)most);
+               : sft__base_fail(
+                     err, SFT_E_LIMIT,
+                     "pickle-expansion: the tree unfolds to more than %llu bytes of text",
+                     (unsigned long long)most);
 }
 
 /* ---------------------------------------------------------------- scalars */
@@ -67,39 +68,39 @@ static bool is_exact(int64_t v) {
     return v > -(INT64_C(1) << 53) && v < INT64_C(1) << 53;
 }
 
-static void put_int(sft__buf *b, int64_t v) {
+static void put_int(sft__base_buf *b, int64_t v) {
     if (!is_exact(v)) {
-        sft__buf_text(b, "{\"$\":\"int\",\"v\":\"");
+        sft__base_buf_text(b, "{\"$\":\"int\",\"v\":\"");
     }
     if (v < 0) {
-        sft__buf_text(b, "-");
+        sft__base_buf_text(b, "-");
     }
-    sft__buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+    sft__base_buf_u64(b, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
     if (!is_exact(v)) {
-        sft__buf_text(b, "\"}");
+        sft__base_buf_text(b, "\"}");
     }
 }
 
 /* Protocol 0 writes numbers as text. */
-static bool real_of(const sft__pk_node *n, double *value) {
+static bool real_of(const sft__import_pk_node *n, double *value) {
     if (n->type == SFT__PK_INT) {
         *value = (double)n->u.integer;
         return true;
     }
     *value = n->u.real;
     return n->type == SFT__PK_FLOAT &&
-           (n->known == 0 || sft__decimal_read(n->u.text, n->count, value));
+           (n->known == 0 || sft__import_decimal_read(n->u.text, n->count, value));
 }
 
-static void put_real(sft__buf *b, double value) {
+static void put_real(sft__base_buf *b, double value) {
     char text[SFT__DECIMAL_ROOM];
-    const size_t len = sft__decimal_real(text, value);
-    sft__buf_text(b, "\"");
-    sft__buf_add(b, text, len);
-    sft__buf_text(b, "\"");
+    const size_t len = sft__import_decimal_real(text, value);
+    sft__base_buf_text(b, "\"");
+    sft__base_buf_add(b, text, len);
+    sft__base_buf_text(b, "\"");
 }
 
-static void put_base64(sft__buf *b, const uint8_t *bytes, size_t size) {
+static void put_base64(sft__base_buf *b, const uint8_t *bytes, size_t size) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
     for (size_t i = 0; i < size; i += 3) {
@@ -108,23 +109,23 @@ static void put_base64(sft__buf *b, const uint8_t *bytes, size_t size) {
                            (n > 2 ? bytes[i + 2] : 0);
         const char text[4] = {digits[v >> 18], digits[v >> 12 & 63],
                               n > 1 ? digits[v >> 6 & 63] : '=', n > 2 ? digits[v & 63] : '='};
-        sft__buf_add(b, text, sizeof text);
+        sft__base_buf_add(b, text, sizeof text);
     }
 }
 
 static sft_status put_bytes(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    sft__buf *b = &k->w->json;
+    sft__base_buf *b = &k->w->json;
     uint8_t *bytes;
     size_t size;
 
-    SFT_TRY(sft__torch_bytes(k->w->t, id, &bytes, &size, err));
+    SFT_TRY(sft__import_torch_bytes(k->w->t, id, &bytes, &size, err));
     if (bytes == NULL) {
         return left_out(k, len, err, "a byte string of this size or form");
     }
     SFT_TRY(room_for(k, (uint64_t)size / 3 * 4, err));
-    sft__buf_text(b, "{\"$\":\"bytes\",\"v\":\"");
+    sft__base_buf_text(b, "{\"$\":\"bytes\",\"v\":\"");
     put_base64(b, bytes, size);
-    sft__buf_text(b, "\"}");
+    sft__base_buf_text(b, "\"}");
     return SFT_OK;
 }
 
@@ -161,19 +162,20 @@ static sft_status np_real(const np_scalar *s, uint64_t bits, double *value, sft_
         memcpy(value, &bits, sizeof bits);
         return SFT_OK;
     }
-    sft__store_le64(in, bits);
+    sft__base_store_le64(in, bits);
     SFT_TRY(sft_convert(out, sft_dtype_get(SFT_F64), in, from, 1, 0, err));
-    bits = sft__load_le64(out);
+    bits = sft__base_load_le64(out);
     memcpy(value, &bits, sizeof bits);
     return SFT_OK;
 }
 
 /* scalar(dtype('f8', ...), bytes) */
-static sft_status put_numpy(keeping *k, const sft__pk_node *n, uint32_t len, sft_error *err) {
-    const sft__pk_node *dtype = node(k, sft__pk_item(k->p, n->b, 0));
-    const sft__pk_node *code = node(k, sft__pk_item(k->p, dtype->b, 0));
-    const bool big = sft__pk_is_text(k->p, sft__pk_item(k->p, dtype->state, 1), ">");
-    sft__buf *b = &k->w->json;
+static sft_status put_numpy(keeping *k, const sft__import_pk_node *n, uint32_t len,
+                            sft_error *err) {
+    const sft__import_pk_node *dtype = node(k, sft__import_pk_item(k->p, n->b, 0));
+    const sft__import_pk_node *code = node(k, sft__import_pk_item(k->p, dtype->b, 0));
+    const bool big = sft__import_pk_is_text(k->p, sft__import_pk_item(k->p, dtype->state, 1), ">");
+    sft__base_buf *b = &k->w->json;
     const np_scalar *s = NULL;
     uint8_t *bytes;
     size_t size;
@@ -185,33 +187,34 @@ static sft_status put_numpy(keeping *k, const sft__pk_node *n, uint32_t len, sft
             s = &np_scalars[i];
         }
     }
-    SFT_TRY(sft__torch_bytes(k->w->t, sft__pk_item(k->p, n->b, 1), &bytes, &size, err));
+    SFT_TRY(
+        sft__import_torch_bytes(k->w->t, sft__import_pk_item(k->p, n->b, 1), &bytes, &size, err));
     if (s == NULL || bytes == NULL || size != s->bytes) {
         return left_out(k, len, err, "a NumPy scalar of this type");
     }
     uint64_t bits = np_bits(bytes, s->bytes, big);
-    sft__buf_text(b, "{\"$\":\"numpy\",\"dtype\":\"");
-    sft__buf_text(b, s->name);
-    sft__buf_text(b, "\",\"v\":");
+    sft__base_buf_text(b, "{\"$\":\"numpy\",\"dtype\":\"");
+    sft__base_buf_text(b, s->name);
+    sft__base_buf_text(b, "\",\"v\":");
     if (s->kind == 'f') {
         double value;
         SFT_TRY(np_real(s, bits, &value, err));
         put_real(b, value);
     } else {
         const bool minus = s->kind == 'i' && (bits >> (8 * s->bytes - 1) & 1) != 0;
-        sft__buf_text(b, minus ? "\"-" : "\"");
+        sft__base_buf_text(b, minus ? "\"-" : "\"");
         bits = minus ? (0 - bits) & (UINT64_MAX >> (64 - 8 * s->bytes)) : bits;
-        sft__buf_u64(b, bits);
-        sft__buf_text(b, "\"");
+        sft__base_buf_u64(b, bits);
+        sft__base_buf_text(b, "\"");
     }
-    sft__buf_text(b, "}");
+    sft__base_buf_text(b, "}");
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- leaves */
 
-static sft_status put_text(keeping *k, const sft__pk_node *n, uint32_t len, sft_error *err) {
-    if (sft__utf8_valid(n->u.text, n->count) != n->count) {
+static sft_status put_text(keeping *k, const sft__import_pk_node *n, uint32_t len, sft_error *err) {
+    if (sft__base_utf8_valid(n->u.text, n->count) != n->count) {
         return left_out(k, len, err, "text with a lone surrogate");
     }
     uint64_t size = n->count;
@@ -220,86 +223,89 @@ static sft_status put_text(keeping *k, const sft__pk_node *n, uint32_t len, sft_
         size += c < 0x20 ? 5 : c == '"' || c == '\\';
     }
     SFT_TRY(room_for(k, size, err));
-    sft__json_string(&k->w->json, n->u.text, n->count);
+    sft__base_json_string(&k->w->json, n->u.text, n->count);
     return SFT_OK;
 }
 
 static sft_status put_record(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    const sft__pk_node *n = node(k, id);
-    const sft__pk_node *class = node(k, n->a);
+    const sft__import_pk_node *n = node(k, id);
+    const sft__import_pk_node *class = node(k, n->a);
     const char *name = class->type == SFT__PK_GLOBAL ? class->u.text : "something called";
-    sft__buf *b = &k->w->json;
+    sft__base_buf *b = &k->w->json;
     double re;
     double im;
 
-    if (n->known == SFT__G_ENCODE || sft__torch_is_no_bytes(k->w->t, n)) {
+    if (n->known == SFT__G_ENCODE || sft__import_torch_is_no_bytes(k->w->t, n)) {
         return put_bytes(k, id, len, err);
     }
-    SFT_TRY(sft__tree_visit(k->w, (uint64_t)2 * COST_REAL, err)); /* a complex number has two */
+    SFT_TRY(
+        sft__import_tree_visit(k->w, (uint64_t)2 * COST_REAL, err)); /* a complex number has two */
     if (n->known == SFT__G_NP_SCALAR) {
         return put_numpy(k, n, len, err);
     }
     if (strcmp(name, "torch.torch_version.TorchVersion") == 0 &&
-        node(k, sft__pk_item(k->p, n->b, 0))->type == SFT__PK_STR) { /* a text, but by its class */
-        return put_text(k, node(k, sft__pk_item(k->p, n->b, 0)), len, err);
+        node(k, sft__import_pk_item(k->p, n->b, 0))->type ==
+            SFT__PK_STR) { /* a text, but by its class */
+        return put_text(k, node(k, sft__import_pk_item(k->p, n->b, 0)), len, err);
     }
     if ((strcmp(name, "builtins.complex") == 0 || strcmp(name, "__builtin__.complex") == 0) &&
-        real_of(node(k, sft__pk_item(k->p, n->b, 0)), &re) &&
-        real_of(node(k, sft__pk_item(k->p, n->b, 1)), &im)) {
-        sft__buf_text(b, "{\"$\":\"complex\",\"v\":[");
+        real_of(node(k, sft__import_pk_item(k->p, n->b, 0)), &re) &&
+        real_of(node(k, sft__import_pk_item(k->p, n->b, 1)), &im)) {
+        sft__base_buf_text(b, "{\"$\":\"complex\",\"v\":[");
         put_real(b, re);
-        sft__buf_text(b, ",");
+        sft__base_buf_text(b, ",");
         put_real(b, im);
-        sft__buf_text(b, "]}");
+        sft__base_buf_text(b, "]}");
         return SFT_OK;
     }
     return left_out(k, len, err, name);
 }
 
 /* Counts a look at a value, and what it takes to write it; of text, to find that it is none. */
-static sft_status visit(keeping *k, const sft__pk_node *n, sft_error *err) {
+static sft_status visit(keeping *k, const sft__import_pk_node *n, sft_error *err) {
     const bool big = n->type == SFT__PK_BIG && n->count <= SFT__DECIMAL_BYTES; /* else refused */
     const uint64_t words = big ? n->count / COST_WORD : 0;
     const uint64_t cost = n->type == SFT__PK_FLOAT ? COST_REAL
                           : n->type == SFT__PK_STR ? n->count / SFT__TREE_TEXT
                                                    : words * words;
 
-    SFT_TRY(sft__tree_visit(k->w, cost, err));
+    SFT_TRY(sft__import_tree_visit(k->w, cost, err));
     return room_for(k, 0, err);
 }
 
 static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    const sft__pk_node *n = node(k, id);
-    sft__buf *b = &k->w->json;
+    const sft__import_pk_node *n = node(k, id);
+    sft__base_buf *b = &k->w->json;
     double value;
 
     SFT_TRY(visit(k, n, err));
 
     switch (n->type) {
     case SFT__PK_NONE:
-        sft__buf_text(b, "null");
+        sft__base_buf_text(b, "null");
         return SFT_OK;
     case SFT__PK_BOOL:
-        sft__buf_text(b, n->u.integer != 0 ? "true" : "false");
+        sft__base_buf_text(b, n->u.integer != 0 ? "true" : "false");
         return SFT_OK;
     case SFT__PK_INT:
         put_int(b, n->u.integer);
         return SFT_OK;
     case SFT__PK_BIG:
-        sft__buf_text(b, "{\"$\":\"int\",\"v\":\"");
-        if (!sft__decimal_big(b, (const uint8_t *)n->u.text, n->count)) {
-            return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
-                                    "tree: an integer of more than %d digits", SFT__DECIMAL_DIGITS);
+        sft__base_buf_text(b, "{\"$\":\"int\",\"v\":\"");
+        if (!sft__import_decimal_big(b, (const uint8_t *)n->u.text, n->count)) {
+            return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
+                                         "tree: an integer of more than %d digits",
+                                         SFT__DECIMAL_DIGITS);
         }
-        sft__buf_text(b, "\"}");
+        sft__base_buf_text(b, "\"}");
         return SFT_OK;
     case SFT__PK_FLOAT:
         if (!real_of(n, &value)) {
             return left_out(k, len, err, "a number written like this");
         }
-        sft__buf_text(b, "{\"$\":\"float\",\"v\":");
+        sft__base_buf_text(b, "{\"$\":\"float\",\"v\":");
         put_real(b, value);
-        sft__buf_text(b, "}");
+        sft__base_buf_text(b, "}");
         return SFT_OK;
     case SFT__PK_STR:
         return put_text(k, n, len, err);
@@ -307,9 +313,9 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return put_bytes(k, id, len, err);
     case SFT__PK_GLOBAL:
         if (n->known == SFT__G_DTYPE && n->count > 6 && memcmp(n->u.text, "torch.", 6) == 0) {
-            sft__buf_text(b, "{\"$\":\"torch.dtype\",\"v\":");
-            sft__json_string(b, n->u.text + 6, n->count - 6);
-            sft__buf_text(b, "}");
+            sft__base_buf_text(b, "{\"$\":\"torch.dtype\",\"v\":");
+            sft__base_json_string(b, n->u.text + 6, n->count - 6);
+            sft__base_buf_text(b, "}");
             return SFT_OK;
         }
         return left_out(k, len, err, n->u.text);
@@ -320,9 +326,9 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
 
 /* A parameter, or a tensor that remembers that it needs a gradient, is a plain tensor in the form. */
 static void tell_gradient(keeping *k, uint32_t id) {
-    const sft__pk_node *n = node(k, id);
+    const sft__import_pk_node *n = node(k, id);
     const bool v2 = n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_TENSOR_V2;
-    const sft__pk_node *needs = v2 ? node(k, sft__pk_item(k->p, n->b, 4)) : NULL;
+    const sft__import_pk_node *needs = v2 ? node(k, sft__import_pk_item(k->p, n->b, 4)) : NULL;
 
     if ((n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_PARAMETER) ||
         (needs != NULL && needs->type == SFT__PK_BOOL && needs->u.integer != 0)) {
@@ -342,21 +348,21 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
     walk *w = k->w;
     const size_t first = w->leaf_count;
 
-    if (sft__torch_is_storage(w->t, id)) {
-        sft__torch_mark(w->t, id, SFT__TORCH_TOLD);
+    if (sft__import_torch_is_storage(w->t, id)) {
+        sft__import_torch_mark(w->t, id, SFT__TORCH_TOLD);
         SFT_TRY(left_out(k, len, err, "a storage that is no tensor"));
-        return sft__tree_outside(w, id, err);
+        return sft__import_tree_outside(w, id, err);
     }
     if (k->depth == 0) { /* the file is a tensor */
-        SFT_TRY(sft__tree_name(w, 0, "tensor", 6, err));
+        SFT_TRY(sft__import_tree_name(w, 0, "tensor", 6, err));
         len = 6;
     }
-    SFT_TRY(sft__tree_tensor(w, id, len, err));
+    SFT_TRY(sft__import_tree_tensor(w, id, len, err));
     if (w->leaf_count == first) {
-        sft__buf_text(&w->json, "null"); /* left out, and told */
+        sft__base_buf_text(&w->json, "null"); /* left out, and told */
         return SFT_OK;
     }
-    const uint32_t attributes = sft__torch_attributes(w->t, id);
+    const uint32_t attributes = sft__import_torch_attributes(w->t, id);
     if (attributes != SFT__PK_NO && node(k, attributes)->extra != 0) {
         SFT_TRY(left_out(k, len, err, "what a tensor has as attributes"));
         w->json.len -= 4; /* its "null" */
@@ -372,30 +378,30 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return left_out(k, len, err, what);
     }
     tell_gradient(k, id);
-    if (!sft__grow(w->t->job->allocator, &w->mentions, &w->mention_room, w->mention_count + 1,
-                   sizeof *w->mentions)) {
-        return sft__fail_nomem(err, w->mention_count * sizeof *w->mentions);
+    if (!sft__base_grow(w->t->job->allocator, &w->mentions, &w->mention_room, w->mention_count + 1,
+                        sizeof *w->mentions)) {
+        return sft__base_fail_nomem(err, w->mention_count * sizeof *w->mentions);
     }
-    sft__buf_text(&w->json, "{\"$\":\"tensor\",\"v\":");
-    w->mentions[w->mention_count++] = (sft__mention){w->json.len, first};
-    sft__buf_text(&w->json, "}");
+    sft__base_buf_text(&w->json, "{\"$\":\"tensor\",\"v\":");
+    w->mentions[w->mention_count++] = (sft__import_mention){w->json.len, first};
+    sft__base_buf_text(&w->json, "}");
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- containers */
 
-static bool is_container(const sft__pk_node *n) {
+static bool is_container(const sft__import_pk_node *n) {
     return n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
            n->type == SFT__PK_SET;
 }
 
-static bool has_plain_keys(const keeping *k, const sft__pk_node *n) {
-    sft__pk_iter it = sft__pk_begin(n);
+static bool has_plain_keys(const keeping *k, const sft__import_pk_node *n) {
+    sft__import_pk_iter it = sft__import_pk_begin(n);
     uint32_t key;
     uint32_t value;
 
-    while (sft__pk_next(&it, &key) && sft__pk_next(&it, &value)) {
-        const sft__pk_node *t = node(k, key);
+    while (sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &value)) {
+        const sft__import_pk_node *t = node(k, key);
         if (t->type != SFT__PK_STR || (t->count == 1 && t->u.text[0] == '$')) {
             return false;
         }
@@ -404,7 +410,7 @@ static bool has_plain_keys(const keeping *k, const sft__pk_node *n) {
 }
 
 /* The tag of a container; NULL: it needs none. */
-static sft_status tag_of(keeping *k, const sft__pk_node *n, uint32_t len, const char **tag,
+static sft_status tag_of(keeping *k, const sft__import_pk_node *n, uint32_t len, const char **tag,
                          sft_error *err) {
     static const struct {
         uint8_t type;
@@ -417,7 +423,7 @@ static sft_status tag_of(keeping *k, const sft__pk_node *n, uint32_t len, const 
         {SFT__PK_SET, "builtins.frozenset", "frozenset"},
         {SFT__PK_SET, "__builtin__.frozenset", "frozenset"},
     };
-    const sft__pk_node *by = node(k, n->a);
+    const sft__import_pk_node *by = node(k, n->a);
 
     *tag = n->type == SFT__PK_TUPLE ? "tuple" : n->type == SFT__PK_SET ? "set" : NULL;
     if (n->type == SFT__PK_SET && n->known == 1) {
@@ -443,16 +449,16 @@ static sft_status tag_of(keeping *k, const sft__pk_node *n, uint32_t len, const 
 }
 
 static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    sft__pk_node *n = node(k, id);
-    sft__buf *b = &k->w->json;
+    sft__import_pk_node *n = node(k, id);
+    sft__base_buf *b = &k->w->json;
     const char *tag;
 
     if (n->colour == ON_PATH) {
         return left_out(k, len, err, "a container that holds itself");
     }
     if (k->depth > DEPTH_MAX) {
-        return sft__fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, path_of(k), len,
-                                "tree: nested deeper than %d", (int)DEPTH_MAX);
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, path_of(k), len,
+                                     "tree: nested deeper than %d", (int)DEPTH_MAX);
     }
     SFT_TRY(tag_of(k, n, len, &tag, err));
     frame *f = &k->frames[k->depth++];
@@ -463,20 +469,20 @@ static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
                  .close = tag != NULL               ? "]}"
                           : n->type == SFT__PK_DICT ? "}"
                                                     : "]",
-                 .it = sft__pk_begin(n)};
+                 .it = sft__import_pk_begin(n)};
     n->colour = ON_PATH;
     if (tag != NULL) {
-        sft__buf_text(b, "{\"$\":\"");
-        sft__buf_text(b, tag);
-        sft__buf_text(b, "\",\"v\":[");
+        sft__base_buf_text(b, "{\"$\":\"");
+        sft__base_buf_text(b, tag);
+        sft__base_buf_text(b, "\",\"v\":[");
     } else {
-        sft__buf_text(b, f->plain ? "{" : "[");
+        sft__base_buf_text(b, f->plain ? "{" : "[");
     }
     return SFT_OK;
 }
 
 static sft_status put_value(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    if (sft__torch_is_tensor(k->w->t, id)) {
+    if (sft__import_torch_is_tensor(k->w->t, id)) {
         SFT_TRY(visit(k, node(k, id), err));
         return put_tensor(k, id, len, err);
     }
@@ -489,43 +495,45 @@ static sft_status put_value(keeping *k, uint32_t id, uint32_t len, sft_error *er
 
 /* A key that is no text: number, None, bytes, or a tuple of such. Two levels, no tensors. */
 static sft_status put_key(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
-    const sft__pk_node *n = node(k, id);
-    sft__buf *b = &k->w->json;
+    const sft__import_pk_node *n = node(k, id);
+    sft__base_buf *b = &k->w->json;
     uint32_t item;
 
     if (n->type != SFT__PK_TUPLE) {
-        const bool bytes = n->known == SFT__G_ENCODE || sft__torch_is_no_bytes(k->w->t, n);
+        const bool bytes = n->known == SFT__G_ENCODE || sft__import_torch_is_no_bytes(k->w->t, n);
         return is_container(n) || (n->type == SFT__PK_CALL && !bytes) || n->type == SFT__PK_PID
-                   ? sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
-                                      "tree: a key of this type cannot be kept")
+                   ? sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
+                                           "tree: a key of this type cannot be kept")
                    : put_scalar(k, id, len, err);
     }
-    sft__buf_text(b, "{\"$\":\"tuple\",\"v\":[");
+    sft__base_buf_text(b, "{\"$\":\"tuple\",\"v\":[");
     bool first = true;
-    for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &item); first = false) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(n); sft__import_pk_next(&it, &item);
+         first = false) {
         if (is_container(node(k, item)) || node(k, item)->type == SFT__PK_CALL) {
-            return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
-                                    "tree: a key of nested tuples cannot be kept");
+            return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, path_of(k), len,
+                                         "tree: a key of nested tuples cannot be kept");
         }
-        sft__buf_text(b, first ? "" : ",");
+        sft__base_buf_text(b, first ? "" : ",");
         SFT_TRY(put_scalar(k, item, len, err));
     }
-    sft__buf_text(b, "]}");
+    sft__base_buf_text(b, "]}");
     return SFT_OK;
 }
 
 /* The path of a child: its key as text, or its position. */
 static sft_status child_path(keeping *k, const frame *f, uint32_t key, uint32_t *len,
                              sft_error *err) {
-    const sft__pk_node *n = node(k, key);
+    const sft__import_pk_node *n = node(k, key);
     const char *text;
     char number[24];
     size_t size;
 
     if (f->dict && n->type == SFT__PK_STR) {
-        SFT_TRY(sft__tree_visit(k->w, n->count / SFT__TREE_TEXT, err));
+        SFT_TRY(sft__import_tree_visit(k->w, n->count / SFT__TREE_TEXT, err));
     }
-    if (f->dict && n->type == SFT__PK_STR && sft__utf8_valid(n->u.text, n->count) == n->count) {
+    if (f->dict && n->type == SFT__PK_STR &&
+        sft__base_utf8_valid(n->u.text, n->count) == n->count) {
         text = n->u.text;
         size = n->count;
     } else {
@@ -536,68 +544,68 @@ static sft_status child_path(keeping *k, const frame *f, uint32_t key, uint32_t 
     }
     *len = f->name_len;
     if (k->depth > 1) { /* "" is a key like others */
-        SFT_TRY(sft__tree_name(k->w, *len, ".", 1, err));
+        SFT_TRY(sft__import_tree_name(k->w, *len, ".", 1, err));
         ++*len;
     }
-    SFT_TRY(sft__tree_name(k->w, *len, text, size, err));
+    SFT_TRY(sft__import_tree_name(k->w, *len, text, size, err));
     *len += (uint32_t)size;
-    return sft__tree_name(k->w, *len, "", 1, err);
+    return sft__import_tree_name(k->w, *len, "", 1, err);
 }
 
 static sft_status next(keeping *k, sft_error *err) {
     frame *f = &k->frames[k->depth - 1];
-    sft__buf *b = &k->w->json;
+    sft__base_buf *b = &k->w->json;
     uint32_t key = SFT__PK_NO;
     uint32_t value;
     uint32_t len;
 
-    if (!sft__pk_next(&f->it, &value)) {
-        sft__buf_text(b, f->close);
+    if (!sft__import_pk_next(&f->it, &value)) {
+        sft__base_buf_text(b, f->close);
         node(k, f->id)->colour = BLACK;
         k->depth--;
         if (k->depth > 0 && k->frames[k->depth - 1].dict && !k->frames[k->depth - 1].plain) {
-            sft__buf_text(b, "]"); /* of the pair that this was the value of */
+            sft__base_buf_text(b, "]"); /* of the pair that this was the value of */
         }
         return SFT_OK;
     }
     if (f->dict) {
         key = value;
-        if (!sft__pk_next(&f->it, &value)) {
-            return sft__fail(err, SFT_E_INTERNAL, "a dict of an odd number of items");
+        if (!sft__import_pk_next(&f->it, &value)) {
+            return sft__base_fail(err, SFT_E_INTERNAL, "a dict of an odd number of items");
         }
     }
     SFT_TRY(child_path(k, f, key, &len, err));
-    sft__buf_text(b, f->index++ > 0 ? "," : "");
+    sft__base_buf_text(b, f->index++ > 0 ? "," : "");
     if (f->plain) {
         SFT_TRY(put_text(k, node(k, key), len, err));
-        sft__buf_text(b, ":");
+        sft__base_buf_text(b, ":");
     } else if (f->dict) {
-        sft__buf_text(b, "[");
+        sft__base_buf_text(b, "[");
         SFT_TRY(put_key(k, key, len, err));
-        sft__buf_text(b, ",");
+        sft__base_buf_text(b, ",");
     }
     const size_t depth = k->depth;
     const bool pair = f->dict && !f->plain;
     SFT_TRY(put_value(k, value, len, err));
     if (k->depth == depth && pair) {
-        sft__buf_text(b, "]");
+        sft__base_buf_text(b, "]");
     }
     return SFT_OK;
 }
 
-sft_status sft__tree_keep(walk *w, uint32_t root, sft_error *err) {
+sft_status sft__import_tree_keep(walk *w, uint32_t root, sft_error *err) {
     keeping k;
 
     memset(&k, 0, sizeof k);
     k.w = w;
     k.p = w->t->p;
-    sft__buf_text(&w->json, "{\"version\":1,\"tree\":");
+    sft__base_buf_text(&w->json, "{\"version\":1,\"tree\":");
     SFT_TRY(put_value(&k, root, 0, err));
     while (k.depth > 0) {
         SFT_TRY(next(&k, err));
     }
-    sft__buf_text(&w->json, "}");
-    return w->json.failed ? sft__fail_nomem(err, w->json.len) : SFT_OK;
+    sft__base_buf_text(&w->json, "}");
+    return w->json.failed ? sft__base_fail_nomem(err, w->json.len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -608,19 +616,19 @@ typedef struct named {
 } named;
 
 /* Two parts of the tree may give one name (0 and "0"): the later is NAME#2, #3 ... */
-static sft_status names_differ(walk *w, named *names, sft__strmap *map, sft_error *err) {
+static sft_status names_differ(walk *w, named *names, sft__base_strmap *map, sft_error *err) {
     for (size_t i = 0; i < w->leaf_count; i++) {
         leaf *l = &w->leaves[i];
         names[i] = (named){l->name, l->name_len};
-        for (unsigned n = 2; sft__strmap_find(map, names[i].name, names[i].len) != SFT__STRMAP_NONE;
-             n++) {
+        for (unsigned n = 2;
+             sft__base_strmap_find(map, names[i].name, names[i].len) != SFT__STRMAP_NONE; n++) {
             char *text;
             SFT_TRY(sft__import_alloc(w->t->job, &text, l->name_len + 16, 1, err));
             names[i].len =
                 (size_t)snprintf(text, l->name_len + 16, "%.*s#%u", (int)l->name_len, l->name, n);
             names[i].name = text;
         }
-        (void)sft__strmap_add(map, i);
+        (void)sft__base_strmap_add(map, i);
     }
     for (size_t i = 0; i < w->leaf_count; i++) {
         w->leaves[i].name = names[i].name;
@@ -632,39 +640,39 @@ static sft_status names_differ(walk *w, named *names, sft__strmap *map, sft_erro
 static sft_status unique(walk *w, sft_error *err) {
     const sft_allocator *a = w->t->job->allocator;
     const size_t room = w->leaf_count + 1;
-    named *names = sft__alloc_array(a, room, sizeof *names);
-    sft__strmap map;
+    named *names = sft__base_alloc_array(a, room, sizeof *names);
+    sft__base_strmap map;
 
-    if (names == NULL || !sft__strmap_init(&map, names, sizeof *names, room, a)) {
-        sft__free(a, names, room * sizeof *names);
-        return sft__fail_nomem(err, room * sizeof *names);
+    if (names == NULL || !sft__base_strmap_init(&map, names, sizeof *names, room, a)) {
+        sft__base_free(a, names, room * sizeof *names);
+        return sft__base_fail_nomem(err, room * sizeof *names);
     }
     const sft_status status = names_differ(w, names, &map, err);
-    sft__strmap_reset(&map);
-    sft__free(a, names, room * sizeof *names);
+    sft__base_strmap_reset(&map);
+    sft__base_free(a, names, room * sizeof *names);
     return status;
 }
 
-sft_status sft__tree_kept(walk *w, sft_error *err) {
-    sft__buf text;
+sft_status sft__import_tree_kept(walk *w, sft_error *err) {
+    sft__base_buf text;
     size_t at = 0;
 
     SFT_TRY(unique(w, err));
-    sft__buf_init(&text, w->t->job->allocator);
-    (void)sft__buf_reserve(&text, w->json.len);
+    sft__base_buf_init(&text, w->t->job->allocator);
+    (void)sft__base_buf_reserve(&text, w->json.len);
     for (size_t i = 0; i < w->mention_count; i++) {
-        const sft__mention *m = &w->mentions[i];
+        const sft__import_mention *m = &w->mentions[i];
         const leaf *l = &w->leaves[w->leaves[m->leaf].kept];
-        sft__buf_add(&text, w->json.data + at, m->at - at);
-        sft__json_string(&text, l->name, l->name_len);
+        sft__base_buf_add(&text, w->json.data + at, m->at - at);
+        sft__base_json_string(&text, l->name, l->name_len);
         at = m->at;
     }
-    sft__buf_add(&text, w->json.data + at, w->json.len - at);
-    sft__buf_reset(&w->json);
+    sft__base_buf_add(&text, w->json.data + at, w->json.len - at);
+    sft__base_buf_reset(&w->json);
     const sft_metadata_entry entry = {"sft.tree", 8, text.data, text.len};
     const sft_status status = text.failed
-                                  ? sft__fail_nomem(err, text.len)
+                                  ? sft__base_fail_nomem(err, text.len)
                                   : sft_builder_add_metadata(w->t->job->builder, 0, &entry, err);
-    sft__buf_reset(&text);
+    sft__base_buf_reset(&text);
     return status;
 }

@@ -11,7 +11,7 @@
 enum { WAYS_MAX = 4096, PATH_MAX_TEXT = 150, PATH_STEPS = 16 };
 
 /* A node that key[0, used) leads to, by way of another one. */
-typedef struct sft__way {
+typedef struct sft__import_way {
     uint32_t id;
     uint32_t from; /* of the list */
     uint32_t key;  /* node of the dict's key; SFT__PK_NO: the number counts */
@@ -28,29 +28,30 @@ typedef struct finding {
     size_t room;
 } finding;
 
-static sft__pk_node *node(const walk *w, uint32_t id) {
-    return sft__pk_at(w->t->p, id);
+static sft__import_pk_node *node(const walk *w, uint32_t id) {
+    return sft__import_pk_at(w->t->p, id);
 }
 
 /* A place that is named twice is where the last of them leads, as a dict has it. */
 static sft_status add(finding *f, const way *new, sft_error *err) {
     for (size_t i = 0; i < f->count; i++) {
         way *old = &f->ways[i];
-        const bool again = old->from == new->from && old->used == new->used &&
-                           node(f->w, old->key)->type == node(f->w, new->key)->type &&
-                           new->key != SFT__PK_NO;
+        const bool again =
+            old->from == new->from && old->used == new->used &&node(f->w, old->key)->type ==
+                                          node(f->w, new->key)->type &&new->key != SFT__PK_NO;
         if (again || (old->id == new->id && old->used == new->used)) {
             *old = again ? *new : *old;
             return SFT_OK;
         }
     }
-    SFT_TRY(sft__tree_visit(f->w, f->count / 16, err));
+    SFT_TRY(sft__import_tree_visit(f->w, f->count / 16, err));
     if (f->count == WAYS_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "the key can be read in more than %d ways",
-                         (int)WAYS_MAX);
+        return sft__base_fail(err, SFT_E_LIMIT, "the key can be read in more than %d ways",
+                              (int)WAYS_MAX);
     }
-    if (!sft__grow(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1, sizeof *f->ways)) {
-        return sft__fail_nomem(err, f->count * sizeof *f->ways);
+    if (!sft__base_grow(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1,
+                        sizeof *f->ways)) {
+        return sft__base_fail_nomem(err, f->count * sizeof *f->ways);
     }
     f->ways[f->count++] = *new;
     return SFT_OK;
@@ -72,7 +73,7 @@ static sft_status step_to(finding *f, size_t from, uint32_t child, uint32_t key,
 
 /* Every child of ways[from] that the rest of the text goes on with. */
 static sft_status steps_of(finding *f, size_t from, sft_error *err) {
-    const sft__pk_node *n = node(f->w, f->ways[from].id);
+    const sft__import_pk_node *n = node(f->w, f->ways[from].id);
     const bool dict = n->type == SFT__PK_DICT;
     uint32_t number = 0;
     uint32_t id;
@@ -84,12 +85,13 @@ static sft_status steps_of(finding *f, size_t from, sft_error *err) {
     if (!dict && n->type != SFT__PK_LIST && n->type != SFT__PK_TUPLE) {
         return SFT_OK;
     }
-    for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &id); number++) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(n); sft__import_pk_next(&it, &id);
+         number++) {
         const uint32_t key = dict ? id : SFT__PK_NO;
-        const sft__pk_node *k = node(f->w, key);
+        const sft__import_pk_node *k = node(f->w, key);
         char text[24];
-        SFT_TRY(sft__tree_visit(f->w, 0, err));
-        if (dict && !sft__pk_next(&it, &id)) {
+        SFT_TRY(sft__import_tree_visit(f->w, 0, err));
+        if (dict && !sft__import_pk_next(&it, &id)) {
             return SFT_OK;
         }
         if (dict && k->type == SFT__PK_STR) {
@@ -115,7 +117,7 @@ static void describe(const finding *f, size_t at, char text[PATH_MAX_TEXT]) {
     text[0] = '\0';
     while (count != 0 && len < PATH_MAX_TEXT) {
         const way *x = &f->ways[path[--count]];
-        const sft__pk_node *k = node(f->w, x->key);
+        const sft__import_pk_node *k = node(f->w, x->key);
         char name[64];
         int n = 0;
         if (k->type == SFT__PK_STR) {
@@ -146,14 +148,15 @@ static sft_status choose(finding *f, uint32_t *found, sft_error *err) {
             char other[PATH_MAX_TEXT];
             describe(f, best, one);
             describe(f, i, other);
-            return sft__fail(err, SFT_E_DUPLICATE,
-                             "the key \"%.100s\" names two parts, %s and %s: --tree takes both",
-                             f->text, one, other);
+            return sft__base_fail(
+                err, SFT_E_DUPLICATE,
+                "the key \"%.100s\" names two parts, %s and %s: --tree takes both", f->text, one,
+                other);
         }
         best = holds || best == SIZE_MAX ? i : best;
     }
     if (best == SIZE_MAX) {
-        return sft__fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)", f->text);
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)", f->text);
     }
     *found = f->ways[best].id;
     return SFT_OK;
@@ -168,18 +171,18 @@ static sft_status find(walk *w, uint32_t root, const char *key, uint32_t *found,
         status = f.ways[i].used < f.len ? steps_of(&f, i, err) : SFT_OK;
     }
     status = status == SFT_OK ? choose(&f, found, err) : status;
-    sft__free(w->t->job->allocator, f.ways, f.room * sizeof *f.ways);
+    sft__base_free(w->t->job->allocator, f.ways, f.room * sizeof *f.ways);
     return status;
 }
 
-sft_status sft__tree_locate(walk *w, uint32_t root, uint32_t *found, sft_error *err) {
+sft_status sft__import_tree_locate(walk *w, uint32_t root, uint32_t *found, sft_error *err) {
     const char *key = w->t->job->options.key;
 
     if (key == NULL && (w->t->job->options.flags & SFT_IMPORT_KEEP_TREE) != 0) {
         key = ".";
     }
     if (key == NULL) {
-        return sft__tree_part(w, root, found, err);
+        return sft__import_tree_part(w, root, found, err);
     }
     *found = root;
     return strcmp(key, ".") == 0 || key[0] == '\0' ? SFT_OK : find(w, root, key, found, err);

@@ -8,10 +8,10 @@
 #include "import/torch/torch.h"
 
 static sft_status bad(sft_error *err, const char *text) {
-    return sft__fail(err, SFT_E_SCHEMA, "numpy-pickle: %s", text);
+    return sft__base_fail(err, SFT_E_SCHEMA, "numpy-pickle: %s", text);
 }
 
-bool sft__torch_is_array(const sft__torch *t, const sft__pk_node *call) {
+bool sft__import_torch_is_array(const sft__import_torch *t, const sft__import_pk_node *call) {
     (void)t;
     return call->type == SFT__PK_CALL &&
            (call->known == SFT__G_NP_RECONSTRUCT || call->known == SFT__G_NP_FROMBUFFER ||
@@ -30,11 +30,13 @@ static const np_type types[] = {
 };
 
 /* dtype('f4', False, True) with the state (version, order, ...). */
-static sft_status np_dtype(const sft__torch *t, uint32_t id, const sft_dtype **dtype, bool *swap,
-                           sft_error *err) {
-    const sft__pk_node *call = sft__pk_at(t->p, id);
-    const sft__pk_node *code = sft__pk_at(t->p, sft__pk_item(t->p, call->b, 0));
-    const sft__pk_node *order = sft__pk_at(t->p, sft__pk_item(t->p, call->state, 1));
+static sft_status np_dtype(const sft__import_torch *t, uint32_t id, const sft_dtype **dtype,
+                           bool *swap, sft_error *err) {
+    const sft__import_pk_node *call = sft__import_pk_at(t->p, id);
+    const sft__import_pk_node *code =
+        sft__import_pk_at(t->p, sft__import_pk_item(t->p, call->b, 0));
+    const sft__import_pk_node *order =
+        sft__import_pk_at(t->p, sft__import_pk_item(t->p, call->state, 1));
 
     *dtype = NULL;
     if (call->type != SFT__PK_CALL || call->known != SFT__G_NP_DTYPE || code->type != SFT__PK_STR) {
@@ -49,38 +51,39 @@ static sft_status np_dtype(const sft__torch *t, uint32_t id, const sft_dtype **d
         *dtype = sft__import_dtype(SFT__C128);
     }
     if (*dtype == NULL) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "numpy-pickle: an array of the type %.20s (objects, records and text are "
-                         "not tensors)",
-                         code->u.text);
+        return sft__base_fail(
+            err, SFT_E_UNSUPPORTED,
+            "numpy-pickle: an array of the type %.20s (objects, records and text are "
+            "not tensors)",
+            code->u.text);
     }
     *swap = order->type == SFT__PK_STR && order->count == 1 && order->u.text[0] == '>';
     return SFT_OK;
 }
 
 /* v->dtype and v->swap are set. */
-static sft_status np_place(sft__torch *t, uint32_t shape, bool fortran, uint32_t data, sft__view *v,
-                           sft_error *err) {
-    const sft__pk_node *bytes = sft__pk_at(t->p, data);
+static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, uint32_t data,
+                           sft__import_view *v, sft_error *err) {
+    const sft__import_pk_node *bytes = sft__import_pk_at(t->p, data);
     uint64_t size;
 
-    SFT_TRY(sft__torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
+    SFT_TRY(sft__import_torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
     const bool raw = bytes->type == SFT__PK_STR && bytes->known == SFT__PK_RAW;
-    if (bytes->type == SFT__PK_BYTES || raw || sft__torch_is_no_bytes(t, bytes)) {
+    if (bytes->type == SFT__PK_BYTES || raw || sft__import_torch_is_no_bytes(t, bytes)) {
         v->data = t->p->source;
         v->source = t->p->source_index;
-        v->low = v->first = raw                             ? sft__pk_place(bytes)
+        v->low = v->first = raw                            ? sft__import_pk_place(bytes)
                             : bytes->type == SFT__PK_BYTES ? bytes->u.at
-                                                            : 0;
-        v->high = v->low + (raw                             ? bytes->count
-                            : bytes->type == SFT__PK_BYTES ? sft__pk_bytes(bytes)
-                                                            : 0); /* inside the stream */
+                                                           : 0;
+        v->high = v->low + (raw                            ? bytes->count
+                            : bytes->type == SFT__PK_BYTES ? sft__import_pk_bytes(bytes)
+                                                           : 0); /* inside the stream */
     } else if ((bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) ||
                (bytes->type == SFT__PK_STR && bytes->known == SFT__PK_LATIN1)) {
-        SFT_TRY(sft__paddle_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
+        SFT_TRY(sft__import_paddle_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
     } else {
-        return sft__fail(
+        return sft__base_fail(
             err, SFT_E_UNSUPPORTED,
             "numpy-pickle: the array's data is not stored as bytes (a list of objects)");
     }
@@ -91,20 +94,20 @@ static sft_status np_place(sft__torch *t, uint32_t shape, bool fortran, uint32_t
             return bad(err, "the size of an array overflows");
         }
         v->strides[d] = (int64_t)size;
-        if (!sft__mul64(size, v->shape[d], &size)) {
+        if (!sft__base_mul64(size, v->shape[d], &size)) {
             return bad(err, "the size of an array overflows");
         }
     }
     if (size != v->high - v->low) {
-        return sft__fail_at(err, SFT_E_SIZE, v->low,
-                            "numpy-pickle: an array of %llu bytes has %llu bytes of data",
-                            (unsigned long long)size, (unsigned long long)(v->high - v->low));
+        return sft__base_fail_at(err, SFT_E_SIZE, v->low,
+                                 "numpy-pickle: an array of %llu bytes has %llu bytes of data",
+                                 (unsigned long long)size, (unsigned long long)(v->high - v->low));
     }
     return SFT_OK;
 }
 
-static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fortran,
-                          uint32_t data, sft__view *v, sft_error *err) {
+static sft_status np_fill(sft__import_torch *t, uint32_t shape, uint32_t dtype, bool fortran,
+                          uint32_t data, sft__import_view *v, sft_error *err) {
     SFT_TRY(np_dtype(t, dtype, &v->dtype, &v->swap, err));
     if (t->paddle && v->dtype->id == SFT_U16) {
         v->dtype = sft_dtype_get(SFT_BF16); /* Paddle has no other use for it */
@@ -114,30 +117,32 @@ static sft_status np_fill(sft__torch *t, uint32_t shape, uint32_t dtype, bool fo
 
 /* _mareconstruct(MaskedArray, ndarray, (0,), 'b') with state (version, shape, dtype, fortran, data,
  * mask, fill value). Source: numpy/ma/core.py, MaskedArray.__getstate__. */
-sft_status sft__torch_masked(sft__torch *t, const sft__pk_node *call,
-                             sft__part parts[SFT__TORCH_PARTS], size_t *count, sft_error *err) {
-    const sft__pickle *p = t->p;
+sft_status sft__import_torch_masked(sft__import_torch *t, const sft__import_pk_node *call,
+                                    sft__import_part parts[SFT__TORCH_PARTS], size_t *count,
+                                    sft_error *err) {
+    const sft__import_pickle *p = t->p;
     const uint32_t state = call->state;
-    const sft__pk_node *order = sft__pk_at(p, sft__pk_item(p, state, 3));
-    const uint32_t shape = sft__pk_item(p, state, 1);
-    const uint32_t fill = sft__pk_item(p, state, 6);
+    const sft__import_pk_node *order = sft__import_pk_at(p, sft__import_pk_item(p, state, 3));
+    const uint32_t shape = sft__import_pk_item(p, state, 1);
+    const uint32_t fill = sft__import_pk_item(p, state, 6);
     const bool fortran = order->type == SFT__PK_BOOL && order->u.integer != 0;
 
-    if (sft__pk_at(p, state)->type != SFT__PK_TUPLE || sft__pk_at(p, state)->count != 7) {
+    if (sft__import_pk_at(p, state)->type != SFT__PK_TUPLE ||
+        sft__import_pk_at(p, state)->count != 7) {
         return bad(err, "a masked array without its state");
     }
     memset(parts, 0, SFT__TORCH_PARTS * sizeof *parts);
     parts[0].suffix = ".data";
-    SFT_TRY(np_fill(t, shape, sft__pk_item(p, state, 2), fortran, sft__pk_item(p, state, 4),
-                    &parts[0].view, err));
+    SFT_TRY(np_fill(t, shape, sft__import_pk_item(p, state, 2), fortran,
+                    sft__import_pk_item(p, state, 4), &parts[0].view, err));
     parts[1].suffix = ".mask";
     parts[1].view.dtype = sft_dtype_get(SFT_BOOL);
-    SFT_TRY(np_place(t, shape, fortran, sft__pk_item(p, state, 5), &parts[1].view, err));
+    SFT_TRY(np_place(t, shape, fortran, sft__import_pk_item(p, state, 5), &parts[1].view, err));
     *count = 2;
-    if (sft__torch_is_array(t, sft__pk_at(p, fill))) {
+    if (sft__import_torch_is_array(t, sft__import_pk_at(p, fill))) {
         parts[2].suffix = ".fill_value";
-        sft__torch_meet(t, fill);
-        SFT_TRY(sft__torch_numpy(t, sft__pk_at(p, fill), &parts[2].view, err));
+        sft__import_torch_meet(t, fill);
+        SFT_TRY(sft__import_torch_numpy(t, sft__import_pk_at(p, fill), &parts[2].view, err));
         *count = 3;
     }
     return SFT_OK;
@@ -145,31 +150,34 @@ sft_status sft__torch_masked(sft__torch *t, const sft__pk_node *call,
 
 /* _reconstruct(ndarray, (0,), b'b') with state (version, shape, dtype, fortran, data);
  * _frombuffer(buffer, dtype, shape, order). */
-sft_status sft__torch_numpy(sft__torch *t, const sft__pk_node *call, sft__view *v, sft_error *err) {
-    const sft__pickle *p = t->p;
+sft_status sft__import_torch_numpy(sft__import_torch *t, const sft__import_pk_node *call,
+                                   sft__import_view *v, sft_error *err) {
+    const sft__import_pickle *p = t->p;
 
     memset(v, 0, sizeof *v);
     if (call->known == SFT__G_NP_FROMBUFFER) {
-        const bool fortran = sft__pk_is_text(p, sft__pk_item(p, call->b, 3), "F");
-        return np_fill(t, sft__pk_item(p, call->b, 2), sft__pk_item(p, call->b, 1), fortran,
-                       sft__pk_item(p, call->b, 0), v, err);
+        const bool fortran = sft__import_pk_is_text(p, sft__import_pk_item(p, call->b, 3), "F");
+        return np_fill(t, sft__import_pk_item(p, call->b, 2), sft__import_pk_item(p, call->b, 1),
+                       fortran, sft__import_pk_item(p, call->b, 0), v, err);
     }
     if (call->known == SFT__G_JOBLIB_ARRAY) {
-        sft__pk_iter it = sft__pk_begin(call);
+        sft__import_pk_iter it = sft__import_pk_begin(call);
         uint32_t data = SFT__PK_NO;
-        (void)sft__pk_next(&it, &data); /* the machine found it behind the object */
-        return np_fill(t, sft__pk_get(p, call->state, "shape"),
-                       sft__pk_get(p, call->state, "dtype"),
-                       sft__pk_is_text(p, sft__pk_get(p, call->state, "order"), "F"), data, v, err);
+        (void)sft__import_pk_next(&it, &data); /* the machine found it behind the object */
+        return np_fill(t, sft__import_pk_get(p, call->state, "shape"),
+                       sft__import_pk_get(p, call->state, "dtype"),
+                       sft__import_pk_is_text(p, sft__import_pk_get(p, call->state, "order"), "F"),
+                       data, v, err);
     }
-    const sft__pk_node *state = sft__pk_at(p, call->state);
+    const sft__import_pk_node *state = sft__import_pk_at(p, call->state);
     if (state->type != SFT__PK_TUPLE || (state->count != 5 && state->count != 4)) {
         return bad(err, "an array without its state");
     }
     const uint32_t k = state->count - 4; /* numpy before 1.0 has no version */
-    const sft__pk_node *order = sft__pk_at(p, sft__pk_item(p, call->state, k + 2));
-    return np_fill(t, sft__pk_item(p, call->state, k), sft__pk_item(p, call->state, k + 1),
-                   (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) &&
-                       order->u.integer != 0,
-                   sft__pk_item(p, call->state, k + 3), v, err);
+    const sft__import_pk_node *order =
+        sft__import_pk_at(p, sft__import_pk_item(p, call->state, k + 2));
+    return np_fill(
+        t, sft__import_pk_item(p, call->state, k), sft__import_pk_item(p, call->state, k + 1),
+        (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) && order->u.integer != 0,
+        sft__import_pk_item(p, call->state, k + 3), v, err);
 }

@@ -12,8 +12,8 @@
 
 enum { WORD_MAX = 32, COUNTED = 4 /* node.colour */ };
 
-static sft__pk_node *node(const walk *w, uint32_t id) {
-    return sft__pk_at(w->t->p, id);
+static sft__import_pk_node *node(const walk *w, uint32_t id) {
+    return sft__import_pk_at(w->t->p, id);
 }
 
 /* ---------------------------------------------------------------- by its name */
@@ -33,17 +33,18 @@ static const char *const kinds[] = {
 /* Words that say what a part is whatever stands beside them. Others, as "lr", "opt" or "meta", say it only
  * if every word of the key is known: "lr_head" and "meta_embeddings" are weights. */
 static const char *const strong[] = {
-    "optim",  "optims", "optimizer", "optimizers", "optimiser", "scheduler", "schedulers",
-    "scaler", "rng",    "callbacks", "loops",      "trainer",   "hparams",   "ema",
-    "swa",    "avg",    "averaged",
+    "optim",      "optims", "optimizer", "optimizers", "optimiser", "scheduler",
+    "schedulers", "scaler", "rng",       "callbacks",  "loops",     "trainer",
+    "hparams",    "ema",    "swa",       "avg",        "averaged",
 };
 
 /* Words that say nothing. */
 static const char *const plain[] = {
-    "state",  "states", "dict", "dicts", "param",   "params", "parameter", "parameters", "data",
-    "info",   "value",  "values", "list", "scale",  "grad",   "grads",     "last",       "current",
-    "global", "num",    "iter", "total", "log",     "logs",   "groups",    "lrs",        "rate",
-    "learning", "model", "train", "training", "val", "eval", "test", "top",
+    "state",      "states", "dict",     "dicts",   "param",  "params", "parameter",
+    "parameters", "data",   "info",     "value",   "values", "list",   "scale",
+    "grad",       "grads",  "last",     "current", "global", "num",    "iter",
+    "total",      "log",    "logs",     "groups",  "lrs",    "rate",   "learning",
+    "model",      "train",  "training", "val",     "eval",   "test",   "top",
 };
 
 static bool is_listed(const char *word, const char *const *list, size_t count) {
@@ -102,7 +103,7 @@ static size_t next_word(const char *text, size_t len, size_t *at, char word[WORD
 }
 
 /* The first word that says anything counts. */
-static kind by_words(const sft__pk_node *key, bool is_tensor) {
+static kind by_words(const sft__import_pk_node *key, bool is_tensor) {
     char word[WORD_MAX];
     kind found = WEIGHTS;
     bool certain = false; /* by a strong word */
@@ -129,7 +130,7 @@ static kind by_words(const sft__pk_node *key, bool is_tensor) {
 /* ---------------------------------------------------------------- by what is in it */
 
 /* Without "module.", which DataParallel puts before every name. */
-static bool same_key(const sft__pk_node *x, const sft__pk_node *y) {
+static bool same_key(const sft__import_pk_node *x, const sft__import_pk_node *y) {
     static const char front[] = "module.";
     const size_t skip = sizeof front - 1;
 
@@ -138,8 +139,7 @@ static bool same_key(const sft__pk_node *x, const sft__pk_node *y) {
     }
     const size_t a = x->count > skip && memcmp(x->u.text, front, skip) == 0 ? skip : 0;
     const size_t b = y->count > skip && memcmp(y->u.text, front, skip) == 0 ? skip : 0;
-    return x->count - a == y->count - b &&
-           memcmp(x->u.text + a, y->u.text + b, x->count - a) == 0;
+    return x->count - a == y->count - b && memcmp(x->u.text + a, y->u.text + b, x->count - a) == 0;
 }
 
 /* Has every key of y that holds a tensor its like in x? Both in order, as averages are made: each is
@@ -153,11 +153,11 @@ static bool has_keys(const walk *w, uint32_t x, uint32_t y) {
     if (node(w, x)->type != SFT__PK_DICT || node(w, y)->type != SFT__PK_DICT) {
         return false;
     }
-    sft__pk_iter of_x = sft__pk_begin(node(w, x));
-    for (sft__pk_iter of_y = sft__pk_begin(node(w, y));
-         sft__pk_next(&of_y, &key) && sft__pk_next(&of_y, &value);) {
+    sft__import_pk_iter of_x = sft__import_pk_begin(node(w, x));
+    for (sft__import_pk_iter of_y = sft__import_pk_begin(node(w, y));
+         sft__import_pk_next(&of_y, &key) && sft__import_pk_next(&of_y, &value);) {
         bool found = node(w, value)->extra == 0;
-        while (!found && sft__pk_next(&of_x, &k) && sft__pk_next(&of_x, &v)) {
+        while (!found && sft__import_pk_next(&of_x, &k) && sft__import_pk_next(&of_x, &v)) {
             found = same_key(node(w, k), node(w, key));
         }
         if (!found) {
@@ -169,14 +169,14 @@ static bool has_keys(const walk *w, uint32_t x, uint32_t y) {
 
 /* {"state": ..., "param_groups": ...}, or a list of such. */
 static bool is_optimizer(const walk *w, uint32_t id) {
-    const sft__pickle *p = w->t->p;
+    const sft__import_pickle *p = w->t->p;
     const uint8_t type = node(w, id)->type;
 
     if (type == SFT__PK_LIST || type == SFT__PK_TUPLE) {
-        id = sft__pk_item(p, id, 0);
+        id = sft__import_pk_item(p, id, 0);
     }
-    return node(w, id)->type == SFT__PK_DICT && sft__pk_get(p, id, "state") != SFT__PK_NO &&
-           sft__pk_get(p, id, "param_groups") != SFT__PK_NO;
+    return node(w, id)->type == SFT__PK_DICT && sft__import_pk_get(p, id, "state") != SFT__PK_NO &&
+           sft__import_pk_get(p, id, "param_groups") != SFT__PK_NO;
 }
 
 /* What the part `id` is beside the model. */
@@ -187,7 +187,7 @@ static kind kind_of(const walk *w, uint32_t model_key, uint32_t model, uint32_t 
     if (node(w, key)->type != SFT__PK_STR) {
         return WEIGHTS;
     }
-    const kind is = by_words(node(w, key), sft__torch_is_tensor(w->t, id));
+    const kind is = by_words(node(w, key), sft__import_torch_is_tensor(w->t, id));
     const bool averaged = by_words(node(w, model_key), false) == AVERAGE;
     if (is == AVERAGE) {
         return has_keys(w, model, id) ? AVERAGE : WEIGHTS;
@@ -205,13 +205,13 @@ typedef struct counting {
 } counting;
 
 static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
-    sft__pk_node *n = node(w, id);
+    sft__import_pk_node *n = node(w, id);
 
     if (id == SFT__PK_NO || n->extra == 0 || n->colour == COUNTED) {
         return SFT_OK;
     }
-    if (!sft__grow(w->t->job->allocator, &c->seen, &c->room, c->count + 1, sizeof *c->seen)) {
-        return sft__fail_nomem(err, c->count * sizeof *c->seen);
+    if (!sft__base_grow(w->t->job->allocator, &c->seen, &c->room, c->count + 1, sizeof *c->seen)) {
+        return sft__base_fail_nomem(err, c->count * sizeof *c->seen);
     }
     n->colour = COUNTED;
     c->seen[c->count++] = id;
@@ -219,20 +219,20 @@ static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
 }
 
 static sft_status count_node(walk *w, counting *c, uint32_t id, sft_error *err) {
-    const sft__pk_node *n = node(w, id);
+    const sft__import_pk_node *n = node(w, id);
     uint32_t child;
 
-    SFT_TRY(sft__tree_visit(w, 0, err));
-    const bool wrapper = sft__torch_is_wrapper(w->t, id);
-    if (sft__torch_is_tensor(w->t, id) || wrapper) {
-        SFT_TRY(ahead(w, c, sft__torch_attributes(w->t, id), err));
+    SFT_TRY(sft__import_tree_visit(w, 0, err));
+    const bool wrapper = sft__import_torch_is_wrapper(w->t, id);
+    if (sft__import_torch_is_tensor(w->t, id) || wrapper) {
+        SFT_TRY(ahead(w, c, sft__import_torch_attributes(w->t, id), err));
         c->tensors += !wrapper;
-        return wrapper ? SFT_OK : sft__tree_outside(w, id, err);
+        return wrapper ? SFT_OK : sft__import_tree_outside(w, id, err);
     }
     const bool call = n->type == SFT__PK_CALL;
     if (call || n->type == SFT__PK_LIST || n->type == SFT__PK_TUPLE || n->type == SFT__PK_DICT ||
         n->type == SFT__PK_SET) {
-        for (sft__pk_iter it = sft__pk_begin(n); sft__pk_next(&it, &child);) {
+        for (sft__import_pk_iter it = sft__import_pk_begin(n); sft__import_pk_next(&it, &child);) {
             SFT_TRY(ahead(w, c, child, err));
         }
     }
@@ -251,13 +251,13 @@ static sft_status count_part(walk *w, uint32_t root, uint64_t *tensors, sft_erro
     for (size_t i = 0; i < c.count; i++) {
         node(w, c.seen[i])->colour = BLACK;
     }
-    sft__free(w->t->job->allocator, c.seen, c.room * sizeof *c.seen);
+    sft__base_free(w->t->job->allocator, c.seen, c.room * sizeof *c.seen);
     *tensors = c.tensors;
     return status;
 }
 
 static sft_status tell_part(walk *w, uint32_t key, uint32_t id, kind is, sft_error *err) {
-    const sft__pk_node *k = node(w, key);
+    const sft__import_pk_node *k = node(w, key);
     const char *text = k->u.text;
     size_t len = k->count;
     char number[24];
@@ -269,7 +269,7 @@ static sft_status tell_part(walk *w, uint32_t key, uint32_t id, kind is, sft_err
         text = number;
     }
     SFT_TRY(count_part(w, id, &tensors, err));
-    sft__torch_mark(w->t, id, SFT__TORCH_PART);
+    sft__import_torch_mark(w->t, id, SFT__TORCH_PART);
     sft__import_left(w->t->job, text, len, tensors, "%s (%llu %s); --key \"%.100s\" takes it",
                      kinds[is], (unsigned long long)tensors, tensors == 1 ? "tensor" : "tensors",
                      text);
@@ -278,7 +278,7 @@ static sft_status tell_part(walk *w, uint32_t key, uint32_t id, kind is, sft_err
 
 /* What it takes to look at a part: a memo may mention one large part or key many times. */
 static uint64_t look_cost(const walk *w, uint32_t model, uint32_t key, uint32_t id) {
-    const sft__pk_node *k = node(w, key);
+    const sft__import_pk_node *k = node(w, key);
     const uint64_t text = k->type == SFT__PK_STR ? k->count / SFT__TREE_TEXT : 0;
     const uint64_t both = (uint64_t)node(w, id)->count + node(w, model)->count;
 
@@ -292,12 +292,12 @@ static sft_status beside(walk *w, uint32_t root, uint32_t model_key, uint32_t mo
     uint32_t key;
     uint32_t id;
 
-    for (sft__pk_iter it = sft__pk_begin(node(w, root));
-         sft__pk_next(&it, &key) && sft__pk_next(&it, &id);) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(node(w, root));
+         sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &id);) {
         if (id == model || node(w, id)->extra == 0) {
             continue;
         }
-        SFT_TRY(sft__tree_visit(w, look_cost(w, model, key, id), err));
+        SFT_TRY(sft__import_tree_visit(w, look_cost(w, model, key, id), err));
         const kind is = kind_of(w, model_key, model, key, id);
         averaged += is == AVERAGED;
         *all = *all && is != WEIGHTS && averaged < 2;
@@ -315,26 +315,26 @@ static uint32_t key_of(const walk *w, uint32_t root, const char *name) {
     uint32_t key;
     uint32_t id;
 
-    for (sft__pk_iter it = sft__pk_begin(node(w, root));
-         sft__pk_next(&it, &key) && sft__pk_next(&it, &id);) {
-        found = sft__pk_is_text(w->t->p, key, name) ? key : found;
+    for (sft__import_pk_iter it = sft__import_pk_begin(node(w, root));
+         sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &id);) {
+        found = sft__import_pk_is_text(w->t->p, key, name) ? key : found;
     }
     return found;
 }
 
-sft_status sft__tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err) {
-    static const char *const names[] = {
-        "state_dict", "model_state_dict", "model_state", "model", "params_ema", "params",
-        "module",     "weights",          "net",         "network", "generator", "ema"};
+sft_status sft__import_tree_part(walk *w, uint32_t root, uint32_t *part, sft_error *err) {
+    static const char *const names[] = {"state_dict", "model_state_dict", "model_state", "model",
+                                        "params_ema", "params",           "module",      "weights",
+                                        "net",        "network",          "generator",   "ema"};
 
     *part = root;
     if (node(w, root)->type != SFT__PK_DICT) {
         return SFT_OK;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const uint32_t id = sft__pk_get(w->t->p, root, names[i]);
+        const uint32_t id = sft__import_pk_get(w->t->p, root, names[i]);
         bool all = true;
-        if (id == SFT__PK_NO || node(w, id)->extra == 0 || sft__torch_is_tensor(w->t, id)) {
+        if (id == SFT__PK_NO || node(w, id)->extra == 0 || sft__import_torch_is_tensor(w->t, id)) {
             continue;
         }
         const uint32_t key = key_of(w, root, names[i]);

@@ -30,21 +30,21 @@ typedef struct tar_tensor {
 } tar_tensor;
 
 typedef struct tar {
-    sft__torch t;
-    sft__pickle p;
+    sft__import_torch t;
+    sft__import_pickle p;
     stretch members[MEMBERS];
     tar_tensor *tensors;
     size_t tensor_count;
     size_t tensor_room;
-    sft__strmap tensor_keys;
+    sft__base_strmap tensor_keys;
 } tar;
 
-static bool probe(const sft__probe *p) {
+static bool probe(const sft__import_probe *p) {
     return p->head_len >= BLOCK && memcmp(p->head + 257, "ustar", 5) == 0;
 }
 
 static sft_status bad(sft_error *err, uint64_t at, const char *text) {
-    return sft__fail_at(err, SFT_E_SCHEMA, at, "tar: %s", text);
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "tar: %s", text);
 }
 
 /* ---------------------------------------------------------------- the archive */
@@ -171,7 +171,7 @@ static sft_status read_members(tar *a, sft_error *err) {
         if (!checksum_fits(h) || !tar_number(h + 124, 12, &size)) {
             return bad(err, at, "a damaged header");
         }
-        if (!sft__align64(size, BLOCK, &next) || size > all - at - BLOCK ||
+        if (!sft__base_align64(size, BLOCK, &next) || size > all - at - BLOCK ||
             next > all - at - BLOCK + BLOCK - 1) {
             return bad(err, at, "a member reaches past the end of the file");
         }
@@ -181,10 +181,10 @@ static sft_status read_members(tar *a, sft_error *err) {
     }
     for (size_t i = 0; i < MEMBERS; i++) {
         if (!a->members[i].found) {
-            return sft__fail_at(err, SFT_E_FORMAT, at,
-                                "this is a tar archive, but no PyTorch file (it "
-                                "has no %s)",
-                                member_names[i]);
+            return sft__base_fail_at(err, SFT_E_FORMAT, at,
+                                     "this is a tar archive, but no PyTorch file (it "
+                                     "has no %s)",
+                                     member_names[i]);
         }
     }
     return SFT_OK;
@@ -194,7 +194,7 @@ static sft_status read_members(tar *a, sft_error *err) {
  */
 
 static sft_status next_pickle(tar *a, stretch *s, uint32_t *root, sft_error *err) {
-    SFT_TRY(sft__pickle_run(&a->p, s->at, s->end, err));
+    SFT_TRY(sft__import_pickle_run(&a->p, s->at, s->end, err));
     s->at = a->p.end;
     *root = a->p.root;
     return SFT_OK;
@@ -212,7 +212,7 @@ static sft_status next_bytes(tar *a, stretch *s, void *dst, size_t n, sft_error 
 static sft_status next_count(tar *a, stretch *s, uint64_t *n, sft_error *err) {
     uint32_t root;
     SFT_TRY(next_pickle(a, s, &root, err));
-    if (!sft__pk_uint(&a->p, root, n) || *n > (s->end - s->at) / 8 + 1) {
+    if (!sft__import_pk_uint(&a->p, root, n) || *n > (s->end - s->at) / 8 + 1) {
         return bad(err, s->at, "a count that the member cannot hold");
     }
     return SFT_OK;
@@ -220,7 +220,7 @@ static sft_status next_count(tar *a, stretch *s, uint64_t *n, sft_error *err) {
 
 /* Keys are integers, or texts: as text in both cases. */
 static sft_status key_text(tar *a, uint32_t id, const char **text, size_t *len, sft_error *err) {
-    const sft__pk_node *n = sft__pk_at(&a->p, id);
+    const sft__import_pk_node *n = sft__import_pk_at(&a->p, id);
     char digits[24];
     char *copy;
 
@@ -233,7 +233,7 @@ static sft_status key_text(tar *a, uint32_t id, const char **text, size_t *len, 
         return SFT_OK;
     }
     uint64_t v;
-    if (!sft__pk_uint(&a->p, id, &v)) {
+    if (!sft__import_pk_uint(&a->p, id, &v)) {
         return bad(err, a->p.end, "a key that is no integer");
     }
     *len = 0;
@@ -246,29 +246,29 @@ static sft_status key_text(tar *a, uint32_t id, const char **text, size_t *len, 
     return SFT_OK;
 }
 
-static sft_status add_storage(tar *a, const sft__storage *like, sft_error *err) {
-    sft__torch *t = &a->t;
+static sft_status add_storage(tar *a, const sft__import_storage *like, sft_error *err) {
+    sft__import_torch *t = &a->t;
 
     if (t->keys.slots != NULL &&
-        sft__strmap_find(&t->keys, like->key, like->key_len) != SFT__STRMAP_NONE) {
+        sft__base_strmap_find(&t->keys, like->key, like->key_len) != SFT__STRMAP_NONE) {
         return bad(err, like->offset, "a storage comes twice");
     }
     if (t->storage_count == t->storage_room) {
         if (t->keys.slots != NULL) {
-            sft__strmap_reset(&t->keys);
+            sft__base_strmap_reset(&t->keys);
         }
-        if (!sft__grow(t->job->allocator, &t->storages, &t->storage_room, t->storage_count + 1,
-                       sizeof *t->storages) ||
-            !sft__strmap_init(&t->keys, t->storages, sizeof *t->storages, t->storage_room,
-                              t->job->allocator)) {
-            return sft__fail_nomem(err, t->storage_count * sizeof *t->storages);
+        if (!sft__base_grow(t->job->allocator, &t->storages, &t->storage_room, t->storage_count + 1,
+                            sizeof *t->storages) ||
+            !sft__base_strmap_init(&t->keys, t->storages, sizeof *t->storages, t->storage_room,
+                                   t->job->allocator)) {
+            return sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
         }
         for (size_t i = 0; i < t->storage_count; i++) {
-            (void)sft__strmap_add(&t->keys, i);
+            (void)sft__base_strmap_add(&t->keys, i);
         }
     }
     t->storages[t->storage_count] = *like;
-    (void)sft__strmap_add(&t->keys, t->storage_count);
+    (void)sft__base_strmap_add(&t->keys, t->storage_count);
     t->storage_count++;
     return SFT_OK;
 }
@@ -283,18 +283,19 @@ static sft_status read_storages(tar *a, sft_error *err) {
     SFT_TRY(next_count(a, &s, &count, err));
     for (uint64_t i = 0; i < count; i++) {
         uint8_t head[8];
-        sft__storage made = {.data = a->t.job->file, .placed = true};
+        sft__import_storage made = {.data = a->t.job->file, .placed = true};
         SFT_TRY(next_pickle(a, &s, &root, err));
-        const sft__pk_node *class = sft__pk_at(&a->p, sft__pk_item(&a->p, root, 2));
-        SFT_TRY(key_text(a, sft__pk_item(&a->p, root, 0), &made.key, &made.key_len, err));
+        const sft__import_pk_node *class =
+            sft__import_pk_at(&a->p, sft__import_pk_item(&a->p, root, 2));
+        SFT_TRY(key_text(a, sft__import_pk_item(&a->p, root, 0), &made.key, &made.key_len, err));
         if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_STORAGE || class->b == 0) {
             return bad(err, s.at, "a storage without a known class");
         }
         made.dtype = sft__import_dtype(class->b);
         SFT_TRY(next_bytes(a, &s, head, 8, err));
-        made.elements = sft__load_le64(head);
+        made.elements = sft__base_load_le64(head);
         made.offset = s.at;
-        if (!sft__mul64(made.elements, made.dtype->block_bytes, &made.bytes) ||
+        if (!sft__base_mul64(made.elements, made.dtype->block_bytes, &made.bytes) ||
             made.bytes > s.end - s.at) {
             return bad(err, s.at, "a storage reaches past its member");
         }
@@ -304,23 +305,25 @@ static sft_status read_storages(tar *a, sft_error *err) {
     }
     SFT_TRY(next_pickle(a, &s, &root, err));
     uint32_t id;
-    if (sft__pk_at(&a->p, root)->type != SFT__PK_LIST) {
+    if (sft__import_pk_at(&a->p, root)->type != SFT__PK_LIST) {
         return bad(err, s.at, "no list of storage views");
     }
-    for (sft__pk_iter it = sft__pk_begin(sft__pk_at(&a->p, root)); sft__pk_next(&it, &id);) {
+    for (sft__import_pk_iter it = sft__import_pk_begin(sft__import_pk_at(&a->p, root));
+         sft__import_pk_next(&it, &id);) {
         const char *of;
         size_t of_len;
         uint64_t offset;
         uint64_t elements;
-        sft__storage made;
+        sft__import_storage made;
         const char *key;
         size_t key_len;
-        SFT_TRY(key_text(a, sft__pk_item(&a->p, id, 0), &key, &key_len, err));
-        SFT_TRY(key_text(a, sft__pk_item(&a->p, id, 1), &of, &of_len, err));
-        const size_t k =
-            a->t.keys.slots != NULL ? sft__strmap_find(&a->t.keys, of, of_len) : SFT__STRMAP_NONE;
-        if (k == SFT__STRMAP_NONE || !sft__pk_uint(&a->p, sft__pk_item(&a->p, id, 2), &offset) ||
-            !sft__pk_uint(&a->p, sft__pk_item(&a->p, id, 3), &elements) ||
+        SFT_TRY(key_text(a, sft__import_pk_item(&a->p, id, 0), &key, &key_len, err));
+        SFT_TRY(key_text(a, sft__import_pk_item(&a->p, id, 1), &of, &of_len, err));
+        const size_t k = a->t.keys.slots != NULL ? sft__base_strmap_find(&a->t.keys, of, of_len)
+                                                 : SFT__STRMAP_NONE;
+        if (k == SFT__STRMAP_NONE ||
+            !sft__import_pk_uint(&a->p, sft__import_pk_item(&a->p, id, 2), &offset) ||
+            !sft__import_pk_uint(&a->p, sft__import_pk_item(&a->p, id, 3), &elements) ||
             offset > a->t.storages[k].elements || elements > a->t.storages[k].elements - offset) {
             return bad(err, s.at, "a view of a storage that is not there, or leaves it");
         }
@@ -349,36 +352,37 @@ static sft_status read_tensors(tar *a, sft_error *err) {
         size_t len;
         memset(&made, 0, sizeof made);
         SFT_TRY(next_pickle(a, &s, &root, err));
-        SFT_TRY(key_text(a, sft__pk_item(&a->p, root, 0), &made.key, &made.key_len, err));
-        SFT_TRY(key_text(a, sft__pk_item(&a->p, root, 1), &made.storage, &len, err));
-        const sft__pk_node *class = sft__pk_at(&a->p, sft__pk_item(&a->p, root, 2));
+        SFT_TRY(key_text(a, sft__import_pk_item(&a->p, root, 0), &made.key, &made.key_len, err));
+        SFT_TRY(key_text(a, sft__import_pk_item(&a->p, root, 1), &made.storage, &len, err));
+        const sft__import_pk_node *class =
+            sft__import_pk_at(&a->p, sft__import_pk_item(&a->p, root, 2));
         if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_TENSOR_CLASS || class->b == 0) {
             return bad(err, s.at, "a tensor without a known class");
         }
         made.dtype = sft__import_dtype(class->b);
         SFT_TRY(next_bytes(a, &s, head, 8, err));
-        made.rank = sft__load_le32(head);
+        made.rank = sft__base_load_le32(head);
         made.place = s.at;
-        if (made.rank > SFT__TORCH_RANK_MAX || sft__load_le32(head + 4) != 0 ||
+        if (made.rank > SFT__TORCH_RANK_MAX || sft__base_load_le32(head + 4) != 0 ||
             s.end - s.at < made.rank * 16 + 8) {
             return bad(err, s.at, "a tensor of too many dimensions, or a damaged one");
         }
         s.at += made.rank * 16 + 8;
-        if (!sft__grow(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
-                       sizeof *a->tensors)) {
-            return sft__fail_nomem(err, a->tensor_count * sizeof *a->tensors);
+        if (!sft__base_grow(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
+                            sizeof *a->tensors)) {
+            return sft__base_fail_nomem(err, a->tensor_count * sizeof *a->tensors);
         }
         a->tensors[a->tensor_count++] = made;
     }
     if (s.at != s.end) {
         return bad(err, s.at, "bytes follow the tensors");
     }
-    if (!sft__strmap_init(&a->tensor_keys, a->tensors, sizeof *a->tensors, a->tensor_count,
-                          allocator)) {
-        return sft__fail_nomem(err, a->tensor_count * 16);
+    if (!sft__base_strmap_init(&a->tensor_keys, a->tensors, sizeof *a->tensors, a->tensor_count,
+                               allocator)) {
+        return sft__base_fail_nomem(err, a->tensor_count * 16);
     }
     for (size_t i = 0; i < a->tensor_count; i++) {
-        if (sft__strmap_add(&a->tensor_keys, i) != SFT__STRMAP_NONE) {
+        if (sft__base_strmap_add(&a->tensor_keys, i) != SFT__STRMAP_NONE) {
             return bad(err, a->tensors[i].place, "a tensor comes twice");
         }
     }
@@ -387,51 +391,53 @@ static sft_status read_tensors(tar *a, sft_error *err) {
 
 /* ---------------------------------------------------------------- tensors of the object */
 
-static sft_status tensor_of(sft__torch *t, const sft__pk_node *pid, sft__view *v, sft_error *err) {
+static sft_status tensor_of(sft__import_torch *t, const sft__import_pk_node *pid,
+                            sft__import_view *v, sft_error *err) {
     tar *a = t->ctx;
     const char *key;
     size_t len;
     uint8_t numbers[(2 * SFT__TORCH_RANK_MAX + 1) * 8];
     uint64_t strides[SFT__TORCH_RANK_MAX + 1];
 
-    if (sft__pk_at(&a->p, pid->a)->type == SFT__PK_TUPLE) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "tar: source code of a module; it is never read");
+    if (sft__import_pk_at(&a->p, pid->a)->type == SFT__PK_TUPLE) {
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "tar: source code of a module; it is never read");
     }
     SFT_TRY(key_text(a, pid->a, &key, &len, err));
-    const size_t i = sft__strmap_find(&a->tensor_keys, key, len);
+    const size_t i = sft__base_strmap_find(&a->tensor_keys, key, len);
     if (i == SFT__STRMAP_NONE) {
         return bad(err, SFT_NO_OFFSET, "the object refers to a tensor that is not there");
     }
     const tar_tensor *x = &a->tensors[i];
     a->tensors[i].named = true;
     const size_t k = t->keys.slots != NULL
-                         ? sft__strmap_find(&t->keys, x->storage, strlen(x->storage))
+                         ? sft__base_strmap_find(&t->keys, x->storage, strlen(x->storage))
                          : SFT__STRMAP_NONE;
     if (k == SFT__STRMAP_NONE || t->storages[k].dtype != x->dtype) {
         return bad(err, x->place, "a tensor over a storage that is not there, or of another type");
     }
-    const sft__storage *s = &t->storages[k];
+    const sft__import_storage *s = &t->storages[k];
     const uint32_t rank = (uint32_t)x->rank;
     SFT_TRY(sft_source_read(t->job->file, x->place, numbers, (2 * rank + 1) * 8, err));
     SFT_TRY(sft__import_alloc(t->job, &v->shape, rank, sizeof *v->shape, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, rank, sizeof *v->strides, err));
     for (uint32_t d = 0; d < rank; d++) {
-        v->shape[d] = sft__load_le64(numbers + 8 * d);
-        strides[d] = sft__load_le64(numbers + 8 * (rank + d));
+        v->shape[d] = sft__base_load_le64(numbers + 8 * d);
+        strides[d] = sft__base_load_le64(numbers + 8 * (rank + d));
     }
     v->rank = rank;
     v->dtype = x->dtype;
     v->data = s->data;
     v->low = s->offset;
     v->high = s->offset + s->bytes;
-    return sft__torch_view(v, sft__load_le64(numbers + 16 * rank), strides, err);
+    return sft__import_torch_view(v, sft__base_load_le64(numbers + 16 * rank), strides, err);
 }
 
 /* Storages are those of the archive: a persistent id of the object is a tensor. */
-static sft_status no_storage(sft__torch *t, sft__storage *s, sft_error *err) {
+static sft_status no_storage(sft__import_torch *t, sft__import_storage *s, sft_error *err) {
     (void)t;
-    return sft__fail(err, SFT_E_SCHEMA, "tar: the object describes a storage \"%.64s\" of its own",
-                     s->key);
+    return sft__base_fail(err, SFT_E_SCHEMA,
+                          "tar: the object describes a storage \"%.64s\" of its own", s->key);
 }
 
 static sft_status read_all(tar *a, sft_error *err) {
@@ -439,7 +445,7 @@ static sft_status read_all(tar *a, sft_error *err) {
     uint32_t root;
 
     SFT_TRY(read_members(a, err));
-    SFT_TRY(sft__pickle_init(&a->p, a->t.job, a->t.job->file, 0, "", err));
+    SFT_TRY(sft__import_pickle_init(&a->p, a->t.job, a->t.job->file, 0, "", err));
     s = a->members[SYS_INFO];
     SFT_TRY(next_pickle(a, &s, &root, err));
     SFT_TRY(read_storages(a, err));
@@ -452,7 +458,7 @@ static sft_status read_all(tar *a, sft_error *err) {
                                   "bytes follow the end of the pickle"));
     }
     a->p.root = root;
-    SFT_TRY(sft__torch_tree(&a->t, err));
+    SFT_TRY(sft__import_torch_tree(&a->t, err));
     const char *part = a->t.job->options.key;
     for (size_t i = 0; i < a->tensor_count && (part == NULL || strcmp(part, ".") == 0); i++) {
         if (!a->tensors[i].named && !a->t.job->scanning) {
@@ -475,12 +481,12 @@ static sft_status open_tar(sft__import *job, sft_error *err) {
     a.t.ctx = &a;
     const sft_status status = read_all(&a, err);
     if (a.tensor_keys.slots != NULL) {
-        sft__strmap_reset(&a.tensor_keys);
+        sft__base_strmap_reset(&a.tensor_keys);
     }
-    sft__free(job->allocator, a.tensors, a.tensor_room * sizeof *a.tensors);
-    sft__torch_reset(&a.t);
-    sft__pickle_reset(&a.p);
+    sft__base_free(job->allocator, a.tensors, a.tensor_room * sizeof *a.tensors);
+    sft__import_torch_reset(&a.t);
+    sft__import_pickle_reset(&a.p);
     return status;
 }
 
-const sft__reader sft__reader_torch_tar = {SFT_IMPORT_TORCH_TAR, probe, open_tar};
+const sft__import_reader sft__import_reader_torch_tar = {SFT_IMPORT_TORCH_TAR, probe, open_tar};

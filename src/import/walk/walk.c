@@ -18,8 +18,9 @@ enum {
 
 /* Where another pickle may begin: an unpickler has read the frame to its end. */
 static void add_start(walk *w, uint64_t at) {
-    if (w->start_count >= STARTS_MOST || !sft__grow(w->job->allocator, &w->starts, &w->start_room,
-                                                    w->start_count + 1, sizeof *w->starts)) {
+    if (w->start_count >= STARTS_MOST ||
+        !sft__base_grow(w->job->allocator, &w->starts, &w->start_room, w->start_count + 1,
+                        sizeof *w->starts)) {
         w->limited = true;
         return;
     }
@@ -36,11 +37,11 @@ static void begin_pickle(walk *w) {
     memset(&w->array, 0, sizeof w->array);
     if ((w->ways & WALK_KEEP) == 0) { /* what an Unpickler keeps: memo, and the rest of a frame */
         w->in.frame = 0;
-        sft__walk_texts_clear(w);
+        sft__import_walk_texts_clear(w);
         w->number_count = 0;
         w->type_count = 0;
         w->field_count = 0;
-        sft__walk_memo_clear(&w->memo);
+        sft__import_walk_memo_clear(&w->memo);
     }
 }
 
@@ -50,7 +51,7 @@ static void end_inner(walk *w) {
         w->marks.count--;
     }
     w->stack.count = w->inner_base;
-    sft__walk_memo_reset(&w->memo, w->job->allocator);
+    sft__import_walk_memo_reset(&w->memo, w->job->allocator);
     w->memo = w->outer;
     memset(&w->outer, 0, sizeof w->outer);
     w->inner = false;
@@ -64,9 +65,9 @@ static walk_step one_opcode(walk *w) {
     if (in->frame == 0 && in->pos < in->len) {
         b = &in->window[in->pos++];
     } else {
-        b = sft__walk_take(in, 1);
+        b = sft__import_walk_take(in, 1);
     }
-    if (b == NULL || sft__walk_ops[*b] == NULL) {
+    if (b == NULL || sft__import_walk_ops[*b] == NULL) {
         return WALK_FAIL;
     }
     if (w->job->walk_left == 0) {
@@ -75,7 +76,7 @@ static walk_step one_opcode(walk *w) {
     }
     w->job->walk_left--;
     w->opcode = *b;
-    return sft__walk_ops[*b](w);
+    return sft__import_walk_ops[*b](w);
 }
 
 /* One pickle; true: it ended with its STOP. */
@@ -84,7 +85,7 @@ static bool one_pickle(walk *w) {
     walk_step step;
 
     begin_pickle(w);
-    sft__walk_settings_begin(w);
+    sft__import_walk_settings_begin(w);
     do {
         step = one_opcode(w);
         w->marked = w->marked || (w->opcode_at == begin && step == WALK_GO && w->opcode == 0x80);
@@ -96,21 +97,21 @@ static bool one_pickle(walk *w) {
     if (w->inner) {
         end_inner(w);
     }
-    sft__walk_settings_end(w, step == WALK_STOP);
-    sft__walk_settle(w, step == WALK_STOP);
+    sft__import_walk_settings_end(w, step == WALK_STOP);
+    sft__import_walk_settle(w, step == WALK_STOP);
     return step == WALK_STOP;
 }
 
 /* From one place on: until a pickle fails, or one begins where one has begun. */
 static void chain(walk *w, uint64_t from, bool first) {
-    sft__walk_seek(&w->in, from);
+    sft__import_walk_seek(&w->in, from);
     w->in.frame = 0;
     for (uint32_t i = 0; walk_tell(&w->in) < w->in.end && w->in.status == SFT_OK; i++) {
         const uint64_t at = walk_tell(&w->in);
-        if (sft__walk_table_find(&w->seen, at + 1) != NULL) {
+        if (sft__import_walk_table_find(&w->seen, at + 1) != NULL) {
             return;
         }
-        (void)sft__walk_table_put(&w->seen, w->job->allocator, at + 1, 1, SEEN_MOST);
+        (void)sft__import_walk_table_put(&w->seen, w->job->allocator, at + 1, 1, SEEN_MOST);
         walk_pay(w, PICKLE_COST);
         const bool ended = one_pickle(w);
         if (i > 0 && w->reread) {
@@ -131,26 +132,26 @@ static void chain(walk *w, uint64_t from, bool first) {
 }
 
 /* The whole of a part in one way. */
-static void walk_way(walk *w, const sft__scan_part *part, uint32_t ways) {
+static void walk_way(walk *w, const sft__import_scan_part *part, uint32_t ways) {
     w->ways = ways;
     w->in.drop = (ways & WALK_DROP) != 0;
     w->in.end = part->offset + part->size;
     w->in.crossed = false;
     w->start_count = 0;
-    sft__walk_texts_clear(w);
-    sft__walk_memo_clear(&w->memo);
-    sft__walk_table_clear(&w->seen);
+    sft__import_walk_texts_clear(w);
+    sft__import_walk_memo_clear(&w->memo);
+    sft__import_walk_table_clear(&w->seen);
     chain(w, part->offset, true);
     while (w->start_count != 0 && w->in.status == SFT_OK) {
         chain(w, w->starts[--w->start_count], false);
     }
-    sft__walk_settings_judge(w);
+    sft__import_walk_settings_judge(w);
     w->wanted |= w->in.crossed ? WALK_DROP : 0;
 }
 
 /* Four pickles of torch.save, each of which torch.load gives an unpickler of its own: the first is
  * a magic number. */
-static bool is_torch(const walk *w, const sft__scan_part *part) {
+static bool is_torch(const walk *w, const sft__import_scan_part *part) {
     static const uint8_t magic[] = {0x8a, 10,   0x6c, 0xfc, 0x9c, 0x46, 0xf9,
                                     0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
     uint8_t head[2 + 9 + sizeof magic];
@@ -163,7 +164,7 @@ static bool is_torch(const walk *w, const sft__scan_part *part) {
 }
 
 /* In every way that is wanted, each once. */
-static void walk_ways(walk *w, const sft__scan_part *part) {
+static void walk_ways(walk *w, const sft__import_scan_part *part) {
     const uint32_t refused = is_torch(w, part) ? WALK_KEEP : 0;
     bool done[WALK_WAYS] = {true};
 
@@ -201,8 +202,8 @@ static const sft_source *source_of(walk *w, owner *o, const walk_nested *n) {
         return n->source;
     }
     if (o->count >= OWNED_MOST ||
-        !sft__grow(w->job->allocator, &o->list, &o->room, o->count + 1, sizeof *o->list)) {
-        sft__free(w->job->allocator, n->decoded, (size_t)n->size);
+        !sft__base_grow(w->job->allocator, &o->list, &o->room, o->count + 1, sizeof *o->list)) {
+        sft__base_free(w->job->allocator, n->decoded, (size_t)n->size);
         w->limited = true;
         return NULL;
     }
@@ -210,7 +211,7 @@ static const sft_source *source_of(walk *w, owner *o, const walk_nested *n) {
     *mine = (owned){NULL, n->decoded, (size_t)n->size};
     if (sft_source_open_memory(&mine->source, n->decoded, (size_t)n->size, w->job->allocator,
                                NULL) != SFT_OK) {
-        sft__free(w->job->allocator, n->decoded, (size_t)n->size);
+        sft__base_free(w->job->allocator, n->decoded, (size_t)n->size);
         w->limited = true;
         return NULL;
     }
@@ -218,7 +219,7 @@ static const sft_source *source_of(walk *w, owner *o, const walk_nested *n) {
     return mine->source;
 }
 
-static void walk_nested_ones(walk *w, owner *o, const sft__scan_part *outer) {
+static void walk_nested_ones(walk *w, owner *o, const sft__import_scan_part *outer) {
     while (w->nested_count != 0 && w->in.status == SFT_OK) {
         const walk_nested n = w->nested[--w->nested_count];
         const sft_source *source = source_of(w, o, &n);
@@ -226,15 +227,15 @@ static void walk_nested_ones(walk *w, owner *o, const sft__scan_part *outer) {
             w->limited = w->limited || source != NULL;
             continue;
         }
-        const sft__scan_part part = {source,
-                                     n.offset,
-                                     n.size,
-                                     outer->where,
-                                     source == outer->source ? outer->base : SFT_NO_OFFSET,
-                                     n.depth,
-                                     outer->flags | SFT__SCAN_NESTED,
-                                     0,
-                                     outer->container};
+        const sft__import_scan_part part = {source,
+                                            n.offset,
+                                            n.size,
+                                            outer->where,
+                                            source == outer->source ? outer->base : SFT_NO_OFFSET,
+                                            n.depth,
+                                            outer->flags | SFT__SCAN_NESTED,
+                                            0,
+                                            outer->container};
         w->in.source = source;
         w->in.base = n.offset;
         w->in.len = 0;
@@ -246,9 +247,9 @@ static void walk_nested_ones(walk *w, owner *o, const sft__scan_part *outer) {
 static void owner_reset(owner *o, const sft_allocator *a) {
     for (size_t i = 0; i < o->count; i++) {
         sft_source_close(o->list[i].source);
-        sft__free(a, o->list[i].bytes, o->list[i].size);
+        sft__base_free(a, o->list[i].bytes, o->list[i].size);
     }
-    sft__free(a, o->list, o->room * sizeof *o->list);
+    sft__base_free(a, o->list, o->room * sizeof *o->list);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -258,45 +259,45 @@ static void walk_reset(walk *w) {
 
     for (size_t i = 0; i < w->nested_count; i++) {
         if (w->nested[i].decoded != NULL) {
-            sft__free(a, w->nested[i].decoded, (size_t)w->nested[i].size);
+            sft__base_free(a, w->nested[i].decoded, (size_t)w->nested[i].size);
         }
     }
-    sft__free(a, w->nested, w->nested_room * sizeof *w->nested);
-    sft__free(a, w->judged, WALK_JUDGED * sizeof *w->judged);
-    sft__free(a, w->pending, WALK_PENDING * sizeof *w->pending);
-    sft__free(a, w->starts, w->start_room * sizeof *w->starts);
-    sft__free(a, w->seen.slots, w->seen.room * sizeof *w->seen.slots);
-    sft__free(a, w->numbers, w->number_room * sizeof *w->numbers);
-    sft__free(a, w->types, w->type_room * sizeof *w->types);
-    sft__free(a, w->fields, w->field_room * sizeof *w->fields);
-    sft__free(a, w->texts, w->text_room * sizeof *w->texts);
-    sft__free(a, w->pool, w->pool_room);
-    sft__free(a, w->recent.texts,
-              w->recent.texts != NULL ? WALK_RECENT * sizeof *w->recent.texts : 0);
-    sft__free(a, w->stack.at, w->stack.room * sizeof *w->stack.at);
-    sft__free(a, w->marks.at, w->marks.room * sizeof *w->marks.at);
-    sft__walk_memo_reset(&w->memo, a);
-    sft__buf_reset(&w->settings.text);
-    sft__free(a, w->in.window, WALK_WINDOW);
-    sft__free(a, w, sizeof *w);
+    sft__base_free(a, w->nested, w->nested_room * sizeof *w->nested);
+    sft__base_free(a, w->judged, WALK_JUDGED * sizeof *w->judged);
+    sft__base_free(a, w->pending, WALK_PENDING * sizeof *w->pending);
+    sft__base_free(a, w->starts, w->start_room * sizeof *w->starts);
+    sft__base_free(a, w->seen.slots, w->seen.room * sizeof *w->seen.slots);
+    sft__base_free(a, w->numbers, w->number_room * sizeof *w->numbers);
+    sft__base_free(a, w->types, w->type_room * sizeof *w->types);
+    sft__base_free(a, w->fields, w->field_room * sizeof *w->fields);
+    sft__base_free(a, w->texts, w->text_room * sizeof *w->texts);
+    sft__base_free(a, w->pool, w->pool_room);
+    sft__base_free(a, w->recent.texts,
+                   w->recent.texts != NULL ? WALK_RECENT * sizeof *w->recent.texts : 0);
+    sft__base_free(a, w->stack.at, w->stack.room * sizeof *w->stack.at);
+    sft__base_free(a, w->marks.at, w->marks.room * sizeof *w->marks.at);
+    sft__import_walk_memo_reset(&w->memo, a);
+    sft__base_buf_reset(&w->settings.text);
+    sft__base_free(a, w->in.window, WALK_WINDOW);
+    sft__base_free(a, w, sizeof *w);
 }
 
-sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
-                               sft__scan_walked *walked, sft_error *err) {
-    walk *w = sft__alloc_zero(job->allocator, sizeof *w);
+sft_status sft__import_scan_walk_part(sft__import *job, const sft__import_scan_part *part,
+                                      sft__import_scan_walked *walked, sft_error *err) {
+    walk *w = sft__base_alloc_zero(job->allocator, sizeof *w);
     owner o = {NULL, 0, 0};
 
     memset(walked, 0, sizeof *walked);
     if (w == NULL) {
-        return sft__fail_nomem(err, sizeof *w);
+        return sft__base_fail_nomem(err, sizeof *w);
     }
     w->job = job;
     w->given = part;
     w->in.source = part->source;
     w->in.err = err;
-    sft__walk_settings_init(w);
-    w->in.window = sft__alloc(job->allocator, WALK_WINDOW);
-    sft_status status = w->in.window != NULL ? SFT_OK : sft__fail_nomem(err, WALK_WINDOW);
+    sft__import_walk_settings_init(w);
+    w->in.window = sft__base_alloc(job->allocator, WALK_WINDOW);
+    sft_status status = w->in.window != NULL ? SFT_OK : sft__base_fail_nomem(err, WALK_WINDOW);
     if (status == SFT_OK) {
         walk_ways(w, part);
         walked->complete_to = w->complete_to > part->offset ? w->complete_to - part->offset : 0;
@@ -317,7 +318,8 @@ sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
     return status;
 }
 
-sft_status sft__scan_walk(sft__import *job, const sft__scan_part *part, sft_error *err) {
-    sft__scan_walked walked;
-    return sft__scan_walk_part(job, part, &walked, err);
+sft_status sft__import_scan_walk(sft__import *job, const sft__import_scan_part *part,
+                                 sft_error *err) {
+    sft__import_scan_walked walked;
+    return sft__import_scan_walk_part(job, part, &walked, err);
 }

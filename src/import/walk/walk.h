@@ -43,20 +43,20 @@ typedef struct walk_in {
 static inline uint64_t walk_tell(const walk_in *in) {
     return in->base + in->pos;
 }
-void sft__walk_seek(walk_in *in, uint64_t at);
+void sft__import_walk_seek(walk_in *in, uint64_t at);
 /* n bytes (at most WALK_WINDOW) that stay until the next call, and behind them; NULL: there are not
  * so many. */
-const uint8_t *sft__walk_take(walk_in *in, size_t n);
+const uint8_t *sft__import_walk_take(walk_in *in, size_t n);
 /* Skips n bytes; false: the part ends before, and the input is at its end. */
-bool sft__walk_skip(walk_in *in, uint64_t n);
+bool sft__import_walk_skip(walk_in *in, uint64_t n);
 /* The bytes of a literal, skipped; the first of them, at most WALK_WINDOW, in *head (NULL: cut
  * short).
  */
-bool sft__walk_literal(walk_in *in, uint64_t n, bool text, const uint8_t **head, size_t *head_len,
-                       uint64_t *at);
+bool sft__import_walk_literal(walk_in *in, uint64_t n, bool text, const uint8_t **head,
+                              size_t *head_len, uint64_t *at);
 /* A line; len without its '\n', of long lines the first WALK_WINDOW bytes, *all the whole length.
  * *whole: false where the part ends before a '\n'. NULL: there is nothing. */
-const uint8_t *sft__walk_line(walk_in *in, size_t *len, uint64_t *all, bool *whole);
+const uint8_t *sft__import_walk_line(walk_in *in, size_t *len, uint64_t *all, bool *whole);
 
 /* ---------------------------------------------------------------- values */
 
@@ -170,14 +170,14 @@ typedef struct walk_key {
     char text[WALK_KEY];
 } walk_key;
 typedef struct walk_settings {
-    sft__buf text; /* lines of JSON */
-    size_t begin;  /* of those of the pickle at hand */
+    sft__base_buf text; /* lines of JSON */
+    size_t begin;       /* of those of the pickle at hand */
     walk_held held[WALK_HELD];
     size_t held_count;
     walk_key keys[WALK_KEYS];
-    sft__setting_starts starts;   /* of keys that tell something */
-    sft__setting_starts reaching; /* of functions that reach the operating system */
-    sft__content_state state;
+    sft__import_setting_starts starts;   /* of keys that tell something */
+    sft__import_setting_starts reaching; /* of functions that reach the operating system */
+    sft__import_content_state state;
     bool lost; /* that texts were is said */
 } walk_settings;
 
@@ -248,8 +248,8 @@ typedef struct walk_nested {
 
 typedef struct walk {
     sft__import *job;
-    const sft__scan_part *given; /* the outermost */
-    const sft__scan_part *part;
+    const sft__import_scan_part *given; /* the outermost */
+    const sft__import_scan_part *part;
     walk_in in;
     walk_values stack;
     walk_values marks; /* heights of the stack */
@@ -306,26 +306,26 @@ typedef enum walk_step { WALK_GO = 0, WALK_STOP, WALK_FAIL } walk_step;
 
 /* ---------------------------------------------------------------- values, walk_values.c */
 
-bool sft__walk_push_more(walk *w, walk_value v); /* where there is no room yet */
-static inline bool sft__walk_push(walk *w, walk_value v) {
+bool sft__import_walk_push_more(walk *w, walk_value v); /* where there is no room yet */
+static inline bool sft__import_walk_push(walk *w, walk_value v) {
     if (w->stack.count == w->stack.room) {
-        return sft__walk_push_more(w, v);
+        return sft__import_walk_push_more(w, v);
     }
     w->stack.at[w->stack.count++] = v;
     return true;
 }
-static inline size_t sft__walk_floor(const walk *w) {
+static inline size_t sft__import_walk_floor(const walk *w) {
     const size_t mark = w->marks.count != 0 ? w->marks.at[w->marks.count - 1] : 0;
     return w->inner && mark < w->inner_base ? w->inner_base : mark;
 }
-static inline bool sft__walk_pop(walk *w, walk_value *v) {
-    if (w->stack.count <= sft__walk_floor(w)) {
+static inline bool sft__import_walk_pop(walk *w, walk_value *v) {
+    if (w->stack.count <= sft__import_walk_floor(w)) {
         return false;
     }
     *v = w->stack.at[--w->stack.count];
     return true;
 }
-bool sft__walk_top(walk *w, walk_value **v);
+bool sft__import_walk_top(walk *w, walk_value **v);
 /* So much work is done; where there is no more of it, the walk is limited. */
 static inline void walk_pay(walk *w, uint64_t work) {
     w->job->walk_left -= work < w->job->walk_left ? work : w->job->walk_left;
@@ -334,38 +334,40 @@ static inline void walk_pay(walk *w, uint64_t work) {
 static inline void walk_pay_line(walk *w, uint64_t all) {
     walk_pay(w, all > WALK_WINDOW ? all / 64 : 0);
 }
-bool sft__walk_mark(walk *w, size_t *first); /* pops it */
-void sft__walk_memo_put(walk *w, uint64_t key, walk_value v);
-bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v);
-void sft__walk_memo_clear(walk_memo *m);
-void sft__walk_memo_reset(walk_memo *m, const sft_allocator *a);
-bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
-                         size_t most);
-void sft__walk_table_clear(walk_table *t);
-const walk_slot *sft__walk_table_find(const walk_table *t, uint64_t key);
+bool sft__import_walk_mark(walk *w, size_t *first); /* pops it */
+void sft__import_walk_memo_put(walk *w, uint64_t key, walk_value v);
+bool sft__import_walk_memo_get(walk *w, uint64_t key, walk_value *v);
+void sft__import_walk_memo_clear(walk_memo *m);
+void sft__import_walk_memo_reset(walk_memo *m, const sft_allocator *a);
+bool sft__import_walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
+                                size_t most);
+void sft__import_walk_table_clear(walk_table *t);
+const walk_slot *sft__import_walk_table_find(const walk_table *t, uint64_t key);
 /* A string of these bytes of UTF-8; more are cut, and then found again at `far`. */
-walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut, const walk_far *far);
+walk_value sft__import_walk_string(walk *w, const void *bytes, size_t len, bool cut,
+                                   const walk_far *far);
 
-const walk_text *sft__walk_text(const walk *w, uint32_t number); /* NULL: forgotten */
-void sft__walk_texts_clear(walk *w);
+const walk_text *sft__import_walk_text(const walk *w, uint32_t number); /* NULL: forgotten */
+void sft__import_walk_texts_clear(walk *w);
 
 /* ---------------------------------------------------------------- text, walk_text.c */
 
 /* Would int() or float() take the line, in either implementation? base: 0 or 10. *value: of those
  * below 2^63, else a number made of the digits. */
-bool sft__walk_int(const uint8_t *line, size_t len, int base, uint64_t *value, bool *negative);
-bool sft__walk_float(const uint8_t *line, size_t len);
+bool sft__import_walk_int(const uint8_t *line, size_t len, int base, uint64_t *value,
+                          bool *negative);
+bool sft__import_walk_float(const uint8_t *line, size_t len);
 /* Python literals of protocol 0, decoded to UTF-8; out: at least len * 2 bytes. SIZE_MAX: damaged.
  */
-size_t sft__walk_escaped(uint8_t *out, const uint8_t *in, size_t len);
-size_t sft__walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len);
+size_t sft__import_walk_escaped(uint8_t *out, const uint8_t *in, size_t len);
+size_t sft__import_walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len);
 /* UTF-8 that Python takes: with surrogates, if `pass`. A tail that is cut short is fine if `cut`.
  */
-bool sft__walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut);
+bool sft__import_walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut);
 /* UTF-8 of characters below 256 as these bytes, or SIZE_MAX. In place is fine. */
-size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len);
+size_t sft__import_walk_latin1(uint8_t *out, const uint8_t *in, size_t len);
 /* The other way; out: 2 * len bytes. */
-size_t sft__walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len);
+size_t sft__import_walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len);
 
 /* ---------------------------------------------------------------- names, walk_name.c */
 
@@ -374,44 +376,46 @@ typedef struct walk_words {
     size_t len;
 } walk_words;
 /* What a lookup of the name gives; the name becomes a finding. */
-walk_value sft__walk_name(walk *w, walk_words module, walk_words name);
+walk_value sft__import_walk_name(walk *w, walk_words module, walk_words name);
 /* Another thing of the pickle that is worth a finding. */
-void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
-                   const char *message);
-void sft__walk_settle(walk *w, bool ended); /* the pickle has ended, or failed */
+void sft__import_walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
+                          const char *message);
+void sft__import_walk_settle(walk *w, bool ended); /* the pickle has ended, or failed */
 /* Something is called: what waits counts. Not surely: only by Python's own code, which takes a text
  * for arguments; then names alone that a program would write. */
-void sft__walk_called(walk *w, bool surely);
+void sft__import_walk_called(walk *w, bool surely);
 
 /* ---------------------------------------------------------------- literals and arrays */
 
 /* Keeps a literal that could be a pickle for later. */
-void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
-                    bool text);
+void sft__import_walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at,
+                           uint64_t size, bool text);
 /* One that was decoded (which is changed here). */
-void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len);
+void sft__import_walk_decoded(walk *w, uint8_t *bytes, size_t len);
 
 /* Notes of numbers and tuples. WALK_JOBLIB: items of dicts, the bytes behind a BUILD. */
-walk_value sft__walk_array_int(walk *w, uint64_t value);
-walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count);
-walk_value sft__walk_array_call(walk *w, walk_value called, walk_value args);
-walk_value sft__walk_array_new(walk *w, walk_value of); /* of a class or function of numpy, or V_ANY */
-bool sft__walk_int_of(const walk *w, walk_value v, uint64_t *value);
-bool sft__walk_product_of(const walk *w, walk_value v, uint64_t *value); /* of numbers in a tuple */
-const walk_text *sft__walk_first_text(const walk *w, walk_value tuple);
+walk_value sft__import_walk_array_int(walk *w, uint64_t value);
+walk_value sft__import_walk_array_tuple(walk *w, const walk_value *items, size_t count);
+walk_value sft__import_walk_array_call(walk *w, walk_value called, walk_value args);
+walk_value
+sft__import_walk_array_new(walk *w, walk_value of); /* of a class or function of numpy, or V_ANY */
+bool sft__import_walk_int_of(const walk *w, walk_value v, uint64_t *value);
+bool sft__import_walk_product_of(const walk *w, walk_value v,
+                                 uint64_t *value); /* of numbers in a tuple */
+const walk_text *sft__import_walk_first_text(const walk *w, walk_value tuple);
 /* The values of a tuple that is a field, a base with its shape (2), or the state of a type (8). */
-const uint64_t *sft__walk_note(const walk *w, walk_value tuple, size_t count);
-void sft__walk_array_item(walk *w, walk_value key, walk_value value);
-walk_step sft__walk_array_built(walk *w);
+const uint64_t *sft__import_walk_note(const walk *w, walk_value tuple, size_t count);
+void sft__import_walk_array_item(walk *w, walk_value key, walk_value value);
+walk_step sft__import_walk_array_built(walk *w);
 
 /* Types of numpy, walk_dtype.c: what a call makes of its arguments; NULL: unknown; a text or type that is
  * surely one of numbers; the dict with one more item; the state that a BUILD gives. */
-walk_value sft__walk_dtype(walk *w, walk_value args);
-walk_type *sft__walk_type(const walk *w, walk_value v);
-bool sft__walk_is_numbers(const walk *w, walk_value v);
-walk_value sft__walk_dict_item(walk *w, walk_value dict, walk_value value);
-void sft__walk_fields_shared(walk *w);
-void sft__walk_dtype_state(walk *w, walk_value target, walk_value state);
+walk_value sft__import_walk_dtype(walk *w, walk_value args);
+walk_type *sft__import_walk_type(const walk *w, walk_value v);
+bool sft__import_walk_is_numbers(const walk *w, walk_value v);
+walk_value sft__import_walk_dict_item(walk *w, walk_value dict, walk_value value);
+void sft__import_walk_fields_shared(walk *w);
+void sft__import_walk_dtype_state(walk *w, walk_value target, walk_value state);
 /* What the memo or DUP keeps of a value: the one that is at hand is no longer alone. */
 static inline walk_value walk_shared(walk_value v) {
     return walk_kind(v) == V_DICT && walk_number(v) != WALK_DICT_PLAIN
@@ -419,7 +423,7 @@ static inline walk_value walk_shared(walk_value v) {
                : v;
 }
 static inline void walk_use(walk *w, walk_value v) {
-    walk_type *t = walk_kind(v) == V_DTYPE ? sft__walk_type(w, v) : NULL;
+    walk_type *t = walk_kind(v) == V_DTYPE ? sft__import_walk_type(w, v) : NULL;
     if (t != NULL && !t->built) {
         t->used = true;
     }
@@ -429,37 +433,37 @@ static inline void walk_use(walk *w, walk_value v) {
 
 /* Items that are put into the dictionary at `at` of the stack, or become one there; the same of a list
  * or tuple. */
-void sft__walk_settings_items(walk *w, size_t first, size_t at);
-void sft__walk_settings_list(walk *w, size_t first, size_t at);
-void sft__walk_settings_init(walk *w);
-void sft__walk_settings_begin(walk *w); /* a pickle */
-void sft__walk_settings_end(walk *w, bool ended);
-void sft__walk_settings_judge(walk *w); /* a part has ended */
+void sft__import_walk_settings_items(walk *w, size_t first, size_t at);
+void sft__import_walk_settings_list(walk *w, size_t first, size_t at);
+void sft__import_walk_settings_init(walk *w);
+void sft__import_walk_settings_begin(walk *w); /* a pickle */
+void sft__import_walk_settings_end(walk *w, bool ended);
+void sft__import_walk_settings_judge(walk *w); /* a part has ended */
 
 /* ---------------------------------------------------------------- opcodes */
 
 typedef walk_step (*walk_op)(walk *w);
-extern const walk_op sft__walk_ops[256];
+extern const walk_op sft__import_walk_ops[256];
 /* Where the opcode at `i` ends, without a stack; SIZE_MAX: it is none, or cut short. walk_nested.c
  */
-size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end);
+size_t sft__import_walk_opcode(const uint8_t *bytes, size_t i, size_t end);
 
 /* Does a run of opcodes from the first byte on, whatever the stack, come to one that looks up a
  * name? *opcodes: plus those that were skimmed. */
-bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes);
+bool sft__import_walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes);
 /* The same of a pickle that says so by its first bytes: `len` of `all`. Opcodes that go on behind these
  * count, too, and frames, whose ends may hide some: only a walk tells what they do. */
-bool sft__walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes);
+bool sft__import_walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes);
 
 /* ---------------------------------------------------------------- all of a part */
 
-typedef struct sft__scan_walked {
+typedef struct sft__import_scan_walked {
     uint64_t complete_to; /* pickles in order, one after the other, up to this offset in the part */
     uint32_t pickles;
     uint32_t names;
     bool limited;
-} sft__scan_walked;
-sft_status sft__scan_walk_part(sft__import *job, const sft__scan_part *part,
-                               sft__scan_walked *walked, sft_error *err);
+} sft__import_scan_walked;
+sft_status sft__import_scan_walk_part(sft__import *job, const sft__import_scan_part *part,
+                                      sft__import_scan_walked *walked, sft_error *err);
 
 #endif

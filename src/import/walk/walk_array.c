@@ -30,8 +30,8 @@ enum {
 /* Keeps numbers; the place of the first + 1, or 0. */
 static uint32_t keep(walk *w, const uint64_t *values, size_t count) {
     if (w->number_count + count > NUMBERS_MOST ||
-        !sft__grow(w->job->allocator, &w->numbers, &w->number_room, w->number_count + count,
-                   sizeof *w->numbers)) {
+        !sft__base_grow(w->job->allocator, &w->numbers, &w->number_room, w->number_count + count,
+                        sizeof *w->numbers)) {
         return 0;
     }
     memcpy(w->numbers + w->number_count, values, count * sizeof *values);
@@ -43,7 +43,7 @@ static bool is_following(const walk *w) {
     return (w->ways & WALK_JOBLIB) != 0;
 }
 
-walk_value sft__walk_array_int(walk *w, uint64_t value) {
+walk_value sft__import_walk_array_int(walk *w, uint64_t value) {
     if (value == UINT32_MAX) {
         return walk_make(V_INT, MINUS_ONE);
     }
@@ -54,7 +54,7 @@ walk_value sft__walk_array_int(walk *w, uint64_t value) {
     return walk_make(V_INT, place != 0 ? SMALL + place : 0);
 }
 
-bool sft__walk_int_of(const walk *w, walk_value v, uint64_t *value) {
+bool sft__import_walk_int_of(const walk *w, walk_value v, uint64_t *value) {
     const uint32_t n = walk_number(v);
 
     if (walk_kind(v) != V_INT || n == 0) {
@@ -77,22 +77,22 @@ static uint32_t tag_of(walk_value v, uint32_t tag) {
                                                                          : 0;
 }
 
-const walk_text *sft__walk_first_text(const walk *w, walk_value tuple) {
+const walk_text *sft__import_walk_first_text(const walk *w, walk_value tuple) {
     const uint32_t n = tag_of(tuple, IS_TEXT);
-    return n != 0 ? sft__walk_text(w, n) : NULL;
+    return n != 0 ? sft__import_walk_text(w, n) : NULL;
 }
 
-const uint64_t *sft__walk_note(const walk *w, walk_value tuple, size_t count) {
+const uint64_t *sft__import_walk_note(const walk *w, walk_value tuple, size_t count) {
     const uint32_t n = tag_of(tuple, count == 2 ? IS_NOTE : IS_STATE);
     return n != 0 && n - 1 + count <= w->number_count ? &w->numbers[n - 1] : NULL;
 }
 
-bool sft__walk_product_of(const walk *w, walk_value v, uint64_t *value) {
+bool sft__import_walk_product_of(const walk *w, walk_value v, uint64_t *value) {
     const uint32_t small = tag_of(v, IS_SHAPE);
     const uint32_t placed = tag_of(v, IS_PLACED);
 
     if (walk_kind(v) == V_INT) {
-        return sft__walk_int_of(w, v, value);
+        return sft__import_walk_int_of(w, v, value);
     }
     if ((small == 0 && placed == 0) || placed > w->number_count) {
         return false;
@@ -107,7 +107,7 @@ static walk_value shape_of(walk *w, const walk_value *items, size_t count) {
     uint64_t n;
 
     for (size_t i = 0; i < count; i++) {
-        if (!sft__walk_int_of(w, items[i], &n) || !sft__mul64(product, n, &product)) {
+        if (!sft__import_walk_int_of(w, items[i], &n) || !sft__base_mul64(product, n, &product)) {
             return walk_make(V_TUPLE, 0);
         }
     }
@@ -129,7 +129,7 @@ static bool has_maker(const walk_value *items, size_t count) {
     return false;
 }
 
-walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count) {
+walk_value sft__import_walk_array_tuple(walk *w, const walk_value *items, size_t count) {
     uint64_t values[9];
 
     if (count > RANK_MOST) {
@@ -150,40 +150,41 @@ walk_value sft__walk_array_tuple(walk *w, const walk_value *items, size_t count)
         return tagged(IS_MAKER, 1);
     }
     if ((third == V_BYTES || third == V_BYTEARRAY || third == V_ANY) && first != V_STR &&
-        !sft__walk_is_numbers(w, items[1])) {
+        !sft__import_walk_is_numbers(w, items[1])) {
         return tagged(IS_BUFFER, 1);
     }
     return first == V_STR ? tagged(IS_TEXT, walk_number(items[0])) : shape_of(w, items, count);
 }
 
-walk_value sft__walk_array_new(walk *w, walk_value of) {
+walk_value sft__import_walk_array_new(walk *w, walk_value of) {
     const uint32_t role = walk_kind(of) == V_CLASS ? walk_number(of) : (uint32_t)WALK_ROLE_NONE;
 
     if (role == WALK_ROLE_ARRAY) {
-        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "numpy-array",
-                      "numpy.ndarray is called, which no pickle of numpy's does");
+        sft__import_walk_odd(w, SFT_SCAN_UNKNOWN, "", "numpy-array",
+                             "numpy.ndarray is called, which no pickle of numpy's does");
         return walk_make(V_OBJECT, 0);
     }
     return walk_make(role == WALK_ROLE_DTYPE ? V_DTYPE : V_ANY, 0);
 }
 
 /* numpy.dtype('f8', False, True) */
-walk_value sft__walk_array_call(walk *w, walk_value called, walk_value args) {
+walk_value sft__import_walk_array_call(walk *w, walk_value called, walk_value args) {
     const uint32_t role =
         walk_kind(called) == V_CLASS ? walk_number(called) : (uint32_t)WALK_ROLE_NONE;
 
     if (role == WALK_ROLE_DTYPE) {
-        return sft__walk_dtype(w, args);
+        return sft__import_walk_dtype(w, args);
     }
     if (role == WALK_ROLE_ARRAY && tag_of(args, IS_BUFFER) != 0) {
-        sft__walk_odd(w, SFT_SCAN_DANGEROUS, "", "numpy-array",
-                      "numpy.ndarray is made of bytes of the file that may be taken for addresses");
+        sft__import_walk_odd(
+            w, SFT_SCAN_DANGEROUS, "", "numpy-array",
+            "numpy.ndarray is made of bytes of the file that may be taken for addresses");
         return walk_make(V_OBJECT, 0);
     }
     if (tag_of(args, IS_MAKER) != 0) {
         return walk_make(V_DTYPE, 0); /* copyreg._reconstructor(dtype, dtype, 'V8') */
     }
-    return sft__walk_array_new(w, called);
+    return sft__import_walk_array_new(w, called);
 }
 
 static bool is_key(const walk *w, const walk_text *t, const char *name) {
@@ -191,10 +192,10 @@ static bool is_key(const walk *w, const walk_text *t, const char *name) {
 }
 
 static const walk_text *text_of(const walk *w, walk_value v) {
-    return walk_kind(v) == V_STR ? sft__walk_text(w, walk_number(v)) : NULL;
+    return walk_kind(v) == V_STR ? sft__import_walk_text(w, walk_number(v)) : NULL;
 }
 
-void sft__walk_array_item(walk *w, walk_value key, walk_value value) {
+void sft__import_walk_array_item(walk *w, walk_value key, walk_value value) {
     const walk_text *t = is_following(w) ? text_of(w, key) : NULL;
 
     if (t == NULL) {
@@ -202,10 +203,10 @@ void sft__walk_array_item(walk *w, walk_value key, walk_value value) {
     }
     if (is_key(w, t, "shape")) {
         w->array.elements = 0;
-        w->array.has_shape =
-            walk_kind(value) == V_TUPLE && sft__walk_product_of(w, value, &w->array.elements);
+        w->array.has_shape = walk_kind(value) == V_TUPLE &&
+                             sft__import_walk_product_of(w, value, &w->array.elements);
     } else if (is_key(w, t, "dtype")) {
-        const walk_type *type = sft__walk_type(w, value);
+        const walk_type *type = sft__import_walk_type(w, value);
         w->array.has_type = type != NULL && type->known;
         w->array.item = !w->array.has_type ? 0 : type->objects ? OBJECTS : type->size;
     } else if (is_key(w, t, "numpy_array_alignment_bytes")) {
@@ -226,7 +227,7 @@ static walk_step begin_objects(walk *w) {
     return WALK_GO;
 }
 
-walk_step sft__walk_array_built(walk *w) {
+walk_step sft__import_walk_array_built(walk *w) {
     const walk_array a = w->array;
     uint64_t bytes;
 
@@ -240,11 +241,12 @@ walk_step sft__walk_array_built(walk *w) {
         return begin_objects(w);
     }
     if (a.padded != 0) {
-        const uint8_t *b = sft__walk_take(&w->in, 1);
-        if (b == NULL || !sft__walk_skip(&w->in, *b)) {
+        const uint8_t *b = sft__import_walk_take(&w->in, 1);
+        if (b == NULL || !sft__import_walk_skip(&w->in, *b)) {
             return WALK_FAIL;
         }
     }
-    return sft__mul64(a.elements, a.item, &bytes) && sft__walk_skip(&w->in, bytes) ? WALK_GO
-                                                                                   : WALK_FAIL;
+    return sft__base_mul64(a.elements, a.item, &bytes) && sft__import_walk_skip(&w->in, bytes)
+               ? WALK_GO
+               : WALK_FAIL;
 }

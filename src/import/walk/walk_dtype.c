@@ -43,26 +43,26 @@ static walk_type type_of(const char *text, size_t len) {
     return t;
 }
 
-walk_type *sft__walk_type(const walk *w, walk_value v) {
+walk_type *sft__import_walk_type(const walk *w, walk_value v) {
     const uint32_t n = walk_kind(v) == V_DTYPE ? walk_number(v) : 0;
     return n != 0 && n <= w->type_count ? &w->types[n - 1] : NULL;
 }
 
-walk_value sft__walk_dtype(walk *w, walk_value args) {
-    const walk_text *t = sft__walk_first_text(w, args);
+walk_value sft__import_walk_dtype(walk *w, walk_value args) {
+    const walk_text *t = sft__import_walk_first_text(w, args);
 
     if (t == NULL || w->type_count >= TYPES_MOST ||
-        !sft__grow(w->job->allocator, &w->types, &w->type_room, w->type_count + 1,
-                   sizeof *w->types)) {
+        !sft__base_grow(w->job->allocator, &w->types, &w->type_room, w->type_count + 1,
+                        sizeof *w->types)) {
         return walk_make(V_DTYPE, 0);
     }
     w->types[w->type_count++] = type_of(w->pool + t->at, t->len);
     return walk_make(V_DTYPE, (uint32_t)w->type_count);
 }
 
-bool sft__walk_is_numbers(const walk *w, walk_value v) {
-    const walk_type *made = sft__walk_type(w, v);
-    const walk_text *text = walk_kind(v) == V_STR ? sft__walk_text(w, walk_number(v)) : NULL;
+bool sft__import_walk_is_numbers(const walk *w, walk_value v) {
+    const walk_type *made = sft__import_walk_type(w, v);
+    const walk_text *text = walk_kind(v) == V_STR ? sft__import_walk_text(w, walk_number(v)) : NULL;
     if (text != NULL) {
         const walk_type t = type_of(w->pool + text->at, text->len);
         return t.known && !t.objects;
@@ -72,22 +72,22 @@ bool sft__walk_is_numbers(const walk *w, walk_value v) {
 
 /* ---------------------------------------------------------------- fields */
 
-walk_value sft__walk_dict_item(walk *w, walk_value dict, walk_value value) {
-    const uint64_t *note = sft__walk_note(w, value, 2);
-    const walk_type *t = note != NULL ? sft__walk_type(w, (walk_value)note[0]) : NULL;
+walk_value sft__import_walk_dict_item(walk *w, walk_value dict, walk_value value) {
+    const uint64_t *note = sft__import_walk_note(w, value, 2);
+    const walk_type *t = note != NULL ? sft__import_walk_type(w, (walk_value)note[0]) : NULL;
     uint64_t offset;
 
     if (walk_number(dict) == WALK_DICT_SHARED) {
         w->refilled = true;
-        sft__walk_fields_shared(w);
+        sft__import_walk_fields_shared(w);
     }
     if (walk_number(dict) < WALK_DICT_FRESH) {
         return dict;
     }
-    if (t == NULL || !sft__walk_int_of(w, (walk_value)note[1], &offset) || !t->known ||
+    if (t == NULL || !sft__import_walk_int_of(w, (walk_value)note[1], &offset) || !t->known ||
         w->field_count >= FIELDS_MOST ||
-        !sft__grow(w->job->allocator, &w->fields, &w->field_room, w->field_count + 1,
-                   sizeof *w->fields)) {
+        !sft__base_grow(w->job->allocator, &w->fields, &w->field_room, w->field_count + 1,
+                        sizeof *w->fields)) {
         return walk_make(V_DICT, WALK_DICT_PLAIN);
     }
     w->fields[w->field_count++] =
@@ -95,10 +95,11 @@ walk_value sft__walk_dict_item(walk *w, walk_value dict, walk_value value) {
     return walk_make(V_DICT, WALK_DICT_FRESH + (uint32_t)w->field_count);
 }
 
-void sft__walk_fields_shared(walk *w) {
+void sft__import_walk_fields_shared(walk *w) {
     if (w->refilled && w->has_fields) {
-        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "numpy-dtype",
-                      "a dict that may hold the fields of a numpy.dtype is changed from elsewhere");
+        sft__import_walk_odd(
+            w, SFT_SCAN_UNKNOWN, "", "numpy-dtype",
+            "a dict that may hold the fields of a numpy.dtype is changed from elsewhere");
     }
 }
 
@@ -152,16 +153,17 @@ static state_fault fields_fault(walk *w, walk_value dict, uint64_t size, bool *o
 
 /* (type, shape) */
 static state_fault sub_fault(const walk *w, walk_value sub, uint64_t size, bool *objects) {
-    const uint64_t *note = sft__walk_note(w, sub, 2);
-    const walk_type *base = note != NULL ? sft__walk_type(w, (walk_value)note[0]) : NULL;
+    const uint64_t *note = sft__import_walk_note(w, sub, 2);
+    const walk_type *base = note != NULL ? sft__import_walk_type(w, (walk_value)note[0]) : NULL;
     uint64_t elements;
     uint64_t bytes;
 
-    if (base == NULL || !base->known || !sft__walk_product_of(w, (walk_value)note[1], &elements)) {
+    if (base == NULL || !base->known ||
+        !sft__import_walk_product_of(w, (walk_value)note[1], &elements)) {
         return OBSCURE;
     }
     *objects = *objects || base->objects;
-    return sft__mul64(base->size, elements, &bytes) && bytes == size ? GOOD : WRONG;
+    return sft__base_mul64(base->size, elements, &bytes) && bytes == size ? GOOD : WRONG;
 }
 
 /* (version, order, base and shape, names, fields, size, alignment, flags) */
@@ -172,8 +174,8 @@ static state_fault state_fault_of(walk *w, walk_type *t, const uint64_t *state) 
     uint64_t size;
     bool objects = t->objects;
 
-    if (!t->known || !sft__walk_int_of(w, (walk_value)state[5], &size) ||
-        !sft__walk_int_of(w, (walk_value)state[7], &flags)) {
+    if (!t->known || !sft__import_walk_int_of(w, (walk_value)state[5], &size) ||
+        !sft__import_walk_int_of(w, (walk_value)state[7], &flags)) {
         return OBSCURE;
     }
     if (sized ? size > size_most : size != minus_one && size != t->size) {
@@ -185,7 +187,7 @@ static state_fault state_fault_of(walk *w, walk_type *t, const uint64_t *state) 
     }
     if (fault == GOOD && walk_kind((walk_value)state[4]) != V_NONE) {
         w->has_fields = true;
-        sft__walk_fields_shared(w);
+        sft__import_walk_fields_shared(w);
         fault = fields_fault(w, (walk_value)state[4], t->size, &objects);
     }
     const uint64_t asked = HAS_OBJECTS | AS_LIST | (objects ? AS_ZEROS : 0);
@@ -193,9 +195,9 @@ static state_fault state_fault_of(walk *w, walk_type *t, const uint64_t *state) 
     return fault != GOOD ? fault : (flags & asked) == (objects ? asked : 0) ? GOOD : WRONG;
 }
 
-void sft__walk_dtype_state(walk *w, walk_value target, walk_value state) {
-    const uint64_t *note = sft__walk_note(w, state, 8);
-    walk_type *t = sft__walk_type(w, target);
+void sft__import_walk_dtype_state(walk *w, walk_value target, walk_value state) {
+    const uint64_t *note = sft__import_walk_note(w, state, 8);
+    walk_type *t = sft__import_walk_type(w, target);
     state_fault fault = OBSCURE;
 
     if (t != NULL && (t->built || t->used)) {
@@ -208,12 +210,13 @@ void sft__walk_dtype_state(walk *w, walk_value target, walk_value state) {
         t->known = t->known && fault == GOOD;
     }
     if (fault == WRONG) {
-        sft__walk_odd(
+        sft__import_walk_odd(
             w, SFT_SCAN_DANGEROUS, "", "numpy-dtype",
             "the state of a numpy.dtype is none that numpy writes: bytes of the file would "
             "be taken for addresses");
     } else if (fault == OBSCURE) {
-        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "numpy-dtype",
-                      "the state of a numpy.dtype is computed, or is that of an unknown type");
+        sft__import_walk_odd(
+            w, SFT_SCAN_UNKNOWN, "", "numpy-dtype",
+            "the state of a numpy.dtype is computed, or is that of an unknown type");
     }
 }

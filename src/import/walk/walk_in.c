@@ -41,7 +41,7 @@ static bool fill(walk_in *in, size_t n) {
     return true;
 }
 
-void sft__walk_seek(walk_in *in, uint64_t at) {
+void sft__import_walk_seek(walk_in *in, uint64_t at) {
     if (at >= in->base && at - in->base <= in->len) {
         in->pos = (size_t)(at - in->base);
     } else {
@@ -61,13 +61,13 @@ static void at_frame(walk_in *in, uint64_t n) {
     if (in->frame > at) {
         in->crossed = true;
         if (in->drop) {
-            sft__walk_seek(in, in->frame);
+            sft__import_walk_seek(in, in->frame);
         }
     }
     in->frame = 0;
 }
 
-const uint8_t *sft__walk_take(walk_in *in, size_t n) {
+const uint8_t *sft__import_walk_take(walk_in *in, size_t n) {
     at_frame(in, n);
     if (!fill(in, n)) {
         return NULL;
@@ -77,19 +77,19 @@ const uint8_t *sft__walk_take(walk_in *in, size_t n) {
     return bytes;
 }
 
-bool sft__walk_skip(walk_in *in, uint64_t n) {
+bool sft__import_walk_skip(walk_in *in, uint64_t n) {
     const uint64_t at = walk_tell(in);
 
     if (in->end - at < n) {
-        sft__walk_seek(in, in->end);
+        sft__import_walk_seek(in, in->end);
         return false;
     }
-    sft__walk_seek(in, at + n);
+    sft__import_walk_seek(in, at + n);
     return true;
 }
 
-bool sft__walk_literal(walk_in *in, uint64_t n, bool text, const uint8_t **head, size_t *head_len,
-                       uint64_t *at) {
+bool sft__import_walk_literal(walk_in *in, uint64_t n, bool text, const uint8_t **head,
+                              size_t *head_len, uint64_t *at) {
     if (text) { /* bytes are copied from both sides of a frame's end */
         at_frame(in, n);
     } else if (in->frame != 0 && in->frame - walk_tell(in) < n) {
@@ -178,7 +178,7 @@ static const uint8_t *line_here(walk_in *in, size_t *len, uint64_t *all, bool *w
     return in->status == SFT_OK && *all + *whole > 0 ? line : NULL;
 }
 
-const uint8_t *sft__walk_line(walk_in *in, size_t *len, uint64_t *all, bool *whole) {
+const uint8_t *sft__import_walk_line(walk_in *in, size_t *len, uint64_t *all, bool *whole) {
     const uint64_t at = walk_tell(in);
     const uint64_t frame = in->frame;
     const uint8_t *line = line_here(in, len, all, whole);
@@ -190,7 +190,7 @@ const uint8_t *sft__walk_line(walk_in *in, size_t *len, uint64_t *all, bool *who
     if (frame > at) {
         in->crossed = true;
         if (in->drop) {
-            sft__walk_seek(in, frame);
+            sft__import_walk_seek(in, frame);
             line = line_here(in, len, all, whole);
         }
     }

@@ -51,7 +51,7 @@ static void follow(const lines *l, size_t from, way *f) {
     f->count = f->name = f->named = f->act = 0;
     while (f->stop < l->len && !bit(l->known, f->stop)) {
         const uint8_t op = l->text[f->stop];
-        const size_t next = sft__walk_opcode(l->text, f->stop, l->len);
+        const size_t next = sft__import_walk_opcode(l->text, f->stop, l->len);
         if (f->count < PATH_KEPT) {
             f->path[f->count] = f->stop;
         }
@@ -78,7 +78,7 @@ static void learn(lines *l, size_t from) {
     const bool name = f.stop != SIZE_MAX && bit(l->names, f.stop);
 
     for (size_t i = 0; i < f.count; i++) {
-        at = i < PATH_KEPT ? f.path[i] : sft__walk_opcode(l->text, at, l->len);
+        at = i < PATH_KEPT ? f.path[i] : sft__import_walk_opcode(l->text, at, l->len);
         bit_set(l->known, at, true);
         bit_set(l->acts, at, act || at < f.act);
         bit_set(l->names, at, name || at < f.named || (at < f.name && act));
@@ -86,20 +86,22 @@ static void learn(lines *l, size_t from) {
 }
 
 /* The line that begins at `at` may be a pickle. */
-static sft_status walk_line(sft__import *job, const sft__scan_part *part, size_t at,
+static sft_status walk_line(sft__import *job, const sft__import_scan_part *part, size_t at,
                             sft_error *err) {
-    sft__scan_part line = *part;
+    sft__import_scan_part line = *part;
 
     line.offset += at;
     line.size -= at;
     line.flags |= SFT__SCAN_LINE;
     job->walk_left -= job->walk_left < LINE_COST ? job->walk_left : LINE_COST; /* then it says so */
-    return sft__scan_walk(job, &line, err);
+    return sft__import_scan_walk(job, &line, err);
 }
 
-static sft_status walk_all(sft__import *job, const sft__scan_part *part, lines *l, sft_error *err) {
+static sft_status walk_all(sft__import *job, const sft__import_scan_part *part, lines *l,
+                           sft_error *err) {
     for (size_t at = l->len; at-- > 1;) {
-        if (l->text[at - 1] == '\n' && sft__walk_ops[l->text[at]] != NULL && !bit(l->known, at)) {
+        if (l->text[at - 1] == '\n' && sft__import_walk_ops[l->text[at]] != NULL &&
+            !bit(l->known, at)) {
             learn(l, at);
         }
     }
@@ -113,7 +115,8 @@ static sft_status walk_all(sft__import *job, const sft__scan_part *part, lines *
     return SFT_OK;
 }
 
-sft_status sft__scan_walk_lines(sft__import *job, const sft__scan_part *part, sft_error *err) {
+sft_status sft__import_scan_walk_lines(sft__import *job, const sft__import_scan_part *part,
+                                       sft_error *err) {
     const sft_allocator *a = job->allocator;
     lines l = {.len = (size_t)part->size};
     const size_t bits = l.len / 8 + 1;
@@ -121,10 +124,10 @@ sft_status sft__scan_walk_lines(sft__import *job, const sft__scan_part *part, sf
     if (part->size < 4 || part->size > LINES_MOST) {
         return SFT_OK;
     }
-    uint8_t *text = sft__alloc(a, l.len);
-    uint8_t *all = text != NULL ? sft__alloc_zero(a, 3 * bits) : NULL;
+    uint8_t *text = sft__base_alloc(a, l.len);
+    uint8_t *all = text != NULL ? sft__base_alloc_zero(a, 3 * bits) : NULL;
     sft_status status = all != NULL ? sft_source_read(part->source, part->offset, text, l.len, err)
-                                    : sft__fail_nomem(err, l.len);
+                                    : sft__base_fail_nomem(err, l.len);
     if (status == SFT_OK) {
         l.text = text;
         l.known = all;
@@ -132,7 +135,7 @@ sft_status sft__scan_walk_lines(sft__import *job, const sft__scan_part *part, sf
         l.names = all + 2 * bits;
         status = walk_all(job, part, &l, err);
     }
-    sft__free(a, all, 3 * bits);
-    sft__free(a, text, l.len);
+    sft__base_free(a, all, 3 * bits);
+    sft__base_free(a, text, l.len);
     return status;
 }

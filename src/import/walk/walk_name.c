@@ -34,7 +34,7 @@ static void find(walk *w, const walk_pending *f) {
         return;
     }
     if (w->pending == NULL) {
-        w->pending = sft__alloc_array(w->job->allocator, WALK_PENDING, sizeof *w->pending);
+        w->pending = sft__base_alloc_array(w->job->allocator, WALK_PENDING, sizeof *w->pending);
     }
     if (w->pending != NULL && w->pending_count < WALK_PENDING) {
         w->pending[w->pending_count++] = *f;
@@ -43,7 +43,7 @@ static void find(walk *w, const walk_pending *f) {
     }
 }
 
-void sft__walk_called(walk *w, bool surely) {
+void sft__import_walk_called(walk *w, bool surely) {
     size_t kept = 0;
 
     for (size_t i = 0; i < w->pending_count; i++) {
@@ -61,7 +61,7 @@ static bool ends_line(walk *w, bool *all) {
     const uint64_t at = walk_tell(&w->in);
     const uint64_t left = w->in.end - at;
     const size_t n = left < 64 ? (size_t)left : 64;
-    const uint8_t *rest = n != 0 ? sft__walk_take(&w->in, n) : NULL;
+    const uint8_t *rest = n != 0 ? sft__import_walk_take(&w->in, n) : NULL;
     size_t i = 0;
 
     while (rest != NULL && i < n && (rest[i] == ' ' || (rest[i] >= '\t' && rest[i] <= '\r'))) {
@@ -69,7 +69,7 @@ static bool ends_line(walk *w, bool *all) {
     }
     const bool line = n == 0 || (rest != NULL && (rest[0] == '\n' || rest[0] == '\r'));
     *all = i == left;
-    sft__walk_seek(&w->in, at);
+    sft__import_walk_seek(&w->in, at);
     return line;
 }
 
@@ -85,7 +85,7 @@ static void tell_words(walk *w, const walk_pending *f) {
     tell(w, &note);
 }
 
-void sft__walk_settle(walk *w, bool ended) {
+void sft__import_walk_settle(walk *w, bool ended) {
     const uint32_t flags = w->part->flags;
     bool all = false;
     const bool line = w->pending_count != 0 && ended && ends_line(w, &all);
@@ -111,8 +111,8 @@ static uint64_t place_of(const walk *w) {
                : SFT_NO_OFFSET;
 }
 
-void sft__walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
-                   const char *message) {
+void sft__import_walk_odd(walk *w, uint32_t verdict, const char *subject, const char *rule,
+                          const char *message) {
     walk_pending f = {.kind = SFT_FINDING_PICKLE,
                       .verdict = verdict,
                       .rule = rule,
@@ -211,7 +211,7 @@ static void subject_put(walk_pending *f, walk_words s) {
 }
 
 /* What it makes is known to be no text, out of which names could be made. */
-static uint32_t role_of(const sft__global *row) {
+static uint32_t role_of(const sft__import_global *row) {
     const uint32_t known = row != NULL ? row->known : SFT__G_UNKNOWN;
 
     if (row != NULL && strcmp(row->module, "numpy.dtypes") == 0) {
@@ -236,7 +236,7 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
                       WALK_JUDGED;
 
     if (w->judged == NULL) {
-        w->judged = sft__alloc_zero(w->job->allocator, WALK_JUDGED * sizeof *w->judged);
+        w->judged = sft__base_alloc_zero(w->job->allocator, WALK_JUDGED * sizeof *w->judged);
     }
     walk_judged *j = w->judged != NULL ? &w->judged[at] : NULL;
     if (j != NULL && j->why != NULL && j->module_len == module.len && j->name_len == name.len &&
@@ -246,9 +246,10 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
         *role = j->role;
         return j->verdict;
     }
-    const sft__global *row = sft__global_find(module.at, module.len, name.at, name.len);
+    const sft__import_global *row =
+        sft__import_global_find(module.at, module.len, name.at, name.len);
     const uint32_t verdict =
-        sft__global_verdict(row, module.at, module.len, name.at, name.len, why);
+        sft__import_global_verdict(row, module.at, module.len, name.at, name.len, why);
     *role = role_of(row);
     if (j != NULL && module.len <= WALK_TEXT && name.len <= WALK_TEXT) {
         j->module_len = module.len;
@@ -262,7 +263,7 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
     return verdict;
 }
 
-walk_value sft__walk_name(walk *w, walk_words module, walk_words name) {
+walk_value sft__import_walk_name(walk *w, walk_words module, walk_words name) {
     walk_pending f = {
         .kind = SFT_FINDING_GLOBAL, .rule = "global", .why = "", .offset = place_of(w)};
     uint32_t role;

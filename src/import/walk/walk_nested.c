@@ -56,7 +56,9 @@ static size_t literal_bytes(const uint8_t *p, size_t left, uint8_t how) {
     if (left < head) {
         return SIZE_MAX;
     }
-    const uint64_t n = how == LEN1 ? p[0] : how == LEN4 ? sft__load_le32(p) : sft__load_le64(p);
+    const uint64_t n = how == LEN1   ? p[0]
+                       : how == LEN4 ? sft__base_load_le32(p)
+                                     : sft__base_load_le64(p);
     return n <= left - head ? head + (size_t)n : SIZE_MAX;
 }
 
@@ -70,7 +72,7 @@ static size_t operand_bytes(const uint8_t *bytes, size_t i, size_t end, uint8_t 
     return how >= LEN1 ? literal_bytes(bytes + i, end - i, how) : how;
 }
 
-size_t sft__walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
+size_t sft__import_walk_opcode(const uint8_t *bytes, size_t i, size_t end) {
     const uint8_t how = operand_of(bytes[i]);
     size_t at = i + 1;
 
@@ -95,7 +97,9 @@ static bool goes_on(const uint8_t *bytes, size_t i, size_t len, uint64_t all) {
         return all > len && how != BAD;
     }
     const uint8_t *p = bytes + i + 1;
-    const uint64_t n = how == LEN1 ? p[0] : how == LEN4 ? sft__load_le32(p) : sft__load_le64(p);
+    const uint64_t n = how == LEN1   ? p[0]
+                       : how == LEN4 ? sft__base_load_le32(p)
+                                     : sft__base_load_le64(p);
     return n <= all - i - head;
 }
 
@@ -145,12 +149,12 @@ static bool skim(const uint8_t *bytes, size_t len, uint64_t *opcodes, skimmed *s
     return false;
 }
 
-bool sft__walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
+bool sft__import_walk_skims(const uint8_t *bytes, size_t len, uint64_t *opcodes) {
     skimmed s;
     return skim(bytes, len, opcodes, &s);
 }
 
-bool sft__walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes) {
+bool sft__import_walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *opcodes) {
     skimmed s;
 
     return len >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5 &&
@@ -159,7 +163,7 @@ bool sft__walk_marked(const uint8_t *bytes, size_t len, uint64_t all, uint64_t *
 
 static bool walk_skims(walk *w, const uint8_t *bytes, size_t len) {
     uint64_t opcodes = 0;
-    const bool met = sft__walk_skims(bytes, len, &opcodes);
+    const bool met = sft__import_walk_skims(bytes, len, &opcodes);
 
     walk_pay(w, opcodes / SKIMMED);
     return met;
@@ -172,9 +176,10 @@ static bool is_marked(const uint8_t *bytes, size_t len) {
 }
 
 static void keep(walk *w, uint8_t *decoded, uint64_t at, uint64_t size) {
-    if (w->nested_count >= NESTED_MOST || !sft__grow(w->job->allocator, &w->nested, &w->nested_room,
-                                                     w->nested_count + 1, sizeof *w->nested)) {
-        sft__free(w->job->allocator, decoded, (size_t)(decoded != NULL ? size : 0));
+    if (w->nested_count >= NESTED_MOST ||
+        !sft__base_grow(w->job->allocator, &w->nested, &w->nested_room, w->nested_count + 1,
+                        sizeof *w->nested)) {
+        sft__base_free(w->job->allocator, decoded, (size_t)(decoded != NULL ? size : 0));
         w->limited = true;
         return;
     }
@@ -187,7 +192,7 @@ static void keep_decoded(walk *w, const uint8_t *bytes, size_t len) {
         w->limited = true;
         return;
     }
-    uint8_t *copy = sft__alloc(w->job->allocator, len);
+    uint8_t *copy = sft__base_alloc(w->job->allocator, len);
     if (copy != NULL) {
         memcpy(copy, bytes, len);
         w->decoded_bytes += len;
@@ -197,17 +202,17 @@ static void keep_decoded(walk *w, const uint8_t *bytes, size_t len) {
     }
 }
 
-void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
+void sft__import_walk_decoded(walk *w, uint8_t *bytes, size_t len) {
     if (len < 4) {
         return;
     }
     walk_pay(w, len / LOOK_BYTES);
-    sft__scan_string(w->job, w->part, bytes, len, true);
+    sft__import_scan_string(w->job, w->part, bytes, len, true);
     if (walk_skims(w, bytes, len) || is_marked(bytes, len)) {
         keep_decoded(w, bytes, len);
     }
     if (memchr(bytes, 0xc2, len) != NULL || memchr(bytes, 0xc3, len) != NULL) {
-        const size_t n = sft__walk_latin1(bytes, bytes, len);
+        const size_t n = sft__import_walk_latin1(bytes, bytes, len);
         if (n != SIZE_MAX && (walk_skims(w, bytes, n) || is_marked(bytes, n))) {
             keep_decoded(w, bytes, n);
         }
@@ -218,7 +223,7 @@ void sft__walk_decoded(walk *w, uint8_t *bytes, size_t len) {
  * which is gone after the walk, it is copied. */
 static void keep_long(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
                       bool text) {
-    sft__scan_part part = *w->part;
+    sft__import_scan_part part = *w->part;
     uint8_t some[WALK_TEXT];
     size_t n = head_len < sizeof some ? head_len : sizeof some;
 
@@ -233,24 +238,24 @@ static void keep_long(walk *w, const uint8_t *head, size_t head_len, uint64_t at
     n -= n > 0 && head[n - 1] >= 0xc0;
     const bool latin = text && (memchr(head, 0xc2, n) != NULL || memchr(head, 0xc3, n) != NULL);
     if (!latin && w->part->source == w->given->source) {
-        sft__scan_stretch(w->job, &part, head, head_len);
+        sft__import_scan_stretch(w->job, &part, head, head_len);
         return;
     }
-    n = latin ? sft__walk_latin1(some, head, n) : n;
+    n = latin ? sft__import_walk_latin1(some, head, n) : n;
     if (n == SIZE_MAX || size > LONG_MOST) {
         w->limited = w->limited || n != SIZE_MAX;
         return;
     }
-    uint8_t *all = sft__alloc(w->job->allocator, (size_t)size);
+    uint8_t *all = sft__base_alloc(w->job->allocator, (size_t)size);
     if (all != NULL && sft_source_read(w->part->source, at, all, (size_t)size, NULL) == SFT_OK) {
         walk_pay(w, size / LOOK_BYTES);
-        sft__scan_string(w->job, w->part, all, (size_t)size, !latin);
+        sft__import_scan_string(w->job, w->part, all, (size_t)size, !latin);
     }
-    sft__free(w->job->allocator, all, (size_t)size);
+    sft__base_free(w->job->allocator, all, (size_t)size);
 }
 
-void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, uint64_t size,
-                    bool text) {
+void sft__import_walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at,
+                           uint64_t size, bool text) {
     if (size < 4) {
         return;
     }
@@ -259,16 +264,16 @@ void sft__walk_keep(walk *w, const uint8_t *head, size_t head_len, uint64_t at, 
         return;
     }
     walk_pay(w, head_len / LOOK_BYTES);
-    sft__scan_string(w->job, w->part, head, head_len, true);
+    sft__import_scan_string(w->job, w->part, head, head_len, true);
     if (walk_skims(w, head, head_len) || is_marked(head, head_len)) {
         keep(w, NULL, at, size);
     }
     if (text && memchr(head, 0xc2, head_len) != NULL) {
-        uint8_t *copy = sft__alloc(w->job->allocator, head_len);
-        const size_t n = copy != NULL ? sft__walk_latin1(copy, head, head_len) : SIZE_MAX;
+        uint8_t *copy = sft__base_alloc(w->job->allocator, head_len);
+        const size_t n = copy != NULL ? sft__import_walk_latin1(copy, head, head_len) : SIZE_MAX;
         if (n != SIZE_MAX && (walk_skims(w, copy, n) || is_marked(copy, n))) {
             keep_decoded(w, copy, n);
         }
-        sft__free(w->job->allocator, copy, head_len);
+        sft__base_free(w->job->allocator, copy, head_len);
     }
 }

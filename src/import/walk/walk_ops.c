@@ -15,7 +15,7 @@ static walk_step op_mark(walk *w) {
 
     if (m->count == m->room &&
         (m->count >= 8 << 20 ||
-         !sft__grow(w->job->allocator, &m->at, &m->room, m->count + 1, sizeof *m->at))) {
+         !sft__base_grow(w->job->allocator, &m->at, &m->room, m->count + 1, sizeof *m->at))) {
         w->limited = true;
         return WALK_FAIL;
     }
@@ -27,13 +27,13 @@ static walk_step op_pop(walk *w) {
     walk_value v;
     size_t first;
 
-    return sft__walk_pop(w, &v) || sft__walk_mark(w, &first) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_pop(w, &v) || sft__import_walk_mark(w, &first) ? WALK_GO : WALK_FAIL;
 }
 
 static walk_step op_pop_mark(walk *w) {
     size_t first;
 
-    if (!sft__walk_mark(w, &first)) {
+    if (!sft__import_walk_mark(w, &first)) {
         return WALK_FAIL;
     }
     w->stack.count = first;
@@ -43,24 +43,24 @@ static walk_step op_pop_mark(walk *w) {
 static walk_step op_dup(walk *w) {
     walk_value *top;
 
-    if (!sft__walk_top(w, &top)) {
+    if (!sft__import_walk_top(w, &top)) {
         return WALK_FAIL;
     }
     *top = walk_shared(*top);
     walk_use(w, *top);
-    return sft__walk_push(w, *top) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, *top) ? WALK_GO : WALK_FAIL;
 }
 
 /* ---------------------------------------------------------------- containers */
 
 static walk_step tuple_of(walk *w, size_t n) {
-    if (w->stack.count - sft__walk_floor(w) < n) {
+    if (w->stack.count - sft__import_walk_floor(w) < n) {
         return WALK_FAIL;
     }
-    const walk_value v = sft__walk_array_tuple(w, w->stack.at + w->stack.count - n, n);
-    sft__walk_settings_list(w, w->stack.count - n, w->stack.count - n);
+    const walk_value v = sft__import_walk_array_tuple(w, w->stack.at + w->stack.count - n, n);
+    sft__import_walk_settings_list(w, w->stack.count - n, w->stack.count - n);
     w->stack.count -= n;
-    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
 static walk_step op_tuple1(walk *w) {
     return tuple_of(w, 1);
@@ -75,34 +75,35 @@ static walk_step op_tuple3(walk *w) {
 static walk_step op_tuple(walk *w) {
     size_t first;
 
-    if (!sft__walk_mark(w, &first)) {
+    if (!sft__import_walk_mark(w, &first)) {
         return WALK_FAIL;
     }
     const size_t n = w->stack.count - first;
-    const walk_value v = sft__walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
-    sft__walk_settings_list(w, first, first);
+    const walk_value v = sft__import_walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
+    sft__import_walk_settings_list(w, first, first);
     w->stack.count = first;
-    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
 
 static walk_step collect(walk *w, unsigned kind) {
     size_t first;
 
-    if (!sft__walk_mark(w, &first) || (kind == V_DICT && (w->stack.count - first) % 2 != 0)) {
+    if (!sft__import_walk_mark(w, &first) ||
+        (kind == V_DICT && (w->stack.count - first) % 2 != 0)) {
         return WALK_FAIL;
     }
     walk_value made_of = walk_make(kind, kind == V_DICT ? WALK_DICT_FRESH : 0);
     for (size_t i = first; kind == V_DICT && i + 1 < w->stack.count; i += 2) {
-        sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
-        made_of = sft__walk_dict_item(w, made_of, w->stack.at[i + 1]);
+        sft__import_walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+        made_of = sft__import_walk_dict_item(w, made_of, w->stack.at[i + 1]);
     }
     if (kind == V_DICT) {
-        sft__walk_settings_items(w, first, first);
+        sft__import_walk_settings_items(w, first, first);
     } else {
-        sft__walk_settings_list(w, first, first);
+        sft__import_walk_settings_list(w, first, first);
     }
     w->stack.count = first;
-    return sft__walk_push(w, made_of) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, made_of) ? WALK_GO : WALK_FAIL;
 }
 static walk_step op_to_list(walk *w) {
     return collect(w, V_LIST);
@@ -118,7 +119,7 @@ static walk_step op_frozenset(walk *w) {
 static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigned c) {
     const size_t count = w->stack.count - first;
 
-    if (first <= sft__walk_floor(w)) {
+    if (first <= sft__import_walk_floor(w)) {
         return WALK_FAIL;
     }
     const walk_value into = w->stack.at[first - 1];
@@ -129,26 +130,26 @@ static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigne
 }
 
 static walk_step put_items(walk *w, size_t first, unsigned a, unsigned b) {
-    if (first > sft__walk_floor(w)) {
-        sft__walk_settings_list(w, first, first - 1);
+    if (first > sft__import_walk_floor(w)) {
+        sft__import_walk_settings_list(w, first, first - 1);
     }
     return put_into(w, first, a, b, b);
 }
 
 static walk_step op_appends(walk *w) {
     size_t first;
-    return sft__walk_mark(w, &first) ? put_items(w, first, V_LIST, V_BYTEARRAY) : WALK_FAIL;
+    return sft__import_walk_mark(w, &first) ? put_items(w, first, V_LIST, V_BYTEARRAY) : WALK_FAIL;
 }
 
 static walk_step op_append(walk *w) {
-    return w->stack.count - sft__walk_floor(w) >= 2
+    return w->stack.count - sft__import_walk_floor(w) >= 2
                ? put_items(w, w->stack.count - 1, V_LIST, V_BYTEARRAY)
                : WALK_FAIL;
 }
 
 static walk_step op_additems(walk *w) {
     size_t first;
-    return sft__walk_mark(w, &first) ? put_items(w, first, V_SET, V_SET) : WALK_FAIL;
+    return sft__import_walk_mark(w, &first) ? put_items(w, first, V_SET, V_SET) : WALK_FAIL;
 }
 
 static walk_step items(walk *w, size_t first) {
@@ -158,27 +159,28 @@ static walk_step items(walk *w, size_t first) {
         return WALK_FAIL;
     }
     const bool dict =
-        first > sft__walk_floor(w) && walk_kind(w->stack.at[first - 1]) == V_DICT;
+        first > sft__import_walk_floor(w) && walk_kind(w->stack.at[first - 1]) == V_DICT;
     for (size_t i = first; i < w->stack.count; i += 2) {
-        sft__walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
+        sft__import_walk_array_item(w, w->stack.at[i], w->stack.at[i + 1]);
         if (dict) {
             w->stack.at[first - 1] =
-                sft__walk_dict_item(w, w->stack.at[first - 1], w->stack.at[i + 1]);
+                sft__import_walk_dict_item(w, w->stack.at[first - 1], w->stack.at[i + 1]);
         }
     }
-    if (first > sft__walk_floor(w)) {
-        sft__walk_settings_items(w, first, first - 1);
+    if (first > sft__import_walk_floor(w)) {
+        sft__import_walk_settings_items(w, first, first - 1);
     }
     return put_into(w, first, V_DICT, V_LIST, V_BYTEARRAY);
 }
 
 static walk_step op_setitems(walk *w) {
     size_t first;
-    return sft__walk_mark(w, &first) ? items(w, first) : WALK_FAIL;
+    return sft__import_walk_mark(w, &first) ? items(w, first) : WALK_FAIL;
 }
 
 static walk_step op_setitem(walk *w) {
-    return w->stack.count - sft__walk_floor(w) >= 3 ? items(w, w->stack.count - 2) : WALK_FAIL;
+    return w->stack.count - sft__import_walk_floor(w) >= 3 ? items(w, w->stack.count - 2)
+                                                           : WALK_FAIL;
 }
 
 /* ---------------------------------------------------------------- the memo */
@@ -186,10 +188,10 @@ static walk_step op_setitem(walk *w) {
 static walk_step memo_put(walk *w, uint64_t key) {
     walk_value *top;
 
-    if (!sft__walk_top(w, &top)) {
+    if (!sft__import_walk_top(w, &top)) {
         return WALK_FAIL;
     }
-    sft__walk_memo_put(w, key, walk_shared(*top));
+    sft__import_walk_memo_put(w, key, walk_shared(*top));
     return WALK_GO;
 }
 
@@ -197,11 +199,11 @@ static walk_step memo_get(walk *w, uint64_t key) {
     walk_value v;
 
     w->reread = true;
-    if (!sft__walk_memo_get(w, key, &v)) {
+    if (!sft__import_walk_memo_get(w, key, &v)) {
         return WALK_FAIL;
     }
     walk_use(w, v);
-    return sft__walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
 }
 
 /* The number of a line; larger ones than Python's C code knows are keys of its dict. */
@@ -209,9 +211,10 @@ static bool memo_key(walk *w, uint64_t *key) {
     bool negative;
     size_t len;
     bool cut;
-    const uint8_t *text = sft__walk_whole_line(w, &len, &cut);
+    const uint8_t *text = sft__import_walk_whole_line(w, &len, &cut);
 
-    return text != NULL && sft__walk_int(text, len, 10, key, &negative) && (!negative || *key == 0);
+    return text != NULL && sft__import_walk_int(text, len, 10, key, &negative) &&
+           (!negative || *key == 0);
 }
 
 static walk_step op_put(walk *w) {
@@ -223,20 +226,20 @@ static walk_step op_get(walk *w) {
     return memo_key(w, &key) ? memo_get(w, key) : WALK_FAIL;
 }
 static walk_step op_binput(walk *w) {
-    const uint8_t *b = sft__walk_take(&w->in, 1);
+    const uint8_t *b = sft__import_walk_take(&w->in, 1);
     return b != NULL ? memo_put(w, *b) : WALK_FAIL;
 }
 static walk_step op_long_binput(walk *w) {
-    const uint8_t *b = sft__walk_take(&w->in, 4);
-    return b != NULL ? memo_put(w, sft__load_le32(b)) : WALK_FAIL;
+    const uint8_t *b = sft__import_walk_take(&w->in, 4);
+    return b != NULL ? memo_put(w, sft__base_load_le32(b)) : WALK_FAIL;
 }
 static walk_step op_binget(walk *w) {
-    const uint8_t *b = sft__walk_take(&w->in, 1);
+    const uint8_t *b = sft__import_walk_take(&w->in, 1);
     return b != NULL ? memo_get(w, *b) : WALK_FAIL;
 }
 static walk_step op_long_binget(walk *w) {
-    const uint8_t *b = sft__walk_take(&w->in, 4);
-    return b != NULL ? memo_get(w, sft__load_le32(b)) : WALK_FAIL;
+    const uint8_t *b = sft__import_walk_take(&w->in, 4);
+    return b != NULL ? memo_get(w, sft__base_load_le32(b)) : WALK_FAIL;
 }
 static walk_step op_memoize(walk *w) {
     w->reread = true; /* its number is how many there are */
@@ -251,12 +254,13 @@ static walk_step op_memoize(walk *w) {
 static bool half_of_name(walk *w, bool ascii, char room[WALK_TEXT], walk_words *half, bool *whole) {
     uint64_t all = 0;
     size_t len = 0;
-    const uint8_t *text = sft__walk_line(&w->in, &len, &all, whole);
+    const uint8_t *text = sft__import_walk_line(&w->in, &len, &all, whole);
 
     walk_pay_line(w, all);
     len = text == NULL ? 0 : *whole || len == 0 ? len : len - 1;
     *whole = *whole && text != NULL;
-    if (w->in.status != SFT_OK || (len != 0 && !sft__walk_utf8(text, len, false, all > len + 1))) {
+    if (w->in.status != SFT_OK ||
+        (len != 0 && !sft__import_walk_utf8(text, len, false, all > len + 1))) {
         return false;
     }
     for (size_t i = 0; i < len && ascii; i++) {
@@ -283,7 +287,7 @@ static bool names(walk *w, bool ascii, walk_value *found, bool *more) {
         (whole && !half_of_name(w, ascii, rooms[1], &name, more))) {
         return false;
     }
-    *found = sft__walk_name(w, module, name);
+    *found = sft__import_walk_name(w, module, name);
     return true;
 }
 
@@ -296,15 +300,16 @@ static bool is_arguments(walk_value v) {
 static walk_step op_global(walk *w) {
     walk_value found;
     bool more;
-    return names(w, false, &found, &more) && more && sft__walk_push(w, found) ? WALK_GO : WALK_FAIL;
+    return names(w, false, &found, &more) && more && sft__import_walk_push(w, found) ? WALK_GO
+                                                                                     : WALK_FAIL;
 }
 
 /* What calling a class or function gives. */
 static walk_step made(walk *w, walk_value of) {
     const uint32_t role = walk_kind(of) == V_CLASS ? walk_number(of) : WALK_ROLE_NONE;
-    const walk_value array = sft__walk_array_new(w, of);
+    const walk_value array = sft__import_walk_array_new(w, of);
     if (walk_kind(array) != V_ANY) {
-        return sft__walk_push(w, array) ? WALK_GO : WALK_FAIL;
+        return sft__import_walk_push(w, array) ? WALK_GO : WALK_FAIL;
     }
     const bool wrapper = role == WALK_ROLE_WRAPPER && (w->ways & WALK_JOBLIB) != 0;
     return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
@@ -322,12 +327,12 @@ static walk_step op_inst(walk *w) {
     size_t first;
     bool more;
 
-    if (!names(w, true, &found, &more) || !sft__walk_mark(w, &first)) {
+    if (!names(w, true, &found, &more) || !sft__import_walk_mark(w, &first)) {
         return WALK_FAIL;
     }
     w->stack.count = first;
     if (!w->loose || (w->printed && is_first_of_all(w))) { /* "(including" is a mark and an INST */
-        sft__walk_called(w, true);
+        sft__import_walk_called(w, true);
     }
     return more ? made(w, found) : WALK_FAIL;
 }
@@ -337,13 +342,13 @@ static walk_step op_stack_global(walk *w) {
     walk_value module;
     walk_words words[2];
 
-    if (!sft__walk_pop(w, &name) || !sft__walk_pop(w, &module)) {
+    if (!sft__import_walk_pop(w, &name) || !sft__import_walk_pop(w, &module)) {
         return WALK_FAIL;
     }
     const walk_value both[2] = {module, name};
     for (int i = 0; i < 2; i++) {
         const walk_text *t =
-            walk_kind(both[i]) == V_STR ? sft__walk_text(w, walk_number(both[i])) : NULL;
+            walk_kind(both[i]) == V_STR ? sft__import_walk_text(w, walk_number(both[i])) : NULL;
         const bool other =
             walk_kind(both[i]) >= V_DTYPE || /* no text */
             (walk_kind(both[i]) == V_CLASS && walk_number(both[i]) != WALK_ROLE_NONE);
@@ -351,18 +356,20 @@ static walk_step op_stack_global(walk *w) {
             return WALK_FAIL;
         }
         if (t == NULL) {
-            sft__walk_odd(w, SFT_SCAN_DANGEROUS, "", "computed-name",
-                          "a name that is made by a call or is not at hand here is looked up: it "
-                          "could be any");
+            sft__import_walk_odd(
+                w, SFT_SCAN_DANGEROUS, "", "computed-name",
+                "a name that is made by a call or is not at hand here is looked up: it "
+                "could be any");
             return walk_push_kind(w, V_CLASS, 0);
         }
         words[i] = (walk_words){w->pool + t->at, t->len};
     }
-    return sft__walk_push(w, sft__walk_name(w, words[0], words[1])) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_push(w, sft__import_walk_name(w, words[0], words[1])) ? WALK_GO
+                                                                                  : WALK_FAIL;
 }
 
 static walk_step extension(walk *w, size_t n) {
-    const uint8_t *b = sft__walk_take(&w->in, n);
+    const uint8_t *b = sft__import_walk_take(&w->in, n);
     uint32_t code = 0;
 
     for (size_t i = 0; b != NULL && i < n; i++) {
@@ -371,9 +378,10 @@ static walk_step extension(walk *w, size_t n) {
     if (b == NULL || code == 0 || code > INT32_MAX) {
         return WALK_FAIL;
     }
-    sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "extension-code",
-                  "a code of copyreg's registry stands for a name that only the loading program "
-                  "knows");
+    sft__import_walk_odd(
+        w, SFT_SCAN_UNKNOWN, "", "extension-code",
+        "a code of copyreg's registry stands for a name that only the loading program "
+        "knows");
     return walk_push_kind(w, V_CLASS, 0);
 }
 static walk_step op_ext1(walk *w) {
@@ -387,20 +395,21 @@ static walk_step op_ext4(walk *w) {
 }
 
 static walk_step called_with(walk *w, walk_value of, walk_value args) {
-    const walk_value v = sft__walk_array_call(w, of, args);
-    return walk_kind(v) != V_ANY ? (sft__walk_push(w, v) ? WALK_GO : WALK_FAIL) : made(w, of);
+    const walk_value v = sft__import_walk_array_call(w, of, args);
+    return walk_kind(v) != V_ANY ? (sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL)
+                                 : made(w, of);
 }
 
 static walk_step op_reduce(walk *w) {
     walk_value args;
     walk_value of;
 
-    if (!sft__walk_pop(w, &args) || !sft__walk_pop(w, &of) || !walk_opaque(of)) {
+    if (!sft__import_walk_pop(w, &args) || !sft__import_walk_pop(w, &of) || !walk_opaque(of)) {
         return WALK_FAIL;
     }
     if (is_arguments(args)) { /* Python's own code takes whatever it can go through */
         const bool usual = walk_kind(args) == V_TUPLE || walk_kind(args) == V_ANY;
-        sft__walk_called(w, usual || is_first_of_all(w));
+        sft__import_walk_called(w, usual || is_first_of_all(w));
     }
     return called_with(w, of, args);
 }
@@ -411,14 +420,14 @@ static walk_step new_of(walk *w, size_t args) {
 
     for (size_t i = 0; i <= args; i++) {
         given = i == 1 ? v : given;
-        if (!sft__walk_pop(w, &v)) {
+        if (!sft__import_walk_pop(w, &v)) {
             return WALK_FAIL;
         }
     }
     if (!walk_opaque(v)) {
         return WALK_FAIL;
     }
-    sft__walk_called(w, true);
+    sft__import_walk_called(w, true);
     return called_with(w, v, args == 1 ? given : walk_make(V_ANY, 0));
 }
 static walk_step op_newobj(walk *w) {
@@ -431,7 +440,7 @@ static walk_step op_newobj_ex(walk *w) {
 static walk_step op_obj(walk *w) {
     size_t first;
 
-    if (!sft__walk_mark(w, &first) || w->stack.count <= first) {
+    if (!sft__import_walk_mark(w, &first) || w->stack.count <= first) {
         return WALK_FAIL;
     }
     const walk_value of = w->stack.at[first];
@@ -439,7 +448,7 @@ static walk_step op_obj(walk *w) {
     if (!walk_opaque(of)) {
         return WALK_FAIL;
     }
-    sft__walk_called(w, true);
+    sft__import_walk_called(w, true);
     return made(w, of);
 }
 
@@ -447,26 +456,26 @@ static walk_step op_build(walk *w) {
     walk_value state;
     walk_value *inst;
 
-    if (!sft__walk_pop(w, &state) || !sft__walk_top(w, &inst)) {
+    if (!sft__import_walk_pop(w, &state) || !sft__import_walk_top(w, &inst)) {
         return WALK_FAIL;
     }
     if (walk_kind(*inst) == V_CLASS && walk_kind(state) != V_NONE) {
-        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "pickle-build",
-                      "changes a class, function or module instead of an object of its own");
+        sft__import_walk_odd(w, SFT_SCAN_UNKNOWN, "", "pickle-build",
+                             "changes a class, function or module instead of an object of its own");
     }
     if (walk_kind(*inst) == V_DTYPE) {
-        sft__walk_dtype_state(w, *inst, state);
+        sft__import_walk_dtype_state(w, *inst, state);
     }
     if (walk_kind(*inst) == V_WRAPPER) {
         *inst = walk_make(V_OBJECT, 0);
-        return sft__walk_array_built(w);
+        return sft__import_walk_array_built(w);
     }
     return WALK_GO;
 }
 
 static walk_step op_binpersid(walk *w) {
     walk_value id;
-    return sft__walk_pop(w, &id) ? walk_push_kind(w, V_ANY, 0) : WALK_FAIL;
+    return sft__import_walk_pop(w, &id) ? walk_push_kind(w, V_ANY, 0) : WALK_FAIL;
 }
 
 static walk_step op_next_buffer(walk *w) {
@@ -476,7 +485,7 @@ static walk_step op_next_buffer(walk *w) {
 /* Strings of Python 2 are bytes to who asks for that. */
 static walk_step op_readonly_buffer(walk *w) {
     walk_value *top;
-    return sft__walk_top(w, &top) &&
+    return sft__import_walk_top(w, &top) &&
                    (walk_opaque(*top) || walk_kind(*top) == V_BYTES ||
                     walk_kind(*top) == V_BYTEARRAY || walk_kind(*top) == V_STR)
                ? WALK_GO
@@ -486,7 +495,7 @@ static walk_step op_readonly_buffer(walk *w) {
 /* ---------------------------------------------------------------- the stream */
 
 static walk_step op_proto(walk *w) {
-    const uint8_t *b = sft__walk_take(&w->in, 1);
+    const uint8_t *b = sft__import_walk_take(&w->in, 1);
 
     if (b == NULL || *b > 5) {
         return WALK_FAIL;
@@ -497,7 +506,7 @@ static walk_step op_proto(walk *w) {
 static walk_step op_frame(walk *w) {
     uint64_t size;
 
-    if (!sft__walk_length(w, 8, false, &size)) {
+    if (!sft__import_walk_length(w, 8, false, &size)) {
         return WALK_FAIL;
     }
     const uint64_t at = walk_tell(&w->in);
@@ -509,7 +518,7 @@ static walk_step op_frame(walk *w) {
     if (w->in.frame > at) {
         w->in.crossed = true;
         if (w->in.drop) {
-            sft__walk_seek(&w->in, w->in.frame);
+            sft__import_walk_seek(&w->in, w->in.frame);
             const uint64_t rest = w->in.end - w->in.frame;
             w->in.frame += size < rest ? size : rest;
             return WALK_GO;
@@ -521,54 +530,54 @@ static walk_step op_frame(walk *w) {
 
 static walk_step op_stop(walk *w) {
     walk_value v;
-    return sft__walk_pop(w, &v) ? WALK_STOP : WALK_FAIL;
+    return sft__import_walk_pop(w, &v) ? WALK_STOP : WALK_FAIL;
 }
 
 /* Source: CPython Lib/pickletools.py. */
-const walk_op sft__walk_ops[256] = {
+const walk_op sft__import_walk_ops[256] = {
     ['('] = op_mark,
     ['.'] = op_stop,
     ['0'] = op_pop,
     ['1'] = op_pop_mark,
     ['2'] = op_dup,
-    ['F'] = sft__walk_op_float,
-    ['I'] = sft__walk_op_int,
-    ['J'] = sft__walk_op_binint,
-    ['K'] = sft__walk_op_binint1,
-    ['L'] = sft__walk_op_long,
-    ['M'] = sft__walk_op_binint2,
-    ['N'] = sft__walk_op_none,
-    ['P'] = sft__walk_op_persid,
+    ['F'] = sft__import_walk_op_float,
+    ['I'] = sft__import_walk_op_int,
+    ['J'] = sft__import_walk_op_binint,
+    ['K'] = sft__import_walk_op_binint1,
+    ['L'] = sft__import_walk_op_long,
+    ['M'] = sft__import_walk_op_binint2,
+    ['N'] = sft__import_walk_op_none,
+    ['P'] = sft__import_walk_op_persid,
     ['Q'] = op_binpersid,
     ['R'] = op_reduce,
-    ['S'] = sft__walk_op_string,
-    ['T'] = sft__walk_op_string4,
-    ['U'] = sft__walk_op_string1,
-    ['V'] = sft__walk_op_unicode,
-    ['X'] = sft__walk_op_text4,
+    ['S'] = sft__import_walk_op_string,
+    ['T'] = sft__import_walk_op_string4,
+    ['U'] = sft__import_walk_op_string1,
+    ['V'] = sft__import_walk_op_unicode,
+    ['X'] = sft__import_walk_op_text4,
     ['a'] = op_append,
     ['b'] = op_build,
     ['c'] = op_global,
     ['d'] = op_to_dict,
-    ['}'] = sft__walk_op_dict,
+    ['}'] = sft__import_walk_op_dict,
     ['e'] = op_appends,
     ['g'] = op_get,
     ['h'] = op_binget,
     ['i'] = op_inst,
     ['j'] = op_long_binget,
     ['l'] = op_to_list,
-    [']'] = sft__walk_op_list,
+    [']'] = sft__import_walk_op_list,
     ['o'] = op_obj,
     ['p'] = op_put,
     ['q'] = op_binput,
     ['r'] = op_long_binput,
     ['s'] = op_setitem,
     ['t'] = op_tuple,
-    [')'] = sft__walk_op_empty_tuple,
+    [')'] = sft__import_walk_op_empty_tuple,
     ['u'] = op_setitems,
-    ['G'] = sft__walk_op_binfloat,
-    ['B'] = sft__walk_op_bytes4,
-    ['C'] = sft__walk_op_bytes1,
+    ['G'] = sft__import_walk_op_binfloat,
+    ['B'] = sft__import_walk_op_bytes4,
+    ['C'] = sft__import_walk_op_bytes1,
     [0x80] = op_proto,
     [0x81] = op_newobj,
     [0x82] = op_ext1,
@@ -577,21 +586,21 @@ const walk_op sft__walk_ops[256] = {
     [0x85] = op_tuple1,
     [0x86] = op_tuple2,
     [0x87] = op_tuple3,
-    [0x88] = sft__walk_op_scalar,
-    [0x89] = sft__walk_op_scalar,
-    [0x8a] = sft__walk_op_long1,
-    [0x8b] = sft__walk_op_long4,
-    [0x8c] = sft__walk_op_text1,
-    [0x8d] = sft__walk_op_text8,
-    [0x8e] = sft__walk_op_bytes8,
-    [0x8f] = sft__walk_op_set,
+    [0x88] = sft__import_walk_op_scalar,
+    [0x89] = sft__import_walk_op_scalar,
+    [0x8a] = sft__import_walk_op_long1,
+    [0x8b] = sft__import_walk_op_long4,
+    [0x8c] = sft__import_walk_op_text1,
+    [0x8d] = sft__import_walk_op_text8,
+    [0x8e] = sft__import_walk_op_bytes8,
+    [0x8f] = sft__import_walk_op_set,
     [0x90] = op_additems,
     [0x91] = op_frozenset,
     [0x92] = op_newobj_ex,
     [0x93] = op_stack_global,
     [0x94] = op_memoize,
     [0x95] = op_frame,
-    [0x96] = sft__walk_op_bytearray8,
+    [0x96] = sft__import_walk_op_bytearray8,
     [0x97] = op_next_buffer,
     [0x98] = op_readonly_buffer,
 };

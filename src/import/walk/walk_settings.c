@@ -27,23 +27,24 @@ enum {
 /* ---------------------------------------------------------------- texts */
 
 static const walk_text *text_of(const walk *w, walk_value v) {
-    return walk_kind(v) == V_STR ? sft__walk_text(w, walk_number(v)) : NULL;
+    return walk_kind(v) == V_STR ? sft__import_walk_text(w, walk_number(v)) : NULL;
 }
 
 /* As JSON; bytes that are no UTF-8 become characters each. */
-static void put_bytes(sft__buf *out, const sft_allocator *a, const uint8_t *bytes, size_t len) {
-    if (sft__utf8_valid(bytes, len) == len) {
-        sft__json_string(out, (const char *)bytes, len);
+static void put_bytes(sft__base_buf *out, const sft_allocator *a, const uint8_t *bytes,
+                      size_t len) {
+    if (sft__base_utf8_valid(bytes, len) == len) {
+        sft__base_json_string(out, (const char *)bytes, len);
         return;
     }
-    uint8_t *wide = sft__alloc(a, 2 * len);
+    uint8_t *wide = sft__base_alloc(a, 2 * len);
     if (wide == NULL) {
         out->failed = true;
         return;
     }
-    const size_t n = sft__walk_from_latin1(wide, bytes, len);
-    sft__json_string(out, (const char *)wide, n);
-    sft__free(a, wide, 2 * len);
+    const size_t n = sft__import_walk_from_latin1(wide, bytes, len);
+    sft__base_json_string(out, (const char *)wide, n);
+    sft__base_free(a, wide, 2 * len);
 }
 
 /* A long one, as it lies in the source. *len bytes of *room; NULL: it cannot be had. */
@@ -58,17 +59,17 @@ static uint8_t *read_far(walk *w, const walk_text *t, size_t *len, size_t *room)
     walk_pay(w, far.size / FAR_COST);
     const size_t n = (size_t)far.size;
     *room = far.how == WALK_FAR_PLAIN ? n : 3 * n + 8;
-    uint8_t *out = sft__alloc(a, *room);
+    uint8_t *out = sft__base_alloc(a, *room);
     uint8_t *line = far.how == WALK_FAR_PLAIN || out == NULL ? out : out + *room - n;
     if (out == NULL || sft_source_read(w->in.source, far.at, line, n, NULL) != SFT_OK) {
-        sft__free(a, out, *room);
+        sft__base_free(a, out, *room);
         return NULL;
     }
     *len = far.how == WALK_FAR_PLAIN    ? n
-           : far.how == WALK_FAR_STRING ? sft__walk_escaped(out, line, n)
-                                        : sft__walk_raw_unicode(out, line, n);
+           : far.how == WALK_FAR_STRING ? sft__import_walk_escaped(out, line, n)
+                                        : sft__import_walk_raw_unicode(out, line, n);
     if (*len == SIZE_MAX) {
-        sft__free(a, out, *room);
+        sft__base_free(a, out, *room);
         return NULL;
     }
     return out;
@@ -77,8 +78,8 @@ static uint8_t *read_far(walk *w, const walk_text *t, size_t *len, size_t *room)
 static void lose(walk *w) {
     if (!w->settings.lost) {
         w->settings.lost = true;
-        sft__walk_odd(w, SFT_SCAN_UNKNOWN, "", "strings",
-                      "more texts in dictionaries, or larger ones, than are looked at");
+        sft__import_walk_odd(w, SFT_SCAN_UNKNOWN, "", "strings",
+                             "more texts in dictionaries, or larger ones, than are looked at");
     }
 }
 
@@ -104,7 +105,7 @@ static void put_text(walk *w, const walk_text *t) {
     const walk_words all = words_of(w, t, &owned, &room);
 
     put_bytes(&w->settings.text, w->job->allocator, (const uint8_t *)all.at, all.len);
-    sft__free(w->job->allocator, owned, owned != NULL ? room : 0);
+    sft__base_free(w->job->allocator, owned, owned != NULL ? room : 0);
 }
 
 static bool may_be_json(const walk *w, const walk_text *t) {
@@ -127,38 +128,39 @@ static const char *const halves[] = {
     "_class",     "type",        "library", "config",     "template",  "registered_name",
     "vocabulary", NULL};
 
-/* Keys of which any value counts, beside those that sft__setting_key() knows. */
+/* Keys of which any value counts, beside those that sft__import_setting_key() knows. */
 static const char *const sure[] = {
     "parent_library", "template_format", "auto_map",          "custom_pipeline", "custom_pipelines",
     "chat_template",  "expr_str",        "trust_remote_code", "kernel_mapping",  NULL};
 
 static bool is_half(const walk *w, const walk_text *t) {
     return t != NULL && t->len >= 4 && t->len <= 15 &&
-           sft__text_is_one(w->pool + t->at, t->len, halves);
+           sft__import_text_is_one(w->pool + t->at, t->len, halves);
 }
 
 static bool is_sure(const char *p, size_t len) {
-    return sft__text_is_one(p, len, sure) || sft__text_is_one(p, len, sft__content_targets) ||
+    return sft__import_text_is_one(p, len, sure) ||
+           sft__import_text_is_one(p, len, sft__import_content_targets) ||
            (len > 3 && memcmp(p, "py/", 3) == 0);
 }
 
-void sft__walk_settings_init(walk *w) {
-    const char *const *const lists[] = {halves, sure, sft__content_targets};
-    sft__setting_starts *s = &w->settings.starts;
+void sft__import_walk_settings_init(walk *w) {
+    const char *const *const lists[] = {halves, sure, sft__import_content_targets};
+    sft__import_setting_starts *s = &w->settings.starts;
 
-    sft__buf_init(&w->settings.text, w->job->allocator);
-    sft__setting_starts_init(s);
-    sft__setting_starts_add(s, "py/object");
+    sft__base_buf_init(&w->settings.text, w->job->allocator);
+    sft__import_setting_starts_init(s);
+    sft__import_setting_starts_add(s, "py/object");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         for (size_t k = 0; lists[i][k] != NULL; k++) {
-            sft__setting_starts_add(s, lists[i][k]);
+            sft__import_setting_starts_add(s, lists[i][k]);
         }
     }
-    for (size_t i = 0; sft__setting_reaching[i].name != NULL; i++) {
-        sft__setting_starts_add(&w->settings.reaching, sft__setting_reaching[i].name);
+    for (size_t i = 0; sft__import_setting_reaching[i].name != NULL; i++) {
+        sft__import_setting_starts_add(&w->settings.reaching, sft__import_setting_reaching[i].name);
     }
-    for (size_t i = 0; sft__setting_modules[i] != NULL; i++) {
-        sft__setting_starts_add(&w->settings.reaching, sft__setting_modules[i]);
+    for (size_t i = 0; sft__import_setting_modules[i] != NULL; i++) {
+        sft__import_setting_starts_add(&w->settings.reaching, sft__import_setting_modules[i]);
     }
 }
 
@@ -168,7 +170,7 @@ static bool is_telling(walk *w, const walk_text *t) {
     walk_settings *s = &w->settings;
     uint32_t hash = t->len;
 
-    if (t->len == 0 || t->len > KEY_MOST || !sft__setting_may_be(&s->starts, p, t->len)) {
+    if (t->len == 0 || t->len > KEY_MOST || !sft__import_setting_may_be(&s->starts, p, t->len)) {
         return false;
     }
     for (size_t i = 0; i < t->len; i++) {
@@ -177,7 +179,7 @@ static bool is_telling(walk *w, const walk_text *t) {
     walk_key *k = &s->keys[(hash ^ hash >> 15) % WALK_KEYS];
     if (k->len != t->len || memcmp(k->text, p, t->len < WALK_KEY ? t->len : WALK_KEY) != 0 ||
         t->len > WALK_KEY) {
-        k->telling = is_half(w, t) || is_sure(p, t->len) || sft__setting_key(p, t->len) != 0;
+        k->telling = is_half(w, t) || is_sure(p, t->len) || sft__import_setting_key(p, t->len) != 0;
         k->len = t->len;
         memcpy(k->text, p, t->len < WALK_KEY ? t->len : WALK_KEY);
     }
@@ -206,7 +208,7 @@ static bool is_dull(const walk *w, const walk_text *t) {
             return false;
         }
     }
-    return !sft__text_has((const char *)p, t->len, "import ");
+    return !sft__import_text_has((const char *)p, t->len, "import ");
 }
 
 /* ---------------------------------------------------------------- the nearest key */
@@ -245,44 +247,44 @@ static const walk_text *nearest(walk *w, size_t at) {
 /* ---------------------------------------------------------------- lines */
 
 static void open_line(walk *w, const walk_text *above, char container) {
-    sft__buf *out = &w->settings.text;
+    sft__base_buf *out = &w->settings.text;
 
-    sft__buf_text(out, "{");
+    sft__base_buf_text(out, "{");
     if (above != NULL) {
         put_text(w, above);
-        sft__buf_text(out, container == '{' ? ":{" : ":[");
+        sft__base_buf_text(out, container == '{' ? ":{" : ":[");
     }
 }
 
 static void close_line(walk *w, const walk_text *above, char container) {
-    sft__buf *out = &w->settings.text;
+    sft__base_buf *out = &w->settings.text;
 
     if (out->len != 0 && !out->failed && out->data[out->len - 1] == ',') {
         out->len--;
     }
-    sft__buf_text(out, above == NULL ? "}\n" : container == '{' ? "}}\n" : "]}\n");
+    sft__base_buf_text(out, above == NULL ? "}\n" : container == '{' ? "}}\n" : "]}\n");
 }
 
 /* {"KEY": VALUE}, the text being JSON perhaps: where it is none, the rest of the line is passed
  * over. */
 static void json_line(walk *w, const walk_text *key, const walk_text *t) {
-    sft__buf *out = &w->settings.text;
+    sft__base_buf *out = &w->settings.text;
     uint8_t *owned;
     size_t room;
     const walk_words all = words_of(w, t, &owned, &room);
 
-    if (sft__utf8_valid((const uint8_t *)all.at, all.len) == all.len) {
-        sft__buf_text(out, "{");
+    if (sft__base_utf8_valid((const uint8_t *)all.at, all.len) == all.len) {
+        sft__base_buf_text(out, "{");
         put_text(w, key);
-        sft__buf_text(out, ":");
+        sft__base_buf_text(out, ":");
         const size_t from = out->len;
-        sft__buf_add(out, all.at, all.len);
+        sft__base_buf_add(out, all.at, all.len);
         for (size_t i = from; i < out->len && !out->failed; i++) {
             out->data[i] = out->data[i] == '\n' || out->data[i] == '\0' ? ' ' : out->data[i];
         }
-        sft__buf_text(out, "}\n");
+        sft__base_buf_text(out, "}\n");
     }
-    sft__free(w->job->allocator, owned, owned != NULL ? room : 0);
+    sft__base_free(w->job->allocator, owned, owned != NULL ? room : 0);
 }
 
 /* What an item is, as JSON has it; "": nothing that counts. */
@@ -296,16 +298,18 @@ static const char *plain_value(walk *w, const walk_text *key, walk_value v) {
     if (v == walk_make(V_SCALAR, WALK_TRUE)) {
         return is_telling(w, key) ? "true," : "";
     }
-    return kind == V_INT && sft__walk_int_of(w, v, &n) && n != 0 && is_telling(w, key) ? "1," : "";
+    return kind == V_INT && sft__import_walk_int_of(w, v, &n) && n != 0 && is_telling(w, key) ? "1,"
+                                                                                              : "";
 }
 
 /* A module that reaches the operating system, or a function of one. */
 static bool is_reaching(const walk *w, const walk_text *key, const walk_text *t) {
     const char *p = w->pool + t->at;
 
-    return t->len >= 2 && t->len <= 15 && sft__setting_may_be(&w->settings.reaching, p, t->len) &&
-           (sft__setting_reaches(UINT32_MAX, p, t->len) ||
-            sft__setting_module(w->pool + key->at, key->len, p, t->len) != 0);
+    return t->len >= 2 && t->len <= 15 &&
+           sft__import_setting_may_be(&w->settings.reaching, p, t->len) &&
+           (sft__import_setting_reaches(UINT32_MAX, p, t->len) ||
+            sft__import_setting_module(w->pool + key->at, key->len, p, t->len) != 0);
 }
 
 static bool wants(walk *w, const walk_text *key, walk_value v) {
@@ -320,15 +324,15 @@ static bool wants(walk *w, const walk_text *key, walk_value v) {
 
 static void put_item(walk *w, const walk_text *key, walk_value v) {
     const walk_text *t = text_of(w, v);
-    sft__buf *out = &w->settings.text;
+    sft__base_buf *out = &w->settings.text;
 
     put_text(w, key);
-    sft__buf_text(out, ":");
+    sft__base_buf_text(out, ":");
     if (t != NULL) {
         put_text(w, t);
-        sft__buf_text(out, ",");
+        sft__base_buf_text(out, ",");
     } else {
-        sft__buf_text(out, plain_value(w, key, v));
+        sft__base_buf_text(out, plain_value(w, key, v));
     }
 }
 
@@ -408,7 +412,7 @@ static void list(walk *w, const walk_text *above, size_t first, size_t step) {
             open_line(w, above, '[');
         }
         put_text(w, t);
-        sft__buf_text(&w->settings.text, ",");
+        sft__base_buf_text(&w->settings.text, ",");
     }
     if (open) {
         close_line(w, above, '[');
@@ -429,59 +433,59 @@ static void judge(walk *w) {
 
     s->state.part = w->part;
     s->state.err = w->in.err;
-    sft__content c = {.job = w->job,
-                      .state = &s->state,
-                      .name = "pickle.jsonl",
-                      .at = SFT_NO_OFFSET,
-                      .walked = true};
+    sft__import_content c = {.job = w->job,
+                             .state = &s->state,
+                             .name = "pickle.jsonl",
+                             .at = SFT_NO_OFFSET,
+                             .walked = true};
     walk_pay(w, JUDGE_COST + s->text.len / JUDGE_BYTES);
     c.len = s->text.len;
-    sft__buf_fill(&s->text, '\0', SFT__JSON_SLACK);
+    sft__base_buf_fill(&s->text, '\0', SFT__JSON_SLACK);
     if (s->text.failed) {
         w->limited = true;
     } else {
         c.data = (const uint8_t *)s->text.data;
-        (void)sft__content_json(&c, &is);
+        (void)sft__import_content_json(&c, &is);
         if (s->state.status != SFT_OK && w->in.status == SFT_OK) {
             w->in.status = s->state.status;
         }
     }
 }
 
-void sft__walk_settings_judge(walk *w) {
+void sft__import_walk_settings_judge(walk *w) {
     walk_settings *s = &w->settings;
 
     if (s->text.len != 0 || s->text.failed) {
         judge(w);
     }
-    sft__buf_reset(&s->text);
+    sft__base_buf_reset(&s->text);
     s->begin = 0;
 }
 
-void sft__walk_settings_begin(walk *w) {
+void sft__import_walk_settings_begin(walk *w) {
     w->settings.begin = w->settings.text.len;
     w->settings.held_count = 0;
 }
 
 /* What a pickle that fails says is of no account. */
-void sft__walk_settings_end(walk *w, bool ended) {
+void sft__import_walk_settings_end(walk *w, bool ended) {
     walk_settings *s = &w->settings;
 
     if (!ended) {
         s->text.len = s->begin < s->text.len ? s->begin : s->text.len;
     }
     if (s->text.len > FLUSH_BYTES) {
-        sft__walk_settings_judge(w);
+        sft__import_walk_settings_judge(w);
     }
 }
 
 static void taken(walk *w) {
     if (w->settings.text.len > 4 * FLUSH_BYTES || w->settings.text.failed) {
-        sft__walk_settings_judge(w);
+        sft__import_walk_settings_judge(w);
     }
 }
 
-void sft__walk_settings_items(walk *w, size_t first, size_t at) {
+void sft__import_walk_settings_items(walk *w, size_t first, size_t at) {
     if (w->stack.count == first) {
         return;
     }
@@ -493,7 +497,7 @@ void sft__walk_settings_items(walk *w, size_t first, size_t at) {
     taken(w);
 }
 
-void sft__walk_settings_list(walk *w, size_t first, size_t at) {
+void sft__import_walk_settings_list(walk *w, size_t first, size_t at) {
     bool any = false;
 
     drop_held(&w->settings, at);

@@ -27,7 +27,8 @@ static unsigned base_of(const uint8_t *p, size_t len, size_t *skip) {
     return 10;
 }
 
-bool sft__walk_int(const uint8_t *line, size_t len, int base, uint64_t *value, bool *negative) {
+bool sft__import_walk_int(const uint8_t *line, size_t len, int base, uint64_t *value,
+                          bool *negative) {
     const uint8_t *nul = len != 0 ? memchr(line, '\0', len) : NULL; /* where C ends it */
     size_t end = nul != NULL ? (size_t)(nul - line) : len;
     size_t at = 0;
@@ -73,7 +74,7 @@ static bool is_word(const uint8_t *p, size_t len, const char *word) {
     return word[len] == '\0';
 }
 
-bool sft__walk_float(const uint8_t *line, size_t len) {
+bool sft__import_walk_float(const uint8_t *line, size_t len) {
     const uint8_t *nul = len != 0 ? memchr(line, '\0', len) : NULL;
     size_t end = nul != NULL ? (size_t)(nul - line) : len;
     bool digits = false;
@@ -135,7 +136,7 @@ static size_t utf8_bytes(uint8_t first) {
                                            : 0;
 }
 
-bool sft__walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut) {
+bool sft__import_walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut) {
     for (size_t i = 0; i < len;) {
         const size_t n = utf8_bytes(bytes[i]);
         if (n == 0) {
@@ -161,7 +162,7 @@ bool sft__walk_utf8(const uint8_t *bytes, size_t len, bool pass, bool cut) {
     return true;
 }
 
-size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len) {
+size_t sft__import_walk_latin1(uint8_t *out, const uint8_t *in, size_t len) {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
@@ -177,7 +178,7 @@ size_t sft__walk_latin1(uint8_t *out, const uint8_t *in, size_t len) {
     return n;
 }
 
-size_t sft__walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len) {
+size_t sft__import_walk_from_latin1(uint8_t *out, const uint8_t *in, size_t len) {
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
@@ -198,7 +199,7 @@ static bool digits(const uint8_t *in, size_t len, unsigned radix, size_t most, u
     return *used != 0;
 }
 
-size_t sft__walk_escaped(uint8_t *out, const uint8_t *in, size_t len) {
+size_t sft__import_walk_escaped(uint8_t *out, const uint8_t *in, size_t len) {
     static const char from[] = "\\'\"bfatnrv";
     static const char to[] = "\\'\"\b\f\a\t\n\r\v";
     uint32_t value;
@@ -233,7 +234,7 @@ size_t sft__walk_escaped(uint8_t *out, const uint8_t *in, size_t len) {
     return n;
 }
 
-size_t sft__walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len) {
+size_t sft__import_walk_raw_unicode(uint8_t *out, const uint8_t *in, size_t len) {
     size_t n = 0;
 
     for (size_t i = 0; i < len;) {

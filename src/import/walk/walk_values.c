@@ -20,7 +20,7 @@ enum {
 static bool values_push(walk *w, walk_values *s, uint32_t v) {
     if (s->count == s->room &&
         (s->count >= STACK_MOST ||
-         !sft__grow(w->job->allocator, &s->at, &s->room, s->count + 1, sizeof *s->at))) {
+         !sft__base_grow(w->job->allocator, &s->at, &s->room, s->count + 1, sizeof *s->at))) {
         w->limited = true;
         return false;
     }
@@ -28,19 +28,19 @@ static bool values_push(walk *w, walk_values *s, uint32_t v) {
     return true;
 }
 
-bool sft__walk_push_more(walk *w, walk_value v) {
+bool sft__import_walk_push_more(walk *w, walk_value v) {
     return values_push(w, &w->stack, v);
 }
 
-bool sft__walk_top(walk *w, walk_value **v) {
-    if (w->stack.count <= sft__walk_floor(w)) {
+bool sft__import_walk_top(walk *w, walk_value **v) {
+    if (w->stack.count <= sft__import_walk_floor(w)) {
         return false;
     }
     *v = &w->stack.at[w->stack.count - 1];
     return true;
 }
 
-bool sft__walk_mark(walk *w, size_t *first) {
+bool sft__import_walk_mark(walk *w, size_t *first) {
     if (w->marks.count == 0 || (w->inner && w->marks.at[w->marks.count - 1] < w->inner_base)) {
         return false;
     }
@@ -65,7 +65,7 @@ static size_t table_at(const walk_table *t, uint64_t key) {
     return i;
 }
 
-const walk_slot *sft__walk_table_find(const walk_table *t, uint64_t key) {
+const walk_slot *sft__import_walk_table_find(const walk_table *t, uint64_t key) {
     if (t->count == 0) {
         return NULL;
     }
@@ -78,7 +78,7 @@ static bool table_grow(walk_table *t, const sft_allocator *a) {
     const size_t used = t->used != 0 ? t->used * 2 : 16;
     walk_table wider = {NULL, used, used, t->count};
 
-    wider.slots = sft__alloc_zero(a, used * sizeof *wider.slots);
+    wider.slots = sft__base_alloc_zero(a, used * sizeof *wider.slots);
     if (wider.slots == NULL) {
         return false;
     }
@@ -87,13 +87,13 @@ static bool table_grow(walk_table *t, const sft_allocator *a) {
             wider.slots[table_at(&wider, t->slots[i].key)] = t->slots[i];
         }
     }
-    sft__free(a, t->slots, t->room * sizeof *t->slots);
+    sft__base_free(a, t->slots, t->room * sizeof *t->slots);
     *t = wider;
     return true;
 }
 
-bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
-                         size_t most) {
+bool sft__import_walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, uint32_t value,
+                                size_t most) {
     if (t->count * 2 >= t->used && (t->count >= most || !table_grow(t, a))) {
         return false;
     }
@@ -104,7 +104,7 @@ bool sft__walk_table_put(walk_table *t, const sft_allocator *a, uint64_t key, ui
 }
 
 /* What was used is emptied: as much work as filling it was. */
-void sft__walk_table_clear(walk_table *t) {
+void sft__import_walk_table_clear(walk_table *t) {
     if (t->count != 0) {
         memset(t->slots, 0, t->used * sizeof *t->slots);
         t->count = 0;
@@ -114,16 +114,16 @@ void sft__walk_table_clear(walk_table *t) {
 
 /* ---------------------------------------------------------------- the memo */
 
-void sft__walk_memo_clear(walk_memo *m) {
+void sft__import_walk_memo_clear(walk_memo *m) {
     m->epoch++; /* at most one per byte of a part: below 2^32 opcodes */
     m->count = 0;
     m->lost = false;
-    sft__walk_table_clear(&m->sparse);
+    sft__import_walk_table_clear(&m->sparse);
 }
 
-void sft__walk_memo_reset(walk_memo *m, const sft_allocator *a) {
-    sft__free(a, m->dense, m->room * sizeof *m->dense);
-    sft__free(a, m->sparse.slots, m->sparse.room * sizeof *m->sparse.slots);
+void sft__import_walk_memo_reset(walk_memo *m, const sft_allocator *a) {
+    sft__base_free(a, m->dense, m->room * sizeof *m->dense);
+    sft__base_free(a, m->sparse.slots, m->sparse.room * sizeof *m->sparse.slots);
     memset(m, 0, sizeof *m);
 }
 
@@ -133,7 +133,8 @@ static uint64_t *dense_at(walk *w, uint64_t key) {
 
     if (key >= m->room) {
         if (key >= DENSE_MOST || key > 2 * m->count + 256 ||
-            !sft__grow(w->job->allocator, &m->dense, &m->room, (size_t)key + 1, sizeof *m->dense)) {
+            !sft__base_grow(w->job->allocator, &m->dense, &m->room, (size_t)key + 1,
+                            sizeof *m->dense)) {
             return NULL;
         }
         memset(m->dense + before, 0, (m->room - before) * sizeof *m->dense);
@@ -141,7 +142,7 @@ static uint64_t *dense_at(walk *w, uint64_t key) {
     return &m->dense[key];
 }
 
-void sft__walk_memo_put(walk *w, uint64_t key, walk_value v) {
+void sft__import_walk_memo_put(walk *w, uint64_t key, walk_value v) {
     walk_memo *m = &w->memo;
     const uint64_t mine = (uint64_t)(m->epoch + 1) << 32;
     const uint64_t old_key = key;
@@ -150,20 +151,20 @@ void sft__walk_memo_put(walk *w, uint64_t key, walk_value v) {
     if (d != NULL) {
         const bool was = (*d & ~UINT64_C(0xffffffff)) == mine;
         /* it may lie among the sparse from before the array reached it */
-        m->count += !was && sft__walk_table_find(&m->sparse, old_key) == NULL;
+        m->count += !was && sft__import_walk_table_find(&m->sparse, old_key) == NULL;
         *d = mine | (v + 1);
         return;
     }
     walk_pay(w, SPARSE_COST);
-    const bool was = sft__walk_table_find(&m->sparse, key) != NULL;
-    if (sft__walk_table_put(&m->sparse, w->job->allocator, key, v + 1, SPARSE_MOST)) {
+    const bool was = sft__import_walk_table_find(&m->sparse, key) != NULL;
+    if (sft__import_walk_table_put(&m->sparse, w->job->allocator, key, v + 1, SPARSE_MOST)) {
         m->count += !was;
     } else {
         m->lost = true;
     }
 }
 
-bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v) {
+bool sft__import_walk_memo_get(walk *w, uint64_t key, walk_value *v) {
     const walk_memo *m = &w->memo;
     const uint64_t mine = (uint64_t)(m->epoch + 1) << 32;
 
@@ -171,7 +172,7 @@ bool sft__walk_memo_get(walk *w, uint64_t key, walk_value *v) {
         *v = (walk_value)(m->dense[key] & 0xffffffff) - 1;
         return true;
     }
-    const walk_slot *slot = sft__walk_table_find(&m->sparse, key);
+    const walk_slot *slot = sft__import_walk_table_find(&m->sparse, key);
     if (slot != NULL) {
         *v = slot->value - 1;
         return true;
@@ -190,14 +191,14 @@ static walk_value recent_string(walk *w, const void *bytes, size_t len, bool mor
     const sft_allocator *a = w->job->allocator;
 
     if (r->texts == NULL) {
-        r->texts = sft__alloc_array(a, WALK_RECENT, sizeof *r->texts);
+        r->texts = sft__base_alloc_array(a, WALK_RECENT, sizeof *r->texts);
     }
     if (r->texts == NULL || w->pool == NULL || TEXTS_MOST + r->count >= WALK_NUMBERS) {
         return walk_make(V_STR, 0);
     }
     if (r->count == 0) {
         const size_t all = (size_t)WALK_RECENT * (WALK_TEXT + sizeof *far);
-        if (!sft__grow(a, &w->pool, &w->pool_room, w->pool_len + all, 1)) {
+        if (!sft__base_grow(a, &w->pool, &w->pool_room, w->pool_len + all, 1)) {
             return walk_make(V_STR, 0);
         }
         r->at = (uint32_t)w->pool_len; /* at most POOL_MOST */
@@ -212,7 +213,7 @@ static walk_value recent_string(walk *w, const void *bytes, size_t len, bool mor
     return walk_make(V_STR, TEXTS_MOST + r->count++);
 }
 
-const walk_text *sft__walk_text(const walk *w, uint32_t number) {
+const walk_text *sft__import_walk_text(const walk *w, uint32_t number) {
     if (number < TEXTS_MOST) {
         return number != 0 && number < w->text_count ? &w->texts[number] : NULL;
     }
@@ -221,13 +222,14 @@ const walk_text *sft__walk_text(const walk *w, uint32_t number) {
     return i < r->count && r->count - i <= WALK_RECENT ? &r->texts[i % WALK_RECENT] : NULL;
 }
 
-void sft__walk_texts_clear(walk *w) {
+void sft__import_walk_texts_clear(walk *w) {
     w->text_count = 0;
     w->pool_len = 0;
     w->recent.count = 0;
 }
 
-walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut, const walk_far *far) {
+walk_value sft__import_walk_string(walk *w, const void *bytes, size_t len, bool cut,
+                                   const walk_far *far) {
     const bool more = cut || len > WALK_TEXT;
     const size_t n = len < WALK_TEXT ? len : WALK_TEXT;
 
@@ -238,9 +240,10 @@ walk_value sft__walk_string(walk *w, const void *bytes, size_t len, bool cut, co
         w->pool_len + n + sizeof *far > POOL_MOST) {
         return recent_string(w, bytes, n, more, far);
     }
-    if (!sft__grow(w->job->allocator, &w->texts, &w->text_room, w->text_count + 1,
-                   sizeof *w->texts) ||
-        !sft__grow(w->job->allocator, &w->pool, &w->pool_room, w->pool_len + n + sizeof *far, 1)) {
+    if (!sft__base_grow(w->job->allocator, &w->texts, &w->text_room, w->text_count + 1,
+                        sizeof *w->texts) ||
+        !sft__base_grow(w->job->allocator, &w->pool, &w->pool_room, w->pool_len + n + sizeof *far,
+                        1)) {
         return walk_make(V_STR, 0);
     }
     if (n != 0) {

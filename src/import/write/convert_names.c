@@ -13,7 +13,9 @@
 
 static const char storage[] = "sft.storage."; /* bytes that only other names show; docs/tree.md */
 
-enum { STORAGE = 2 }; /* `take` of such bytes: nobody chose their name, so they may get another one */
+enum {
+    STORAGE = 2
+}; /* `take` of such bytes: nobody chose their name, so they may get another one */
 
 /* ---------------------------------------------------------------- other names of the inputs */
 
@@ -27,7 +29,7 @@ typedef struct linked {
     bool part;
 } linked;
 
-int sft__convert_compare_names(const char *a, size_t a_len, const char *b, size_t b_len) {
+int sft__import_convert_compare_names(const char *a, size_t a_len, const char *b, size_t b_len) {
     const size_t n = a_len < b_len ? a_len : b_len;
     const int o = n != 0 ? memcmp(a, b, n) : 0;
 
@@ -41,16 +43,16 @@ static int by_tensor(const void *a, const void *b) {
     if (x->of != y->of || x->part != y->part) {
         return x->of != y->of ? (x->of < y->of ? -1 : 1) : x->part ? 1 : -1;
     }
-    return sft__convert_compare_names(x->name, x->len, y->name, y->len);
+    return sft__import_convert_compare_names(x->name, x->len, y->name, y->len);
 }
 
 static int by_old_name(const void *a, const void *b) {
-    const sft__other *x = a;
-    const sft__other *y = b;
-    return sft__convert_compare_names(x->old, x->old_len, y->old, y->old_len);
+    const sft__import_other *x = a;
+    const sft__import_other *y = b;
+    return sft__import_convert_compare_names(x->old, x->old_len, y->old, y->old_len);
 }
 
-bool sft__convert_shows_all(const sft_tensor *of, const sft_tensor *shows) {
+bool sft__import_convert_shows_all(const sft_tensor *of, const sft_tensor *shows) {
     return shows == of ||
            (shows->dtype->id == of->dtype->id && shows->rank == of->rank &&
             (of->rank == 0 || memcmp(shows->shape, of->shape, of->rank * sizeof *of->shape) == 0) &&
@@ -59,20 +61,20 @@ bool sft__convert_shows_all(const sft_tensor *of, const sft_tensor *shows) {
                                       shows->pieces[0].offset == of->pieces[0].offset)));
 }
 
-static sft_status list_links(const sft__conversion *c, const sft_catalog *catalog, linked **list,
-                             sft_error *err) {
+static sft_status list_links(const sft__import_conversion *c, const sft_catalog *catalog,
+                             linked **list, sft_error *err) {
     const size_t count = sft_catalog_alias_count(catalog);
 
-    *list = sft__alloc_array(c->allocator, count + 1, sizeof **list);
+    *list = sft__base_alloc_array(c->allocator, count + 1, sizeof **list);
     if (*list == NULL) {
-        return sft__fail_nomem(err, count * sizeof **list);
+        return sft__base_fail_nomem(err, count * sizeof **list);
     }
     for (size_t i = 0; i < count; i++) {
         linked *l = &(*list)[i];
         memset(l, 0, sizeof *l);
         l->name = sft_catalog_alias_at(catalog, i, &l->len, &l->of);
         l->shows = sft_catalog_find(catalog, l->name, l->len);
-        l->part = !sft__convert_shows_all(sft_catalog_at(catalog, l->of), l->shows);
+        l->part = !sft__import_convert_shows_all(sft_catalog_at(catalog, l->of), l->shows);
     }
     if (count > 1) {
         qsort(*list, count, sizeof **list, by_tensor);
@@ -83,7 +85,7 @@ static sft_status list_links(const sft__conversion *c, const sft_catalog *catalo
 /* ---------------------------------------------------------------- asking */
 
 /* What becomes of one name. */
-static sft_status ask(sft__conversion *c, const sft_catalog *catalog, const sft_tensor *t,
+static sft_status ask(sft__import_conversion *c, const sft_catalog *catalog, const sft_tensor *t,
                       const char *name, size_t len, sft_import_item *item, sft_error *err) {
     *item = (sft_import_item){catalog, t, name, len, t->dtype, 0, 1, 0};
     if (c->options.choose != NULL) {
@@ -98,19 +100,20 @@ static sft_status ask(sft__conversion *c, const sft_catalog *catalog, const sft_
         SFT_TRY(sft_catalog_can_cast(catalog, t, err));
     }
     if (!c->any_type && item->name_len == 12 && memcmp(item->name, "__metadata__", 12) == 0) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name, len,
-                                "safetensors cannot have a tensor of this name: rename it");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name, len,
+                                     "safetensors cannot have a tensor of this name: rename it");
     }
     if (item->dtype == NULL || (!c->any_type && sft_dtype_get(item->dtype->id) == NULL)) {
-        return sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, name, len,
-                                "safetensors has no type %s, and nothing casts it: leave it out, or "
-                                "write it with another type, as complex64 for example",
-                                t->dtype->name);
+        return sft__base_fail_tensor(
+            err, SFT_E_DTYPE, SFT_NO_OFFSET, name, len,
+            "safetensors has no type %s, and nothing casts it: leave it out, or "
+            "write it with another type, as complex64 for example",
+            t->dtype->name);
     }
     return SFT_OK;
 }
 
-static sft_status add_item(sft__conversion *c, const sft_import_item *from, sft_error *err) {
+static sft_status add_item(sft__import_conversion *c, const sft_import_item *from, sft_error *err) {
     const sft_tensor *t = from->tensor;
     sft_import_item item = *from;
     uint64_t elements = 1;
@@ -119,8 +122,9 @@ static sft_status add_item(sft__conversion *c, const sft_import_item *from, sft_
         elements *= t->shape[d];
     }
     SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
-    if (!sft__grow(c->allocator, &c->items, &c->item_room, c->item_count + 1, sizeof *c->items)) {
-        return sft__fail_nomem(err, c->item_count * sizeof *c->items);
+    if (!sft__base_grow(c->allocator, &c->items, &c->item_room, c->item_count + 1,
+                        sizeof *c->items)) {
+        return sft__base_fail_nomem(err, c->item_count * sizeof *c->items);
     }
     c->result.tensors++;
     c->result.data_bytes += item.nbytes;
@@ -130,15 +134,14 @@ static sft_status add_item(sft__conversion *c, const sft_import_item *from, sft_
     return SFT_OK;
 }
 
-static sft_status add_other(sft__conversion *c, const linked *l, const sft_tensor *of,
+static sft_status add_other(sft__import_conversion *c, const linked *l, const sft_tensor *of,
                             sft_error *err) {
-    if (!sft__grow(c->allocator, &c->others, &c->other_room, c->other_count + 1,
-                   sizeof *c->others)) {
-        return sft__fail_nomem(err, c->other_count * sizeof *c->others);
+    if (!sft__base_grow(c->allocator, &c->others, &c->other_room, c->other_count + 1,
+                        sizeof *c->others)) {
+        return sft__base_fail_nomem(err, c->other_count * sizeof *c->others);
     }
-    c->others[c->other_count++] =
-        (sft__other){l->item.name,    l->item.name_len, l->name,  l->len,
-                     l->item.catalog, of,               l->shows, l->part};
+    c->others[c->other_count++] = (sft__import_other){
+        l->item.name, l->item.name_len, l->name, l->len, l->item.catalog, of, l->shows, l->part};
     c->result.aliases++;
     return SFT_OK;
 }
@@ -154,23 +157,25 @@ static sft_status same_type(const sft_import_item *of, const linked *l, sft_erro
     (void)sft_escape(name, sizeof name, of->name, of->name_len);
     return of->dtype->id == l->item.dtype->id
                ? SFT_OK
-               : sft__fail_tensor(err, SFT_E_DTYPE, SFT_NO_OFFSET, l->name, l->len,
-                                  "it would be %s, and \"%s\", another name of the same tensor, "
-                                  "%s: cast both, leave one out, or --dedup keep",
-                                  l->item.dtype->name, name, of->dtype->name);
+               : sft__base_fail_tensor(
+                     err, SFT_E_DTYPE, SFT_NO_OFFSET, l->name, l->len,
+                     "it would be %s, and \"%s\", another name of the same tensor, "
+                     "%s: cast both, leave one out, or --dedup keep",
+                     l->item.dtype->name, name, of->dtype->name);
 }
 
 /* ---------------------------------------------------------------- one tensor with all its names */
 
 /* Parts of the tensor: names of bytes of the item (NULL: there is none), or tensors. */
-static sft_status take_parts(sft__conversion *c, const sft_import_item *kept, linked *links,
+static sft_status take_parts(sft__import_conversion *c, const sft_import_item *kept, linked *links,
                              size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
         linked *l = &links[i];
         if (l->item.take == 0) {
             continue;
         }
-        const bool as_it_is = !c->no_parts && kept != NULL && kept->dtype->id == kept->tensor->dtype->id &&
+        const bool as_it_is = !c->no_parts && kept != NULL &&
+                              kept->dtype->id == kept->tensor->dtype->id &&
                               l->item.dtype->id == l->shows->dtype->id;
         SFT_TRY(as_it_is ? add_other(c, l, kept->tensor, err) : add_item(c, &l->item, err));
         c->apart += !as_it_is;
@@ -187,7 +192,7 @@ static bool is_bare(const sft_tensor *t, const linked *links, size_t count) {
 }
 
 /* They go on as they are if one of the names still shows them. */
-static bool is_shown(const sft__conversion *c, const linked *parts, size_t count) {
+static bool is_shown(const sft__import_conversion *c, const linked *parts, size_t count) {
     bool shown = false;
 
     for (size_t i = 0; i < count; i++) {
@@ -197,8 +202,8 @@ static bool is_shown(const sft__conversion *c, const linked *parts, size_t count
     return shown;
 }
 
-static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, const sft_tensor *t,
-                              linked *links, size_t count, sft_error *err) {
+static sft_status take_tensor(sft__import_conversion *c, const sft_catalog *catalog,
+                              const sft_tensor *t, linked *links, size_t count, sft_error *err) {
     sft_import_item kept;
     size_t whole = 0;
 
@@ -238,7 +243,8 @@ static sft_status take_tensor(sft__conversion *c, const sft_catalog *catalog, co
     return take_parts(c, &kept, links + whole, count - whole, err);
 }
 
-sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, sft_error *err) {
+sft_status sft__import_convert_take(sft__import_conversion *c, const sft_catalog *catalog,
+                                    sft_error *err) {
     const size_t aliases = sft_catalog_alias_count(catalog);
     sft_status status = SFT_OK;
     linked *links;
@@ -254,14 +260,14 @@ sft_status sft__convert_take(sft__conversion *c, const sft_catalog *catalog, sft
         status = take_tensor(c, catalog, sft_catalog_at(catalog, i), links + at, end - at, err);
         at = end;
     }
-    sft__free(c->allocator, links, (aliases + 1) * sizeof *links);
+    sft__base_free(c->allocator, links, (aliases + 1) * sizeof *links);
     return status;
 }
 
 /* ---------------------------------------------------------------- names of the output */
 
 /* Every name of the output in one table: those of items, then the others, then storages. */
-typedef struct sft__convert_called {
+typedef struct sft__import_convert_called {
     const char *name;
     size_t len;
     const sft_catalog *catalog;
@@ -279,39 +285,40 @@ static sft_status twice(const called *names, size_t index, size_t other, sft_err
     } else if (names[other].is_item) {
         what = "a tensor and another name of a different one would have this name";
     }
-    return sft__fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, n->name, n->len, "%s", what);
+    return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, n->name, n->len, "%s", what);
 }
 
-static sft_status add_called(sft__conversion *c, const called *n, sft_error *err) {
+static sft_status add_called(sft__import_conversion *c, const called *n, sft_error *err) {
     const size_t at = c->called_count++;
 
     c->called[at] = *n;
-    const size_t other = sft__strmap_add(&c->called_names, at);
+    const size_t other = sft__base_strmap_add(&c->called_names, at);
     return other == SFT__STRMAP_NONE ? SFT_OK : twice(c->called, at, other, err);
 }
 
 /* Bytes without a name of their own: the next number that is free where theirs is taken. */
-static sft_status number_storage(sft__conversion *c, sft_import_item *item, uint32_t *number,
+static sft_status number_storage(sft__import_conversion *c, sft_import_item *item, uint32_t *number,
                                  sft_error *err) {
-    const sft__strmap *map = &c->called_names;
+    const sft__base_strmap *map = &c->called_names;
     char name[32];
     size_t len;
 
-    if (sft__strmap_find(map, item->name, item->name_len) == SFT__STRMAP_NONE) {
+    if (sft__base_strmap_find(map, item->name, item->name_len) == SFT__STRMAP_NONE) {
         return SFT_OK;
     }
     do {
         len = (size_t)snprintf(name, sizeof name, "%s%u", storage, (unsigned)(*number)++);
-    } while (sft__strmap_find(map, name, len) != SFT__STRMAP_NONE); /* of n names one of n + 1 is free */
+    } while (sft__base_strmap_find(map, name, len) !=
+             SFT__STRMAP_NONE); /* of n names one of n + 1 is free */
     if (c->names.allocator == NULL) {
-        sft__arena_init(&c->names, c->allocator, 0);
+        sft__base_arena_init(&c->names, c->allocator, 0);
     }
-    item->name = sft__arena_copy(&c->names, name, len);
+    item->name = sft__base_arena_copy(&c->names, name, len);
     item->name_len = len;
-    return item->name != NULL ? SFT_OK : sft__fail_nomem(err, len);
+    return item->name != NULL ? SFT_OK : sft__base_fail_nomem(err, len);
 }
 
-static sft_status put_called(sft__conversion *c, sft_error *err) {
+static sft_status put_called(sft__import_conversion *c, sft_error *err) {
     uint32_t number = 0;
 
     for (int storages = 0; storages < 2; storages++) { /* all other names first */
@@ -326,50 +333,50 @@ static sft_status put_called(sft__conversion *c, sft_error *err) {
             SFT_TRY(add_called(c, &(called){item->name, item->name_len, item->catalog, true}, err));
         }
         for (size_t i = 0; i < c->other_count && storages == 0; i++) {
-            const sft__other *o = &c->others[i];
+            const sft__import_other *o = &c->others[i];
             SFT_TRY(add_called(c, &(called){o->name, o->name_len, o->catalog, false}, err));
         }
     }
     return SFT_OK;
 }
 
-sft_status sft__convert_names(sft__conversion *c, sft_error *err) {
+sft_status sft__import_convert_names(sft__import_conversion *c, sft_error *err) {
     const size_t count = c->item_count + c->other_count;
 
     if (c->other_count > 1) {
         qsort(c->others, c->other_count, sizeof *c->others, by_old_name);
     }
-    c->called = sft__alloc_array(c->allocator, count + 1, sizeof *c->called);
+    c->called = sft__base_alloc_array(c->allocator, count + 1, sizeof *c->called);
     c->called_room = c->called != NULL ? count + 1 : 0;
-    if (c->called == NULL || !sft__strmap_init(&c->called_names, c->called, sizeof *c->called,
-                                               count + 1, c->allocator)) {
-        return sft__fail_nomem(err, count * sizeof *c->called);
+    if (c->called == NULL || !sft__base_strmap_init(&c->called_names, c->called, sizeof *c->called,
+                                                    count + 1, c->allocator)) {
+        return sft__base_fail_nomem(err, count * sizeof *c->called);
     }
     return put_called(c, err);
 }
 
-bool sft__convert_is_name(const sft__conversion *c, const char *text, size_t len) {
-    const size_t at =
-        c->called_count != 0 ? sft__strmap_find(&c->called_names, text, len) : SFT__STRMAP_NONE;
+bool sft__import_convert_is_name(const sft__import_conversion *c, const char *text, size_t len) {
+    const size_t at = c->called_count != 0 ? sft__base_strmap_find(&c->called_names, text, len)
+                                           : SFT__STRMAP_NONE;
 
     return at != SFT__STRMAP_NONE && c->called[at].is_item;
 }
 
-void sft__convert_forget_names(sft__conversion *c) {
+void sft__import_convert_forget_names(sft__import_conversion *c) {
     if (c->called_names.slots != NULL) {
-        sft__strmap_reset(&c->called_names);
+        sft__base_strmap_reset(&c->called_names);
     }
-    sft__free(c->allocator, c->called, c->called_room * sizeof *c->called);
+    sft__base_free(c->allocator, c->called, c->called_room * sizeof *c->called);
     c->called = NULL;
     c->called_room = c->called_count = 0;
     if (c->names.allocator != NULL) {
-        sft__arena_free(&c->names);
+        sft__base_arena_free(&c->names);
     }
 }
 
 /* ---------------------------------------------------------------- from inputs to items */
 
-sft_status sft__convert_map(sft__conversion *c, sft_error *err) {
+sft_status sft__import_convert_map(sft__import_conversion *c, sft_error *err) {
     size_t all = 0;
 
     for (size_t k = 0; k < c->catalog_count; k++) {
@@ -379,10 +386,10 @@ sft_status sft__convert_map(sft__conversion *c, sft_error *err) {
         all = sft_catalog_count(c->items[0].catalog);
     }
     c->place_room = all + 1;
-    c->places = sft__alloc_zero(c->allocator, c->place_room * sizeof *c->places);
+    c->places = sft__base_alloc_zero(c->allocator, c->place_room * sizeof *c->places);
     if (c->places == NULL) {
         c->place_room = 0;
-        return sft__fail_nomem(err, all * sizeof *c->places);
+        return sft__base_fail_nomem(err, all * sizeof *c->places);
     }
     for (size_t i = 0; i < c->item_count; i++) {
         const sft_import_item *item = &c->items[i];
@@ -399,8 +406,9 @@ sft_status sft__convert_map(sft__conversion *c, sft_error *err) {
     return SFT_OK;
 }
 
-const sft_import_item *sft__convert_item_of(const sft__conversion *c, const sft_catalog *catalog,
-                                            const sft_tensor *t, size_t *index) {
+const sft_import_item *sft__import_convert_item_of(const sft__import_conversion *c,
+                                                   const sft_catalog *catalog, const sft_tensor *t,
+                                                   size_t *index) {
     size_t first = 0;
     size_t k = 0;
 

@@ -36,7 +36,7 @@ static size_t prefix_of(const sft_metadata_entry *e) {
 }
 
 static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_t prefix,
-                             sft__buf *b, sft_metadata_entry *out, sft_error *err) {
+                             sft__base_buf *b, sft_metadata_entry *out, sft_error *err) {
     const char *now = NULL;
     size_t len = 0;
     const sft_import_named named =
@@ -46,10 +46,10 @@ static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_
     if (named == SFT_IMPORT_NAME_GONE) {
         *out = (sft_metadata_entry){NULL, 0, NULL, 0};
     } else if (named == SFT_IMPORT_NAME_HERE) {
-        sft__buf_add(b, e->key, prefix);
-        sft__buf_add(b, now, len);
+        sft__base_buf_add(b, e->key, prefix);
+        sft__base_buf_add(b, now, len);
         if (b->failed) {
-            return sft__fail_nomem(err, b->len);
+            return sft__base_fail_nomem(err, b->len);
         }
         out->key = b->data;
         out->key_len = b->len;
@@ -61,31 +61,32 @@ static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_
 
 typedef struct renaming {
     const naming *k;
-    sft__buf name; /* of the member, decoded */
-    sft__buf *out;
+    sft__base_buf name; /* of the member, decoded */
+    sft__base_buf *out;
 } renaming;
 
 /* What of a member goes into out. */
-static const char *rename_member(void *ctx, sft__json *j, const sft__json_str *s, const char *value) {
+static const char *rename_member(void *ctx, sft__base_json *j, const sft__base_json_str *s,
+                                 const char *value) {
     renaming *r = ctx;
     const char *now = NULL;
     size_t len = 0;
 
     r->name.len = 0;
-    sft__buf_add(&r->name, s->raw, s->len); /* room for what it is decoded to */
+    sft__base_buf_add(&r->name, s->raw, s->len); /* room for what it is decoded to */
     if (r->name.failed) {
         return NULL;
     }
-    const size_t n = s->len != 0 ? sft__json_decode(r->name.data, s) : 0;
+    const size_t n = s->len != 0 ? sft__base_json_decode(r->name.data, s) : 0;
     const char *const name = n != 0 ? r->name.data : "";
     const sft_import_named named = r->k->namer(r->k->ctx, name, n, &now, &len);
-    const char *p = sft__json_value(j, value, 1);
+    const char *p = sft__base_json_value(j, value, 1);
     if (p != NULL && named != SFT_IMPORT_NAME_GONE) {
-        sft__buf_text(r->out, r->out->len > 1 ? "," : "");
-        sft__json_string(r->out, named == SFT_IMPORT_NAME_HERE ? now : name,
-                         named == SFT_IMPORT_NAME_HERE ? len : n);
-        sft__buf_text(r->out, ":");
-        sft__buf_add(r->out, value, (size_t)(p - value));
+        sft__base_buf_text(r->out, r->out->len > 1 ? "," : "");
+        sft__base_json_string(r->out, named == SFT_IMPORT_NAME_HERE ? now : name,
+                              named == SFT_IMPORT_NAME_HERE ? len : n);
+        sft__base_buf_text(r->out, ":");
+        sft__base_buf_add(r->out, value, (size_t)(p - value));
     }
     return p;
 }
@@ -93,44 +94,45 @@ static const char *rename_member(void *ctx, sft__json *j, const sft__json_str *s
 /* What becomes of the members of an object, behind what b has, which begins with a brace. *is_object: it is
  * one; else b is what it was. */
 static sft_status add_members(const naming *k, const sft_metadata_entry *e,
-                              const sft_allocator *allocator, sft__buf *b, bool *is_object,
+                              const sft_allocator *allocator, sft__base_buf *b, bool *is_object,
                               sft_error *err) {
     static const char zeros[SFT__JSON_SLACK];
     const size_t before = b->len;
     sft_status status = SFT_OK;
     renaming r = {.k = k, .out = b};
-    sft__buf text;
+    sft__base_buf text;
 
-    sft__buf_init(&text, allocator);
-    sft__buf_init(&r.name, allocator);
-    sft__buf_add(&text, e->value, e->value_len);
-    sft__buf_add(&text, zeros, sizeof zeros);
+    sft__base_buf_init(&text, allocator);
+    sft__base_buf_init(&r.name, allocator);
+    sft__base_buf_add(&text, e->value, e->value_len);
+    sft__base_buf_add(&text, zeros, sizeof zeros);
     *is_object = false;
     if (!text.failed) {
-        sft__json j = {.end = text.data + e->value_len};
-        const char *p = sft__json_members(&j, sft__json_blank(text.data), rename_member, &r);
-        *is_object = p != NULL && sft__json_blank(p) == j.end;
+        sft__base_json j = {.end = text.data + e->value_len};
+        const char *p =
+            sft__base_json_members(&j, sft__base_json_blank(text.data), rename_member, &r);
+        *is_object = p != NULL && sft__base_json_blank(p) == j.end;
     }
     b->len = *is_object || b->failed ? b->len : before;
     if (text.failed || r.name.failed || b->failed) {
-        status = sft__fail_nomem(err, e->value_len);
+        status = sft__base_fail_nomem(err, e->value_len);
     }
-    sft__buf_reset(&r.name);
-    sft__buf_reset(&text);
+    sft__base_buf_reset(&r.name);
+    sft__base_buf_reset(&text);
     return status;
 }
 
 static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
-                               const sft_allocator *allocator, sft__buf *b, sft_metadata_entry *out,
-                               sft_error *err) {
+                               const sft_allocator *allocator, sft__base_buf *b,
+                               sft_metadata_entry *out, sft_error *err) {
     bool is_object;
 
     *out = *e;
-    sft__buf_text(b, "{");
+    sft__base_buf_text(b, "{");
     SFT_TRY(add_members(k, e, allocator, b, &is_object, err));
-    sft__buf_text(b, "}");
+    sft__base_buf_text(b, "}");
     if (b->failed) {
-        return sft__fail_nomem(err, b->len);
+        return sft__base_fail_nomem(err, b->len);
     }
     if (is_object && b->len == 2) {
         *out = (sft_metadata_entry){NULL, 0, NULL, 0};
@@ -196,7 +198,7 @@ static sft_import_named name_entry(void *ctx, const char *name, size_t len, cons
 }
 
 /* What the files of one catalog say. */
-static sft_status collect_catalog(collecting *k, sft__buf *b, sft_error *err) {
+static sft_status collect_catalog(collecting *k, sft__base_buf *b, sft_error *err) {
     const sft_catalog *catalog = k->from->catalogs[k->input];
     const bool blocks = is_text(k->like->key, k->like->key_len, "gguf.tensors");
     const naming names = {blocks ? name_block : name_entry, k};
@@ -206,18 +208,20 @@ static sft_status collect_catalog(collecting *k, sft__buf *b, sft_error *err) {
         bool is_object = true;
         e.value = sft_catalog_metadata_find(catalog, k->file, e.key, e.key_len, &e.value_len);
         if (e.value != NULL) {
-            SFT_TRY(add_members(&names, &e, sft__allocator(k->from->allocator), b, &is_object, err));
+            SFT_TRY(add_members(&names, &e, sft__base_allocator(k->from->allocator), b, &is_object,
+                                err));
         }
         if (!is_object) {
-            return sft__fail(err, SFT_E_SCHEMA, "metadata of several files, one of them no object");
+            return sft__base_fail(err, SFT_E_SCHEMA,
+                                  "metadata of several files, one of them no object");
         }
     }
     return SFT_OK;
 }
 
 /* First what each file says of its own tensors, then what it says of others'. */
-static sft_status collect_all(collecting *k, sft__buf *b, sft_error *err) {
-    sft__buf_text(b, "{");
+static sft_status collect_all(collecting *k, sft__base_buf *b, sft_error *err) {
+    sft__base_buf_text(b, "{");
     for (unsigned pass = 0; pass < 2; pass++) {
         k->own = pass == 0;
         k->first = 0;
@@ -226,8 +230,8 @@ static sft_status collect_all(collecting *k, sft__buf *b, sft_error *err) {
             k->first += sft_catalog_count(k->from->catalogs[k->input]);
         }
     }
-    sft__buf_text(b, "}");
-    return b->failed ? sft__fail_nomem(err, b->len) : SFT_OK;
+    sft__base_buf_text(b, "}");
+    return b->failed ? sft__base_fail_nomem(err, b->len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- public */
@@ -242,7 +246,7 @@ sft_status sft_import_describe(sft_metadata_entry *out, char **memory, size_t *m
     const naming k = {namer, ctx};
     const size_t prefix = prefix_of(entry);
     sft_status status = SFT_OK;
-    sft__buf b;
+    sft__base_buf b;
 
     *memory = NULL;
     *memory_size = 0;
@@ -250,14 +254,14 @@ sft_status sft_import_describe(sft_metadata_entry *out, char **memory, size_t *m
     if (!sft_import_describes(entry)) {
         return SFT_OK;
     }
-    sft__buf_init(&b, sft__allocator(allocator));
+    sft__base_buf_init(&b, sft__base_allocator(allocator));
     status = prefix != 0 ? rename_key(&k, entry, prefix, &b, out, err)
-                         : rename_value(&k, entry, sft__allocator(allocator), &b, out, err);
+                         : rename_value(&k, entry, sft__base_allocator(allocator), &b, out, err);
     if (status == SFT_OK && (out->key == b.data || out->value == b.data) && b.data != NULL) {
         *memory = b.data;
         *memory_size = b.cap;
     } else {
-        sft__buf_reset(&b);
+        sft__base_buf_reset(&b);
     }
     return status;
 }
@@ -270,11 +274,11 @@ int sft_import_collects(const sft_metadata_entry *entry) {
 sft_status sft_import_collect(sft_metadata_entry *out, char **memory, size_t *memory_size,
                               const sft_metadata_entry *like, const sft_import_collection *from,
                               sft_error *err) {
-    const sft_allocator *allocator = sft__allocator(from->allocator);
+    const sft_allocator *allocator = sft__base_allocator(from->allocator);
     const sft_metadata_entry asked = *like; /* which may be *out */
     collecting k = {.from = from, .like = &asked};
     size_t tensors = 1;
-    sft__buf b;
+    sft__base_buf b;
 
     *memory = NULL;
     *memory_size = 0;
@@ -282,20 +286,20 @@ sft_status sft_import_collect(sft_metadata_entry *out, char **memory, size_t *me
     for (size_t i = 0; i < from->count; i++) {
         tensors += sft_catalog_count(from->catalogs[i]);
     }
-    k.told = sft__alloc_array(allocator, tensors, sizeof *k.told);
+    k.told = sft__base_alloc_array(allocator, tensors, sizeof *k.told);
     if (k.told == NULL) {
-        return sft__fail_nomem(err, tensors);
+        return sft__base_fail_nomem(err, tensors);
     }
     memset(k.told, 0, tensors * sizeof *k.told);
-    sft__buf_init(&b, allocator);
+    sft__base_buf_init(&b, allocator);
     const sft_status status = collect_all(&k, &b, err);
-    sft__free(allocator, k.told, tensors * sizeof *k.told);
+    sft__base_free(allocator, k.told, tensors * sizeof *k.told);
     if (status == SFT_OK && b.len > 2) {
         *out = (sft_metadata_entry){asked.key, asked.key_len, b.data, b.len};
         *memory = b.data;
         *memory_size = b.cap;
     } else {
-        sft__buf_reset(&b);
+        sft__base_buf_reset(&b);
     }
     return status;
 }

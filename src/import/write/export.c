@@ -10,18 +10,18 @@
 #include <sft/digest.h>
 #include <stdio.h>
 
-const sft__writer_row *const sft__export_writers[] = {
-    &sft__writer_npz,
-    &sft__writer_gguf,
-    &sft__writer_mindspore,
-    &sft__writer_torch,
+const sft__import_writer_row *const sft__import_export_writers[] = {
+    &sft__import_writer_npz,
+    &sft__import_writer_gguf,
+    &sft__import_writer_mindspore,
+    &sft__import_writer_torch,
     NULL,
 };
 
-static const sft__writer_row *row_of(uint32_t format) {
-    for (size_t i = 0; sft__export_writers[i] != NULL; i++) {
-        if (sft__export_writers[i]->format == format) {
-            return sft__export_writers[i];
+static const sft__import_writer_row *row_of(uint32_t format) {
+    for (size_t i = 0; sft__import_export_writers[i] != NULL; i++) {
+        if (sft__import_export_writers[i]->format == format) {
+            return sft__import_export_writers[i];
         }
     }
     return NULL;
@@ -44,7 +44,7 @@ static uint32_t crc_multiply(uint32_t a, uint32_t b) {
     return product;
 }
 
-uint32_t sft__crc32_shift(uint32_t crc, uint64_t bytes) {
+uint32_t sft__import_crc32_shift(uint32_t crc, uint64_t bytes) {
     uint32_t power = 0x00800000u; /* x^8 */
 
     for (; bytes != 0; bytes >>= 1) {
@@ -56,24 +56,24 @@ uint32_t sft__crc32_shift(uint32_t crc, uint64_t bytes) {
 
 /* ---------------------------------------------------------------- for writers */
 
-sft_status sft__export_alloc(sft__export *job, void *pointer, size_t count, size_t size,
-                             sft_error *err) {
+sft_status sft__import_export_alloc(sft__import_export *job, void *pointer, size_t count,
+                                    size_t size, sft_error *err) {
     size_t bytes;
     void *p = NULL;
 
-    if (sft__mul_size(count != 0 ? count : 1, size, &bytes)) {
-        p = sft__arena_alloc(&job->arena, bytes, 8);
+    if (sft__base_mul_size(count != 0 ? count : 1, size, &bytes)) {
+        p = sft__base_arena_alloc(&job->arena, bytes, 8);
     }
     if (p == NULL) {
-        return sft__fail_nomem(err, count * size);
+        return sft__base_fail_nomem(err, count * size);
     }
     memset(p, 0, bytes);
     memcpy(pointer, &p, sizeof p);
     return SFT_OK;
 }
 
-sft_status sft__convert_output(const sft__conversion *c, const char *path, uint64_t size,
-                               sft__fs_publish **out, sft_error *err) {
+sft_status sft__import_convert_output(const sft__import_conversion *c, const char *path,
+                                      uint64_t size, sft__fs_publish **out, sft_error *err) {
     const sft__fs_publish_options options = {
         .allocator = c->allocator,
         .durability = c->write.durability,
@@ -89,22 +89,22 @@ sft_status sft__convert_output(const sft__conversion *c, const char *path, uint6
     return status;
 }
 
-sft_status sft__export_start(sft__export *job, uint64_t file_bytes, sft_error *err) {
+sft_status sft__import_export_start(sft__import_export *job, uint64_t file_bytes, sft_error *err) {
     job->c.result.file_bytes = file_bytes;
-    return sft__convert_output(&job->c, job->path, file_bytes, &job->output, err);
+    return sft__import_convert_output(&job->c, job->path, file_bytes, &job->output, err);
 }
 
-sft_status sft__export_put(sft__export *job, uint64_t offset, const void *data, size_t size,
-                           sft_error *err) {
+sft_status sft__import_export_put(sft__import_export *job, uint64_t offset, const void *data,
+                                  size_t size, sft_error *err) {
     const sft__fs_span part = {data, size};
     return size == 0 ? SFT_OK : sft__fs_publish_write(job->output, offset, &part, 1, err);
 }
 
 typedef struct placing {
-    sft__export *job;
-    sft__stretch *stretches;
+    sft__import_export *job;
+    sft__import_stretch *stretches;
     size_t count;
-    sft__mutex lock; /* of the checksums */
+    sft__base_mutex lock; /* of the checksums */
     bool crc32;
 } placing;
 
@@ -115,7 +115,7 @@ static size_t stretch_of(const placing *p, size_t item, uint64_t offset) {
 
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
-        const sft__stretch *s = &p->stretches[mid];
+        const sft__import_stretch *s = &p->stretches[mid];
         if (s->item < item || (s->item == item && s->first + s->nbytes <= offset)) {
             low = mid + 1;
         } else {
@@ -132,19 +132,20 @@ static sft_status put(void *ctx, size_t item, uint64_t offset, const void *data,
 
     for (size_t i = stretch_of(p, item, offset); size > 0; i++) {
         if (i >= p->count || p->stretches[i].item != item || p->stretches[i].first > offset) {
-            return sft__fail(err, SFT_E_INTERNAL, "the writer has no place for bytes of an item");
+            return sft__base_fail(err, SFT_E_INTERNAL,
+                                  "the writer has no place for bytes of an item");
         }
-        sft__stretch *s = &p->stretches[i];
+        sft__import_stretch *s = &p->stretches[i];
         const uint64_t at = offset - s->first;
         const uint64_t left = s->nbytes - at;
         const size_t n = left < size ? (size_t)left : size;
         if (p->crc32) {
-            const uint32_t crc = sft__crc32_shift(sft__crc32(0, bytes, n), left - n);
-            sft__mutex_lock(&p->lock);
+            const uint32_t crc = sft__import_crc32_shift(sft__import_crc32(0, bytes, n), left - n);
+            sft__base_mutex_lock(&p->lock);
             s->crc32 ^= crc;
-            sft__mutex_unlock(&p->lock);
+            sft__base_mutex_unlock(&p->lock);
         }
-        SFT_TRY(sft__export_put(p->job, s->offset + at, bytes, n, err));
+        SFT_TRY(sft__import_export_put(p->job, s->offset + at, bytes, n, err));
         bytes += n;
         offset += n;
         size -= n;
@@ -152,29 +153,29 @@ static sft_status put(void *ctx, size_t item, uint64_t offset, const void *data,
     return SFT_OK;
 }
 
-sft_status sft__export_copy(sft__export *job, sft__stretch *stretches, size_t count, bool crc32,
-                            sft_error *err) {
+sft_status sft__import_export_copy(sft__import_export *job, sft__import_stretch *stretches,
+                                   size_t count, bool crc32, sft_error *err) {
     placing p = {.job = job, .stretches = stretches, .count = count, .crc32 = crc32};
-    const sft__sink sink = {put, &p};
+    const sft__import_sink sink = {put, &p};
 
-    if (!sft__mutex_init(&p.lock)) {
-        return sft__fail_nomem(err, sizeof p);
+    if (!sft__base_mutex_init(&p.lock)) {
+        return sft__base_fail_nomem(err, sizeof p);
     }
-    const sft_status status = sft__convert_sink(&job->c, &sink, err);
-    sft__mutex_reset(&p.lock);
+    const sft_status status = sft__import_convert_sink(&job->c, &sink, err);
+    sft__base_mutex_reset(&p.lock);
     return status;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-static sft_status read_options(sft__export *job, const sft_export_options *options,
+static sft_status read_options(sft__import_export *job, const sft_export_options *options,
                                sft_error *err) {
     sft_export_options *o = &job->options;
-    sft__conversion *c = &job->c;
+    sft__import_conversion *c = &job->c;
 
     if (options != NULL) {
         if (options->struct_size < offsetof(sft_export_options, pool)) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
@@ -193,27 +194,28 @@ static sft_status read_options(sft__export *job, const sft_export_options *optio
     c->write.pool = o->pool;
     c->write.control = o->control;
     c->write.durability = o->durability;
-    c->allocator = sft__allocator(o->allocator);
-    sft__arena_init(&job->arena, c->allocator, 0);
+    c->allocator = sft__base_allocator(o->allocator);
+    sft__base_arena_init(&job->arena, c->allocator, 0);
     return SFT_OK;
 }
 
-static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_error *err) {
-    sft__conversion *c = &job->c;
+static sft_status take_items(sft__import_export *job, const sft__import_writer_row *row,
+                             sft_error *err) {
+    sft__import_conversion *c = &job->c;
 
     if (!row->metadata && job->options.metadata_count != 0) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "%s files have no room for metadata",
-                         sft_import_format_name(row->format));
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s files have no room for metadata",
+                              sft_import_format_name(row->format));
     }
     c->any_type = true;
     c->no_parts = !row->shares;
-    SFT_TRY(sft__convert_take(c, job->catalog, err));
-    SFT_TRY(sft__convert_complete(c, &job->catalog, 1, err));
-    SFT_TRY(sft__convert_names(c, err));
+    SFT_TRY(sft__import_convert_take(c, job->catalog, err));
+    SFT_TRY(sft__import_convert_complete(c, &job->catalog, 1, err));
+    SFT_TRY(sft__import_convert_names(c, err));
     for (size_t i = 0; i < c->item_count; i++) {
         SFT_TRY(row->check(&c->items[i], err));
     }
-    SFT_TRY(sft__convert_map(c, err));
+    SFT_TRY(sft__import_convert_map(c, err));
     c->result.files = 1;
     for (size_t i = 0; i < c->item_count && c->options.planned != NULL; i++) {
         c->options.planned(c->options.ctx, &c->items[i]);
@@ -225,7 +227,7 @@ static sft_status take_items(sft__export *job, const sft__writer_row *row, sft_e
 
 enum { TOLD_MAX = 320 };
 
-bool sft__names_framework(const sft_metadata_entry *e) {
+bool sft__import_names_framework(const sft_metadata_entry *e) {
     static const char *const names[] = {"pt", "np", "tf", "flax", "mlx", "ms", "paddle"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -239,13 +241,13 @@ bool sft__names_framework(const sft_metadata_entry *e) {
 }
 
 /* Metadata that stands for something which the format has in another way. */
-static bool is_format_own(const sft__export *job, const sft__writer_row *row,
+static bool is_format_own(const sft__import_export *job, const sft__import_writer_row *row,
                           const sft_metadata_entry *e) {
     const bool tree = e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
 
-    return sft__names_framework(e) || (tree && row->shares) ||
+    return sft__import_names_framework(e) || (tree && row->shares) ||
            (row->format == SFT_IMPORT_GGUF && sft_import_collects(e)) || /* put together */
-           sft__convert_is_record(job->catalog, e);
+           sft__import_convert_is_record(job->catalog, e);
 }
 
 /* Does an earlier file have the key? *same: with this value. */
@@ -282,7 +284,7 @@ static void add_key(keys *k, const sft_metadata_entry *e) {
     k->told++;
 }
 
-static void tell_entry(sft__export *job, const sft__writer_row *row, size_t file,
+static void tell_entry(sft__import_export *job, const sft__import_writer_row *row, size_t file,
                        const sft_metadata_entry *e, keys *k) {
     bool same = false;
     const bool earlier = is_earlier(job->catalog, file, e, &same);
@@ -290,8 +292,8 @@ static void tell_entry(sft__export *job, const sft__writer_row *row, size_t file
 
     if (sft_digest_is_key(e->key, e->key_len)) {
         if (!earlier) {
-            sft__convert_lost(&job->c, e->key[4] == 'c' ? "sft.crc32c" : "sft.sha256", 0,
-                              "recorded digests are of the file that they are in");
+            sft__import_convert_lost(&job->c, e->key[4] == 'c' ? "sft.crc32c" : "sft.sha256", 0,
+                                     "recorded digests are of the file that they are in");
         }
     } else if (same || is_format_own(job, row, e)) {
         return;
@@ -299,14 +301,16 @@ static void tell_entry(sft__export *job, const sft__writer_row *row, size_t file
         add_key(k, e);
     } else if (file > 0) {
         (void)sft_escape(subject, sizeof subject, e->key, e->key_len);
-        sft__convert_lost(&job->c, subject, 0,
-                          earlier ? "another value than in an earlier file"
-                                  : "of the metadata of several files the first file's go on");
+        sft__import_convert_lost(&job->c, subject, 0,
+                                 earlier
+                                     ? "another value than in an earlier file"
+                                     : "of the metadata of several files the first file's go on");
     }
 }
 
 /* Metadata without room, or of later files, and recorded digests, which are of the input's file. */
-static sft_status tell_metadata(sft__export *job, const sft__writer_row *row, sft_error *err) {
+static sft_status tell_metadata(sft__import_export *job, const sft__import_writer_row *row,
+                                sft_error *err) {
     keys k = {"no room for it in this format: ", 0, 0};
 
     k.len = strlen(k.text);
@@ -319,35 +323,36 @@ static sft_status tell_metadata(sft__export *job, const sft__writer_row *row, sf
         }
     }
     if (k.told != 0) {
-        sft__convert_lost(&job->c, "metadata", 0, k.text);
+        sft__import_convert_lost(&job->c, "metadata", 0, k.text);
     }
-    return row->metadata ? sft__convert_retyped(&job->c, &job->catalog, 1, err) : SFT_OK;
+    return row->metadata ? sft__import_convert_retyped(&job->c, &job->catalog, 1, err) : SFT_OK;
 }
 
 /* Other names of tensors that go on. */
-static void tell_aliases(sft__export *job, const sft__writer_row *row) {
+static void tell_aliases(sft__import_export *job, const sft__import_writer_row *row) {
     for (size_t i = 0; i < job->c.other_count && !row->shares; i++) {
-        const sft__other *o = &job->c.others[i];
-        const sft_import_item *item = sft__convert_item_of(&job->c, o->catalog, o->of, NULL);
+        const sft__import_other *o = &job->c.others[i];
+        const sft_import_item *item = sft__import_convert_item_of(&job->c, o->catalog, o->of, NULL);
         char text[TOLD_MAX];
         char name[256];
         char subject[256] = "";
         (void)sft_escape(name, sizeof name, item->name, item->name_len);
         memcpy(subject, o->name, o->name_len < sizeof subject ? o->name_len : sizeof subject - 1);
         (void)snprintf(text, sizeof text, "another name of \"%s\"; --dedup keep writes both", name);
-        sft__convert_lost(&job->c, subject, 1, text);
+        sft__import_convert_lost(&job->c, subject, 1, text);
         job->c.result.aliases--;
     }
 }
 
-static sft_status tell(sft__export *job, const sft__writer_row *row, sft_error *err) {
+static sft_status tell(sft__import_export *job, const sft__import_writer_row *row, sft_error *err) {
     SFT_TRY(tell_metadata(job, row, err));
     tell_aliases(job, row);
-    job->c.result.left_out += sft__report_left_out(job->c.report);
+    job->c.result.left_out += sft__import_report_left_out(job->c.report);
     return SFT_OK;
 }
 
-static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error *err) {
+static sft_status verify(sft__import_export *job, const sft__import_writer_row *row,
+                         sft_error *err) {
     sft_import_options o;
     sft_catalog *again;
 
@@ -359,22 +364,22 @@ static sft_status verify(sft__export *job, const sft__writer_row *row, sft_error
     o.dedup = SFT_DEDUP_KEEP;
     SFT_TRY(row->reopen != NULL ? row->reopen(job, &again, err)
                                 : sft_import_open(&again, job->path, &o, NULL, err));
-    const sft_status status = sft__convert_compare(&job->c, again, err);
+    const sft_status status = sft__import_convert_compare(&job->c, again, err);
     sft_catalog_close(again);
     return status;
 }
 
-static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *err) {
-    SFT_TRY(sft__report_create(&job->c.report, job->c.allocator, err));
-    sft__report_format(job->c.report, row->format);
+static sft_status run(sft__import_export *job, const sft__import_writer_row *row, sft_error *err) {
+    SFT_TRY(sft__import_report_create(&job->c.report, job->c.allocator, err));
+    sft__import_report_format(job->c.report, row->format);
     SFT_TRY(take_items(job, row, err));
-    (void)sft__convert_problems(&job->c, job->catalog); /* counted by tell */
+    (void)sft__import_convert_problems(&job->c, job->catalog); /* counted by tell */
     SFT_TRY(tell(job, row, err));
     if ((job->options.flags & SFT_CONVERT_PLAN) != 0) {
         return SFT_OK;
     }
     if ((job->options.flags & SFT_CONVERT_VERIFY) != 0) {
-        SFT_TRY(sft__convert_recorded(&job->c, job->catalog, err));
+        SFT_TRY(sft__import_convert_recorded(&job->c, job->catalog, err));
     }
     SFT_TRY(row->write(job, err));
     SFT_TRY(sft_catalog_unchanged(job->catalog, err));
@@ -392,15 +397,15 @@ static sft_status run(sft__export *job, const sft__writer_row *row, sft_error *e
 sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const char *path,
                              const sft_export_options *options, sft_import_converted *result,
                              sft_error *err) {
-    const sft__writer_row *row = row_of(format);
-    sft__export job;
+    const sft__import_writer_row *row = row_of(format);
+    sft__import_export job;
 
     if (catalog == NULL || path == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog or path is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or path is NULL");
     }
     if (row == NULL) {
-        return sft__fail(err, SFT_E_FORMAT, "there is no writer for the format %s",
-                         sft_import_format_name(format));
+        return sft__base_fail(err, SFT_E_FORMAT, "there is no writer for the format %s",
+                              sft_import_format_name(format));
     }
     memset(&job, 0, sizeof job);
     job.catalog = catalog;
@@ -416,10 +421,10 @@ sft_status sft_import_export(const sft_catalog *catalog, uint32_t format, const 
     }
     sft_import_report_free(job.c.report);
     sft__fs_publish_free(job.output);
-    sft__arena_free(&job.arena);
-    sft__convert_forget_names(&job.c);
-    sft__free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);
-    sft__free(job.c.allocator, job.c.others, job.c.other_room * sizeof *job.c.others);
-    sft__free(job.c.allocator, job.c.places, job.c.place_room * sizeof *job.c.places);
+    sft__base_arena_free(&job.arena);
+    sft__import_convert_forget_names(&job.c);
+    sft__base_free(job.c.allocator, job.c.items, job.c.item_room * sizeof *job.c.items);
+    sft__base_free(job.c.allocator, job.c.others, job.c.other_room * sizeof *job.c.others);
+    sft__base_free(job.c.allocator, job.c.places, job.c.place_room * sizeof *job.c.places);
     return status;
 }

@@ -26,11 +26,11 @@ typedef struct file {
     typed *types;
     size_t count;
     size_t room;
-    sft__strmap names;
+    sft__base_strmap names;
 } file;
 
 typedef struct reading {
-    sft__arena arena;
+    sft__base_arena arena;
     const sft_allocator *allocator;
     file *files;
     size_t count;
@@ -40,8 +40,8 @@ typedef struct reading {
 
 static const char *types_of(const file *f, size_t *len) {
     *len = 0;
-    return sft_catalog_metadata_find(f->catalog, f->at, SFT__GGUF_KEY_TYPES, strlen(SFT__GGUF_KEY_TYPES),
-                                     len);
+    return sft_catalog_metadata_find(f->catalog, f->at, SFT__GGUF_KEY_TYPES,
+                                     strlen(SFT__GGUF_KEY_TYPES), len);
 }
 
 /* Do the files' gguf.types differ at all? */
@@ -52,72 +52,78 @@ static bool differ(const reading *r) {
     for (size_t i = 1; i < r->count; i++) {
         size_t n;
         const char *other = types_of(&r->files[i], &n);
-        if (n != len || (other == NULL) != (text == NULL) || (n != 0 && memcmp(text, other, n) != 0)) {
+        if (n != len || (other == NULL) != (text == NULL) ||
+            (n != 0 && memcmp(text, other, n) != 0)) {
             return true;
         }
     }
     return false;
 }
 
-static const char *count_type(void *ctx, sft__json *j, const sft__json_str *name, const char *value) {
+static const char *count_type(void *ctx, sft__base_json *j, const sft__base_json_str *name,
+                              const char *value) {
     reading *r = ctx;
 
     (void)name;
     r->now->room++;
-    return sft__json_value(j, value, 1);
+    return sft__base_json_value(j, value, 1);
 }
 
-static const char *add_type(void *ctx, sft__json *j, const sft__json_str *name, const char *value) {
+static const char *add_type(void *ctx, sft__base_json *j, const sft__base_json_str *name,
+                            const char *value) {
     reading *r = ctx;
     file *f = r->now;
-    const char *p = sft__json_value(j, value, 1);
+    const char *p = sft__base_json_value(j, value, 1);
     typed *t = &f->types[f->count];
 
     if (p != NULL) {
         *t = (typed){NULL, 0, value, (size_t)(p - value)};
-        t->name = sft__json_keep(&r->arena, r->text + (name->raw - r->text), name, &t->name_len);
+        t->name =
+            sft__base_json_keep(&r->arena, r->text + (name->raw - r->text), name, &t->name_len);
         p = t->name != NULL ? p : NULL;
     }
     if (p != NULL) {
-        (void)sft__strmap_add(&f->names, f->count++); /* of a name that comes twice the first counts */
+        (void)sft__base_strmap_add(&f->names,
+                                   f->count++); /* of a name that comes twice the first counts */
     }
     return p;
 }
 
 /* What the file's gguf.types says: nothing, if that is no object. */
 static sft_status read_types(reading *r, file *f, sft_error *err) {
-    sft__json j = {.end = NULL};
+    sft__base_json j = {.end = NULL};
     size_t len;
     const char *text = types_of(f, &len);
 
     r->now = f;
-    r->text = text != NULL ? sft__arena_alloc(&r->arena, len + SFT__JSON_SLACK, 1) : NULL;
+    r->text = text != NULL ? sft__base_arena_alloc(&r->arena, len + SFT__JSON_SLACK, 1) : NULL;
     if (text == NULL) {
         return SFT_OK;
     }
     if (r->text == NULL) {
-        return sft__fail_nomem(err, len);
+        return sft__base_fail_nomem(err, len);
     }
     memcpy(r->text, text, len);
     memset(r->text + len, 0, SFT__JSON_SLACK);
     j.end = r->text + len;
-    if (sft__json_members(&j, sft__json_blank(r->text), count_type, r) == NULL) {
+    if (sft__base_json_members(&j, sft__base_json_blank(r->text), count_type, r) == NULL) {
         f->room = 0;
     }
     if (f->room == 0) {
         return SFT_OK;
     }
-    f->types = sft__alloc_array(r->allocator, f->room, sizeof *f->types);
+    f->types = sft__base_alloc_array(r->allocator, f->room, sizeof *f->types);
     if (f->types == NULL ||
-        !sft__strmap_init(&f->names, f->types, sizeof *f->types, f->room, r->allocator) ||
-        sft__json_members(&j, sft__json_blank(r->text), add_type, r) == NULL) {
-        return sft__fail_nomem(err, f->room * sizeof *f->types);
+        !sft__base_strmap_init(&f->names, f->types, sizeof *f->types, f->room, r->allocator) ||
+        sft__base_json_members(&j, sft__base_json_blank(r->text), add_type, r) == NULL) {
+        return sft__base_fail_nomem(err, f->room * sizeof *f->types);
     }
     return SFT_OK;
 }
 
 static const typed *type_of(const file *f, const sft_metadata_entry *e) {
-    const size_t i = f->count != 0 ? sft__strmap_find(&f->names, e->key, e->key_len) : SFT__STRMAP_NONE;
+    const size_t i =
+        f->count != 0 ? sft__base_strmap_find(&f->names, e->key, e->key_len) : SFT__STRMAP_NONE;
 
     return i != SFT__STRMAP_NONE ? &f->types[i] : NULL;
 }
@@ -167,7 +173,8 @@ static void tell_all(const reading *r, sft_import_retyped_fn tell, void *ctx) {
     for (const file *f = r->files; f != r->files + r->count; f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(f->catalog, f->at); i++) {
             sft_metadata_entry e;
-            (void)sft_catalog_metadata_at(f->catalog, f->at, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            (void)sft_catalog_metadata_at(f->catalog, f->at, i, &e.key, &e.key_len, &e.value,
+                                          &e.value_len);
             if (is_retyped(r, f, &e)) {
                 tell(ctx, &e);
             }
@@ -175,18 +182,18 @@ static void tell_all(const reading *r, sft_import_retyped_fn tell, void *ctx) {
     }
 }
 
-sft_status sft_import_retyped(const sft_import_collection *from, sft_import_retyped_fn tell, void *ctx,
-                              sft_error *err) {
-    reading r = {.allocator = sft__allocator(from->allocator)};
+sft_status sft_import_retyped(const sft_import_collection *from, sft_import_retyped_fn tell,
+                              void *ctx, sft_error *err) {
+    reading r = {.allocator = sft__base_allocator(from->allocator)};
     sft_status status = SFT_OK;
     size_t count = 0;
 
     for (size_t i = 0; i < from->count; i++) {
         count += sft_catalog_file_count(from->catalogs[i]);
     }
-    r.files = sft__alloc_array(r.allocator, count + 1, sizeof *r.files);
+    r.files = sft__base_alloc_array(r.allocator, count + 1, sizeof *r.files);
     if (r.files == NULL) {
-        return sft__fail_nomem(err, count * sizeof *r.files);
+        return sft__base_fail_nomem(err, count * sizeof *r.files);
     }
     for (size_t i = 0; i < from->count; i++) {
         for (size_t k = 0; k < sft_catalog_file_count(from->catalogs[i]); k++) {
@@ -194,19 +201,19 @@ sft_status sft_import_retyped(const sft_import_collection *from, sft_import_rety
         }
     }
     if (differ(&r)) {
-        sft__arena_init(&r.arena, r.allocator, 0);
+        sft__base_arena_init(&r.arena, r.allocator, 0);
         for (size_t i = 0; i < r.count && status == SFT_OK; i++) {
             status = read_types(&r, &r.files[i], err);
         }
         if (status == SFT_OK) {
             tell_all(&r, tell, ctx);
         }
-        sft__arena_free(&r.arena);
+        sft__base_arena_free(&r.arena);
     }
     for (size_t i = 0; i < r.count; i++) {
-        sft__strmap_reset(&r.files[i].names);
-        sft__free(r.allocator, r.files[i].types, r.files[i].room * sizeof *r.files[i].types);
+        sft__base_strmap_reset(&r.files[i].names);
+        sft__base_free(r.allocator, r.files[i].types, r.files[i].room * sizeof *r.files[i].types);
     }
-    sft__free(r.allocator, r.files, (count + 1) * sizeof *r.files);
+    sft__base_free(r.allocator, r.files, (count + 1) * sizeof *r.files);
     return status;
 }

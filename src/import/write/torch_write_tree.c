@@ -23,38 +23,38 @@ typedef struct frame {
 } frame;
 
 typedef struct tree {
-    sft__torch_writer *t;
-    sft__json j;
+    sft__import_torch_writer *t;
+    sft__base_json j;
     const char *text;
     frame frames[DEPTH_MAX + 1];
     size_t depth;
 } tree;
 
 static sft_status bad(const tree *k, const char *p, sft_error *err, const char *what) {
-    return sft__fail(err, SFT_E_SCHEMA, "metadata sft.tree: %s (byte %llu of its text)", what,
-                     (unsigned long long)(p != NULL ? p - k->text : 0));
+    return sft__base_fail(err, SFT_E_SCHEMA, "metadata sft.tree: %s (byte %llu of its text)", what,
+                          (unsigned long long)(p != NULL ? p - k->text : 0));
 }
 
-static sft__buf *out(const tree *k) {
+static sft__base_buf *out(const tree *k) {
     return &k->t->pickle;
 }
 
 /* A string, decoded into the scratch memory. */
 static sft_status string(tree *k, const char **p, const char **text, size_t *len, sft_error *err) {
-    const char *at = sft__json_blank(*p);
-    sft__json_str s = {NULL, 0, false};
+    const char *at = sft__base_json_blank(*p);
+    sft__base_json_str s = {NULL, 0, false};
     char *copy;
 
-    const char *end = *at == '"' ? sft__json_read(&k->j, at, &s) : NULL;
+    const char *end = *at == '"' ? sft__base_json_read(&k->j, at, &s) : NULL;
     if (end == NULL) {
         return bad(k, at, err, "a string was expected");
     }
-    SFT_TRY(sft__export_alloc(k->t->job, &copy, s.len + 1, 1, err));
+    SFT_TRY(sft__import_export_alloc(k->t->job, &copy, s.len + 1, 1, err));
     memcpy(copy, s.raw, s.len);
     *len = s.len;
     if (s.escaped) {
-        const sft__json_str again = {copy, s.len, true};
-        *len = sft__json_decode(copy, &again);
+        const sft__base_json_str again = {copy, s.len, true};
+        *len = sft__base_json_decode(copy, &again);
     }
     *text = copy;
     *p = end;
@@ -62,7 +62,7 @@ static sft_status string(tree *k, const char **p, const char **text, size_t *len
 }
 
 static sft_status expect(const tree *k, const char **p, char c, sft_error *err) {
-    const char *at = sft__json_blank(*p);
+    const char *at = sft__base_json_blank(*p);
     if (*at != c) {
         return bad(k, at, err, "another character was expected");
     }
@@ -76,7 +76,7 @@ static bool is(const char *text, size_t len, const char *word) {
 
 /* ---------------------------------------------------------------- scalars */
 
-static void put_real(sft__buf *b, double value) {
+static void put_real(sft__base_buf *b, double value) {
     uint64_t bits;
     uint8_t bytes[8];
 
@@ -84,8 +84,8 @@ static void put_real(sft__buf *b, double value) {
     for (size_t i = 0; i < 8; i++) {
         bytes[i] = (uint8_t)(bits >> (56 - 8 * i));
     }
-    sft__put_byte(b, 'G'); /* BINFLOAT */
-    sft__buf_add(b, bytes, sizeof bytes);
+    sft__import_put_byte(b, 'G'); /* BINFLOAT */
+    sft__base_buf_add(b, bytes, sizeof bytes);
 }
 
 static sft_status real(tree *k, const char **p, double *value, sft_error *err) {
@@ -94,7 +94,7 @@ static sft_status real(tree *k, const char **p, double *value, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(k, p, &text, &len, err));
-    return sft__decimal_read(text, len, value) ? SFT_OK : bad(k, at, err, "no number");
+    return sft__import_decimal_read(text, len, value) ? SFT_OK : bad(k, at, err, "no number");
 }
 
 static sft_status big_int(tree *k, const char **p, sft_error *err) {
@@ -105,37 +105,37 @@ static sft_status big_int(tree *k, const char **p, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(k, p, &text, &len, err));
-    if (!sft__decimal_unbig(text, len, bytes, &size)) {
+    if (!sft__import_decimal_unbig(text, len, bytes, &size)) {
         return bad(k, at, err, "no integer, or one of more than 4,000 digits");
     }
     if (size < 256) {
-        sft__put_byte(out(k), 0x8a); /* LONG1 */
-        sft__put_byte(out(k), (uint8_t)size);
+        sft__import_put_byte(out(k), 0x8a); /* LONG1 */
+        sft__import_put_byte(out(k), (uint8_t)size);
     } else {
-        sft__put_byte(out(k), 0x8b); /* LONG4 */
-        sft__put_le32(out(k), (uint32_t)size);
+        sft__import_put_byte(out(k), 0x8b); /* LONG4 */
+        sft__import_put_le32(out(k), (uint32_t)size);
     }
-    sft__buf_add(out(k), bytes, size);
+    sft__base_buf_add(out(k), bytes, size);
     return SFT_OK;
 }
 
 /* _codecs.encode(text, 'latin1'): what protocol 2 has for bytes */
-static void put_bytes(sft__buf *b, const uint8_t *bytes, size_t size) {
+static void put_bytes(sft__base_buf *b, const uint8_t *bytes, size_t size) {
     size_t high = 0;
 
     for (size_t i = 0; i < size; i++) {
         high += bytes[i] >= 0x80;
     }
-    sft__buf_text(b, "c_codecs\nencode\nX");
-    sft__put_le32(b, (uint32_t)(size + high));
+    sft__base_buf_text(b, "c_codecs\nencode\nX");
+    sft__import_put_le32(b, (uint32_t)(size + high));
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] >= 0x80) {
-            sft__put_byte(b, (uint8_t)(0xc0 | bytes[i] >> 6));
+            sft__import_put_byte(b, (uint8_t)(0xc0 | bytes[i] >> 6));
         }
-        sft__put_byte(b, bytes[i] >= 0x80 ? (uint8_t)(0x80 | (bytes[i] & 0x3f)) : bytes[i]);
+        sft__import_put_byte(b, bytes[i] >= 0x80 ? (uint8_t)(0x80 | (bytes[i] & 0x3f)) : bytes[i]);
     }
-    sft__put_text(b, "latin1", 6);
-    sft__buf_text(b, "\x86R"); /* TUPLE2 REDUCE */
+    sft__import_put_text(b, "latin1", 6);
+    sft__base_buf_text(b, "\x86R"); /* TUPLE2 REDUCE */
 }
 
 static int base64_digit(char c) {
@@ -157,7 +157,7 @@ static sft_status bytes(tree *k, const char **p, sft_error *err) {
 
     SFT_TRY(string(k, p, &text, &len, err));
     const size_t pad = len > 0 && text[len - 1] == '=' ? 1u + (len > 1 && text[len - 2] == '=') : 0;
-    SFT_TRY(sft__export_alloc(k->t->job, &decoded, len, 1, err));
+    SFT_TRY(sft__import_export_alloc(k->t->job, &decoded, len, 1, err));
     for (size_t i = 0; i < len - pad; i++) {
         const int digit = base64_digit(text[i]);
         if (digit < 0) {
@@ -181,13 +181,13 @@ static sft_status torch_dtype(tree *k, const char **p, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(k, p, &text, &len, err));
-    const sft__global *row = sft__global_find("torch", 5, text, len);
+    const sft__import_global *row = sft__import_global_find("torch", 5, text, len);
     if (row == NULL || row->known != SFT__G_DTYPE) {
         return bad(k, at, err, "a torch.dtype that is not known");
     }
-    sft__buf_text(out(k), "ctorch\n");
-    sft__buf_text(out(k), row->name);
-    sft__buf_text(out(k), "\n");
+    sft__base_buf_text(out(k), "ctorch\n");
+    sft__base_buf_text(out(k), row->name);
+    sft__base_buf_text(out(k), "\n");
     return SFT_OK;
 }
 
@@ -223,7 +223,7 @@ static sft_status np_value(tree *k, const char **p, const np_type *type, uint8_t
         SFT_TRY(string(k, p, &text, &len, err));
         const bool minus = len > 0 && text[0] == '-';
         const size_t room = type->size + (type->code[0] != 'i' && !minus ? 1u : 0u);
-        if (!sft__decimal_unbig(text, len, big, &size) || size > room ||
+        if (!sft__import_decimal_unbig(text, len, big, &size) || size > room ||
             (size > type->size && big[size - 1] != 0) || (minus && type->code[0] != 'i')) {
             return bad(k, at, err, "a NumPy integer that its type does not hold");
         }
@@ -233,13 +233,13 @@ static sft_status np_value(tree *k, const char **p, const np_type *type, uint8_t
     }
     SFT_TRY(real(k, p, &value, err));
     memcpy(&bits, &value, sizeof bits);
-    sft__store_le64(wide, bits);
+    sft__base_store_le64(wide, bits);
     return sft_convert(raw, sft_dtype_get(type->dtype), wide, sft_dtype_get(SFT_F64), 1, 0, err);
 }
 
 static sft_status numpy(tree *k, const char **p, const char *name, size_t len, sft_error *err) {
     const np_type *type = NULL;
-    sft__buf *b = out(k);
+    sft__base_buf *b = out(k);
     uint8_t raw[8];
 
     for (size_t i = 0; i < sizeof np_types / sizeof np_types[0]; i++) {
@@ -249,18 +249,18 @@ static sft_status numpy(tree *k, const char **p, const char *name, size_t len, s
         return bad(k, *p, err, "a NumPy scalar of a type that is not known");
     }
     SFT_TRY(np_value(k, p, type, raw, err));
-    sft__buf_text(b, "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\n");
-    sft__put_text(b, type->code, 2);
-    sft__buf_text(b, "\x89\x88\x87R(");
-    sft__put_int(b, 3);
-    sft__put_text(b, type->size == 1 ? "|" : "<", 1);
-    sft__buf_text(b, "NNN");
-    sft__put_int(b, -1);
-    sft__put_int(b, -1);
-    sft__put_int(b, 0);
-    sft__buf_text(b, "tb"); /* TUPLE BUILD */
+    sft__base_buf_text(b, "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\n");
+    sft__import_put_text(b, type->code, 2);
+    sft__base_buf_text(b, "\x89\x88\x87R(");
+    sft__import_put_int(b, 3);
+    sft__import_put_text(b, type->size == 1 ? "|" : "<", 1);
+    sft__base_buf_text(b, "NNN");
+    sft__import_put_int(b, -1);
+    sft__import_put_int(b, -1);
+    sft__import_put_int(b, 0);
+    sft__base_buf_text(b, "tb"); /* TUPLE BUILD */
     put_bytes(b, raw, type->size);
-    sft__buf_text(b, "\x86R");
+    sft__base_buf_text(b, "\x86R");
     return SFT_OK;
 }
 
@@ -269,13 +269,13 @@ static sft_status tensor(tree *k, const char **p, sft_error *err) {
     size_t len;
 
     SFT_TRY(string(k, p, &text, &len, err));
-    const size_t at = sft__strmap_find(&k->t->names, text, len);
+    const size_t at = sft__base_strmap_find(&k->t->names, text, len);
     if (at == SFT__STRMAP_NONE) {
-        return sft__fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, text, len,
-                                "the tree (metadata sft.tree) names this tensor, which is not "
-                                "among those to write");
+        return sft__base_fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, text, len,
+                                     "the tree (metadata sft.tree) names this tensor, which is not "
+                                     "among those to write");
     }
-    return sft__put_tensor(k->t, &k->t->called[at], err);
+    return sft__import_put_tensor(k->t, &k->t->called[at], err);
 }
 
 static sft_status complex(tree *k, const char **p, sft_error *err) {
@@ -287,10 +287,10 @@ static sft_status complex(tree *k, const char **p, sft_error *err) {
     SFT_TRY(expect(k, p, ',', err));
     SFT_TRY(real(k, p, &im, err));
     SFT_TRY(expect(k, p, ']', err));
-    sft__buf_text(out(k), "c__builtin__\ncomplex\n");
+    sft__base_buf_text(out(k), "c__builtin__\ncomplex\n");
     put_real(out(k), re);
     put_real(out(k), im);
-    sft__buf_text(out(k), "\x86R");
+    sft__base_buf_text(out(k), "\x86R");
     return SFT_OK;
 }
 
@@ -351,10 +351,10 @@ static sft_status tagged(tree *k, const char **p, sft_error *err) {
         if (is(tag, tag_len, c->tag)) {
             SFT_TRY(expect(k, p, '[', err));
             if (c->open != NULL) {
-                sft__buf_text(out(k), c->open);
+                sft__base_buf_text(out(k), c->open);
             } else {
-                sft__put_ordered_dict(k->t);
-                sft__put_byte(out(k), '(');
+                sft__import_put_ordered_dict(k->t);
+                sft__import_put_byte(out(k), '(');
             }
             return open_frame(k, start, c->kind, true, c->close, err);
         }
@@ -386,7 +386,7 @@ static sft_status object(tree *k, const char **p, sft_error *err) {
     const char *text;
     size_t len;
 
-    if (*sft__json_blank(at) == '"') {
+    if (*sft__base_json_blank(at) == '"') {
         const char *q = at;
         SFT_TRY(string(k, &q, &text, &len, err));
         if (is(text, len, "$")) {
@@ -395,20 +395,20 @@ static sft_status object(tree *k, const char **p, sft_error *err) {
             return tagged(k, p, err);
         }
     }
-    sft__buf_text(out(k), "}("); /* EMPTY_DICT MARK */
+    sft__base_buf_text(out(k), "}("); /* EMPTY_DICT MARK */
     return open_frame(k, at, OBJECT, false, "u", err);
 }
 
 static sft_status number(tree *k, const char **p, sft_error *err) {
     const char *at = *p;
     const bool minus = *at == '-';
-    sft__json_num n;
+    sft__base_json_num n;
 
-    *p = sft__json_number(&k->j, at + minus, &n);
+    *p = sft__base_json_number(&k->j, at + minus, &n);
     if (*p == NULL || !n.is_uint || n.value > INT64_MAX) {
         return bad(k, at, err, "a bare number that is no integer below 2^63");
     }
-    sft__put_int(out(k), minus ? -(int64_t)n.value : (int64_t)n.value);
+    sft__import_put_int(out(k), minus ? -(int64_t)n.value : (int64_t)n.value);
     return SFT_OK;
 }
 
@@ -417,14 +417,14 @@ static sft_status value(tree *k, const char **p, sft_error *err) {
         const char *word;
         uint8_t op;
     } words[] = {{"null", 'N'}, {"true", 0x88}, {"false", 0x89}};
-    const char *at = sft__json_blank(*p);
+    const char *at = sft__base_json_blank(*p);
     const char *text;
     size_t len;
 
     *p = at;
     if (*at == '"') {
         SFT_TRY(string(k, p, &text, &len, err));
-        sft__put_text(out(k), text, len);
+        sft__import_put_text(out(k), text, len);
         return SFT_OK;
     }
     if (*at == '{') {
@@ -433,13 +433,13 @@ static sft_status value(tree *k, const char **p, sft_error *err) {
     }
     if (*at == '[') {
         ++*p;
-        sft__buf_text(out(k), "]("); /* EMPTY_LIST MARK */
+        sft__base_buf_text(out(k), "]("); /* EMPTY_LIST MARK */
         return open_frame(k, at, ITEMS, false, "e", err);
     }
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         const size_t n = strlen(words[i].word);
         if (strncmp(at, words[i].word, n) == 0) { /* zero bytes follow the text */
-            sft__put_byte(out(k), words[i].op);
+            sft__import_put_byte(out(k), words[i].op);
             *p = at + n;
             return SFT_OK;
         }
@@ -453,7 +453,7 @@ static sft_status value(tree *k, const char **p, sft_error *err) {
 static sft_status close_frame(tree *k, const char **p, sft_error *err) {
     const frame *f = &k->frames[--k->depth];
 
-    sft__buf_text(out(k), f->close);
+    sft__base_buf_text(out(k), f->close);
     return f->tagged ? expect(k, p, '}', err) : SFT_OK;
 }
 
@@ -483,7 +483,7 @@ static sft_status step(tree *k, const char **p, sft_error *err) {
     if (f->kind == PAIRS && f->half != 0) {
         return next_pair(k, f, p, err);
     }
-    const char *at = sft__json_blank(*p);
+    const char *at = sft__base_json_blank(*p);
     if (*at == (f->kind == OBJECT ? '}' : ']')) {
         *p = at + 1;
         return close_frame(k, p, err);
@@ -498,7 +498,7 @@ static sft_status step(tree *k, const char **p, sft_error *err) {
     if (f->kind == OBJECT) {
         SFT_TRY(string(k, p, &text, &len, err));
         SFT_TRY(expect(k, p, ':', err));
-        sft__put_text(out(k), text, len);
+        sft__import_put_text(out(k), text, len);
     }
     return value(k, p, err);
 }
@@ -510,7 +510,7 @@ static sft_status document(tree *k, const char **p, sft_error *err) {
     SFT_TRY(expect(k, p, '{', err));
     SFT_TRY(string(k, p, &text, &len, err));
     SFT_TRY(expect(k, p, ':', err));
-    const char *at = sft__json_blank(*p);
+    const char *at = sft__base_json_blank(*p);
     if (!is(text, len, "version") || at[0] != '1' || (at[1] != ',' && at[1] != ' ')) {
         return bad(k, at, err, "this is not version 1");
     }
@@ -526,19 +526,20 @@ static sft_status document(tree *k, const char **p, sft_error *err) {
         SFT_TRY(step(k, p, err));
     }
     SFT_TRY(expect(k, p, '}', err));
-    return *sft__json_blank(*p) == '\0' && sft__json_blank(*p) == k->j.end
+    return *sft__base_json_blank(*p) == '\0' && sft__base_json_blank(*p) == k->j.end
                ? SFT_OK
                : bad(k, *p, err, "something follows the tree");
 }
 
-sft_status sft__put_tree(sft__torch_writer *t, const char *text, size_t len, sft_error *err) {
+sft_status sft__import_put_tree(sft__import_torch_writer *t, const char *text, size_t len,
+                                sft_error *err) {
     const char *p;
     char *copy;
     tree k;
 
     memset(&k, 0, sizeof k);
     k.t = t;
-    SFT_TRY(sft__export_alloc(t->job, &copy, len + SFT__JSON_SLACK, 1, err));
+    SFT_TRY(sft__import_export_alloc(t->job, &copy, len + SFT__JSON_SLACK, 1, err));
     memcpy(copy, text, len);
     k.text = copy;
     k.j.end = copy + len;

@@ -41,7 +41,7 @@ static void put64(uint8_t *p, uint64_t v) {
     put32(p + 4, (uint32_t)(v >> 32));
 }
 
-static uint64_t member_bytes(const sft__export *job, const sft__zip_member *m) {
+static uint64_t member_bytes(const sft__import_export *job, const sft__import_zip_member *m) {
     return m->head_len + (m->item != SIZE_MAX ? job->c.items[m->item].nbytes : 0);
 }
 
@@ -53,7 +53,7 @@ static uint32_t clip(uint64_t v) {
     return is_long(v) ? ALL_ONES : (uint32_t)v;
 }
 
-static uint32_t flags_of(const sft__zip_member *m) {
+static uint32_t flags_of(const sft__import_zip_member *m) {
     for (size_t i = 0; i < m->name_len; i++) {
         if ((m->name[i] & 0x80) != 0) {
             return FLAG_UTF8;
@@ -65,17 +65,17 @@ static uint32_t flags_of(const sft__zip_member *m) {
 /* ---------------------------------------------------------------- layout */
 
 /* Gives the members their places from `at` = 0 on; *end: where the directory begins. */
-static sft_status lay_out(sft__export *job, sft__zip_member *members, size_t count,
+static sft_status lay_out(sft__import_export *job, sft__import_zip_member *members, size_t count,
                           uint32_t alignment, uint64_t *end, sft_error *err) {
     uint64_t at = 0;
 
     for (size_t i = 0; i < count; i++) {
-        sft__zip_member *m = &members[i];
+        sft__import_zip_member *m = &members[i];
         if (m->name_len == 0 || m->name_len > NAME_MAX_BYTES ||
             memchr(m->name, '\0', m->name_len) != NULL) {
-            return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, m->name, m->name_len,
-                                    "a zip member's name has 1 to %d bytes, none of them 0",
-                                    (int)NAME_MAX_BYTES);
+            return sft__base_fail_tensor(
+                err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, m->name, m->name_len,
+                "a zip member's name has 1 to %d bytes, none of them 0", (int)NAME_MAX_BYTES);
         }
         const uint64_t bytes = member_bytes(job, m);
         m->at = at;
@@ -88,8 +88,9 @@ static sft_status lay_out(sft__export *job, sft__zip_member *members, size_t cou
                                     : pad + alignment * ((6 - pad + alignment - 1) / alignment));
         }
         m->data = at + LOCAL_BYTES + m->name_len + m->extra;
-        if (!sft__add64(m->data, bytes, &at) || at > INT64_MAX) {
-            return sft__fail(err, SFT_E_OVERFLOW, "the archive would have more than 2^63 bytes");
+        if (!sft__base_add64(m->data, bytes, &at) || at > INT64_MAX) {
+            return sft__base_fail(err, SFT_E_OVERFLOW,
+                                  "the archive would have more than 2^63 bytes");
         }
     }
     *end = at;
@@ -98,8 +99,8 @@ static sft_status lay_out(sft__export *job, sft__zip_member *members, size_t cou
 
 /* ---------------------------------------------------------------- headers */
 
-static sft_status put_local(sft__export *job, const sft__zip_member *m, uint32_t alignment,
-                            uint8_t *room, sft_error *err) {
+static sft_status put_local(sft__import_export *job, const sft__import_zip_member *m,
+                            uint32_t alignment, uint8_t *room, sft_error *err) {
     const uint64_t bytes = member_bytes(job, m);
     uint8_t *p = room + LOCAL_BYTES + m->name_len;
     size_t left = m->extra;
@@ -128,11 +129,12 @@ static sft_status put_local(sft__export *job, const sft__zip_member *m, uint32_t
         put16(p + 2, (uint32_t)left - 4);
         put16(p + 4, alignment);
     }
-    SFT_TRY(sft__export_put(job, m->at, room, LOCAL_BYTES + m->name_len + m->extra, err));
-    return sft__export_put(job, m->data, m->head, m->head_len, err);
+    SFT_TRY(sft__import_export_put(job, m->at, room, LOCAL_BYTES + m->name_len + m->extra, err));
+    return sft__import_export_put(job, m->data, m->head, m->head_len, err);
 }
 
-static void add_entry(sft__buf *b, const sft__export *job, const sft__zip_member *m) {
+static void add_entry(sft__base_buf *b, const sft__import_export *job,
+                      const sft__import_zip_member *m) {
     const uint64_t bytes = member_bytes(job, m);
     uint8_t e[ENTRY_BYTES] = {0};
     uint8_t extra[28] = {0};
@@ -162,14 +164,14 @@ static void add_entry(sft__buf *b, const sft__export *job, const sft__zip_member
     put16(e + 30, (uint32_t)n);
     put32(e + 38, UINT32_C(0100644) << 16);
     put32(e + 42, clip(m->at));
-    sft__buf_add(b, e, sizeof e);
-    sft__buf_add(b, m->name, m->name_len);
-    sft__buf_add(b, extra, n);
+    sft__base_buf_add(b, e, sizeof e);
+    sft__base_buf_add(b, m->name, m->name_len);
+    sft__base_buf_add(b, extra, n);
 }
 
 /* How long the directory and the end records will be. */
-static uint64_t tail_bytes(const sft__export *job, const sft__zip_member *members, size_t count,
-                           uint64_t start, bool *long_end) {
+static uint64_t tail_bytes(const sft__import_export *job, const sft__import_zip_member *members,
+                           size_t count, uint64_t start, bool *long_end) {
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -181,7 +183,7 @@ static uint64_t tail_bytes(const sft__export *job, const sft__zip_member *member
     return bytes + END_BYTES + (*long_end ? END64_BYTES + LOCATOR_BYTES : 0);
 }
 
-static void add_end(sft__buf *b, size_t count, uint64_t start, uint64_t bytes, bool long_end) {
+static void add_end(sft__base_buf *b, size_t count, uint64_t start, uint64_t bytes, bool long_end) {
     uint8_t end64[END64_BYTES] = {0};
     uint8_t locator[LOCATOR_BYTES] = {0};
     uint8_t end[END_BYTES] = {0};
@@ -199,79 +201,80 @@ static void add_end(sft__buf *b, size_t count, uint64_t start, uint64_t bytes, b
         put32(locator, 0x07064b50);
         put64(locator + 8, start + bytes);
         put32(locator + 16, 1);
-        sft__buf_add(b, end64, sizeof end64);
-        sft__buf_add(b, locator, sizeof locator);
+        sft__base_buf_add(b, end64, sizeof end64);
+        sft__base_buf_add(b, locator, sizeof locator);
     }
     put32(end, 0x06054b50);
     put16(end + 8, few);
     put16(end + 10, few);
     put32(end + 12, clip(bytes));
     put32(end + 16, clip(start));
-    sft__buf_add(b, end, sizeof end);
+    sft__base_buf_add(b, end, sizeof end);
 }
 
-static sft_status put_tail(sft__export *job, const sft__zip_member *members, size_t count,
-                           uint64_t start, bool long_end, sft_error *err) {
-    sft__buf b;
+static sft_status put_tail(sft__import_export *job, const sft__import_zip_member *members,
+                           size_t count, uint64_t start, bool long_end, sft_error *err) {
+    sft__base_buf b;
 
-    sft__buf_init(&b, job->c.allocator);
+    sft__base_buf_init(&b, job->c.allocator);
     for (size_t i = 0; i < count; i++) {
         add_entry(&b, job, &members[i]);
     }
     add_end(&b, count, start, b.len, long_end);
-    const sft_status status =
-        b.failed ? sft__fail_nomem(err, b.len) : sft__export_put(job, start, b.data, b.len, err);
-    sft__buf_reset(&b);
+    const sft_status status = b.failed ? sft__base_fail_nomem(err, b.len)
+                                       : sft__import_export_put(job, start, b.data, b.len, err);
+    sft__base_buf_reset(&b);
     return status;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
 static int by_item(const void *a, const void *b) {
-    const sft__stretch *x = a;
-    const sft__stretch *y = b;
+    const sft__import_stretch *x = a;
+    const sft__import_stretch *y = b;
     return x->item < y->item ? -1 : x->item > y->item;
 }
 
-static sft_status copy_items(sft__export *job, sft__zip_member *members, size_t count,
+static sft_status copy_items(sft__import_export *job, sft__import_zip_member *members, size_t count,
                              sft_error *err) {
-    sft__stretch *stretches;
+    sft__import_stretch *stretches;
     size_t n = 0;
 
-    SFT_TRY(sft__export_alloc(job, &stretches, count, sizeof *stretches, err));
+    SFT_TRY(sft__import_export_alloc(job, &stretches, count, sizeof *stretches, err));
     for (size_t i = 0; i < count; i++) {
-        const sft__zip_member *m = &members[i];
+        const sft__import_zip_member *m = &members[i];
         if (m->item != SIZE_MAX) {
-            stretches[n++] = (sft__stretch){
+            stretches[n++] = (sft__import_stretch){
                 m->item, 0, job->c.items[m->item].nbytes, m->data + m->head_len, 0, (uint32_t)i};
         }
     }
     qsort(stretches, n, sizeof *stretches, by_item);
-    SFT_TRY(sft__export_copy(job, stretches, n, true, err));
+    SFT_TRY(sft__import_export_copy(job, stretches, n, true, err));
     for (size_t i = 0; i < count; i++) {
-        members[i].crc32 = sft__crc32(0, members[i].head, members[i].head_len);
+        members[i].crc32 = sft__import_crc32(0, members[i].head, members[i].head_len);
     }
     for (size_t i = 0; i < n; i++) {
-        sft__zip_member *m = &members[stretches[i].reserved];
-        m->crc32 = sft__crc32_shift(m->crc32, stretches[i].nbytes) ^ stretches[i].crc32;
+        sft__import_zip_member *m = &members[stretches[i].reserved];
+        m->crc32 = sft__import_crc32_shift(m->crc32, stretches[i].nbytes) ^ stretches[i].crc32;
     }
     return SFT_OK;
 }
 
-sft_status sft__zip_write(sft__export *job, sft__zip_member *members, size_t count,
-                          uint32_t alignment, sft_error *err) {
+sft_status sft__import_zip_write(sft__import_export *job, sft__import_zip_member *members,
+                                 size_t count, uint32_t alignment, sft_error *err) {
     uint64_t start = 0;
     bool long_end;
     uint8_t *room;
 
     if (count > UINT32_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "an archive of more than 2^32 members");
+        return sft__base_fail(err, SFT_E_LIMIT, "an archive of more than 2^32 members");
     }
     SFT_TRY(lay_out(job, members, count, alignment, &start, err));
     const uint64_t tail = tail_bytes(job, members, count, start, &long_end);
-    SFT_TRY(sft__export_start(job, start + tail, err));
+    SFT_TRY(sft__import_export_start(job, start + tail, err));
     SFT_TRY(copy_items(job, members, count, err));
-    SFT_TRY(sft__export_alloc(job, &room, LOCAL_BYTES + NAME_MAX_BYTES + 2 * 4096 + 64, 1, err));
+    SFT_TRY(
+        sft__import_export_alloc(job, &room, LOCAL_BYTES + NAME_MAX_BYTES + 2 * 4096 + 64, 1, err));
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(put_local(job, &members[i], alignment, room, err));
     }

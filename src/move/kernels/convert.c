@@ -10,7 +10,7 @@
 /* ---------------------------------------------------------------- between carriers */
 
 /* Exact; a NaN becomes quiet and keeps its payload, as the hardware of most machines does it. */
-void sft__carry_f64_portable(sft__lane *to, const sft__lane *from, size_t n) {
+void sft__move_carry_f64_portable(sft__move_lane *to, const sft__move_lane *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const uint32_t f = from->f[i];
         if ((f & 0x7fffffffu) > 0x7f800000u) {
@@ -26,7 +26,7 @@ void sft__carry_f64_portable(sft__lane *to, const sft__lane *from, size_t n) {
     }
 }
 
-void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n) {
+void sft__move_carry_f32_portable(sft__move_lane *to, const sft__move_lane *from, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const uint64_t u = from->u[i];
         if ((u & INT64_MAX) > 0x7ff0000000000000u) {
@@ -42,14 +42,16 @@ void sft__carry_f32_portable(sft__lane *to, const sft__lane *from, size_t n) {
     }
 }
 
-static void carry_f32_from_int(sft__lane *to, const sft__lane *from, size_t n, bool is_unsigned) {
+static void carry_f32_from_int(sft__move_lane *to, const sft__move_lane *from, size_t n,
+                               bool is_unsigned) {
     for (size_t i = 0; i < n; i++) {
         const float value = is_unsigned ? (float)from->u[i] : (float)(int64_t)from->u[i];
         memcpy(&to->f[i], &value, sizeof value);
     }
 }
 
-static void carry_f64_from_int(sft__lane *to, const sft__lane *from, size_t n, bool is_unsigned) {
+static void carry_f64_from_int(sft__move_lane *to, const sft__move_lane *from, size_t n,
+                               bool is_unsigned) {
     for (size_t i = 0; i < n; i++) {
         const double value = is_unsigned ? (double)from->u[i] : (double)(int64_t)from->u[i];
         memcpy(&to->u[i], &value, sizeof value);
@@ -59,49 +61,50 @@ static void carry_f64_from_int(sft__lane *to, const sft__lane *from, size_t n, b
 /* ---------------------------------------------------------------- the general way */
 
 typedef struct convert_way {
-    sft__load_fn *load;
-    sft__store_fn *store;
-    sft__carrier from;
-    sft__carrier to;
-    sft__store_rule rule;
+    sft__move_load_fn *load;
+    sft__move_store_fn *store;
+    sft__move_carrier from;
+    sft__move_carrier to;
+    sft__move_store_rule rule;
     bool imaginary; /* the store needs the source's imaginary parts */
 } convert_way;
 
 static void convert_way_find(convert_way *way, uint32_t dst, uint32_t src) {
-    way->load = sft__load_for(src);
-    way->from = sft__load_carrier(src);
+    way->load = sft__move_load_for(src);
+    way->from = sft__move_load_carrier(src);
     way->to = way->from;
-    way->store = sft__store_for(dst, way->from);
+    way->store = sft__move_store_for(dst, way->from);
     if (way->store == NULL) {
         /* floats up to 32 bits are stored from binary32 alone, F64 and integers from binary64 */
-        way->to = sft__store_for(dst, SFT__CARRY_F32) != NULL ? SFT__CARRY_F32 : SFT__CARRY_F64;
-        way->store = sft__store_for(dst, way->to);
+        way->to =
+            sft__move_store_for(dst, SFT__CARRY_F32) != NULL ? SFT__CARRY_F32 : SFT__CARRY_F64;
+        way->store = sft__move_store_for(dst, way->to);
     }
-    way->rule = sft__store_rule_for(src);
+    way->rule = sft__move_store_rule_for(src);
     way->imaginary = src == SFT_C64 && dst == SFT_BOOL;
 }
 
-static void carry_f64_from_f32(sft__lane *to, const sft__lane *from, size_t n) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
-        sft__carry_f64_x86(to, from, n);
+static void carry_f64_from_f32(sft__move_lane *to, const sft__move_lane *from, size_t n) {
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__move_carry_f64_x86(to, from, n);
     } else {
-        sft__carry_f64_portable(to, from, n);
+        sft__move_carry_f64_portable(to, from, n);
     }
 }
 
-static void carry_f32_from_f64(sft__lane *to, const sft__lane *from, size_t n) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
-        sft__carry_f32_x86(to, from, n);
+static void carry_f32_from_f64(sft__move_lane *to, const sft__move_lane *from, size_t n) {
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__move_carry_f32_x86(to, from, n);
     } else {
-        sft__carry_f32_portable(to, from, n);
+        sft__move_carry_f32_portable(to, from, n);
     }
 }
 
 static void convert_lane(const convert_way *way, uint8_t *dst, const uint8_t *src, size_t n) {
-    sft__store_rule rule = way->rule;
-    sft__lane loaded;
-    sft__lane carried;
-    const sft__lane *lane = &carried;
+    sft__move_store_rule rule = way->rule;
+    sft__move_lane loaded;
+    sft__move_lane carried;
+    const sft__move_lane *lane = &carried;
 
     way->load(&loaded, src, n);
     if (way->to == way->from) {
@@ -179,7 +182,7 @@ enum { CONVERT_TABLE_FROM = 1024 };
 
 static void convert_little(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
                            const sft_dtype *from, size_t count) {
-    sft__pair_fn *pair = sft__pair_for(to->id, from->id);
+    sft__move_pair_fn *pair = sft__move_pair_for(to->id, from->id);
 
     if (to->id == from->id) {
         memmove(dst, src, convert_bytes(to, count));
@@ -206,8 +209,8 @@ static void convert_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t 
     }
 }
 
-void sft__convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                          const sft_dtype *from, size_t count, bool swap_dst, bool swap_src) {
+void sft__move_convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
+                               const sft_dtype *from, size_t count, bool swap_dst, bool swap_src) {
     uint8_t in[SFT__LANE * 8];
     uint8_t out[SFT__LANE * 8];
 
@@ -230,17 +233,17 @@ static sft_status convert_check(const sft_dtype *t, uint64_t count, sft_error *e
     const bool known = t->id >= 1 && t->id <= SFT_DTYPE_COUNT;
 
     if (!known || t->block_bytes > 8) {
-        return sft__fail(err, SFT_E_UNSUPPORTED, "no conversions from or to %s",
-                         t->name != NULL ? t->name : "a type without a name");
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "no conversions from or to %s",
+                              t->name != NULL ? t->name : "a type without a name");
     }
     if (count % t->block_elements != 0) {
-        return sft__fail(err, SFT_E_SUBBYTE, "%llu elements of %s end inside a byte",
-                         (unsigned long long)count, t->name);
+        return sft__base_fail(err, SFT_E_SUBBYTE, "%llu elements of %s end inside a byte",
+                              (unsigned long long)count, t->name);
     }
     if (count > SIZE_MAX / 8) {
-        return sft__fail(err, SFT_E_OVERFLOW,
-                         "%llu elements are more than this process can address",
-                         (unsigned long long)count);
+        return sft__base_fail(err, SFT_E_OVERFLOW,
+                              "%llu elements are more than this process can address",
+                              (unsigned long long)count);
     }
     return SFT_OK;
 }
@@ -248,10 +251,10 @@ static sft_status convert_check(const sft_dtype *t, uint64_t count, sft_error *e
 sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
                        const sft_dtype *src_dtype, uint64_t count, uint32_t flags, sft_error *err) {
     if (dst_dtype == NULL || src_dtype == NULL || (count != 0 && (dst == NULL || src == NULL))) {
-        return sft__fail(err, SFT_E_ARG, "dst, src or a dtype is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "dst, src or a dtype is NULL");
     }
     if ((flags & ~(SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC)) != 0) {
-        return sft__fail(err, SFT_E_ARG, "unknown convert flags %lu", (unsigned long)flags);
+        return sft__base_fail(err, SFT_E_ARG, "unknown convert flags %lu", (unsigned long)flags);
     }
     SFT_TRY(convert_check(src_dtype, count, err));
     SFT_TRY(convert_check(dst_dtype, count, err));
@@ -259,9 +262,9 @@ sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
         return SFT_OK;
     }
     if (SFT_BIG_ENDIAN && flags != 0) {
-        sft__convert_swapped(dst, dst_dtype, src, src_dtype, (size_t)count,
-                             (flags & SFT_CONVERT_HOST_DST) != 0,
-                             (flags & SFT_CONVERT_HOST_SRC) != 0);
+        sft__move_convert_swapped(dst, dst_dtype, src, src_dtype, (size_t)count,
+                                  (flags & SFT_CONVERT_HOST_DST) != 0,
+                                  (flags & SFT_CONVERT_HOST_SRC) != 0);
         return SFT_OK;
     }
     convert_little(dst, dst_dtype, src, src_dtype, (size_t)count);

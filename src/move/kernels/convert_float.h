@@ -9,7 +9,7 @@
 
 #include "base/compiler.h"
 
-typedef struct sft__float_spec {
+typedef struct sft__move_float_spec {
     uint32_t mantissa; /* bits */
     uint32_t bias;
     uint32_t sign;      /* the sign bit */
@@ -21,19 +21,25 @@ typedef struct sft__float_spec {
     bool unsigned_zero; /* FNUZ: the code of minus zero is the NaN, and `over` and `nan` take no
                            sign */
     bool nan_unsigned;  /* NaN takes no sign */
-} sft__float_spec;
+} sft__move_float_spec;
 
-static const sft__float_spec sft__spec_e5m2 = {2,    15,   0x80, 0x7b,  0x7c,
-                                               0x7f, 0x7c, 0x7d, false, false};
-static const sft__float_spec sft__spec_e4m3 = {3, 7, 0x80, 0x7e, 0x7e, 0x7f, 0, 0x7f, false, false};
-static const sft__float_spec sft__spec_e4m3fnuz = {3, 8, 0x80, 0x7f, 0x80, 0x80, 0, 0, true, true};
-static const sft__float_spec sft__spec_e5m2fnuz = {2, 16, 0x80, 0x7f, 0x80, 0x80, 0, 0, true, true};
-static const sft__float_spec sft__spec_e2m1 = {1, 1, 0x8, 0x7, 0x7, 0x7, 0, 0, false, true};
-static const sft__float_spec sft__spec_e2m3 = {3, 1, 0x20, 0x1f, 0x1f, 0x1f, 0, 0, false, true};
-static const sft__float_spec sft__spec_e3m2 = {2, 3, 0x20, 0x1f, 0x1f, 0x1f, 0, 0, false, true};
+static const sft__move_float_spec sft__move_spec_e5m2 = {2,    15,   0x80, 0x7b,  0x7c,
+                                                         0x7f, 0x7c, 0x7d, false, false};
+static const sft__move_float_spec sft__move_spec_e4m3 = {3,    7, 0x80, 0x7e,  0x7e,
+                                                         0x7f, 0, 0x7f, false, false};
+static const sft__move_float_spec sft__move_spec_e4m3fnuz = {3,    8, 0x80, 0x7f, 0x80,
+                                                             0x80, 0, 0,    true, true};
+static const sft__move_float_spec sft__move_spec_e5m2fnuz = {2,    16, 0x80, 0x7f, 0x80,
+                                                             0x80, 0,  0,    true, true};
+static const sft__move_float_spec sft__move_spec_e2m1 = {1,   1, 0x8, 0x7,   0x7,
+                                                         0x7, 0, 0,   false, true};
+static const sft__move_float_spec sft__move_spec_e2m3 = {3,    1, 0x20, 0x1f,  0x1f,
+                                                         0x1f, 0, 0,    false, true};
+static const sft__move_float_spec sft__move_spec_e3m2 = {2,    3, 0x20, 0x1f,  0x1f,
+                                                         0x1f, 0, 0,    false, true};
 
 /* Rounds binary32 to nearest, ties to even. */
-static inline uint32_t sft__float_store(uint32_t f, const sft__float_spec *s) {
+static inline uint32_t sft__move_float_store(uint32_t f, const sft__move_float_spec *s) {
     const uint32_t sign = (f >> 31) != 0 ? s->sign : 0;
     const uint32_t a = f & 0x7fffffffu;
     const uint32_t shift = 23 - s->mantissa;
@@ -63,7 +69,7 @@ static inline uint32_t sft__float_store(uint32_t f, const sft__float_spec *s) {
 }
 
 /* Exact: every value of these formats is a binary32. */
-static inline uint32_t sft__float_load(uint32_t c, const sft__float_spec *s) {
+static inline uint32_t sft__move_float_load(uint32_t c, const sft__move_float_spec *s) {
     const uint32_t sign = (c & s->sign) != 0 ? 0x80000000u : 0;
     const uint32_t a = c & (s->sign - 1);
     const uint32_t shift = 23 - s->mantissa;

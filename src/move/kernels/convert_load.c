@@ -6,7 +6,7 @@
 #include "move/kernels/convert.h"
 #include "move/kernels/convert_float.h"
 
-uint32_t sft__f32_from_f16(uint16_t h) {
+uint32_t sft__move_f32_from_f16(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16;
     const uint32_t e = (h >> 10) & 0x1fu;
     const uint32_t m = h & 0x3ffu;
@@ -24,9 +24,9 @@ uint32_t sft__f32_from_f16(uint16_t h) {
 }
 
 #define LOAD_SMALL(name)                                                                           \
-    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {                       \
+    static void load_##name(sft__move_lane *lane, const uint8_t *src, size_t n) {                  \
         for (size_t i = 0; i < n; i++) {                                                           \
-            lane->f[i] = sft__float_load(src[i], &sft__spec_##name);                               \
+            lane->f[i] = sft__move_float_load(src[i], &sft__move_spec_##name);                     \
         }                                                                                          \
     }
 LOAD_SMALL(e5m2)
@@ -34,7 +34,7 @@ LOAD_SMALL(e4m3)
 LOAD_SMALL(e4m3fnuz)
 LOAD_SMALL(e5m2fnuz)
 
-static void load_e8m0(sft__lane *lane, const uint8_t *src, size_t n) {
+static void load_e8m0(sft__move_lane *lane, const uint8_t *src, size_t n) {
     for (size_t i = 0; i < n; i++) {
         lane->f[i] = src[i] == 0      ? 0x400000u
                      : src[i] == 0xff ? 0x7f800001u
@@ -42,11 +42,11 @@ static void load_e8m0(sft__lane *lane, const uint8_t *src, size_t n) {
     }
 }
 
-static void load_e2m1(sft__lane *lane, const uint8_t *src, size_t n) {
+static void load_e2m1(sft__move_lane *lane, const uint8_t *src, size_t n) {
     uint32_t values[16];
 
     for (uint32_t c = 0; c < 16; c++) {
-        values[c] = sft__float_load(c, &sft__spec_e2m1);
+        values[c] = sft__move_float_load(c, &sft__move_spec_e2m1);
     }
     for (size_t i = 0; i < n; i += 2) {
         lane->f[i] = values[src[i / 2] & 0xf];
@@ -54,11 +54,12 @@ static void load_e2m1(sft__lane *lane, const uint8_t *src, size_t n) {
     }
 }
 
-static void load_six(sft__lane *lane, const uint8_t *src, size_t n, const sft__float_spec *spec) {
+static void load_six(sft__move_lane *lane, const uint8_t *src, size_t n,
+                     const sft__move_float_spec *spec) {
     uint32_t values[64];
 
     for (uint32_t c = 0; c < 64; c++) {
-        values[c] = sft__float_load(c, spec);
+        values[c] = sft__move_float_load(c, spec);
     }
     for (size_t i = 0; i < n; i += 4, src += 3) {
         const uint32_t v = (uint32_t)src[0] | (uint32_t)src[1] << 8 | (uint32_t)src[2] << 16;
@@ -69,73 +70,73 @@ static void load_six(sft__lane *lane, const uint8_t *src, size_t n, const sft__f
     }
 }
 
-static void load_e2m3(sft__lane *lane, const uint8_t *src, size_t n) {
-    load_six(lane, src, n, &sft__spec_e2m3);
+static void load_e2m3(sft__move_lane *lane, const uint8_t *src, size_t n) {
+    load_six(lane, src, n, &sft__move_spec_e2m3);
 }
 
-static void load_e3m2(sft__lane *lane, const uint8_t *src, size_t n) {
-    load_six(lane, src, n, &sft__spec_e3m2);
+static void load_e3m2(sft__move_lane *lane, const uint8_t *src, size_t n) {
+    load_six(lane, src, n, &sft__move_spec_e3m2);
 }
 
-static void load_f16(sft__lane *lane, const uint8_t *src, size_t n) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
-        sft__pair_x86(SFT_F32, SFT_F16)((uint8_t *)lane->f, src, n);
+static void load_f16(sft__move_lane *lane, const uint8_t *src, size_t n) {
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
+        sft__move_pair_x86(SFT_F32, SFT_F16)((uint8_t *)lane->f, src, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        lane->f[i] = sft__f32_from_f16(sft__load_le16(src + 2 * i));
+        lane->f[i] = sft__move_f32_from_f16(sft__base_load_le16(src + 2 * i));
     }
 }
 
-static void load_bf16(sft__lane *lane, const uint8_t *src, size_t n) {
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) {
-        sft__pair_x86(SFT_F32, SFT_BF16)((uint8_t *)lane->f, src, n);
+static void load_bf16(sft__move_lane *lane, const uint8_t *src, size_t n) {
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
+        sft__move_pair_x86(SFT_F32, SFT_BF16)((uint8_t *)lane->f, src, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        lane->f[i] = (uint32_t)sft__load_le16(src + 2 * i) << 16;
+        lane->f[i] = (uint32_t)sft__base_load_le16(src + 2 * i) << 16;
     }
 }
 
-static void load_f32(sft__lane *lane, const uint8_t *src, size_t n) {
+static void load_f32(sft__move_lane *lane, const uint8_t *src, size_t n) {
     memcpy(lane->f, src, 4 * n);
     for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
-        lane->f[i] = sft__load_le32(src + 4 * i);
+        lane->f[i] = sft__base_load_le32(src + 4 * i);
     }
 }
 
-static void load_c64(sft__lane *lane, const uint8_t *src, size_t n) {
+static void load_c64(sft__move_lane *lane, const uint8_t *src, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        lane->f[i] = sft__load_le32(src + 8 * i);
+        lane->f[i] = sft__base_load_le32(src + 8 * i);
     }
 }
 
-static void load_64(sft__lane *lane, const uint8_t *src, size_t n) {
+static void load_64(sft__move_lane *lane, const uint8_t *src, size_t n) {
     memcpy(lane->u, src, 8 * n);
     for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
-        lane->u[i] = sft__load_le64(src + 8 * i);
+        lane->u[i] = sft__base_load_le64(src + 8 * i);
     }
 }
 
 #define LOAD_INT(name, size, expression)                                                           \
-    static void load_##name(sft__lane *lane, const uint8_t *src, size_t n) {                       \
+    static void load_##name(sft__move_lane *lane, const uint8_t *src, size_t n) {                  \
         for (size_t i = 0; i < n; i++) {                                                           \
-            const uint8_t *p = src + (size)*i;                                                     \
+            const uint8_t *p = src + (size) * i;                                                   \
             lane->u[i] = (uint64_t)(int64_t)(expression);                                          \
         }                                                                                          \
     }
 LOAD_INT(bool, 1, *p != 0)
 LOAD_INT(u8, 1, *p)
 LOAD_INT(i8, 1, (int8_t)*p)
-LOAD_INT(u16, 2, sft__load_le16(p))
-LOAD_INT(i16, 2, (int16_t)sft__load_le16(p))
-LOAD_INT(u32, 4, sft__load_le32(p))
-LOAD_INT(i32, 4, (int32_t)sft__load_le32(p))
+LOAD_INT(u16, 2, sft__base_load_le16(p))
+LOAD_INT(i16, 2, (int16_t)sft__base_load_le16(p))
+LOAD_INT(u32, 4, sft__base_load_le32(p))
+LOAD_INT(i32, 4, (int32_t)sft__base_load_le32(p))
 
 /* Indexed by sft_dtype_id. */
 static const struct load_row {
-    sft__load_fn *load;
-    sft__carrier carrier;
+    sft__move_load_fn *load;
+    sft__move_carrier carrier;
 } load_rows[SFT_DTYPE_COUNT + 1] = {
     [SFT_BOOL] = {load_bool, SFT__CARRY_INT},
     [SFT_F4] = {load_e2m1, SFT__CARRY_F32},
@@ -161,10 +162,10 @@ static const struct load_row {
     [SFT_U64] = {load_64, SFT__CARRY_U64},
 };
 
-sft__carrier sft__load_carrier(uint32_t id) {
+sft__move_carrier sft__move_load_carrier(uint32_t id) {
     return load_rows[id].carrier;
 }
 
-sft__load_fn *sft__load_for(uint32_t id) {
+sft__move_load_fn *sft__move_load_for(uint32_t id) {
     return load_rows[id].load;
 }

@@ -9,43 +9,44 @@
 
 static void pair_f32_f16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le32(dst + 4 * i, sft__f32_from_f16(sft__load_le16(src + 2 * i)));
+        sft__base_store_le32(dst + 4 * i, sft__move_f32_from_f16(sft__base_load_le16(src + 2 * i)));
     }
 }
 
 static void pair_f16_f32(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le16(dst + 2 * i, sft__f16_from_f32(sft__load_le32(src + 4 * i)));
+        sft__base_store_le16(dst + 2 * i, sft__move_f16_from_f32(sft__base_load_le32(src + 4 * i)));
     }
 }
 
 static void pair_f32_bf16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le32(dst + 4 * i, (uint32_t)sft__load_le16(src + 2 * i) << 16);
+        sft__base_store_le32(dst + 4 * i, (uint32_t)sft__base_load_le16(src + 2 * i) << 16);
     }
 }
 
 static void pair_bf16_f32(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le16(dst + 2 * i, sft__bf16_from_f32(sft__load_le32(src + 4 * i), 0xffff));
+        sft__base_store_le16(dst + 2 * i,
+                             sft__move_bf16_from_f32(sft__base_load_le32(src + 4 * i), 0xffff));
     }
 }
 
 static void pair_bf16_f16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const uint32_t f = sft__f32_from_f16(sft__load_le16(src + 2 * i));
-        sft__store_le16(dst + 2 * i, sft__bf16_from_f32(f, 0x7fc0));
+        const uint32_t f = sft__move_f32_from_f16(sft__base_load_le16(src + 2 * i));
+        sft__base_store_le16(dst + 2 * i, sft__move_bf16_from_f32(f, 0x7fc0));
     }
 }
 
 static void pair_f16_bf16(uint8_t *dst, const uint8_t *src, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        sft__store_le16(dst + 2 * i,
-                        sft__f16_from_f32((uint32_t)sft__load_le16(src + 2 * i) << 16));
+        sft__base_store_le16(
+            dst + 2 * i, sft__move_f16_from_f32((uint32_t)sft__base_load_le16(src + 2 * i) << 16));
     }
 }
 
-sft__pair_fn *sft__pair_portable(uint32_t dst_id, uint32_t src_id) {
+sft__move_pair_fn *sft__move_pair_portable(uint32_t dst_id, uint32_t src_id) {
     switch (dst_id * 32 + src_id) {
     case SFT_F32 * 32 + SFT_F16:
         return pair_f32_f16;
@@ -142,7 +143,7 @@ PAIR_AVX2 static void pair_f16_bf16_avx2(uint8_t *dst, const uint8_t *src, size_
     pair_f16_bf16(dst, src, count);
 }
 
-sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id) {
+sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
     switch (dst_id * 32 + src_id) {
     case SFT_F32 * 32 + SFT_F16:
         return pair_f32_f16_avx2;
@@ -161,22 +162,23 @@ sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id) {
     }
 }
 #else
-sft__pair_fn *sft__pair_x86(uint32_t dst_id, uint32_t src_id) {
+sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
     (void)dst_id;
     (void)src_id;
     return NULL;
 }
 #endif
 
-sft__pair_fn *sft__pair_for(uint32_t dst_id, uint32_t src_id) {
-    const uint32_t features = sft__cpu_features();
-    sft__pair_fn *wide = (features & SFT__CPU_AVX512) != 0 ? sft__pair_wide(dst_id, src_id) : NULL;
+sft__move_pair_fn *sft__move_pair_for(uint32_t dst_id, uint32_t src_id) {
+    const uint32_t features = sft__move_cpu_features();
+    sft__move_pair_fn *wide =
+        (features & SFT__CPU_AVX512) != 0 ? sft__move_pair_wide(dst_id, src_id) : NULL;
 
     if (wide != NULL) {
         return wide;
     }
     if ((features & SFT__CPU_AVX2) != 0) {
-        return sft__pair_x86(dst_id, src_id);
+        return sft__move_pair_x86(dst_id, src_id);
     }
-    return sft__pair_portable(dst_id, src_id);
+    return sft__move_pair_portable(dst_id, src_id);
 }

@@ -7,14 +7,15 @@
 #include "move/kernels/convert.h"
 #include "move/kernels/convert_float.h"
 
-uint16_t sft__f16_from_f32(uint32_t f) {
-    static const sft__float_spec f16 = {10, 15, 0x8000, 0x7bff, 0x7c00, 0x7e00, 0, 0, false, false};
+uint16_t sft__move_f16_from_f32(uint32_t f) {
+    static const sft__move_float_spec f16 = {10,     15, 0x8000, 0x7bff, 0x7c00,
+                                             0x7e00, 0,  0,      false,  false};
     const uint32_t a = f & 0x7fffffffu;
     const uint32_t payload = a > 0x7f800000u ? (a >> 13) & 0x1ffu : 0;
-    return (uint16_t)(sft__float_store(f, &f16) | payload);
+    return (uint16_t)(sft__move_float_store(f, &f16) | payload);
 }
 
-uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan) {
+uint16_t sft__move_bf16_from_f32(uint32_t f, uint16_t nan) {
     if ((f & 0x7fffffffu) > 0x7f800000u) {
         return nan;
     }
@@ -24,31 +25,31 @@ uint16_t sft__bf16_from_f32(uint32_t f, uint16_t nan) {
 /* ---------------------------------------------------------------- from binary32 */
 
 /* Codes of a small float format, one per byte. */
-static void store_codes(uint8_t *dst, const sft__lane *lane, size_t n,
-                        const sft__float_spec *spec) {
-    const uint32_t features = sft__cpu_features();
+static void store_codes(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                        const sft__move_float_spec *spec) {
+    const uint32_t features = sft__move_cpu_features();
 
     if ((features & SFT__CPU_AVX512) != 0) {
-        sft__store_codes_wide(dst, lane, n, spec);
+        sft__move_store_codes_wide(dst, lane, n, spec);
     } else if ((features & SFT__CPU_AVX2) != 0) {
-        sft__store_codes_x86(dst, lane, n, spec);
+        sft__move_store_codes_x86(dst, lane, n, spec);
     } else {
-        sft__store_codes_portable(dst, lane, n, spec);
+        sft__move_store_codes_portable(dst, lane, n, spec);
     }
 }
 
-void sft__store_codes_portable(uint8_t *dst, const sft__lane *lane, size_t n,
-                               const sft__float_spec *spec) {
+void sft__move_store_codes_portable(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                                    const sft__move_float_spec *spec) {
     for (size_t i = 0; i < n; i++) {
-        dst[i] = (uint8_t)sft__float_store(lane->f[i], spec);
+        dst[i] = (uint8_t)sft__move_float_store(lane->f[i], spec);
     }
 }
 
 #define STORE_SMALL(name)                                                                          \
-    static void store_##name(uint8_t *dst, const sft__lane *lane, size_t n,                        \
-                             const sft__store_rule *rule) {                                        \
+    static void store_##name(uint8_t *dst, const sft__move_lane *lane, size_t n,                   \
+                             const sft__move_store_rule *rule) {                                   \
         (void)rule;                                                                                \
-        store_codes(dst, lane, n, &sft__spec_##name);                                              \
+        store_codes(dst, lane, n, &sft__move_spec_##name);                                         \
     }
 STORE_SMALL(e5m2)
 STORE_SMALL(e4m3)
@@ -57,7 +58,8 @@ STORE_SMALL(e5m2fnuz)
 
 /* To the nearest power of two; half way up, but down from half of the smallest; the sign is
  * dropped. */
-static void store_e8m0(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_e8m0(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                       const sft__move_store_rule *rule) {
     (void)rule;
     for (size_t i = 0; i < n; i++) {
         const uint32_t a = lane->f[i] & 0x7fffffffu;
@@ -68,17 +70,19 @@ static void store_e8m0(uint8_t *dst, const sft__lane *lane, size_t n, const sft_
     }
 }
 
-static void store_e2m1(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_e2m1(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                       const sft__move_store_rule *rule) {
     uint8_t codes[SFT__LANE];
 
     (void)rule;
-    store_codes(codes, lane, n, &sft__spec_e2m1);
+    store_codes(codes, lane, n, &sft__move_spec_e2m1);
     for (size_t i = 0; i < n; i += 2) {
         dst[i / 2] = (uint8_t)(codes[i] | codes[i + 1] << 4);
     }
 }
 
-static void store_six(uint8_t *dst, const sft__lane *lane, size_t n, const sft__float_spec *spec) {
+static void store_six(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                      const sft__move_float_spec *spec) {
     uint8_t codes[SFT__LANE];
 
     store_codes(codes, lane, n, spec);
@@ -91,54 +95,60 @@ static void store_six(uint8_t *dst, const sft__lane *lane, size_t n, const sft__
     }
 }
 
-static void store_e2m3(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_e2m3(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                       const sft__move_store_rule *rule) {
     (void)rule;
-    store_six(dst, lane, n, &sft__spec_e2m3);
+    store_six(dst, lane, n, &sft__move_spec_e2m3);
 }
 
-static void store_e3m2(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_e3m2(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                       const sft__move_store_rule *rule) {
     (void)rule;
-    store_six(dst, lane, n, &sft__spec_e3m2);
+    store_six(dst, lane, n, &sft__move_spec_e3m2);
 }
 
-static void store_f16(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_f16(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                      const sft__move_store_rule *rule) {
     (void)rule;
-    if ((sft__cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
-        sft__pair_x86(SFT_F16, SFT_F32)(dst, (const uint8_t *)lane->f, n);
+    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
+        sft__move_pair_x86(SFT_F16, SFT_F32)(dst, (const uint8_t *)lane->f, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        sft__store_le16(dst + 2 * i, sft__f16_from_f32(lane->f[i]));
+        sft__base_store_le16(dst + 2 * i, sft__move_f16_from_f32(lane->f[i]));
     }
 }
 
-static void store_bf16(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_bf16(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                       const sft__move_store_rule *rule) {
     for (size_t i = 0; i < n; i++) {
-        sft__store_le16(dst + 2 * i, sft__bf16_from_f32(lane->f[i], rule->bf16_nan));
+        sft__base_store_le16(dst + 2 * i, sft__move_bf16_from_f32(lane->f[i], rule->bf16_nan));
     }
 }
 
-static void store_f32(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_f32(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                      const sft__move_store_rule *rule) {
     (void)rule;
     memcpy(dst, lane->f, 4 * n);
     for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
-        sft__store_le32(dst + 4 * i, lane->f[i]);
+        sft__base_store_le32(dst + 4 * i, lane->f[i]);
     }
 }
 
-static void store_c64(uint8_t *dst, const sft__lane *lane, size_t n, const sft__store_rule *rule) {
+static void store_c64(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                      const sft__move_store_rule *rule) {
     (void)rule;
     for (size_t i = 0; i < n; i++) {
-        sft__store_le32(dst + 8 * i, lane->f[i]);
-        sft__store_le32(dst + 8 * i + 4, 0);
+        sft__base_store_le32(dst + 8 * i, lane->f[i]);
+        sft__base_store_le32(dst + 8 * i + 4, 0);
     }
 }
 
-static void store_bool_f32(uint8_t *dst, const sft__lane *lane, size_t n,
-                           const sft__store_rule *rule) {
+static void store_bool_f32(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                           const sft__move_store_rule *rule) {
     for (size_t i = 0; i < n; i++) {
         const uint32_t imaginary =
-            rule->second != NULL ? sft__load_le32(rule->second + 8 * i + 4) : 0;
+            rule->second != NULL ? sft__base_load_le32(rule->second + 8 * i + 4) : 0;
         dst[i] = ((lane->f[i] | imaginary) & 0x7fffffffu) != 0;
     }
 }
@@ -175,19 +185,19 @@ static double store_double(uint64_t bits) {
     return d;
 }
 
-static bool store_nan_zero(const sft__store_rule *rule, double d) {
+static bool store_nan_zero(const sft__move_store_rule *rule, double d) {
     return rule->nan_is_zero && d != d;
 }
 
 #define STORE_FROM_F64(name, size, expression)                                                     \
-    static void store_##name##_f64(uint8_t *dst, const sft__lane *lane, size_t n,                  \
-                                   const sft__store_rule *rule) {                                  \
+    static void store_##name##_f64(uint8_t *dst, const sft__move_lane *lane, size_t n,             \
+                                   const sft__move_store_rule *rule) {                             \
         for (size_t i = 0; i < n; i++) {                                                           \
             const double d = store_double(lane->u[i]);                                             \
             const uint64_t v = store_nan_zero(rule, d) ? 0 : (uint64_t)(expression);               \
             uint8_t le[8];                                                                         \
-            sft__store_le64(le, v);                                                                \
-            memcpy(dst + (size)*i, le, (size));                                                    \
+            sft__base_store_le64(le, v);                                                           \
+            memcpy(dst + (size) * i, le, (size));                                                  \
         }                                                                                          \
     }
 STORE_FROM_F64(i8, 1, store_trunc32(d))
@@ -198,8 +208,8 @@ STORE_FROM_F64(i64, 8, store_trunc64(d))
 STORE_FROM_F64(u32, 4, store_truncu32(d, rule->u32_low))
 STORE_FROM_F64(u64, 8, store_truncu64(d))
 
-static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n,
-                           const sft__store_rule *rule) {
+static void store_bool_f64(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                           const sft__move_store_rule *rule) {
     (void)rule;
     for (size_t i = 0; i < n; i++) {
         dst[i] = lane->u[i] << 1 != 0;
@@ -209,29 +219,29 @@ static void store_bool_f64(uint8_t *dst, const sft__lane *lane, size_t n,
 /* ---------------------------------------------------------------- integers to integers */
 
 #define STORE_FROM_INT(name, expression, store)                                                    \
-    static void store_##name##_int(uint8_t *dst, const sft__lane *lane, size_t n,                  \
-                                   const sft__store_rule *rule) {                                  \
+    static void store_##name##_int(uint8_t *dst, const sft__move_lane *lane, size_t n,             \
+                                   const sft__move_store_rule *rule) {                             \
         (void)rule;                                                                                \
         for (size_t i = 0; i < n; i++) {                                                           \
             store(expression, lane->u[i]);                                                         \
         }                                                                                          \
     }
 #define STORE_8(p, v)     (*(p) = (uint8_t)(v))
-#define STORE_16(p, v)    sft__store_le16(p, (uint16_t)(v))
-#define STORE_32(p, v)    sft__store_le32(p, (uint32_t)(v))
-#define STORE_64(p, v)    sft__store_le64(p, v)
+#define STORE_16(p, v)    sft__base_store_le16(p, (uint16_t)(v))
+#define STORE_32(p, v)    sft__base_store_le32(p, (uint32_t)(v))
+#define STORE_64(p, v)    sft__base_store_le64(p, v)
 #define STORE_TRUTH(p, v) (*(p) = (v) != 0)
 STORE_FROM_INT(8, dst + i, STORE_8)
 STORE_FROM_INT(16, dst + 2 * i, STORE_16)
 STORE_FROM_INT(32, dst + 4 * i, STORE_32)
 STORE_FROM_INT(bool, dst + i, STORE_TRUTH)
 
-static void store_64_int(uint8_t *dst, const sft__lane *lane, size_t n,
-                         const sft__store_rule *rule) {
+static void store_64_int(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                         const sft__move_store_rule *rule) {
     (void)rule;
     memcpy(dst, lane->u, 8 * n);
     for (size_t i = 0; SFT_BIG_ENDIAN && i < n; i++) {
-        sft__store_le64(dst + 8 * i, lane->u[i]);
+        sft__base_store_le64(dst + 8 * i, lane->u[i]);
     }
 }
 
@@ -239,9 +249,9 @@ static void store_64_int(uint8_t *dst, const sft__lane *lane, size_t n,
 
 /* Indexed by sft_dtype_id. A NULL says: bring it to another carrier first (convert.c). */
 static const struct store_row {
-    sft__store_fn *from_f32;
-    sft__store_fn *from_f64;
-    sft__store_fn *from_int; /* U64 too */
+    sft__move_store_fn *from_f32;
+    sft__move_store_fn *from_f64;
+    sft__move_store_fn *from_int; /* U64 too */
 } store_rows[SFT_DTYPE_COUNT + 1] = {
     [SFT_BOOL] = {store_bool_f32, store_bool_f64, store_bool_int},
     [SFT_F4] = {store_e2m1, NULL, NULL},
@@ -267,7 +277,7 @@ static const struct store_row {
     [SFT_U64] = {NULL, store_u64_f64, store_64_int},
 };
 
-sft__store_fn *sft__store_for(uint32_t id, sft__carrier carrier) {
+sft__move_store_fn *sft__move_store_for(uint32_t id, sft__move_carrier carrier) {
     switch (carrier) {
     case SFT__CARRY_F32:
         return store_rows[id].from_f32;
@@ -278,10 +288,10 @@ sft__store_fn *sft__store_for(uint32_t id, sft__carrier carrier) {
     }
 }
 
-sft__store_rule sft__store_rule_for(uint32_t src_id) {
+sft__move_store_rule sft__move_store_rule_for(uint32_t src_id) {
     const bool wide =
         src_id == SFT_BF16 || src_id == SFT_F32 || src_id == SFT_F64 || src_id == SFT_C64;
-    const sft__store_rule rule = {
+    const sft__move_store_rule rule = {
         .bf16_nan = src_id == SFT_F32 || src_id == SFT_F64 ? 0xffff : 0x7fc0,
         .u32_low = wide ? 0x80000000u : 0,
         .nan_is_zero =

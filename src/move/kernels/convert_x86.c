@@ -23,7 +23,7 @@ typedef struct lane_spec {
     __m128i shift;
 } lane_spec;
 
-LANE_AVX2 static inline lane_spec lane_spec_of(const sft__float_spec *s) {
+LANE_AVX2 static inline lane_spec lane_spec_of(const sft__move_float_spec *s) {
     const uint32_t shift = 23 - s->mantissa;
     const uint32_t lowest = (128 - s->bias) << 23;
     const lane_spec v = {
@@ -47,7 +47,7 @@ LANE_AVX2 static inline __m256i lane_round(__m256i v, __m256i d) {
     return _mm256_srlv_epi32(_mm256_add_epi32(v, up), d);
 }
 
-/* sft__float_store of eight; sign_bit: where the sign goes, from bit 31. */
+/* sft__move_float_store of eight; sign_bit: where the sign goes, from bit 31. */
 LANE_AVX2 static inline __m256i lane_store(__m256i f, const lane_spec *s, __m128i sign_down,
                                            __m256i sign_bit, bool unsigned_zero,
                                            bool nan_unsigned) {
@@ -77,8 +77,8 @@ LANE_AVX2 static inline __m256i lane_store(__m256i f, const lane_spec *s, __m128
     return nan_unsigned ? _mm256_blendv_epi8(signed_code, code, is_nan) : signed_code;
 }
 
-LANE_AVX2 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
-                                    const sft__float_spec *spec) {
+LANE_AVX2 void sft__move_store_codes_x86(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                                         const sft__move_float_spec *spec) {
     const lane_spec s = lane_spec_of(spec);
     const __m256i sign_bit = _mm256_set1_epi32((int)spec->sign);
     /* the sign's place is a power of two of at most 2^7 */
@@ -105,7 +105,7 @@ LANE_AVX2 void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t 
 
 /* Sixteen at a time. Below the smallest normal number, adding 2^23 of the format's smallest steps
  * leaves the code in the sum's low bits, rounded; the instruction carries its rounding mode. */
-LANE_WIDE static inline __m512i lane_store_wide(__m512i f, const sft__float_spec *s) {
+LANE_WIDE static inline __m512i lane_store_wide(__m512i f, const sft__move_float_spec *s) {
     const uint32_t shift = 23 - s->mantissa;
     const uint32_t lowest = (128 - s->bias) << 23;
     const __m512i magic = _mm512_set1_epi32((int)((24 + 127 - s->bias - s->mantissa) << 23));
@@ -137,7 +137,7 @@ LANE_WIDE static inline __m512i lane_store_wide(__m512i f, const sft__float_spec
 
 /* n: a multiple of 16. src: little-endian binary32, at any address. */
 LANE_WIDE static inline void codes_wide(uint8_t *dst, const void *src, size_t n,
-                                        const sft__float_spec *spec) {
+                                        const sft__move_float_spec *spec) {
     const uint8_t *in = src;
     for (size_t i = 0; i < n; i += 16) {
         _mm_storeu_si128((__m128i *)(void *)(dst + i), _mm512_cvtepi32_epi8(lane_store_wide(
@@ -145,8 +145,8 @@ LANE_WIDE static inline void codes_wide(uint8_t *dst, const void *src, size_t n,
     }
 }
 
-LANE_WIDE void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
-                                     const sft__float_spec *spec) {
+LANE_WIDE void sft__move_store_codes_wide(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                                          const sft__move_float_spec *spec) {
     const size_t whole = n & ~(size_t)15;
     uint8_t rest[16];
 
@@ -160,9 +160,10 @@ LANE_WIDE void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t
 #define PAIR_CODES_WIDE(name)                                                                      \
     LANE_WIDE static void pair_##name##_f32_wide(uint8_t *dst, const uint8_t *src, size_t count) { \
         const size_t whole = count & ~(size_t)15;                                                  \
-        codes_wide(dst, src, whole, &sft__spec_##name);                                            \
+        codes_wide(dst, src, whole, &sft__move_spec_##name);                                       \
         for (size_t i = whole; i < count; i++) {                                                   \
-            dst[i] = (uint8_t)sft__float_store(sft__load_le32(src + 4 * i), &sft__spec_##name);    \
+            dst[i] = (uint8_t)sft__move_float_store(sft__base_load_le32(src + 4 * i),              \
+                                                    &sft__move_spec_##name);                       \
         }                                                                                          \
     }
 PAIR_CODES_WIDE(e4m3)
@@ -179,10 +180,10 @@ LANE_WIDE static void pair_bf16_f32_wide(uint8_t *dst, const uint8_t *src, size_
             _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), nan, _mm512_set1_epi32(0xffff));
         _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_cvtepi32_epi16(code));
     }
-    sft__pair_x86(SFT_BF16, SFT_F32)(dst, src, count);
+    sft__move_pair_x86(SFT_BF16, SFT_F32)(dst, src, count);
 }
 
-sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id) {
+sft__move_pair_fn *sft__move_pair_wide(uint32_t dst_id, uint32_t src_id) {
     if (src_id != SFT_F32) {
         return NULL;
     }
@@ -192,13 +193,13 @@ sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id) {
                                    : NULL;
 }
 #else
-void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
-                           const sft__float_spec *spec) {
-    sft__store_codes_x86(dst, lane, n, spec);
+void sft__move_store_codes_wide(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                                const sft__move_float_spec *spec) {
+    sft__move_store_codes_x86(dst, lane, n, spec);
 }
 #endif
 
-LANE_AVX2 void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
+LANE_AVX2 void sft__move_carry_f64_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
     for (size_t i = 0; i < n; i += 4) {
         const __m128 f =
             _mm_castsi128_ps(_mm_loadu_si128((const __m128i *)(const void *)(from->f + i)));
@@ -207,7 +208,7 @@ LANE_AVX2 void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n
     }
 }
 
-LANE_AVX2 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n) {
+LANE_AVX2 void sft__move_carry_f32_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
     for (size_t i = 0; i < n; i += 4) {
         const __m256d d =
             _mm256_castsi256_pd(_mm256_loadu_si256((const __m256i *)(const void *)(from->u + i)));
@@ -215,27 +216,27 @@ LANE_AVX2 void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n
     }
 }
 #else
-void sft__store_codes_wide(uint8_t *dst, const sft__lane *lane, size_t n,
-                           const sft__float_spec *spec) {
-    sft__store_codes_portable(dst, lane, n, spec);
+void sft__move_store_codes_wide(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                                const sft__move_float_spec *spec) {
+    sft__move_store_codes_portable(dst, lane, n, spec);
 }
 
-void sft__store_codes_x86(uint8_t *dst, const sft__lane *lane, size_t n,
-                          const sft__float_spec *spec) {
-    sft__store_codes_portable(dst, lane, n, spec);
+void sft__move_store_codes_x86(uint8_t *dst, const sft__move_lane *lane, size_t n,
+                               const sft__move_float_spec *spec) {
+    sft__move_store_codes_portable(dst, lane, n, spec);
 }
 
-void sft__carry_f64_x86(sft__lane *to, const sft__lane *from, size_t n) {
-    sft__carry_f64_portable(to, from, n);
+void sft__move_carry_f64_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
+    sft__move_carry_f64_portable(to, from, n);
 }
 
-void sft__carry_f32_x86(sft__lane *to, const sft__lane *from, size_t n) {
-    sft__carry_f32_portable(to, from, n);
+void sft__move_carry_f32_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
+    sft__move_carry_f32_portable(to, from, n);
 }
 #endif
 
 #if !SFT__X86_64_WIDE
-sft__pair_fn *sft__pair_wide(uint32_t dst_id, uint32_t src_id) {
+sft__move_pair_fn *sft__move_pair_wide(uint32_t dst_id, uint32_t src_id) {
     (void)dst_id;
     (void)src_id;
     return NULL;

@@ -58,7 +58,7 @@ static uint32_t cpu_ask(void) {
     return found;
 }
 
-uint32_t sft__cpu_features(void) {
+uint32_t sft__move_cpu_features(void) {
     static atomic_uint known;
     unsigned v = atomic_load_explicit(&known, memory_order_relaxed);
     if (v == 0) {
@@ -68,7 +68,7 @@ uint32_t sft__cpu_features(void) {
     return v & ~CPU_KNOWN;
 }
 #else
-uint32_t sft__cpu_features(void) {
+uint32_t sft__move_cpu_features(void) {
     return SFT__ARM_CRC ? SFT__CPU_CRC32C : 0;
 }
 #endif

@@ -26,13 +26,13 @@
 #define SFT__ARM_CRC 0
 #endif
 
-#define SFT__CPU_CRC32C 1u /* crc32 instructions and carry-less multiplication */
-#define SFT__CPU_SHA    2u
-#define SFT__CPU_AVX2   4u /* AVX2 and F16C, and the system saves their registers */
-#define SFT__CPU_CLMUL512 8u /* VPCLMULQDQ on 512 bits, and the system saves those registers */
-#define SFT__CPU_AVX512 16u    /* AVX-512 F, and the system saves its registers */
+#define SFT__CPU_CRC32C   1u /* crc32 instructions and carry-less multiplication */
+#define SFT__CPU_SHA      2u
+#define SFT__CPU_AVX2     4u  /* AVX2 and F16C, and the system saves their registers */
+#define SFT__CPU_CLMUL512 8u  /* VPCLMULQDQ on 512 bits, and the system saves those registers */
+#define SFT__CPU_AVX512   16u /* AVX-512 F, and the system saves its registers */
 
 /* Thread-safe. Cost: one load after the first call. */
-uint32_t sft__cpu_features(void);
+uint32_t sft__move_cpu_features(void);
 
 #endif

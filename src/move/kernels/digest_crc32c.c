@@ -42,20 +42,19 @@
 #define CRC_4(T, b)  T((b) + 0u), T((b) + 1u), T((b) + 2u), T((b) + 3u)
 #define CRC_16(T, b) CRC_4(T, b), CRC_4(T, (b) + 4u), CRC_4(T, (b) + 8u), CRC_4(T, (b) + 12u)
 #define CRC_64(T, b) CRC_16(T, b), CRC_16(T, (b) + 16u), CRC_16(T, (b) + 32u), CRC_16(T, (b) + 48u)
-#define CRC_256(T)                                                                                 \
-    { CRC_64(T, 0u), CRC_64(T, 64u), CRC_64(T, 128u), CRC_64(T, 192u) }
+#define CRC_256(T)   {CRC_64(T, 0u), CRC_64(T, 64u), CRC_64(T, 128u), CRC_64(T, 192u)}
 
 static const uint32_t crc_table[8][256] = {
     CRC_256(CRC_T0), CRC_256(CRC_T1), CRC_256(CRC_T2), CRC_256(CRC_T3),
     CRC_256(CRC_T4), CRC_256(CRC_T5), CRC_256(CRC_T6), CRC_256(CRC_T7),
 };
 
-uint32_t sft__crc32c_portable(uint32_t crc, const void *data, size_t size) {
+uint32_t sft__move_crc32c_portable(uint32_t crc, const void *data, size_t size) {
     const uint8_t *p = data;
 
     for (; size >= 8; p += 8, size -= 8) {
-        const uint32_t a = crc ^ sft__load_le32(p);
-        const uint32_t b = sft__load_le32(p + 4);
+        const uint32_t a = crc ^ sft__base_load_le32(p);
+        const uint32_t b = sft__base_load_le32(p + 4);
         crc = crc_table[7][a & 0xff] ^ crc_table[6][(a >> 8) & 0xff] ^
               crc_table[5][(a >> 16) & 0xff] ^ crc_table[4][a >> 24] ^ crc_table[3][b & 0xff] ^
               crc_table[2][(b >> 8) & 0xff] ^ crc_table[1][(b >> 16) & 0xff] ^

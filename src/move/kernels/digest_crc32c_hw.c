@@ -40,15 +40,15 @@ crc_three(uint64_t crc, const uint8_t *p, size_t stretch, int64_t factor_1, int6
     uint64_t crc_2 = 0;
 
     for (const uint8_t *end = p + stretch; p < end; p += 8) {
-        crc = _mm_crc32_u64(crc, sft__load_le64(p));
-        crc_1 = _mm_crc32_u64(crc_1, sft__load_le64(p + stretch));
-        crc_2 = _mm_crc32_u64(crc_2, sft__load_le64(p + 2 * stretch));
+        crc = _mm_crc32_u64(crc, sft__base_load_le64(p));
+        crc_1 = _mm_crc32_u64(crc_1, sft__base_load_le64(p + stretch));
+        crc_2 = _mm_crc32_u64(crc_2, sft__base_load_le64(p + 2 * stretch));
     }
     return crc_shift(crc, factor_2) ^ crc_shift(crc_1, factor_1) ^ crc_2;
 }
 
-__attribute__((target(CRC_FEATURES))) uint32_t sft__crc32c_x86(uint32_t start, const void *data,
-                                                               size_t size) {
+__attribute__((target(CRC_FEATURES))) uint32_t sft__move_crc32c_x86(uint32_t start,
+                                                                    const void *data, size_t size) {
     const uint8_t *p = data;
     uint64_t crc = start;
 
@@ -59,7 +59,7 @@ __attribute__((target(CRC_FEATURES))) uint32_t sft__crc32c_x86(uint32_t start, c
         crc = crc_three(crc, p, CRC_SHORT, CRC_SHORT_1, CRC_SHORT_2);
     }
     for (; size >= 8; p += 8, size -= 8) {
-        crc = _mm_crc32_u64(crc, sft__load_le64(p));
+        crc = _mm_crc32_u64(crc, sft__base_load_le64(p));
     }
     for (; size > 0; p++, size--) {
         crc = _mm_crc32_u8((uint32_t)crc, *p);
@@ -112,9 +112,9 @@ enum { MIX_BYTES = MIX_WIDE + 3 * MIX_STRETCH };
 #define MIX_3 0xf7ac8f1f
 
 WIDE static inline void crc_words(uint64_t crc[3], const uint8_t *q) {
-    crc[0] = _mm_crc32_u64(crc[0], sft__load_le64(q));
-    crc[1] = _mm_crc32_u64(crc[1], sft__load_le64(q + MIX_STRETCH));
-    crc[2] = _mm_crc32_u64(crc[2], sft__load_le64(q + 2 * MIX_STRETCH));
+    crc[0] = _mm_crc32_u64(crc[0], sft__base_load_le64(q));
+    crc[1] = _mm_crc32_u64(crc[1], sft__base_load_le64(q + MIX_STRETCH));
+    crc[2] = _mm_crc32_u64(crc[2], sft__base_load_le64(q + 2 * MIX_STRETCH));
 }
 
 WIDE static uint64_t crc_mixed(uint64_t start, const uint8_t *p) {
@@ -144,7 +144,7 @@ WIDE static uint64_t crc_mixed(uint64_t start, const uint8_t *p) {
            crc[2];
 }
 
-WIDE uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
+WIDE uint32_t sft__move_crc32c_wide(uint32_t start, const void *data, size_t size) {
     const __m512i by_2048 = factors_of(0xdcb17aa4, 0xb9e02b86);
     const uint8_t *p = data;
     uint64_t crc = start;
@@ -154,7 +154,7 @@ WIDE uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
         crc = crc_mixed(crc, p);
     }
     if (size < SFT__CRC_WIDE_MIN) {
-        return sft__crc32c_x86((uint32_t)crc, p, size);
+        return sft__move_crc32c_x86((uint32_t)crc, p, size);
     }
     for (size_t i = 0; i < 4; i++) {
         a[i] = _mm512_loadu_si512(p + 64 * i);
@@ -166,28 +166,28 @@ WIDE uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
         a[2] = fold(a[2], by_2048, _mm512_loadu_si512(p + 128));
         a[3] = fold(a[3], by_2048, _mm512_loadu_si512(p + 192));
     }
-    return sft__crc32c_x86((uint32_t)fold_ended(a), p, size);
+    return sft__move_crc32c_x86((uint32_t)fold_ended(a), p, size);
 }
 #else
-uint32_t sft__crc32c_wide(uint32_t start, const void *data, size_t size) {
-    return sft__crc32c_x86(start, data, size);
+uint32_t sft__move_crc32c_wide(uint32_t start, const void *data, size_t size) {
+    return sft__move_crc32c_x86(start, data, size);
 }
 #endif
 
 #if !SFT__X86_64
-uint32_t sft__crc32c_x86(uint32_t start, const void *data, size_t size) {
-    return sft__crc32c_portable(start, data, size);
+uint32_t sft__move_crc32c_x86(uint32_t start, const void *data, size_t size) {
+    return sft__move_crc32c_portable(start, data, size);
 }
 #endif
 
 #if SFT__ARM_CRC
 #include <arm_acle.h>
 
-uint32_t sft__crc32c_arm(uint32_t crc, const void *data, size_t size) {
+uint32_t sft__move_crc32c_arm(uint32_t crc, const void *data, size_t size) {
     const uint8_t *p = data;
 
     for (; size >= 8; p += 8, size -= 8) {
-        crc = __crc32cd(crc, sft__load_le64(p));
+        crc = __crc32cd(crc, sft__base_load_le64(p));
     }
     for (; size > 0; p++, size--) {
         crc = __crc32cb(crc, *p);
@@ -195,7 +195,7 @@ uint32_t sft__crc32c_arm(uint32_t crc, const void *data, size_t size) {
     return crc;
 }
 #else
-uint32_t sft__crc32c_arm(uint32_t crc, const void *data, size_t size) {
-    return sft__crc32c_portable(crc, data, size);
+uint32_t sft__move_crc32c_arm(uint32_t crc, const void *data, size_t size) {
+    return sft__move_crc32c_portable(crc, data, size);
 }
 #endif

@@ -5,7 +5,7 @@
  */
 #include "move/kernels/digest_twins.h"
 
-const uint32_t sft__sha256_k[64] = {
+const uint32_t sft__move_sha256_k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -25,7 +25,7 @@ static void sha_block(uint32_t state[8], const uint8_t *block) {
     uint32_t v[8];
 
     for (size_t t = 0; t < 16; t++) {
-        w[t] = sft__bswap32(sft__load_le32(block + 4 * t));
+        w[t] = sft__base_bswap32(sft__base_load_le32(block + 4 * t));
     }
     for (size_t t = 16; t < 64; t++) {
         const uint32_t a = w[t - 15];
@@ -38,7 +38,7 @@ static void sha_block(uint32_t state[8], const uint8_t *block) {
         const uint32_t choose = (v[4] & v[5]) ^ (~v[4] & v[6]);
         const uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
         const uint32_t t1 = v[7] + (sha_ror(v[4], 6) ^ sha_ror(v[4], 11) ^ sha_ror(v[4], 25)) +
-                            choose + sft__sha256_k[t] + w[t];
+                            choose + sft__move_sha256_k[t] + w[t];
         const uint32_t t2 = (sha_ror(v[0], 2) ^ sha_ror(v[0], 13) ^ sha_ror(v[0], 22)) + majority;
         v[7] = v[6];
         v[6] = v[5];
@@ -54,7 +54,7 @@ static void sha_block(uint32_t state[8], const uint8_t *block) {
     }
 }
 
-void sft__sha256_portable(uint32_t state[8], const void *blocks, size_t count) {
+void sft__move_sha256_portable(uint32_t state[8], const void *blocks, size_t count) {
     const uint8_t *p = blocks;
 
     for (; count > 0; count--, p += 64) {
@@ -69,7 +69,7 @@ void sft__sha256_portable(uint32_t state[8], const void *blocks, size_t count) {
 #define SHA_ROUNDS(m, t)                                                                           \
     do {                                                                                           \
         const __m128i wk = _mm_add_epi32(                                                          \
-            m, _mm_loadu_si128((const __m128i *)(const void *)(sft__sha256_k + (t))));             \
+            m, _mm_loadu_si128((const __m128i *)(const void *)(sft__move_sha256_k + (t))));        \
         cdgh = _mm_sha256rnds2_epu32(cdgh, abef, wk);                                              \
         abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(wk, 0x0e));                     \
     } while (0)
@@ -79,8 +79,8 @@ void sft__sha256_portable(uint32_t state[8], const void *blocks, size_t count) {
     _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(m0, m1), _mm_alignr_epi8(m3, m2, 4)),  \
                          m3)
 
-__attribute__((target("sha,sse4.1,ssse3"))) void sft__sha256_x86(uint32_t state[8],
-                                                                 const void *blocks, size_t count) {
+__attribute__((target("sha,sse4.1,ssse3"))) void
+sft__move_sha256_x86(uint32_t state[8], const void *blocks, size_t count) {
     const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0bLL, 0x0405060700010203LL);
     const uint8_t *p = blocks;
     const __m128i low = _mm_loadu_si128((const __m128i *)(const void *)state);        /* d c b a */
@@ -121,7 +121,7 @@ __attribute__((target("sha,sse4.1,ssse3"))) void sft__sha256_x86(uint32_t state[
     _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
 #else
-void sft__sha256_x86(uint32_t state[8], const void *blocks, size_t count) {
-    sft__sha256_portable(state, blocks, count);
+void sft__move_sha256_x86(uint32_t state[8], const void *blocks, size_t count) {
+    sft__move_sha256_portable(state, blocks, count);
 }
 #endif

@@ -4,7 +4,7 @@
  */
 #include "move/kernels/grid.h"
 
-static void grid_remove(sft__grid *g, uint32_t d) {
+static void grid_remove(sft__move_grid *g, uint32_t d) {
     g->rank--;
     for (uint32_t k = d; k < g->rank; k++) {
         g->count[k] = g->count[k + 1];
@@ -18,7 +18,7 @@ static bool grid_continues(int64_t outer, int64_t inner, uint64_t inner_count) {
     return (uint64_t)outer == (uint64_t)inner * inner_count;
 }
 
-void sft__grid_coalesce(sft__grid *g) {
+void sft__move_grid_coalesce(sft__move_grid *g) {
     for (uint32_t d = g->rank; d-- > 0;) {
         if (g->count[d] == 1) {
             grid_remove(g, d);
@@ -37,14 +37,14 @@ void sft__grid_coalesce(sft__grid *g) {
     }
 }
 
-static void grid_turn(sft__grid *g, uint32_t d) {
+static void grid_turn(sft__move_grid *g, uint32_t d) {
     g->src += (g->count[d] - 1) * (uint64_t)g->src_stride[d];
     g->dst += (g->count[d] - 1) * (uint64_t)g->dst_stride[d];
     g->src_stride[d] = (int64_t)(0 - (uint64_t)g->src_stride[d]);
     g->dst_stride[d] = (int64_t)(0 - (uint64_t)g->dst_stride[d]);
 }
 
-void sft__grid_src_ascending(sft__grid *g) {
+void sft__move_grid_src_ascending(sft__move_grid *g) {
     for (uint32_t d = 0; d < g->rank; d++) {
         if (g->src_stride[d] < 0) {
             grid_turn(g, d);
@@ -56,7 +56,7 @@ static uint64_t grid_size_of(int64_t stride) {
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-static void grid_sort(sft__grid *g, const int64_t *by) {
+static void grid_sort(sft__move_grid *g, const int64_t *by) {
     for (uint32_t i = 1; i < g->rank; i++) {
         for (uint32_t k = i; k > 0 && grid_size_of(by[k - 1]) < grid_size_of(by[k]); k--) {
             const uint64_t count = g->count[k];
@@ -72,21 +72,21 @@ static void grid_sort(sft__grid *g, const int64_t *by) {
     }
 }
 
-void sft__grid_sort_src(sft__grid *g) {
+void sft__move_grid_sort_src(sft__move_grid *g) {
     grid_sort(g, g->src_stride);
 }
 
-void sft__grid_sort_dst(sft__grid *g) {
+void sft__move_grid_sort_dst(sft__move_grid *g) {
     grid_sort(g, g->dst_stride);
 }
 
-void sft__grid_cut(sft__grid *g, uint32_t d, uint64_t first, uint64_t n) {
+void sft__move_grid_cut(sft__move_grid *g, uint32_t d, uint64_t first, uint64_t n) {
     g->src += first * (uint64_t)g->src_stride[d];
     g->dst += first * (uint64_t)g->dst_stride[d];
     g->count[d] = n;
 }
 
-uint64_t sft__grid_blocks(const sft__grid *g) {
+uint64_t sft__move_grid_blocks(const sft__move_grid *g) {
     uint64_t blocks = 1;
     for (uint32_t d = 0; d < g->rank; d++) {
         blocks *= g->count[d];
@@ -94,7 +94,7 @@ uint64_t sft__grid_blocks(const sft__grid *g) {
     return blocks;
 }
 
-static bool grid_packed(const sft__grid *g, const int64_t *stride, uint64_t block) {
+static bool grid_packed(const sft__move_grid *g, const int64_t *stride, uint64_t block) {
     uint64_t want = block;
     for (uint32_t d = g->rank; d-- > 0;) {
         if (g->count[d] != 1 && (uint64_t)stride[d] != want) {
@@ -105,15 +105,15 @@ static bool grid_packed(const sft__grid *g, const int64_t *stride, uint64_t bloc
     return true;
 }
 
-bool sft__grid_dst_packed(const sft__grid *g) {
+bool sft__move_grid_dst_packed(const sft__move_grid *g) {
     return grid_packed(g, g->dst_stride, g->dst_block);
 }
 
-bool sft__grid_src_packed(const sft__grid *g) {
+bool sft__move_grid_src_packed(const sft__move_grid *g) {
     return grid_packed(g, g->src_stride, g->src_block);
 }
 
-uint64_t sft__grid_src_span(const sft__grid *g) {
+uint64_t sft__move_grid_src_span(const sft__move_grid *g) {
     uint64_t span = g->src_block;
     for (uint32_t d = 0; d < g->rank; d++) {
         span += (g->count[d] - 1) * (uint64_t)g->src_stride[d];
@@ -123,14 +123,15 @@ uint64_t sft__grid_src_span(const sft__grid *g) {
 
 /* ---------------------------------------------------------------- parts */
 
-void sft__parts_begin_at(sft__parts *p, const sft__grid *g, uint32_t dim, uint64_t group) {
+void sft__move_parts_begin_at(sft__move_parts *p, const sft__move_grid *g, uint32_t dim,
+                              uint64_t group) {
     p->dim = dim;
     p->group = group;
     p->done = false;
     memset(p->at, 0, sizeof p->at[0] * (g->rank < SFT__GRID_RANK ? g->rank + 1 : g->rank));
 }
 
-void sft__parts_begin(sft__parts *p, const sft__grid *g, uint64_t max_blocks) {
+void sft__move_parts_begin(sft__move_parts *p, const sft__move_grid *g, uint64_t max_blocks) {
     uint64_t inside = 1; /* blocks of one index of dimension d; never above max_blocks */
     uint32_t d = g->rank;
 
@@ -138,13 +139,13 @@ void sft__parts_begin(sft__parts *p, const sft__grid *g, uint64_t max_blocks) {
         inside *= g->count[--d];
     }
     if (d == 0) {
-        sft__parts_begin_at(p, g, 0, g->rank > 0 ? g->count[0] : 1);
+        sft__move_parts_begin_at(p, g, 0, g->rank > 0 ? g->count[0] : 1);
     } else {
-        sft__parts_begin_at(p, g, d - 1, max_blocks / inside);
+        sft__move_parts_begin_at(p, g, d - 1, max_blocks / inside);
     }
 }
 
-bool sft__parts_next(sft__parts *p, const sft__grid *g, sft__grid *part) {
+bool sft__move_parts_next(sft__move_parts *p, const sft__move_grid *g, sft__move_grid *part) {
     const uint32_t dim = p->dim;
     const uint32_t kept = dim < g->rank ? g->rank - dim : 0;
 
@@ -168,7 +169,7 @@ bool sft__parts_next(sft__parts *p, const sft__grid *g, sft__grid *part) {
     if (kept > 0) {
         const uint64_t left = g->count[dim] - p->at[dim];
         const uint64_t take = left < p->group ? left : p->group;
-        sft__grid_cut(part, 0, p->at[dim], take);
+        sft__move_grid_cut(part, 0, p->at[dim], take);
         p->at[dim] += take;
         if (p->at[dim] < g->count[dim]) {
             return true;

@@ -120,7 +120,7 @@ static uint64_t copy_distance(ptrdiff_t stride) {
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-static copy_sheet copy_sheet_of(const sft__grid *g) {
+static copy_sheet copy_sheet_of(const sft__move_grid *g) {
     copy_sheet s = {1,    1, 0, 0, 0, 0, (size_t)g->src_block, copy_line_for((size_t)g->src_block),
                     false};
 
@@ -142,7 +142,7 @@ static copy_sheet copy_sheet_of(const sft__grid *g) {
     return s;
 }
 
-void sft__grid_copy(const sft__grid *g, void *dst, const void *src) {
+void sft__move_grid_copy(const sft__move_grid *g, void *dst, const void *src) {
     const copy_sheet sheet = copy_sheet_of(g);
     const uint32_t outer = g->rank > 2 ? g->rank - 2 : 0;
     uint64_t at[SFT__GRID_RANK];

@@ -57,7 +57,7 @@ static bool nonfinite_none(const uint8_t *p, const nonfinite_row *r) {
         const uint64_t turn = lanes(r->nan, 1);
         const uint64_t ones = lanes(1, 1);
         for (size_t i = 0; i < NONFINITE_BLOCK; i += 8) {
-            const uint64_t v = sft__load_le64(p + i) ^ turn;
+            const uint64_t v = sft__base_load_le64(p + i) ^ turn;
             seen |= (v - ones) & ~v;
         }
     } else { /* masked values have no top bit: the sum gets it at `least`, and never a carry */
@@ -65,7 +65,7 @@ static bool nonfinite_none(const uint8_t *p, const nonfinite_row *r) {
         const uint64_t mask = lanes(r->mask, r->width);
         const uint64_t add = lanes(((uint64_t)1 << (8 * r->width - 1)) - least, r->width);
         for (size_t i = 0; i < NONFINITE_BLOCK; i += 8) {
-            seen |= (sft__load_le64(p + i) & mask) + add;
+            seen |= (sft__base_load_le64(p + i) & mask) + add;
         }
     }
     return (seen & top) == 0;
@@ -81,8 +81,8 @@ static void nonfinite_each(const uint8_t *p, size_t size, const nonfinite_row *r
     }
 }
 
-void sft__nonfinite_count(const sft_dtype *dtype, const void *data, size_t size, uint64_t *nans,
-                          uint64_t *infinities) {
+void sft__move_nonfinite_count(const sft_dtype *dtype, const void *data, size_t size,
+                               uint64_t *nans, uint64_t *infinities) {
     const uint8_t *p = data;
     const nonfinite_row *r = NULL;
 

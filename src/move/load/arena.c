@@ -30,34 +30,34 @@ static bool block_large(const arena_block *b) {
 static void block_free(sft_arena *arena, arena_block *b) {
     if (b->memory != NULL && !arena->foreign) {
         if (block_large(b)) {
-            sft__pages_free(b->memory, b->memory_size);
+            sft__base_pages_free(b->memory, b->memory_size);
         } else {
-            sft__free(arena->allocator, b->memory, b->memory_size);
+            sft__base_free(arena->allocator, b->memory, b->memory_size);
         }
     }
-    sft__free(arena->allocator, b, sizeof *b);
+    sft__base_free(arena->allocator, b, sizeof *b);
 }
 
 /* Adds a block over `memory`, or over new memory if that is NULL. */
 static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_error *err) {
-    arena_block *b = sft__alloc_zero(arena->allocator, sizeof *b);
+    arena_block *b = sft__base_alloc_zero(arena->allocator, sizeof *b);
     size_t skew;
 
     if (b == NULL) {
-        return sft__fail_nomem(err, sizeof *b);
+        return sft__base_fail_nomem(err, sizeof *b);
     }
     b->memory = memory;
     b->memory_size = size;
     if (memory == NULL) {
-        if (!sft__add_size(size, SFT__ARENA_ALIGN, &b->memory_size)) {
+        if (!sft__base_add_size(size, SFT__ARENA_ALIGN, &b->memory_size)) {
             b->memory_size = SIZE_MAX; /* more than any system gives */
         }
-        b->memory = block_large(b) ? sft__pages_alloc(b->memory_size)
-                                   : sft__alloc(arena->allocator, b->memory_size);
+        b->memory = block_large(b) ? sft__base_pages_alloc(b->memory_size)
+                                   : sft__base_alloc(arena->allocator, b->memory_size);
     }
     if (b->memory == NULL) {
         block_free(arena, b);
-        return sft__fail_nomem(err, size);
+        return sft__base_fail_nomem(err, size);
     }
     skew = (size_t)(0 - (uintptr_t)b->memory) & (SFT__ARENA_ALIGN - 1);
     skew = skew < b->memory_size ? skew : b->memory_size;
@@ -69,10 +69,10 @@ static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_err
 }
 
 static sft_status arena_new(sft_arena **out, const sft_allocator *allocator, sft_error *err) {
-    allocator = sft__allocator(allocator);
-    *out = sft__alloc_zero(allocator, sizeof **out);
+    allocator = sft__base_allocator(allocator);
+    *out = sft__base_alloc_zero(allocator, sizeof **out);
     if (*out == NULL) {
-        return sft__fail_nomem(err, sizeof **out);
+        return sft__base_fail_nomem(err, sizeof **out);
     }
     (*out)->allocator = allocator;
     return SFT_OK;
@@ -91,11 +91,11 @@ static sft_status arena_begin(sft_arena **out, void *memory, size_t size, sft_er
 sft_status sft_arena_create(sft_arena **out, size_t bytes, uint32_t flags,
                             const sft_allocator *allocator, sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (flags != 0) {
-        return sft__fail(err, SFT_E_ARG, "flags are unknown");
+        return sft__base_fail(err, SFT_E_ARG, "flags are unknown");
     }
     SFT_TRY(arena_new(out, allocator, err));
     return bytes == 0 ? SFT_OK : arena_begin(out, NULL, bytes, err);
@@ -104,31 +104,34 @@ sft_status sft_arena_create(sft_arena **out, size_t bytes, uint32_t flags,
 sft_status sft_arena_create_over(sft_arena **out, void *memory, size_t size,
                                  const sft_allocator *allocator, sft_error *err) {
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (memory == NULL) {
-        return sft__fail(err, SFT_E_ARG, "memory is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "memory is NULL");
     }
     SFT_TRY(arena_new(out, allocator, err));
     (*out)->foreign = true;
     return arena_begin(out, memory, size, err);
 }
 
-sft_status sft__data_arena_take(sft_arena *arena, uint64_t size, uint8_t **out, sft_error *err) {
+sft_status sft__move_data_arena_take(sft_arena *arena, uint64_t size, uint8_t **out,
+                                     sft_error *err) {
     arena_block *b = arena->blocks;
     uint64_t room;
     size_t bytes;
 
     *out = NULL;
-    if (!sft__align64(size, SFT__ARENA_ALIGN, &room) || !sft__size_from_u64(room, &bytes)) {
-        return sft__fail(err, SFT_E_NOMEM, "%llu bytes are more than this process can address",
-                         (unsigned long long)size);
+    if (!sft__base_align64(size, SFT__ARENA_ALIGN, &room) ||
+        !sft__base_size_from_u64(room, &bytes)) {
+        return sft__base_fail(err, SFT_E_NOMEM, "%llu bytes are more than this process can address",
+                              (unsigned long long)size);
     }
     if (b == NULL || bytes > b->size - b->used) {
         if (arena->foreign) {
-            return sft__fail(err, SFT_E_NOMEM, "the arena has %llu bytes left, %llu are needed",
-                             (unsigned long long)(b->size - b->used), (unsigned long long)bytes);
+            return sft__base_fail(
+                err, SFT_E_NOMEM, "the arena has %llu bytes left, %llu are needed",
+                (unsigned long long)(b->size - b->used), (unsigned long long)bytes);
         }
         if (b != NULL && b->used == 0) { /* too small for anybody: not kept beside the new one */
             arena->blocks = b->next;
@@ -167,7 +170,7 @@ void sft_arena_free(sft_arena *arena) {
         if (arena->blocks != NULL) {
             block_free(arena, arena->blocks);
         }
-        sft__free(arena->allocator, arena, sizeof *arena);
+        sft__base_free(arena->allocator, arena, sizeof *arena);
     }
 }
 

@@ -12,6 +12,7 @@
 #define SFT__ARENA_ALIGN ((size_t)4096)
 
 /* One untouched run of `size` bytes (above 0), aligned to SFT__ARENA_ALIGN. */
-sft_status sft__data_arena_take(sft_arena *arena, uint64_t size, uint8_t **out, sft_error *err);
+sft_status sft__move_data_arena_take(sft_arena *arena, uint64_t size, uint8_t **out,
+                                     sft_error *err);
 
 #endif

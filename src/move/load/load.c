@@ -14,12 +14,12 @@ static const uint8_t nothing[64]; /* where tensors of no bytes lie */
 
 /* ---------------------------------------------------------------- running */
 
-static sft_status take_memory(sft__load *w, sft_error *err) {
+static sft_status take_memory(sft__move_load *w, sft_error *err) {
     sft_loaded *l = w->loaded;
     sft_arena *arena = w->options->arena;
 
     if (w->options->memory_bytes != 0 && w->total > w->options->memory_bytes) {
-        return sft__fail(
+        return sft__base_fail(
             err, SFT_E_LIMIT, "the tensors take %llu bytes of memory, the limit is %llu",
             (unsigned long long)w->total, (unsigned long long)w->options->memory_bytes);
     }
@@ -30,11 +30,11 @@ static sft_status take_memory(sft__load *w, sft_error *err) {
         SFT_TRY(sft_arena_create(&l->own, 0, 0, l->allocator, err));
         arena = l->own;
     }
-    return sft__data_arena_take(arena, w->total, &w->base, err);
+    return sft__move_data_arena_take(arena, w->total, &w->base, err);
 }
 
 /* Places of tensors, and jobs' positions, are relative to the run until here. */
-static sft_status run(sft__load *w, sft_error *err) {
+static sft_status run(sft__move_load *w, sft_error *err) {
     sft_loaded *l = w->loaded;
     uint64_t bytes = 0; /* what lies between tensors included */
 
@@ -42,20 +42,21 @@ static sft_status run(sft__load *w, sft_error *err) {
     for (size_t i = 0; i < w->job_count; i++) {
         bytes += w->jobs[i].size;
     }
-    SFT_TRY(sft__watch_init(&w->watch, w->options->control, bytes, true, err));
-    if (!sft__mutex_init(&w->lock)) {
-        (void)sft__watch_end(&w->watch, NULL);
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
+    SFT_TRY(sft__move_watch_init(&w->watch, w->options->control, bytes, true, err));
+    if (!sft__base_mutex_init(&w->lock)) {
+        (void)sft__move_watch_end(&w->watch, NULL);
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
-    sft_pool_run(w->options->pool, w->job_count, sft__load_job_run, w);
+    sft_pool_run(w->options->pool, w->job_count, sft__move_load_job_run, w);
     if (w->unseen != NULL) {
-        sft_pool_run(w->options->pool, sft_pool_threads(w->options->pool), sft__load_unseen_run, w);
+        sft_pool_run(w->options->pool, sft_pool_threads(w->options->pool),
+                     sft__move_load_unseen_run, w);
     }
-    sft__load_buffers_free(w);
-    sft__mutex_reset(&w->lock);
-    SFT_TRY(sft__watch_end(&w->watch, err));
+    sft__move_load_buffers_free(w);
+    sft__base_mutex_reset(&w->lock);
+    SFT_TRY(sft__move_watch_end(&w->watch, err));
     for (size_t i = 0; i < l->slot_count; i++) {
-        sft__load_slot *slot = &l->slots[i];
+        sft__move_load_slot *slot = &l->slots[i];
         if (slot->data != NULL && slot->at != SFT__LOAD_FINAL) {
             slot->data = w->base + (size_t)slot->at;
             slot->at = SFT__LOAD_FINAL;
@@ -68,14 +69,14 @@ static sft_status run(sft__load *w, sft_error *err) {
 
 static void open_sources(sft_loaded *l, const sft_load_options *o) {
     for (size_t i = 0; i < l->source_count; i++) {
-        sft__load_source *s = &l->sources[i];
+        sft__move_load_source *s = &l->sources[i];
         const sft_source *source = sft_catalog_source_at(l->catalog, i);
         s->direct = -1;
         if (s->wanted > 0) {
             s->total = l->bytes;
-            sft__load_choose(s, source, o->strategy, false);
-            s->batches = sft__source_batches(source);
-            sft__load_stamp(s, source);
+            sft__move_load_choose(s, source, o->strategy, false);
+            s->batches = sft__io_source_batches(source);
+            sft__move_load_stamp(s, source);
         }
     }
 }
@@ -83,13 +84,13 @@ static void open_sources(sft_loaded *l, const sft_load_options *o) {
 /* After the load: what changed meanwhile is not to be trusted. */
 static sft_status close_sources(sft_loaded *l, sft_status status, sft_error *err) {
     for (size_t i = 0; i < l->source_count; i++) {
-        sft__load_source *s = &l->sources[i];
+        sft__move_load_source *s = &l->sources[i];
         const sft_source *source = sft_catalog_source_at(l->catalog, i);
         sft__fs_close_direct(s->direct);
         s->direct = -1;
-        if (status == SFT_OK && sft__load_changed(s, source)) {
-            status = sft__fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
-                               sft_source_name(source));
+        if (status == SFT_OK && sft__move_load_changed(s, source)) {
+            status = sft__base_fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
+                                    sft_source_name(source));
         }
     }
     return status;
@@ -116,9 +117,9 @@ static sft_status slot_type(const sft_catalog *catalog, const sft_load_options *
     SFT_TRY(sft_catalog_can_cast(catalog, t, err));
     if (sft_dtype_get(id) == NULL || sft_dtype_get(to->id) == NULL ||
         o->strategy == SFT_STRATEGY_MAP) {
-        return sft__fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
-                                "no cast from %s to %s%s", t->dtype->name, to->name,
-                                o->strategy == SFT_STRATEGY_MAP ? " in a mapping" : "");
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "no cast from %s to %s%s", t->dtype->name, to->name,
+                                     o->strategy == SFT_STRATEGY_MAP ? " in a mapping" : "");
     }
     return sft_dtype_bytes(to, t->nbytes / t->dtype->block_bytes * t->dtype->block_elements, &made,
                            err);
@@ -130,23 +131,23 @@ static sft_status want(sft_loaded *l, const sft_load_options *o, size_t i, size_
     const sft_tensor *t = sft_catalog_at(l->catalog, index);
     const sft_load_place *place =
         o->places != NULL && o->places[i].data != NULL ? &o->places[i] : NULL;
-    sft__load_slot *slot = &l->slots[index];
+    sft__move_load_slot *slot = &l->slots[index];
 
     if (slot->data != NULL) {
         return o->places == NULL && o->dtypes == NULL
                    ? SFT_OK
-                   : sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                      "selected twice, with places or types for each");
+                   : sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
+                                           "selected twice, with places or types for each");
     }
     const sft_status status = slot_type(l->catalog, o, i, t, &slot->dtype, err);
     if (status != SFT_OK) {
-        return sft__name_tensor(err, t, status);
+        return sft__move_name_tensor(err, t, status);
     }
-    const uint64_t size = sft__load_made(t, slot->dtype, t->nbytes);
+    const uint64_t size = sft__move_load_made(t, slot->dtype, t->nbytes);
     if (place != NULL && place->size < size) {
-        return sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                "the tensor takes %llu bytes, its place has %llu",
-                                (unsigned long long)size, (unsigned long long)place->size);
+        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "the tensor takes %llu bytes, its place has %llu",
+                                     (unsigned long long)size, (unsigned long long)place->size);
     }
     const void *data = place != NULL ? place->data : nothing;
     memcpy(&slot->data, &data, sizeof slot->data); /* only the type says const */
@@ -164,8 +165,9 @@ static sft_status select_tensors(sft_loaded *l, const sft_load_options *o, sft_e
     for (size_t i = 0; i < count; i++) {
         const size_t index = o->select != NULL ? o->select[i] : i;
         if (index >= l->slot_count) {
-            return sft__fail(err, SFT_E_RANGE, "tensor %llu was selected, the catalog has %llu",
-                             (unsigned long long)index, (unsigned long long)l->slot_count);
+            return sft__base_fail(err, SFT_E_RANGE,
+                                  "tensor %llu was selected, the catalog has %llu",
+                                  (unsigned long long)index, (unsigned long long)l->slot_count);
         }
         SFT_TRY(want(l, o, i, index, err));
     }
@@ -180,67 +182,68 @@ static sft_status read_options(const sft_load_options *options, sft_load_options
     SFT_INIT(o);
     if (options != NULL) {
         if (options->struct_size < offsetof(sft_load_options, select_count)) {
-            return sft__fail(err, SFT_E_ARG, "struct_size of the load options is not set");
+            return sft__base_fail(err, SFT_E_ARG, "struct_size of the load options is not set");
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
     if ((uint32_t)o->strategy > SFT_STRATEGY_URING || (o->flags & ~flags) != 0 ||
         o->alignment > SFT__ARENA_ALIGN || (o->alignment & (o->alignment - 1)) != 0 ||
         (o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
-        return sft__fail(err, SFT_E_ARG,
-                         "strategy, flags, digests or alignment are not among the known");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "strategy, flags, digests or alignment are not among the known");
     }
     if (o->strategy == SFT_STRATEGY_MAP &&
         (o->places != NULL || (SFT_BIG_ENDIAN && (o->flags & SFT_LOAD_HOST_ORDER) != 0))) {
-        return sft__fail(err, SFT_E_ARG, "a mapping has its own place and the file's byte order");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a mapping has its own place and the file's byte order");
     }
     return SFT_OK;
 }
 
 static sft_status loaded_new(sft_loaded **out, const sft_catalog *catalog,
                              const sft_allocator *allocator, sft_error *err) {
-    sft_loaded *l = sft__alloc_zero(allocator, sizeof *l);
+    sft_loaded *l = sft__base_alloc_zero(allocator, sizeof *l);
     if (l == NULL) {
-        return sft__fail_nomem(err, sizeof *l);
+        return sft__base_fail_nomem(err, sizeof *l);
     }
     l->allocator = allocator;
     l->catalog = catalog;
     l->slot_count = sft_catalog_count(catalog);
     l->source_count = sft_catalog_source_count(catalog);
     /* cannot overflow: the catalog holds larger arrays of the same lengths */
-    l->slots = sft__alloc_zero(allocator, l->slot_count * sizeof *l->slots);
-    l->sources = sft__alloc_zero(allocator, l->source_count * sizeof *l->sources);
+    l->slots = sft__base_alloc_zero(allocator, l->slot_count * sizeof *l->slots);
+    l->sources = sft__base_alloc_zero(allocator, l->source_count * sizeof *l->sources);
     *out = l;
     if ((l->slots == NULL && l->slot_count > 0) || (l->sources == NULL && l->source_count > 0)) {
-        return sft__fail_nomem(err, l->slot_count * sizeof *l->slots);
+        return sft__base_fail_nomem(err, l->slot_count * sizeof *l->slots);
     }
     return SFT_OK;
 }
 
 static sft_status load(sft_loaded *l, const sft_load_options *o, sft_error *err) {
-    sft__recorded *recorded = NULL;
-    sft__load w;
+    sft__move_recorded *recorded = NULL;
+    sft__move_load w;
 
     memset(&w, 0, sizeof w);
     w.loaded = l;
     w.options = o;
     atomic_flag_clear(&w.touched);
     SFT_TRY(select_tensors(l, o, err));
-    sft_status status = sft__load_facts_want(&w, &recorded, err);
+    sft_status status = sft__move_load_facts_want(&w, &recorded, err);
     if (status == SFT_OK) {
         open_sources(l, o);
-        status = sft__load_plan(&w, err);
+        status = sft__move_load_plan(&w, err);
         if (status == SFT_OK) {
             status = run(&w, err);
         }
         status = close_sources(l, status, err);
     }
     if (status == SFT_OK) {
-        status = sft__load_facts_sum(&w, recorded, err);
+        status = sft__move_load_facts_sum(&w, recorded, err);
     }
-    sft__free(l->allocator, recorded, (l->slot_count + 1) * sizeof *recorded);
-    sft__free(l->allocator, w.jobs, w.job_room * sizeof *w.jobs);
-    sft__free(l->allocator, w.parts, w.part_room * sizeof *w.parts);
+    sft__base_free(l->allocator, recorded, (l->slot_count + 1) * sizeof *recorded);
+    sft__base_free(l->allocator, w.jobs, w.job_room * sizeof *w.jobs);
+    sft__base_free(l->allocator, w.parts, w.part_room * sizeof *w.parts);
     return status;
 }
 
@@ -249,14 +252,14 @@ sft_status sft_load(sft_loaded **out, const sft_catalog *catalog, const sft_load
     sft_load_options o;
 
     if (out == NULL) {
-        return sft__fail(err, SFT_E_ARG, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     if (catalog == NULL) {
-        return sft__fail(err, SFT_E_ARG, "catalog is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog is NULL");
     }
     SFT_TRY(read_options(options, &o, err));
-    sft_status status = loaded_new(out, catalog, sft__allocator(o.allocator), err);
+    sft_status status = loaded_new(out, catalog, sft__base_allocator(o.allocator), err);
     if (status == SFT_OK) {
         status = load(*out, &o, err);
     }
@@ -270,7 +273,7 @@ sft_status sft_load(sft_loaded **out, const sft_catalog *catalog, const sft_load
 /* ---------------------------------------------------------------- results */
 
 /* Of an alias: what it shows of the tensor's bytes; NULL if that is not in one piece there, or was cast. */
-static const void *data_of_part(const sft__load_slot *slot, const sft_tensor *whole,
+static const void *data_of_part(const sft__move_load_slot *slot, const sft_tensor *whole,
                                 const sft_tensor *part, size_t *size) {
     const bool packed = slot->data != NULL && part->pieces[0].strides == NULL;
     const bool cast = slot->dtype != NULL && slot->dtype->id != whole->dtype->id;
@@ -281,7 +284,7 @@ static const void *data_of_part(const sft__load_slot *slot, const sft_tensor *wh
         return NULL;
     }
     if (size != NULL) {
-        *size = cast ? (size_t)sft__load_made(whole, slot->dtype, whole->nbytes)
+        *size = cast ? (size_t)sft__move_load_made(whole, slot->dtype, whole->nbytes)
                      : (size_t)part->nbytes;
     }
     return slot->data + at;
@@ -289,7 +292,7 @@ static const void *data_of_part(const sft__load_slot *slot, const sft_tensor *wh
 
 const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor, size_t *size) {
     const size_t index = sft_catalog_index_of(loaded->catalog, tensor);
-    const sft__load_slot *slot = &loaded->slots[index];
+    const sft__move_load_slot *slot = &loaded->slots[index];
     const sft_tensor *whole = sft_catalog_at(loaded->catalog, index);
 
     if (whole != tensor) {
@@ -299,14 +302,15 @@ const void *sft_loaded_data(const sft_loaded *loaded, const sft_tensor *tensor, 
         return data_of_part(slot, whole, tensor, size);
     }
     if (size != NULL) {
-        *size =
-            slot->data != NULL ? (size_t)sft__load_made(tensor, slot->dtype, tensor->nbytes) : 0;
+        *size = slot->data != NULL
+                    ? (size_t)sft__move_load_made(tensor, slot->dtype, tensor->nbytes)
+                    : 0;
     }
     return slot->data;
 }
 
 const sft_dtype *sft_loaded_dtype(const sft_loaded *loaded, const sft_tensor *tensor) {
-    const sft__load_slot *slot = &loaded->slots[sft_catalog_index_of(loaded->catalog, tensor)];
+    const sft__move_load_slot *slot = &loaded->slots[sft_catalog_index_of(loaded->catalog, tensor)];
     return slot->dtype != NULL ? slot->dtype : tensor->dtype;
 }
 
@@ -320,16 +324,16 @@ uint64_t sft_loaded_bytes(const sft_loaded *loaded) {
 
 sft_strategy sft_loaded_strategy(const sft_loaded *loaded, size_t file, const char **reason) {
     const sft_file *f = sft_catalog_file_at(loaded->catalog, file);
-    return sft__load_told(f != NULL ? &loaded->sources[f->source] : NULL, reason);
+    return sft__move_load_told(f != NULL ? &loaded->sources[f->source] : NULL, reason);
 }
 
 void sft_loaded_free(sft_loaded *loaded) {
     if (loaded != NULL) {
         const sft_allocator *a = loaded->allocator;
         sft_arena_free(loaded->own);
-        sft__free(a, loaded->slots, loaded->slot_count * sizeof *loaded->slots);
-        sft__free(a, loaded->facts, loaded->slot_count * sizeof *loaded->facts);
-        sft__free(a, loaded->sources, loaded->source_count * sizeof *loaded->sources);
-        sft__free(a, loaded, sizeof *loaded);
+        sft__base_free(a, loaded->slots, loaded->slot_count * sizeof *loaded->slots);
+        sft__base_free(a, loaded->facts, loaded->slot_count * sizeof *loaded->facts);
+        sft__base_free(a, loaded->sources, loaded->source_count * sizeof *loaded->sources);
+        sft__base_free(a, loaded, sizeof *loaded);
     }
 }

@@ -10,8 +10,8 @@
 
 #include "base/sizes.h"
 #include "fs/probe.h"
-#include "move/mover.h"
 #include "move/load/recorded.h"
+#include "move/mover.h"
 #include <sft/extend.h>
 #include <sft/load.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@
 #define SFT__LOAD_GAP_REMOTE ((uint64_t)1 << 20)
 
 /* One source of the catalog. */
-typedef struct sft__load_source {
+typedef struct sft__move_load_source {
     sft_strategy_choice choice;
     uint64_t wanted; /* bytes of it */
     uint64_t total;  /* bytes of all sources of the operation */
@@ -29,31 +29,31 @@ typedef struct sft__load_source {
     bool batches;        /* takes many ranges at once */
     int direct;          /* descriptor, or -1 */
     atomic_bool refused; /* a direct read did not come through */
-} sft__load_source;
+} sft__move_load_source;
 
 /* Fills choice; opens `direct` if that is DIRECT. aligned: for readers that can then not read
  * directly. */
-void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strategy wanted,
-                      bool aligned);
+void sft__move_load_choose(sft__move_load_source *s, const sft_source *source, sft_strategy wanted,
+                           bool aligned);
 
 /* Where one tensor of the catalog goes, and as what. */
-typedef struct sft__load_slot {
+typedef struct sft__move_load_slot {
     uint8_t *data; /* NULL: not wanted */
     uint64_t at;   /* in the arena's run; SFT__LOAD_FINAL: data is final */
     const sft_dtype *dtype;
-} sft__load_slot;
+} sft__move_load_slot;
 
 #define SFT__LOAD_FINAL UINT64_MAX
 
 /* What is to be learned of one tensor, and what was. */
-typedef struct sft__load_fact {
+typedef struct sft__move_load_fact {
     uint32_t want; /* SFT_DIGEST_*, SFT__FACT_SCAN */
     uint32_t verified;
     uint32_t crc;
     uint8_t sha[32];
     uint64_t nans;
     uint64_t infinities;
-} sft__load_fact;
+} sft__move_load_fact;
 
 #define SFT__FACT_SCAN 256u
 
@@ -61,9 +61,9 @@ struct sft_loaded {
     const sft_allocator *allocator;
     const sft_catalog *catalog;
     sft_arena *own;
-    sft__load_slot *slots; /* one per tensor */
-    sft__load_fact *facts; /* the same, or NULL: nothing is to be learned */
-    sft__load_source *sources;
+    sft__move_load_slot *slots; /* one per tensor */
+    sft__move_load_fact *facts; /* the same, or NULL: nothing is to be learned */
+    sft__move_load_source *sources;
     size_t slot_count;
     size_t source_count;
     size_t count;
@@ -73,27 +73,27 @@ struct sft_loaded {
 
 /* The share of one tensor in one job: packed bytes [begin, begin + size) as they are in the file.
  */
-typedef struct sft__load_part {
+typedef struct sft__move_load_part {
     size_t slot;
     uint64_t begin;
     uint64_t size;
     uint64_t nans;
     uint64_t infinities;
     uint32_t crc;
-} sft__load_part;
+} sft__move_load_part;
 
-typedef enum sft__load_kind {
+typedef enum sft__move_load_kind {
     SFT__LOAD_BULK =
         0, /* lies in memory as in the file, gaps included; parts only if there are facts */
     SFT__LOAD_SCATTER, /* parts that follow each other in the file, each to its place */
     SFT__LOAD_THROUGH, /* through a buffer and a kernel */
     SFT__LOAD_TENSOR,  /* of a tensor that is not in one packed piece; offset is in the tensor */
     SFT__LOAD_MAPPED   /* lies where it is */
-} sft__load_kind;
+} sft__move_load_kind;
 
-typedef struct sft__load_job {
-    struct sft__load_job *next; /* in the list of those unseen */
-    uint64_t offset;            /* in the source */
+typedef struct sft__move_load_job {
+    struct sft__move_load_job *next; /* in the list of those unseen */
+    uint64_t offset;                 /* in the source */
     uint64_t size;
     uint64_t at; /* BULK: in the arena's run */
     size_t part;
@@ -102,75 +102,78 @@ typedef struct sft__load_job {
     uint32_t kind;
     uint32_t
         batch; /* jobs that are done together with this one, itself included; 0: with one before */
-} sft__load_job;
+} sft__move_load_job;
 
-typedef struct sft__load_buffer sft__load_buffer;
+typedef struct sft__move_load_buffer sft__move_load_buffer;
 
-typedef struct sft__load {
+typedef struct sft__move_load {
     sft_loaded *loaded;
     const sft_load_options *options;
-    sft__load_job *jobs;
+    sft__move_load_job *jobs;
     size_t job_count;
     size_t job_room;
-    sft__load_part *parts;
+    sft__move_load_part *parts;
     size_t part_count;
     size_t part_room;
     uint64_t total; /* bytes of the arena's run */
     uint8_t *base;
-    sft__watch watch;
-    atomic_flag touched;    /* somebody sees to it that the run has its pages */
-    sft__load_buffer *idle; /* under lock, as what follows */
-    sft__load_job *unseen;  /* read, but digests and counts are not taken yet */
-    uint32_t reading;       /* threads that do, of such jobs */
-    sft__mutex lock;
-} sft__load;
+    sft__move_watch watch;
+    atomic_flag touched;         /* somebody sees to it that the run has its pages */
+    sft__move_load_buffer *idle; /* under lock, as what follows */
+    sft__move_load_job *unseen;  /* read, but digests and counts are not taken yet */
+    uint32_t reading;            /* threads that do, of such jobs */
+    sft__base_mutex lock;
+} sft__move_load;
 
 /* The source that a part of the catalog names. */
-static inline const sft_source *sft__load_source_of(const sft__load *w, uint32_t index) {
+static inline const sft_source *sft__move_load_source_of(const sft__move_load *w, uint32_t index) {
     return sft_catalog_source_at(w->loaded->catalog, index);
 }
 
 /* One packed piece. */
-static inline bool sft__load_plain(const sft_tensor *t) {
+static inline bool sft__move_load_plain(const sft_tensor *t) {
     return t->piece_count == 1 && t->pieces[0].strides == NULL && t->pieces[0].nbytes == t->nbytes;
 }
 
 /* Bytes of file that belong to whole elements on both sides of the slot's kernel; 1 where it does
  * not matter. */
-uint64_t sft__load_unit(const sft__load *w, size_t slot);
-/* sft__kernel from the tensor's type to the slot's. */
-uint32_t sft__load_kernel(const sft_load_options *o, const sft_tensor *t, const sft_dtype *dtype);
+uint64_t sft__move_load_unit(const sft__move_load *w, size_t slot);
+/* sft__move_kernel from the tensor's type to the slot's. */
+uint32_t sft__move_load_kernel(const sft_load_options *o, const sft_tensor *t,
+                               const sft_dtype *dtype);
 /* Bytes that `bytes` of the tensor become. */
-uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes);
+uint64_t sft__move_load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes);
 
 /* Fills jobs, parts, total, and the slots' places in the run. */
-sft_status sft__load_plan(sft__load *w, sft_error *err);
-/* Job `index` of the sft__load ctx, for sft_pool_run. base and watch are set. */
-void sft__load_job_run(void *ctx, size_t index);
+sft_status sft__move_load_plan(sft__move_load *w, sft_error *err);
+/* Job `index` of the sft__move_load ctx, for sft_pool_run. base and watch are set. */
+void sft__move_load_job_run(void *ctx, size_t index);
 /* What jobs left unseen, once all are done; ctx as there. */
-void sft__load_unseen_run(void *ctx, size_t index);
-void sft__load_buffers_free(sft__load *w);
+void sft__move_load_unseen_run(void *ctx, size_t index);
+void sft__move_load_buffers_free(sft__move_load *w);
 
 /* Decides what is to be learned; *recorded: one per tensor, the caller's to free, or NULL. */
-sft_status sft__load_facts_want(sft__load *w, sft__recorded **recorded, sft_error *err);
+sft_status sft__move_load_facts_want(sft__move_load *w, sft__move_recorded **recorded,
+                                     sft_error *err);
 /* Adds the parts up, when all jobs are done and slots are final; compares with what was recorded.
  */
-sft_status sft__load_facts_sum(sft__load *w, const sft__recorded *recorded, sft_error *err);
+sft_status sft__move_load_facts_sum(sft__move_load *w, const sft__move_recorded *recorded,
+                                    sft_error *err);
 
 /* NaN and infinities among whole elements of a type of the format; adds to both. */
-void sft__nonfinite_count(const sft_dtype *dtype, const void *data, size_t size, uint64_t *nans,
-                          uint64_t *infinities);
+void sft__move_nonfinite_count(const sft_dtype *dtype, const void *data, size_t size,
+                               uint64_t *nans, uint64_t *infinities);
 
 /* A range that lies in the source, in the way chosen. If that is DIRECT, dst equals offset modulo
  * SFT__FS_DIRECT_ALIGN, and its pages belong to this read, odd ends included. */
-sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
-                          uint64_t size, uint8_t *dst, sft_error *err);
+sft_status sft__move_load_read(sft__move_load_source *s, const sft_source *source, uint64_t offset,
+                               uint64_t size, uint8_t *dst, sft_error *err);
 
 /* Takes down size and time; whether they differ since (false if not known). */
-void sft__load_stamp(sft__load_source *s, const sft_source *source);
-bool sft__load_changed(const sft__load_source *s, const sft_source *source);
+void sft__move_load_stamp(sft__move_load_source *s, const sft_source *source);
+bool sft__move_load_changed(const sft__move_load_source *s, const sft_source *source);
 
 /* How it is, or was, read, and why; s NULL, or nothing wanted of it: AUTO. reason may be NULL. */
-sft_strategy sft__load_told(const sft__load_source *s, const char **reason);
+sft_strategy sft__move_load_told(const sft__move_load_source *s, const char **reason);
 
 #endif

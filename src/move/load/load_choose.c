@@ -6,13 +6,13 @@
 #include "move/load/load.h"
 
 /* Why AUTO stays with the page cache, or NULL. */
-static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__fs_kind kind) {
+static const char *why_cached(sft__move_load_source *s, int fd, uint64_t size, sft__fs_kind kind) {
     if (kind != SFT__FS_LOCAL) {
         return kind == SFT__FS_UNKNOWN ? "the file system is not known"
                                        : "not a local disk: large parallel reads, never a mapping";
     }
-    if (s->wanted < sft__size.load_file ||
-        (s->wanted < sft__size.load_direct && s->total < sft__size.load_direct)) {
+    if (s->wanted < sft__base_size.load_file ||
+        (s->wanted < sft__base_size.load_direct && s->total < sft__base_size.load_direct)) {
         return "too little to be worth going past the page cache";
     }
     s->choice.cached = sft__fs_cached(fd, size);
@@ -22,8 +22,8 @@ static const char *why_cached(sft__load_source *s, int fd, uint64_t size, sft__f
     return s->choice.cached >= 50 ? "half of the file or more is in the page cache" : NULL;
 }
 
-void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strategy wanted,
-                      bool aligned) {
+void sft__move_load_choose(sft__move_load_source *s, const sft_source *source, sft_strategy wanted,
+                           bool aligned) {
     static const char asked[] = "it was asked for";
     const int fd = sft_source_descriptor(source);
     sft__fs_kind kind = SFT__FS_UNKNOWN;
@@ -52,10 +52,10 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
         if (s->direct < 0) {
             reason = "the file system has no direct reads";
         } else if (wanted == SFT_STRATEGY_URING) {
-            sft__uring *ring = sft__uring_open(NULL);
+            sft__io_uring *ring = sft__io_uring_open(NULL);
             s->choice.strategy = ring != NULL ? SFT_STRATEGY_URING : SFT_STRATEGY_DIRECT;
             reason = ring != NULL ? asked : "io_uring is not to be had here, direct reads are";
-            sft__uring_close(ring);
+            sft__io_uring_close(ring);
         } else {
             s->choice.strategy = SFT_STRATEGY_DIRECT;
             reason =
@@ -67,8 +67,8 @@ void sft__load_choose(sft__load_source *s, const sft_source *source, sft_strateg
 
 /* Whole pages directly, from the page of the first byte to that of the last, or to the last whole
  * one of the file; the rest through the cache. */
-sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_t offset,
-                          uint64_t size, uint8_t *dst, sft_error *err) {
+sft_status sft__move_load_read(sft__move_load_source *s, const sft_source *source, uint64_t offset,
+                               uint64_t size, uint8_t *dst, sft_error *err) {
     const uint64_t mask = SFT__FS_DIRECT_ALIGN - 1;
     const uint64_t file_pages = sft_source_size(source) & ~mask;
     const uint64_t end = offset + size;
@@ -89,17 +89,17 @@ sft_status sft__load_read(sft__load_source *s, const sft_source *source, uint64_
                                          (size_t)(end - from), err);
 }
 
-void sft__load_stamp(sft__load_source *s, const sft_source *source) {
+void sft__move_load_stamp(sft__move_load_source *s, const sft_source *source) {
     s->stamped = sft__fs_stamp_fd(sft_source_descriptor(source), &s->stamp);
 }
 
-bool sft__load_changed(const sft__load_source *s, const sft_source *source) {
+bool sft__move_load_changed(const sft__move_load_source *s, const sft_source *source) {
     sft__fs_stamp now;
     return s->stamped && sft__fs_stamp_fd(sft_source_descriptor(source), &now) &&
            (now.size != s->stamp.size || now.mtime_ns != s->stamp.mtime_ns);
 }
 
-sft_strategy sft__load_told(const sft__load_source *s, const char **reason) {
+sft_strategy sft__move_load_told(const sft__move_load_source *s, const char **reason) {
     const bool used = s != NULL && s->choice.reason != NULL;
     const bool refused = used && atomic_load_explicit(&s->refused, memory_order_relaxed);
 
@@ -113,20 +113,20 @@ sft_strategy sft__load_told(const sft__load_source *s, const char **reason) {
 
 sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_strategy wanted,
                                sft_strategy_choice *out, sft_error *err) {
-    sft__load_source s;
+    sft__move_load_source s;
 
     if (catalog == NULL || out == NULL || (uint32_t)wanted > SFT_STRATEGY_URING) {
-        return sft__fail(err, SFT_E_ARG, "catalog or out is NULL, or the strategy is unknown");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or out is NULL, or the strategy is unknown");
     }
     memset(out, 0, sizeof *out);
     const sft_file *f = sft_catalog_file_at(catalog, file);
     if (f == NULL) {
-        return sft__fail(err, SFT_E_RANGE, "the catalog has %llu files",
-                         (unsigned long long)sft_catalog_file_count(catalog));
+        return sft__base_fail(err, SFT_E_RANGE, "the catalog has %llu files",
+                              (unsigned long long)sft_catalog_file_count(catalog));
     }
     memset(&s, 0, sizeof s);
     s.wanted = f->data_bytes;
-    sft__load_choose(&s, sft_catalog_source_at(catalog, f->source), wanted, false);
+    sft__move_load_choose(&s, sft_catalog_source_at(catalog, f->source), wanted, false);
     sft__fs_close_direct(s.direct);
     *out = s.choice;
     return SFT_OK;

@@ -15,7 +15,8 @@ enum { RUN_VECTOR = 64 };
 
 /* ---------------------------------------------------------------- facts and kernels */
 
-uint32_t sft__load_kernel(const sft_load_options *o, const sft_tensor *t, const sft_dtype *dtype) {
+uint32_t sft__move_load_kernel(const sft_load_options *o, const sft_tensor *t,
+                               const sft_dtype *dtype) {
     const sft_dtype *from = t->dtype;
     if (dtype->id != from->id) {
         return SFT__KERNEL_CONVERT;
@@ -26,7 +27,7 @@ uint32_t sft__load_kernel(const sft_load_options *o, const sft_tensor *t, const 
     return swap ? SFT__KERNEL_SWAP : SFT__KERNEL_COPY;
 }
 
-uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes) {
+uint64_t sft__move_load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes) {
     const sft_dtype *from = t->dtype;
     if (dtype->id == from->id) {
         return bytes;
@@ -36,13 +37,13 @@ uint64_t sft__load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t by
            dtype->block_bytes;
 }
 
-uint64_t sft__load_unit(const sft__load *w, size_t slot) {
+uint64_t sft__move_load_unit(const sft__move_load *w, size_t slot) {
     const sft_tensor *t = sft_catalog_at(w->loaded->catalog, slot);
-    const sft__load_slot *s = &w->loaded->slots[slot];
+    const sft__move_load_slot *s = &w->loaded->slots[slot];
     const bool scan =
         w->loaded->facts != NULL && (w->loaded->facts[slot].want & SFT__FACT_SCAN) != 0;
 
-    switch (sft__load_kernel(w->options, t, s->dtype)) {
+    switch (sft__move_load_kernel(w->options, t, s->dtype)) {
     case SFT__KERNEL_CONVERT: /* 4 elements: whole blocks of every type of the format */
         return (uint64_t)4 / t->dtype->block_elements * t->dtype->block_bytes;
     case SFT__KERNEL_SWAP:
@@ -54,21 +55,21 @@ uint64_t sft__load_unit(const sft__load *w, size_t slot) {
 
 /* What one job keeps between its blocks. */
 typedef struct run_cursor {
-    sft__load *w;
-    const sft__load_job *job;
+    sft__move_load *w;
+    const sft__move_load_job *job;
     size_t part; /* of the job */
     sft_sha256 sha;
 } run_cursor;
 
-static uint8_t *slot_data(const sft__load *w, size_t slot) {
-    const sft__load_slot *s = &w->loaded->slots[slot];
+static uint8_t *slot_data(const sft__move_load *w, size_t slot) {
+    const sft__move_load_slot *s = &w->loaded->slots[slot];
     return s->at == SFT__LOAD_FINAL ? s->data : w->base + (size_t)s->at;
 }
 
 /* Whole elements of packed bytes [begin, begin + size). `data` lies in memory as all of the tensor
  * between `from` and `begin` does, which were seen before: an element that ends here is taken. */
-static void run_scan(const run_cursor *c, sft__load_part *p, const uint8_t *data, uint64_t begin,
-                     uint64_t size) {
+static void run_scan(const run_cursor *c, sft__move_load_part *p, const uint8_t *data,
+                     uint64_t begin, uint64_t size) {
     const sft_tensor *t = sft_catalog_at(c->w->loaded->catalog, p->slot);
     const uint64_t unit = t->dtype->block_bytes;
     const uint64_t first = (p->begin + unit - 1) / unit * unit;
@@ -77,29 +78,31 @@ static void run_scan(const run_cursor *c, sft__load_part *p, const uint8_t *data
 
     from = from > first ? from : first;
     if (end > from) {
-        sft__nonfinite_count(t->dtype, data + ((ptrdiff_t)from - (ptrdiff_t)begin),
-                             (size_t)(end - from), &p->nans, &p->infinities);
+        sft__move_nonfinite_count(t->dtype, data + ((ptrdiff_t)from - (ptrdiff_t)begin),
+                                  (size_t)(end - from), &p->nans, &p->infinities);
     }
 }
 
 /* Packed bytes of a part's tensor from `begin` on, which lie at `data`. */
-static sft_status run_use(run_cursor *c, sft__load_part *p, uint64_t begin, const uint8_t *data,
-                          uint64_t size, sft_error *err) {
+static sft_status run_use(run_cursor *c, sft__move_load_part *p, uint64_t begin,
+                          const uint8_t *data, uint64_t size, sft_error *err) {
     const sft_loaded *l = c->w->loaded;
     const sft_tensor *t = sft_catalog_at(l->catalog, p->slot);
     const uint32_t wanted = l->facts != NULL ? l->facts[p->slot].want : 0;
     const sft_dtype *to = l->slots[p->slot].dtype;
     const bool host = SFT_BIG_ENDIAN && (c->w->options->flags & SFT_LOAD_HOST_ORDER) != 0;
-    const sft__mover m = {.src_dtype = t->dtype,
-                          .dst_dtype = to,
-                          .kernel = sft__load_kernel(c->w->options, t, to),
-                          .convert_flags = host ? SFT_CONVERT_HOST_DST : 0};
+    const sft__move_mover m = {.src_dtype = t->dtype,
+                               .dst_dtype = to,
+                               .kernel = sft__move_load_kernel(c->w->options, t, to),
+                               .convert_flags = host ? SFT_CONVERT_HOST_DST : 0};
     const bool buffered = c->job->kind == SFT__LOAD_THROUGH ||
                           (c->job->kind == SFT__LOAD_TENSOR && m.kernel != SFT__KERNEL_COPY);
-    uint8_t *dst = slot_data(c->w, p->slot) + (size_t)sft__load_made(t, to, begin);
+    uint8_t *dst = slot_data(c->w, p->slot) + (size_t)sft__move_load_made(t, to, begin);
 
     for (uint64_t n; size > 0; data += n, begin += n, size -= n) {
-        n = size < sft__size.load_block ? size : sft__size.load_block / 96 * 96; /* whole elements */
+        n = size < sft__base_size.load_block
+                ? size
+                : sft__base_size.load_block / 96 * 96; /* whole elements */
         if ((wanted & SFT_DIGEST_CRC32C) != 0) {
             p->crc = sft_crc32c(p->crc, data, (size_t)n);
         }
@@ -110,22 +113,22 @@ static sft_status run_use(run_cursor *c, sft__load_part *p, uint64_t begin, cons
             run_scan(c, p, data, begin, n);
         }
         if (buffered) {
-            SFT_TRY(sft__kernel_apply(&m, dst, data, n, err));
-            dst += (size_t)sft__load_made(t, to, n);
+            SFT_TRY(sft__move_kernel_apply(&m, dst, data, n, err));
+            dst += (size_t)sft__move_load_made(t, to, n);
         }
     }
     return SFT_OK;
 }
 
-static uint64_t part_offset(const run_cursor *c, const sft__load_part *p) {
+static uint64_t part_offset(const run_cursor *c, const sft__move_load_part *p) {
     if (c->job->kind >= SFT__LOAD_TENSOR) {
         return p->begin;
     }
     return sft_catalog_at(c->w->loaded->catalog, p->slot)->pieces[0].offset + p->begin;
 }
 
-static void part_end(run_cursor *c, const sft__load_part *p) {
-    sft__load_fact *facts = c->w->loaded->facts;
+static void part_end(run_cursor *c, const sft__move_load_part *p) {
+    sft__move_load_fact *facts = c->w->loaded->facts;
     if (facts != NULL && (facts[p->slot].want & SFT_DIGEST_SHA256) != 0) {
         sft_sha256_final(&c->sha, facts[p->slot].sha);
         sft_sha256_init(&c->sha);
@@ -137,7 +140,7 @@ static void part_end(run_cursor *c, const sft__load_part *p) {
 static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uint8_t *image,
                            sft_error *err) {
     while (c->part < c->job->part_count) {
-        sft__load_part *p = &c->w->parts[c->job->part + c->part];
+        sft__move_load_part *p = &c->w->parts[c->job->part + c->part];
         const uint64_t start = part_offset(c, p);
         const uint64_t stop = start + p->size;
         const uint64_t a = start > low ? start : low;
@@ -148,7 +151,8 @@ static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uin
         const sft_status status =
             run_use(c, p, a - start + p->begin, image + (size_t)(a - low), b - a, err);
         if (status != SFT_OK) {
-            return sft__name_tensor(err, sft_catalog_at(c->w->loaded->catalog, p->slot), status);
+            return sft__move_name_tensor(err, sft_catalog_at(c->w->loaded->catalog, p->slot),
+                                         status);
         }
         if (stop > high) {
             break;
@@ -160,25 +164,25 @@ static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uin
 
 /* ---------------------------------------------------------------- buffers */
 
-struct sft__load_buffer {
-    sft__load_buffer *next;
+struct sft__move_load_buffer {
+    sft__move_load_buffer *next;
     uint8_t *pages; /* bounce plus a page on either side */
-    sft__uring *ring;
+    sft__io_uring *ring;
 };
 
 static size_t buffer_size(void) {
-    return (size_t)sft__size.load_bounce + 4 * SFT__FS_DIRECT_ALIGN;
+    return (size_t)sft__base_size.load_bounce + 4 * SFT__FS_DIRECT_ALIGN;
 }
 
-static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
-    sft__mutex_lock(&w->lock);
-    sft__load_buffer *b = w->idle;
+static sft__move_load_buffer *buffer_take(sft__move_load *w, sft_error *err) {
+    sft__base_mutex_lock(&w->lock);
+    sft__move_load_buffer *b = w->idle;
     w->idle = b != NULL ? b->next : NULL;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
     if (b == NULL) {
-        b = sft__alloc(w->loaded->allocator, buffer_size());
+        b = sft__base_alloc(w->loaded->allocator, buffer_size());
         if (b == NULL) {
-            (void)sft__fail_nomem(err, buffer_size());
+            (void)sft__base_fail_nomem(err, buffer_size());
             return NULL;
         }
         b->ring = NULL;
@@ -188,18 +192,18 @@ static sft__load_buffer *buffer_take(sft__load *w, sft_error *err) {
     return b;
 }
 
-static void buffer_give(sft__load *w, sft__load_buffer *b) {
-    sft__mutex_lock(&w->lock);
+static void buffer_give(sft__move_load *w, sft__move_load_buffer *b) {
+    sft__base_mutex_lock(&w->lock);
     b->next = w->idle;
     w->idle = b;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
 }
 
-void sft__load_buffers_free(sft__load *w) {
+void sft__move_load_buffers_free(sft__move_load *w) {
     while (w->idle != NULL) {
-        sft__load_buffer *next = w->idle->next;
-        sft__uring_close(w->idle->ring);
-        sft__free(w->loaded->allocator, w->idle, buffer_size());
+        sft__move_load_buffer *next = w->idle->next;
+        sft__io_uring_close(w->idle->ring);
+        sft__base_free(w->loaded->allocator, w->idle, buffer_size());
         w->idle = next;
     }
 }
@@ -208,10 +212,10 @@ void sft__load_buffers_free(sft__load *w) {
 
 /* What lies around dst is margin up to the page: of a run only the first and last job have odd
  * ends. */
-static sft_status read_range(sft__load *w, uint32_t index, uint64_t offset, uint64_t size,
+static sft_status read_range(sft__move_load *w, uint32_t index, uint64_t offset, uint64_t size,
                              uint8_t *dst, sft_error *err) {
-    return sft__load_read(&w->loaded->sources[index], sft__load_source_of(w, index), offset, size,
-                          dst, err);
+    return sft__move_load_read(&w->loaded->sources[index], sft__move_load_source_of(w, index),
+                               offset, size, dst, err);
 }
 
 /* Reads that are under way together, fed in their order. */
@@ -225,7 +229,7 @@ typedef struct run_ring {
 
 static bool ring_done(void *ctx, size_t index) {
     run_ring *r = ctx;
-    const sft__load_job *job = r->c->job;
+    const sft__move_load_job *job = r->c->job;
     const sft_io_range *range = &r->ranges[index];
     const uint64_t low = range->offset > job->offset ? range->offset : job->offset;
     const uint64_t end = range->offset + range->size;
@@ -236,7 +240,7 @@ static bool ring_done(void *ctx, size_t index) {
                     ? SFT_OK
                     : run_feed(r->c, low, high, data + (size_t)(low - range->offset), r->err);
     if (r->status == SFT_OK) {
-        r->status = sft__watch_add(&r->c->w->watch, high - low, r->err);
+        r->status = sft__move_watch_add(&r->c->w->watch, high - low, r->err);
     }
     r->at = r->status == SFT_OK ? high : r->at;
     return r->status == SFT_OK;
@@ -244,12 +248,13 @@ static bool ring_done(void *ctx, size_t index) {
 
 /* Brings as many of a job's whole pages as come by the ring; *done: bytes of the job. What does not
  * come is the caller's to read. */
-static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
-    sft__load_source *s = &w->loaded->sources[job->source];
+static sft_status run_by_ring(run_cursor *c, sft__move_load_buffer *b, uint64_t *done,
+                              sft_error *err) {
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
+    sft__move_load_source *s = &w->loaded->sources[job->source];
     const uint64_t mask = PAGE_MASK;
-    const uint64_t pages = sft_source_size(sft__load_source_of(w, job->source)) & ~mask;
+    const uint64_t pages = sft_source_size(sft__move_load_source_of(w, job->source)) & ~mask;
     const uint64_t end = ((job->offset + job->size + mask) & ~mask) < pages
                              ? (job->offset + job->size + mask) & ~mask
                              : pages;
@@ -260,17 +265,18 @@ static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done
     size_t n = 1;
     size_t came = 1;
 
-    b->ring = b->ring != NULL ? b->ring : sft__uring_open(w->loaded->allocator);
+    b->ring = b->ring != NULL ? b->ring : sft__io_uring_open(w->loaded->allocator);
     while (b->ring != NULL && at < end && came == n && r.status == SFT_OK) {
         for (n = 0; n < SFT__URING_DEPTH && at < end; n++) {
-            const uint64_t size = end - at < sft__size.load_read ? end - at : sft__size.load_read;
+            const uint64_t size =
+                end - at < sft__base_size.load_read ? end - at : sft__base_size.load_read;
             ranges[n] = (sft_io_range){at, dst, (size_t)size};
             at += size;
             dst += (size_t)size;
         }
-        came = sft__uring_read(b->ring, s->direct, ranges, n, ring_done, &r);
+        came = sft__io_uring_read(b->ring, s->direct, ranges, n, ring_done, &r);
         if (came < n) {
-            sft__uring_close(b->ring);
+            sft__io_uring_close(b->ring);
             b->ring = NULL;
         }
     }
@@ -282,73 +288,74 @@ static sft_status run_by_ring(run_cursor *c, sft__load_buffer *b, uint64_t *done
  * which rests meanwhile, all threads alike: they wait for it together and come back together. So
  * the first one here, if it is not alone, has the pages of the whole run provided, which goes
  * several times as fast as disks do, while the others read. */
-static void run_touch(sft__load *w, const sft__load_job *job) {
+static void run_touch(sft__move_load *w, const sft__move_load_job *job) {
     if (w->loaded->sources[job->source].direct < 0 || sft_pool_threads(w->options->pool) < 2 ||
         atomic_flag_test_and_set(&w->touched)) {
         return;
     }
-    for (uint64_t at = job->at + job->size; at < w->total; at += sft__size.load_job) {
+    for (uint64_t at = job->at + job->size; at < w->total; at += sft__base_size.load_job) {
         const uint64_t left = w->total - at;
-        if (sft__watch_add(&w->watch, 0, NULL) != SFT_OK) {
+        if (sft__move_watch_add(&w->watch, 0, NULL) != SFT_OK) {
             return; /* seen again where it is told */
         }
-        sft__pages_touch(w->base + (size_t)at,
-                         (size_t)(left < sft__size.load_job ? left : sft__size.load_job));
+        sft__base_pages_touch(
+            w->base + (size_t)at,
+            (size_t)(left < sft__base_size.load_job ? left : sft__base_size.load_job));
     }
 }
 
 /* Of jobs that were read and not looked at yet. A thread looks only while another one reads: all
  * that wait for one disk come back together, and if all of them looked then, the disk would rest.
  * The thread that reads alone while the run is touched leaves everything to that other one. */
-static void run_unseen(sft__load *w, bool last) {
+static void run_unseen(sft__move_load *w, bool last) {
     sft_status status = SFT_OK;
 
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     while (w->unseen != NULL && (last || w->reading != 0) && status == SFT_OK) {
-        const sft__load_job *job = w->unseen;
+        const sft__move_load_job *job = w->unseen;
         run_cursor c = {w, job, 0, {{0}, 0, {0}}};
         w->unseen = job->next;
-        sft__mutex_unlock(&w->lock);
+        sft__base_mutex_unlock(&w->lock);
         /* no kernel, so nothing can fail */
         (void)run_feed(&c, job->offset, job->offset + job->size, w->base + (size_t)job->at, NULL);
-        status = sft__watch_add(&w->watch, job->size, NULL); /* seen again where it is told */
-        sft__mutex_lock(&w->lock);
+        status = sft__move_watch_add(&w->watch, job->size, NULL); /* seen again where it is told */
+        sft__base_mutex_lock(&w->lock);
     }
     w->reading += !last;
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
 }
 
-void sft__load_unseen_run(void *ctx, size_t index) {
+void sft__move_load_unseen_run(void *ctx, size_t index) {
     (void)index;
     run_unseen(ctx, true);
 }
 
 /* A job whose bytes are looked at later, maybe by another thread. */
-static sft_status run_later(sft__load *w, sft__load_job *job, sft_error *err) {
+static sft_status run_later(sft__move_load *w, sft__move_load_job *job, sft_error *err) {
     run_unseen(w, false);
     const sft_status status =
         read_range(w, job->source, job->offset, job->size, w->base + (size_t)job->at, err);
-    sft__mutex_lock(&w->lock);
+    sft__base_mutex_lock(&w->lock);
     w->reading--;
     if (status == SFT_OK) {
         job->next = w->unseen;
         w->unseen = job;
     }
-    sft__mutex_unlock(&w->lock);
+    sft__base_mutex_unlock(&w->lock);
     return status;
 }
 
 static sft_status run_bulk(run_cursor *c, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
-    const sft__load_source *s = &w->loaded->sources[job->source];
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
+    const sft__move_load_source *s = &w->loaded->sources[job->source];
     const bool ring = s->choice.strategy == SFT_STRATEGY_URING;
     uint64_t begin = 0;
     const bool blocks = job->part_count != 0 && s->direct < 0;
 
     run_touch(w, job);
     if (ring) {
-        sft__load_buffer *b = buffer_take(w, err);
+        sft__move_load_buffer *b = buffer_take(w, err);
         const sft_status status = b != NULL ? run_by_ring(c, b, &begin, err) : SFT_E_NOMEM;
         if (b != NULL) {
             buffer_give(w, b);
@@ -361,13 +368,14 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
     }
     for (uint64_t at = begin; at < job->size;) {
         const uint64_t left = job->size - at;
-        const uint64_t n = blocks && left > sft__size.load_block ? sft__size.load_block : left;
+        const uint64_t n =
+            blocks && left > sft__base_size.load_block ? sft__base_size.load_block : left;
         uint8_t *dst = w->base + (size_t)(job->at + at);
         SFT_TRY(read_range(w, job->source, job->offset + at, n, dst, err));
         if (job->part_count != 0) {
             SFT_TRY(run_feed(c, job->offset + at, job->offset + at + n, dst, err));
         }
-        SFT_TRY(sft__watch_add(&w->watch, n, err));
+        SFT_TRY(sft__move_watch_add(&w->watch, n, err));
         at += n;
     }
     return SFT_OK;
@@ -376,31 +384,31 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
 /* The end of a block that would end at `end`: before an element that goes on behind it. */
 static uint64_t block_end(const run_cursor *c, uint64_t end) {
     for (size_t k = c->part; k < c->job->part_count; k++) {
-        const sft__load_part *p = &c->w->parts[c->job->part + k];
+        const sft__move_load_part *p = &c->w->parts[c->job->part + k];
         const uint64_t start = part_offset(c, p);
         if (start >= end) {
             break;
         }
         if (start + p->size > end) {
-            return end - (end - start) % sft__load_unit(c->w, p->slot);
+            return end - (end - start) % sft__move_load_unit(c->w, p->slot);
         }
     }
     return end;
 }
 
 static sft_status run_through(run_cursor *c, uint8_t *pages, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
     const uint64_t end = job->offset + job->size;
-    const uint64_t most =
-        w->loaded->sources[job->source].direct >= 0 ? sft__size.load_bounce : sft__size.load_block;
+    const uint64_t most = w->loaded->sources[job->source].direct >= 0 ? sft__base_size.load_bounce
+                                                                      : sft__base_size.load_block;
 
     for (uint64_t at = job->offset; at < end;) {
         const uint64_t page = at & PAGE_MASK;
         const uint64_t stop = end - at > most - page ? block_end(c, at + most - page) : end;
         SFT_TRY(read_range(w, job->source, at, stop - at, pages + page, err));
         SFT_TRY(run_feed(c, at, stop, pages + page, err));
-        SFT_TRY(sft__watch_add(&w->watch, stop - at, err));
+        SFT_TRY(sft__move_watch_add(&w->watch, stop - at, err));
         at = stop;
     }
     return SFT_OK;
@@ -419,10 +427,10 @@ static sft_status read_vector(const sft_source *source, const sft_io_range *r, s
 }
 
 static sft_status run_scatter(run_cursor *c, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
-    const sft_source *source = sft__load_source_of(w, job->source);
-    const uint64_t most = w->loaded->facts != NULL ? sft__size.load_block : job->size;
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
+    const sft_source *source = sft__move_load_source_of(w, job->source);
+    const uint64_t most = w->loaded->facts != NULL ? sft__base_size.load_block : job->size;
     sft_io_range r[RUN_VECTOR];
 
     for (uint64_t at = job->offset; at < job->offset + job->size;) {
@@ -432,7 +440,7 @@ static sft_status run_scatter(run_cursor *c, sft_error *err) {
         uint64_t next = at;
         size_t n = 0;
         for (size_t k = first; n < RUN_VECTOR && next < stop; k++, n++) {
-            const sft__load_part *p = &w->parts[job->part + k];
+            const sft__move_load_part *p = &w->parts[job->part + k];
             const uint64_t start = part_offset(c, p);
             const uint64_t size = (start + p->size < stop ? start + p->size : stop) - next;
             r[n] = (sft_io_range){next, slot_data(w, p->slot) + (size_t)(next - start + p->begin),
@@ -443,29 +451,29 @@ static sft_status run_scatter(run_cursor *c, sft_error *err) {
         for (size_t i = 0; i < n; i++) {
             SFT_TRY(run_feed(c, r[i].offset, r[i].offset + r[i].size, r[i].data, err));
         }
-        SFT_TRY(sft__watch_add(&w->watch, next - at, err));
+        SFT_TRY(sft__move_watch_add(&w->watch, next - at, err));
         at = next;
     }
     return SFT_OK;
 }
 
 static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
-    const sft__load_part *p = &w->parts[job->part];
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
+    const sft__move_load_part *p = &w->parts[job->part];
     const sft_tensor *t = sft_catalog_at(w->loaded->catalog, p->slot);
     const bool facts = w->loaded->facts != NULL;
     const uint64_t end = job->offset + job->size;
 
     for (uint64_t at = job->offset; at < end;) {
-        const uint64_t stop = (facts || buffer != NULL) && end - at > sft__size.load_block
-                                  ? block_end(c, at + sft__size.load_block)
+        const uint64_t stop = (facts || buffer != NULL) && end - at > sft__base_size.load_block
+                                  ? block_end(c, at + sft__base_size.load_block)
                                   : end;
         uint8_t *dst = buffer != NULL ? buffer : slot_data(w, p->slot) + (size_t)at;
-        const sft_status status =
-            sft__tensor_bytes(w->loaded->catalog, t, at, dst, (size_t)(stop - at), &w->watch, err);
+        const sft_status status = sft__move_tensor_bytes(w->loaded->catalog, t, at, dst,
+                                                         (size_t)(stop - at), &w->watch, err);
         if (status != SFT_OK) {
-            return sft__name_tensor(err, t, status);
+            return sft__move_name_tensor(err, t, status);
         }
         SFT_TRY(run_feed(c, at, stop, dst, err));
         at = stop;
@@ -474,24 +482,25 @@ static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
 }
 
 static sft_status run_mapped(run_cursor *c, sft_error *err) {
-    sft__load *w = c->w;
-    const sft__load_job *job = c->job;
-    const sft__load_part *p = &w->parts[job->part];
+    sft__move_load *w = c->w;
+    const sft__move_load_job *job = c->job;
+    const sft__move_load_part *p = &w->parts[job->part];
     const sft_tensor *t = sft_catalog_at(w->loaded->catalog, p->slot);
     const uint8_t *data = slot_data(w, p->slot) + (size_t)job->offset;
 
     if (!sft__fs_map_populate(data, (size_t)job->size)) {
-        return sft__fail_tensor(err, SFT_E_TRUNCATED, t->pieces[0].offset, t->name, t->name_len,
-                                "mapped pages cannot be read, the file may have shrunk");
+        return sft__base_fail_tensor(err, SFT_E_TRUNCATED, t->pieces[0].offset, t->name,
+                                     t->name_len,
+                                     "mapped pages cannot be read, the file may have shrunk");
     }
     SFT_TRY(run_feed(c, job->offset, job->offset + job->size, data, err));
-    return sft__watch_add(&w->watch, job->size, err);
+    return sft__move_watch_add(&w->watch, job->size, err);
 }
 
 /* ---------------------------------------------------------------- batches */
 
 typedef struct run_many {
-    sft__watch *watch;
+    sft__move_watch *watch;
     const sft_io_range *ranges;
 } run_many;
 
@@ -499,23 +508,24 @@ static void batch_done(void *ctx, size_t index, sft_status status, const sft_err
     const run_many *b = ctx;
     (void)err;
     if (status == SFT_OK) {
-        (void)sft__watch_add(b->watch, b->ranges[index].size, NULL); /* an end is seen by poll */
+        (void)sft__move_watch_add(b->watch, b->ranges[index].size,
+                                  NULL); /* an end is seen by poll */
     }
 }
 
 static int batch_poll(void *ctx, const sft_progress *progress) {
     const run_many *b = ctx;
     (void)progress;
-    return sft__watch_add(b->watch, 0, NULL) != SFT_OK;
+    return sft__move_watch_add(b->watch, 0, NULL) != SFT_OK;
 }
 
 /* The ranges of `count` jobs; buffers: room for what goes through a kernel. Returns how many. */
-static size_t batch_ranges(const sft__load *w, const sft__load_job *jobs, size_t count,
+static size_t batch_ranges(const sft__move_load *w, const sft__move_load_job *jobs, size_t count,
                            uint8_t *buffers, sft_io_range *r) {
     size_t n = 0;
 
     for (size_t j = 0; j < count; j++) {
-        const sft__load_job *job = &jobs[j];
+        const sft__move_load_job *job = &jobs[j];
         if (job->kind != SFT__LOAD_SCATTER) {
             uint8_t *dst = buffers;
             if (job->kind == SFT__LOAD_BULK) {
@@ -527,7 +537,7 @@ static size_t batch_ranges(const sft__load *w, const sft__load_job *jobs, size_t
             continue;
         }
         for (size_t k = 0; k < job->part_count; k++) {
-            const sft__load_part *p = &w->parts[job->part + k];
+            const sft__move_load_part *p = &w->parts[job->part + k];
             const sft_tensor *t = sft_catalog_at(w->loaded->catalog, p->slot);
             r[n++] = (sft_io_range){t->pieces[0].offset + p->begin,
                                     slot_data(w, p->slot) + (size_t)p->begin, (size_t)p->size};
@@ -536,8 +546,8 @@ static size_t batch_ranges(const sft__load *w, const sft__load_job *jobs, size_t
     return n;
 }
 
-static sft_status batch_feed(sft__load *w, const sft__load_job *job, const sft_io_range *r,
-                             sft_error *err) {
+static sft_status batch_feed(sft__move_load *w, const sft__move_load_job *job,
+                             const sft_io_range *r, sft_error *err) {
     run_cursor c = {w, job, 0, {{0}, 0, {0}}};
     const uint64_t end = job->offset + job->size;
 
@@ -549,7 +559,7 @@ static sft_status batch_feed(sft__load *w, const sft__load_job *job, const sft_i
     return SFT_OK;
 }
 
-static sft_status run_batch(sft__load *w, const sft__load_job *jobs, sft_error *err) {
+static sft_status run_batch(sft__move_load *w, const sft__move_load_job *jobs, sft_error *err) {
     const size_t count = jobs[0].batch;
     uint64_t buffers = 0;
     size_t ranges = 0;
@@ -559,34 +569,34 @@ static sft_status run_batch(sft__load *w, const sft__load_job *jobs, sft_error *
         ranges += jobs[j].kind == SFT__LOAD_SCATTER ? jobs[j].part_count : 1;
     }
     if (buffers > SIZE_MAX) {
-        return sft__fail_nomem(err, SIZE_MAX);
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    sft_io_range *r = sft__alloc_array(w->loaded->allocator, ranges, sizeof *r);
-    uint8_t *buffer = sft__alloc(w->loaded->allocator, (size_t)buffers);
+    sft_io_range *r = sft__base_alloc_array(w->loaded->allocator, ranges, sizeof *r);
+    uint8_t *buffer = sft__base_alloc(w->loaded->allocator, (size_t)buffers);
     run_many many = {&w->watch, r};
     const sft_control control = {sizeof control, batch_poll, &many};
     sft_status status = SFT_OK;
     if (r == NULL || (buffer == NULL && buffers != 0)) {
-        status = sft__fail_nomem(err, (size_t)buffers + ranges * sizeof *r);
+        status = sft__base_fail_nomem(err, (size_t)buffers + ranges * sizeof *r);
     } else {
         (void)batch_ranges(w, jobs, count, buffer, r);
-        status = sft_source_read_many(sft__load_source_of(w, jobs[0].source), r, ranges, batch_done,
-                                      &many, &control, err);
+        status = sft_source_read_many(sft__move_load_source_of(w, jobs[0].source), r, ranges,
+                                      batch_done, &many, &control, err);
     }
     for (size_t j = 0, at = 0; j < count && status == SFT_OK; j++) {
         status = batch_feed(w, &jobs[j], r + at, err);
         at += jobs[j].kind == SFT__LOAD_SCATTER ? jobs[j].part_count : 1;
     }
-    sft__free(w->loaded->allocator, r, ranges * sizeof *r);
-    sft__free(w->loaded->allocator, buffer, (size_t)buffers);
+    sft__base_free(w->loaded->allocator, r, ranges * sizeof *r);
+    sft__base_free(w->loaded->allocator, buffer, (size_t)buffers);
     return status;
 }
 
 /* ---------------------------------------------------------------- one job */
 
-static sft_status run_one(sft__load *w, const sft__load_job *job, sft_error *err) {
+static sft_status run_one(sft__move_load *w, const sft__move_load_job *job, sft_error *err) {
     run_cursor c = {w, job, 0, {{0}, 0, {0}}};
-    sft__load_buffer *b = NULL;
+    sft__move_load_buffer *b = NULL;
     sft_status status;
 
     sft_sha256_init(&c.sha);
@@ -594,7 +604,8 @@ static sft_status run_one(sft__load *w, const sft__load_job *job, sft_error *err
         const size_t slot = w->parts[job->part].slot;
         const sft_tensor *t = sft_catalog_at(w->loaded->catalog, slot);
         if (job->kind == SFT__LOAD_THROUGH ||
-            sft__load_kernel(w->options, t, w->loaded->slots[slot].dtype) != SFT__KERNEL_COPY) {
+            sft__move_load_kernel(w->options, t, w->loaded->slots[slot].dtype) !=
+                SFT__KERNEL_COPY) {
             b = buffer_take(w, err);
             if (b == NULL) {
                 return SFT_E_NOMEM;
@@ -624,23 +635,23 @@ static sft_status run_one(sft__load *w, const sft__load_job *job, sft_error *err
     return status;
 }
 
-void sft__load_job_run(void *ctx, size_t index) {
-    sft__load *w = ctx;
-    const sft__load_job *job = &w->jobs[index];
+void sft__move_load_job_run(void *ctx, size_t index) {
+    sft__move_load *w = ctx;
+    const sft__move_load_job *job = &w->jobs[index];
     sft_error error;
 
     if (job->batch == 0) {
         return; /* done with one before */
     }
     memset(&error, 0, sizeof error);
-    sft_status status = sft__watch_add(&w->watch, 0, &error); /* an end that was asked for */
+    sft_status status = sft__move_watch_add(&w->watch, 0, &error); /* an end that was asked for */
     if (status == SFT_OK) {
-        const bool batched = job->kind < SFT__LOAD_TENSOR &&
-                             w->loaded->sources[job->source].batches &&
-                             (job->kind != SFT__LOAD_THROUGH || job->size <= sft__size.load_batch);
+        const bool batched =
+            job->kind < SFT__LOAD_TENSOR && w->loaded->sources[job->source].batches &&
+            (job->kind != SFT__LOAD_THROUGH || job->size <= sft__base_size.load_batch);
         status = batched ? run_batch(w, job, &error) : run_one(w, job, &error);
     }
     if (status != SFT_OK) {
-        sft__watch_fail(&w->watch, index, status, &error);
+        sft__move_watch_fail(&w->watch, index, status, &error);
     }
 }

@@ -115,17 +115,18 @@ sft_status sft_catalog_select(const sft_catalog *catalog, const sft_name *names,
     }
     if (catalog == NULL || (names == NULL && name_count != 0) || positions == NULL ||
         count == NULL || (uint32_t)match > SFT_MATCH_GLOB) {
-        return sft__fail(err, SFT_E_ARG, "an argument is NULL, or the kind of match is unknown");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "an argument is NULL, or the kind of match is unknown");
     }
     const size_t tensors = sft_catalog_count(catalog);
-    uint8_t *marks = sft__alloc_zero(NULL, tensors + 1);
+    uint8_t *marks = sft__base_alloc_zero(NULL, tensors + 1);
     if (marks == NULL) {
-        return sft__fail_nomem(err, tensors + 1);
+        return sft__base_fail_nomem(err, tensors + 1);
     }
     sft_status status = SFT_OK;
     for (size_t i = 0; i < name_count && status == SFT_OK; i++) {
         if (names[i].text == NULL || !select_one(catalog, &names[i], match, marks)) {
-            status = sft__fail_tensor(
+            status = sft__base_fail_tensor(
                 err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, names[i].text != NULL ? names[i].text : "",
                 names[i].text != NULL ? names[i].len : 0, "no tensor has such a name");
         }
@@ -135,6 +136,6 @@ sft_status sft_catalog_select(const sft_catalog *catalog, const sft_name *names,
             positions[(*count)++] = i;
         }
     }
-    sft__free(NULL, marks, tensors + 1);
+    sft__base_free(NULL, marks, tensors + 1);
     return status;
 }

@@ -14,7 +14,7 @@
 #include <sft/stream.h>
 
 /* What was added. */
-typedef struct sft__want {
+typedef struct sft__move_want {
     const sft_tensor *tensor;
     sft_read_options *read; /* a copy with its arrays behind it; NULL: all of it as it is */
     size_t read_size;
@@ -24,63 +24,63 @@ typedef struct sft__want {
     size_t index;     /* in the order of adding */
     uint64_t checked; /* bytes handed out that crc counts, if it is to be compared */
     uint32_t crc;
-} sft__want;
+} sft__move_want;
 
-typedef enum sft__run_kind {
+typedef enum sft__move_run_kind {
     SFT__RUN_EMPTY = 0, /* tensors of no bytes */
     SFT__RUN_RANGE, /* bytes [begin, end) of a source: neighbours, one tensor, or a part of one */
     SFT__RUN_VIEW,  /* one tensor that takes more than copying a range */
     SFT__RUN_TOO_LARGE /* for the budget */
-} sft__run_kind;
+} sft__move_run_kind;
 
-typedef struct sft__run {
+typedef struct sft__move_run {
     uint64_t begin;
     uint64_t end;
-    uint64_t room;          /* bytes of the budget */
-    uint64_t at;            /* of its block */
-    struct sft__run *above; /* the next block by address, while it has one */
-    struct sft__run *next;  /* among those that arrived */
-    size_t first;           /* of its wants */
-    size_t count;           /* of them, at least 1 */
-    size_t given;           /* of those, how many were asked for */
-    size_t held;            /* items that keep its block */
+    uint64_t room;               /* bytes of the budget */
+    uint64_t at;                 /* of its block */
+    struct sft__move_run *above; /* the next block by address, while it has one */
+    struct sft__move_run *next;  /* among those that arrived */
+    size_t first;                /* of its wants */
+    size_t count;                /* of them, at least 1 */
+    size_t given;                /* of those, how many were asked for */
+    size_t held;                 /* items that keep its block */
     uint32_t source;
     uint32_t jobs;      /* in all */
     uint32_t jobs_left; /* not done */
     uint32_t crc;       /* of its one want: its share, to be added by XOR */
-    uint8_t kind;       /* sft__run_kind */
+    uint8_t kind;       /* sft__move_run_kind */
     bool failed;        /* some of it could not be read */
-} sft__run;
+} sft__move_run;
 
 struct sft_stream {
     const sft_allocator *allocator;
     const sft_catalog *catalog;
     sft_stream_options options;
-    sft__want *wants; /* from the start on in the order of reading */
+    sft__move_want *wants; /* from the start on in the order of reading */
     size_t want_count;
     size_t want_capacity;
-    sft__run *runs;
+    sft__move_run *runs;
     size_t run_count;
     size_t run_capacity;
-    sft__load_source *sources;
+    sft__move_load_source *sources;
     size_t source_count;
-    sft__recorded *recorded; /* per tensor of the catalog; NULL: nothing to compare */
-    uint64_t bytes;          /* of all results */
-    uint64_t cap;            /* bytes up to which neighbours are read together, and of a part */
+    sft__move_recorded *recorded; /* per tensor of the catalog; NULL: nothing to compare */
+    uint64_t bytes;               /* of all results */
+    uint64_t cap; /* bytes up to which neighbours are read together, and of a part */
     sft_arena *own;
     uint8_t *memory;
     uint64_t size; /* of memory: the budget, or all that is wanted if that is less */
     bool serial;   /* a source reads in order only: one job at a time */
     bool started;
     _Alignas(16) uint8_t nothing[16]; /* where tensors of no bytes lie */
-    sft__watch watch;
-    sft__batch batch;
+    sft__move_watch watch;
+    sft__base_batch batch;
     /* the rest under the lock */
-    sft__mutex lock;
-    sft__cond changed;
-    sft__run *blocks;  /* by address */
-    sft__run *arrived; /* ANY: read, not yet handed out, first come first */
-    sft__run **arrived_end;
+    sft__base_mutex lock;
+    sft__base_cond changed;
+    sft__move_run *blocks;  /* by address */
+    sft__move_run *arrived; /* ANY: read, not yet handed out, first come first */
+    sft__move_run **arrived_end;
     uint64_t used;
     uint64_t peak;
     size_t admitted;  /* runs that have their block */
@@ -93,8 +93,8 @@ struct sft_stream {
 };
 
 /* Wants to runs, memory, sources. */
-sft_status sft__stream_plan(sft_stream *s, sft_error *err);
+sft_status sft__move_stream_plan(sft_stream *s, sft_error *err);
 /* Packed as it is in one place: a range of a source. */
-bool sft__want_plain(const sft__want *w);
+bool sft__move_want_plain(const sft__move_want *w);
 
 #endif

@@ -6,7 +6,7 @@
 #include <sft/digest.h>
 
 /* Index of the first extent that ends behind `at`. */
-static size_t find(const sft__cover *c, uint64_t at) {
+static size_t find(const sft__move_cover *c, uint64_t at) {
     size_t low = 0;
     size_t high = c->count;
     while (low < high) {
@@ -20,18 +20,18 @@ static size_t find(const sft__cover *c, uint64_t at) {
     return low;
 }
 
-static bool make_room(sft__cover *c, const sft_allocator *allocator) {
-    sft__extent *list = NULL;
+static bool make_room(sft__move_cover *c, const sft_allocator *allocator) {
+    sft__move_extent *list = NULL;
     size_t cap = 0;
 
     if (c->cap > 0) {
-        return sft__grow(allocator, &c->list, &c->cap, c->count + 1, sizeof *c->list);
+        return sft__base_grow(allocator, &c->list, &c->cap, c->count + 1, sizeof *c->list);
     }
     if (c->count == 0) {
         c->list = &c->one;
         return true;
     }
-    if (!sft__grow(allocator, &list, &cap, c->count + 1, sizeof *list)) {
+    if (!sft__base_grow(allocator, &list, &cap, c->count + 1, sizeof *list)) {
         return false;
     }
     list[0] = c->one;
@@ -40,8 +40,8 @@ static bool make_room(sft__cover *c, const sft_allocator *allocator) {
     return true;
 }
 
-sft__claim sft__cover_claim(sft__cover *c, uint64_t begin, uint64_t end,
-                            const sft_allocator *allocator, uint64_t *clash) {
+sft__move_claim sft__move_cover_claim(sft__move_cover *c, uint64_t begin, uint64_t end,
+                                      const sft_allocator *allocator, uint64_t *clash) {
     const size_t i = find(c, begin);
 
     if (i < c->count && c->list[i].begin < end) {
@@ -52,15 +52,15 @@ sft__claim sft__cover_claim(sft__cover *c, uint64_t begin, uint64_t end,
         return SFT__CLAIM_NOMEM;
     }
     memmove(c->list + i + 1, c->list + i, (c->count - i) * sizeof *c->list);
-    c->list[i] = (sft__extent){begin, end, 0, true};
+    c->list[i] = (sft__move_extent){begin, end, 0, true};
     c->count++;
     return SFT__CLAIM_OK;
 }
 
 /* Joins extent i with the one behind it if they touch and both are written. */
-static void join(sft__cover *c, size_t i) {
-    sft__extent *a = &c->list[i];
-    const sft__extent *b = a + 1;
+static void join(sft__move_cover *c, size_t i) {
+    sft__move_extent *a = &c->list[i];
+    const sft__move_extent *b = a + 1;
 
     if (i + 1 >= c->count || a->end != b->begin || a->busy || b->busy) {
         return;
@@ -71,7 +71,7 @@ static void join(sft__cover *c, size_t i) {
     memmove(c->list + i + 1, c->list + i + 2, (c->count - i - 1) * sizeof *c->list);
 }
 
-void sft__cover_done(sft__cover *c, uint64_t begin, uint32_t crc) {
+void sft__move_cover_done(sft__move_cover *c, uint64_t begin, uint32_t crc) {
     const size_t i = find(c, begin);
     c->list[i].busy = false;
     c->list[i].crc = crc;
@@ -81,7 +81,7 @@ void sft__cover_done(sft__cover *c, uint64_t begin, uint32_t crc) {
     }
 }
 
-uint64_t sft__cover_missing(const sft__cover *c, uint64_t size) {
+uint64_t sft__move_cover_missing(const sft__move_cover *c, uint64_t size) {
     if (size == 0) {
         return 0;
     }
@@ -91,13 +91,13 @@ uint64_t sft__cover_missing(const sft__cover *c, uint64_t size) {
     return c->list[0].end; /* what touches and is written has been joined to it */
 }
 
-uint32_t sft__cover_crc(const sft__cover *c) {
+uint32_t sft__move_cover_crc(const sft__move_cover *c) {
     return c->count == 0 ? 0 : c->list[0].crc;
 }
 
-void sft__cover_reset(sft__cover *c, const sft_allocator *allocator) {
+void sft__move_cover_reset(sft__move_cover *c, const sft_allocator *allocator) {
     if (c->cap > 0) {
-        sft__free(allocator, c->list, c->cap * sizeof *c->list);
+        sft__base_free(allocator, c->list, c->cap * sizeof *c->list);
     }
     c->list = NULL;
     c->count = 0;

@@ -34,9 +34,9 @@ typedef struct editor {
     size_t size;
     bool parsed;
     bool renewed; /* digests in text are not those of the file any more */
-    sft__header header;
-    sft__edit_sidecar sidecar;
-    sft__edit_sidecar beyond; /* beside what the links of the path lead to */
+    sft__format_header header;
+    sft__move_edit_sidecar sidecar;
+    sft__move_edit_sidecar beyond; /* beside what the links of the path lead to */
 } editor;
 
 /* A range of bytes that is to be different. */
@@ -50,31 +50,32 @@ typedef struct span {
 
 static void editor_reset(editor *e) {
     if (e->parsed) {
-        sft__header_reset(&e->header);
+        sft__format_header_reset(&e->header);
     }
     if (e->text != NULL) {
-        sft__free(e->allocator, e->text, e->size + SFT__HEADER_SLACK);
+        sft__base_free(e->allocator, e->text, e->size + SFT__HEADER_SLACK);
     }
-    sft__edit_sidecar_reset(&e->sidecar);
-    sft__edit_sidecar_reset(&e->beyond);
+    sft__move_edit_sidecar_reset(&e->sidecar);
+    sft__move_edit_sidecar_reset(&e->beyond);
     sft__fs_close(e->file);
 }
 
 /* Parses a copy: parsing writes into its text. */
-static sft_status parse_copy(const editor *e, sft__header *out, const char *text, size_t size,
-                             uint64_t file_size, sft_error *err) {
+static sft_status parse_copy(const editor *e, sft__format_header *out, const char *text,
+                             size_t size, uint64_t file_size, sft_error *err) {
     sft_open_options options;
-    char *copy = sft__alloc(e->allocator, size + SFT__HEADER_SLACK); /* fits: text has as many */
+    char *copy =
+        sft__base_alloc(e->allocator, size + SFT__HEADER_SLACK); /* fits: text has as many */
 
     if (copy == NULL) {
-        return sft__fail_nomem(err, size + SFT__HEADER_SLACK);
+        return sft__base_fail_nomem(err, size + SFT__HEADER_SLACK);
     }
     memcpy(copy, text, size);
     memset(copy + size, 0, SFT__HEADER_SLACK);
     SFT_INIT(&options);
     options.allocator = e->allocator;
     options.limits = e->options.limits;
-    return sft__header_parse(out, copy, size, file_size, &options, err);
+    return sft__format_header_parse(out, copy, size, file_size, &options, err);
 }
 
 static sft_status read_header(editor *e, sft_error *err) {
@@ -83,14 +84,14 @@ static sft_status read_header(editor *e, sft_error *err) {
     const size_t have = e->stat.size < 8 ? (size_t)e->stat.size : 8;
 
     SFT_TRY(sft__fs_read_at(e->file, e->path, 0, first, have, err));
-    SFT_TRY(sft__header_length(first, have, e->stat.size, e->options.limits, &bytes, err));
+    SFT_TRY(sft__format_header_length(first, have, e->stat.size, e->options.limits, &bytes, err));
     if (bytes > SIZE_MAX - SFT__HEADER_SLACK) {
-        return sft__fail_nomem(err, SIZE_MAX);
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
     e->size = (size_t)bytes;
-    e->text = sft__alloc(e->allocator, e->size + SFT__HEADER_SLACK);
+    e->text = sft__base_alloc(e->allocator, e->size + SFT__HEADER_SLACK);
     if (e->text == NULL) {
-        return sft__fail_nomem(err, e->size + SFT__HEADER_SLACK);
+        return sft__base_fail_nomem(err, e->size + SFT__HEADER_SLACK);
     }
     memset(e->text + e->size, 0, SFT__HEADER_SLACK);
     SFT_TRY(sft__fs_read_at(e->file, e->path, 8, e->text, e->size, err));
@@ -124,7 +125,7 @@ static sft_status open_alone(editor *e, sft_error *err) {
         sft__fs_close(e->file);
         e->file = SFT__FS_NO_HANDLE;
     }
-    return sft__fail(err, SFT_E_CHANGED, "\"%s\" is replaced again and again", e->path);
+    return sft__base_fail(err, SFT_E_CHANGED, "\"%s\" is replaced again and again", e->path);
 }
 
 static bool same_file(const sft__fs_stat *a, const sft__fs_stat *b) {
@@ -137,9 +138,9 @@ static sft_status check_made_of(const editor *e, sft_error *err) {
     const sft_source *source = c != NULL ? sft_catalog_source_at(c, 0) : NULL;
     sft__fs_stat then;
 
-    if (source != NULL && sft__source_stamp(source, &then) && !same_file(&then, &e->stat)) {
-        return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
-                         e->path);
+    if (source != NULL && sft__io_source_stamp(source, &then) && !same_file(&then, &e->stat)) {
+        return sft__base_fail(err, SFT_E_CHANGED, "\"%s\" was changed or replaced by somebody else",
+                              e->path);
     }
     return SFT_OK;
 }
@@ -151,22 +152,22 @@ static sft_status editor_open(editor *e, const char *path, const sft_edit_option
     if (options != NULL) {
         const size_t least = offsetof(sft_edit_options, allocator) + sizeof options->allocator;
         if (options->struct_size < least) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         memcpy(&e->options, options,
                options->struct_size < sizeof e->options ? options->struct_size : sizeof e->options);
     }
     if (path == NULL) {
-        return sft__fail(err, SFT_E_ARG, "path is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
-    SFT_TRY(sft__limits_read(&e->limits, e->options.limits, err));
+    SFT_TRY(sft__base_limits_read(&e->limits, e->options.limits, err));
     e->options.limits = &e->limits;
     e->allocator = e->options.allocator;
     e->path = path;
     if ((e->options.flags & SFT_EDIT_IN_PLACE) != 0 &&
         (e->options.flags & SFT_EDIT_NEW_FILE) != 0) {
-        return sft__fail(err, SFT_E_ARG,
-                         "SFT_EDIT_IN_PLACE and SFT_EDIT_NEW_FILE exclude each other");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "SFT_EDIT_IN_PLACE and SFT_EDIT_NEW_FILE exclude each other");
     }
     SFT_TRY(open_alone(e, err));
     SFT_TRY(check_made_of(e, err));
@@ -185,7 +186,7 @@ static sft_status write_in_place(const editor *e, const span *spans, size_t coun
 
     SFT_TRY(sft__fs_rewrite_open(e->path, &file, &now, refused, err));
     if (!same_file(&e->stat, &now)) {
-        st = sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed by somebody else", e->path);
+        st = sft__base_fail(err, SFT_E_CHANGED, "\"%s\" was changed by somebody else", e->path);
     }
     for (size_t i = 0; i < count && st == SFT_OK; i++) {
         st = sft__fs_write_at(file, e->path, spans[i].offset, spans[i].data, spans[i].size, err);
@@ -219,7 +220,8 @@ static sft_status fill_new_file(const editor *e, sft__fs_copy *copy, sft__fs_pub
     }
     SFT_TRY(sft__fs_stat_file(e->file, e->path, &now, err));
     if (!same_file(&e->stat, &now)) {
-        return sft__fail(err, SFT_E_CHANGED, "\"%s\" was changed while it was copied", e->path);
+        return sft__base_fail(err, SFT_E_CHANGED, "\"%s\" was changed while it was copied",
+                              e->path);
     }
     return SFT_OK;
 }
@@ -232,7 +234,7 @@ static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, s
     const uint64_t begin = grown == 0 ? 0 : grown % BLOCK == 0 ? data - data % BLOCK : data;
     sft__fs_copy copy;
     sft__fs_publish *p;
-    sft__meter meter;
+    sft__base_meter meter;
     sft_status st;
 
     memset(&copy, 0, sizeof copy);
@@ -245,7 +247,7 @@ static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, s
     copy.allocator = e->allocator;
     copy.meter = &meter;
     o.expected = &e->stat;
-    SFT_TRY(sft__meter_init(&meter, e->options.control, copy.size, err));
+    SFT_TRY(sft__base_meter_init(&meter, e->options.control, copy.size, err));
     st = sft__fs_publish_open(&p, e->path, &o, err);
     if (st == SFT_OK) {
         st = fill_new_file(e, &copy, p, spans, count, err);
@@ -258,7 +260,7 @@ static sft_status write_new_file(editor *e, uint64_t grown, const span *spans, s
         }
         sft__fs_publish_free(p);
     }
-    sft__meter_reset(&meter);
+    sft__base_meter_reset(&meter);
     return st;
 }
 
@@ -282,26 +284,27 @@ static bool within_one_block(const span *s) {
 }
 
 /* What was made must be a valid header of the same tensors. */
-static sft_status check_text(const editor *e, const sft__buf *text, sft_error *err) {
+static sft_status check_text(const editor *e, const sft__base_buf *text, sft_error *err) {
     uint8_t first[8];
     uint64_t bytes;
     uint64_t file_size;
-    sft__header header;
+    sft__format_header header;
     sft_status st = SFT_OK;
 
-    sft__store_le64(first, text->len);
+    sft__base_store_le64(first, text->len);
     file_size = e->stat.size - e->size + text->len; /* cannot overflow: both below 2^63 */
-    SFT_TRY(sft__header_length(first, 8, file_size, e->options.limits, &bytes, err));
+    SFT_TRY(sft__format_header_length(first, 8, file_size, e->options.limits, &bytes, err));
     SFT_TRY(parse_copy(e, &header, text->data, text->len, file_size, err));
     if (header.tensor_count != e->header.tensor_count) {
-        st = sft__fail(err, SFT_E_INTERNAL, "the edited header has other tensors");
+        st = sft__base_fail(err, SFT_E_INTERNAL, "the edited header has other tensors");
     }
-    sft__header_reset(&header);
+    sft__format_header_reset(&header);
     return st;
 }
 
 /* The edited header goes to its place. */
-static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
+static sft_status apply_text(editor *e, const sft__base_buf *text, sft_edit_way *way,
+                             sft_error *err) {
     const bool forced = (e->options.flags & SFT_EDIT_IN_PLACE) != 0;
     const bool fits = text->len == e->size;
     uint8_t length[8];
@@ -320,11 +323,11 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
             }
         }
     } else if (forced) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "the header has no room: %llu bytes instead of %llu would be needed",
-                         (unsigned long long)text->len, (unsigned long long)e->size);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "the header has no room: %llu bytes instead of %llu would be needed",
+                              (unsigned long long)text->len, (unsigned long long)e->size);
     }
-    sft__store_le64(length, text->len);
+    sft__base_store_le64(length, text->len);
     spans[0] = (span){0, length, 8};
     spans[1] = (span){8, text->data, text->len};
     *way = SFT_EDITED_NEW_FILE;
@@ -332,47 +335,48 @@ static sft_status apply_text(editor *e, const sft__buf *text, sft_edit_way *way,
 }
 
 static sft_status find_sidecars(editor *e, sft_error *err) {
-    sft__buf target;
+    sft__base_buf target;
     bool is = false;
-    sft_status status = sft__edit_sidecar_find(&e->sidecar, e->path, e->allocator, err);
+    sft_status status = sft__move_edit_sidecar_find(&e->sidecar, e->path, e->allocator, err);
 
-    sft__buf_init(&target, e->allocator);
+    sft__base_buf_init(&target, e->allocator);
     if (status == SFT_OK) {
         status = sft__fs_link_target(e->path, &target, &is, err);
     }
     if (status == SFT_OK && is) {
-        status = sft__edit_sidecar_find(&e->beyond, target.data, e->allocator, err);
+        status = sft__move_edit_sidecar_find(&e->beyond, target.data, e->allocator, err);
     }
-    sft__buf_reset(&target);
+    sft__base_buf_reset(&target);
     return status;
 }
 
-static sft_status make_sidecars(editor *e, uint64_t size, const sft__edit_digests *digests,
+static sft_status make_sidecars(editor *e, uint64_t size, const sft__move_edit_digests *digests,
                                 sft_error *err) {
     const sft__fs_publish_options o = publish_options(e);
 
-    SFT_TRY(sft__edit_sidecar_make(&e->sidecar, size, digests, &o, err));
-    return sft__edit_sidecar_make(&e->beyond, size, digests, &o, err);
+    SFT_TRY(sft__move_edit_sidecar_make(&e->sidecar, size, digests, &o, err));
+    return sft__move_edit_sidecar_make(&e->beyond, size, digests, &o, err);
 }
 
 /* After the file: a file that is in place, durable or not, needs its sidecars. */
 static sft_status follow(editor *e, sft_status edited, sft_error *err) {
     if (edited == SFT_E_DURABILITY) { /* uncertain anyway, and told so */
-        (void)sft__edit_sidecar_publish(&e->sidecar, NULL);
-        (void)sft__edit_sidecar_publish(&e->beyond, NULL);
+        (void)sft__move_edit_sidecar_publish(&e->sidecar, NULL);
+        (void)sft__move_edit_sidecar_publish(&e->beyond, NULL);
     }
     if (edited == SFT_OK) {
-        edited = sft__edit_sidecar_publish(&e->sidecar, err);
+        edited = sft__move_edit_sidecar_publish(&e->sidecar, err);
         if (edited == SFT_OK) {
-            edited = sft__edit_sidecar_publish(&e->beyond, err);
+            edited = sft__move_edit_sidecar_publish(&e->beyond, err);
         }
     }
     return edited;
 }
 
 /* A sidecar tells the file's size: it follows if that changes. */
-static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, sft_error *err) {
-    static const sft__edit_digests none;
+static sft_status carry_out(editor *e, const sft__base_buf *text, sft_edit_way *way,
+                            sft_error *err) {
+    static const sft__move_edit_digests none;
 
     SFT_TRY(check_text(e, text, err));
     if (text->len != e->size) {
@@ -385,23 +389,23 @@ static sft_status carry_out(editor *e, const sft__buf *text, sft_edit_way *way, 
 static sft_status edit_metadata(editor *e, const sft_metadata_entry *entries, size_t count,
                                 sft_edit_way *way, sft_error *err) {
     const uint64_t data_bytes = e->stat.size - 8 - e->size;
-    const sft__edit_change change = {
+    const sft__move_edit_change change = {
         entries,
         count,
         (e->options.flags & SFT_EDIT_CLEAR) != 0,
         e->options.reserve_bytes != 0 ? e->options.reserve_bytes : RESERVE_DEFAULT,
         data_bytes >= SMALL_DATA ? BLOCK : SMALL_UNIT,
     };
-    sft__buf text;
+    sft__base_buf text;
     bool changed;
     sft_status st;
 
-    sft__buf_init(&text, e->allocator);
-    st = sft__edit_text(&text, e->text, e->size, &e->header, &change, &changed, err);
+    sft__base_buf_init(&text, e->allocator);
+    st = sft__move_edit_text(&text, e->text, e->size, &e->header, &change, &changed, err);
     if (st == SFT_OK && changed) {
         st = carry_out(e, &text, way, err);
     }
-    sft__buf_reset(&text);
+    sft__base_buf_reset(&text);
     return st;
 }
 
@@ -412,7 +416,7 @@ sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries
     sft_status st = editor_open(&e, path, options, err);
 
     if (st == SFT_OK && entries == NULL && count > 0) {
-        st = sft__fail(err, SFT_E_ARG, "a count without an array");
+        st = sft__base_fail(err, SFT_E_ARG, "a count without an array");
     }
     if (st == SFT_OK) {
         st = edit_metadata(&e, entries, count, &how, err);
@@ -427,7 +431,7 @@ sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries
 /* ---------------------------------------------------------------- one tensor */
 
 /* How many tensors have names that stand before this one's in byte order. */
-static size_t name_rank(const sft__header *h, const sft_tensor *t) {
+static size_t name_rank(const sft__format_header *h, const sft_tensor *t) {
     size_t rank = 0;
     for (size_t i = 0; i < h->tensor_count; i++) {
         const sft_tensor *o = &h->tensors[i];
@@ -439,14 +443,14 @@ static size_t name_rank(const sft__header *h, const sft_tensor *t) {
 }
 
 /* Puts a digest into the header text, if the file records such digests of its tensors. */
-static void renew_digest(editor *e, const sft__header_map *map, const char *key, size_t rank,
+static void renew_digest(editor *e, const sft__move_header_map *map, const char *key, size_t rank,
                          const uint8_t *digest, size_t size) {
     const size_t digits = 2 * size;
     size_t begin;
     size_t len;
-    if (sft__header_map_value(map, e->text, key, &begin, &len) &&
+    if (sft__move_header_map_value(map, e->text, key, &begin, &len) &&
         len == 8 + e->header.tensor_count * digits) {
-        sft__hex(e->text + begin + 8 + rank * digits, digest, size);
+        sft__base_hex(e->text + begin + 8 + rank * digits, digest, size);
         e->renewed = true;
     }
 }
@@ -455,21 +459,21 @@ static void renew_digest(editor *e, const sft__header_map *map, const char *key,
 static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data, sft_error *err) {
     const size_t rank = name_rank(&e->header, t);
     const uint32_t crc = sft_crc32c(0, data, (size_t)t->nbytes);
-    sft__edit_digests d = {
+    sft__move_edit_digests d = {
         t->name,
         t->name_len,
         {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc},
         {0}};
-    sft__header_map map;
+    sft__move_header_map map;
     sft_sha256 sha;
     size_t begin;
     size_t len;
 
-    SFT_TRY(sft__header_map_make(&map, e->text, e->size, err));
+    SFT_TRY(sft__move_header_map_make(&map, e->text, e->size, err));
     SFT_TRY(find_sidecars(e, err));
     renew_digest(e, &map, "sft.crc32c", rank, d.crc, sizeof d.crc);
     if (e->sidecar.wanted || e->beyond.wanted ||
-        sft__header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
+        sft__move_header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
         sft_sha256_init(&sha);
         sft_sha256_update(&sha, data, (size_t)t->nbytes);
         sft_sha256_final(&sha, d.sha);
@@ -480,20 +484,20 @@ static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data
 
 static sft_status edit_tensor(editor *e, const char *name, size_t name_len, const void *data,
                               uint64_t nbytes, sft_edit_way *way, sft_error *err) {
-    const size_t index = sft__strmap_find(&e->header.names, name, name_len);
+    const size_t index = sft__base_strmap_find(&e->header.names, name, name_len);
     const sft_tensor *t;
     span spans[2];
     bool refused;
 
     if (index == SFT__STRMAP_NONE) {
-        return sft__fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, name, name_len,
-                                "\"%s\" has no tensor of this name", e->path);
+        return sft__base_fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, name, name_len,
+                                     "\"%s\" has no tensor of this name", e->path);
     }
     t = &e->header.tensors[index];
     if (nbytes != t->nbytes || nbytes > SIZE_MAX || (data == NULL && nbytes > 0)) {
-        return sft__fail_tensor(err, SFT_E_ARG, t->pieces[0].offset, name, name_len,
-                                "%llu bytes given, the tensor has %llu", (unsigned long long)nbytes,
-                                (unsigned long long)t->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_ARG, t->pieces[0].offset, name, name_len,
+                                     "%llu bytes given, the tensor has %llu",
+                                     (unsigned long long)nbytes, (unsigned long long)t->nbytes);
     }
     if (nbytes == 0) {
         return SFT_OK;

@@ -12,65 +12,68 @@ enum { SIDECAR_MAX = 1 << 30 };
 
 /* Where things stand in the text. */
 typedef struct places {
-    const sft__edit_digests *digests;
+    const sft__move_edit_digests *digests;
     char *text;
-    sft__json json;
+    sft__base_json json;
     size_t size_begin; /* of the number behind "size"; end 0: not seen */
     size_t size_end;
 } places;
 
-static const char *on_digest(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+static const char *on_digest(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                             const char *value) {
     places *w = ctx;
-    const bool crc = sft__json_is(key, "crc32c", 6);
-    sft__json_str hex;
+    const bool crc = sft__base_json_is(key, "crc32c", 6);
+    sft__base_json_str hex;
     const char *end;
 
-    if (*value != '"' || (!crc && !sft__json_is(key, "sha256", 6))) {
-        return sft__json_value(j, value, 3);
+    if (*value != '"' || (!crc && !sft__base_json_is(key, "sha256", 6))) {
+        return sft__base_json_value(j, value, 3);
     }
-    end = sft__json_read(j, value, &hex);
+    end = sft__base_json_read(j, value, &hex);
     if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
-        sft__hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
-                 hex.len / 2);
+        sft__base_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
+                      hex.len / 2);
     }
     return end;
 }
 
-static const char *on_tensor(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+static const char *on_tensor(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                             const char *value) {
     const places *w = ctx;
 
-    if (*value == '{' && sft__json_is(key, w->digests->name, w->digests->name_len)) {
-        return sft__json_members(j, value, on_digest, ctx);
+    if (*value == '{' && sft__base_json_is(key, w->digests->name, w->digests->name_len)) {
+        return sft__base_json_members(j, value, on_digest, ctx);
     }
-    return sft__json_value(j, value, 2);
+    return sft__base_json_value(j, value, 2);
 }
 
-static const char *on_top(void *ctx, sft__json *j, const sft__json_str *key, const char *value) {
+static const char *on_top(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                          const char *value) {
     places *w = ctx;
 
-    if (*value == '{' && w->digests->name != NULL && sft__json_is(key, "tensors", 7)) {
-        return sft__json_members(j, value, on_tensor, ctx);
+    if (*value == '{' && w->digests->name != NULL && sft__base_json_is(key, "tensors", 7)) {
+        return sft__base_json_members(j, value, on_tensor, ctx);
     }
-    const char *end = sft__json_value(j, value, 1);
-    if (end != NULL && sft__json_is(key, "size", 4)) {
+    const char *end = sft__base_json_value(j, value, 1);
+    if (end != NULL && sft__base_json_is(key, "size", 4)) {
         w->size_begin = (size_t)(value - w->text);
         w->size_end = (size_t)(end - w->text);
     }
     return end;
 }
 
-sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
-                                  const sft_allocator *allocator, sft_error *err) {
+sft_status sft__move_edit_sidecar_find(sft__move_edit_sidecar *s, const char *path,
+                                       const sft_allocator *allocator, sft_error *err) {
     static const char suffix[] = ".digests.json";
     sft__fs_stat st;
     bool exists;
 
-    sft__buf_init(&s->path, allocator);
-    sft__buf_init(&s->text, allocator);
-    sft__buf_text(&s->path, path);
-    sft__buf_add(&s->path, suffix, sizeof suffix);
+    sft__base_buf_init(&s->path, allocator);
+    sft__base_buf_init(&s->text, allocator);
+    sft__base_buf_text(&s->path, path);
+    sft__base_buf_add(&s->path, suffix, sizeof suffix);
     if (s->path.failed) {
-        return sft__fail_nomem(err, strlen(path) + sizeof suffix);
+        return sft__base_fail_nomem(err, strlen(path) + sizeof suffix);
     }
     SFT_TRY(sft__fs_stat_path(s->path.data, &exists, &st, err));
     s->wanted = exists && st.regular && st.size <= SIDECAR_MAX;
@@ -78,7 +81,7 @@ sft_status sft__edit_sidecar_find(sft__edit_sidecar *s, const char *path,
 }
 
 /* Fills *text (of *cap bytes, owned) with the sidecar and zeros behind it. */
-static sft_status read_text(const sft__edit_sidecar *s, char **text, size_t *size,
+static sft_status read_text(const sft__move_edit_sidecar *s, char **text, size_t *size,
                             const sft_allocator *allocator, sft_error *err) {
     sft__fs_handle file;
     sft__fs_stat st;
@@ -86,9 +89,9 @@ static sft_status read_text(const sft__edit_sidecar *s, char **text, size_t *siz
 
     SFT_TRY(sft__fs_open(s->path.data, &file, &st, err));
     *size = st.size <= SIDECAR_MAX ? (size_t)st.size : 0;
-    *text = sft__alloc(allocator, *size + SFT__JSON_SLACK);
+    *text = sft__base_alloc(allocator, *size + SFT__JSON_SLACK);
     if (*text == NULL) {
-        status = sft__fail_nomem(err, *size + SFT__JSON_SLACK);
+        status = sft__base_fail_nomem(err, *size + SFT__JSON_SLACK);
     } else {
         memset(*text + *size, 0, SFT__JSON_SLACK);
         status = sft__fs_read_at(file, s->path.data, 0, *text, *size, err);
@@ -97,7 +100,7 @@ static sft_status read_text(const sft__edit_sidecar *s, char **text, size_t *siz
     return status;
 }
 
-static sft_status write_new(sft__edit_sidecar *s, const sft__fs_publish_options *options,
+static sft_status write_new(sft__move_edit_sidecar *s, const sft__fs_publish_options *options,
                             sft_error *err) {
     const sft__fs_span part = {s->text.data, s->text.len};
 
@@ -106,9 +109,9 @@ static sft_status write_new(sft__edit_sidecar *s, const sft__fs_publish_options 
     return sft__fs_publish_write(s->publish, 0, &part, 1, err);
 }
 
-sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
-                                  const sft__edit_digests *digests,
-                                  const sft__fs_publish_options *options, sft_error *err) {
+sft_status sft__move_edit_sidecar_make(sft__move_edit_sidecar *s, uint64_t file_size,
+                                       const sft__move_edit_digests *digests,
+                                       const sft__fs_publish_options *options, sft_error *err) {
     places w;
     size_t size = 0;
     sft_status st;
@@ -121,23 +124,24 @@ sft_status sft__edit_sidecar_make(sft__edit_sidecar *s, uint64_t file_size,
     st = read_text(s, &w.text, &size, options->allocator, err);
     if (st == SFT_OK) {
         w.json.end = w.text + size;
-        s->wanted = sft__utf8_valid(w.text, size) == size &&
-                    sft__json_members(&w.json, sft__json_blank(w.text), on_top, &w) != NULL &&
-                    w.size_end != 0;
+        s->wanted =
+            sft__base_utf8_valid(w.text, size) == size &&
+            sft__base_json_members(&w.json, sft__base_json_blank(w.text), on_top, &w) != NULL &&
+            w.size_end != 0;
     }
     if (st == SFT_OK && s->wanted) {
-        sft__buf_add(&s->text, w.text, w.size_begin);
-        sft__buf_u64(&s->text, file_size);
-        sft__buf_add(&s->text, w.text + w.size_end, size - w.size_end);
-        st = s->text.failed ? sft__fail_nomem(err, size) : write_new(s, options, err);
+        sft__base_buf_add(&s->text, w.text, w.size_begin);
+        sft__base_buf_u64(&s->text, file_size);
+        sft__base_buf_add(&s->text, w.text + w.size_end, size - w.size_end);
+        st = s->text.failed ? sft__base_fail_nomem(err, size) : write_new(s, options, err);
     }
     if (w.text != NULL) {
-        sft__free(options->allocator, w.text, size + SFT__JSON_SLACK);
+        sft__base_free(options->allocator, w.text, size + SFT__JSON_SLACK);
     }
     return st;
 }
 
-sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err) {
+sft_status sft__move_edit_sidecar_publish(sft__move_edit_sidecar *s, sft_error *err) {
     sft_error cause;
 
     if (s->publish == NULL || sft__fs_publish_commit(s->publish, &cause) == SFT_OK) {
@@ -147,9 +151,9 @@ sft_status sft__edit_sidecar_publish(sft__edit_sidecar *s, sft_error *err) {
                          "the file is edited, but not its digests: %s", cause.message);
 }
 
-void sft__edit_sidecar_reset(sft__edit_sidecar *s) {
+void sft__move_edit_sidecar_reset(sft__move_edit_sidecar *s) {
     sft__fs_publish_free(s->publish);
     s->publish = NULL;
-    sft__buf_reset(&s->text);
-    sft__buf_reset(&s->path);
+    sft__base_buf_reset(&s->text);
+    sft__base_buf_reset(&s->path);
 }

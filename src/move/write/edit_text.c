@@ -16,30 +16,30 @@ static const char metadata_name[] = "__metadata__";
 /* ---------------------------------------------------------------- finding things */
 
 static sft_status bad(sft_error *err) {
-    return sft__fail(err, SFT_E_INTERNAL, "a valid header could not be read again");
+    return sft__base_fail(err, SFT_E_INTERNAL, "a valid header could not be read again");
 }
 
 /* p at a member's key. Returns the position behind its value; NULL if it is not JSON after all. */
-static const char *read_member(sft__json *j, const char *p, sft__json_str *key,
+static const char *read_member(sft__base_json *j, const char *p, sft__base_json_str *key,
                                const char **value) {
-    p = sft__json_read(j, p, key);
+    p = sft__base_json_read(j, p, key);
     if (p == NULL) {
         return NULL;
     }
-    p = sft__json_blank(p);
+    p = sft__base_json_blank(p);
     if (*p != ':') {
         return NULL;
     }
-    *value = sft__json_blank(p + 1);
-    return sft__json_value(j, *value, 1);
+    *value = sft__base_json_blank(p + 1);
+    return sft__base_json_value(j, *value, 1);
 }
 
-sft_status sft__header_map_make(sft__header_map *map, const char *text, size_t size,
-                                sft_error *err) {
-    sft__json j = {text + size, NULL, NULL, false};
+sft_status sft__move_header_map_make(sft__move_header_map *map, const char *text, size_t size,
+                                     sft_error *err) {
+    sft__base_json j = {text + size, NULL, NULL, false};
     size_t comma = SIZE_MAX;
     bool ours = false;
-    const char *p = sft__json_blank(text);
+    const char *p = sft__base_json_blank(text);
 
     memset(map, 0, sizeof *map);
     map->comma_before = map->comma_after = SIZE_MAX;
@@ -47,16 +47,17 @@ sft_status sft__header_map_make(sft__header_map *map, const char *text, size_t s
         return bad(err);
     }
     map->open = (size_t)(p - text);
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     while (*p == '"') {
         const char *const begin = p;
         const char *value;
-        sft__json_str key;
+        sft__base_json_str key;
         p = read_member(&j, p, &key, &value);
         if (p == NULL) {
             return bad(err);
         }
-        ours = !map->has_metadata && sft__json_is(&key, metadata_name, sizeof metadata_name - 1);
+        ours =
+            !map->has_metadata && sft__base_json_is(&key, metadata_name, sizeof metadata_name - 1);
         if (ours) {
             map->has_metadata = true;
             map->member_begin = (size_t)(begin - text);
@@ -65,41 +66,41 @@ sft_status sft__header_map_make(sft__header_map *map, const char *text, size_t s
             map->comma_before = comma;
         }
         map->has_member = true;
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         if (*p == ',') {
             comma = (size_t)(p - text);
             map->comma_after = ours ? comma : map->comma_after;
-            p = sft__json_blank(p + 1);
+            p = sft__base_json_blank(p + 1);
         }
     }
     map->close = (size_t)(p - text);
     return *p == '}' && map->close < size ? SFT_OK : bad(err);
 }
 
-bool sft__header_map_value(const sft__header_map *map, const char *text, const char *key,
-                           size_t *begin, size_t *len) {
-    sft__json j = {text + map->close, NULL, NULL, false};
+bool sft__move_header_map_value(const sft__move_header_map *map, const char *text, const char *key,
+                                size_t *begin, size_t *len) {
+    sft__base_json j = {text + map->close, NULL, NULL, false};
     const char *p = text + map->value_begin;
 
     if (!map->has_metadata || *p != '{') {
         return false;
     }
-    p = sft__json_blank(p + 1);
+    p = sft__base_json_blank(p + 1);
     while (*p == '"') {
         const char *value;
-        sft__json_str name;
-        sft__json_str raw;
+        sft__base_json_str name;
+        sft__base_json_str raw;
         p = read_member(&j, p, &name, &value);
-        if (p == NULL || sft__json_read(&j, value, &raw) == NULL) {
+        if (p == NULL || sft__base_json_read(&j, value, &raw) == NULL) {
             return false;
         }
-        if (sft__json_is(&name, key, strlen(key))) {
+        if (sft__base_json_is(&name, key, strlen(key))) {
             *begin = (size_t)(raw.raw - text);
             *len = raw.len;
             return !raw.escaped;
         }
-        p = sft__json_blank(p);
-        p = *p == ',' ? sft__json_blank(p + 1) : p;
+        p = sft__base_json_blank(p);
+        p = *p == ',' ? sft__base_json_blank(p + 1) : p;
     }
     return false;
 }
@@ -111,7 +112,8 @@ static bool same(const char *a, size_t a_len, const char *b, size_t b_len) {
 }
 
 /* What the change says about a key, or NULL. */
-static const sft_metadata_entry *wanted(const sft__edit_change *c, const sft_metadata_entry *old) {
+static const sft_metadata_entry *wanted(const sft__move_edit_change *c,
+                                        const sft_metadata_entry *old) {
     for (size_t i = 0; i < c->count; i++) {
         if (same(c->entries[i].key, c->entries[i].key_len, old->key, old->key_len)) {
             return &c->entries[i];
@@ -120,7 +122,7 @@ static const sft_metadata_entry *wanted(const sft__edit_change *c, const sft_met
     return NULL;
 }
 
-static bool is_present(const sft__header *h, const sft_metadata_entry *e) {
+static bool is_present(const sft__format_header *h, const sft_metadata_entry *e) {
     for (size_t i = 0; i < h->metadata_count; i++) {
         if (same(h->metadata[i].key, h->metadata[i].key_len, e->key, e->key_len)) {
             return true;
@@ -129,40 +131,40 @@ static bool is_present(const sft__header *h, const sft_metadata_entry *e) {
     return false;
 }
 
-static sft_status check_entries(const sft__edit_change *c, sft_error *err) {
+static sft_status check_entries(const sft__move_edit_change *c, sft_error *err) {
     for (size_t i = 0; i < c->count; i++) {
         const sft_metadata_entry *e = &c->entries[i];
         if (e->key == NULL) {
-            return sft__fail(err, SFT_E_ARG, "metadata entry %llu has no key",
-                             (unsigned long long)i);
+            return sft__base_fail(err, SFT_E_ARG, "metadata entry %llu has no key",
+                                  (unsigned long long)i);
         }
-        if (sft__utf8_valid(e->key, e->key_len) != e->key_len ||
-            (e->value != NULL && sft__utf8_valid(e->value, e->value_len) != e->value_len)) {
-            return sft__fail(err, SFT_E_ARG, "metadata entry %llu is not UTF-8",
-                             (unsigned long long)i);
+        if (sft__base_utf8_valid(e->key, e->key_len) != e->key_len ||
+            (e->value != NULL && sft__base_utf8_valid(e->value, e->value_len) != e->value_len)) {
+            return sft__base_fail(err, SFT_E_ARG, "metadata entry %llu is not UTF-8",
+                                  (unsigned long long)i);
         }
         for (size_t k = 0; k < i; k++) {
             if (same(c->entries[k].key, c->entries[k].key_len, e->key, e->key_len)) {
-                return sft__fail(err, SFT_E_DUPLICATE,
-                                 "metadata entries %llu and %llu have the same key",
-                                 (unsigned long long)k, (unsigned long long)i);
+                return sft__base_fail(err, SFT_E_DUPLICATE,
+                                      "metadata entries %llu and %llu have the same key",
+                                      (unsigned long long)k, (unsigned long long)i);
             }
         }
     }
     return SFT_OK;
 }
 
-static void separate(sft__buf *out, size_t *members) {
+static void separate(sft__base_buf *out, size_t *members) {
     if ((*members)++ > 0) {
-        sft__buf_text(out, ",");
+        sft__base_buf_text(out, ",");
     }
 }
 
 /* The members that were there: kept as written, given another value, or dropped. */
-static sft_status old_members(sft__buf *out, const char *text, const sft__header_map *map,
-                              const sft__header *header, const sft__edit_change *c, size_t *members,
-                              bool *changed, sft_error *err) {
-    sft__json j = {text + map->close, NULL, NULL, false};
+static sft_status old_members(sft__base_buf *out, const char *text, const sft__move_header_map *map,
+                              const sft__format_header *header, const sft__move_edit_change *c,
+                              size_t *members, bool *changed, sft_error *err) {
+    sft__base_json j = {text + map->close, NULL, NULL, false};
     const char *p = text + map->value_begin + 1;
 
     for (size_t i = 0; i < header->metadata_count; i++) {
@@ -171,37 +173,37 @@ static sft_status old_members(sft__buf *out, const char *text, const sft__header
         const bool keep = want == NULL && !c->clear;
         const bool equal = want != NULL && want->value != NULL &&
                            same(want->value, want->value_len, old->value, old->value_len);
-        const char *const begin = sft__json_blank(p);
+        const char *const begin = sft__base_json_blank(p);
         const char *value;
-        sft__json_str key;
+        sft__base_json_str key;
         p = read_member(&j, begin, &key, &value);
         if (p == NULL) {
             return bad(err);
         }
         if (keep || equal) {
             separate(out, members);
-            sft__buf_add(out, begin, (size_t)(p - begin));
+            sft__base_buf_add(out, begin, (size_t)(p - begin));
         } else if (want != NULL && want->value != NULL) {
             separate(out, members);
-            sft__buf_add(out, begin, (size_t)(value - begin));
-            sft__json_string(out, want->value, want->value_len);
+            sft__base_buf_add(out, begin, (size_t)(value - begin));
+            sft__base_json_string(out, want->value, want->value_len);
             *changed = true;
         } else {
             *changed = true;
         }
-        p = sft__json_blank(p);
+        p = sft__base_json_blank(p);
         p += *p == ',' ? 1 : 0;
     }
     return SFT_OK;
 }
 
 /* Everything but the closing bracket. */
-static sft_status new_object(sft__buf *out, const char *text, const sft__header_map *map,
-                             const sft__header *header, const sft__edit_change *c, bool *changed,
-                             sft_error *err) {
+static sft_status new_object(sft__base_buf *out, const char *text, const sft__move_header_map *map,
+                             const sft__format_header *header, const sft__move_edit_change *c,
+                             bool *changed, sft_error *err) {
     size_t members = 0;
 
-    sft__buf_text(out, "{");
+    sft__base_buf_text(out, "{");
     if (header->has_metadata) {
         SFT_TRY(old_members(out, text, map, header, c, &members, changed, err));
     }
@@ -209,20 +211,20 @@ static sft_status new_object(sft__buf *out, const char *text, const sft__header_
         const sft_metadata_entry *e = &c->entries[i];
         if (e->value != NULL && !(header->has_metadata && is_present(header, e))) {
             separate(out, &members);
-            sft__json_string(out, e->key, e->key_len);
-            sft__buf_text(out, ":");
-            sft__json_string(out, e->value, e->value_len);
+            sft__base_json_string(out, e->key, e->key_len);
+            sft__base_buf_text(out, ":");
+            sft__base_json_string(out, e->value, e->value_len);
             *changed = true;
         }
     }
-    return out->failed ? sft__fail_nomem(err, out->len) : SFT_OK;
+    return out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- the new text */
 
 /* The whole member goes: blanks in its place. */
-static void remove_member(sft__buf *out, const char *text, size_t size,
-                          const sft__header_map *map) {
+static void remove_member(sft__base_buf *out, const char *text, size_t size,
+                          const sft__move_header_map *map) {
     size_t begin = map->member_begin;
     size_t end = map->value_end;
 
@@ -231,9 +233,9 @@ static void remove_member(sft__buf *out, const char *text, size_t size,
     } else if (map->comma_before != SIZE_MAX) {
         begin = map->comma_before;
     }
-    sft__buf_add(out, text, begin);
-    sft__buf_fill(out, ' ', end - begin);
-    sft__buf_add(out, text + end, size - end);
+    sft__base_buf_add(out, text, begin);
+    sft__base_buf_fill(out, ' ', end - begin);
+    sft__base_buf_add(out, text + end, size - end);
 }
 
 /* Blanks inside the object (inner) and behind the header (outer), and the size they lead to. */
@@ -245,7 +247,7 @@ typedef struct room {
 /* need: bytes up to and with the outer }, without any blanks to spare; slot: bytes that the object
  * may take where it lies without moving what follows. */
 static sft_status find_room(room *r, size_t size, size_t need, size_t object, size_t slot,
-                            const sft__edit_change *c, sft_error *err) {
+                            const sft__move_edit_change *c, sft_error *err) {
     uint64_t total = size;
     uint64_t grown;
 
@@ -256,16 +258,16 @@ static sft_status find_room(room *r, size_t size, size_t need, size_t object, si
     }
     r->inner = 0;
     if (need > size) {
-        if (!sft__add64(need, c->reserve, &grown)) {
-            return sft__fail(err, SFT_E_HEADER_TOO_LARGE, "the header would pass 64 bits");
+        if (!sft__base_add64(need, c->reserve, &grown)) {
+            return sft__base_fail(err, SFT_E_HEADER_TOO_LARGE, "the header would pass 64 bits");
         }
         grown -= size;
         grown += c->unit - 1; /* cannot overflow: both far below 2^63, or the limit below refuses */
         total = size + (grown - grown % c->unit);
         total += (8 - (8 + total) % 8) % 8; /* a header of another writer need not be aligned */
         if (total > UINT32_MAX) {
-            return sft__fail(err, SFT_E_HEADER_TOO_LARGE, "the header would have %llu bytes",
-                             (unsigned long long)total);
+            return sft__base_fail(err, SFT_E_HEADER_TOO_LARGE, "the header would have %llu bytes",
+                                  (unsigned long long)total);
         }
         r->inner = (size_t)total - need;
     }
@@ -273,25 +275,26 @@ static sft_status find_room(room *r, size_t size, size_t need, size_t object, si
     return SFT_OK;
 }
 
-sft_status sft__edit_text(sft__buf *out, const char *text, size_t size, const sft__header *header,
-                          const sft__edit_change *change, bool *changed, sft_error *err) {
+sft_status sft__move_edit_text(sft__base_buf *out, const char *text, size_t size,
+                               const sft__format_header *header,
+                               const sft__move_edit_change *change, bool *changed, sft_error *err) {
     const sft_allocator *allocator = out->allocator;
-    sft__header_map map;
-    sft__buf object;
+    sft__move_header_map map;
+    sft__base_buf object;
     room r = {0, 0};
     sft_status st;
 
     *changed = false;
     SFT_TRY(check_entries(change, err));
-    SFT_TRY(sft__header_map_make(&map, text, size, err));
+    SFT_TRY(sft__move_header_map_make(&map, text, size, err));
     if (change->clear && change->count == 0) {
         *changed = map.has_metadata;
         if (*changed) {
             remove_member(out, text, size, &map);
         }
-        return out->failed ? sft__fail_nomem(err, size) : SFT_OK;
+        return out->failed ? sft__base_fail_nomem(err, size) : SFT_OK;
     }
-    sft__buf_init(&object, allocator);
+    sft__base_buf_init(&object, allocator);
     st = new_object(&object, text, &map, header, change, changed, err);
     if (st == SFT_OK && *changed) {
         /* without a member to fill: its name and a comma come along */
@@ -303,16 +306,16 @@ sft_status sft__edit_text(sft__buf *out, const char *text, size_t size, const sf
         const size_t end = begin + slot;
         st = find_room(&r, size, need, object.len + 1, slot, change, err);
         if (st == SFT_OK) {
-            sft__buf_add(out, text, begin);
-            sft__buf_text(out, map.has_metadata ? "" : "\"__metadata__\":");
-            sft__buf_add(out, object.data, object.len);
-            sft__buf_fill(out, ' ', r.inner);
-            sft__buf_text(out, map.has_metadata || !map.has_member ? "}" : "},");
-            sft__buf_add(out, text + end, map.close + 1 - end);
-            sft__buf_fill(out, ' ', r.outer);
-            st = out->failed ? sft__fail_nomem(err, out->len) : SFT_OK;
+            sft__base_buf_add(out, text, begin);
+            sft__base_buf_text(out, map.has_metadata ? "" : "\"__metadata__\":");
+            sft__base_buf_add(out, object.data, object.len);
+            sft__base_buf_fill(out, ' ', r.inner);
+            sft__base_buf_text(out, map.has_metadata || !map.has_member ? "}" : "},");
+            sft__base_buf_add(out, text + end, map.close + 1 - end);
+            sft__base_buf_fill(out, ' ', r.outer);
+            st = out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
         }
     }
-    sft__buf_reset(&object);
+    sft__base_buf_reset(&object);
     return st;
 }

@@ -7,15 +7,15 @@
 
 static const char sidecar_suffix[] = ".digests.json";
 
-sft_status sft__set_create(sft__fs_publish **out, const sft__set *set, const char *path,
-                           sft_error *err) {
+sft_status sft__move_set_create(sft__fs_publish **out, const sft__move_set *set, const char *path,
+                                sft_error *err) {
     const sft_write_options *o = &set->options;
     const sft__fs_publish_options p = {set->allocator, o->durability, o->mode,
-                                    (o->flags & SFT_WRITE_NEW_ONLY) != 0, NULL};
+                                       (o->flags & SFT_WRITE_NEW_ONLY) != 0, NULL};
     sft_status st = sft__fs_publish_open(out, path, &p, err);
 
     if (st == SFT_OK) {
-        st = sft__fs_publish_reserve(*out, sft__set_file_bytes(set), err);
+        st = sft__fs_publish_reserve(*out, sft__move_set_file_bytes(set), err);
         if (st != SFT_OK) {
             sft__fs_publish_free(*out);
             *out = NULL;
@@ -25,22 +25,22 @@ sft_status sft__set_create(sft__fs_publish **out, const sft__set *set, const cha
 }
 
 /* The sidecar, written but not yet visible. Its mode is the one of the file. */
-static sft_status write_sidecar(sft__fs_publish **out, const sft__set *set, const char *path,
+static sft_status write_sidecar(sft__fs_publish **out, const sft__move_set *set, const char *path,
                                 sft_error *err) {
     const sft__fs_publish_options p = {set->allocator, set->options.durability, set->options.mode,
-                                    false, NULL};
-    sft__buf name;
-    sft__buf text;
+                                       false, NULL};
+    sft__base_buf name;
+    sft__base_buf text;
     sft__fs_span part;
     sft_status st;
 
     *out = NULL;
-    sft__buf_init(&name, set->allocator);
-    sft__buf_init(&text, set->allocator);
-    sft__buf_text(&name, path);
-    sft__buf_add(&name, sidecar_suffix, sizeof sidecar_suffix);
-    st = name.failed ? sft__fail_nomem(err, strlen(path) + sizeof sidecar_suffix)
-                     : sft__set_sidecar(set, sft__fs_base_name(path), &text, err);
+    sft__base_buf_init(&name, set->allocator);
+    sft__base_buf_init(&text, set->allocator);
+    sft__base_buf_text(&name, path);
+    sft__base_buf_add(&name, sidecar_suffix, sizeof sidecar_suffix);
+    st = name.failed ? sft__base_fail_nomem(err, strlen(path) + sizeof sidecar_suffix)
+                     : sft__move_set_sidecar(set, sft__fs_base_name(path), &text, err);
     if (st == SFT_OK) {
         st = sft__fs_publish_open(out, name.data, &p, err);
     }
@@ -55,14 +55,14 @@ static sft_status write_sidecar(sft__fs_publish **out, const sft__set *set, cons
         sft__fs_publish_free(*out);
         *out = NULL;
     }
-    sft__buf_reset(&text);
-    sft__buf_reset(&name);
+    sft__base_buf_reset(&text);
+    sft__base_buf_reset(&name);
     return st;
 }
 
-sft_status sft__set_publish(const sft__set *set, sft__fs_publish *publish, const char *path,
-                            sft_error *err) {
-    const bool wanted = set->options.digests != 0 && !sft__set_digests_inside(set);
+sft_status sft__move_set_publish(const sft__move_set *set, sft__fs_publish *publish,
+                                 const char *path, sft_error *err) {
+    const bool wanted = set->options.digests != 0 && !sft__move_set_digests_inside(set);
     sft__fs_publish *sidecar = NULL;
     sft_error cause;
     sft_status st;

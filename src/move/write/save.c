@@ -22,32 +22,33 @@ typedef struct portion {
 
 /* Everything that one call needs. */
 typedef struct saver {
-    sft__set set;
+    sft__move_set set;
     const sft_save_tensor *tensors;
     sft__fs_publish *publish; /* of a file */
     sft__fs_stream *stream;   /* or of a stream */
-    sft__meter meter;
+    sft__base_meter meter;
     bool fuse; /* CRC32C is computed while writing */
     size_t jobs;
     portion (*portions)[2]; /* per job: its first and its last tensor, where they are cut */
-    sft__mutex lock;        /* of the two below */
+    sft__base_mutex lock;   /* of the two below */
     sft_status status;
     sft_error *err;
 } saver;
 
 /* ---------------------------------------------------------------- what is to be saved */
 
-static sft_status check_tensor(const sft_save_tensor *t, const sft__entry *e, sft_error *err) {
+static sft_status check_tensor(const sft_save_tensor *t, const sft__format_entry *e,
+                               sft_error *err) {
     if (t->nbytes != e->nbytes) {
-        return sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                "%llu bytes given, dtype %s and shape need %llu",
-                                (unsigned long long)t->nbytes, t->dtype->name,
-                                (unsigned long long)e->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "%llu bytes given, dtype %s and shape need %llu",
+                                     (unsigned long long)t->nbytes, t->dtype->name,
+                                     (unsigned long long)e->nbytes);
     }
     if ((t->data == NULL && t->nbytes > 0) || t->nbytes > SIZE_MAX) {
-        return sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                "%llu bytes cannot lie at the address given",
-                                (unsigned long long)t->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
+                                     "%llu bytes cannot lie at the address given",
+                                     (unsigned long long)t->nbytes);
     }
     return SFT_OK;
 }
@@ -56,19 +57,19 @@ static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t co
                              const sft_metadata_entry *metadata, size_t metadata_count,
                              const sft_write_options *options, sft_error *err) {
     memset(s, 0, sizeof *s);
-    SFT_TRY(sft__set_init(&s->set, options, err));
+    SFT_TRY(sft__move_set_init(&s->set, options, err));
     s->tensors = tensors;
     s->err = err;
     if (count > UINT32_MAX) {
-        return sft__fail(err, SFT_E_LIMIT, "more than %lu tensors", (unsigned long)UINT32_MAX);
+        return sft__base_fail(err, SFT_E_LIMIT, "more than %lu tensors", (unsigned long)UINT32_MAX);
     }
     if ((tensors == NULL && count > 0) || (metadata == NULL && metadata_count > 0)) {
-        return sft__fail(err, SFT_E_ARG, "a count without an array");
+        return sft__base_fail(err, SFT_E_ARG, "a count without an array");
     }
     if (count > 0) {
-        s->set.entries = sft__alloc_array(s->set.allocator, count, sizeof *s->set.entries);
+        s->set.entries = sft__base_alloc_array(s->set.allocator, count, sizeof *s->set.entries);
         if (s->set.entries == NULL) {
-            return sft__fail_nomem(err, count * sizeof *s->set.entries);
+            return sft__base_fail_nomem(err, count * sizeof *s->set.entries);
         }
     }
     s->set.count = count;
@@ -77,13 +78,13 @@ static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t co
     for (size_t i = 0; i < count; i++) {
         const sft_save_tensor *t = &tensors[i];
         if (t->name == NULL || t->dtype == NULL || (t->shape == NULL && t->rank > 0)) {
-            return sft__fail(err, SFT_E_ARG, "tensor %llu needs a name, a dtype and a shape",
-                             (unsigned long long)i);
+            return sft__base_fail(err, SFT_E_ARG, "tensor %llu needs a name, a dtype and a shape",
+                                  (unsigned long long)i);
         }
         s->set.entries[i] =
-            (sft__entry){t->name, t->name_len, t->dtype, t->shape, t->rank, 0, 0, 0};
+            (sft__format_entry){t->name, t->name_len, t->dtype, t->shape, t->rank, 0, 0, 0};
     }
-    return sft__set_layout(&s->set, err);
+    return sft__move_set_layout(&s->set, err);
 }
 
 static sft_status saver_check(const saver *s, sft_error *err) {
@@ -95,13 +96,13 @@ static sft_status saver_check(const saver *s, sft_error *err) {
 
 static void saver_reset(saver *s) {
     sft__fs_publish_free(s->publish);
-    sft__meter_reset(&s->meter);
-    sft__free(s->set.allocator, s->portions, s->jobs * sizeof *s->portions);
-    sft__free(s->set.allocator, s->set.entries, s->set.count * sizeof *s->set.entries);
-    sft__set_reset(&s->set);
+    sft__base_meter_reset(&s->meter);
+    sft__base_free(s->set.allocator, s->portions, s->jobs * sizeof *s->portions);
+    sft__base_free(s->set.allocator, s->set.entries, s->set.count * sizeof *s->set.entries);
+    sft__move_set_reset(&s->set);
 }
 
-static const sft__entry *entry_at(const saver *s, size_t position) {
+static const sft__format_entry *entry_at(const saver *s, size_t position) {
     return &s->set.entries[s->set.order[position]];
 }
 
@@ -111,7 +112,7 @@ static size_t position_of(const saver *s, uint64_t offset) {
     size_t high = s->set.count;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
-        const sft__entry *e = entry_at(s, mid);
+        const sft__format_entry *e = entry_at(s, mid);
         if (e->begin + e->nbytes > offset) {
             high = mid;
         } else {
@@ -173,7 +174,7 @@ static sft_status flush(gather *g, sft_error *err) {
             *g->crcs[i] = sft_crc32c(*g->crcs[i], g->spans[i].data, g->spans[i].size);
         }
     }
-    SFT_TRY(sft__meter_add(&g->s->meter, g->bytes, err));
+    SFT_TRY(sft__base_meter_add(&g->s->meter, g->bytes, err));
     g->offset += g->bytes;
     g->bytes = 0;
     g->count = 0;
@@ -209,14 +210,14 @@ static sft_status write_range(saver *s, uint64_t begin, uint64_t end, bool first
     memset(&g, 0, offsetof(gather, spans));
     g.s = s;
     g.offset = s->set.data_offset + begin;
-    g.step = s->fuse ? sft__set_digest_block(&s->set) : SFT__METER_STEP;
-    if (first && (s->stream != NULL || !sft__set_digests_inside(&s->set))) {
+    g.step = s->fuse ? sft__move_set_digest_block(&s->set) : SFT__METER_STEP;
+    if (first && (s->stream != NULL || !sft__move_set_digests_inside(&s->set))) {
         g.offset = 0;
         SFT_TRY(add(&g, s->set.header.data, s->set.header.len, NULL, err));
     }
     for (size_t p = position_of(s, begin); p < s->set.count && begin < end; p++) {
         const uint32_t index = s->set.order[p];
-        const sft__entry *e = &s->set.entries[index];
+        const sft__format_entry *e = &s->set.entries[index];
         const uint64_t from = begin - e->begin;
         const uint64_t left = e->nbytes - from;
         const uint64_t size = left < end - begin ? left : end - begin;
@@ -254,22 +255,22 @@ static void run_job(void *ctx, size_t job) {
     sft_error err;
     sft_status st;
 
-    sft__mutex_lock(&s->lock);
+    sft__base_mutex_lock(&s->lock);
     st = s->status;
-    sft__mutex_unlock(&s->lock);
+    sft__base_mutex_unlock(&s->lock);
     if (st != SFT_OK) {
         return;
     }
     st = write_range(s, begin, end, job == 0, s->portions != NULL ? s->portions[job] : none, &err);
     if (st != SFT_OK) {
-        sft__mutex_lock(&s->lock);
+        sft__base_mutex_lock(&s->lock);
         if (s->status == SFT_OK) {
             s->status = st;
             if (s->err != NULL) {
                 *s->err = err;
             }
         }
-        sft__mutex_unlock(&s->lock);
+        sft__base_mutex_unlock(&s->lock);
     }
 }
 
@@ -290,20 +291,21 @@ static sft_status write_data(saver *s, sft_error *err) {
     const bool parallel =
         sft_pool_threads(s->set.options.pool) > 1 && s->set.data_bytes > 2 * JOB_BYTES;
 
-    s->jobs = parallel ? (size_t)((sft__set_file_bytes(&s->set) + JOB_BYTES - 1) / JOB_BYTES) : 1;
+    s->jobs =
+        parallel ? (size_t)((sft__move_set_file_bytes(&s->set) + JOB_BYTES - 1) / JOB_BYTES) : 1;
     s->fuse = s->set.crc != NULL;
     if (parallel && s->fuse) {
-        s->portions = sft__alloc_array(s->set.allocator, s->jobs, sizeof *s->portions);
+        s->portions = sft__base_alloc_array(s->set.allocator, s->jobs, sizeof *s->portions);
         if (s->portions == NULL) {
-            return sft__fail_nomem(err, s->jobs * sizeof *s->portions);
+            return sft__base_fail_nomem(err, s->jobs * sizeof *s->portions);
         }
         memset(s->portions, 0, s->jobs * sizeof *s->portions);
     }
-    if (!sft__mutex_init(&s->lock)) {
-        return sft__fail(err, SFT_E_NOMEM, "cannot create a lock");
+    if (!sft__base_mutex_init(&s->lock)) {
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
     sft_pool_run(parallel ? s->set.options.pool : NULL, s->jobs, run_job, s);
-    sft__mutex_reset(&s->lock);
+    sft__base_mutex_reset(&s->lock);
     if (s->status == SFT_OK) {
         join_portions(s);
     }
@@ -314,17 +316,18 @@ static sft_status save_file(saver *s, const char *path, sft_error *err) {
     sft__fs_span header;
 
     SFT_TRY(saver_check(s, err));
-    SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
-    SFT_TRY(sft__set_create(&s->publish, &s->set, path, err));
+    SFT_TRY(sft__base_meter_init(&s->meter, s->set.options.control,
+                                 sft__move_set_file_bytes(&s->set), err));
+    SFT_TRY(sft__move_set_create(&s->publish, &s->set, path, err));
     hash_ahead(s, false);
     SFT_TRY(write_data(s, err));
-    if (sft__set_digests_inside(&s->set)) {
-        SFT_TRY(sft__set_seal(&s->set, err));
+    if (sft__move_set_digests_inside(&s->set)) {
+        SFT_TRY(sft__move_set_seal(&s->set, err));
         header = (sft__fs_span){s->set.header.data, s->set.header.len};
         SFT_TRY(sft__fs_publish_write(s->publish, 0, &header, 1, err));
-        SFT_TRY(sft__meter_add(&s->meter, header.size, err));
+        SFT_TRY(sft__base_meter_add(&s->meter, header.size, err));
     }
-    return sft__set_publish(&s->set, s->publish, path, err);
+    return sft__move_set_publish(&s->set, s->publish, path, err);
 }
 
 sft_status sft_save(const char *path, const sft_save_tensor *tensors, size_t count,
@@ -334,7 +337,7 @@ sft_status sft_save(const char *path, const sft_save_tensor *tensors, size_t cou
     sft_status st;
 
     if (path == NULL) {
-        return sft__fail(err, SFT_E_ARG, "path is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
     st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
     if (st == SFT_OK) {
@@ -346,9 +349,9 @@ sft_status sft_save(const char *path, const sft_save_tensor *tensors, size_t cou
 
 /* A sidecar stands beside a file: what has no path has none. */
 static sft_status refuse_sidecar(const saver *s, sft_error *err) {
-    if (s->set.options.digests != 0 && !sft__set_digests_inside(&s->set)) {
-        return sft__fail(err, SFT_E_UNSUPPORTED,
-                         "digests in a sidecar need a path to put it beside");
+    if (s->set.options.digests != 0 && !sft__move_set_digests_inside(&s->set)) {
+        return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                              "digests in a sidecar need a path to put it beside");
     }
     return SFT_OK;
 }
@@ -360,9 +363,10 @@ static sft_status save_stream(saver *s, int fd, sft_error *err) {
     SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
     SFT_TRY(sft__fs_stream_init(&stream, fd, err));
-    SFT_TRY(sft__meter_init(&s->meter, s->set.options.control, sft__set_file_bytes(&s->set), err));
+    SFT_TRY(sft__base_meter_init(&s->meter, s->set.options.control,
+                                 sft__move_set_file_bytes(&s->set), err));
     hash_ahead(s, true);
-    SFT_TRY(sft__set_seal(&s->set, err));
+    SFT_TRY(sft__move_set_seal(&s->set, err));
     s->stream = &stream;
     return write_range(s, 0, s->set.data_bytes, true, none, err);
 }
@@ -383,23 +387,23 @@ static sft_status save_memory(saver *s, uint8_t *buffer, size_t capacity, size_t
                               sft_error *err) {
     SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
-    if (!sft__size_from_u64(sft__set_file_bytes(&s->set), size)) {
-        return sft__fail(err, SFT_E_LIMIT, "%llu bytes do not fit into memory",
-                         (unsigned long long)sft__set_file_bytes(&s->set));
+    if (!sft__base_size_from_u64(sft__move_set_file_bytes(&s->set), size)) {
+        return sft__base_fail(err, SFT_E_LIMIT, "%llu bytes do not fit into memory",
+                              (unsigned long long)sft__move_set_file_bytes(&s->set));
     }
     if (buffer == NULL) {
         return SFT_OK;
     }
     if (capacity < *size) {
-        return sft__fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
-                         (unsigned long long)capacity, (unsigned long long)*size);
+        return sft__base_fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
+                              (unsigned long long)capacity, (unsigned long long)*size);
     }
     hash_ahead(s, true);
-    SFT_TRY(sft__set_seal(&s->set, err));
+    SFT_TRY(sft__move_set_seal(&s->set, err));
     memcpy(buffer, s->set.header.data, s->set.header.len);
     buffer += s->set.header.len;
     for (size_t i = 0; i < s->set.count; i++) {
-        const sft__entry *e = &s->set.entries[i];
+        const sft__format_entry *e = &s->set.entries[i];
         if (e->nbytes > 0) {
             memcpy(buffer + (size_t)e->begin, s->tensors[i].data, (size_t)e->nbytes);
         }
@@ -415,7 +419,7 @@ sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
     sft_status st;
 
     if (size == NULL) {
-        return sft__fail(err, SFT_E_ARG, "size is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "size is NULL");
     }
     *size = 0;
     st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
@@ -427,15 +431,15 @@ sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
 }
 
 /* The header alone has no digests: nobody has seen the bytes. */
-static sft_status save_header(saver *s, void *buffer, size_t capacity, size_t *size, uint64_t *offsets,
-                              sft_error *err) {
+static sft_status save_header(saver *s, void *buffer, size_t capacity, size_t *size,
+                              uint64_t *offsets, sft_error *err) {
     *size = s->set.header.len;
     for (size_t i = 0; offsets != NULL && i < s->set.count; i++) {
         offsets[i] = s->set.data_offset + s->set.entries[i].begin;
     }
     if (buffer != NULL && capacity < *size) {
-        return sft__fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
-                         (unsigned long long)capacity, (unsigned long long)*size);
+        return sft__base_fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
+                              (unsigned long long)capacity, (unsigned long long)*size);
     }
     if (buffer != NULL) {
         memcpy(buffer, s->set.header.data, *size);
@@ -452,7 +456,8 @@ sft_status sft_save_header(void *buffer, size_t capacity, size_t *size, uint64_t
 
     SFT_INIT(&plain);
     if (options != NULL) {
-        memcpy(&plain, options, options->struct_size < sizeof plain ? options->struct_size : sizeof plain);
+        memcpy(&plain, options,
+               options->struct_size < sizeof plain ? options->struct_size : sizeof plain);
     }
     plain.struct_size = options != NULL ? options->struct_size : sizeof plain;
     plain.digests = 0;

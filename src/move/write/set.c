@@ -15,19 +15,20 @@ static const char crc_key[] = "sft.crc32c";
 static const char sha_key[] = "sft.sha256";
 enum { KEY_LEN = sizeof crc_key - 1, CRC_DIGITS = 8, SHA_DIGITS = 64 };
 
-size_t sft__set_digest_block(const sft__set *set) {
+size_t sft__move_set_digest_block(const sft__move_set *set) {
     return set->options.durability == SFT_DURABLE_FULL ? SFT__DIGEST_BLOCK_DURABLE
                                                        : SFT__DIGEST_BLOCK;
 }
 
-sft_status sft__set_init(sft__set *set, const sft_write_options *options, sft_error *err) {
+sft_status sft__move_set_init(sft__move_set *set, const sft_write_options *options,
+                              sft_error *err) {
     const size_t least = offsetof(sft_write_options, allocator) + sizeof options->allocator;
 
     memset(set, 0, sizeof *set);
-    sft__buf_init(&set->header, NULL);
+    sft__base_buf_init(&set->header, NULL);
     if (options != NULL) {
         if (options->struct_size < least) {
-            return sft__fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
+            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
         }
         /* an older caller's struct is shorter: what it lacks is zero, the default */
         const size_t size =
@@ -36,28 +37,29 @@ sft_status sft__set_init(sft__set *set, const sft_write_options *options, sft_er
     }
     set->options.struct_size = sizeof set->options;
     set->allocator = set->options.allocator;
-    sft__buf_init(&set->header, set->allocator);
-    SFT_TRY(sft__limits_read(&set->limits, set->options.limits, err));
+    sft__base_buf_init(&set->header, set->allocator);
+    SFT_TRY(sft__base_limits_read(&set->limits, set->options.limits, err));
     set->options.limits = &set->limits;
     return SFT_OK;
 }
 
-void sft__set_reset(sft__set *set) {
-    sft__free(set->allocator, set->order, set->count * sizeof *set->order);
-    sft__free(set->allocator, set->crc, set->count * sizeof *set->crc);
-    sft__free(set->allocator, set->sha, set->count * sizeof *set->sha);
-    sft__buf_reset(&set->header);
+void sft__move_set_reset(sft__move_set *set) {
+    sft__base_free(set->allocator, set->order, set->count * sizeof *set->order);
+    sft__base_free(set->allocator, set->crc, set->count * sizeof *set->crc);
+    sft__base_free(set->allocator, set->sha, set->count * sizeof *set->sha);
+    sft__base_buf_reset(&set->header);
     set->order = NULL;
     set->crc = NULL;
     set->sha = NULL;
 }
 
-bool sft__set_digests_inside(const sft__set *set) {
+bool sft__move_set_digests_inside(const sft__move_set *set) {
     return set->options.digests != 0 && (set->options.flags & SFT_WRITE_DIGESTS_SIDECAR) == 0;
 }
 
-uint64_t sft__set_file_bytes(const sft__set *set) {
-    return set->data_offset + set->data_bytes; /* cannot overflow: checked in sft__set_layout */
+uint64_t sft__move_set_file_bytes(const sft__move_set *set) {
+    return set->data_offset +
+           set->data_bytes; /* cannot overflow: checked in sft__move_set_layout */
 }
 
 static bool is_key(const sft_metadata_entry *e, const char key[KEY_LEN + 1]) {
@@ -66,15 +68,15 @@ static bool is_key(const sft_metadata_entry *e, const char key[KEY_LEN + 1]) {
 
 /* Characters of a value: the description's digest and one per tensor. */
 static bool value_size(size_t count, size_t digits, size_t *size) {
-    return sft__mul_size(count, digits, size) && sft__add_size(*size, CRC_DIGITS, size);
+    return sft__base_mul_size(count, digits, size) && sft__base_add_size(*size, CRC_DIGITS, size);
 }
 
 /* The metadata with digest keys added; those of the caller's that would be in the way are left out.
  */
-static sft_status build_with_digests(sft__set *set, sft_error *err) {
+static sft_status build_with_digests(sft__move_set *set, sft_error *err) {
     const uint32_t want = set->options.digests;
     const size_t cap = set->metadata_count + 2; /* fits: the caller's array is in memory */
-    sft_metadata_entry *all = sft__alloc_array(set->allocator, cap, sizeof *all);
+    sft_metadata_entry *all = sft__base_alloc_array(set->allocator, cap, sizeof *all);
     char *zeros = NULL;
     size_t zeros_len = 0;
     size_t crc_len;
@@ -85,10 +87,10 @@ static sft_status build_with_digests(sft__set *set, sft_error *err) {
     if (value_size(set->count, CRC_DIGITS, &crc_len) &&
         value_size(set->count, SHA_DIGITS, &sha_len)) {
         zeros_len = (want & SFT_DIGEST_SHA256) != 0 ? sha_len : crc_len;
-        zeros = sft__alloc(set->allocator, zeros_len);
+        zeros = sft__base_alloc(set->allocator, zeros_len);
     }
     if (all == NULL || zeros == NULL) {
-        st = sft__fail_nomem(err, all == NULL ? cap * sizeof *all : zeros_len);
+        st = sft__base_fail_nomem(err, all == NULL ? cap * sizeof *all : zeros_len);
     } else {
         memset(zeros, '0', zeros_len);
         for (size_t i = 0; i < set->metadata_count; i++) {
@@ -105,61 +107,61 @@ static sft_status build_with_digests(sft__set *set, sft_error *err) {
         if ((want & SFT_DIGEST_SHA256) != 0) {
             all[n++] = (sft_metadata_entry){sha_key, KEY_LEN, zeros, sha_len};
         }
-        st = sft__header_build(&set->header, set->entries, set->order, set->count, all, n,
-                               &set->options, err);
+        st = sft__format_header_build(&set->header, set->entries, set->order, set->count, all, n,
+                                      &set->options, err);
     }
-    sft__free(set->allocator, zeros, zeros_len);
-    sft__free(set->allocator, all, cap * sizeof *all);
+    sft__base_free(set->allocator, zeros, zeros_len);
+    sft__base_free(set->allocator, all, cap * sizeof *all);
     return st;
 }
 
-static sft_status alloc_digests(sft__set *set, sft_error *err) {
+static sft_status alloc_digests(sft__move_set *set, sft_error *err) {
     if (set->count == 0) {
         return SFT_OK;
     }
     if ((set->options.digests & SFT_DIGEST_CRC32C) != 0) {
-        set->crc = sft__alloc_array(set->allocator, set->count, sizeof *set->crc);
+        set->crc = sft__base_alloc_array(set->allocator, set->count, sizeof *set->crc);
         if (set->crc == NULL) {
-            return sft__fail_nomem(err, set->count * sizeof *set->crc);
+            return sft__base_fail_nomem(err, set->count * sizeof *set->crc);
         }
         memset(set->crc, 0, set->count * sizeof *set->crc);
     }
     if ((set->options.digests & SFT_DIGEST_SHA256) != 0) {
-        set->sha = sft__alloc_array(set->allocator, set->count, sizeof *set->sha);
+        set->sha = sft__base_alloc_array(set->allocator, set->count, sizeof *set->sha);
         if (set->sha == NULL) {
-            return sft__fail_nomem(err, set->count * sizeof *set->sha);
+            return sft__base_fail_nomem(err, set->count * sizeof *set->sha);
         }
     }
     return SFT_OK;
 }
 
-sft_status sft__set_layout(sft__set *set, sft_error *err) {
+sft_status sft__move_set_layout(sft__move_set *set, sft_error *err) {
     uint64_t end;
 
     if ((set->options.digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
-        return sft__fail(err, SFT_E_ARG,
-                         "digests %#lx: only SFT_DIGEST_CRC32C and SFT_DIGEST_SHA256 exist",
-                         (unsigned long)set->options.digests);
+        return sft__base_fail(err, SFT_E_ARG,
+                              "digests %#lx: only SFT_DIGEST_CRC32C and SFT_DIGEST_SHA256 exist",
+                              (unsigned long)set->options.digests);
     }
     if (set->count > 0) {
-        set->order = sft__alloc_array(set->allocator, set->count, sizeof *set->order);
+        set->order = sft__base_alloc_array(set->allocator, set->count, sizeof *set->order);
         if (set->order == NULL) {
-            return sft__fail_nomem(err, set->count * sizeof *set->order);
+            return sft__base_fail_nomem(err, set->count * sizeof *set->order);
         }
     }
-    SFT_TRY(
-        sft__layout(set->entries, set->count, &set->options, set->order, &set->data_bytes, err));
-    if (sft__set_digests_inside(set)) {
+    SFT_TRY(sft__format_layout(set->entries, set->count, &set->options, set->order,
+                               &set->data_bytes, err));
+    if (sft__move_set_digests_inside(set)) {
         SFT_TRY(build_with_digests(set, err));
     } else {
-        SFT_TRY(sft__header_build(&set->header, set->entries, set->order, set->count, set->metadata,
-                                  set->metadata_count, &set->options, err));
+        SFT_TRY(sft__format_header_build(&set->header, set->entries, set->order, set->count,
+                                         set->metadata, set->metadata_count, &set->options, err));
     }
     SFT_TRY(alloc_digests(set, err));
     set->data_offset = set->header.len;
-    if (!sft__add64(set->data_offset, set->data_bytes, &end) || end > (uint64_t)INT64_MAX) {
-        return sft__fail(err, SFT_E_OVERFLOW, "%llu bytes of tensors do not fit into any file",
-                         (unsigned long long)set->data_bytes);
+    if (!sft__base_add64(set->data_offset, set->data_bytes, &end) || end > (uint64_t)INT64_MAX) {
+        return sft__base_fail(err, SFT_E_OVERFLOW, "%llu bytes of tensors do not fit into any file",
+                              (unsigned long long)set->data_bytes);
     }
     return SFT_OK;
 }
@@ -169,20 +171,21 @@ sft_status sft__set_layout(sft__set *set, sft_error *err) {
 static void put_hex32(char *dst, uint32_t v) {
     const uint8_t bytes[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
                               (uint8_t)v};
-    sft__hex(dst, bytes, 4);
+    sft__base_hex(dst, bytes, 4);
 }
 
 static int by_name(const void *a, const void *b) {
-    const sft__entry *x = *(const sft__entry *const *)a;
-    const sft__entry *y = *(const sft__entry *const *)b;
+    const sft__format_entry *x = *(const sft__format_entry *const *)a;
+    const sft__format_entry *y = *(const sft__format_entry *const *)b;
     const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
     const int c = n == 0 ? 0 : memcmp(x->name, y->name, n);
     return c != 0 ? c : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
 }
 
 /* Entries in byte order of their names: `count` pointers, owned. NULL: no memory. */
-static const sft__entry **sort_entries(const sft__set *set) {
-    const sft__entry **sorted = sft__alloc_array(set->allocator, set->count, sizeof *sorted);
+static const sft__format_entry **sort_entries(const sft__move_set *set) {
+    const sft__format_entry **sorted =
+        sft__base_alloc_array(set->allocator, set->count, sizeof *sorted);
     if (sorted != NULL) {
         for (size_t i = 0; i < set->count; i++) {
             sorted[i] = &set->entries[i];
@@ -194,14 +197,14 @@ static const sft__entry **sort_entries(const sft__set *set) {
 
 static uint32_t crc_u64(uint32_t crc, uint64_t v) {
     uint8_t bytes[8];
-    sft__store_le64(bytes, v);
+    sft__base_store_le64(bytes, v);
     return sft_crc32c(crc, bytes, sizeof bytes);
 }
 
-uint32_t sft__set_description(const sft__entry *const *sorted, size_t count) {
+uint32_t sft__move_set_description(const sft__format_entry *const *sorted, size_t count) {
     uint32_t crc = 0;
     for (size_t i = 0; i < count; i++) {
-        const sft__entry *e = sorted[i];
+        const sft__format_entry *e = sorted[i];
         crc = crc_u64(crc, e->name_len);
         crc = sft_crc32c(crc, e->name, e->name_len);
         crc = sft_crc32c(crc, e->dtype->name, strlen(e->dtype->name) + 1);
@@ -216,7 +219,7 @@ uint32_t sft__set_description(const sft__entry *const *sorted, size_t count) {
 /* Where a digest key's value begins in the header text. A quote in a string is escaped, so the
  * pattern with a bracket or comma before it can only be a key of the metadata, which stands first.
  */
-static char *find_value(const sft__set *set, const char key[KEY_LEN + 1]) {
+static char *find_value(const sft__move_set *set, const char key[KEY_LEN + 1]) {
     char pattern[KEY_LEN + 4];
     char *at = set->header.data + 8;
     char *end = set->header.data + set->header.len;
@@ -237,30 +240,30 @@ static char *find_value(const sft__set *set, const char key[KEY_LEN + 1]) {
     return NULL;
 }
 
-sft_status sft__set_seal(sft__set *set, sft_error *err) {
+sft_status sft__move_set_seal(sft__move_set *set, sft_error *err) {
     const bool want_crc = (set->options.digests & SFT_DIGEST_CRC32C) != 0;
     const bool want_sha = (set->options.digests & SFT_DIGEST_SHA256) != 0;
-    const sft__entry **sorted;
+    const sft__format_entry **sorted;
     char *crc_at;
     char *sha_at;
 
-    if (!sft__set_digests_inside(set)) {
+    if (!sft__move_set_digests_inside(set)) {
         return SFT_OK;
     }
     crc_at = want_crc ? find_value(set, crc_key) : NULL;
     sha_at = want_sha ? find_value(set, sha_key) : NULL;
     if ((want_crc && crc_at == NULL) || (want_sha && sha_at == NULL)) {
-        return sft__fail(err, SFT_E_INTERNAL, "the header has no room for the digests");
+        return sft__base_fail(err, SFT_E_INTERNAL, "the header has no room for the digests");
     }
     sorted = set->count == 0 ? NULL : sort_entries(set);
     if (sorted == NULL && set->count > 0) {
-        return sft__fail_nomem(err, set->count * sizeof *sorted);
+        return sft__base_fail_nomem(err, set->count * sizeof *sorted);
     }
     if (crc_at != NULL) {
-        put_hex32(crc_at, sft__set_description(sorted, set->count));
+        put_hex32(crc_at, sft__move_set_description(sorted, set->count));
     }
     if (sha_at != NULL) {
-        put_hex32(sha_at, sft__set_description(sorted, set->count));
+        put_hex32(sha_at, sft__move_set_description(sorted, set->count));
     }
     for (size_t i = 0; i < set->count; i++) {
         const size_t index = (size_t)(sorted[i] - set->entries);
@@ -268,40 +271,40 @@ sft_status sft__set_seal(sft__set *set, sft_error *err) {
             put_hex32(crc_at + CRC_DIGITS * (i + 1), set->crc[index]);
         }
         if (sha_at != NULL) {
-            sft__hex(sha_at + CRC_DIGITS + SHA_DIGITS * i, set->sha[index], 32);
+            sft__base_hex(sha_at + CRC_DIGITS + SHA_DIGITS * i, set->sha[index], 32);
         }
     }
-    sft__free(set->allocator, sorted, set->count * sizeof *sorted);
+    sft__base_free(set->allocator, sorted, set->count * sizeof *sorted);
     return SFT_OK;
 }
 
-sft_status sft__set_sidecar(const sft__set *set, const char *file_name, sft__buf *out,
-                            sft_error *err) {
-    sft__buf_text(out, "{\"schema\":1,\"file\":");
-    sft__json_string(out, file_name, strlen(file_name));
-    sft__buf_text(out, ",\"size\":");
-    sft__buf_u64(out, sft__set_file_bytes(set));
-    sft__buf_text(out, ",\"tensors\":{");
+sft_status sft__move_set_sidecar(const sft__move_set *set, const char *file_name,
+                                 sft__base_buf *out, sft_error *err) {
+    sft__base_buf_text(out, "{\"schema\":1,\"file\":");
+    sft__base_json_string(out, file_name, strlen(file_name));
+    sft__base_buf_text(out, ",\"size\":");
+    sft__base_buf_u64(out, sft__move_set_file_bytes(set));
+    sft__base_buf_text(out, ",\"tensors\":{");
     for (size_t p = 0; p < set->count; p++) {
         const uint32_t index = set->order[p];
         char hex[SHA_DIGITS];
-        sft__buf_text(out, p == 0 ? "\n" : ",\n");
-        sft__json_string(out, set->entries[index].name, set->entries[index].name_len);
-        sft__buf_text(out, ":{");
+        sft__base_buf_text(out, p == 0 ? "\n" : ",\n");
+        sft__base_json_string(out, set->entries[index].name, set->entries[index].name_len);
+        sft__base_buf_text(out, ":{");
         if (set->crc != NULL) {
             put_hex32(hex, set->crc[index]);
-            sft__buf_text(out, "\"crc32c\":\"");
-            sft__buf_add(out, hex, CRC_DIGITS);
-            sft__buf_text(out, set->sha != NULL ? "\"," : "\"");
+            sft__base_buf_text(out, "\"crc32c\":\"");
+            sft__base_buf_add(out, hex, CRC_DIGITS);
+            sft__base_buf_text(out, set->sha != NULL ? "\"," : "\"");
         }
         if (set->sha != NULL) {
-            sft__hex(hex, set->sha[index], 32);
-            sft__buf_text(out, "\"sha256\":\"");
-            sft__buf_add(out, hex, SHA_DIGITS);
-            sft__buf_text(out, "\"");
+            sft__base_hex(hex, set->sha[index], 32);
+            sft__base_buf_text(out, "\"sha256\":\"");
+            sft__base_buf_add(out, hex, SHA_DIGITS);
+            sft__base_buf_text(out, "\"");
         }
-        sft__buf_text(out, "}");
+        sft__base_buf_text(out, "}");
     }
-    sft__buf_text(out, "\n}}\n");
-    return out->failed ? sft__fail_nomem(err, out->len) : SFT_OK;
+    sft__base_buf_text(out, "\n}}\n");
+    return out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
 }

@@ -12,25 +12,25 @@
 #include "move/write/cover.h"
 #include "move/write/set.h"
 
-typedef enum sft__writer_state {
+typedef enum sft__move_writer_state {
     SFT__WRITER_DECLARING,
     SFT__WRITER_OPEN, /* takes puts */
     SFT__WRITER_DONE  /* committed, failed or cancelled: only free is left */
-} sft__writer_state;
+} sft__move_writer_state;
 
 enum { SFT__WRITER_CHUNK = 16 << 10 };
 
 /* One tensor's bytes as they come. */
-typedef struct sft__intake {
-    sft__cover cover;
+typedef struct sft__move_intake {
+    sft__move_cover cover;
     sft_sha256 *sha; /* of the first sha_bytes bytes; NULL: none yet, or complete */
     uint64_t sha_bytes;
     bool sha_busy; /* a put is feeding it */
-} sft__intake;
+} sft__move_intake;
 
 struct sft_writer {
-    sft__set set;
-    sft__arena arena;
+    sft__move_set set;
+    sft__base_arena arena;
     const char *path; /* NULL: a stream */
     sft__fs_stream stream;
     sft__fs_publish *publish;
@@ -38,10 +38,10 @@ struct sft_writer {
     sft_metadata_entry *metadata;
     size_t metadata_cap;
     bool has_metadata;
-    sft__mutex lock; /* state, intakes, position */
-    sft__writer_state state;
-    sft__intake *intakes;  /* by declaration index, from start on */
-    uint64_t stream_bytes; /* put into the stream's data section so far */
+    sft__base_mutex lock; /* state, intakes, position */
+    sft__move_writer_state state;
+    sft__move_intake *intakes; /* by declaration index, from start on */
+    uint64_t stream_bytes;     /* put into the stream's data section so far */
     /* The end of the last put that does not fill a chunk of the file: it waits for the next put, so
      * that chunks are written whole, which page caches take a third faster. At most one put at a
      * time takes it and leaves a new one (held). */
@@ -49,10 +49,10 @@ struct sft_writer {
     size_t carry_len;
     uint64_t carry_end; /* in the file */
     bool carry_held;
-    sft__meter meter;
+    sft__base_meter meter;
 };
 
 /* With the lock held. */
-sft_status sft__writer_start(sft_writer *w, sft_error *err);
+sft_status sft__move_writer_start(sft_writer *w, sft_error *err);
 
 #endif

@@ -25,8 +25,8 @@ int sft_digest_is_key(const char *key, size_t len) {
 /* The digests of one input. */
 typedef struct input {
     const sft_catalog *catalog;
-    sft__recorded *list; /* by tensor; NULL: it records none, or stale ones */
-    uint32_t kinds;      /* that its metadata has, or what lies beside it, stale or not */
+    sft__move_recorded *list; /* by tensor; NULL: it records none, or stale ones */
+    uint32_t kinds;           /* that its metadata has, or what lies beside it, stale or not */
 } input;
 
 typedef struct carrying {
@@ -61,22 +61,22 @@ static const input *input_of(const carrying *c, const sft_catalog *catalog) {
 }
 
 static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *err) {
-    const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(sft__recorded);
+    const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(sft__move_recorded);
     bool found = false;
 
-    if (!sft__grow(c->allocator, &c->inputs, &c->room, c->count + 1, sizeof *c->inputs)) {
-        return sft__fail_nomem(err, c->count * sizeof *c->inputs);
+    if (!sft__base_grow(c->allocator, &c->inputs, &c->room, c->count + 1, sizeof *c->inputs)) {
+        return sft__base_fail_nomem(err, c->count * sizeof *c->inputs);
     }
     input *in = &c->inputs[c->count++];
     *in = (input){catalog, NULL, kinds_of(catalog)};
     const bool inside = in->kinds != 0;
-    in->list = sft__alloc_zero(c->allocator, bytes);
+    in->list = sft__base_alloc_zero(c->allocator, bytes);
     in->kinds = inside ? in->kinds : SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256; /* beside, perhaps */
     const sft_status status =
         in->list != NULL
-            ? sft__recorded_load(catalog, in->kinds | (inside ? SFT__RECORDED_INSIDE : 0),
-                                 c->allocator, in->list, &found, err)
-            : sft__fail_nomem(err, bytes);
+            ? sft__move_recorded_load(catalog, in->kinds | (inside ? SFT__RECORDED_INSIDE : 0),
+                                      c->allocator, in->list, &found, err)
+            : sft__base_fail_nomem(err, bytes);
     if (!inside && status == SFT_OK) {
         in->kinds = 0;
         for (size_t i = 0; found && i < sft_catalog_count(catalog); i++) {
@@ -84,24 +84,24 @@ static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *
         }
     }
     if (status != SFT_OK) { /* of other tensors, say: then they are not handed on */
-        sft__free(c->allocator, in->list, bytes);
+        sft__base_free(c->allocator, in->list, bytes);
         in->list = NULL;
     }
     return status == SFT_E_NOMEM || status == SFT_E_CHANGED ? status : SFT_OK;
 }
 
 /* What is recorded of the tensor that goes on as declared[i]; NULL: nothing. */
-static const sft__recorded *recorded_of(const carrying *c, size_t i, uint32_t kind) {
+static const sft__move_recorded *recorded_of(const carrying *c, size_t i, uint32_t kind) {
     const sft_writer_origin *o = &c->origins[i];
     const input *in = input_of(c, o->catalog);
-    const sft__entry *e = &c->writer->set.entries[i];
+    const sft__format_entry *e = &c->writer->set.entries[i];
 
     if (in == NULL || in->list == NULL || o->tensor == NULL ||
         e->dtype->id != o->tensor->dtype->id) {
         return NULL;
     }
     const size_t at = sft_catalog_index_of(o->catalog, o->tensor);
-    const sft__recorded *r = &in->list[at];
+    const sft__move_recorded *r = &in->list[at];
     if (sft_catalog_at(o->catalog, at) != o->tensor) {
         return NULL; /* what an alias shows of a tensor */
     }
@@ -109,31 +109,31 @@ static const sft__recorded *recorded_of(const carrying *c, size_t i, uint32_t ki
 }
 
 static int by_name(const void *a, const void *b) {
-    const sft__entry *x = *(const sft__entry *const *)a;
-    const sft__entry *y = *(const sft__entry *const *)b;
+    const sft__format_entry *x = *(const sft__format_entry *const *)a;
+    const sft__format_entry *y = *(const sft__format_entry *const *)b;
     const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
     const int o = n == 0 ? 0 : memcmp(x->name, y->name, n);
 
     return o != 0 ? o : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
 }
 
-static void put_hex(sft__buf *b, const uint8_t *bytes, size_t size) {
+static void put_hex(sft__base_buf *b, const uint8_t *bytes, size_t size) {
     char digits[64];
-    sft__hex(digits, bytes, size);
-    sft__buf_add(b, digits, 2 * size);
+    sft__base_hex(digits, bytes, size);
+    sft__base_buf_add(b, digits, 2 * size);
 }
 
-static void put_crc(sft__buf *b, uint32_t crc) {
+static void put_crc(sft__base_buf *b, uint32_t crc) {
     const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
                               (uint8_t)crc};
     put_hex(b, bytes, sizeof bytes);
 }
 
 /* The value of one kind, if all declared tensors have it. */
-static sft_status carry_kind(carrying *c, const sft__entry **sorted, const struct kind *k,
+static sft_status carry_kind(carrying *c, const sft__format_entry **sorted, const struct kind *k,
                              bool *done, sft_error *err) {
-    const sft__set *set = &c->writer->set;
-    sft__buf text;
+    const sft__move_set *set = &c->writer->set;
+    sft__base_buf text;
 
     *done = false;
     for (size_t i = 0; i < set->count; i++) {
@@ -143,10 +143,10 @@ static sft_status carry_kind(carrying *c, const sft__entry **sorted, const struc
         sorted[i] = &set->entries[i];
     }
     qsort(sorted, set->count, sizeof *sorted, by_name);
-    sft__buf_init(&text, c->allocator);
-    put_crc(&text, sft__set_description(sorted, set->count));
+    sft__base_buf_init(&text, c->allocator);
+    put_crc(&text, sft__move_set_description(sorted, set->count));
     for (size_t i = 0; i < set->count; i++) {
-        const sft__recorded *r = recorded_of(c, (size_t)(sorted[i] - set->entries), k->id);
+        const sft__move_recorded *r = recorded_of(c, (size_t)(sorted[i] - set->entries), k->id);
         if (k->id == SFT_DIGEST_CRC32C) {
             put_crc(&text, r->crc);
         } else {
@@ -154,9 +154,9 @@ static sft_status carry_kind(carrying *c, const sft__entry **sorted, const struc
         }
     }
     const sft_status status =
-        text.failed ? sft__fail_nomem(err, text.len)
+        text.failed ? sft__base_fail_nomem(err, text.len)
                     : sft_writer_metadata(c->writer, k->key, KEY_LEN, text.data, text.len, err);
-    sft__buf_reset(&text);
+    sft__base_buf_reset(&text);
     *done = status == SFT_OK;
     return status;
 }
@@ -175,8 +175,8 @@ static sft_status carry(carrying *c, uint32_t *lost, sft_error *err) {
     if (have == 0 || count == 0) {
         return SFT_OK;
     }
-    const sft__entry **sorted = sft__alloc_array(c->allocator, count, sizeof *sorted);
-    sft_status status = sorted != NULL ? SFT_OK : sft__fail_nomem(err, count * sizeof *sorted);
+    const sft__format_entry **sorted = sft__base_alloc_array(c->allocator, count, sizeof *sorted);
+    sft_status status = sorted != NULL ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *sorted);
     for (size_t k = 0; k < KINDS && status == SFT_OK; k++) {
         bool done = false;
         if ((have & kinds[k].id) != 0) {
@@ -184,7 +184,7 @@ static sft_status carry(carrying *c, uint32_t *lost, sft_error *err) {
             *lost |= done ? 0 : kinds[k].id;
         }
     }
-    sft__free(c->allocator, sorted, count * sizeof *sorted);
+    sft__base_free(c->allocator, sorted, count * sizeof *sorted);
     return status;
 }
 
@@ -193,16 +193,16 @@ sft_status sft_writer_carry_digests(sft_writer *writer, const sft_writer_origin 
     uint32_t unused = 0;
 
     if (writer == NULL || (origins == NULL && writer->set.count != 0)) {
-        return sft__fail(err, SFT_E_ARG, "writer or origins is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "writer or origins is NULL");
     }
     carrying c = {.writer = writer, .origins = origins, .allocator = writer->set.allocator};
     lost = lost != NULL ? lost : &unused;
     *lost = 0;
     const sft_status status = carry(&c, lost, err);
     for (size_t i = 0; i < c.count; i++) {
-        sft__free(c.allocator, c.inputs[i].list,
-                  (sft_catalog_count(c.inputs[i].catalog) + 1) * sizeof(sft__recorded));
+        sft__base_free(c.allocator, c.inputs[i].list,
+                       (sft_catalog_count(c.inputs[i].catalog) + 1) * sizeof(sft__move_recorded));
     }
-    sft__free(c.allocator, c.inputs, c.room * sizeof *c.inputs);
+    sft__base_free(c.allocator, c.inputs, c.room * sizeof *c.inputs);
     return status;
 }

@@ -26,7 +26,7 @@ typedef struct copier {
     uint32_t *crcs; /* by declaration index; NULL: not asked for */
     size_t block;
     uint64_t first; /* block of the file that has the first data */
-    sft__watch watch;
+    sft__move_watch watch;
     buffer *idle; /* under the writer's lock */
 } copier;
 
@@ -38,7 +38,7 @@ typedef struct stretch {
     size_t size;
 } stretch;
 
-static const sft__entry *entry_at(const copier *c, size_t position, uint32_t *index) {
+static const sft__format_entry *entry_at(const copier *c, size_t position, uint32_t *index) {
     *index = c->w->set.order[position];
     return &c->w->set.entries[*index];
 }
@@ -50,7 +50,7 @@ static size_t position_of(const copier *c, uint64_t offset) {
     uint32_t index;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
-        const sft__entry *e = entry_at(c, mid, &index);
+        const sft__format_entry *e = entry_at(c, mid, &index);
         if (e->begin + e->nbytes > offset) {
             high = mid;
         } else {
@@ -67,14 +67,14 @@ static size_t buffer_size(const copier *c) {
 }
 
 static buffer *take_buffer(copier *c) {
-    sft__mutex_lock(&c->w->lock);
+    sft__base_mutex_lock(&c->w->lock);
     buffer *b = c->idle;
     if (b != NULL) {
         c->idle = b->next;
     }
-    sft__mutex_unlock(&c->w->lock);
+    sft__base_mutex_unlock(&c->w->lock);
     if (b == NULL) {
-        b = sft__alloc(c->w->set.allocator, buffer_size(c));
+        b = sft__base_alloc(c->w->set.allocator, buffer_size(c));
         if (b != NULL) {
             uint8_t *behind = (uint8_t *)(b + 1);
             b->at = behind + ((size_t)(0 - (uintptr_t)behind) & (PAGE - 1));
@@ -84,10 +84,10 @@ static buffer *take_buffer(copier *c) {
 }
 
 static void give_buffer(copier *c, buffer *b) {
-    sft__mutex_lock(&c->w->lock);
+    sft__base_mutex_lock(&c->w->lock);
     b->next = c->idle;
     c->idle = b;
-    sft__mutex_unlock(&c->w->lock);
+    sft__base_mutex_unlock(&c->w->lock);
 }
 
 /* ---------------------------------------------------------------- blocks */
@@ -110,7 +110,7 @@ static sft_status read_part(const copier *c, stretch *s, const sft_tensor *t, ui
     const sft_source *source = sft_catalog_source_at(c->catalog, p->source);
     if (s->size > 0 && (s->source != source || s->offset + s->size != p->offset + from ||
                         s->dst + s->size != dst)) {
-        SFT_TRY(sft__name_tensor(err, t, read_stretch(s, err)));
+        SFT_TRY(sft__move_name_tensor(err, t, read_stretch(s, err)));
     }
     if (s->size == 0) {
         *s = (stretch){source, p->offset + from, dst, 0};
@@ -123,14 +123,14 @@ static sft_status read_part(const copier *c, stretch *s, const sft_tensor *t, ui
 static void count_crcs(const copier *c, uint64_t begin, uint64_t end, const uint8_t *data) {
     for (size_t p = position_of(c, begin); c->crcs != NULL && begin < end; p++) {
         uint32_t index;
-        const sft__entry *e = entry_at(c, p, &index);
+        const sft__format_entry *e = entry_at(c, p, &index);
         const uint64_t stop = e->begin + e->nbytes < end ? e->begin + e->nbytes : end;
         if (stop > begin) {
             uint32_t crc = sft_crc32c(0, data, (size_t)(stop - begin));
             crc = sft_crc32c_combine(crc, 0, e->begin + e->nbytes - stop);
-            sft__mutex_lock(&c->w->lock);
+            sft__base_mutex_lock(&c->w->lock);
             c->crcs[index] ^= crc; /* CRCs of parts, moved to their places, add up in any order */
-            sft__mutex_unlock(&c->w->lock);
+            sft__base_mutex_unlock(&c->w->lock);
             data += (size_t)(stop - begin);
             begin = stop;
         }
@@ -147,7 +147,7 @@ static sft_status write_out(const copier *c, uint64_t begin, uint64_t end, uint8
     }
     SFT_TRY(sft__fs_publish_write(c->w->publish, c->w->set.data_offset + begin, &part, 1, err));
     count_crcs(c, begin, end, data);
-    return sft__meter_add(&c->w->meter, part.size, err);
+    return sft__base_meter_add(&c->w->meter, part.size, err);
 }
 
 /* Reads and writes what the range [begin, end) of the data section has of the tensors; at: memory
@@ -159,7 +159,7 @@ static sft_status copy_range(const copier *c, uint64_t begin, uint64_t end, uint
 
     for (size_t p = position_of(c, begin); begin < end && p < c->w->set.count; p++) {
         uint32_t index;
-        const sft__entry *e = entry_at(c, p, &index);
+        const sft__format_entry *e = entry_at(c, p, &index);
         const sft_tensor *t = c->tensors[index];
         const uint64_t stop = e->begin + e->nbytes < end ? e->begin + e->nbytes : end;
         const size_t size = (size_t)(stop - begin);
@@ -178,7 +178,7 @@ static sft_status copy_range(const copier *c, uint64_t begin, uint64_t end, uint
 }
 
 static sft_status run_block(copier *c, size_t index, sft_error *err) {
-    const sft__set *set = &c->w->set;
+    const sft__move_set *set = &c->w->set;
     const uint64_t at = (c->first + index) * c->block; /* inside the file */
     const uint64_t begin = at > set->data_offset ? at - set->data_offset : 0;
     const uint64_t left = set->data_bytes - begin;
@@ -186,7 +186,7 @@ static sft_status run_block(copier *c, size_t index, sft_error *err) {
     buffer *b = take_buffer(c);
 
     if (b == NULL) {
-        return sft__fail_nomem(err, buffer_size(c));
+        return sft__base_fail_nomem(err, buffer_size(c));
     }
     const sft_status status = copy_range(c, begin, begin + (left < room ? left : room),
                                          b->at + (set->data_offset + begin) % PAGE, err);
@@ -198,7 +198,7 @@ static sft_status run_block(copier *c, size_t index, sft_error *err) {
 
 static sft_status run_tensor(copier *c, size_t position, sft_error *err) {
     uint32_t index;
-    const sft__entry *e = entry_at(c, position, &index);
+    const sft__format_entry *e = entry_at(c, position, &index);
     const sft_tensor *t = c->tensors[index];
     buffer *b = t == NULL || t->nbytes == 0 ? NULL : take_buffer(c);
     sft_status status = SFT_OK;
@@ -207,7 +207,7 @@ static sft_status run_tensor(copier *c, size_t position, sft_error *err) {
         return SFT_OK;
     }
     if (b == NULL) {
-        return sft__fail_nomem(err, buffer_size(c));
+        return sft__base_fail_nomem(err, buffer_size(c));
     }
     for (uint64_t at = 0; at < e->nbytes && status == SFT_OK; at += c->block) {
         const uint64_t left = e->nbytes - at;
@@ -230,12 +230,12 @@ static void run_job(void *ctx, size_t index) {
     sft_error error;
 
     memset(&error, 0, sizeof error);
-    sft_status status = sft__watch_add(&c->watch, 0, &error); /* another one's failure */
+    sft_status status = sft__move_watch_add(&c->watch, 0, &error); /* another one's failure */
     if (status == SFT_OK) {
         status = by_tensor(c) ? run_tensor(c, index, &error) : run_block(c, index, &error);
     }
     if (status != SFT_OK) {
-        sft__watch_fail(&c->watch, index, status, &error);
+        sft__move_watch_fail(&c->watch, index, status, &error);
     }
 }
 
@@ -244,11 +244,12 @@ static void run_job(void *ctx, size_t index) {
 static sft_status check(const copier *c, sft_error *err) {
     for (size_t i = 0; i < c->w->set.count; i++) {
         const sft_tensor *t = c->tensors[i];
-        const sft__entry *e = &c->w->set.entries[i];
+        const sft__format_entry *e = &c->w->set.entries[i];
         if (t != NULL && t->nbytes != e->nbytes) {
-            return sft__fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, e->name, e->name_len,
-                                    "a tensor of %llu bytes is to become one of %llu",
-                                    (unsigned long long)t->nbytes, (unsigned long long)e->nbytes);
+            return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, e->name, e->name_len,
+                                         "a tensor of %llu bytes is to become one of %llu",
+                                         (unsigned long long)t->nbytes,
+                                         (unsigned long long)e->nbytes);
         }
     }
     return SFT_OK;
@@ -257,21 +258,21 @@ static sft_status check(const copier *c, sft_error *err) {
 /* Lock held. Before and after blocks: the tensors' bytes are booked as a whole. */
 static sft_status claim(copier *c, sft_error *err) {
     for (size_t i = 0; i < c->w->set.count; i++) {
-        const sft__entry *e = &c->w->set.entries[i];
+        const sft__format_entry *e = &c->w->set.entries[i];
         uint64_t clash = 0;
         if (c->tensors[i] == NULL || e->nbytes == 0) {
             continue;
         }
-        const sft__claim claimed =
-            sft__cover_claim(&c->w->intakes[i].cover, 0, e->nbytes, c->w->set.allocator, &clash);
+        const sft__move_claim claimed = sft__move_cover_claim(&c->w->intakes[i].cover, 0, e->nbytes,
+                                                              c->w->set.allocator, &clash);
         if (claimed != SFT__CLAIM_OK) {
             c->w->state = SFT__WRITER_DONE;
             return claimed == SFT__CLAIM_NOMEM
-                       ? sft__fail_nomem(err, sizeof(sft__extent))
-                       : sft__fail_tensor(err, SFT_E_STATE,
-                                          c->w->set.data_offset + e->begin + clash, e->name,
-                                          e->name_len, "byte %llu of the tensor is put twice",
-                                          (unsigned long long)clash);
+                       ? sft__base_fail_nomem(err, sizeof(sft__move_extent))
+                       : sft__base_fail_tensor(err, SFT_E_STATE,
+                                               c->w->set.data_offset + e->begin + clash, e->name,
+                                               e->name_len, "byte %llu of the tensor is put twice",
+                                               (unsigned long long)clash);
         }
     }
     return SFT_OK;
@@ -280,7 +281,7 @@ static sft_status claim(copier *c, sft_error *err) {
 static void settle(copier *c) {
     for (size_t i = 0; i < c->w->set.count; i++) {
         if (c->tensors[i] != NULL && c->w->set.entries[i].nbytes > 0) {
-            sft__cover_done(&c->w->intakes[i].cover, 0, c->crcs != NULL ? c->crcs[i] : 0);
+            sft__move_cover_done(&c->w->intakes[i].cover, 0, c->crcs != NULL ? c->crcs[i] : 0);
         }
     }
 }
@@ -290,39 +291,40 @@ static sft_status begin(copier *c, sft_error *err) {
     sft_writer *w = c->w;
 
     if (w->state == SFT__WRITER_DECLARING) {
-        SFT_TRY(sft__writer_start(w, err));
+        SFT_TRY(sft__move_writer_start(w, err));
     }
     if (w->state != SFT__WRITER_OPEN) {
-        return sft__fail(err, SFT_E_STATE,
-                         "the writer has failed or been committed: only free is left");
+        return sft__base_fail(err, SFT_E_STATE,
+                              "the writer has failed or been committed: only free is left");
     }
     SFT_TRY(check(c, err));
-    c->block = sft__set_digest_block(&w->set);
+    c->block = sft__move_set_digest_block(&w->set);
     c->block = c->block < SFT__DIGEST_BLOCK_DURABLE ? BLOCK : c->block;
     c->first = w->set.data_offset / c->block;
     if (by_tensor(c)) {
         return SFT_OK;
     }
     if (w->set.crc != NULL && w->set.count > 0) {
-        c->crcs = sft__alloc_zero(w->set.allocator, w->set.count * sizeof *c->crcs);
+        c->crcs = sft__base_alloc_zero(w->set.allocator, w->set.count * sizeof *c->crcs);
         if (c->crcs == NULL) {
-            return sft__fail_nomem(err, w->set.count * sizeof *c->crcs);
+            return sft__base_fail_nomem(err, w->set.count * sizeof *c->crcs);
         }
     }
     return claim(c, err);
 }
 
 static sft_status run(copier *c, sft_error *err) {
-    const sft__set *set = &c->w->set;
-    const uint64_t end = sft__set_file_bytes(set);
+    const sft__move_set *set = &c->w->set;
+    const uint64_t end = sft__move_set_file_bytes(set);
     size_t jobs = set->count;
 
-    if (!by_tensor(c) && !sft__size_from_u64((end + c->block - 1) / c->block - c->first, &jobs)) {
-        return sft__fail(err, SFT_E_LIMIT, "a file of %llu bytes", (unsigned long long)end);
+    if (!by_tensor(c) &&
+        !sft__base_size_from_u64((end + c->block - 1) / c->block - c->first, &jobs)) {
+        return sft__base_fail(err, SFT_E_LIMIT, "a file of %llu bytes", (unsigned long long)end);
     }
-    SFT_TRY(sft__watch_init(&c->watch, NULL, 0, true, err));
+    SFT_TRY(sft__move_watch_init(&c->watch, NULL, 0, true, err));
     sft_pool_run(c->w->path != NULL ? set->options.pool : NULL, jobs, run_job, c);
-    return sft__watch_end(&c->watch, err);
+    return sft__move_watch_end(&c->watch, err);
 }
 
 sft_status sft_writer_copy(sft_writer *writer, const sft_catalog *catalog,
@@ -330,26 +332,26 @@ sft_status sft_writer_copy(sft_writer *writer, const sft_catalog *catalog,
     copier c = {.w = writer, .catalog = catalog, .tensors = tensors};
 
     if (catalog == NULL || (tensors == NULL && writer->set.count > 0)) {
-        return sft__fail(err, SFT_E_ARG, "catalog or tensors is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "catalog or tensors is NULL");
     }
-    sft__mutex_lock(&writer->lock);
+    sft__base_mutex_lock(&writer->lock);
     sft_status status = begin(&c, err);
-    sft__mutex_unlock(&writer->lock);
+    sft__base_mutex_unlock(&writer->lock);
     if (status == SFT_OK) {
         status = run(&c, err);
-        sft__mutex_lock(&writer->lock);
+        sft__base_mutex_lock(&writer->lock);
         if (status != SFT_OK) {
             writer->state = SFT__WRITER_DONE;
         } else if (!by_tensor(&c)) {
             settle(&c);
         }
-        sft__mutex_unlock(&writer->lock);
+        sft__base_mutex_unlock(&writer->lock);
     }
     while (c.idle != NULL) {
         buffer *next = c.idle->next;
-        sft__free(writer->set.allocator, c.idle, buffer_size(&c));
+        sft__base_free(writer->set.allocator, c.idle, buffer_size(&c));
         c.idle = next;
     }
-    sft__free(writer->set.allocator, c.crcs, writer->set.count * sizeof *c.crcs);
+    sft__base_free(writer->set.allocator, c.crcs, writer->set.count * sizeof *c.crcs);
     return status;
 }

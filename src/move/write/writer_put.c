@@ -24,19 +24,19 @@ static uint64_t file_offset(const put *p) {
 }
 
 static sft_status check_put(const put *p, sft_error *err) {
-    const sft__set *set = &p->w->set;
-    const sft__entry *e;
+    const sft__move_set *set = &p->w->set;
+    const sft__format_entry *e;
 
     if (p->index >= set->count) {
-        return sft__fail(err, SFT_E_RANGE, "tensor %lu of %llu", (unsigned long)p->index,
-                         (unsigned long long)set->count);
+        return sft__base_fail(err, SFT_E_RANGE, "tensor %lu of %llu", (unsigned long)p->index,
+                              (unsigned long long)set->count);
     }
     e = &set->entries[p->index];
     if (p->offset > e->nbytes || p->size > e->nbytes - p->offset) {
-        return sft__fail_tensor(err, SFT_E_RANGE, SFT_NO_OFFSET, e->name, e->name_len,
-                                "%llu bytes at %llu do not fit into a tensor of %llu bytes",
-                                (unsigned long long)p->size, (unsigned long long)p->offset,
-                                (unsigned long long)e->nbytes);
+        return sft__base_fail_tensor(err, SFT_E_RANGE, SFT_NO_OFFSET, e->name, e->name_len,
+                                     "%llu bytes at %llu do not fit into a tensor of %llu bytes",
+                                     (unsigned long long)p->size, (unsigned long long)p->offset,
+                                     (unsigned long long)e->nbytes);
     }
     return SFT_OK;
 }
@@ -44,32 +44,32 @@ static sft_status check_put(const put *p, sft_error *err) {
 /* Lock held. Claims the range and decides whether this put can go on with the SHA-256. */
 static sft_status claim(put *p, sft_error *err) {
     sft_writer *w = p->w;
-    const sft__entry *e = &w->set.entries[p->index];
-    sft__intake *in = &w->intakes[p->index];
+    const sft__format_entry *e = &w->set.entries[p->index];
+    sft__move_intake *in = &w->intakes[p->index];
     uint64_t clash = 0;
 
     if (w->set.sha != NULL && !in->sha_busy && in->sha_bytes == p->offset) {
         if (in->sha == NULL) {
-            in->sha = sft__alloc(w->set.allocator, sizeof *in->sha);
+            in->sha = sft__base_alloc(w->set.allocator, sizeof *in->sha);
             if (in->sha == NULL) {
-                return sft__fail_nomem(err, sizeof *in->sha);
+                return sft__base_fail_nomem(err, sizeof *in->sha);
             }
             sft_sha256_init(in->sha);
         }
         p->hash = true;
     }
-    switch (
-        sft__cover_claim(&in->cover, p->offset, p->offset + p->size, w->set.allocator, &clash)) {
+    switch (sft__move_cover_claim(&in->cover, p->offset, p->offset + p->size, w->set.allocator,
+                                  &clash)) {
     case SFT__CLAIM_OK:
         in->sha_busy = in->sha_busy || p->hash;
         return SFT_OK;
     case SFT__CLAIM_OVERLAP:
-        return sft__fail_tensor(err, SFT_E_STATE, w->set.data_offset + e->begin + clash, e->name,
-                                e->name_len, "byte %llu of the tensor is put twice",
-                                (unsigned long long)clash);
+        return sft__base_fail_tensor(err, SFT_E_STATE, w->set.data_offset + e->begin + clash,
+                                     e->name, e->name_len, "byte %llu of the tensor is put twice",
+                                     (unsigned long long)clash);
     case SFT__CLAIM_NOMEM:
     default:
-        return sft__fail_nomem(err, sizeof(sft__extent));
+        return sft__base_fail_nomem(err, sizeof(sft__move_extent));
     }
 }
 
@@ -88,16 +88,16 @@ static void take_carry(put *p) {
 /* Lock held. Books a put that has been written. */
 static void settle(const put *p) {
     sft_writer *w = p->w;
-    sft__intake *in = &w->intakes[p->index];
+    sft__move_intake *in = &w->intakes[p->index];
 
     w->carry_held = w->carry_held && !p->carries;
-    sft__cover_done(&in->cover, p->offset, p->crc);
+    sft__move_cover_done(&in->cover, p->offset, p->crc);
     if (p->hash) {
         in->sha_bytes += p->size;
         in->sha_busy = false;
         if (in->sha_bytes == w->set.entries[p->index].nbytes) {
             sft_sha256_final(in->sha, w->set.sha[p->index]);
-            sft__free(w->set.allocator, in->sha, sizeof *in->sha);
+            sft__base_free(w->set.allocator, in->sha, sizeof *in->sha);
             in->sha = NULL;
         }
     }
@@ -107,7 +107,7 @@ static void settle(const put *p) {
 static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t left,
                                sft_error *err) {
     const bool digests = p->w->set.crc != NULL || p->hash;
-    const size_t step = digests ? sft__set_digest_block(&p->w->set) : SFT__METER_STEP;
+    const size_t step = digests ? sft__move_set_digest_block(&p->w->set) : SFT__METER_STEP;
     size_t head = p->head_len;
 
     while (left > 0) {
@@ -121,7 +121,7 @@ static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t 
         if (p->hash) {
             sft_sha256_update(p->w->intakes[p->index].sha, data, n);
         }
-        SFT_TRY(sft__meter_add(&p->w->meter, n, err));
+        SFT_TRY(sft__base_meter_add(&p->w->meter, n, err));
         head = 0;
         data += n;
         at += n;
@@ -152,7 +152,7 @@ static sft_status write_file(put *p, sft_error *err) {
         memcpy(to, last, tail); /* less than a chunk: all in front of `whole` is written */
         w->carry_len = (size_t)(to - w->carry) + tail;
         w->carry_end = end;
-        SFT_TRY(sft__meter_add(&w->meter, tail, err));
+        SFT_TRY(sft__base_meter_add(&w->meter, tail, err));
     }
     return SFT_OK;
 }
@@ -160,11 +160,11 @@ static sft_status write_file(put *p, sft_error *err) {
 /* Lock held throughout: a stream has one place where bytes can go. */
 static sft_status write_stream(put *p, sft_error *err) {
     sft_writer *w = p->w;
-    const sft__entry *e = &w->set.entries[p->index];
+    const sft__format_entry *e = &w->set.entries[p->index];
     const uint64_t at = e->begin + p->offset;
 
     if (at != w->stream_bytes) {
-        return sft__fail_tensor(
+        return sft__base_fail_tensor(
             err, SFT_E_STATE, w->set.data_offset + w->stream_bytes, e->name, e->name_len,
             "bytes go into a stream in file order: the next is byte %llu of the data "
             "section, not %llu",
@@ -174,7 +174,7 @@ static sft_status write_stream(put *p, sft_error *err) {
         const sft__fs_span part = {p->data, p->size < SFT__METER_STEP ? p->size : SFT__METER_STEP};
         sft_status st = sft__fs_stream_write(&w->stream, &part, 1, err);
         if (st == SFT_OK) {
-            st = sft__meter_add(&w->meter, part.size, err);
+            st = sft__base_meter_add(&w->meter, part.size, err);
         }
         if (st != SFT_OK) {
             w->state = SFT__WRITER_DONE;
@@ -192,15 +192,15 @@ static sft_status begin(put *p, sft_error *err) {
     sft_writer *w = p->w;
 
     if (w->state == SFT__WRITER_DECLARING) {
-        SFT_TRY(sft__writer_start(w, err));
+        SFT_TRY(sft__move_writer_start(w, err));
     }
     if (w->state != SFT__WRITER_OPEN) {
-        return sft__fail(err, SFT_E_STATE,
-                         "the writer has failed or been committed: only free is left");
+        return sft__base_fail(err, SFT_E_STATE,
+                              "the writer has failed or been committed: only free is left");
     }
     SFT_TRY(check_put(p, err));
     if (p->size > 0 && p->data == NULL) {
-        return sft__fail(err, SFT_E_ARG, "no data");
+        return sft__base_fail(err, SFT_E_ARG, "no data");
     }
     if (w->path == NULL) {
         return write_stream(p, err);
@@ -217,19 +217,19 @@ sft_status sft_writer_put(sft_writer *writer, uint32_t index, uint64_t offset, c
     put p = {.w = writer, .index = index, .offset = offset, .data = data, .size = size};
     sft_status st;
 
-    sft__mutex_lock(&writer->lock);
+    sft__base_mutex_lock(&writer->lock);
     st = begin(&p, err);
-    sft__mutex_unlock(&writer->lock);
+    sft__base_mutex_unlock(&writer->lock);
     if (st != SFT_OK || size == 0 || writer->path == NULL) {
         return st;
     }
     st = write_file(&p, err);
-    sft__mutex_lock(&writer->lock);
+    sft__base_mutex_lock(&writer->lock);
     if (st == SFT_OK) {
         settle(&p);
     } else {
         writer->state = SFT__WRITER_DONE;
     }
-    sft__mutex_unlock(&writer->lock);
+    sft__base_mutex_unlock(&writer->lock);
     return st;
 }

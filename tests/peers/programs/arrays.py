@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The frameworks beside torch, each in an environment of its own."""
+
 from __future__ import annotations
 
 import json
@@ -34,7 +35,10 @@ def flax_(log):
     state = nnx.state(nnx.Linear(4, 2, rngs=nnx.Rngs(0)))
     flat = {".".join(map(str, path)): leaf[...] for path, leaf in nnx.to_flat_state(state)}
     log.tensors("nnx", load(save(flat)), ordered=False)
-    many = {str(d): jnp.arange(6).astype(d).reshape(2, 3) for d in ("bfloat16", "float16", "float32", "int8", "uint8", "int16", "int32", "uint32", "bool")}
+    many = {
+        str(d): jnp.arange(6).astype(d).reshape(2, 3)
+        for d in ("bfloat16", "float16", "float32", "int8", "uint8", "int16", "int32", "uint32", "bool")
+    }
     log.value("bytes", save(dict(many)))
     save_file(many, "types.safetensors")
     log.call("types", lambda: log.tensors("types", load_file("types.safetensors")))
@@ -51,7 +55,11 @@ def orbax_(log):
     import orbax.checkpoint.experimental.v1 as ocp
     from safetensors.flax import load_file, save_file
 
-    made = {"a.kernel": jnp.arange(24.0).reshape(4, 6), "a.bias": jnp.ones(6, jnp.bfloat16), "n": jnp.arange(3, dtype=jnp.int32)}
+    made = {
+        "a.kernel": jnp.arange(24.0).reshape(4, 6),
+        "a.bias": jnp.ones(6, jnp.bfloat16),
+        "n": jnp.arange(3, dtype=jnp.int32),
+    }
     Path("model").mkdir()
     save_file(made, "model/model.safetensors", {"format": "np"})
     log.tensors("package", load_file("model/model.safetensors"))
@@ -84,7 +92,9 @@ def keras_hub_(log):
                 log.tensors(name, [loader.get_tensor(name)])
             log.value("prefix", loader.get_prefixed_key("model.layers.0.w", loader.safetensor_files or {}))
     with safetensor_utils.contextlib.ExitStack() as stack:
-        f = stack.enter_context(safetensor_utils.safetensors.safe_open("preset/model.safetensors", framework="np"))
+        f = stack.enter_context(
+            safetensor_utils.safetensors.safe_open("preset/model.safetensors", framework="np")
+        )
         log.value("keys", list(f.keys()))
 
 
@@ -95,7 +105,14 @@ def keras_(log):
     from safetensors.numpy import load_file, save_file
 
     keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.BatchNormalization(), keras.layers.Dense(2, use_bias=False)])
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(3),
+            keras.layers.BatchNormalization(),
+            keras.layers.Dense(2, use_bias=False),
+        ]
+    )
     save_file({w.path: w.numpy() for w in model.weights}, "weights.safetensors")
     model.save("model.keras")
     back = load_file("weights.safetensors")
@@ -106,14 +123,32 @@ def keras_(log):
     os.unlink("model.keras")  # has the time in it
 
 
-@program("tensorflow", environment="tensorflow", distribution="tensorflow-cpu", modules=("safetensors.tensorflow",))
+@program(
+    "tensorflow", environment="tensorflow", distribution="tensorflow-cpu", modules=("safetensors.tensorflow",)
+)
 def tensorflow_(log):
     import tensorflow as tf
     from safetensors import safe_open
     from safetensors.tensorflow import load, load_file, save, save_file
 
     tf.random.set_seed(1)
-    tensors = {str(d): tf.cast(tf.reshape(tf.range(6), (2, 3)), d) for d in ("bfloat16", "float16", "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "bool")}
+    tensors = {
+        str(d): tf.cast(tf.reshape(tf.range(6), (2, 3)), d)
+        for d in (
+            "bfloat16",
+            "float16",
+            "float32",
+            "float64",
+            "int8",
+            "uint8",
+            "int16",
+            "uint16",
+            "int32",
+            "uint32",
+            "int64",
+            "bool",
+        )
+    }
     save_file(dict(tensors), "types.safetensors")
     log.tensors("types", load_file("types.safetensors"))
     log.tensors("bytes", load(save({"a": tf.ones((2, 2))}, {"x": "y"})), ordered=False)
@@ -136,8 +171,25 @@ def paddle_(log):
     save_file(net.state_dict(), "net.safetensors")
     log.call("paddle.save", lambda: paddle.save(dict(net.state_dict()), "own.safetensors", safetensors=True))
     if Path("own.safetensors").exists():
-        log.tensors("paddle.load numpy", log.call("numpy", lambda: paddle.load("own.safetensors", safetensors=True, return_numpy=True)))
-    kinds = {k: paddle.cast(paddle.arange(6).reshape([2, 3]), k) for k in ("float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool")}
+        log.tensors(
+            "paddle.load numpy",
+            log.call("numpy", lambda: paddle.load("own.safetensors", safetensors=True, return_numpy=True)),
+        )
+    kinds = {
+        k: paddle.cast(paddle.arange(6).reshape([2, 3]), k)
+        for k in (
+            "float32",
+            "float16",
+            "bfloat16",
+            "float64",
+            "int8",
+            "uint8",
+            "int16",
+            "int32",
+            "int64",
+            "bool",
+        )
+    }
     raw = save(kinds, {"a": "b"})
     log.tensors("bytes", load(raw), ordered=False)
     Path("types.safetensors").write_bytes(raw)
@@ -171,7 +223,18 @@ def mindspore_(log):
     ms.save_checkpoint(net, "sum", format="safetensors", crc_check=True)
     back = ms.load_checkpoint("net.safetensors", format="safetensors")
     log.tensors("net", {k: v.asnumpy() for k, v in back.items()})
-    log.call("sum", lambda: log.tensors("sum", {k: v.asnumpy() for k, v in ms.load_checkpoint("sum.safetensors", format="safetensors", crc_check=True).items()}))
+    log.call(
+        "sum",
+        lambda: log.tensors(
+            "sum",
+            {
+                k: v.asnumpy()
+                for k, v in ms.load_checkpoint(
+                    "sum.safetensors", format="safetensors", crc_check=True
+                ).items()
+            },
+        ),
+    )
     log.value("loaded", ms.load_param_into_net(Net(), back))
     ms.save_checkpoint(net, "big", format="ckpt")
     log.call("to safetensors", ms.ckpt_to_safetensors, "big.ckpt", "converted")
@@ -199,7 +262,22 @@ def mlx_(log):
     for name in ("package", "own"):
         log.tensors(f"{name} by the package", load_file(f"{name}.safetensors"))
         log.tensors(f"{name} by mlx", mx.load(f"{name}.safetensors"))
-    kinds = {str(d).split(".")[-1]: mx.arange(6).reshape(2, 3).astype(d) for d in (mx.float16, mx.float32, mx.int8, mx.uint8, mx.int16, mx.uint16, mx.int32, mx.uint32, mx.int64, mx.uint64, mx.bool_)}
+    kinds = {
+        str(d).split(".")[-1]: mx.arange(6).reshape(2, 3).astype(d)
+        for d in (
+            mx.float16,
+            mx.float32,
+            mx.int8,
+            mx.uint8,
+            mx.int16,
+            mx.uint16,
+            mx.int32,
+            mx.uint32,
+            mx.int64,
+            mx.uint64,
+            mx.bool_,
+        )
+    }
     raw = save(kinds)
     log.value("bytes", raw)
     log.tensors("types", load(raw), ordered=False)

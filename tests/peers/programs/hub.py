@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The programs of Hugging Face's own tree, with tiny random models."""
+
 from __future__ import annotations
 
 import json
@@ -14,8 +15,18 @@ ENVIRONMENT = "torch"
 def llama(**more):
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    keys = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                max_position_embeddings=32, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2)
+    keys = dict(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=32,
+        tie_word_embeddings=False,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     torch.manual_seed(1)
     return LlamaForCausalLM(LlamaConfig(**{**keys, **more}))
 
@@ -53,7 +64,11 @@ def transformers_(log):
     llama(tie_word_embeddings=True).save_pretrained("tied")
     log.tensors("tied", AutoModelForCausalLM.from_pretrained("tied").state_dict())
     torch.manual_seed(3)
-    bert = BertForMaskedLM(BertConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24))
+    bert = BertForMaskedLM(
+        BertConfig(
+            vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24
+        )
+    )
     bert.save_pretrained("bert")
     log.tensors("bert", BertForMaskedLM.from_pretrained("bert").state_dict())
     # Another head: missing and unexpected names; another size.
@@ -62,10 +77,16 @@ def transformers_(log):
     back, report = BertForSequenceClassification.from_pretrained("bert", output_loading_info=True)
     log.value("head", sorted((k, sorted(map(str, v))) for k, v in report.items() if v))
     log.call("size", BertForMaskedLM.from_pretrained, "bert", vocab_size=41)
-    log.broken("whole-float32/model.safetensors", lambda: AutoModelForCausalLM.from_pretrained("whole-float32"))
+    log.broken(
+        "whole-float32/model.safetensors", lambda: AutoModelForCausalLM.from_pretrained("whole-float32")
+    )
     index = Path("sharded/model.safetensors.index.json")
     shard = sorted(set(json.loads(index.read_text())["weight_map"].values()))[-1]
-    log.broken(index.parent / shard, lambda: AutoModelForCausalLM.from_pretrained("sharded"), only={"cut", "empty", "unknown type"})
+    log.broken(
+        index.parent / shard,
+        lambda: AutoModelForCausalLM.from_pretrained("sharded"),
+        only={"cut", "empty", "unknown type"},
+    )
 
 
 @program("huggingface_hub", modules=("safetensors.torch",))
@@ -77,7 +98,12 @@ def huggingface_hub_(log):
         Path(name).mkdir()
     hub.save_torch_model(model, "model")
     hub.save_torch_model(model, "sharded", max_shard_size=600)
-    hub.save_torch_state_dict(model.state_dict(), "dict", metadata={"a": "b", "z": "y"}, filename_pattern="weights{suffix}.safetensors")
+    hub.save_torch_state_dict(
+        model.state_dict(),
+        "dict",
+        metadata={"a": "b", "z": "y"},
+        filename_pattern="weights{suffix}.safetensors",
+    )
     hub.save_torch_state_dict(model.state_dict(), "kept", shared_tensors_to_discard=["first.weight"])
     for where in ("model", "sharded", "kept"):
         fresh = Tied()
@@ -103,7 +129,12 @@ def huggingface_hub_(log):
     log.call("mixin strict", Mixed.from_pretrained, "mixin", width=7)
     hub.export_folder_as_dduf("bundle.dduf", "model") if Path("model/model_index.json").exists() else None
     log.broken("model/model.safetensors", lambda: hub.load_torch_model(Tied(), "model"))
-    log.call("views", hub.save_torch_state_dict, {"a": torch.ones(4)[:2], "b": torch.ones(4).as_strided((2,), (2,))}, "views")
+    log.call(
+        "views",
+        hub.save_torch_state_dict,
+        {"a": torch.ones(4)[:2], "b": torch.ones(4).as_strided((2,), (2,))},
+        "views",
+    )
     base = torch.arange(6.0)
     log.call("overlap", hub.save_torch_state_dict, {"a": base[:4], "b": base[2:]}, "overlap")
 
@@ -112,7 +143,13 @@ def huggingface_hub_(log):
 def accelerate_(log):
     import accelerate
     from accelerate import Accelerator, init_empty_weights, load_checkpoint_and_dispatch
-    from accelerate.utils import load_checkpoint_in_model, load_offloaded_weights, load_state_dict, offload_state_dict, save
+    from accelerate.utils import (  # noqa: F401 - that they can be imported is part of the promise
+        load_checkpoint_in_model,
+        load_offloaded_weights,
+        load_state_dict,
+        offload_state_dict,
+        save,
+    )
 
     model = Tied()
     accelerator = Accelerator(cpu=True)
@@ -130,7 +167,14 @@ def accelerate_(log):
     log.tensors("dispatched", full.state_dict())
     with init_empty_weights():
         empty = llama()
-    places = {"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk", "model.norm": "disk", "model.rotary_emb": "cpu", "lm_head": "disk"}
+    places = {
+        "model.embed_tokens": "cpu",
+        "model.layers.0": "cpu",
+        "model.layers.1": "disk",
+        "model.norm": "disk",
+        "model.rotary_emb": "cpu",
+        "lm_head": "disk",
+    }
     off = load_checkpoint_and_dispatch(empty, "sharded", device_map=places, offload_folder="offload")
     ids = torch.arange(8).reshape(1, 8)
     log.tensors("offloaded", [off(ids).logits.detach(), full(ids).logits.detach()])
@@ -146,7 +190,13 @@ def accelerate_(log):
     log.value("state equal", all(torch.equal(before[k], v) for k, v in prepared.state_dict().items()))
     save({"a": torch.ones(3)}, "a.safetensors", safe_serialization=True)
     log.tensors("load_state_dict", load_state_dict("a.safetensors"))
-    log.tensors("mapped", load_state_dict("sharded/" + sorted(p.name for p in Path("sharded").glob("*.safetensors"))[0], device_map={"": "cpu"}))
+    log.tensors(
+        "mapped",
+        load_state_dict(
+            "sharded/" + sorted(p.name for p in Path("sharded").glob("*.safetensors"))[0],
+            device_map={"": "cpu"},
+        ),
+    )
     log.value("version", accelerate.__version__)
     log.broken("a.safetensors", lambda: load_state_dict("a.safetensors"))
     for file in Path("state").glob("*.p*"):
@@ -186,12 +236,24 @@ def diffusers_(log):
     from diffusers.training_utils import EMAModel
 
     torch.manual_seed(6)
-    unet = UNet2DModel(sample_size=8, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4, down_block_types=("DownBlock2D", "AttnDownBlock2D"),
-                       up_block_types=("AttnUpBlock2D", "UpBlock2D"))
+    unet = UNet2DModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D", "AttnDownBlock2D"),
+        up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+    )
     unet.save_pretrained("unet")
     unet.save_pretrained("unet16", variant="fp16")
     unet.save_pretrained("sharded", max_shard_size="40KB")
-    for where, more in (("unet", {}), ("unet16", {"variant": "fp16"}), ("sharded", {}), ("unet", {"torch_dtype": torch.float16}), ("unet", {"low_cpu_mem_usage": False})):
+    for where, more in (
+        ("unet", {}),
+        ("unet16", {"variant": "fp16"}),
+        ("sharded", {}),
+        ("unet", {"torch_dtype": torch.float16}),
+        ("unet", {"low_cpu_mem_usage": False}),
+    ):
         log.tensors(f"{where} {more}", UNet2DModel.from_pretrained(where, **more).state_dict())
     log.tensors("parallel", UNet2DModel.from_pretrained("sharded", disable_mmap=True).state_dict())
     DDPMPipeline(unet, DDPMScheduler()).save_pretrained("pipeline", safe_serialization=True)
@@ -204,15 +266,28 @@ def diffusers_(log):
     log.tensors("ema", [p for p in EMAModel.from_pretrained("ema", UNet2DModel).shadow_params])
     from peft import LoraConfig
 
-    cond = UNet2DConditionModel(sample_size=8, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4, cross_attention_dim=8, attention_head_dim=2,
-                                down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"), up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"))
-    cond.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False), adapter_name="x")
+    cond = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        cross_attention_dim=8,
+        attention_head_dim=2,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+    )
+    cond.add_adapter(
+        LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False), adapter_name="x"
+    )
     cond.save_lora_adapter("lora", adapter_name="x")
     log.call("lora", cond.load_lora_adapter, "lora", adapter_name="y", prefix=None)
     log.tensors("lora", {k: v for k, v in cond.state_dict().items() if "lora" in k})
     log.tensors("state", load_state_dict("unet/diffusion_pytorch_model.safetensors"))
     log.broken("unet/diffusion_pytorch_model.safetensors", lambda: UNet2DModel.from_pretrained("unet"))
-    log.broken("vae/diffusion_pytorch_model.safetensors", lambda: load_state_dict("vae/diffusion_pytorch_model.safetensors"))
+    log.broken(
+        "vae/diffusion_pytorch_model.safetensors",
+        lambda: load_state_dict("vae/diffusion_pytorch_model.safetensors"),
+    )
 
 
 @program("sentence-transformers", modules=("safetensors.torch",))
@@ -222,11 +297,27 @@ def sentence_transformers_(log):
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate("[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e".split())}, unk_token="[UNK]"))
+    words = Tokenizer(
+        models.WordLevel(
+            {w: i for i, w in enumerate("[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e".split())},
+            unk_token="[UNK]",
+        )
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]").save_pretrained("base")
+    PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    ).save_pretrained("base")
     torch.manual_seed(7)
-    BertModel(BertConfig(vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12)).save_pretrained("base")
+    BertModel(
+        BertConfig(
+            vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=12
+        )
+    ).save_pretrained("base")
     part = Transformer("base")
     torch.manual_seed(8)
     dense = Dense(8, 4)
@@ -234,7 +325,9 @@ def sentence_transformers_(log):
     model.save("model", create_model_card=False)
     back = SentenceTransformer("model", device="cpu")
     log.tensors("model", back.state_dict())
-    log.tensors("vectors", [torch.tensor(model.encode(["a b", "c d e"])), torch.tensor(back.encode(["a b", "c d e"]))])
+    log.tensors(
+        "vectors", [torch.tensor(model.encode(["a b", "c d e"])), torch.tensor(back.encode(["a b", "c d e"]))]
+    )
     log.broken("model/2_Dense/model.safetensors", lambda: SentenceTransformer("model", device="cpu"))
 
 
@@ -254,8 +347,24 @@ def skorch_(log):
             return self.layer(x)
 
     x = np.random.default_rng(0).normal(size=(20, 3)).astype("f4")
-    net = NeuralNetRegressor(Net, max_epochs=2, verbose=0, train_split=None, optimizer=torch.optim.SGD, optimizer__momentum=0.9,
-                             callbacks=[Checkpoint(monitor=None, dirname="points", use_safetensors=True, f_pickle=None, f_optimizer=None, f_criterion=None)])
+    net = NeuralNetRegressor(
+        Net,
+        max_epochs=2,
+        verbose=0,
+        train_split=None,
+        optimizer=torch.optim.SGD,
+        optimizer__momentum=0.9,
+        callbacks=[
+            Checkpoint(
+                monitor=None,
+                dirname="points",
+                use_safetensors=True,
+                f_pickle=None,
+                f_optimizer=None,
+                f_criterion=None,
+            )
+        ],
+    )
     net.fit(x, x.sum(1, keepdims=True))
     net.save_params(f_params="net.safetensors", use_safetensors=True)
     other = NeuralNetRegressor(Net, verbose=0).initialize()

@@ -3,6 +3,7 @@
 """one.py SCRIPT PROGRAM WORK RESULT: one program of one script of this directory, in this process.
 
 Random numbers start from the same seed each time; nothing may come from the network."""
+
 from __future__ import annotations
 
 import importlib
@@ -16,8 +17,14 @@ import traceback
 import warnings
 from pathlib import Path
 
-for name, value in {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "TF_CPP_MIN_LOG_LEVEL": "3",
-                    "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}.items():
+for name, value in {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "JAX_PLATFORMS": "cpu",
+    "CUDA_VISIBLE_DEVICES": "",
+}.items():
     os.environ.setdefault(name, value)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Quantizers: tensors of unusual types, subclasses, packed states."""
+
 from __future__ import annotations
 
 import json
@@ -19,7 +20,9 @@ def bitsandbytes_(log):
     torch.manual_seed(1)
     for name, layer in {
         "nf4": bnb.nn.Linear4bit(64, 32, quant_type="nf4", compress_statistics=True),
-        "fp4": bnb.nn.Linear4bit(64, 32, quant_type="fp4", compress_statistics=False, compute_dtype=torch.bfloat16),
+        "fp4": bnb.nn.Linear4bit(
+            64, 32, quant_type="fp4", compress_statistics=False, compute_dtype=torch.bfloat16
+        ),
         "int8": bnb.nn.Linear8bitLt(64, 32, has_fp16_weights=False),
     }.items():
         layer = layer.to("cpu")
@@ -30,19 +33,39 @@ def bitsandbytes_(log):
         log.tensors(name, load_file(f"{name}.safetensors"))
         if name != "int8":
             loaded = load_file(f"{name}.safetensors")
-            weight = bnb.nn.Params4bit.from_prequantized(loaded.pop("weight"), {k[7:]: v for k, v in loaded.items() if k.startswith("weight.")}, device="cpu")
-            log.tensors(f"{name} dequantized", [bnb.functional.dequantize_4bit(weight.data, weight.quant_state)])
-    log.broken("nf4.safetensors", lambda: load_file("nf4.safetensors"), only={"cut", "overlap", "unknown type"})
+            weight = bnb.nn.Params4bit.from_prequantized(
+                loaded.pop("weight"),
+                {k[7:]: v for k, v in loaded.items() if k.startswith("weight.")},
+                device="cpu",
+            )
+            log.tensors(
+                f"{name} dequantized", [bnb.functional.dequantize_4bit(weight.data, weight.quant_state)]
+            )
+    log.broken(
+        "nf4.safetensors", lambda: load_file("nf4.safetensors"), only={"cut", "overlap", "unknown type"}
+    )
 
 
 @program("torchao", modules=("safetensors.torch",))
 def torchao_(log):
     from safetensors import safe_open
     from safetensors.torch import load_file, save_file
-    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict, unflatten_tensor_state_dict
-    from torchao.quantization import Float8WeightOnlyConfig, Int4WeightOnlyConfig, Int8WeightOnlyConfig, quantize_
+    from torchao.prototype.safetensors.safetensors_support import (
+        flatten_tensor_state_dict,
+        unflatten_tensor_state_dict,
+    )
+    from torchao.quantization import (
+        Float8WeightOnlyConfig,
+        Int4WeightOnlyConfig,
+        Int8WeightOnlyConfig,
+        quantize_,
+    )
 
-    for name, make in {"float8": Float8WeightOnlyConfig, "int8": lambda: Int8WeightOnlyConfig(version=2), "int4": Int4WeightOnlyConfig}.items():
+    for name, make in {
+        "float8": Float8WeightOnlyConfig,
+        "int8": lambda: Int8WeightOnlyConfig(version=2),
+        "int4": Int4WeightOnlyConfig,
+    }.items():
         torch.manual_seed(2)
         net = torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.Linear(128, 64)).to(torch.bfloat16)
         if log.call(f"{name} quantized", lambda: quantize_(net, make()) or True) is None:
@@ -60,7 +83,13 @@ def torchao_(log):
         log.tensors(f"{name} parts", tensors)
         back, left = unflatten_tensor_state_dict(tensors, metadata)
         log.value(f"{name} back", sorted((k, type(v).__name__, tuple(v.shape)) for k, v in back.items()))
-        log.tensors(f"{name} dequantized", {k: v.dequantize() if hasattr(v, "dequantize") and type(v) is not torch.Tensor else v for k, v in back.items()})
+        log.tensors(
+            f"{name} dequantized",
+            {
+                k: v.dequantize() if hasattr(v, "dequantize") and type(v) is not torch.Tensor else v
+                for k, v in back.items()
+            },
+        )
         log.value(f"{name} left", sorted(left))
     log.tensors("file", load_file("float8.safetensors"))
 
@@ -96,7 +125,10 @@ def compressed_tensors_(log):
     log.value("valid", validate_file({shard: []}, [Halves()]))
     log.value("converted", convert_file({shard: []}, "half.safetensors", [Halves()]))
     Path("prefix").mkdir()
-    log.tensors("prefix", loading._fetch_and_save_prefix_tensors("model", "model.layers.1", "prefix", "extra.safetensors"))
+    log.tensors(
+        "prefix",
+        loading._fetch_and_save_prefix_tensors("model", "model.layers.1", "prefix", "extra.safetensors"),
+    )
     log.call("mtp", save_mtp_tensors_to_checkpoint, "model", "prefix")
     Path("disk").mkdir()
     cache = log.call("disk", lambda: DiskCache(torch.device("cpu"), offload_dir="disk"))
@@ -106,13 +138,24 @@ def compressed_tensors_(log):
             log.tensors("onload", [cache.onload(meta)])
         for file in Path("disk").glob("*"):
             file.unlink()  # named by address
-    log.broken("half.safetensors", lambda: loading.load_tensors_from_inverse_weight_map({"half.safetensors": []}, "cpu"))
+    log.broken(
+        "half.safetensors",
+        lambda: loading.load_tensors_from_inverse_weight_map({"half.safetensors": []}, "cpu"),
+    )
 
 
 @program("optimum-quanto", modules=("safetensors.torch",))
 def optimum_quanto(log):
     from hub import llama
-    from optimum.quanto import QuantizedModelForCausalLM, freeze, qint4, qint8, quantization_map, quantize, requantize
+    from optimum.quanto import (
+        QuantizedModelForCausalLM,
+        freeze,
+        qint4,
+        qint8,
+        quantization_map,
+        quantize,
+        requantize,
+    )
     from safetensors.torch import load_file, save_file
 
     for name, kind in {"int8": qint8, "int4": qint4}.items():
@@ -125,7 +168,12 @@ def optimum_quanto(log):
             continue
         log.tensors(name, load_file(f"{name}.safetensors"))
         Path(f"{name}.json").write_text(json.dumps(quantization_map(model)))
-        log.call(f"{name} again", lambda: requantize(llama(), load_file(f"{name}.safetensors"), json.loads(Path(f"{name}.json").read_text())))
+        log.call(
+            f"{name} again",
+            lambda: requantize(
+                llama(), load_file(f"{name}.safetensors"), json.loads(Path(f"{name}.json").read_text())
+            ),
+        )
     wrapped = log.call("wrapped", QuantizedModelForCausalLM.quantize, llama(), weights=qint8)
     if wrapped is not None:
         log.call("save_pretrained", wrapped.save_pretrained, "quantized")
@@ -175,8 +223,8 @@ def auto_round_(log):
 
 @program("llmcompressor", modules=("safetensors.torch",))
 def llmcompressor_(log):
-    from llmcompressor.entrypoints.model_free.save_utils import find_config_path
     from hub import llama
+    from llmcompressor.entrypoints.model_free.save_utils import find_config_path
     from llmcompressor.utils.dev import skip_weights_download
 
     llama().save_pretrained("model")
@@ -188,7 +236,16 @@ def llmcompressor_(log):
     log.value("names", sorted(made.state_dict()) if made is not None else None)
     from llmcompressor import model_free_ptq
 
-    log.call("ptq", model_free_ptq, "model", "fp8", scheme="FP8_DYNAMIC", ignore=["lm_head"], device="cpu", max_workers=1)
+    log.call(
+        "ptq",
+        model_free_ptq,
+        "model",
+        "fp8",
+        scheme="FP8_DYNAMIC",
+        ignore=["lm_head"],
+        device="cpu",
+        max_workers=1,
+    )
     from safetensors.torch import load_file
 
     for file in sorted(Path("fp8").glob("*.safetensors")) if Path("fp8").exists() else []:

@@ -4,6 +4,7 @@
 A script of this directory registers functions with @program; one.py runs one of them in a process of its own, in a
 directory of the same name for both packages, so that nothing has to be made equal afterwards.
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +16,9 @@ from pathlib import Path
 PROGRAMS: dict[str, dict] = {}
 
 
-def program(name, distribution=None, modules=(), environment=None):  # programs.py reads `environment` from the source
+def program(
+    name, distribution=None, modules=(), environment=None
+):  # programs.py reads `environment` from the source
     """Registers a function of one Record. `modules`: what must have been imported for the run to count."""
 
     def register(function):
@@ -60,7 +63,12 @@ class Record:
         pairs = list(tensors.items()) if hasattr(tensors, "items") else list(enumerate(tensors))
         kinds = sorted({type(t).__name__ for _, t in pairs})
         names = [name for name, _ in pairs] if ordered else sorted(name for name, _ in pairs)
-        self.rows.append([label, f"{type(tensors).__name__} of {len(pairs)} {kinds} {hashlib.sha256(repr(names).encode()).hexdigest()[:8]}"])
+        self.rows.append(
+            [
+                label,
+                f"{type(tensors).__name__} of {len(pairs)} {kinds} {hashlib.sha256(repr(names).encode()).hexdigest()[:8]}",
+            ]
+        )
         if not pairs:
             raise AssertionError(f"{label}: no tensors")
         for name, tensor in pairs:
@@ -110,7 +118,9 @@ class Record:
             "no JSON": (8).to_bytes(8, "little") + b"{{{{{{{{" + data[8 + size :],
             "no UTF-8": (8).to_bytes(8, "little") + b'{"\xff\xfe":1' + data[8 + size :],
             "unknown type": with_header(lambda h: h[first].update(dtype="F13")),
-            "overlap": with_header(lambda h: h[first]["data_offsets"].__setitem__(0, h[first]["data_offsets"][0] + 1)),
+            "overlap": with_header(
+                lambda h: h[first]["data_offsets"].__setitem__(0, h[first]["data_offsets"][0] + 1)
+            ),
             "tensor renamed": with_header(lambda h: h.__setitem__("other.name", h.pop(first))),
         }
         for name, content in cases.items():
@@ -136,5 +146,8 @@ def loaded_library():
     """Which of the two packages this process has in memory."""
     with open("/proc/self/maps") as maps:
         text = maps.read()
-    return {"reference": "_safetensors_rust" in text, "ours": "safetensors_c/_core" in text,
-            "version": getattr(sys.modules.get("safetensors"), "__version__", None)}
+    return {
+        "reference": "_safetensors_rust" in text,
+        "ours": "safetensors_c/_core" in text,
+        "version": getattr(sys.modules.get("safetensors"), "__version__", None),
+    }

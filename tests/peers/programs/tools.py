@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Converters, mergers, trainers and small libraries around torch and NumPy."""
+
 from __future__ import annotations
 
 import json
@@ -28,16 +29,18 @@ def hf_model(where, **more):
 
     model = llama(**more)
     model.save_pretrained(where)
-    PreTrainedTokenizerFast(tokenizer_object=word_tokenizer(), pad_token="[PAD]", unk_token="[UNK]").save_pretrained(where)
+    PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer(), pad_token="[PAD]", unk_token="[UNK]"
+    ).save_pretrained(where)
     return model
 
 
 @program("mergekit", modules=("safetensors.torch",))
 def mergekit_(log):
+    from hub import llama
     from mergekit.config import MergeConfiguration
     from mergekit.io import LazyTensorLoader, ShardedTensorIndex, TensorWriter
     from mergekit.merge import MergeOptions, run_merge
-    from hub import llama
 
     hf_model("one")
     torch.manual_seed(9)
@@ -59,9 +62,19 @@ def mergekit_(log):
     shared.save_tensor("b", base[4:])
     log.call("shared", shared.finalize)
     for method, more in {"linear": {}, "slerp": {"base_model": "one", "parameters": {"t": 0.4}}}.items():
-        text = {"merge_method": method, "models": [{"model": "one", "parameters": {"weight": 0.6}}, {"model": "two", "parameters": {"weight": 0.4}}], "dtype": "float32", **more}
+        text = {
+            "merge_method": method,
+            "models": [
+                {"model": "one", "parameters": {"weight": 0.6}},
+                {"model": "two", "parameters": {"weight": 0.4}},
+            ],
+            "dtype": "float32",
+            **more,
+        }
         options = MergeOptions(copy_tokenizer=False, lazy_unpickle=True, write_model_card=False)
-        log.call(f"{method} merged", lambda: run_merge(MergeConfiguration.model_validate(text), method, options))
+        log.call(
+            f"{method} merged", lambda: run_merge(MergeConfiguration.model_validate(text), method, options)
+        )
         if Path(method).exists():
             loader = LazyTensorLoader(ShardedTensorIndex.from_disk(method))
             log.tensors(method, {k: loader.get_tensor(k) for k in sorted(loader.index.tensor_paths)})
@@ -107,22 +120,38 @@ def onnx_safetensors_(log):
     import onnx_safetensors
 
     rng = np.random.default_rng(1)
-    weights = {"w": rng.normal(size=(4, 3)).astype("f4"), "b": rng.normal(size=(3,)).astype("f4"), "k": np.arange(5, dtype="i8")}
+    weights = {
+        "w": rng.normal(size=(4, 3)).astype("f4"),
+        "b": rng.normal(size=(3,)).astype("f4"),
+        "k": np.arange(5, dtype="i8"),
+    }
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMul", ["x", "w"], ["y0"]), onnx.helper.make_node("Add", ["y0", "b"], ["y"])], "g",
-        [onnx.helper.make_tensor_value_info("x", 1, [None, 4])], [onnx.helper.make_tensor_value_info("y", 1, [None, 3])],
-        [onnx.numpy_helper.from_array(v, k) for k, v in weights.items()])
+        [
+            onnx.helper.make_node("MatMul", ["x", "w"], ["y0"]),
+            onnx.helper.make_node("Add", ["y0", "b"], ["y"]),
+        ],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, [None, 4])],
+        [onnx.helper.make_tensor_value_info("y", 1, [None, 3])],
+        [onnx.numpy_helper.from_array(v, k) for k, v in weights.items()],
+    )
     model = onnx.helper.make_model(graph)
     onnx_safetensors.save_file(model, "weights.safetensors")
     onnx_safetensors.save_model(model, "external.onnx", external_data="external.safetensors")
     raw = onnx_safetensors.save(model)
     Path("bytes.safetensors").write_bytes(raw)
-    for name, back in {"file": onnx_safetensors.load_file(model, "weights.safetensors"), "bytes": onnx_safetensors.load(model, raw),
-                       "external": onnx_safetensors.load_file_as_external_data(model, "weights.safetensors")}.items():
+    for name, back in {
+        "file": onnx_safetensors.load_file(model, "weights.safetensors"),
+        "bytes": onnx_safetensors.load(model, raw),
+        "external": onnx_safetensors.load_file_as_external_data(model, "weights.safetensors"),
+    }.items():
         log.value(name, [t.name for t in back.graph.initializer])
         if name != "external":
             log.tensors(name, {t.name: onnx.numpy_helper.to_array(t) for t in back.graph.initializer})
-    log.tensors("replaced", {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("external.onnx").graph.initializer})
+    log.tensors(
+        "replaced",
+        {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("external.onnx").graph.initializer},
+    )
     log.call("whole", onnx_safetensors.save_safetensors_model, model, "whole.safetensors")
     log.broken("weights.safetensors", lambda: onnx_safetensors.load_file(model, "weights.safetensors"))
 
@@ -138,7 +167,9 @@ def model2vec_(log):
     log.tensors("embedding", [back.embedding, back.encode(["a b", "c"])])
     log.tensors("half", [StaticModel.from_pretrained("model", quantize_to="float16").embedding])
     log.tensors("smaller", [StaticModel.from_pretrained("model", dimensionality=3).embedding])
-    StaticModel(vectors[:5], word_tokenizer(), {}, weights=np.ones(12), token_mapping=np.arange(12) % 5).save_pretrained("mapped")
+    StaticModel(
+        vectors[:5], word_tokenizer(), {}, weights=np.ones(12), token_mapping=np.arange(12) % 5
+    ).save_pretrained("mapped")
     log.tensors("mapped", [StaticModel.from_pretrained("mapped").encode(["a b"])])
     log.broken("model/model.safetensors", lambda: StaticModel.from_pretrained("model"))
 
@@ -174,7 +205,11 @@ def litgpt_(log):
         state = torch.load(made, weights_only=True)
         log.tensors("converted", state.get("model", state))
         made.unlink()
-    log.broken(where / "model.safetensors", lambda: convert_hf_checkpoint(where, debug_mode=True), only={"cut", "empty", "page of HTML"})
+    log.broken(
+        where / "model.safetensors",
+        lambda: convert_hf_checkpoint(where, debug_mode=True),
+        only={"cut", "empty", "page of HTML"},
+    )
 
 
 @program("gliner", modules=("safetensors.torch",))
@@ -218,22 +253,38 @@ def setfit_(log):
 @program("torch dcp", distribution="torch", modules=("safetensors.torch",))
 def torch_dcp(log):
     import torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
     from hub import llama
+    from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
 
     state = llama().state_dict()
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(path="out"), no_dist=True)
     index = {k: i % 2 + 1 for i, k in enumerate(state)}
-    dcp.save(state, storage_writer=HuggingFaceStorageWriter(path="two", fqn_to_index_mapping=index), no_dist=True)
-    log.call("consolidated", lambda: dcp.save(state, storage_writer=HuggingFaceStorageWriter(path="whole", save_distributed=True, enable_consolidation=True), no_dist=True))
+    dcp.save(
+        state, storage_writer=HuggingFaceStorageWriter(path="two", fqn_to_index_mapping=index), no_dist=True
+    )
+    log.call(
+        "consolidated",
+        lambda: dcp.save(
+            state,
+            storage_writer=HuggingFaceStorageWriter(
+                path="whole", save_distributed=True, enable_consolidation=True
+            ),
+            no_dist=True,
+        ),
+    )
     for where in ("out", "two", "whole"):
         fresh = {k: torch.zeros_like(v) for k, v in state.items()}
-        loaded = log.call(where, lambda: dcp.load(fresh, storage_reader=HuggingFaceStorageReader(path=where), no_dist=True) or True)
+        loaded = log.call(
+            where,
+            lambda: (
+                dcp.load(fresh, storage_reader=HuggingFaceStorageReader(path=where), no_dist=True) or True
+            ),
+        )
         log.value(f"{where} loaded", loaded)
         log.tensors(where, fresh)
     file = sorted(Path("out").glob("*.safetensors"))[0]
     fresh = {k: torch.zeros_like(v) for k, v in state.items()}
-    
+
     def again():
         try:
             dcp.load(fresh, storage_reader=HuggingFaceStorageReader(path="out"), no_dist=True)
@@ -257,7 +308,13 @@ def lightning_(log):
             save_file(checkpoint["state_dict"], path, {"epoch": str(checkpoint["epoch"])})
 
         def load_checkpoint(self, path, map_location=None, **more):
-            return {"state_dict": load_file(path), "pytorch-lightning_version": "2.0.0", "epoch": 0, "global_step": 0, "loops": {}}
+            return {
+                "state_dict": load_file(path),
+                "pytorch-lightning_version": "2.0.0",
+                "epoch": 0,
+                "global_step": 0,
+                "loops": {},
+            }
 
     class Module(LightningModule):
         def __init__(self):
@@ -272,12 +329,25 @@ def lightning_(log):
             return torch.optim.SGD(self.parameters(), 0.1)
 
     model = Module()
-    trainer = Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, plugins=[Safe()])
+    trainer = Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        plugins=[Safe()],
+    )
     trainer.fit(model, torch.utils.data.DataLoader(torch.ones(8, 4), batch_size=4))
     trainer.save_checkpoint("last.safetensors", weights_only=True)
     log.tensors("trained", load_file("last.safetensors"))
     fresh = Module()
-    log.value("keys", fresh.load_state_dict(trainer.strategy.checkpoint_io.load_checkpoint("last.safetensors")["state_dict"]))
+    log.value(
+        "keys",
+        fresh.load_state_dict(
+            trainer.strategy.checkpoint_io.load_checkpoint("last.safetensors")["state_dict"]
+        ),
+    )
     log.tensors("fresh", fresh.state_dict())
 
 
@@ -286,7 +356,9 @@ def ctranslate2_(log):
     from ctranslate2.converters import TransformersConverter
 
     hf_model("model")
-    done = log.call("convert", lambda: TransformersConverter("model", low_cpu_mem_usage=True).convert("out", force=True))
+    done = log.call(
+        "convert", lambda: TransformersConverter("model", low_cpu_mem_usage=True).convert("out", force=True)
+    )
     log.value("converted", done)
     import ctranslate2.converters.transformers as module
 
@@ -304,7 +376,8 @@ def by_hand(log):
     import multiprocessing
 
     from safetensors import deserialize, safe_open, serialize, serialize_file
-    from safetensors.numpy import load as load_np, save as save_np
+    from safetensors.numpy import load as load_np
+    from safetensors.numpy import save as save_np
     from safetensors.torch import load, load_file, save, save_file
 
     torch.manual_seed(5)
@@ -315,7 +388,9 @@ def by_hand(log):
         part = {k: v for k, v in tensors.items() if k.startswith(f"layers.{i}.")}
         save_file(part, name, {"format": "pt"})
         map_ |= dict.fromkeys(part, name)
-    Path("model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 9 * 192}, "weight_map": map_}))
+    Path("model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 9 * 192}, "weight_map": map_})
+    )
     ranks = []
     for rank in range(4):
         mine = {}
@@ -328,17 +403,37 @@ def by_hand(log):
     log.value("whole", all(torch.equal(torch.cat([r[n] for r in ranks]), tensors[n]) for n in tensors))
     raw = save(tensors)
     log.tensors("bytes", load(raw), ordered=False)
-    log.tensors("numpy", load_np(save_np({"a": np.arange(6).reshape(2, 3), "h": np.ones(2, "f2")})), ordered=False)
+    log.tensors(
+        "numpy", load_np(save_np({"a": np.arange(6).reshape(2, 3), "h": np.ones(2, "f2")})), ordered=False
+    )
     log.value("deserialize", sorted((n, t["dtype"], t["shape"], len(t["data"])) for n, t in deserialize(raw)))
-    log.value("serialize", log.call("serialize", serialize, {"a": {"dtype": "uint8", "shape": [3], "data": b"abc"}}, None))
-    log.call("wrong size", serialize_file, {"a": {"dtype": "float32", "shape": [3], "data": b"abc"}}, "x", None)
+    log.value(
+        "serialize",
+        log.call("serialize", serialize, {"a": {"dtype": "uint8", "shape": [3], "data": b"abc"}}, None),
+    )
+    log.call(
+        "wrong size", serialize_file, {"a": {"dtype": "float32", "shape": [3], "data": b"abc"}}, "x", None
+    )
     with multiprocessing.get_context("fork").Pool(2) as pool:
         log.value("fork", pool.map(count_of, sorted(set(map_.values()))))
-    for label, arguments in {"no tensor": ({"a": 1}, "f"), "no dict": ([torch.ones(1)], "f"), "no name": ({1: torch.ones(1)}, "f"), "metadata": ({"a": torch.ones(1)}, "f", {"a": 1}),
-                             "directory": ({"a": torch.ones(1)}, "."), "no directory": ({"a": torch.ones(1)}, "none/f"), "sparse": ({"a": torch.eye(3).to_sparse()}, "f"),
-                             "strided": ({"a": torch.ones(3, 2).t()}, "f"), "meta": ({"a": torch.ones(2, device="meta")}, "f")}.items():
+    for label, arguments in {
+        "no tensor": ({"a": 1}, "f"),
+        "no dict": ([torch.ones(1)], "f"),
+        "no name": ({1: torch.ones(1)}, "f"),
+        "metadata": ({"a": torch.ones(1)}, "f", {"a": 1}),
+        "directory": ({"a": torch.ones(1)}, "."),
+        "no directory": ({"a": torch.ones(1)}, "none/f"),
+        "sparse": ({"a": torch.eye(3).to_sparse()}, "f"),
+        "strided": ({"a": torch.ones(3, 2).t()}, "f"),
+        "meta": ({"a": torch.ones(2, device="meta")}, "f"),
+    }.items():
         log.call(label, save_file, *arguments)
-    for label, arguments in {"no file": ("none",), "directory": (".",), "device": (file, "cuda:0"), "device 2": (file, "nothing")}.items():
+    for label, arguments in {
+        "no file": ("none",),
+        "directory": (".",),
+        "device": (file, "cuda:0"),
+        "device 2": (file, "nothing"),
+    }.items():
         log.call(f"load {label}", load_file, *arguments)
     with safe_open(file, "pt") as f:
         log.call("no such name", f.get_tensor, "nothing")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Image models: collections of networks, their loaders and adapters."""
+
 from __future__ import annotations
 
 import copy
@@ -24,9 +25,17 @@ def timm_(log):
     back = timm.create_model("mobilenetv3_small_050", num_classes=5, checkpoint_path="hub/model.safetensors")
     log.tensors("model", back.state_dict())
     log.value("keys", load_checkpoint(back, "hub/model.safetensors", strict=True))
-    log.tensors("directory", log.call("directory", load_state_dict_from_path, Path("hub")) or {"none": torch.ones(1)})
+    log.tensors(
+        "directory", log.call("directory", load_state_dict_from_path, Path("hub")) or {"none": torch.ones(1)}
+    )
     log.tensors("local", timm.create_model("local-dir:hub", pretrained=True).state_dict())
-    log.call("other size", timm.create_model, "mobilenetv3_small_050", num_classes=7, checkpoint_path="hub/model.safetensors")
+    log.call(
+        "other size",
+        timm.create_model,
+        "mobilenetv3_small_050",
+        num_classes=7,
+        checkpoint_path="hub/model.safetensors",
+    )
     log.broken("hub/model.safetensors", lambda: load_state_dict("hub/model.safetensors"))
 
 
@@ -37,8 +46,11 @@ def open_clip_(log):
     from open_clip.push_to_hf_hub import save_config_for_hf  # noqa: F401
     from safetensors.torch import save_file
 
-    small = {"embed_dim": 16, "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-             "text_cfg": {"context_length": 8, "vocab_size": 50, "width": 16, "heads": 2, "layers": 1}}
+    small = {
+        "embed_dim": 16,
+        "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+        "text_cfg": {"context_length": 8, "vocab_size": 50, "width": 16, "heads": 2, "layers": 1},
+    }
     torch.manual_seed(2)
     model = open_clip.CLIP(**small)
     save_file(model.state_dict(), "open_clip_model.safetensors")
@@ -59,7 +71,15 @@ def kornia_(log):
     torch.manual_seed(3)
     net = kornia.feature.HardNet(pretrained=False)
     save_model(net, "hardnet.safetensors", metadata={"name": "hardnet"})
-    save_file({"a": torch.rand(3, 2).half(), "b": torch.arange(7), "c": torch.rand(2).bfloat16(), "d": torch.tensor(True)}, "types.safetensors")
+    save_file(
+        {
+            "a": torch.rand(3, 2).half(),
+            "b": torch.arange(7),
+            "c": torch.rand(2).bfloat16(),
+            "d": torch.tensor(True),
+        },
+        "types.safetensors",
+    )
     for name in ("hardnet", "types"):
         log.value("check", check_safetensors(f"{name}.safetensors"))
         log.tensors(name, load_safetensors(f"{name}.safetensors"))
@@ -75,7 +95,10 @@ def spandrel_(log):
     from spandrel.architectures.ESRGAN import ESRGAN
 
     torch.manual_seed(4)
-    made = {"compact": Compact(num_feat=8, num_conv=2, upscale=2), "esrgan": ESRGAN(num_filters=8, num_blocks=1, scale=4)}
+    made = {
+        "compact": Compact(num_feat=8, num_conv=2, upscale=2),
+        "esrgan": ESRGAN(num_filters=8, num_blocks=1, scale=4),
+    }
     for name, net in made.items():
         save_file(net.state_dict(), f"{name}.safetensors")
         model = ModelLoader("cpu").load_from_file(f"{name}.safetensors")
@@ -94,7 +117,11 @@ def segmentation(log):
     model.save_pretrained("unet")
     log.tensors("unet", smp.from_pretrained("unet").state_dict())
     log.tensors("class", smp.Unet.from_pretrained("unet").state_dict())
-    log.broken("unet/model.safetensors", lambda: smp.from_pretrained("unet"), only={"cut", "empty", "header cut", "tensor renamed"})
+    log.broken(
+        "unet/model.safetensors",
+        lambda: smp.from_pretrained("unet"),
+        only={"cut", "empty", "header cut", "tensor renamed"},
+    )
 
 
 @program("torchvision", modules=("safetensors.torch",))
@@ -103,7 +130,11 @@ def torchvision_(log):
     from safetensors.torch import load_file, load_model, save_file, save_model
 
     torch.manual_seed(6)
-    for name, more in {"squeezenet1_1": {}, "resnet18": {"num_classes": 3}, "shufflenet_v2_x0_5": {"num_classes": 4}}.items():
+    for name, more in {
+        "squeezenet1_1": {},
+        "resnet18": {"num_classes": 3},
+        "shufflenet_v2_x0_5": {"num_classes": 4},
+    }.items():
         net = getattr(torchvision.models, name)(**more)
         save_model(net, f"{name}.safetensors")
         fresh = getattr(torchvision.models, name)(**more)
@@ -115,7 +146,12 @@ def torchvision_(log):
     log.tensors("channels last", load_file("last-model.safetensors"))
     log.call("strict", load_model, torchvision.models.resnet18(num_classes=4), "resnet18.safetensors")
     log.call("other", load_model, torchvision.models.squeezenet1_1(), "resnet18.safetensors")
-    log.value("loose", log.call("loose", load_model, torchvision.models.squeezenet1_1(), "resnet18.safetensors", strict=False))
+    log.value(
+        "loose",
+        log.call(
+            "loose", load_model, torchvision.models.squeezenet1_1(), "resnet18.safetensors", strict=False
+        ),
+    )
 
 
 @program("lycoris", distribution="lycoris-lora", modules=("safetensors.torch",))
@@ -137,4 +173,8 @@ def lycoris_(log):
         log.tensors(algo, weights)
         again.apply_to()
         log.tensors(f"{algo} network", again.state_dict())
-    log.broken("lora.safetensors", lambda: create_lycoris_from_weights(1.0, "lora.safetensors", made), only={"cut", "empty", "no JSON"})
+    log.broken(
+        "lora.safetensors",
+        lambda: create_lycoris_from_weights(1.0, "lora.safetensors", made),
+        only={"cut", "empty", "no JSON"},
+    )

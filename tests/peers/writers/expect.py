@@ -7,15 +7,33 @@
 A tensor has one row, or several where its type is none of safetensors': each is a right answer. NAME "*" is a tensor for which
 the file has no name. What is in "named" is no tensor that safetensors can hold: a conversion says its name, or is refused.
 "not_converted": why, if what the library wrote holds no tensors; then only a refusal with a sentence is right."""
+
 import hashlib
 import json
 import pathlib
 import sys
 
-NAMES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "uint16": "U16", "int32": "I32", "uint32": "U32",
-         "int64": "I64", "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
-         "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
-         "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0"}
+NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "int16": "I16",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "int64": "I64",
+    "uint64": "U64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
 
 
 def sha(data):
@@ -39,17 +57,32 @@ def rows(array):
     data = array.astype(array.dtype.newbyteorder("<")).tobytes()
     if kind in NAMES:
         return [[NAMES[kind], shape, sha(data)]]
-    small = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "int1": 1, "uint1": 1, "float4_e2m1fn": 4, "float6_e2m3fn": 6,
-             "float6_e3m2fn": 6}
+    small = {
+        "int4": 4,
+        "uint4": 4,
+        "int2": 2,
+        "uint2": 2,
+        "int1": 1,
+        "uint1": 1,
+        "float4_e2m1fn": 4,
+        "float6_e2m3fn": 6,
+        "float6_e3m2fn": 6,
+    }
     if kind in small:  # a byte each in memory
         bits = small[kind]
-        codes = [c & ((1 << bits) - 1) for c in np.ascontiguousarray(array).reshape(-1).view(np.uint8).tolist()]
+        codes = [
+            c & ((1 << bits) - 1) for c in np.ascontiguousarray(array).reshape(-1).view(np.uint8).tolist()
+        ]
         dense = packed(codes, bits)
         signed = "I8" if kind.startswith("int") else "U8"
         own = {"float4_e2m1fn": "F4", "float6_e2m3fn": "F6_E2M3", "float6_e3m2fn": "F6_E3M2"}.get(kind)
         value = array.astype(np.int8 if signed == "I8" else np.uint8).tobytes() if "int" in kind else data
-        found = [[signed, shape, sha(value)], ["U8", shape, sha(data)], ["U8", shape, sha(bytes(codes))],
-                 ["U8", [len(dense)], sha(dense)]]
+        found = [
+            [signed, shape, sha(value)],
+            ["U8", shape, sha(data)],
+            ["U8", shape, sha(bytes(codes))],
+            ["U8", [len(dense)], sha(dense)],
+        ]
         return ([[own, shape, sha(dense)]] if own else []) + found
     if kind.startswith("float8"):  # e3m4, e4m3, e4m3b11fnuz: none of safetensors'
         return [["U8", shape, sha(data)]]
@@ -84,10 +117,14 @@ class Files:
 
     def skip(self, what, why):
         """What this version of the library does not write."""
-        self.failed.append("%s: %s" % (what, str(why).splitlines()[0][:120] if str(why) else type(why).__name__))
+        self.failed.append(
+            "%s: %s" % (what, str(why).splitlines()[0][:120] if str(why) else type(why).__name__)
+        )
 
     def close(self):
         content = {"library": self.library, "files": self.files, "not_written": self.failed}
-        (self.folder / "expect.json").write_text(json.dumps(content, indent=1, sort_keys=True), encoding="utf-8")
+        (self.folder / "expect.json").write_text(
+            json.dumps(content, indent=1, sort_keys=True), encoding="utf-8"
+        )
         print("%s: %d files, %d not written" % (self.library, len(self.files), len(self.failed)))
         return 0

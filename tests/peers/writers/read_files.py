@@ -3,6 +3,7 @@
 """read_files.py KIND FOLDER FILE... - what a library reads of files that others wrote, in the form of expect.py; for
 ../inventory.py, in the environment of the library. KIND: torch, onnx, numpy, tf, safetensors. Pickles only by readers that allow no
 names but those of tensors (torch's weights_only; an unpickler of numpy's names alone)."""
+
 import io
 import json
 import os
@@ -13,7 +14,6 @@ import warnings
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
-
 from expect import NAMES, rows, sha
 
 warnings.filterwarnings("ignore")
@@ -48,6 +48,7 @@ def by_torch(path):
         try:
             value = torch.load(path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:  # names beside the tensors: those are stood in for
+
             class Any(dict):
                 def __init__(self, *a, **k):
                     super().__init__()
@@ -60,8 +61,15 @@ def by_torch(path):
 
             class Reader(pickle.Unpickler):
                 def find_class(self, module, name):
-                    if module.split(".")[0] in ("torch", "collections") and name in ("OrderedDict", "_rebuild_tensor_v2", "_rebuild_parameter",
-                                                                                   "FloatStorage", "LongStorage", "HalfStorage", "device"):
+                    if module.split(".")[0] in ("torch", "collections") and name in (
+                        "OrderedDict",
+                        "_rebuild_tensor_v2",
+                        "_rebuild_parameter",
+                        "FloatStorage",
+                        "LongStorage",
+                        "HalfStorage",
+                        "device",
+                    ):
                         return super().find_class(module, name)
                     return Any
 
@@ -71,8 +79,14 @@ def by_torch(path):
 
             value = torch.load(path, map_location="cpu", weights_only=False, pickle_module=Module)
             options = ["--allow-opaque"]
-        part = next((p for p in ("state_dict", "model_state_dict", "model_state", "model") if isinstance(value, dict) and
-                     isinstance(value.get(p), dict)), None)
+        part = next(
+            (
+                p
+                for p in ("state_dict", "model_state_dict", "model_state", "model")
+                if isinstance(value, dict) and isinstance(value.get(p), dict)
+            ),
+            None,
+        )
         return {"tensors": flat(value[part] if part else value, leaf), "options": options, "more": True}
 
 
@@ -96,9 +110,13 @@ def by_onnx(path):
     for node in model.graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx") and node.output:
             for a in node.attribute:
-                value = {"value": lambda a=a: numpy_helper.to_array(a.t, str(path.parent)), "value_float": lambda a=a: np.array(a.f, np.float32),
-                         "value_floats": lambda a=a: np.array(list(a.floats), np.float32), "value_int": lambda a=a: np.array(a.i, np.int64),
-                         "value_ints": lambda a=a: np.array(list(a.ints), np.int64)}.get(a.name)
+                value = {
+                    "value": lambda a=a: numpy_helper.to_array(a.t, str(path.parent)),
+                    "value_float": lambda a=a: np.array(a.f, np.float32),
+                    "value_floats": lambda a=a: np.array(list(a.floats), np.float32),
+                    "value_int": lambda a=a: np.array(a.i, np.int64),
+                    "value_ints": lambda a=a: np.array(list(a.ints), np.int64),
+                }.get(a.name)
                 if value is None or a.name == "value" and a.t.data_type == onnx.TensorProto.STRING:
                     named.append(node.output[0])
                 else:
@@ -109,15 +127,25 @@ def by_onnx(path):
                 found["%s.%s%s" % (node.output[0], a.name, end)] = answer(t)
     found = {k: v for k, v in found.items() if v}
     entry = {"tensors": found, "named": named, "more": True}
-    if not found and not named and not any(a.g.node or a.graphs for n in model.graph.node for a in n.attribute) and not model.functions:
+    if (
+        not found
+        and not named
+        and not any(a.g.node or a.graphs for n in model.graph.node for a in n.attribute)
+        and not model.functions
+    ):
         entry["not_converted"] = "no tensor"
     return entry
 
 
 class Numbers(pickle.Unpickler):
     def find_class(self, module, name):
-        if (module, name) in (("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct"), ("numpy", "ndarray"),
-                              ("numpy", "dtype"), ("_codecs", "encode")):
+        if (module, name) in (
+            ("numpy.core.multiarray", "_reconstruct"),
+            ("numpy._core.multiarray", "_reconstruct"),
+            ("numpy", "ndarray"),
+            ("numpy", "dtype"),
+            ("_codecs", "encode"),
+        ):
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
         raise pickle.UnpicklingError(module + "." + name)
 
@@ -149,9 +177,20 @@ def by_tf(path):
                 data = model.buffers[tensor.buffer].data
                 if data is not None and len(data):
                     raw, kind = bytes(bytearray(data)), types[tensor.type]
-                    row = [NAMES[kind], [] if tensor.shape is None else [int(n) for n in tensor.shape], sha(raw)] if kind in NAMES else \
-                        ["U8", [len(raw)], sha(raw)]
-                    key = tensor.name.decode() if len(model.subgraphs) == 1 else "%s.%s" % (graph.name.decode(), tensor.name.decode())
+                    row = (
+                        [
+                            NAMES[kind],
+                            [] if tensor.shape is None else [int(n) for n in tensor.shape],
+                            sha(raw),
+                        ]
+                        if kind in NAMES
+                        else ["U8", [len(raw)], sha(raw)]
+                    )
+                    key = (
+                        tensor.name.decode()
+                        if len(model.subgraphs) == 1
+                        else "%s.%s" % (graph.name.decode(), tensor.name.decode())
+                    )
                     found.setdefault(key, []).append(row)
         return {"tensors": found}
     import tensorflow as tf
@@ -178,7 +217,13 @@ def by_safetensors(path):
 
 def main():
     kind, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    read = {"torch": by_torch, "onnx": by_onnx, "numpy": by_numpy, "tf": by_tf, "safetensors": by_safetensors}[kind]
+    read = {
+        "torch": by_torch,
+        "onnx": by_onnx,
+        "numpy": by_numpy,
+        "tf": by_tf,
+        "safetensors": by_safetensors,
+    }[kind]
     content = {}
     for name in sys.argv[3:]:
         try:

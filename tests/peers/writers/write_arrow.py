@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_arrow.py FOLDER - tensors of Apache Arrow (IPC messages), and Arrow's files of columns."""
+
 import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
-
 from expect import Files, rows
 
 files = Files("pyarrow " + pa.__version__)
@@ -33,7 +33,12 @@ for shape in ((1,), (3,), (2, 3, 4, 5), (100, 100)):
     put("shape-%s.arrow" % "x".join(map(str, shape)), pa.Tensor.from_numpy(rng.standard_normal(shape)))
 put("names.arrow", pa.Tensor.from_numpy(x, dim_names=["rows", "columns"]))
 put("strided.arrow", pa.Tensor.from_numpy(x[::2, ::3]))
-for name, kind in (("coo", pa.SparseCOOTensor), ("csr", pa.SparseCSRMatrix), ("csc", pa.SparseCSCMatrix), ("csf", pa.SparseCSFTensor)):
+for name, kind in (
+    ("coo", pa.SparseCOOTensor),
+    ("csr", pa.SparseCSRMatrix),
+    ("csc", pa.SparseCSCMatrix),
+    ("csf", pa.SparseCSFTensor),
+):
     try:
         made = kind.from_dense_numpy(np.where(x > 0, x, 0))
         with pa.OSFile(str(files.path("sparse-%s.arrow" % name)), "wb") as f:

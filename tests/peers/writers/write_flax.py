@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_flax.py FOLDER - msgpack by flax: every type of ml_dtypes, states of modules and of optax, chunks."""
+
 import sys
 
 import flax
@@ -10,10 +11,9 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import optax
+from expect import Files
 from flax import serialization
 from flax.training import train_state
-
-from expect import Files
 
 files = Files("flax " + flax.__version__)
 rng = np.random.default_rng(34)
@@ -48,7 +48,10 @@ for name in plain + more:
         files.skip(name, e)
 for shape in ((), (0,), (0, 3), (1, 1, 1, 1), (70000,)):
     put("shape-%s.msgpack" % "x".join(map(str, shape)), {"w": np.zeros(shape, np.float32)})
-put("strings.msgpack", {"w": np.ones(3), "text": "x", "bytes": b"123", "none": None, "n": 5, "f": 0.5, "c": 1j, "big": 2**60})
+put(
+    "strings.msgpack",
+    {"w": np.ones(3), "text": "x", "bytes": b"123", "none": None, "n": 5, "f": 0.5, "c": 1j, "big": 2**60},
+)
 put("names.msgpack", {"a/b": np.ones(1), "a.b": np.zeros(2), "": np.ones(4), "名": {"": np.ones(3)}})
 put("clash.msgpack", {"a.b": np.ones(1), "a": {"b": np.zeros(2)}})
 put("ints.msgpack", {0: np.ones(1), 1: np.zeros(2)})
@@ -76,9 +79,14 @@ for kind in ("dense", "norm", "embed", "attention", "half"):
     variables = net.init(jax.random.key(1), jnp.ones((2, 4)))
     put("module-%s.msgpack" % kind, variables)
     for name in ("adam", "sgd", "adafactor", "lion"):
-        state = train_state.TrainState.create(apply_fn=net.apply, params=variables["params"], tx=getattr(optax, name)(1e-3))
+        state = train_state.TrainState.create(
+            apply_fn=net.apply, params=variables["params"], tx=getattr(optax, name)(1e-3)
+        )
         put("state-%s-%s.msgpack" % (kind, name), serialization.to_state_dict(state))
 serialization.MAX_CHUNK_SIZE = 100  # bytes: arrays in chunks, as those of more than 1 GiB are
 for name in ("float32", "float16", "uint8", "int64", "bool"):
-    put("chunks-%s.msgpack" % name, {"a": (rng.standard_normal((7, 31)) * 3).astype(name), "b": np.ones(3, name)})
+    put(
+        "chunks-%s.msgpack" % name,
+        {"a": (rng.standard_normal((7, 31)) * 3).astype(name), "b": np.ones(3, name)},
+    )
 sys.exit(files.close())

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_gguf.py FOLDER - GGUF of every type that gguf-py writes, both byte orders, splits, every type of metadata."""
+
 import sys
 
 import gguf
 import numpy as np
-from gguf.quants import dequantize, quantize
-
 from expect import Files, rows
+from gguf.quants import dequantize, quantize
 
 files = Files("gguf 0.19")
 rng = np.random.default_rng(32)
@@ -36,7 +36,9 @@ def read(path):
     for t in gguf.GGUFReader(path).tensors:
         data = np.array(t.data)
         if t.tensor_type == T.BF16:
-            found[t.name] = [["BF16", [int(n) for n in reversed(t.shape)], rows(data.view(np.uint8).reshape(-1))[0][2]]]
+            found[t.name] = [
+                ["BF16", [int(n) for n in reversed(t.shape)], rows(data.view(np.uint8).reshape(-1))[0][2]]
+            ]
         else:
             found[t.name] = data
     return found
@@ -44,7 +46,9 @@ def read(path):
 
 for kind in T:
     if kind == T.Q8_1:
-        files.skip("Q8_1", "gguf-py has 40 bytes for a block, as ggml had until 2024; ggml has 36, and so have we")
+        files.skip(
+            "Q8_1", "gguf-py has 40 bytes for a block, as ggml had until 2024; ggml has 36, and so have we"
+        )
         continue
     x = rng.standard_normal((3, 512)).astype(np.float32)
     try:
@@ -60,8 +64,11 @@ for kind in T:
         for order in (gguf.GGUFEndian.LITTLE, gguf.GGUFEndian.BIG):
             if order == gguf.GGUFEndian.BIG and kind.name not in PLAIN:
                 continue
-            path = write("%s-%s.gguf" % (kind.name, order.name.lower()), {"blk.0.w": (array, raw), "one": (x[0, :3].copy(), None)},
-                         endianess=order)
+            path = write(
+                "%s-%s.gguf" % (kind.name, order.name.lower()),
+                {"blk.0.w": (array, raw), "one": (x[0, :3].copy(), None)},
+                endianess=order,
+            )
             if order == gguf.GGUFEndian.LITTLE:
                 files.add(path.name, read(path))
             else:
@@ -75,10 +82,23 @@ for kind in T:
             files.add(path.name, {"blk.0.w": rows(floats) + rows(array)}, options=["--dequantize"])
     except Exception as e:
         files.skip(kind.name, e)
-meta = [("add_uint8", "u8", 3), ("add_int8", "i8", -3), ("add_uint16", "u16", 3), ("add_int16", "i16", -3), ("add_uint32", "u32", 3),
-        ("add_int32", "i32", -3), ("add_float32", "f32", 0.5), ("add_uint64", "u64", 3), ("add_int64", "i64", -3),
-        ("add_float64", "f64", 0.5), ("add_bool", "b", True), ("add_string", "s", "text"), ("add_array", "list", [1, 2, 3]),
-        ("add_array", "texts", ["a", "ü"]), ("add_array", "floats", [0.5, 1.5])]
+meta = [
+    ("add_uint8", "u8", 3),
+    ("add_int8", "i8", -3),
+    ("add_uint16", "u16", 3),
+    ("add_int16", "i16", -3),
+    ("add_uint32", "u32", 3),
+    ("add_int32", "i32", -3),
+    ("add_float32", "f32", 0.5),
+    ("add_uint64", "u64", 3),
+    ("add_int64", "i64", -3),
+    ("add_float64", "f64", 0.5),
+    ("add_bool", "b", True),
+    ("add_string", "s", "text"),
+    ("add_array", "list", [1, 2, 3]),
+    ("add_array", "texts", ["a", "ü"]),
+    ("add_array", "floats", [0.5, 1.5]),
+]
 for i, row in enumerate(meta):
     path = write("meta-%02d.gguf" % i, {"w": (np.arange(6, dtype=np.float32), None)}, [row])
     files.add(path.name, read(path))

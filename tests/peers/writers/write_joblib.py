@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_joblib.py FOLDER - joblib.dump with every compressor and level, of arrays, of trees of arrays, of models."""
+
 import gzip
 import pickle
 import sys
@@ -8,9 +9,8 @@ import warnings
 
 import joblib
 import numpy as np
-from sklearn import linear_model
-
 from expect import Files, rows
+from sklearn import linear_model
 
 warnings.filterwarnings("ignore")
 files = Files("joblib " + joblib.__version__)
@@ -40,11 +40,32 @@ def put(name, value, named=(), **how):
 x = rng.standard_normal((30, 40)).astype("f4")
 tree = {"w": x, "list": [x[0].astype("f8"), {"deep": np.arange(5)}], "n": 3, "t": "text"}
 for kind in "b1 u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8 c8 c16 >f4 >i8 g S3 U3 M8[s]".split():
-    value = np.array(["a", "bc"] * 4).astype(kind) if kind[0] in "SU" else (np.abs(rng.standard_normal((4, 6))) * 9).astype("i8").astype(kind)
+    value = (
+        np.array(["a", "bc"] * 4).astype(kind)
+        if kind[0] in "SU"
+        else (np.abs(rng.standard_normal((4, 6))) * 9).astype("i8").astype(kind)
+    )
     name = kind.replace("[", "-").replace("]", "").replace(">", "big-")
     put("type-%s.joblib" % name, {"w": value, "v": x})
     put("type-%s.z" % name, {"w": value, "v": x}, compress=3)
-for how in (0, 1, 9, True, ("zlib", 6), ("gzip", 3), ("bz2", 9), ("xz", 3), ("lzma", 3), ("lz4", 3), "zlib", "gzip", "bz2", "xz", "lzma", "lz4"):
+for how in (
+    0,
+    1,
+    9,
+    True,
+    ("zlib", 6),
+    ("gzip", 3),
+    ("bz2", 9),
+    ("xz", 3),
+    ("lzma", 3),
+    ("lz4", 3),
+    "zlib",
+    "gzip",
+    "bz2",
+    "xz",
+    "lzma",
+    "lz4",
+):
     label = str(how).replace("(", "").replace(")", "").replace("'", "").replace(", ", "-")
     put("compress-%s.joblib" % label, tree, compress=how)
     put("alone-%s.joblib" % label, x, compress=how)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_keras.py FOLDER - models by Keras 3: .keras, .h5, .weights.h5, weights in shards; what h5py reads of each."""
+
 import io
 import json
 import sys
@@ -10,9 +11,8 @@ import zipfile
 import h5py
 import keras
 import numpy as np
-from keras import layers
-
 from expect import Files, rows
+from keras import layers
 
 warnings.filterwarnings("ignore")
 files = Files("keras " + keras.__version__)
@@ -22,6 +22,7 @@ keras.utils.set_random_seed(38)
 def listing(opened):
     tensors, named = {}, []
     with h5py.File(opened, "r") as f:
+
         def visit(name, item):
             if not isinstance(item, h5py.Dataset):
                 return
@@ -36,7 +37,6 @@ def listing(opened):
         f.visititems(visit)
         f.visititems_links(lambda name, link: None)
     return tensors, named
-
 
 
 def put(name, save):
@@ -56,7 +56,14 @@ def put(name, save):
 
 def dense(policy=None):
     more = {"dtype": keras.DTypePolicy(policy)} if policy else {}
-    return keras.Sequential([layers.Input((6,)), layers.Dense(4, **more), layers.BatchNormalization(**more), layers.Dense(2, **more)])
+    return keras.Sequential(
+        [
+            layers.Input((6,)),
+            layers.Dense(4, **more),
+            layers.BatchNormalization(**more),
+            layers.Dense(2, **more),
+        ]
+    )
 
 
 def functional():
@@ -67,18 +74,39 @@ def functional():
 
 
 MODELS = {
-    "dense": dense, "functional": functional, "half": lambda: dense("float16"), "mixed": lambda: dense("mixed_bfloat16"),
-    "bf16": lambda: dense("bfloat16"), "double": lambda: dense("float64"),
-    "lstm": lambda: keras.Sequential([layers.Input((5, 3)), layers.LSTM(4, return_sequences=True), layers.GRU(3)]),
+    "dense": dense,
+    "functional": functional,
+    "half": lambda: dense("float16"),
+    "mixed": lambda: dense("mixed_bfloat16"),
+    "bf16": lambda: dense("bfloat16"),
+    "double": lambda: dense("float64"),
+    "lstm": lambda: keras.Sequential(
+        [layers.Input((5, 3)), layers.LSTM(4, return_sequences=True), layers.GRU(3)]
+    ),
     "bidirectional": lambda: keras.Sequential([layers.Input((5, 3)), layers.Bidirectional(layers.LSTM(4))]),
-    "embedding": lambda: keras.Sequential([layers.Input((5,)), layers.Embedding(10, 4), layers.LayerNormalization()]),
-    "attention": lambda: (lambda x: keras.Model(x, layers.MultiHeadAttention(2, 4)(x, x)))(layers.Input((5, 8))),
-    "conv": lambda: keras.Sequential([layers.Input((9, 9, 3)), layers.SeparableConv2D(4, 3), layers.DepthwiseConv2D(3),
-                                      layers.Conv2DTranspose(2, 3), layers.GroupNormalization(1)]),
+    "embedding": lambda: keras.Sequential(
+        [layers.Input((5,)), layers.Embedding(10, 4), layers.LayerNormalization()]
+    ),
+    "attention": lambda: (lambda x: keras.Model(x, layers.MultiHeadAttention(2, 4)(x, x)))(
+        layers.Input((5, 8))
+    ),
+    "conv": lambda: keras.Sequential(
+        [
+            layers.Input((9, 9, 3)),
+            layers.SeparableConv2D(4, 3),
+            layers.DepthwiseConv2D(3),
+            layers.Conv2DTranspose(2, 3),
+            layers.GroupNormalization(1),
+        ]
+    ),
     "dropout": lambda: keras.Sequential([layers.Input((6,)), layers.Dropout(0.5, seed=3), layers.Dense(2)]),
     "none": lambda: keras.Sequential([layers.Input((6,)), layers.Flatten()]),
-    "normalization": lambda: keras.Sequential([layers.Input((6,)), layers.Normalization(mean=1.0, variance=2.0), layers.Dense(2)]),
-    "nested": lambda: keras.Sequential([layers.Input((6,)), keras.Sequential([layers.Dense(6), layers.Dense(6)]), layers.Dense(2)]),
+    "normalization": lambda: keras.Sequential(
+        [layers.Input((6,)), layers.Normalization(mean=1.0, variance=2.0), layers.Dense(2)]
+    ),
+    "nested": lambda: keras.Sequential(
+        [layers.Input((6,)), keras.Sequential([layers.Dense(6), layers.Dense(6)]), layers.Dense(2)]
+    ),
     "lambda": lambda: keras.Sequential([layers.Input((6,)), layers.Lambda(lambda v: v * 2), layers.Dense(2)]),
     "lora": lambda: (lambda m: (m.layers[0].enable_lora(2), m)[1])(dense()),
 }

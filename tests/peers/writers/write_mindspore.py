@@ -1,19 +1,34 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_mindspore.py FOLDER - checkpoints by MindSpore: every type, pieces, checksums, encryption, optimizers, MindIR."""
+
 import os
 import sys
 
 import mindspore as ms
 import numpy as np
+from expect import Files, sha
 from mindspore import nn
 from mindspore.train import serialization
 
-from expect import Files, sha
-
-KINDS = {"Float32": "F32", "Float16": "F16", "Float64": "F64", "BFloat16": "BF16", "Int8": "I8", "UInt8": "U8", "Int16": "I16",
-         "UInt16": "U16", "Int32": "I32", "UInt32": "U32", "Int64": "I64", "UInt64": "U64", "Bool": "BOOL", "Complex64": "C64",
-         "Float8_E4M3FN": "F8_E4M3", "Float8_E5M2": "F8_E5M2"}
+KINDS = {
+    "Float32": "F32",
+    "Float16": "F16",
+    "Float64": "F64",
+    "BFloat16": "BF16",
+    "Int8": "I8",
+    "UInt8": "U8",
+    "Int16": "I16",
+    "UInt16": "U16",
+    "Int32": "I32",
+    "UInt32": "U32",
+    "Int64": "I64",
+    "UInt64": "U64",
+    "Bool": "BOOL",
+    "Complex64": "C64",
+    "Float8_E4M3FN": "F8_E4M3",
+    "Float8_E5M2": "F8_E5M2",
+}
 files = Files("mindspore " + ms.__version__)
 rng = np.random.default_rng(42)
 
@@ -54,10 +69,18 @@ for kind in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "hifloat8", "qint4x2", 
 w = ms.Tensor(rng.standard_normal((5, 6)).astype("f4"))
 put("numbers.ckpt", {"w": w}, append_dict={"epoch": 3, "lr": 0.5, "flag": True, "text": "x"})
 put("parameters.ckpt", {"w": ms.Parameter(w, name="w"), "moments.w": ms.Parameter(w * 2, name="m")})
-put("shapes.ckpt", {"a": ms.Tensor(np.zeros((1,) * 6, "f4")), "b": ms.Tensor(np.array([1.5], "f4")), "c": ms.Tensor(5)})
+put(
+    "shapes.ckpt",
+    {"a": ms.Tensor(np.zeros((1,) * 6, "f4")), "b": ms.Tensor(np.array([1.5], "f4")), "c": ms.Tensor(5)},
+)
 put("names.ckpt", {"名/w": w, "a b": w, "x" * 200: w})
 put("many.ckpt", {"t%d" % i: ms.Tensor(np.full((2,), i, "f4")) for i in range(300)})
-for name, cell in {"dense": nn.Dense(3, 4), "conv": nn.Conv2d(3, 4, 3), "norm": nn.BatchNorm2d(4), "lstm": nn.LSTM(3, 4)}.items():
+for name, cell in {
+    "dense": nn.Dense(3, 4),
+    "conv": nn.Conv2d(3, 4, 3),
+    "norm": nn.BatchNorm2d(4),
+    "lstm": nn.LSTM(3, 4),
+}.items():
     put("cell-%s.ckpt" % name, cell)
 for name in ("Adam", "Momentum", "SGD", "RMSProp", "AdamWeightDecay"):
     try:
@@ -85,7 +108,9 @@ for kind in ("safetensors",):
         files.skip(kind, e)
 try:
     net = nn.Dense(3, 4)
-    ms.export(net, ms.Tensor(np.ones((2, 3), "f4")), file_name=str(files.path("program")), file_format="MINDIR")
+    ms.export(
+        net, ms.Tensor(np.ones((2, 3), "f4")), file_name=str(files.path("program")), file_format="MINDIR"
+    )
     os.chmod(files.path("program.mindir"), 0o644)
     files.add("program.mindir", {}, named=["weight"])
 except Exception as e:

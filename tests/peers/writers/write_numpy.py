@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_numpy.py FOLDER - .npy and .npz of every type, order and version, with what numpy.load says of them."""
+
 import io
 import sys
 import zipfile
 
 import ml_dtypes
 import numpy as np
-
 from expect import Files
 
 files = Files("numpy " + np.__version__)
@@ -37,14 +37,27 @@ for kind in "b1 u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8 c8".split():
         if kind in ("b1", "u1", "i1") and order == ">":
             continue
         for layout in "CF":
-            one("%s-%s-%s" % (kind, "little" if order == "<" else "big", layout),
-                np.asarray(values(order + kind), order=layout))
+            one(
+                "%s-%s-%s" % (kind, "little" if order == "<" else "big", layout),
+                np.asarray(values(order + kind), order=layout),
+            )
 for version in ((1, 0), (2, 0), (3, 0)):
     one("version%d" % version[0], values("<f4"), version)
 for shape in ((), (0,), (0, 3), (1,), (2, 3, 4, 5), (1, 1, 1, 1, 1, 1), (100000,)):
     one("shape-" + "x".join(map(str, shape)), values("<f4", shape))
 one("negative-strides", values("<i4")[::-1, ::-2])
-for kind in ("g", "c16", "G", "M8[s]", "m8[ns]", "S3", "U3", "V3", "V4", "V8"):  # what safetensors has no type for
+for kind in (
+    "g",
+    "c16",
+    "G",
+    "M8[s]",
+    "m8[ns]",
+    "S3",
+    "U3",
+    "V3",
+    "V4",
+    "V8",
+):  # what safetensors has no type for
     one("odd-" + kind.replace("[", "-").replace("]", ""), values(kind))
 one("odd-record", np.zeros(3, [("a", "<f4"), ("b", "<i2", (2,))]))
 one("odd-object", np.array([{"a": 1}, None], dtype=object), allow_pickle=True)
@@ -58,10 +71,14 @@ for name in sorted(k for k in vars(ml_dtypes) if k.startswith(("bfloat", "float"
         files.skip("ml-" + name, e)
 every = {kind: values("<" + kind) for kind in "b1 u1 i1 u2 i2 u4 i4 u8 i8 f2 f4 f8 c8".split()}
 for name, save in (("stored", np.savez), ("deflated", np.savez_compressed)):
-    for part, arrays in (("every", every), ("big", {k: v.astype(v.dtype.newbyteorder(">")) for k, v in every.items()}),
-                         ("names", {"a/b": every["f4"], "名前": every["f8"], "with space": every["i2"], "a.b": every["u1"]}),
-                         ("odd", {"text": np.array(["a", "b"]), "w": every["f4"], "none": np.array(None)}),
-                         ("scalars", {"a": np.float32(3), "b": np.int64(4), "c": np.bool_(True)}), ("none", {})):
+    for part, arrays in (
+        ("every", every),
+        ("big", {k: v.astype(v.dtype.newbyteorder(">")) for k, v in every.items()}),
+        ("names", {"a/b": every["f4"], "名前": every["f8"], "with space": every["i2"], "a.b": every["u1"]}),
+        ("odd", {"text": np.array(["a", "b"]), "w": every["f4"], "none": np.array(None)}),
+        ("scalars", {"a": np.float32(3), "b": np.int64(4), "c": np.bool_(True)}),
+        ("none", {}),
+    ):
         path = files.path("%s-%s.npz" % (name, part))
         save(path, **arrays)
         with np.load(path, allow_pickle=True) as z:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_paddle.py FOLDER - Paddle: state dicts of every type and protocol, optimizers, tensors alone, inference models
 (.pdmodel or .json with .pdiparams); what Paddle loads of each."""
+
 import os
 import sys
 import warnings
@@ -9,7 +10,6 @@ import warnings
 os.environ.setdefault("FLAGS_use_mkldnn", "0")
 import numpy as np
 import paddle
-
 from expect import NAMES, Files, rows, sha
 
 warnings.filterwarnings("ignore")
@@ -61,9 +61,15 @@ for kind in [k for k in NAMES if hasattr(paddle, k)] + ["complex128"]:
         files.add(path.name, {"*": answer(value)})
     except Exception as e:
         files.skip("binary-" + kind, e)
-for name, layer in {"linear": paddle.nn.Linear(3, 4), "conv": paddle.nn.Conv2D(3, 4, 3), "norm": paddle.nn.BatchNorm1D(4),
-                    "lstm": paddle.nn.LSTM(3, 4, 2), "embedding": paddle.nn.Embedding(7, 3),
-                    "attention": paddle.nn.MultiHeadAttention(8, 2), "encoder": paddle.nn.TransformerEncoderLayer(8, 2, 16)}.items():
+for name, layer in {
+    "linear": paddle.nn.Linear(3, 4),
+    "conv": paddle.nn.Conv2D(3, 4, 3),
+    "norm": paddle.nn.BatchNorm1D(4),
+    "lstm": paddle.nn.LSTM(3, 4, 2),
+    "embedding": paddle.nn.Embedding(7, 3),
+    "attention": paddle.nn.MultiHeadAttention(8, 2),
+    "encoder": paddle.nn.TransformerEncoderLayer(8, 2, 16),
+}.items():
     for protocol in (2, 3, 4):
         put("layer-%s-%d.pdparams" % (name, protocol), layer.state_dict(), protocol=protocol)
 for name in ("SGD", "Momentum", "Adam", "AdamW", "Adagrad", "Adamax", "RMSProp", "Lamb"):
@@ -75,7 +81,15 @@ for name in ("SGD", "Momentum", "Adam", "AdamW", "Adagrad", "Adamax", "RMSProp",
         put("optimizer-%s.pdopt" % name, optimizer.state_dict())
     except Exception as e:
         files.skip(name, e)
-put("tree.pdparams", {"t": paddle.ones([2, 2]), "list": [paddle.zeros([1]), 5, {"deep": paddle.rand([3])}], "n": np.arange(3), "x": "text"})
+put(
+    "tree.pdparams",
+    {
+        "t": paddle.ones([2, 2]),
+        "list": [paddle.zeros([1]), 5, {"deep": paddle.rand([3])}],
+        "n": np.arange(3),
+        "x": "text",
+    },
+)
 put("none.pdparams", {"a": 1})
 put("scalar.pdparams", {"s": paddle.to_tensor(3.5), "e": paddle.zeros([0, 3])})
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """write_tf.py FOLDER - TensorFlow: checkpoints of every type, SavedModels, TFLite with every way of quantising, Keras 2; what
 TensorFlow's own readers say of each."""
+
 import os
 import pathlib
 import sys
@@ -12,9 +13,8 @@ import h5py
 import numpy as np
 import tensorflow as tf
 import tf_keras
-from tensorflow.lite.python import schema_py_generated as schema
-
 from expect import NAMES, Files, rows, sha
+from tensorflow.lite.python import schema_py_generated as schema
 
 warnings.filterwarnings("ignore")
 files = Files("tensorflow " + tf.__version__)
@@ -35,7 +35,12 @@ def checkpoint(name, prefix=None, path=None):
 
 
 def raw(name, names, tensors, slices=None):
-    tf.raw_ops.SaveV2(prefix=str(files.path(name)), tensor_names=names, shape_and_slices=slices or [""] * len(names), tensors=tensors)
+    tf.raw_ops.SaveV2(
+        prefix=str(files.path(name)),
+        tensor_names=names,
+        shape_and_slices=slices or [""] * len(names),
+        tensors=tensors,
+    )
     checkpoint(name, path=name + ".index")
 
 
@@ -61,7 +66,12 @@ for shape in ((), (0,), (0, 4), (1, 1, 1, 1, 1), (3001,)):
 raw("names", ["a/b:0", "名", "x" * 400, "a b"], [tf.ones([i + 1]) for i in range(4)])
 raw("many", ["t%05d" % i for i in range(3000)], [tf.fill([i % 4], float(i)) for i in range(3000)])
 big = rng.standard_normal((6, 5)).astype("f4")
-raw("slices", ["s"] * 3, [tf.constant(big[a:b]) for a, b in ((0, 2), (2, 3), (3, 6))], ["6 5 %d,%d:-" % (a, b - a) for a, b in ((0, 2), (2, 3), (3, 6))])
+raw(
+    "slices",
+    ["s"] * 3,
+    [tf.constant(big[a:b]) for a, b in ((0, 2), (2, 3), (3, 6))],
+    ["6 5 %d,%d:-" % (a, b - a) for a, b in ((0, 2), (2, 3), (3, 6))],
+)
 
 
 def module(kind="float32"):
@@ -79,8 +89,11 @@ for kind in ("float32", "float16", "bfloat16", "float64"):
     tf.saved_model.save(m, str(files.path("saved-" + kind)))
     checkpoint("saved-" + kind, files.path("saved-" + kind) / "variables" / "variables")
     files.add("saved-%s/saved_model.pb" % kind, {}, not_converted="a graph")
-manager = tf.train.CheckpointManager(tf.train.Checkpoint(model=module(), step=tf.Variable(3), text=tf.Variable("t")),
-                                     str(files.path("managed")), max_to_keep=2)
+manager = tf.train.CheckpointManager(
+    tf.train.Checkpoint(model=module(), step=tf.Variable(3), text=tf.Variable("t")),
+    str(files.path("managed")),
+    max_to_keep=2,
+)
 manager.save()
 manager.save()
 checkpoint("managed", manager.latest_checkpoint)
@@ -91,8 +104,13 @@ checkpoint("table", path=pathlib.Path(path).name + ".index")
 
 
 def keras(name, model):
-    for end, save in ((".h5", model.save), (".weights.h5", model.save_weights), ("-tf", lambda p: model.save_weights(p, save_format="tf")),
-                      (".keras", model.save), ("-saved", lambda p: model.save(p, save_format="tf"))):
+    for end, save in (
+        (".h5", model.save),
+        (".weights.h5", model.save_weights),
+        ("-tf", lambda p: model.save_weights(p, save_format="tf")),
+        (".keras", model.save),
+        ("-saved", lambda p: model.save(p, save_format="tf")),
+    ):
         path = str(files.path("keras2-%s%s" % (name, end)))
         try:
             save(path)
@@ -116,6 +134,7 @@ def hdf5(path):
             opened = io.BytesIO(z.read("model.weights.h5"))
     tensors, named = {}, []
     with h5py.File(opened, "r") as f:
+
         def visit(key, item):
             if isinstance(item, h5py.Dataset):
                 answers = rows(np.asarray(item[()])) if item.shape is not None else []
@@ -123,16 +142,31 @@ def hdf5(path):
                     tensors[key] = answers
                 else:
                     named.append(key)
+
         f.visititems(visit)
-    files.add(os.path.basename(path), tensors, named, **({} if tensors or named else {"not_converted": "no weights"}))
+    files.add(
+        os.path.basename(path),
+        tensors,
+        named,
+        **({} if tensors or named else {"not_converted": "no weights"}),
+    )
 
 
 layers = tf_keras.layers
 models = {
     "dense": [layers.Dense(4, input_shape=(3,)), layers.BatchNormalization(), layers.Dense(2)],
-    "conv": [layers.Conv2D(4, 3, input_shape=(8, 8, 3)), layers.DepthwiseConv2D(3), layers.Flatten(), layers.Dense(2)],
+    "conv": [
+        layers.Conv2D(4, 3, input_shape=(8, 8, 3)),
+        layers.DepthwiseConv2D(3),
+        layers.Flatten(),
+        layers.Dense(2),
+    ],
     "lstm": [layers.LSTM(4, input_shape=(5, 3), return_sequences=True), layers.GRU(2)],
-    "embedding": [layers.Embedding(9, 4, input_length=5), layers.GlobalAveragePooling1D(), layers.LayerNormalization()],
+    "embedding": [
+        layers.Embedding(9, 4, input_length=5),
+        layers.GlobalAveragePooling1D(),
+        layers.LayerNormalization(),
+    ],
     "none": [layers.Flatten(input_shape=(3, 4))],
 }
 for name, stack in models.items():
@@ -182,7 +216,10 @@ for name, shape in samples.items():
     for way in ("float", "dynamic", "half", "integer", "integer16", "int8"):
         converter = tf.lite.TFLiteConverter.from_keras_model(model)
         if name == "lstm":
-            converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
+            converter.target_spec.supported_ops = [
+                tf.lite.OpsSet.TFLITE_BUILTINS,
+                tf.lite.OpsSet.SELECT_TF_OPS,
+            ]
             converter._experimental_lower_tensor_list_ops = False
         if way != "float":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -194,6 +231,8 @@ for name, shape in samples.items():
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
             converter.inference_input_type = converter.inference_output_type = tf.int8
         if way == "integer16":
-            converter.target_spec.supported_ops = [tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8]
+            converter.target_spec.supported_ops = [
+                tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8
+            ]
         lite("%s-%s" % (name, way), converter)
 sys.exit(files.close())
