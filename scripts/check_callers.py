@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""check_callers.py - no public function without a user. Standard library only.
+
+A function declared in include/sft is used by the tool (src/cli, src/mpitool), the package (python/src), an
+example (examples), the C++ wrapper (sft.hpp) or another library than its own: by name, or through the entry for
+it in a table of its library. Tests and the library's own rooms do not count.
+
+KNOWN holds the functions that still have no user. It may only shrink: a name in it that has a user, or is not
+declared any more, is a fault too. Prints every fault and exits 1. `--self-test` proves that rules can fail.
+"""
+
+import os
+import re
+import sys
+from collections import defaultdict
+
+# Headers and rooms of the extension libraries; everything else is the core's.
+LIBRARIES = {
+    "checkpoint": (
+        "layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group dedupe "
+        "checkpoint_api".split(),
+        ["layout", "checkpoint"],
+    ),
+    "import": (["import"], ["import"]),
+    "remote": (["remote"], ["remote"]),
+    "cuda": (["cuda"], ["cuda"]),
+    "mpi": (["mpi"], ["mpi"]),
+}
+CORE = ["base", "fs", "format", "io", "catalog", "move"]
+KNOWN = set(
+    """
+    sft_arena_create
+    sft_arena_reset
+    sft_arena_size
+    sft_catalog_select
+    sft_checkpoint_find_part
+    sft_checkpoint_join
+    sft_checkpoint_kind_name
+    sft_cuda_available
+    sft_cuda_direct_probe
+    sft_cuda_load_size
+    sft_cuda_loaded_memory
+    sft_cuda_loaded_wait
+    sft_edit_tensor
+    sft_import_can_export
+    sft_import_report_unused_bytes
+    sft_layout_check
+    sft_layout_create
+    sft_layout_create_boxes
+    sft_layout_create_flat
+    sft_layout_dims
+    sft_layout_free
+    sft_layout_from_style
+    sft_layout_is_boxes
+    sft_layout_parse_placements
+    sft_layout_parse_spec
+    sft_layout_part
+    sft_layout_part_count
+    sft_layout_set_find_part
+    sft_layout_set_learn
+    sft_layout_shard_at
+    sft_layout_shard_count
+    sft_loaded_dtype
+    sft_loaded_facts_get
+    sft_loaded_verified
+    sft_mpi_job_run
+    sft_ms_layouts_create
+    sft_ms_layouts_find_part
+    sft_ms_layouts_find_whole
+    sft_ms_layouts_free
+    sft_ms_param_full_shape
+    sft_ms_param_layout
+    sft_ms_strategy_at
+    sft_ms_strategy_count
+    sft_ms_strategy_find
+    sft_ms_strategy_form
+    sft_ms_strategy_free
+    sft_ms_strategy_merge
+    sft_ms_strategy_merged
+    sft_ms_strategy_parse
+    sft_ms_strategy_stage
+    sft_ms_strategy_stages
+    sft_names_shipped
+    sft_remote_is_url
+    sft_stream_memory
+    sft_stream_start
+    sft_stream_strategy
+    """.split()
+)
+
+DECLARED = re.compile(r"\bSFT_API\b([^;{]*?)\b(sft_[a-z0-9_]+)\s*\(")
+TABLE = re.compile(r"struct\s+sft_\w+_api\s*\{(.*?)\}\s*sft_", re.S)
+NAMED = re.compile(r"\.([a-z0-9_]+)\s*=\s*(sft_[a-z0-9_]+)\b")
+ENTRY = re.compile(r"\(\*([a-z0-9_]+)\)\s*\(")
+LOOKED_UP = re.compile(r'"(sft_[a-z0-9_]+_api_get)"')
+MEMBER = re.compile(r"(?:->|\.)\s*([a-z0-9_]+)\b(?!\s*=[^=])")
+NAME = re.compile(r"\bsft_[a-z0-9_]+\b")
+
+
+def code_of(text):
+    """The text without comments and literals."""
+    return re.sub(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", " ", text, flags=re.S)
+
+
+def library_of(path):
+    """The library that a header or a source belongs to; None for a user of all of them."""
+    parts = path.split("/")
+    if path.startswith("include/sft/") and path.endswith(".h"):
+        stem = parts[-1][:-2]
+        return next((name for name, (heads, _) in LIBRARIES.items() if stem in heads), "core")
+    if parts[0] == "src":
+        if parts[1] in CORE:
+            return "core"
+        return next((name for name, (_, rooms) in LIBRARIES.items() if parts[1] in rooms), None)
+    return None
+
+
+def check(files, known):
+    declared = {}
+    entries = defaultdict(set)
+    used = defaultdict(set)
+    members = set()
+    for path, text in files:
+        code = code_of(text)
+        library = library_of(path)
+        if path.startswith("include/sft/") and path.endswith(".h"):
+            for m in DECLARED.finditer(code):
+                declared[m.group(2)] = library
+            for entry in ENTRY.findall(" ".join(TABLE.findall(code))):
+                entries["sft_" + entry].add(entry)
+                entries["sft_%s_%s" % (library, entry)].add(entry)
+            continue
+        for name in set(NAME.findall(code)):
+            used[name].add(library)
+        for entry, name in NAMED.findall(code) if library is not None else []:
+            entries[name].add(entry)
+        if library is None:
+            for name in LOOKED_UP.findall(text):
+                used[name].add(None)
+            members.update(MEMBER.findall(code))
+    faults = []
+    lonely = set()
+    for name, library in declared.items():
+        by_name = used[name] - {library}
+        if not by_name and not entries[name] & members:
+            lonely.add(name)
+    for name in sorted(lonely - known):
+        faults.append("%s is public and nothing uses it" % name)
+    for name in sorted(known - lonely):
+        faults.append("%s is used or gone: take it out of KNOWN" % name)
+    return faults, len(declared), len(lonely)
+
+
+def read(root):
+    for folder in ("include/sft", "src", "python/src", "examples"):
+        for base, _, names in os.walk(os.path.join(root, folder)):
+            for name in names:
+                if name.endswith((".c", ".h", ".hpp", ".cpp")):
+                    path = os.path.join(base, name)
+                    with open(path, encoding="utf-8") as f:
+                        yield os.path.relpath(path, root).replace(os.sep, "/"), f.read()
+
+
+def self_test():
+    files = [
+        (
+            "include/sft/read.h",
+            "SFT_API int sft_by_tool(void);\nSFT_API int sft_by_test(void);\n"
+            "SFT_API SFT_MUST_CHECK sft_status\nsft_by_library(int a,\n int b);\n"
+            "SFT_API int sft_said(void); /* SFT_API int sft_not(void); */",
+        ),
+        (
+            "include/sft/remote.h",
+            "SFT_API int sft_remote_a(void);\nSFT_API int sft_remote_b(void);\n"
+            "typedef struct sft_remote_api {\n int (*a)(void);\n int (*remote_b)(void);\n} sft_remote_api;\n"
+            "SFT_API int sft_remote_api_get(void);",
+        ),
+        (
+            "src/cli/a.c",
+            'void f(void) { sft_by_tool(); api->a(); /* sft_said() */ } x = "sft_remote_api_get";',
+        ),
+        (
+            "src/remote/a.c",
+            "static t api = {.a = sft_remote_a, .remote_b = sft_remote_b}; int g = sft_by_library(1, 2);",
+        ),
+        ("src/io/a.c", 'int sft_by_test(void) { return sft_said("sft_by_test"); }'),
+        ("tests/unit/a.c", ""),
+    ]
+    faults, declared, lonely = check(files, {"sft_said", "sft_by_tool", "sft_gone"})
+    wanted = [
+        "sft_by_test is public",
+        "sft_remote_b is public",
+        "sft_by_tool is used or gone",
+        "sft_gone is used or gone",
+    ]
+    assert (declared, lonely) == (7, 3), (declared, lonely)
+    assert len(faults) == len(wanted), faults
+    for want in wanted:
+        assert any(want in fault for fault in faults), (want, faults)
+    print("check_callers: self-test passed")
+    return 0
+
+
+def main():
+    if "--self-test" in sys.argv:
+        return self_test()
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    faults, declared, lonely = check(read(root), KNOWN)
+    for fault in faults:
+        print(fault)
+    print("%d public functions, %d without a user, %d faults" % (declared, lonely, len(faults)))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
