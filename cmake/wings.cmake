@@ -7,8 +7,7 @@
 # safetensors::NAME) of src/NAME and its sub-rooms, compiled once as sft_NAME_objects. Exported: what
 # src/libsafetensors-NAME.map lists. A library of more rooms or headers than src/NAME and sft/NAME.h sets
 # SFT_WING_NAME_ROOMS and SFT_WING_NAME_HEADERS before.
-add_library(sft_ground STATIC $<TARGET_OBJECTS:sft_room_base> $<TARGET_OBJECTS:sft_room_fs>
-  $<TARGET_OBJECTS:sft_room_fs_output>)
+add_library(sft_ground STATIC ${SFT_GROUND_OBJECTS})
 set_target_properties(sft_ground PROPERTIES LINKER_LANGUAGE C)
 
 function(sft_wing name)

@@ -6,8 +6,8 @@
  */
 #include "fuzz.h"
 
-#include "remote/response.h"
-#include "remote/url.h"
+#include "remote/http/response.h"
+#include "remote/http/url.h"
 
 static void one_head(const char *text, size_t len) {
     sft__remote_response r;

@@ -21,6 +21,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = [
     "base",
+    "base/text",
+    "base/memory",
+    "base/thread",
     "fs",
     "fs/output",
     "format",

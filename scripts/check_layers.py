@@ -9,6 +9,7 @@
   - platform headers (unistd.h, windows.h ...) only in *_posix.c, *_win.c, *_linux.c
   - every source file opens with the SPDX line and says what it is (at least two more comment lines)
   - no banned function is called; no file is longer than LONGEST lines
+  - no directory of src holds more than CROWDED files
   - no line is longer than WIDEST columns, none ends in blanks, none holds a tab (Makefile excepted)
 
 Prints every offence as FILE:LINE: text and exits 1; exits 0 with a count otherwise.
@@ -34,6 +35,7 @@ WINGS = {
 }
 ALONE = list(WINGS) + ["cli"]
 LONGEST = 900
+CROWDED = 25
 WIDEST = 110
 FORMAT_BANNED = {
     "stdio.h",
@@ -190,7 +192,14 @@ class Checker:
                     path, number, "public headers need only <stddef.h> and <stdint.h>, not <%s>" % what
                 )
 
+    def crowds(self):
+        for base, folders, names in os.walk(os.path.join(self.root, "src")):
+            folders.sort()
+            if len(names) > CROWDED:
+                self.fault(base, 1, "%d files, more than %d: make sub-rooms" % (len(names), CROWDED))
+
     def run(self):
+        self.crowds()
         for folder in ("src", "include", "tests", "examples", "bench", "fuzz"):
             for path in self.walk(folder):
                 with open(path, encoding="utf-8") as f:
@@ -223,7 +232,7 @@ CASES = [
     ("src/format/a.c", "#include <sys/stat.h>\n", "may not include"),
     ("src/io/a.c", "#include <unistd.h>\n", "belongs into"),
     ("src/io/a.c", '#include "a.h"\n', "room/name.h"),
-    ("src/cli/a.c", '#include "base/buf.h"\n', "only <sft/...>"),
+    ("src/cli/a.c", '#include "base/text/buf.h"\n', "only <sft/...>"),
     ("src/remote/a.c", '#include "catalog/catalog.h"\n', "only <sft/...>"),
     ("src/remote/a.c", '#include "import/import.h"\n', "only <sft/...>"),
     ("src/attic/a.c", "", "no room"),
@@ -239,13 +248,13 @@ CASES = [
 INNOCENT = [
     (
         "src/io/a.c",
-        '#include "base/buf.h"\n#include "fs/file.h"\n#include <string.h>\n#include <sft/sft.h>\n',
+        '#include "base/text/buf.h"\n#include "fs/file.h"\n#include <string.h>\n#include <sft/sft.h>\n',
     ),
     ("src/io/a_posix.c", "#include <unistd.h>\n#include <sys/stat.h>\n"),
     ("src/cli/a.c", '#include "cli.h"\n#include <stdio.h>\nvoid f(void) { printf("strcpy(a)"); }\n'),
     ("src/base/a.c", "/* strcpy(a, b) */\nint x_strcpy(void);\n"),
-    ("src/fs/a_posix.c", '#include "base/buf.h"\n#include "fs/file.h"\n#include <fcntl.h>\n'),
-    ("src/import/a.c", '#include "base/buf.h"\n#include "fs/output/publish.h"\n#include "import/b.h"\n'),
+    ("src/fs/a_posix.c", '#include "base/text/buf.h"\n#include "fs/file.h"\n#include <fcntl.h>\n'),
+    ("src/import/a.c", '#include "base/text/buf.h"\n#include "fs/output/publish.h"\n#include "import/b.h"\n'),
 ]
 
 
@@ -278,7 +287,15 @@ def self_test():
         if not Checker(root).run():
             print("self-test: a file without an opening was not noticed")
             bad += 1
-    print("self-test: %d cases, %d failed" % (len(CASES) + len(INNOCENT) + 1, bad))
+    with tempfile.TemporaryDirectory() as root:
+        os.makedirs(os.path.join(root, "src/base"))
+        for number in range(CROWDED + 1):
+            with open(os.path.join(root, "src/base/a%d.c" % number), "w", encoding="utf-8") as f:
+                f.write(GOOD)
+        if len(Checker(root).run()) != 1:
+            print("self-test: a crowded directory was not noticed")
+            bad += 1
+    print("self-test: %d cases, %d failed" % (len(CASES) + len(INNOCENT) + 2, bad))
     return 1 if bad else 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""generate_keras_names.py [--check] - writes src/import/content/keras_names.c: the classes, losses, metrics and activations
+"""generate_keras_names.py [--check] - writes src/import/graph/keras_names.c: the classes, losses, metrics and activations
 that Keras itself has, by the packages that are installed where this runs: keras (3) and, where it is there, tf_keras (2).
 Names that are already in the file stay there: the union only grows. Run it once with each package's own interpreter."""
 
@@ -13,7 +13,7 @@ import re
 import sys
 
 os.environ.setdefault("KERAS_BACKEND", "numpy")
-OUT = pathlib.Path(__file__).resolve().parents[1] / "src/import/content/keras_names.c"
+OUT = pathlib.Path(__file__).resolve().parents[1] / "src/import/graph/keras_names.c"
 PARTS = (
     "layers",
     "models",
@@ -86,7 +86,7 @@ def array(comment, name, values):
 
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/content/keras_names.c - made by scripts/generate_keras_names.py: the names that Keras 2 and 3 have
+ * import/graph/keras_names.c - made by scripts/generate_keras_names.py: the names that Keras 2 and 3 have
  * themselves. What a configuration names beside them is code that is not in the file. Read first:
  * content.h.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""generate_onnx_ops.py > src/import/content/onnx_ops.c - the operators of ONNX and of ONNX Runtime that compute and nothing else.
+"""generate_onnx_ops.py > src/import/graph/onnx_ops.c - the operators of ONNX and of ONNX Runtime that compute and nothing else.
 
 Run by a Python that has onnx and onnxruntime (pip install onnx onnxruntime): all operators of all versions of onnx's own domains,
 and those that the runtime registers (com.microsoft, its layouts, what it kept of ONNX's experimental ones). Taken out are those
@@ -27,7 +27,7 @@ def main():
     print_names(
         f"""/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/content/onnx_ops.c - made by scripts/generate_onnx_ops.py of onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}:
+ * import/graph/onnx_ops.c - made by scripts/generate_onnx_ops.py of onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}:
  * DOMAIN/OPERATOR of those that compute and nothing else, sorted by bytes. Not to be changed by hand.
  */""",
         "sft__import_onnx_ops",

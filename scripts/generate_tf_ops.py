@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""generate_tf_ops.py > src/import/content/tf_ops.c - the operators of TensorFlow that compute and nothing else.
+"""generate_tf_ops.py > src/import/graph/tf_ops.c - the operators of TensorFlow that compute and nothing else.
 
 Run by a Python that has TensorFlow (tests/import/requirements-tf.txt): its registry says which operators there are and
 which keep a state. Those without one are taken, but for the families that read, write, talk or call Python; of those
@@ -59,7 +59,7 @@ def main():
     print_names(
         """/* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/content/tf_ops.c - made by scripts/generate_tf_ops.py: operators of TensorFlow that compute and
+ * import/graph/tf_ops.c - made by scripts/generate_tf_ops.py: operators of TensorFlow that compute and
  * nothing else, sorted by bytes. Not to be changed by hand.
  */""",
         "sft__import_tf_ops",

@@ -6,7 +6,7 @@
 def print_names(head, array, count, names):
     """head: the comment; array, count: names of the array and of the number of its entries, both declared in content/graph.h."""
     print(f"""{head}
-#include "import/content/graph.h"
+#include "import/graph/graph.h"
 
 /* clang-format off */
 const char *const {array}[] = {{""")

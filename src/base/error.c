@@ -4,8 +4,8 @@
  * then escaped, so that whatever a file holds cannot reach a terminal as a control sequence.
  */
 #include "base/error.h"
-#include "base/buf.h"
-#include "base/utf8.h"
+#include "base/text/buf.h"
+#include "base/text/utf8.h"
 #include <stdio.h>
 
 #ifdef _WIN32

@@ -4,7 +4,7 @@
  * clock: weaker, but the key is only there to spoil precomputed collisions.
  */
 #ifndef _WIN32
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)

@@ -3,7 +3,7 @@
  * base/random_win.c - the table key on Windows: address space layout, counters and ids, mixed.
  */
 #ifdef _WIN32
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include <windows.h>
 
 void sft__base_random_key(uint64_t key[2]) {

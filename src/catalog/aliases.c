@@ -7,7 +7,7 @@
  * a problem, never a fault of the file. Read first: catalog.h.
  */
 #include "base/checked.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "catalog/catalog.h"
 #include "catalog/model.h"
 

@@ -6,7 +6,7 @@
  * <sft/extend.h>, catalog.h.
  */
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "catalog/catalog.h"
 #include "catalog/model.h"
 

@@ -7,9 +7,9 @@
 #ifndef SFT_CATALOG_CATALOG_H
 #define SFT_CATALOG_CATALOG_H
 
-#include "base/alloc.h"
 #include "base/error.h"
-#include "base/strmap.h"
+#include "base/memory/alloc.h"
+#include "base/text/strmap.h"
 #include "format/header.h"
 #include "io/source.h"
 #include <sft/extend.h>

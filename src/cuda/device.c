@@ -5,8 +5,8 @@
  * close.
  */
 #include "cuda/device.h"
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "cuda/gds.h"
 
 #define DEFAULT_CHUNK ((uint64_t)8 << 20)

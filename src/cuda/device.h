@@ -7,7 +7,7 @@
 #define SFT_CUDA_DEVICE_H
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "cuda/driver.h"
 #include <sft/cuda.h>
 #include <sft/extend.h>

@@ -4,7 +4,7 @@
  * API.
  */
 #include "cuda/gds.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/probe.h"
 #include <sys/types.h>
 

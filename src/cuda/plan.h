@@ -6,8 +6,8 @@
 #ifndef SFT_CUDA_PLAN_H
 #define SFT_CUDA_PLAN_H
 
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <sft/cuda.h>
 #include <sft/extend.h>
 

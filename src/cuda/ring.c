@@ -4,7 +4,7 @@
  * slot is never written before the event behind its last copy has come; who takes it sees to that.
  * Chunks are pinned when they are first needed: pinning costs about as much time as reading.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "cuda/device.h"
 
 static void free_slot(const sft_cuda *cuda, sft__cuda_slot *slot) {

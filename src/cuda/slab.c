@@ -4,8 +4,8 @@
  * events behind its copies belong to it: memory is never freed under a copy, whoever gives it up
  * first.
  */
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "cuda/device.h"
 
 #define DRIVER_ALIGN 256u /* what cuMemAlloc promises */

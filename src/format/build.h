@@ -5,7 +5,7 @@
 #ifndef SFT_FORMAT_BUILD_H
 #define SFT_FORMAT_BUILD_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include <sft/write.h>
 
 /* One tensor to lay out. The caller fills the first five fields, sft__format_layout the rest. */

@@ -7,8 +7,8 @@
 #ifndef SFT_FORMAT_HEADER_H
 #define SFT_FORMAT_HEADER_H
 
-#include "base/alloc.h"
-#include "base/strmap.h"
+#include "base/memory/alloc.h"
+#include "base/text/strmap.h"
 #include <sft/catalog.h>
 #include <sft/write.h>
 

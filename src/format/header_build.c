@@ -8,9 +8,9 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/strmap.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
+#include "base/text/utf8.h"
 #include "format/build.h"
 #include "format/emit.h"
 

@@ -17,8 +17,8 @@
  *   - a data section that does not start at a multiple of 8
  */
 #include "base/checked.h"
-#include "base/pages.h"
-#include "base/utf8.h"
+#include "base/memory/pages.h"
+#include "base/text/utf8.h"
 #include "format/header_check.h"
 #include "format/unique.h"
 

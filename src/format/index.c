@@ -8,8 +8,8 @@
 #include "format/index.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 
 enum { MAX_SHARD_NAME = 4096 };
 

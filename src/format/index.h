@@ -6,8 +6,8 @@
 #ifndef SFT_FORMAT_INDEX_H
 #define SFT_FORMAT_INDEX_H
 
-#include "base/alloc.h"
-#include "base/strmap.h"
+#include "base/memory/alloc.h"
+#include "base/text/strmap.h"
 #include <sft/catalog.h>
 
 typedef struct sft__format_index_entry {

@@ -4,8 +4,8 @@
  * names. Read first: format/build.h.
  */
 #include "base/error.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "format/build.h"
 #include "format/emit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * format/scan.c - one tensor entry of a header. Knows the fields of an entry, not what a set of
- * tensors must fulfil (format/header_check.c). The grammar, over JSON as base/json.h reads it:
+ * tensors must fulfil (format/header_check.c). The grammar, over JSON as base/text/json.h reads it:
  *
  *   header   = blank* "{" [ member *( "," member ) ] "}" blank*
  *   member   = "__metadata__" ":" ( null | "{" [ string ":" string *( "," string ":" string ) ] "}"

@@ -6,9 +6,9 @@
 #ifndef SFT_FORMAT_SCAN_H
 #define SFT_FORMAT_SCAN_H
 
-#include "base/alloc.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/memory/alloc.h"
+#include "base/text/json.h"
 #include <sft/dtype.h>
 
 enum { SFT__DTYPE_NAME_MAX = 11 };

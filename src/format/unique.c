@@ -7,7 +7,7 @@
  */
 #include "format/unique.h"
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 
 enum { FEW = 12, SHORT_RUN = 24, RADIX_BITS = 10, RADIX = 1 << RADIX_BITS };
 

@@ -5,7 +5,7 @@
 #ifndef SFT_FORMAT_UNIQUE_H
 #define SFT_FORMAT_UNIQUE_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <sft/write.h>
 
 /* SFT_OK: all differ. SFT_E_DUPLICATE: *index is the first entry whose key an earlier one has.

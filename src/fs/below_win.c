@@ -5,7 +5,7 @@
  * exchange a link in between. Read first: below.h.
  */
 #ifdef _WIN32
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/below.h"
 #include "fs/wide_win.h"
 #include <windows.h>

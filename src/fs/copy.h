@@ -6,7 +6,7 @@
 #ifndef SFT_FS_COPY_H
 #define SFT_FS_COPY_H
 
-#include "base/meter.h"
+#include "base/thread/meter.h"
 #include "fs/stream.h"
 
 typedef struct sft__fs_copy {

@@ -6,7 +6,7 @@
 #ifndef SFT_FS_COPY_ANY_H
 #define SFT_FS_COPY_ANY_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/copy.h"
 
 sft_status sft__fs_copy_bounce(sft__fs_copy *c, sft_error *err);

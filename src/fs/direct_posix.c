@@ -7,8 +7,8 @@
  */
 #ifndef _WIN32
 #include "fs/direct_posix.h"
-#include "base/pages.h"
-#include "base/thread.h"
+#include "base/memory/pages.h"
+#include "base/thread/thread.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #define SFT_FS_DIRECT_POSIX_H
 
 #ifndef _WIN32
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "base/sizes.h"
 #include "fs/stream.h"
 

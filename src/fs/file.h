@@ -7,8 +7,8 @@
 #ifndef SFT_FS_FILE_H
 #define SFT_FS_FILE_H
 
-#include "base/buf.h"
 #include "base/error.h"
+#include "base/text/buf.h"
 #include <sft/source.h>
 
 /* A handle of an open file: descriptor on POSIX, HANDLE on Windows. */

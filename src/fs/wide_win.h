@@ -7,8 +7,8 @@
 #define SFT_FS_WIDE_WIN_H
 
 #ifdef _WIN32
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <wchar.h>
 
 typedef struct sft__fs_wide {

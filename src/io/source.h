@@ -5,7 +5,7 @@
 #ifndef SFT_IO_SOURCE_H
 #define SFT_IO_SOURCE_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/file.h"
 #include "fs/probe.h"
 #include <sft/extend.h>

@@ -4,7 +4,7 @@
  * that a file that shrinks is an error and never a signal. The mapping is for borrowing alone and
  * made once, when opened (MAP) or by the first borrow (AUTO).
  */
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "io/source.h"
 #include <stdatomic.h>
 

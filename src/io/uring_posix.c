@@ -8,7 +8,7 @@
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "io/uring.h"
 #include <errno.h>
 #include <stdatomic.h>

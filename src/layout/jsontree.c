@@ -4,8 +4,8 @@
  */
 #include "layout/jsontree.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 
 #define FEW_MEMBERS 64u
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * layout/jsontree.h - a small JSON text as a tree in an arena: for the descriptions that come with
- * checkpoints (strategies, topologies, plans), not for headers. Strict as base/json.h; no recursion.
+ * checkpoints (strategies, topologies, plans), not for headers. Strict as base/text/json.h; no recursion.
  */
 #ifndef SFT_LAYOUT_JSONTREE_H
 #define SFT_LAYOUT_JSONTREE_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 typedef enum sft__layout_jtype {
     SFT__J_NULL,

@@ -6,7 +6,7 @@
 #ifndef SFT_LAYOUT_LAYOUT_H
 #define SFT_LAYOUT_LAYOUT_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <sft/layout.h>
 
 typedef enum sft__layout_kind {

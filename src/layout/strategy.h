@@ -6,7 +6,7 @@
 #ifndef SFT_LAYOUT_STRATEGY_H
 #define SFT_LAYOUT_STRATEGY_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include <sft/mindspore.h>
 
 /* An operator of the network: kept because a merged file must list them. */

@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "base/protobuf.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "layout/strategy.h"
 
 typedef struct reader {

@@ -4,7 +4,7 @@
  * (numbers unpacked, required fields always there), or its JSON. Read layout/strategy.h first.
  */
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "layout/strategy.h"
 
 /* ---------------------------------------------------------------- protobuf */

@@ -3,8 +3,8 @@
  * move/digest_tensor.c - see digest_tensor.h; sft_tensor_digest and the content hash.
  */
 #include "move/digest_tensor.h"
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "move/read.h"
 #include <sft/extend.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * whole pages.
  */
 #include "move/mover.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "move/load/load.h"
 #include <sft/extend.h>
 

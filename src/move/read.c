@@ -5,8 +5,8 @@
  * view.h, mover.h.
  */
 #include "move/read.h"
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "move/load/load.h"
 #include <sft/extend.h>
 

@@ -4,7 +4,7 @@
  * packed piece that is one read; else the stretch is cut into at most 2 * rank + 1 boxes. Read
  * first: read.c.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "move/read.h"
 #include <sft/extend.h>
 

@@ -4,8 +4,8 @@
  * it. Works through windows of tensors in file order: a window's stretches go over the pool, then
  * its tensors are reported. Read first: recorded.h, digest_tensor.h.
  */
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "move/digest_tensor.h"
 #include "move/load/recorded.h"
 

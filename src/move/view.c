@@ -9,8 +9,8 @@
  * rule "a run of a slice begins and ends on byte boundaries".
  */
 #include "move/view.h"
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include <sft/extend.h>
 
 static bool view_in_elements(const sft_dtype *t) {

@@ -3,7 +3,7 @@
  * move/watch.c - see watch.h.
  */
 #include "move/watch.h"
-#include "base/meter.h"
+#include "base/thread/meter.h"
 
 sft_status sft__move_watch_init(sft__move_watch *w, const sft_control *control,
                                 uint64_t bytes_total, bool shared, sft_error *err) {

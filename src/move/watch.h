@@ -7,7 +7,7 @@
 #define SFT_MOVE_WATCH_H
 
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include <sft/types.h>
 
 typedef struct sft__move_watch {

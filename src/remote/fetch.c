@@ -5,8 +5,8 @@
  * they are published, the index last. Read first: room.h, staging.h.
  */
 #include "base/checked.h"
-#include "base/utf8.h"
-#include "remote/staging.h"
+#include "base/text/utf8.h"
+#include "remote/disk/staging.h"
 #include <sft/digest.h>
 #include <sft/extend.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * remote/object.c - one file at a server: where it is asked for, which version of it was met. Read
  * first: room.h.
  */
-#include "base/strmap.h"
-#include "remote/transfer.h"
+#include "base/text/strmap.h"
+#include "remote/http/transfer.h"
 #include <string.h>
 
 sft_status sft__remote_no_memory(sft_error *err, size_t size) {

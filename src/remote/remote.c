@@ -2,8 +2,8 @@
  *
  * remote/remote.c - a sft_remote: its settings, its life, what it counted. Read first: room.h.
  */
-#include "base/strmap.h"
-#include "remote/disk.h"
+#include "base/text/strmap.h"
+#include "remote/disk/disk.h"
 #include "remote/room.h"
 #include <curl/curl.h>
 #include <string.h>

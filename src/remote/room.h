@@ -8,11 +8,11 @@
 #ifndef SFT_REMOTE_ROOM_H
 #define SFT_REMOTE_ROOM_H
 
-#include "base/alloc.h"
-#include "base/thread.h"
-#include "remote/address.h"
-#include "remote/response.h"
-#include "remote/url.h"
+#include "base/memory/alloc.h"
+#include "base/thread/thread.h"
+#include "remote/http/address.h"
+#include "remote/http/response.h"
+#include "remote/http/url.h"
 #include <sft/extend.h>
 #include <sft/remote.h>
 #include <stdatomic.h>

@@ -6,8 +6,8 @@
  * share them. Read first: room.h.
  */
 #include "base/checked.h"
-#include "remote/disk.h"
-#include "remote/transfer.h"
+#include "remote/disk/disk.h"
+#include "remote/http/transfer.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 #include <string.h>

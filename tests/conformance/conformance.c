@@ -4,8 +4,8 @@
  * README.md): verdict, status, offset and tensor must be as written. The text lies against an
  * unreadable page, so that a read behind the promised slack ends the program.
  */
-#include "base/buf.h"
 #include "base/error.h"
+#include "base/text/buf.h"
 #include "format/header.h"
 #include <stdio.h>
 #include <stdlib.h>

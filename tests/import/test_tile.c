@@ -4,7 +4,7 @@
  */
 #include "unit/cm.h"
 
-#include "import/core/tile.h"
+#include "import/convert/tile.h"
 
 enum { SIDE = 75 };
 

@@ -5,8 +5,8 @@
  */
 #include "unit/cm.h"
 
+#include "import/convert/turn.h"
 #include "import/core/import.h"
-#include "import/core/turn.h"
 
 enum { RANK = 5, ROOM = 1 << 21, STRIP = 64 << 10 };
 

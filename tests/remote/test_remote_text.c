@@ -6,11 +6,11 @@
 #include "unit/cm.h"
 #include "unit/counting.h"
 
-#include "remote/address.h"
-#include "remote/reason.h"
-#include "remote/response.h"
+#include "remote/http/address.h"
+#include "remote/http/reason.h"
+#include "remote/http/response.h"
+#include "remote/http/url.h"
 #include "remote/room.h"
-#include "remote/url.h"
 
 static void test_content_range(void **state) {
     static const struct {

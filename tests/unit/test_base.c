@@ -5,14 +5,14 @@
 #include "unit/cm.h"
 #include "unit/counting.h"
 
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/pages.h"
-#include "base/pool.h"
-#include "base/strmap.h"
-#include "base/utf8.h"
+#include "base/memory/alloc.h"
+#include "base/memory/pages.h"
+#include "base/text/buf.h"
+#include "base/text/strmap.h"
+#include "base/text/utf8.h"
+#include "base/thread/pool.h"
 #include <sft/extend.h>
 
 static void error_record_is_512_bytes(void **state) {

@@ -7,7 +7,7 @@
 #include "unit/counting.h"
 #include "unit/folder.h"
 
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include <errno.h>
 #include <sft/extend.h>
 #include <sft/sft.h>

@@ -5,7 +5,7 @@
  */
 #include "unit/counting.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "format/build.h"
 #include "format/header.h"
 

@@ -5,8 +5,8 @@
  */
 #include "unit/counting.h"
 
-#include "base/buf.h"
 #include "base/error.h"
+#include "base/text/buf.h"
 #include "format/header.h"
 #include "format/unique.h"
 

@@ -5,7 +5,7 @@
  */
 #include "unit/counting.h"
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/index.h"
 
 static sft_status parse(sft__format_index *x, const char *text, sft_error *err) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of base/json.h: the scanner's pieces, each against a plain loop, on every alignment
+ * Unit tests of base/text/json.h: the scanner's pieces, each against a plain loop, on every alignment
  * and length.
  */
 #include "unit/cm.h"
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 enum { ROOM = 512 };
 

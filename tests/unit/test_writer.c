@@ -5,7 +5,7 @@
  */
 #include "unit/files.h"
 
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "move/write/cover.h"
 #include <sft/digest.h>
 #include <sft/extend.h>

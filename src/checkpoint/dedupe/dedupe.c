@@ -6,15 +6,15 @@
 #include "checkpoint/dedupe/dedupe.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/options.h"
-#include "base/strmap.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
 #include "checkpoint/job/job.h"
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- the object */
 
-/* Name and length come first: base/strmap.h reads them there. */
+/* Name and length come first: base/text/strmap.h reads them there. */
 typedef struct known_name {
     const char *name;
     size_t len;

@@ -7,7 +7,7 @@
 #ifndef SFT_CHECKPOINT_DEDUPE_H
 #define SFT_CHECKPOINT_DEDUPE_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "checkpoint/open/space.h"
 #include <sft/dedupe.h>
 

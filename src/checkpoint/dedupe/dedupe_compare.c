@@ -5,7 +5,7 @@
  * first.
  */
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "checkpoint/dedupe/dedupe.h"
 
 #define BLOCK ((size_t)1 << 20)

@@ -5,14 +5,14 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "checkpoint/dedupe/dedupe.h"
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- round robin */
 
 /* Ranks that hold one part, and how many parameters they have had. The bytes of the list come
- * first, as base/strmap.h wants a name. */
+ * first, as base/text/strmap.h wants a name. */
 typedef struct ring {
     const char *ranks;
     size_t len;

@@ -6,8 +6,8 @@
 #ifndef SFT_CHECKPOINT_GROUP_PRIVATE_H
 #define SFT_CHECKPOINT_GROUP_PRIVATE_H
 
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <sft/checkpoint_group.h>
 
 /* Is there more than this process? */

@@ -4,7 +4,7 @@
  * the checkpoint that they are, which proves them whole; then come topology.json or layout.json,
  * and the marker. Read group_save.h first.
  */
-#include "base/json.h"
+#include "base/text/json.h"
 #include "checkpoint/group/group_save.h"
 #include "checkpoint/open/space.h"
 #include "fs/output/staged.h"

@@ -4,8 +4,8 @@
  * group_save.h first.
  */
 #include "checkpoint/group/group_save.h"
-#include "base/json.h"
 #include "base/options.h"
+#include "base/text/json.h"
 #include <sft/digest.h>
 #include <stdio.h>
 

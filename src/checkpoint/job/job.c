@@ -4,7 +4,7 @@
  */
 #include "checkpoint/job/job.h"
 #include "base/options.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "checkpoint/open/assembly.h"
 
 /* ---------------------------------------------------------------- names */

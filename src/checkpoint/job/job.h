@@ -16,11 +16,11 @@
 #ifndef SFT_CHECKPOINT_JOB_H
 #define SFT_CHECKPOINT_JOB_H
 
-#include "base/alloc.h"
-#include "base/buf.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include "base/sizes.h"
+#include "base/text/buf.h"
 #include "fs/file.h"
 #include <sft/extend.h>
 #include <sft/job.h>

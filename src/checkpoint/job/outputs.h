@@ -6,7 +6,7 @@
 #ifndef SFT_CHECKPOINT_OUTPUTS_H
 #define SFT_CHECKPOINT_OUTPUTS_H
 
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "checkpoint/job/stage.h"
 
 typedef struct sft__checkpoint_output {

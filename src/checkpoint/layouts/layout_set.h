@@ -6,8 +6,8 @@
 #ifndef SFT_CHECKPOINT_LAYOUT_SET_H
 #define SFT_CHECKPOINT_LAYOUT_SET_H
 
-#include "base/buf.h"
-#include "base/strmap.h"
+#include "base/text/buf.h"
+#include "base/text/strmap.h"
 #include "layout/jsontree.h"
 #include <sft/layout_set.h>
 

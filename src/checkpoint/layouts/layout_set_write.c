@@ -4,7 +4,7 @@
  * checkpoint/layouts/layout_set_read.c tells it.
  */
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "checkpoint/layouts/layout_set.h"
 
 static void key(sft__base_buf *b, const char *name) {

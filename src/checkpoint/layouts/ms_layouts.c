@@ -3,8 +3,8 @@
  * checkpoint/layouts/ms_layouts.c - a MindSpore strategy as the answer to "how is this tensor cut".
  * Layouts are made at once: finding one then needs no lock.
  */
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include "layout/strategy.h"
 #include <sft/checkpoint.h>
 

@@ -6,8 +6,8 @@
 #ifndef SFT_CHECKPOINT_NAMES_H
 #define SFT_CHECKPOINT_NAMES_H
 
-#include "base/alloc.h"
-#include "base/buf.h"
+#include "base/memory/alloc.h"
+#include "base/text/buf.h"
 #include <sft/names.h>
 
 #define SFT__NAME_SLOTS   8u

@@ -7,8 +7,8 @@
 #ifndef SFT_CHECKPOINT_ASSEMBLY_H
 #define SFT_CHECKPOINT_ASSEMBLY_H
 
-#include "base/alloc.h"
-#include "base/buf.h"
+#include "base/memory/alloc.h"
+#include "base/text/buf.h"
 #include <sft/checkpoint.h>
 #include <sft/extend.h>
 

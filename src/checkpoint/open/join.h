@@ -7,12 +7,12 @@
 #ifndef SFT_CHECKPOINT_JOIN_H
 #define SFT_CHECKPOINT_JOIN_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "checkpoint/open/assembly.h"
 
 #define SFT__BORROWED SIZE_MAX /* a holder: of another group, its pieces are there already */
 
-/* A name, and who has it first. Name and length come first: base/strmap.h reads them there. */
+/* A name, and who has it first. Name and length come first: base/text/strmap.h reads them there. */
 typedef struct sft__checkpoint_joined_name {
     const char *name;
     size_t len;

@@ -5,8 +5,8 @@
  * bytes. Source: mindspore/python/mindspore/train/serialization.py (crc_check). Read
  * <sft/checkpoint.h> first.
  */
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <sft/checkpoint.h>
 #include <sft/read.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #define MOST_GAPS  1024u               /* that are counted, unless all are to be told */
 #define MANY_GAPS  32u                 /* from here on a table of all names is worth its making */
 
-/* Name and length come first: base/strmap.h reads them there. */
+/* Name and length come first: base/text/strmap.h reads them there. */
 typedef struct known_name {
     const char *name;
     size_t len;

@@ -6,7 +6,7 @@
  * rules for indexes hold. Read checkpoint/open/space.h first.
  */
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "checkpoint/open/space.h"
 
 #define NAME_MAP "param_name_map.json"

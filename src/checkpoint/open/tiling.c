@@ -4,8 +4,8 @@
  * is missing. Read checkpoint/open/tiling.h first.
  */
 #include "checkpoint/open/tiling.h"
-#include "base/buf.h"
 #include "base/error.h"
+#include "base/text/buf.h"
 #include <sft/extend.h>
 #include <stdlib.h>
 

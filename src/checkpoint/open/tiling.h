@@ -6,7 +6,7 @@
 #ifndef SFT_CHECKPOINT_TILING_H
 #define SFT_CHECKPOINT_TILING_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include <sft/checkpoint.h>
 
 typedef struct sft__checkpoint_box {

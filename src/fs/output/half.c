@@ -4,7 +4,7 @@
  * <sft/extend.h>. What is left of a run that was killed is a file of no bytes, .INDEX.sft-half.
  */
 #include "fs/output/half.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/output/entry.h"
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #ifndef _WIN32
 #include "fs/output/keep_posix.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "fs/output/keep.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -6,9 +6,9 @@
  * folder.
  */
 #ifndef _WIN32
-#include "base/buf.h"
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/buf.h"
+#include "base/text/strmap.h"
 #include "fs/direct_posix.h"
 #include "fs/output/entry.h"
 #include "fs/output/keep_posix.h"

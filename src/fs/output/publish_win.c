@@ -5,9 +5,9 @@
  * has open without sharing, or mapped, cannot be replaced: that is SFT_E_NOT_COMMITTED.
  */
 #ifdef _WIN32
-#include "base/buf.h"
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/buf.h"
+#include "base/text/strmap.h"
 #include "fs/output/publish.h"
 #include "fs/wide_win.h"
 #include <windows.h>

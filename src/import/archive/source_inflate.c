@@ -6,7 +6,7 @@
  * start anew. Only this file, hdf5_filter.c and crc32.c know zlib. Read first: import.h.
  */
 #include "base/checked.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "import/core/import.h"
 #include <zlib.h>
 

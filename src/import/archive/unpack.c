@@ -7,7 +7,7 @@
  */
 #include "import/archive/unpack.h"
 #include "base/checked.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "import/archive/unpack_step.h"
 
 enum {

@@ -15,7 +15,7 @@
  */
 #include "import/archive/zip.h"
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include <stdlib.h>
 
 enum {

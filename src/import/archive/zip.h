@@ -7,7 +7,7 @@
 #ifndef SFT_IMPORT_ZIP_H
 #define SFT_IMPORT_ZIP_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/core/import.h"
 
 typedef struct sft__import_zip_entry {

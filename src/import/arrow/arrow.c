@@ -7,9 +7,9 @@
  * Message.fbs. Read first: flatbuf.h.
  */
 #include "import/arrow/arrow.h"
-#include "base/buf.h"
 #include "base/checked.h"
-#include "base/json.h"
+#include "base/text/buf.h"
+#include "base/text/json.h"
 #include "import/core/flatbuf.h"
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
  * tensors are not looked at. Read first: content.h, graph.h.
  */
 #include "import/content/content.h"
-#include "import/content/graph.h"
+#include "import/graph/graph.h"
 #include "import/hdf5/hdf5.h"
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #ifndef SFT_IMPORT_CONTENT_H
 #define SFT_IMPORT_CONTENT_H
 
-#include "base/json.h"
+#include "base/text/json.h"
 #include "import/scan/scan.h"
 
 enum {

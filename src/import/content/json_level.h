@@ -7,7 +7,7 @@
 #ifndef SFT_IMPORT_JSON_LEVEL_H
 #define SFT_IMPORT_JSON_LEVEL_H
 
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 

@@ -4,8 +4,8 @@
  * tensors: judged as an entry of a JSON object of that key would be, as templates where the key
  * says so, and as Python where programs are known to evaluate them. Read first: content.h.
  */
-#include "base/buf.h"
-#include "base/json.h"
+#include "base/text/buf.h"
+#include "base/text/json.h"
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 

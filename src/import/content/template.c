@@ -6,7 +6,7 @@
  * that are not on a list, other templates, and texts that are put together out of pieces and then
  * used as a name are findings. Read first: values.h.
  */
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "import/content/values.h"
 
 enum { NAME_KEPT = 48, FINDINGS = 32 };

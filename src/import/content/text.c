@@ -5,7 +5,7 @@
  * SVG, a first line that names an interpreter). A text is harmless for what it is *and* how it is
  * called: the same bytes under the name of a program are not. Read first: content.h.
  */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/content/content.h"
 #include "import/pickle/globals.h"
 #include "import/settings/settings.h"

@@ -6,7 +6,7 @@
 #ifndef SFT_IMPORT_DECIMAL_H
 #define SFT_IMPORT_DECIMAL_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 enum {
     SFT__DECIMAL_ROOM = 32,     /* of a floating-point number, with its NUL */

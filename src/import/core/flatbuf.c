@@ -5,7 +5,7 @@
  */
 #include "import/core/flatbuf.h"
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 enum { BUDGET_TIMES = 8, BUDGET_FLOOR = 64 << 20 };
 

@@ -4,8 +4,8 @@
  * opened as it would be alone; the catalog over all of them has sources that pass on to theirs, and
  * keeps them open. Read first: shards.h.
  */
-#include "base/buf.h"
 #include "base/checked.h"
+#include "base/text/buf.h"
 #include "import/core/shards.h"
 #include <stdio.h>
 

@@ -10,8 +10,8 @@
 #ifndef SFT_IMPORT_IMPORT_H
 #define SFT_IMPORT_IMPORT_H
 
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <sft/extend.h>
 #include <sft/import.h>
 

@@ -5,7 +5,7 @@
  * Read first: import.h.
  */
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/core/import.h"
 #include <stdio.h>
 

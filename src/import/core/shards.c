@@ -4,8 +4,8 @@
  * object with weight_map, which gives each tensor's file. Read first: shards.h.
  */
 #include "import/core/shards.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include <stdlib.h>
 
 /* The largest models have a few hundred thousand tensors. */

@@ -6,7 +6,7 @@
 #ifndef SFT_IMPORT_SHARDS_H
 #define SFT_IMPORT_SHARDS_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/core/import.h"
 
 typedef struct sft__import_shard_entry {

@@ -6,7 +6,7 @@
  */
 #include "import/core/wire.h"
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 
 void sft__import_wire_init(sft__import_wire_in *in, const sft_source *source) {
     in->source = source;

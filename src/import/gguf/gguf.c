@@ -6,8 +6,8 @@
  * asked for. Source: ggml's docs/gguf.md, gguf.cpp. Read first: gguf.h, gguf_in.h.
  */
 #include "base/checked.h"
-#include "base/json.h"
-#include "base/strmap.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
 #include "import/gguf/gguf_in.h"
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef SFT_IMPORT_GGUF_H
 #define SFT_IMPORT_GGUF_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "import/core/import.h"
 
 enum {

@@ -4,8 +4,8 @@
  */
 #include "import/gguf/gguf_bytes.h"
 #include "base/compiler.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include <string.h>
 
 void sft__import_gguf_show_bytes(sft__base_buf *b, const char *text, size_t len) {

@@ -8,7 +8,7 @@
 #ifndef SFT_IMPORT_GGUF_BYTES_H
 #define SFT_IMPORT_GGUF_BYTES_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 
 /* The bytes as UTF-8, with U+FFFD for each that is none. */
 void sft__import_gguf_show_bytes(sft__base_buf *b, const char *text, size_t len);

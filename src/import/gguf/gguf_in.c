@@ -6,9 +6,9 @@
  */
 #include "import/gguf/gguf_in.h"
 #include "base/checked.h"
-#include "base/json.h"
-#include "base/strmap.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
+#include "base/text/utf8.h"
 #include "import/gguf/gguf_bytes.h"
 #include <stdio.h>
 

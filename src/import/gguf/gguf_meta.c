@@ -5,7 +5,7 @@
  */
 #include "import/gguf/gguf_meta.h"
 #include "base/checked.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include <sft/digest.h>
 
 static bool is(const char *key, size_t len, const char *text) {

@@ -7,7 +7,7 @@
 #ifndef SFT_IMPORT_GGUF_META_H
 #define SFT_IMPORT_GGUF_META_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/gguf/gguf.h"
 #include "import/gguf/gguf_bytes.h"
 #include "import/write/export.h"

@@ -4,7 +4,7 @@
  * lists. Read first: gguf_meta.h.
  */
 #include "base/checked.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "import/core/decimal.h"
 #include "import/gguf/gguf_meta.h"
 

@@ -7,7 +7,7 @@
  * src/saving/saving_lib.py. Read first: hdf5.h.
  */
 #include "import/hdf5/hdf5.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/archive/zip.h"
 
 /* ---------------------------------------------------------------- names */

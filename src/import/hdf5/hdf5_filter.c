@@ -7,7 +7,7 @@
  * hdf5.h.
  */
 #include "base/checked.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include "import/hdf5/hdf5.h"
 #include <zlib.h>
 

@@ -5,7 +5,7 @@
  * out of the file are named and not followed. Source: HDF5 File Format Specification, III.A to
  * III.D, IV.A.2.c. Read first: hdf5.h.
  */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/hdf5/hdf5.h"
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * hdf5.h.
  */
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/hdf5/hdf5.h"
 
 /* What a read and a window cost beyond the bytes asked for, in bytes of the budget. */

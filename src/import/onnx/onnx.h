@@ -7,7 +7,7 @@
 #ifndef SFT_IMPORT_ONNX_H
 #define SFT_IMPORT_ONNX_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/core/beside.h"
 #include "import/core/wire.h"
 

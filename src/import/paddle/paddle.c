@@ -4,7 +4,7 @@
  * slices (protocols 2 and 3), bfloat16 as uint16, arrays as text (protocol 2). Source:
  * paddle/framework/io.py, io_utils.py. Read first: torch.h.
  */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/core/wire.h"
 #include "import/torch/torch.h"
 

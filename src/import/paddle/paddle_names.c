@@ -5,8 +5,8 @@
  * (PIR). Paddle writes the tensors in the order of their names. Source: paddle/fluid/framework/
  * framework.proto, python/paddle/static/io.py, pir_io.py. Read first: paddle_static.h.
  */
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "import/core/beside.h"
 #include "import/paddle/paddle_static.h"
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * import/pickle/pickle_in.c - the bytes of a pickle through a window of fixed size, and the text forms of
  * protocol 0. Read first: pickle.h.
  */
-#include "base/buf.h"
-#include "base/utf8.h"
+#include "base/text/buf.h"
+#include "base/text/utf8.h"
 #include "import/pickle/pickle.h"
 
 static sft_status ended(const sft__import_pk_in *in, sft_error *err) {

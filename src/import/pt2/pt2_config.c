@@ -4,8 +4,8 @@
  * (PayloadConfig of torch/_export/serde/schema.py). Keys that are not known are passed over.
  * Read first: pt2.h.
  */
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "import/pt2/pt2.h"
 
 typedef struct reading {

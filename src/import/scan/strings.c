@@ -6,7 +6,7 @@
  * characters among its letters, as Python takes it) and hex are decoded first. Most strings are
  * none of these: their first bytes say so. Read first: work.h.
  */
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/archive/unpack_step.h"
 #include "import/scan/work.h"
 #include "import/walk/walk.h"

@@ -5,7 +5,7 @@
  * and pax, Lib/tarfile.py. Read first: members.h.
  */
 #include "base/checked.h"
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/scan/members.h"
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
  */
 #include "import/tensorflow/tf.h"
 #include "base/checked.h"
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/core/beside.h"
 #include <sft/digest.h>
 #include <stdio.h>

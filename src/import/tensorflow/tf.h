@@ -9,7 +9,7 @@
 #ifndef SFT_IMPORT_TF_H
 #define SFT_IMPORT_TF_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/core/wire.h"
 
 enum { SFT__TF_KEY = 1 << 18, SFT__TF_SHARDS = 65536, SFT__TF_PATH = 4096 };
@@ -59,7 +59,7 @@ typedef struct sft__import_tf_entry {
 
 /* The bytes of one slice of a partitioned variable, stored under a key of its own. */
 typedef struct sft__import_tf_slice {
-    const char *key; /* as base/strmap.h wants it: name, length */
+    const char *key; /* as base/text/strmap.h wants it: name, length */
     size_t key_len;
     const uint64_t *dims;
     const sft_dtype *dtype;

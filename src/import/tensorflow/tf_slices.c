@@ -5,8 +5,8 @@
  * cover the variable, each element once. Sources: tensor_slice.proto, saved_tensor_slice_util.cc,
  * lib/strings/ordered_code.cc. Read first: tf.h.
  */
-#include "base/buf.h"
 #include "base/checked.h"
+#include "base/text/buf.h"
 #include "import/tensorflow/tf.h"
 #include <stdlib.h>
 

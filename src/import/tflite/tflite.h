@@ -8,7 +8,7 @@
 #ifndef SFT_IMPORT_TFLITE_H
 #define SFT_IMPORT_TFLITE_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "import/core/flatbuf.h"
 
 enum { SFT__TFLITE_NAME = 65536 };

@@ -3,7 +3,7 @@
  * import/tflite/tflite_add.c - the tensors that were found, into the catalog: TFLite asks for no
  * names of their own, and tensors may share a buffer. Read first: tflite.h.
  */
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/tflite/tflite.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * "quantized_dimension": 0}. Read first: tflite.h.
  */
 #include "base/checked.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "import/tflite/tflite.h"
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #ifndef SFT_IMPORT_TORCH_H
 #define SFT_IMPORT_TORCH_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/pickle/pickle.h"
 
 /* KEY_MAX: of a storage, which is a number as text; each mention is looked up. */

@@ -3,7 +3,7 @@
  * import/torch/torch_bytes.c - byte strings as the protocols of pickles have them, and the texts that numpy
  * makes of such. Read first: torch.h.
  */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/torch/torch.h"
 
 /* TEXT_MAX: bytes of a text of numpy that is a name; longer ones stay objects. */

@@ -6,9 +6,9 @@
  * Walks with an explicit stack; what a memo multiplies is bounded by visits and by the size of the
  * text. Read first: torch_walk.h, docs/tree.md.
  */
-#include "base/json.h"
-#include "base/strmap.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
+#include "base/text/utf8.h"
 #include "import/core/decimal.h"
 #include "import/torch/torch_walk.h"
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef SFT_IMPORT_TORCH_WALK_H
 #define SFT_IMPORT_TORCH_WALK_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "import/torch/torch.h"
 
 enum { SFT__TREE_NAME_MAX = 65536 };

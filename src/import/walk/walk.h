@@ -11,7 +11,7 @@
 #ifndef SFT_IMPORT_WALK_H
 #define SFT_IMPORT_WALK_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "import/settings/settings.h"
 
 enum { WALK_WINDOW = 65536, WALK_TEXT = 512 };

@@ -7,7 +7,7 @@
  * the part ends. Pickles that fail are nobody's settings. Most items are words under words that
  * name nothing: those are left out. Read first: walk.h.
  */
-#include "base/utf8.h"
+#include "base/text/utf8.h"
 #include "import/content/content.h"
 #include "import/settings/settings.h"
 #include "import/walk/walk.h"

@@ -5,10 +5,10 @@
  * ("onnx:NAME"), and GGUF's types of blocks, an object with a member for each tensor. Read first:
  * <sft/import.h>.
  */
-#include "base/buf.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "import/core/convert.h"
+#include "base/text/buf.h"
+#include "base/text/json.h"
+#include "import/convert/convert.h"
 #include <string.h>
 
 typedef struct naming {

@@ -6,7 +6,7 @@
  */
 #include "import/write/export.h"
 #include "base/checked.h"
-#include "base/thread.h"
+#include "base/thread/thread.h"
 #include <sft/digest.h>
 #include <stdio.h>
 

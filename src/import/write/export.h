@@ -8,7 +8,7 @@
 #ifndef SFT_IMPORT_EXPORT_H
 #define SFT_IMPORT_EXPORT_H
 
-#include "import/core/convert.h"
+#include "import/convert/convert.h"
 
 typedef struct sft__import_export {
     sft__import_conversion c; /* items, allocator, pool; c.options: what the caller gave */

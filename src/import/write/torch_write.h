@@ -8,7 +8,7 @@
 #ifndef SFT_IMPORT_TORCH_WRITE_H
 #define SFT_IMPORT_TORCH_WRITE_H
 
-#include "base/strmap.h"
+#include "base/text/strmap.h"
 #include "import/write/export.h"
 
 /* A name that stands for a tensor: an item's, or an alias of one. */

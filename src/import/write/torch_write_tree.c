@@ -5,7 +5,7 @@
  * those of the tables here, and torch's element types. One pass, with an explicit stack. In a node
  * with a tag "$" comes first, "v" last. Read first: torch_write.h, docs/tree.md.
  */
-#include "base/json.h"
+#include "base/text/json.h"
 #include "import/core/decimal.h"
 #include "import/pickle/globals.h"
 #include "import/write/torch_write.h"

@@ -4,9 +4,9 @@
  * more come from the system and are rounded to huge pages, so small arenas do not pay for one.
  */
 #include "move/load/arena.h"
-#include "base/alloc.h"
 #include "base/checked.h"
-#include "base/pages.h"
+#include "base/memory/alloc.h"
+#include "base/memory/pages.h"
 
 typedef struct arena_block {
     struct arena_block *next;

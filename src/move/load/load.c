@@ -4,8 +4,8 @@
  * run as a whole, results. Read first: load.h, which names the other parts.
  */
 #include "move/load/load.h"
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "io/source.h"
 #include "move/load/arena.h"
 #include "move/read.h"

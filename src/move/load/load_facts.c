@@ -3,7 +3,7 @@
  * move/load/load_facts.c - what a load learns of the tensors that pass: which digests and counts are
  * wanted, and their sums over the parts. Read first: load.h, recorded.h.
  */
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "move/load/load.h"
 
 #define DIGESTS (SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)

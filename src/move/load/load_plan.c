@@ -7,8 +7,8 @@
  * touched by one worker. Tensors that go to places of their own, or through a kernel, are parts of
  * jobs that are cut between elements. Read first: load.h.
  */
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "io/source.h"
 #include "move/load/load.h"
 #include "move/read.h"

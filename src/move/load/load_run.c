@@ -3,8 +3,8 @@
  * move/load/load_run.c - one job of a load: bytes are read, digests and counts are taken of them while
  * they are in the processor's cache, and kernels bring them to their places. Read first: load.h.
  */
-#include "base/alloc.h"
-#include "base/pages.h"
+#include "base/memory/alloc.h"
+#include "base/memory/pages.h"
 #include "io/source.h"
 #include "io/uring.h"
 #include "move/load/load.h"

@@ -4,8 +4,8 @@
  * walked with one place to go back to, the last star: no recursion, at most name times pattern
  * steps. Read first: <sft/load.h>.
  */
-#include "base/alloc.h"
 #include "base/error.h"
+#include "base/memory/alloc.h"
 #include <sft/load.h>
 
 /* One element of a pattern at *at, which is not a star, against a byte; *at moves behind it. A set

@@ -4,7 +4,7 @@
  * recorded.h. The sidecar is in recorded_sidecar.c.
  */
 #include "move/load/recorded.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "move/digest_tensor.h"
 #include <stdlib.h>
 

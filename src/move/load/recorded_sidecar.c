@@ -4,9 +4,9 @@
  * {"schema":1,"file":NAME,"size":BYTES,"tensors":{NAME:
  * {"crc32c":8 hex,"sha256":64 hex}}}. Members of other names are skipped. Read first: recorded.h.
  */
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/buf.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "fs/file.h"
 #include "io/source.h"
 #include "move/load/recorded.h"

@@ -7,7 +7,7 @@
  * move/load/stream.h.
  */
 #include "move/load/stream.h"
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 #include "move/read.h"
 #include <sft/extend.h>
 

@@ -7,7 +7,7 @@
 #ifndef SFT_MOVE_STREAM_H
 #define SFT_MOVE_STREAM_H
 
-#include "base/pool.h"
+#include "base/thread/pool.h"
 #include "move/load/load.h"
 #include "move/load/recorded.h"
 #include "move/watch.h"

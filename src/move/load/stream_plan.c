@@ -3,8 +3,8 @@
  * move/load/stream_plan.c - what was added to a stream, as runs: neighbours in the order of reading
  * become one run, which lies in memory as in its file. Read first: move/load/stream.h.
  */
-#include "base/alloc.h"
 #include "base/checked.h"
+#include "base/memory/alloc.h"
 #include "move/load/arena.h"
 #include "move/load/stream.h"
 #include "move/read.h"

@@ -6,7 +6,7 @@
 #ifndef SFT_MOVE_COVER_H
 #define SFT_MOVE_COVER_H
 
-#include "base/alloc.h"
+#include "base/memory/alloc.h"
 
 typedef struct sft__move_extent {
     uint64_t begin;

@@ -4,8 +4,8 @@
  * moves but the number of the file's size.
  */
 #include "move/write/edit_sidecar.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "move/write/set.h"
 
 enum { SIDECAR_MAX = 1 << 30 };

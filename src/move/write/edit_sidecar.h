@@ -5,7 +5,7 @@
 #ifndef SFT_MOVE_EDIT_SIDECAR_H
 #define SFT_MOVE_EDIT_SIDECAR_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "fs/output/publish.h"
 
 typedef struct sft__move_edit_digests {

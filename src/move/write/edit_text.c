@@ -7,8 +7,8 @@
 #include "move/write/edit_text.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
-#include "base/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "format/build.h"
 
 static const char metadata_name[] = "__metadata__";

@@ -6,7 +6,7 @@
 #ifndef SFT_MOVE_EDIT_TEXT_H
 #define SFT_MOVE_EDIT_TEXT_H
 
-#include "base/buf.h"
+#include "base/text/buf.h"
 #include "format/header.h"
 #include <sft/edit.h>
 

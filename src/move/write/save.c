@@ -6,7 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/meter.h"
+#include "base/thread/meter.h"
 #include "move/write/publish_set.h"
 #include <sft/extend.h>
 

@@ -7,8 +7,8 @@
 #include "move/write/set.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/limits.h"
+#include "base/text/json.h"
 #include <stdlib.h>
 
 static const char crc_key[] = "sft.crc32c";

@@ -6,8 +6,8 @@
 #ifndef SFT_MOVE_WRITER_H
 #define SFT_MOVE_WRITER_H
 
-#include "base/meter.h"
-#include "base/thread.h"
+#include "base/thread/meter.h"
+#include "base/thread/thread.h"
 #include "fs/output/publish.h"
 #include "move/write/cover.h"
 #include "move/write/set.h"

@@ -4,9 +4,9 @@
  * what shows a part of a tensor, or is an entry's key already, sft.aliases (docs/tree.md). What reads
  * them is catalog/aliases.c. Read first: <sft/write.h>.
  */
-#include "base/buf.h"
-#include "base/json.h"
-#include "base/strmap.h"
+#include "base/text/buf.h"
+#include "base/text/json.h"
+#include "base/text/strmap.h"
 #include "move/write/writer.h"
 
 static const char records[] = "sft.aliases";

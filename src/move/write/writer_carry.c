@@ -4,8 +4,8 @@
  * bytes that they were made of, under the names that these have now, or not at all. For every copy
  * and conversion; the form is that of <sft/digest.h>. Read first: writer.h, recorded.h.
  */
-#include "base/alloc.h"
-#include "base/buf.h"
+#include "base/memory/alloc.h"
+#include "base/text/buf.h"
 #include "move/digest_tensor.h"
 #include "move/load/recorded.h"
 #include "move/write/writer.h"
