@@ -75,7 +75,7 @@ def check_text(files):
     return faults, len(types)
 
 
-def check_symbols(build):
+def check_symbols(build, root):
     faults = []
     homes = defaultdict(set)
     for base, _, names in os.walk(build):
@@ -87,6 +87,8 @@ def check_symbols(build):
             if not name.endswith(".o"):
                 continue
             path = os.path.join(base, name)
+            if not os.path.exists(os.path.join(root, path[path.index("/src/") + 1 : -2])):
+                continue  # left behind by an earlier build: its source has moved or gone
             shown = subprocess.run(
                 ["nm", "-g", "--defined-only", path], capture_output=True, text=True, check=True
             ).stdout
@@ -137,7 +139,7 @@ def main():
     faults, count = check_text(sources(root))
     symbols = 0
     if len(sys.argv) > 1:
-        more, symbols = check_symbols(sys.argv[1])
+        more, symbols = check_symbols(sys.argv[1], root)
         faults += more
     for fault in faults:
         print(fault)
