@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import chart
 import plots
 import report
 import workloads
@@ -445,6 +446,7 @@ def main(argv):
     text = report.page(result)
     (bench.folder / "results.md").write_text(text)
     made = plots.write_all(result, bench.folder / "plots")
+    chart.write(result, bench.folder / "chart.svg")
     print("\n" + text)
     print(f"\n{bench.folder / 'results.json'}: every value; {len(made)} plots; {facts['seconds']} s")
     return 1 if bench.problems else 0

@@ -10,6 +10,7 @@ import xml.etree.ElementTree
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
+import chart  # noqa: E402
 import compare  # noqa: E402
 import plots  # noqa: E402
 import report  # noqa: E402
@@ -183,6 +184,51 @@ class Plots(unittest.TestCase):
 
     def test_nothing_to_compare(self):
         self.assertIsNone(plots.svg("x", [dict(row([1], [1], [1]), contenders={})]))
+
+
+class Chart(unittest.TestCase):
+    def rows(self):
+        """One row for each bar: ours takes 10 ns, the reference 40, 20 and 30."""
+        return [
+            run.row_of(
+                workload,
+                f"{case} <&>",
+                "ns",
+                "",
+                "",
+                {ours: [10] * 3, **{n: [40, 20, 30] for n in theirs}},
+                {},
+                [],
+                3,
+            )
+            for _, _, workload, case, ours, theirs in chart.BARS
+        ]
+
+    def test_bars_are_medians_of_ratios(self):
+        bars = chart.bars_of(result(*self.rows()))
+        self.assertEqual(len(bars), len(chart.BARS))
+        self.assertEqual({bar[:3] for _, _, bar in bars}, {(3, 2, 4)})
+
+    def test_svg(self):
+        text = chart.svg(result(*self.rows()))
+        tree = xml.etree.ElementTree.fromstring(text)
+        self.assertEqual(len(tree.findall("{http://www.w3.org/2000/svg}rect")), 1 + len(chart.BARS))
+        self.assertLess(len(text), 30_000)
+        self.assertIn("prefers-color-scheme:dark", text)
+        self.assertIn("a &lt;cpu&gt;", text)
+
+    def test_every_bar_is_of_a_workload(self):
+        code = "".join(p.read_text() for p in BENCH.glob("workloads*.py"))
+        for _, _, workload, _, ours, theirs in chart.BARS:
+            self.assertIn(workload, workloads.ROWS)
+            for name in (ours, *theirs):
+                self.assertTrue(f'"{name}"' in code or name == "ours, Python torch", name)
+
+    def test_nothing_to_compare(self):
+        self.assertIsNone(chart.svg(result()))
+
+    def test_ticks(self):
+        self.assertEqual(chart.ticks(20), [1, 2, 5, 10, 20])
 
 
 class Comparison(unittest.TestCase):
