@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/checkpoint_open.h - folders that hold the checkpoint of a whole training job, opened as one
+ * sft/checkpoint_open.h - directories that hold the checkpoint of a whole training job, opened as one
  * model. In the library libsafetensors-checkpoint.
  *
  * Caveats first.
- *  - In folders of ranks no file says how tensors are cut: that takes a layout set. One is looked
- * for where the frameworks leave it (layout.json or strategy/ in the folder, strategy/ beside it);
- * without one a folder of more than one rank is refused, for equal shapes may be replicas or
- * halves.
- *  - Replicas are believed to be equal, unless sft_checkpoint_verify looks.
- *  - PyTorch's shards tell no full shapes: a tensor ends where its last part does, and a part that
- * is missing at its very end is not missed.
- *  - PyTorch's .metadata and MindSpore's next generation keep their layout in pickles: not read.
+ *  - In directories of ranks no file says how tensors are sharded: that takes a layout set. It is looked
+ *    for where the frameworks leave it (layout.json or strategy/ in the directory, strategy/ beside it).
+ *    Without one a directory of more than one rank is refused, because equal shapes may be replicas or
+ *    halves.
+ *  - Replicas are assumed to be equal; only sft_checkpoint_verify compares them.
+ *  - PyTorch's shards do not record global shapes: a tensor ends where its last shard does, and a shard
+ *    missing at its very end goes unnoticed.
+ *  - PyTorch's .metadata and MindSpore's next generation keep their layout in pickles, which are not read.
  *
  * Threads: as for catalogs; an open checkpoint is immutable.
  */

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/dedupe.h - a folder of ranks without its replicas, and with all of them again: the files of a
+ * sft/dedupe.h - removes the replicas from a directory of ranks, and puts them back: the files of a
  * job (sft/job.h) for either. In the library libsafetensors-checkpoint.
  *
- * Ranks that hold the same part of a tensor, by the layout, hold replicas. Without them each part
- * lies in the file of one rank; the folder still opens as the same model. Expanding gives every
- * rank its full set back.
+ * Ranks that, by the layout, hold the same shard of a tensor hold replicas. Once de-duplicated, each
+ * shard lies in the file of one rank, and the directory still opens as the same model. Expanding gives
+ * every rank its full set back.
  *
  * Caveats first.
- *  - That replicas are equal is not known from headers: sft_dedupe_compare looks. A layout that
- * takes halves for replicas would lose bytes otherwise.
- *  - The files that come back are the old ones, byte for byte, if those were written as sft_save
- * writes (as the reference and all that builds on it do); otherwise their tensors, order and
- * metadata are.
+ *  - Headers do not show whether replicas are equal: sft_dedupe_compare reads and compares them. Without
+ *    that, a layout that takes halves for replicas would lose bytes.
+ *  - Expanded files equal the original ones byte for byte if those were written as sft_save writes them
+ *    (as the reference and everything built on it do); otherwise tensors, order and metadata are equal.
  *  - Only weights are carried over: other files beside them (meta.json ...) stay where they are.
  *
  * Threads: the object is immutable; sft_dedupe_compare may run in several threads at once.

@@ -4,22 +4,22 @@
  * slice, unify. In the library libsafetensors-checkpoint.
  *
  * A job is a plan made from headers alone: output files, each with the tensors of a catalog (whose
- * pieces lie in any number of source files), and plain texts (an index, a name map) that come last.
- * Running it copies the bytes in bounded memory: tensors that are cut along rows in long stretches,
- * tensors that are cut along columns by bands that read every source byte once. The files are
- * exactly those that sft_save would write.
+ * pieces lie in any number of source files), and plain texts (an index, a name map) that are written last.
+ * Running it copies the bytes in bounded memory: tensors sharded along rows in long stretches, tensors
+ * sharded along columns in bands that read every source byte once. The files are exactly those that
+ * sft_save would write.
  *
  * Caveats first.
- *  - While a job runs its bytes lie in a staging folder beside the target, or in it:
- * ".NAME.sft-part". Nothing appears under its final name before everything is written. A folder
- * that did not exist, or was empty, appears with all its files at once (one rename); in a folder
- * that holds other things the files are renamed one after the other, texts last (older files under
- * those texts' names go first), and a kill between two of these renames is put right by running the
- * job again.
- *  - A staging folder stays behind when a run is killed or fails: the next run goes on from its
- * journal. Delete it to start afresh, or give SFT_JOB_RESTART.
- *  - Sources are held for unchanged if size and time of last change are what they were when the job
- * was created.
+ *  - While a job runs, its bytes lie in a staging directory beside the target, or in it:
+ *    ".NAME.sft-part". Nothing appears under its final name before everything is written. A directory
+ *    that did not exist, or was empty, appears with all its files at once (one rename). In a directory
+ *    that holds other things the files are renamed one after the other, texts last (older files under
+ *    those texts' names are removed first); after a kill between two of these renames, running the job
+ *    again completes it.
+ *  - A staging directory stays behind when a run is killed or fails: the next run resumes from its
+ *    journal. To start over, delete it or give SFT_JOB_RESTART.
+ *  - A source counts as unchanged if its size and time of last change are what they were when the job
+ *    was created.
  *
  * Threads: a job is immutable; sft_job_run may run in many threads and processes at once for
  * different tasks.

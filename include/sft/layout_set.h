@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/layout_set.h - the layouts of a whole model: which tensor is cut how, as a file describes it.
- * In the library libsafetensors-checkpoint. Files are told by their content, not by their names:
- *  - our own JSON form (docs/layout.md): meshes with named axes, tensors by name, pattern or
- * module, cut by DTensor placements, JAX PartitionSpec, Hugging Face styles, factors with sizes and
- * blocks, flat ranges or explicit boxes
- *  - a MindSpore strategy, protobuf or JSON; a folder of them, one or more for each pipeline stage
+ * sft/layout_set.h - the layouts of a model: how each tensor is sharded, as a file describes it.
+ * In the library libsafetensors-checkpoint. Files are detected by their content, not by their names:
+ *  - our own JSON form (docs/layout.md): meshes with named axes, tensors by name, pattern or module,
+ *    sharded by DTensor placements, JAX PartitionSpec, Hugging Face styles, factors with sizes and
+ *    blocks, flat ranges or explicit boxes
+ *  - a MindSpore strategy, protobuf or JSON; a directory of them, one or more for each pipeline stage
  *  - topology.json of safetensors_distributed: explicit boxes by file
- *  - a tensor-parallel plan of transformers, {"layers.*.self_attn.q_proj": "colwise", ...}; with
- * the number of ranks beside it, {"tp_plan": {...}, "tp_size": 8}, or in the options
+ *  - a tensor-parallel plan of transformers, {"layers.*.self_attn.q_proj": "colwise", ...}; with the
+ *    number of ranks beside it, {"tp_plan": {...}, "tp_size": 8}, or in the options
  *
- * Caveats first. A tensor that a set does not name is not cut: whole, and the same on every rank. A
- * set knows shapes only where its file tells them; sizes of a dimension that is cut unevenly cannot
- * be had from one rank's part, see sft_layout_set_learn.
+ * Caveats first. A tensor that a set does not name is not sharded: every rank holds all of it. A set
+ * knows shapes only where its file gives them; the sizes of a dimension that is sharded unevenly cannot
+ * be derived from one rank's shard, see sft_layout_set_learn.
  *
  * Threads: a set is immutable, except for sft_layout_set_learn and free.
  */

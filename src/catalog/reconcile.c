@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * catalog/reconcile.c - an index says which file has which tensor; the files say what they have.
- * The index decides what the catalog holds: named, in the named file              taken named, in
- * exactly one other file      taken from there, OTHER_SHARD named, in several others only
- * SFT_E_DUPLICATE: no way to tell which is meant named, in the named file and others   taken from
- * the named one, OTHER_SHARD for each other named, nowhere SFT_E_SHARD_DISAGREES, or MISSING_TENSOR
- * when INCOMPLETE is allowed not named                             left out, ORPHAN_TENSOR Read
- * first: model.h.
+ * The index decides what the catalog holds:
+ *
+ *   named, in the named file              taken
+ *   named, in exactly one other file      taken from there, OTHER_SHARD
+ *   named, in several others only         SFT_E_DUPLICATE: no way to tell which is meant
+ *   named, in the named file and others   taken from the named one, OTHER_SHARD for each other
+ *   named, nowhere                        SFT_E_SHARD_DISAGREES, or MISSING_TENSOR when INCOMPLETE is allowed
+ *   not named                             left out, ORPHAN_TENSOR
+ *
+ * Read first: model.h.
  */
 #include "base/checked.h"
 #include "catalog/model.h"

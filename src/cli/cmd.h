@@ -3,10 +3,10 @@
  * cli/cmd.h - what every command of the tool is made of. The tool knows the public headers only.
  *
  * To add a command:
- *  1. Write cmd_<verb>.c with a static table of cli_opt (CLI_OPT_END closes it), a static
+ *  1. Write commands/<verb>.c with a static table of cli_opt (CLI_OPT_END closes it), a static
  *     `void run(cli *c)`, and one `const cli_command cli_cmd_<verb>` that names both.
  *  2. Declare it below ("commands") and put it into the table in main.c. Parser, --help, manual
- * page and completion follow from the tables; nothing else is to be registered.
+ *     page and completion follow from the tables; nothing else is to be registered.
  *  3. Operands are c->operands[0 .. operand_count); "-" is standard input. Open with cli_open(),
  *     which reports by itself (message, hint, exit status): on false go on with the next operand.
  *  4. Data goes out with cli_put*, cli_json_* (out.h) or a cli_table; every string that came from a

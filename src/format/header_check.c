@@ -3,12 +3,15 @@
  * format/header_check.c - the invariants of a set of tensors. Errors and tests cite their numbers:
  *
  *   H1  names are unique (the reference keeps the last one; a hazard that is refused here)
- *   H2  in the order of (begin, end), then of the header, the first tensor begins at 0 and every
- * other where the one before it ends: no hole (HOLE), no overlap (OVERLAP) H3  begin <= end
- * (OFFSETS) H4  the product of the shape, from left to right, stays below 2^64 (OVERFLOW): [0,
- * 2^32, 2^32] is fine, [2^32, 2^32, 0] is not H5  elements times bits per element stay below 2^64
- * (OVERFLOW) H6  the bits are whole bytes (SUBBYTE) H7  end - begin is that many bytes (SIZE) H8
- * the last end is the size of the data section (COVERAGE)
+ *   H2  in the order of (begin, end), then of the header, the first tensor begins at 0 and every other
+ *       where the one before it ends: no hole (HOLE), no overlap (OVERLAP)
+ *   H3  begin <= end (OFFSETS)
+ *   H4  the product of the shape, from left to right, stays below 2^64 (OVERFLOW): [0, 2^32, 2^32] is
+ *       fine, [2^32, 2^32, 0] is not
+ *   H5  elements times bits per element stay below 2^64 (OVERFLOW)
+ *   H6  the bits are whole bytes (SUBBYTE)
+ *   H7  end - begin is that many bytes (SIZE)
+ *   H8  the last end is the size of the data section (COVERAGE)
  *
  * With SFT_OPEN_STRICT also:
  *   S1  the header's entries stand in the order of H2 (OFFSETS)

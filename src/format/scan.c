@@ -4,8 +4,8 @@
  * tensors must fulfil (format/header_check.c). The grammar, over JSON as base/text/json.h reads it:
  *
  *   header   = blank* "{" [ member *( "," member ) ] "}" blank*
- *   member   = "__metadata__" ":" ( null | "{" [ string ":" string *( "," string ":" string ) ] "}"
- * ) | name ":" entry                        any order, blanks anywhere, strings may hold escapes
+ *   member   = "__metadata__" ":" ( null | "{" [ string ":" string *( "," string ":" string ) ] "}" )
+ *            | name ":" entry              members in any order, blanks anywhere, strings may hold escapes
  *   entry    = "{" field *( "," field ) "}"          each of the first three exactly once
  *   field    = "dtype" ":" string | "shape" ":" "[" [ uint *( "," uint ) ] "]"
  *            | "data_offsets" ":" "[" uint "," uint "]" | other-name ":" any JSON value

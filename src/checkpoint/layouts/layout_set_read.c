@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/layouts/layout_set_read.c - our own JSON form of a layout set, as docs/layout.md tells it:
- *   {"format": "safetensors-layout", "version": 1, "mesh": MESH, "meshes": {NAME: MESH, ...},
- * "tensors": [ENTRY, ...]} MESH  = {"axes": {NAME: SIZE, ...}, "first_rank": R, "ranks": [R, ...]}
+ * checkpoint/layouts/layout_set_read.c - our own JSON form of a layout set, as docs/layout.md describes it:
+ *
+ *   FILE  = {"format": "safetensors-layout", "version": 1, "mesh": MESH, "meshes": {NAME: MESH, ...},
+ *            "tensors": [ENTRY, ...]}
+ *   MESH  = {"axes": {NAME: SIZE, ...}, "first_rank": R, "ranks": [R, ...]}
  *   ENTRY = {"name" | "pattern" | "module": TEXT, "mesh": NAME, "shape": [...], and one of
  *            "whole": true, "placements": TEXT, "spec": TEXT, "style": TEXT, "cuts": [CUT, ...],
- *            "flat": {"by": BY, "align": N}, "boxes": [{"rank": R, "start": [...], "count": [...]},
- * ...]} CUT   = null | BY | {"by": BY, "split": RULE, "sizes": [...], "blocks": N | [...]} BY    =
- * AXIS | [AXIS | {"axis": AXIS, "divisor": N, "size": N}, ...] Read checkpoint/layouts/layout_set.h first.
+ *            "flat": {"by": BY, "align": N}, "boxes": [{"rank": R, "start": [...], "count": [...]}, ...]}
+ *   CUT   = null | BY | {"by": BY, "split": RULE, "sizes": [...], "blocks": N | [...]}
+ *   BY    = AXIS | [AXIS | {"axis": AXIS, "divisor": N, "size": N}, ...]
+ *
+ * Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
 #include "checkpoint/layouts/layout_set.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/archive/zip.c - see zip.h. The rules, each the name of an error and of a finding:
- *   zip-end        one end record, whose comment ends with the file; nothing before the first
- * member zip-two-ends   no second end record can be found in the comment zip-64         the zip64
- * record and the end record agree zip-directory  the directory holds exactly the entries and bytes
- * that the end record says, and ends at it zip-name       UTF-8, relative, no "..", no backslash,
- * no control character, no folder with data zip-duplicate  no name twice, not even in other case
+ *   zip-end        one end record, whose comment ends with the file; nothing before the first member
+ *   zip-two-ends   no second end record can be found in the comment
+ *   zip-64         the zip64 record and the end record agree
+ *   zip-directory  the directory holds exactly the entries and bytes that the end record says, and ends at it
+ *   zip-name       UTF-8, relative, no "..", no backslash, no control character, no directory with data
+ *   zip-duplicate  no name twice, not even in another case
  *   zip-method     stored or deflated; not encrypted, not patched
  *   zip-local      the local header says what the directory says
  *   zip-overlap    members lie one after the other, without sharing a byte

@@ -6,7 +6,7 @@
  *  - 206: exactly from the byte that was asked for, not beyond the last one, of the known size and
  *    version, not encoded, in one part: taken. Shorter than asked: taken, the rest is asked for
  *    at once if it was worth a request, else after a while. In parts, if several ranges were asked
- * for: taken, each part judged as it comes.
+ *    for: taken, each part judged as it comes.
  *  - 200, the whole file: taken while what is wanted lies within the budget from its start, or to
  *    the end if nothing else is to be had and the whole is wanted.
  *  - 3xx: followed if allowed.
