@@ -158,7 +158,7 @@ def table(result):
 
 
 def page(result):
-    """All that goes between the marks of docs/PERFORMANCE.md."""
+    """All that goes between the marks of docs/performance/table.md."""
     parts = [
         about(result),
         ["### Targets", ""] + targets_table(result),
