@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 static sft_strategy strategy_named(const char *name) {
-    static const char *const strategies[] = {"auto", "map", "read", "direct", "uring"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const strategies[] = {"auto", "map", "read", "direct"};
+    for (int i = 0; i < 4; i++) {
         if (strcmp(name, strategies[i]) == 0) {
             return (sft_strategy)i;
         }

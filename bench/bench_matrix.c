@@ -101,8 +101,8 @@ static double prepare(const char *folder, bool cold) {
 }
 
 static sft_strategy strategy_of(const char *name) {
-    static const char *const names[] = {"auto", "map", "read", "direct", "uring"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const names[] = {"auto", "map", "read", "direct"};
+    for (int i = 0; i < 4; i++) {
         if (strcmp(name, names[i]) == 0) {
             return (sft_strategy)i;
         }
@@ -164,7 +164,7 @@ static void read_part(const sft_catalog *c, bool rows, sft_strategy strategy,
     }
     SFT_INIT(&how);
     how.pool = pool;
-    how.strategy = strategy == SFT_STRATEGY_URING ? SFT_STRATEGY_DIRECT : strategy;
+    how.strategy = strategy;
     bench_try(sft_stream_create(&stream, c, &how, &err), &err, "stream");
     for (size_t i = 0; i < count; i++) {
         unsigned char *to = dst + i * (size_t)each;

@@ -20,7 +20,7 @@ import statistics
 import subprocess
 import sys
 
-STRATEGIES = ("auto", "read", "direct", "uring", "map")
+STRATEGIES = ("auto", "read", "direct", "map")
 
 
 class Server:
@@ -65,8 +65,6 @@ def main() -> None:
                             times[s].append(server.ask("matrix", folder, cache, what, s, args.threads) / 1e6)
                     medians = {s: statistics.median(times[s]) for s in STRATEGIES}
                     best = min(medians["read"], medians["direct"])
-                    if what == "whole":
-                        best = min(best, medians["uring"])
                     ratio = medians["auto"] / best
                     results.append(
                         {

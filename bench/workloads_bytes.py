@@ -422,7 +422,7 @@ def auto_matrix(b):
             b.c("matrix_make", folder, count, tensors, max(1, mib * 64 // (count * tensors)))
             for cache in ("cold", "warm"):
                 for what in ("whole", "rows", "columns"):
-                    fixed = ("read", "direct", "uring") if what == "whole" else ("read", "direct")
+                    fixed = ("read", "direct")
                     b.measure(
                         "AUTO",
                         f"{count} file{'s' if count > 1 else ''}, {cache}, {what}",

@@ -24,11 +24,6 @@ HOMES = [
     ("renaming in a directory", r"\brename(at2?)?\s*\(|\bMoveFileEx", ["src/fs/output/", "src/cli/sys_"]),
     ("making bytes durable", r"\b(fsync|fdatasync)\s*\(|\bFlushFileBuffers", ["src/fs/"]),
     ("looking whether pages are cached", r"\bmincore\s*\(|\bpreadv2\s*\(", ["src/fs/"]),
-    (
-        "rings of the kernel",
-        r"\bio_uring_(setup|enter)|\bsyscall\s*\(\s*__NR_io_uring",
-        ["src/io/uring_posix.c"],
-    ),
     ("hex digits", r'"0123456789abcdef"', ["src/base/", "src/cli/work.c"]),
 ]
 

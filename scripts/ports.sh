@@ -65,7 +65,7 @@ run() {
             for name in build/tests/unit_*; do
                 [ -x "$name" ] && [ -f "$name" ] || continue
                 total=$((total + 1))
-                if ! (cd build/tests && SFT_TEST_NO_URING=1 valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=all \
+                if ! (cd build/tests && valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=all \
                     --errors-for-leak-kinds=definite,indirect,possible --fair-sched=yes "../../$name") >>"$log" 2>&1; then
                     echo "valgrind: $name failed (see $log)"
                     failed=$((failed + 1))

@@ -13,7 +13,6 @@ const sft__base_sizes sft__base_size = {
     .load_block = UINT64_C(12) << 10,
     .load_bounce = UINT64_C(20) << 10,
     .load_batch = UINT64_C(256) << 10,
-    .load_read = UINT64_C(8) << 10,
     .direct_file = UINT64_C(128) << 10,
     .direct_part = UINT64_C(64) << 10,
     .job_unit = UINT64_C(200) << 10,

@@ -26,8 +26,7 @@ typedef enum sft_strategy {
     SFT_STRATEGY_READ = 2,   /* read through the page cache, or however the source reads */
     SFT_STRATEGY_DIRECT = 3, /* past the page cache; READ where the system has no such way */
     SFT_STRATEGY_URING =
-        4, /* DIRECT, each thread with up to 16 reads under way by io_uring(7); DIRECT
-                                where that is forbidden or missing. sft_load alone */
+        4, /* reserved: reads by io_uring(7), which were never faster. SFT_E_UNSUPPORTED */
     SFT_STRATEGY_FORCE_32BIT = 0x7fffffff
 } sft_strategy;
 

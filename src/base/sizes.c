@@ -14,7 +14,6 @@ const sft__base_sizes sft__base_size = {
     .load_block = UINT64_C(256) << 10,
     .load_bounce = UINT64_C(4) << 20,
     .load_batch = UINT64_C(64) << 20,
-    .load_read = UINT64_C(1) << 20,
     .direct_file = UINT64_C(64) << 20,
     .direct_part = UINT64_C(1) << 20,
     .job_unit = UINT64_C(16) << 20,

@@ -19,7 +19,6 @@ typedef struct sft__base_sizes {
     uint64_t load_block;  /* stays in a core's cache between two kernels */
     uint64_t load_bounce; /* read directly at a time, where it is not the place */
     uint64_t load_batch;  /* asked of a source at once */
-    uint64_t load_read;   /* one of those that io_uring has under way */
     /* writes past the cache; smaller files and writes go through it */
     uint64_t direct_file;
     uint64_t direct_part;

@@ -14,7 +14,7 @@
  */
 #include "move/mover.h"
 #include "base/memory/alloc.h"
-#include "move/load/load.h"
+#include "base/sizes.h"
 #include <sft/extend.h>
 
 enum {
@@ -230,7 +230,7 @@ static sft_status mover_fetch(const sft__move_mover *m, uint64_t offset, uint8_t
     *at = bounce;
     if (mover_past_cache(m)) {
         *at += offset % SFT__FS_DIRECT_ALIGN;
-        return sft__move_load_read(m->way, m->source, offset, size, *at, err);
+        return sft__io_reader_read(m->way, offset, size, *at, err);
     }
     return sft_source_read(m->source, offset, bounce, (size_t)size, err);
 }

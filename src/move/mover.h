@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * move/mover.h - carries one grid out: from a source or from memory, through a kernel, into memory.
- * The one place where the library decides how bytes are read. Read first: grid.h, watch.h.
+ * Read first: grid.h, watch.h, io/reader.h.
  */
 #ifndef SFT_MOVE_MOVER_H
 #define SFT_MOVE_MOVER_H
 
+#include "io/reader.h"
 #include "move/kernels/grid.h"
 #include "move/watch.h"
 #include <sft/read.h>
 
-struct sft__move_load_source; /* load.h */
-
 typedef struct sft__move_mover {
     const sft_source *source;
-    struct sft__move_load_source *way; /* how the source is read; NULL: as it reads */
+    sft__io_reader *way; /* how the source is read; NULL: as it reads */
     const sft_dtype *src_dtype;
     const sft_dtype *dst_dtype;
     uint32_t kernel; /* sft__move_kernel */

@@ -7,7 +7,6 @@
 #include "move/read.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
-#include "move/load/load.h"
 #include <sft/extend.h>
 
 enum {

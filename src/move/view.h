@@ -7,6 +7,7 @@
 #define SFT_MOVE_VIEW_H
 
 #include "base/error.h"
+#include "io/reader.h"
 #include "move/kernels/grid.h"
 #include <sft/read.h>
 
@@ -24,8 +25,8 @@ typedef struct sft__move_view {
     uint32_t rank;   /* of the result */
     uint32_t kernel; /* sft__move_kernel */
     uint32_t convert_flags;
-    bool borrow;                        /* SFT_READ_BORROW */
-    struct sft__move_load_source *ways; /* how the catalog's sources are read; NULL: as they read */
+    bool borrow;          /* SFT_READ_BORROW */
+    sft__io_reader *ways; /* how the catalog's sources are read; NULL: as they read */
     sft_dim dims_room[SFT__VIEW_RANK];
     int64_t stride_room[SFT__VIEW_RANK];
 } sft__move_view;

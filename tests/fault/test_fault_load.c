@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Loads where the system refuses what makes them fast, or gives little: io_uring forbidden by a
- * real seccomp filter, huge pages forbidden, no locked memory, address space limited, reads that
- * are interrupted and come short, a file that is cut while it is loaded. Every strategy, in a
- * process of its own each: what comes is whole and right, or an error says why not. The number of
- * loads is printed.
+ * Loads where the system refuses what makes them fast, or gives little: huge pages forbidden, no locked
+ * memory, address space limited, reads that are interrupted and come short, a file that is cut while it is
+ * loaded. Every strategy, in a process of its own each: what comes is whole and right, or an error says why
+ * not. The number of loads is printed.
  */
 #include "unit/files.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sft/sft.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -93,7 +90,7 @@ static sft_status load_once(const sft_catalog *c, unsigned k, uint8_t *places,
     sft_load_options o;
     sft_loaded *l;
     SFT_INIT(&o);
-    o.strategy = (sft_strategy)(k % 5);
+    o.strategy = (sft_strategy)(k % 4);
     o.control = control;
     if (k / 5 % 2 != 0) {
         const sft_status status = sft_pool_create(&pool, 3, NULL, err);
@@ -170,20 +167,6 @@ static void no_locked_memory(void) {
     }
 }
 
-static void no_io_uring(void) {
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), /* the call's number */
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 425, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof code / sizeof code[0], code};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        printf("  no seccomp here\n");
-    }
-}
-
 static void short_reads(void) {
     cut_reads = 1;
 }
@@ -193,7 +176,6 @@ static void test_refused(void **state) {
     in_a_child("as it is", nothing_changed, SFT_OK);
     in_a_child("no huge pages", no_huge_pages, SFT_OK);
     in_a_child("no locked memory", no_locked_memory, SFT_OK);
-    in_a_child("no io_uring", no_io_uring, SFT_OK);
     in_a_child("short reads", short_reads, SFT_OK);
 }
 

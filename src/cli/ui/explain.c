@@ -13,8 +13,6 @@ static const char *way_of(sft_strategy strategy) {
     switch (strategy) {
     case SFT_STRATEGY_DIRECT:
         return "past the page cache";
-    case SFT_STRATEGY_URING:
-        return "past the page cache, by io_uring";
     case SFT_STRATEGY_MAP:
         return "as a mapping";
     default:

@@ -6,7 +6,6 @@
 #include "move/load/load.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
-#include "io/source.h"
 #include "move/load/arena.h"
 #include "move/read.h"
 
@@ -69,14 +68,11 @@ static sft_status run(sft__move_load *w, sft_error *err) {
 
 static void open_sources(sft_loaded *l, const sft_load_options *o) {
     for (size_t i = 0; i < l->source_count; i++) {
-        sft__move_load_source *s = &l->sources[i];
-        const sft_source *source = sft_catalog_source_at(l->catalog, i);
-        s->direct = -1;
-        if (s->wanted > 0) {
-            s->total = l->bytes;
-            sft__move_load_choose(s, source, o->strategy, false);
-            s->batches = sft__io_source_batches(source);
-            sft__move_load_stamp(s, source);
+        l->sources[i].source = sft_catalog_source_at(l->catalog, i);
+        l->sources[i].direct = -1;
+        if (l->sources[i].wanted > 0) {
+            l->sources[i].total = l->bytes;
+            sft__io_reader_open(&l->sources[i], o->strategy, false);
         }
     }
 }
@@ -84,13 +80,9 @@ static void open_sources(sft_loaded *l, const sft_load_options *o) {
 /* After the load: what changed meanwhile is not to be trusted. */
 static sft_status close_sources(sft_loaded *l, sft_status status, sft_error *err) {
     for (size_t i = 0; i < l->source_count; i++) {
-        sft__move_load_source *s = &l->sources[i];
-        const sft_source *source = sft_catalog_source_at(l->catalog, i);
-        sft__fs_close_direct(s->direct);
-        s->direct = -1;
-        if (status == SFT_OK && sft__move_load_changed(s, source)) {
-            status = sft__base_fail(err, SFT_E_CHANGED, "%s changed while it was loaded",
-                                    sft_source_name(source));
+        sft__io_reader_close(&l->sources[i]);
+        if (status == SFT_OK) {
+            status = sft__io_reader_unchanged(&l->sources[i], "loaded", err);
         }
     }
     return status;
@@ -186,11 +178,12 @@ static sft_status read_options(const sft_load_options *options, sft_load_options
         }
         memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
     }
-    if ((uint32_t)o->strategy > SFT_STRATEGY_URING || (o->flags & ~flags) != 0 ||
-        o->alignment > SFT__ARENA_ALIGN || (o->alignment & (o->alignment - 1)) != 0 ||
+    SFT_TRY(sft__io_strategy_check(o->strategy, err));
+    if ((o->flags & ~flags) != 0 || o->alignment > SFT__ARENA_ALIGN ||
+        (o->alignment & (o->alignment - 1)) != 0 ||
         (o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
         return sft__base_fail(err, SFT_E_ARG,
-                              "strategy, flags, digests or alignment are not among the known");
+                              "flags, digests or alignment are not among the known");
     }
     if (o->strategy == SFT_STRATEGY_MAP &&
         (o->places != NULL || (SFT_BIG_ENDIAN && (o->flags & SFT_LOAD_HOST_ORDER) != 0))) {
@@ -322,9 +315,32 @@ uint64_t sft_loaded_bytes(const sft_loaded *loaded) {
     return loaded->bytes;
 }
 
+sft_status sft_strategy_choose(const sft_catalog *catalog, size_t file, sft_strategy wanted,
+                               sft_strategy_choice *out, sft_error *err) {
+    sft__io_reader r;
+
+    if (catalog == NULL || out == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "catalog or out is NULL");
+    }
+    SFT_TRY(sft__io_strategy_check(wanted, err));
+    memset(out, 0, sizeof *out);
+    const sft_file *f = sft_catalog_file_at(catalog, file);
+    if (f == NULL) {
+        return sft__base_fail(err, SFT_E_RANGE, "the catalog has %llu files",
+                              (unsigned long long)sft_catalog_file_count(catalog));
+    }
+    memset(&r, 0, sizeof r);
+    r.source = sft_catalog_source_at(catalog, f->source);
+    r.wanted = f->data_bytes > 0 ? f->data_bytes : 1;
+    sft__io_reader_open(&r, wanted, false);
+    sft__io_reader_close(&r);
+    *out = r.choice;
+    return SFT_OK;
+}
+
 sft_strategy sft_loaded_strategy(const sft_loaded *loaded, size_t file, const char **reason) {
     const sft_file *f = sft_catalog_file_at(loaded->catalog, file);
-    return sft__move_load_told(f != NULL ? &loaded->sources[f->source] : NULL, reason);
+    return sft__io_reader_told(f != NULL ? &loaded->sources[f->source] : NULL, reason);
 }
 
 void sft_loaded_free(sft_loaded *loaded) {

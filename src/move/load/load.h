@@ -1,40 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * move/load/load.h - a load on its way, in the order of its life: load.c reads the options and keeps the
- * results, load_choose.c finds out how each file is best read, load_plan.c cuts the work into jobs,
+ * results, load_plan.c cuts the work into jobs,
  * load_run.c carries one job out, load_facts.c sums up what was learned. Read first: <sft/load.h>,
- * fs/probe.h, mover.h.
+ * io/reader.h, mover.h.
  */
 #ifndef SFT_MOVE_LOAD_H
 #define SFT_MOVE_LOAD_H
 
 #include "base/sizes.h"
-#include "fs/probe.h"
+#include "io/reader.h"
 #include "move/load/recorded.h"
 #include "move/mover.h"
-#include <sft/extend.h>
-#include <sft/load.h>
-#include <stdatomic.h>
 
 #define SFT__LOAD_GAP        ((uint64_t)64 << 10)
 #define SFT__LOAD_GAP_REMOTE ((uint64_t)1 << 20)
-
-/* One source of the catalog. */
-typedef struct sft__move_load_source {
-    sft_strategy_choice choice;
-    uint64_t wanted; /* bytes of it */
-    uint64_t total;  /* bytes of all sources of the operation */
-    sft__fs_stamp stamp;
-    bool stamped;
-    bool batches;        /* takes many ranges at once */
-    int direct;          /* descriptor, or -1 */
-    atomic_bool refused; /* a direct read did not come through */
-} sft__move_load_source;
-
-/* Fills choice; opens `direct` if that is DIRECT. aligned: for readers that can then not read
- * directly. */
-void sft__move_load_choose(sft__move_load_source *s, const sft_source *source, sft_strategy wanted,
-                           bool aligned);
 
 /* Where one tensor of the catalog goes, and as what. */
 typedef struct sft__move_load_slot {
@@ -63,7 +43,7 @@ struct sft_loaded {
     sft_arena *own;
     sft__move_load_slot *slots; /* one per tensor */
     sft__move_load_fact *facts; /* the same, or NULL: nothing is to be learned */
-    sft__move_load_source *sources;
+    sft__io_reader *sources;
     size_t slot_count;
     size_t source_count;
     size_t count;
@@ -163,17 +143,5 @@ sft_status sft__move_load_facts_sum(sft__move_load *w, const sft__move_recorded 
 /* NaN and infinities among whole elements of a type of the format; adds to both. */
 void sft__move_nonfinite_count(const sft_dtype *dtype, const void *data, size_t size,
                                uint64_t *nans, uint64_t *infinities);
-
-/* A range that lies in the source, in the way chosen. If that is DIRECT, dst equals offset modulo
- * SFT__FS_DIRECT_ALIGN, and its pages belong to this read, odd ends included. */
-sft_status sft__move_load_read(sft__move_load_source *s, const sft_source *source, uint64_t offset,
-                               uint64_t size, uint8_t *dst, sft_error *err);
-
-/* Takes down size and time; whether they differ since (false if not known). */
-void sft__move_load_stamp(sft__move_load_source *s, const sft_source *source);
-bool sft__move_load_changed(const sft__move_load_source *s, const sft_source *source);
-
-/* How it is, or was, read, and why; s NULL, or nothing wanted of it: AUTO. reason may be NULL. */
-sft_strategy sft__move_load_told(const sft__move_load_source *s, const char **reason);
 
 #endif

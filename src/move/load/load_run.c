@@ -5,8 +5,6 @@
  */
 #include "base/memory/alloc.h"
 #include "base/memory/pages.h"
-#include "io/source.h"
-#include "io/uring.h"
 #include "move/load/load.h"
 #include "move/read.h"
 
@@ -167,7 +165,6 @@ static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uin
 struct sft__move_load_buffer {
     sft__move_load_buffer *next;
     uint8_t *pages; /* bounce plus a page on either side */
-    sft__io_uring *ring;
 };
 
 static size_t buffer_size(void) {
@@ -185,7 +182,6 @@ static sft__move_load_buffer *buffer_take(sft__move_load *w, sft_error *err) {
             (void)sft__base_fail_nomem(err, buffer_size());
             return NULL;
         }
-        b->ring = NULL;
         uint8_t *const behind = (uint8_t *)(b + 1);
         b->pages = behind + (SFT__FS_DIRECT_ALIGN - (uintptr_t)behind % SFT__FS_DIRECT_ALIGN);
     }
@@ -202,7 +198,6 @@ static void buffer_give(sft__move_load *w, sft__move_load_buffer *b) {
 void sft__move_load_buffers_free(sft__move_load *w) {
     while (w->idle != NULL) {
         sft__move_load_buffer *next = w->idle->next;
-        sft__io_uring_close(w->idle->ring);
         sft__base_free(w->loaded->allocator, w->idle, buffer_size());
         w->idle = next;
     }
@@ -214,74 +209,7 @@ void sft__move_load_buffers_free(sft__move_load *w) {
  * ends. */
 static sft_status read_range(sft__move_load *w, uint32_t index, uint64_t offset, uint64_t size,
                              uint8_t *dst, sft_error *err) {
-    return sft__move_load_read(&w->loaded->sources[index], sft__move_load_source_of(w, index),
-                               offset, size, dst, err);
-}
-
-/* Reads that are under way together, fed in their order. */
-typedef struct run_ring {
-    run_cursor *c;
-    const sft_io_range *ranges;
-    uint64_t at; /* fed up to here, in the source */
-    sft_status status;
-    sft_error *err;
-} run_ring;
-
-static bool ring_done(void *ctx, size_t index) {
-    run_ring *r = ctx;
-    const sft__move_load_job *job = r->c->job;
-    const sft_io_range *range = &r->ranges[index];
-    const uint64_t low = range->offset > job->offset ? range->offset : job->offset;
-    const uint64_t end = range->offset + range->size;
-    const uint64_t high = end < job->offset + job->size ? end : job->offset + job->size;
-    const uint8_t *data = range->data;
-
-    r->status = job->part_count == 0
-                    ? SFT_OK
-                    : run_feed(r->c, low, high, data + (size_t)(low - range->offset), r->err);
-    if (r->status == SFT_OK) {
-        r->status = sft__move_watch_add(&r->c->w->watch, high - low, r->err);
-    }
-    r->at = r->status == SFT_OK ? high : r->at;
-    return r->status == SFT_OK;
-}
-
-/* Brings as many of a job's whole pages as come by the ring; *done: bytes of the job. What does not
- * come is the caller's to read. */
-static sft_status run_by_ring(run_cursor *c, sft__move_load_buffer *b, uint64_t *done,
-                              sft_error *err) {
-    sft__move_load *w = c->w;
-    const sft__move_load_job *job = c->job;
-    sft__move_load_source *s = &w->loaded->sources[job->source];
-    const uint64_t mask = PAGE_MASK;
-    const uint64_t pages = sft_source_size(sft__move_load_source_of(w, job->source)) & ~mask;
-    const uint64_t end = ((job->offset + job->size + mask) & ~mask) < pages
-                             ? (job->offset + job->size + mask) & ~mask
-                             : pages;
-    sft_io_range ranges[SFT__URING_DEPTH];
-    run_ring r = {c, ranges, job->offset, SFT_OK, err};
-    uint8_t *dst = w->base + (size_t)job->at - (job->offset & mask);
-    uint64_t at = job->offset & ~mask;
-    size_t n = 1;
-    size_t came = 1;
-
-    b->ring = b->ring != NULL ? b->ring : sft__io_uring_open(w->loaded->allocator);
-    while (b->ring != NULL && at < end && came == n && r.status == SFT_OK) {
-        for (n = 0; n < SFT__URING_DEPTH && at < end; n++) {
-            const uint64_t size =
-                end - at < sft__base_size.load_read ? end - at : sft__base_size.load_read;
-            ranges[n] = (sft_io_range){at, dst, (size_t)size};
-            at += size;
-            dst += (size_t)size;
-        }
-        came = sft__io_uring_read(b->ring, s->direct, ranges, n, ring_done, &r);
-        if (came < n) {
-            sft__io_uring_close(b->ring);
-            b->ring = NULL;
-        }
-    }
-    *done = r.at - job->offset;
-    return r.status;
+    return sft__io_reader_read(&w->loaded->sources[index], offset, size, dst, err);
 }
 
 /* Past the page cache the system provides (and clears) the pages of a read before it asks the disk,
@@ -348,25 +276,14 @@ static sft_status run_later(sft__move_load *w, sft__move_load_job *job, sft_erro
 static sft_status run_bulk(run_cursor *c, sft_error *err) {
     sft__move_load *w = c->w;
     const sft__move_load_job *job = c->job;
-    const sft__move_load_source *s = &w->loaded->sources[job->source];
-    const bool ring = s->choice.strategy == SFT_STRATEGY_URING;
-    uint64_t begin = 0;
+    const sft__io_reader *s = &w->loaded->sources[job->source];
     const bool blocks = job->part_count != 0 && s->direct < 0;
 
     run_touch(w, job);
-    if (ring) {
-        sft__move_load_buffer *b = buffer_take(w, err);
-        const sft_status status = b != NULL ? run_by_ring(c, b, &begin, err) : SFT_E_NOMEM;
-        if (b != NULL) {
-            buffer_give(w, b);
-        }
-        if (status != SFT_OK) {
-            return status;
-        }
-    } else if (job->part_count != 0 && !blocks && sft_pool_threads(w->options->pool) > 1) {
+    if (job->part_count != 0 && !blocks && sft_pool_threads(w->options->pool) > 1) {
         return run_later(w, &w->jobs[job - w->jobs], err);
     }
-    for (uint64_t at = begin; at < job->size;) {
+    for (uint64_t at = 0; at < job->size;) {
         const uint64_t left = job->size - at;
         const uint64_t n =
             blocks && left > sft__base_size.load_block ? sft__base_size.load_block : left;
@@ -414,22 +331,9 @@ static sft_status run_through(run_cursor *c, uint8_t *pages, sft_error *err) {
     return SFT_OK;
 }
 
-/* Ranges in one call, or each by itself where the system has no such call or something is wrong. */
-static sft_status read_vector(const sft_source *source, const sft_io_range *r, size_t count,
-                              sft_error *err) {
-    if (count > 1 && sft__fs_read_vector(sft_source_descriptor(source), r, count)) {
-        return SFT_OK;
-    }
-    for (size_t i = 0; i < count; i++) {
-        SFT_TRY(sft_source_read(source, r[i].offset, r[i].data, r[i].size, err));
-    }
-    return SFT_OK;
-}
-
 static sft_status run_scatter(run_cursor *c, sft_error *err) {
     sft__move_load *w = c->w;
     const sft__move_load_job *job = c->job;
-    const sft_source *source = sft__move_load_source_of(w, job->source);
     const uint64_t most = w->loaded->facts != NULL ? sft__base_size.load_block : job->size;
     sft_io_range r[RUN_VECTOR];
 
@@ -447,7 +351,7 @@ static sft_status run_scatter(run_cursor *c, sft_error *err) {
                                   (size_t)size};
             next += size;
         }
-        SFT_TRY(read_vector(source, r, n, err));
+        SFT_TRY(sft__io_reader_read_ranges(&w->loaded->sources[job->source], r, n, err));
         for (size_t i = 0; i < n; i++) {
             SFT_TRY(run_feed(c, r[i].offset, r[i].offset + r[i].size, r[i].data, err));
         }

@@ -76,17 +76,9 @@ static uint8_t *memory_of(sft_stream *s, const sft__move_run *run, const sft__mo
            (run->kind == SFT__RUN_RANGE ? (size_t)(place_of(run, w) - run->begin) : 0);
 }
 
-static sft_status check_changed(const sft_stream *s, uint32_t source, sft_error *err) {
-    return sft__move_load_changed(&s->sources[source], source_of(s, source))
-               ? sft__base_fail(err, SFT_E_CHANGED, "%s changed while it was streamed",
-                                sft_source_name(source_of(s, source)))
-               : SFT_OK;
-}
-
 /* ways: the stream's, or NULL: as the sources read. */
-static sft_status read_view(const sft_stream *s, const sft__move_want *w,
-                            sft__move_load_source *ways, uint8_t *dst, sft__move_watch *watch,
-                            sft_error *err) {
+static sft_status read_view(const sft_stream *s, const sft__move_want *w, sft__io_reader *ways,
+                            uint8_t *dst, sft__move_watch *watch, sft_error *err) {
     sft__move_view v;
 
     sft_status status = sft__move_view_init(&v, w->tensor, w->read, err);
@@ -95,7 +87,8 @@ static sft_status read_view(const sft_stream *s, const sft__move_want *w,
         status = sft__move_view_read(&v, s->catalog, dst, watch, err);
     }
     for (uint32_t i = 0; i < w->tensor->piece_count && status == SFT_OK; i++) {
-        status = check_changed(s, w->tensor->pieces[i].source, err);
+        status =
+            sft__io_reader_unchanged(&s->sources[w->tensor->pieces[i].source], "streamed", err);
     }
     sft__move_view_reset(&v);
     return status;
@@ -133,7 +126,7 @@ static void count_crcs(sft_stream *s, const sft__move_run *run, uint64_t at, con
 static sft_status read_job(sft_stream *s, const sft__move_run *run, uint32_t job, uint32_t *crc) {
     const sft__move_want *w = &s->wants[run->first];
     uint8_t *dst = memory_of(s, run, w);
-    sft__move_load_source *source = &s->sources[run->source];
+    sft__io_reader *source = &s->sources[run->source];
     sft_status status;
 
     SFT_TRY(sft__move_watch_add(&s->watch, 0, NULL));
@@ -146,12 +139,11 @@ static sft_status read_job(sft_stream *s, const sft__move_run *run, uint32_t job
     const uint64_t begin = job == 0 ? run->begin : first;
     const uint64_t end = job + 1 == run->jobs ? run->end : first + sft__base_size.load_job;
     dst += (size_t)(begin - run->begin);
-    status =
-        w->dst != NULL
-            ? sft_source_read(source_of(s, run->source), begin, dst, (size_t)(end - begin), NULL)
-            : sft__move_load_read(source, source_of(s, run->source), begin, end - begin, dst, NULL);
+    status = w->dst != NULL ? sft_source_read(source_of(s, run->source), begin, dst,
+                                              (size_t)(end - begin), NULL)
+                            : sft__io_reader_read(source, begin, end - begin, dst, NULL);
     if (status == SFT_OK) {
-        status = check_changed(s, run->source, NULL);
+        status = sft__io_reader_unchanged(&s->sources[run->source], "streamed", NULL);
     }
     if (status == SFT_OK) {
         count_crcs(s, run, begin, dst, end - begin, crc);
@@ -176,7 +168,7 @@ static sft_status read_again(sft_stream *s, sft__move_run *run, sft__move_want *
     } else {
         SFT_TRY(
             sft_source_read(source_of(s, run->source), place_of(run, w), dst, (size_t)size, err));
-        SFT_TRY(check_changed(s, run->source, err));
+        SFT_TRY(sft__io_reader_unchanged(&s->sources[run->source], "streamed", err));
     }
     if (s->recorded != NULL && w->read == NULL) {
         const uint32_t crc = share_of(w, part_of(run, w), dst, size);
@@ -452,7 +444,7 @@ uint64_t sft_stream_memory(sft_stream *stream, uint64_t *peak) {
 
 sft_strategy sft_stream_strategy(sft_stream *stream, size_t file, const char **reason) {
     const sft_file *f = sft_catalog_file_at(stream->catalog, file);
-    return sft__move_load_told(f != NULL ? &stream->sources[f->source] : NULL, reason);
+    return sft__io_reader_told(f != NULL ? &stream->sources[f->source] : NULL, reason);
 }
 
 /* ---------------------------------------------------------------- open and close */
@@ -473,11 +465,10 @@ static sft_status read_options(const sft_stream_options *options, sft_stream_opt
         return sft__base_fail(err, SFT_E_ARG, "a budget of %llu bytes is less than two pages",
                               (unsigned long long)o->memory_bytes);
     }
-    if ((uint32_t)o->strategy > SFT_STRATEGY_DIRECT || o->order > SFT_STREAM_ANY ||
-        (o->flags & ~FLAGS) != 0 || o->alignment > SFT__FS_DIRECT_ALIGN ||
-        (o->alignment & (o->alignment - 1)) != 0) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "strategy, order, flags or alignment are not among the known");
+    SFT_TRY(sft__io_strategy_check(o->strategy, err));
+    if (o->order > SFT_STREAM_ANY || (o->flags & ~FLAGS) != 0 ||
+        o->alignment > SFT__FS_DIRECT_ALIGN || (o->alignment & (o->alignment - 1)) != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "order, flags or alignment are not among the known");
     }
     return SFT_OK;
 }
@@ -502,7 +493,7 @@ static void free_stream(sft_stream *s) {
     const sft_allocator *a = s->allocator;
 
     for (size_t i = 0; i < s->source_count && s->sources != NULL; i++) {
-        sft__fs_close_direct(s->sources[i].direct);
+        sft__io_reader_close(&s->sources[i]);
     }
     for (size_t i = 0; i < s->want_count; i++) {
         sft__base_free(a, s->wants[i].read, s->wants[i].read_size);
@@ -541,6 +532,7 @@ sft_status sft_stream_create(sft_stream **out, const sft_catalog *catalog,
     /* cannot overflow: the catalog holds an array of that length */
     s->sources = sft__base_alloc_zero(s->allocator, s->source_count * sizeof *s->sources);
     for (size_t i = 0; i < s->source_count && s->sources != NULL; i++) {
+        s->sources[i].source = sft_catalog_source_at(catalog, i);
         s->sources[i].direct = -1;
     }
     const sft_status status = s->sources == NULL && s->source_count > 0

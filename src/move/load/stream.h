@@ -62,7 +62,7 @@ struct sft_stream {
     sft__move_run *runs;
     size_t run_count;
     size_t run_capacity;
-    sft__move_load_source *sources;
+    sft__io_reader *sources;
     size_t source_count;
     sft__move_recorded *recorded; /* per tensor of the catalog; NULL: nothing to compare */
     uint64_t bytes;               /* of all results */

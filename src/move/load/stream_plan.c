@@ -351,13 +351,8 @@ static void plan_sources(sft_stream *s) {
         total += s->sources[i].wanted; /* overflow: a worse choice, no more */
     }
     for (size_t i = 0; i < s->source_count; i++) {
-        sft__move_load_source *source = &s->sources[i];
-        source->total = total;
-        if (source->wanted > 0) {
-            sft__move_load_choose(source, sft_catalog_source_at(s->catalog, i), s->options.strategy,
-                                  s->options.alignment != 0);
-        }
-        sft__move_load_stamp(source, sft_catalog_source_at(s->catalog, i));
+        s->sources[i].total = total;
+        sft__io_reader_open(&s->sources[i], s->options.strategy, s->options.alignment != 0);
     }
 }
 
