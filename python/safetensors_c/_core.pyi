@@ -8,6 +8,7 @@ from ._prefetch import PrefetchLoader
 
 __version__: str
 _converters: dict[str, Callable[[Any, Any], Any]]
+_dtypes: tuple[tuple[str, str | None, int], ...]
 
 _Progress = Callable[[int, int], object] | None
 _Digests = str | Sequence[str] | None

@@ -1,30 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What saving and loading have in common in all frameworks.
 
-A framework module brings a `Frame`: how one of its tensors becomes a TensorSpec, how it is cast and moved.
-This module knows files, names, selections, digests and progress, and no framework. It may not import one.
+A framework's module brings a `Frame`: how one of its tensors becomes a TensorSpec, how it is cast and viewed. This
+module knows element types, files, names, selections, digests and progress, and no framework: it may not import one.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from fnmatch import fnmatchcase
+from typing import Any, Generic, TypeVar
 
 from . import _alias, _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
-    from typing import Any
+    from typing import BinaryIO, Union
+
+    Path = Union[str, os.PathLike]
 
 SafetensorError = _core.SafetensorError
 TensorSpec = _core.TensorSpec
+Tensor = TypeVar("Tensor")
+
+NOT_CONTIGUOUS = (
+    "You are trying to save a non contiguous tensor: `{}` which is not allowed. It either means you"
+    " are trying to save tensors which are reference of each other in which case it's recommended to save"
+    " only the full tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to"
+    " pack it before saving."
+)
+
+# Element types by the format's name: what frameworks call them, and bits of an element. The table is the library's.
+NAMES = {code: name for code, name, _ in _core._dtypes if name is not None}
+BITS = {code: bits for code, _, bits in _core._dtypes}
 
 
-class Frame:
-    """One framework, as this module needs it."""
+def types_of(framework: Any, codes: Iterable[str] = NAMES) -> tuple[dict[str, Any], dict[Any, int]]:
+    """({format's name: type}, {type: bytes}) of the types that a framework has under their names. torch's type of F4
+    holds two elements in its one byte."""
+    found = {code: getattr(framework, NAMES[code]) for code in codes if hasattr(framework, NAMES[code])}
+    return found, {dtype: max(BITS[code] // 8, 1) for code, dtype in found.items()}
+
+
+def last_name(dtype: Any) -> str:
+    """What follows the last dot of a type: "float32" of torch.float32 and paddle.float32."""
+    return str(dtype).rpartition(".")[2]
+
+
+class Frame(Generic[Tensor]):
+    """One framework: how its tensors become TensorSpecs, are cast and shown; and the functions that all have.
+
+    module: the names of the framework's module. The functions look up there what the reference's look up in theirs
+    (safe_open, serialize_file ...), because programs replace these names.
+    """
 
     name = ""  # what safe_open calls it
+
+    def __init__(self, module: dict[str, Any]) -> None:
+        self.module = module
+
+    def __reduce__(self) -> str:
+        return "_FRAME"  # so that its functions can be pickled
 
     def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         """TensorSpecs of all tensors, after the checks; `keep` holds what their addresses point into."""
@@ -32,21 +70,159 @@ class Frame:
 
     def one(self, name: str, tensor: Any, keep: list) -> Any:
         """The TensorSpec of one tensor, made contiguous where it is not."""
-        raise NotImplementedError
+        return self.specs({name: tensor}, keep, force_contiguous=True)[name]
 
     def plan_entry(self, like: Any) -> tuple[str, list[int]]:
-        """(dtype name, shape) of anything with .dtype and .shape."""
-        raise NotImplementedError
+        """(dtype name, shape) of anything with .dtype and .shape, or of that pair."""
+        dtype, shape = like if isinstance(like, tuple) else (like.dtype, like.shape)
+        return last_name(dtype), list(shape)
 
     def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
+        """The tensor as `dtype` (the framework's own or a name); with only_floating others stay as they are."""
         raise NotImplementedError
 
-    def from_bytes(self, data: Any, device: Any) -> dict[str, Any]:
+    def alias(self, base: Any, view: _alias.View) -> Any:
+        """`view` of the loaded tensor `base`."""
         raise NotImplementedError
 
-    def alias(self, base: Any, view: Any) -> Any:
-        """`view` (an _alias.View) of the loaded tensor `base`; None where the framework has no views."""
-        return None
+    def save_stream(
+        self,
+        plan: Mapping[str, Any],
+        produce: Callable[[str], Tensor],
+        filename: Path | BinaryIO,
+        metadata: dict[str, str] | None = None,
+        *,
+        digests: str | None = None,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> None:
+        """Saves tensors that are made one at a time, with the memory of one.
+
+        plan: for each name anything with .dtype and .shape (a tensor on torch's meta device, jax.ShapeDtypeStruct,
+        tf.TensorSpec) or a tuple (dtype, shape). produce(name): called once for each name, in the order of the file;
+        its tensor is written and released. digests, progress: as for save_file.
+        Raises ValueError when a tensor is not what was planned, and what save_file raises. On any error no file is left.
+        """
+        save_stream(self, filename, plan, produce, metadata, digests, progress)
+
+    def load_file(
+        self,
+        filename: Any,
+        *,
+        backend: str = "mmap",
+        select: Any = None,
+        rename: Any = None,
+        dtype: Any = None,
+        verify: bool = False,
+        aliases: bool = True,
+        with_metadata: bool = False,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> Any:
+        """Tensors of a file: {name: tensor}, in the order of the file.
+
+        filename: a path; the bytes of a file; an object with read(). backend: "mmap" (private copy-on-write memory
+        over the file; nothing is read until it is used) or "pread" (memory of its own, read now). select: a glob
+        ("layers.0.*"), names, or a predicate. rename: a mapping or a function of the stored name. dtype: cast
+        floating-point tensors to it; a mapping casts the (stored) names that it holds. verify: compare the recorded
+        digests, before loading or, with backend="pread", while reading. aliases: show the views that
+        save_file(shared="alias") recorded. with_metadata: return (tensors, metadata or None). progress(done, total):
+        bytes.
+        Raises OSError, and SafetensorError for a file that is not valid, a name that it lacks, or, with verify, a digest
+        that differs or is not recorded.
+        """
+        how = {"framework": self.name, "backend": backend}
+        return _load(self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress)
+
+    def load_into(
+        self,
+        tensors: Mapping[str, Tensor],
+        filename: Any,
+        *,
+        strict: bool = True,
+        rename: Any = None,
+        verify: bool = False,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> tuple[list[str], list[str]]:
+        """Reads a file straight into tensors that exist; returns (missing, unexpected) names.
+
+        A contiguous tensor of the file's type in the CPU's memory is filled by one read without another copy; others
+        by assignment, which casts. strict: KeyError before anything is read when names differ. rename: of the stored
+        names, as in load_file.
+        Raises ValueError when a shape differs or memory is read-only, and what load_file raises.
+        """
+        new_name = renamer(rename) if rename is not None else None
+        with _core.safe_open(readable(filename), framework=self.name, device="cpu", backend="pread") as f:
+            if verify:
+                f.verify()
+            stored = {new_name(n) if new_name else n: n for n in f.offset_keys()}
+            missing = [n for n in tensors if n not in stored]
+            unexpected = [n for n in stored if n not in tensors]
+            if strict and (missing or unexpected):
+                raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
+            direct, others = self._plan_reads(f, tensors, stored)
+            if direct:
+                f.load_into(direct, progress=progress)
+            for name, tensor in others.items():
+                self.assign(tensor, f.get_tensor(name))
+        return missing, unexpected
+
+    def _plan_reads(
+        self, f: Any, tensors: Mapping[str, Tensor], stored: Mapping[str, str]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """{stored name: tensor}, all checked: those whose memory takes the bytes as they are, and the others."""
+        direct: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        blocks = blocks_of(f.metadata())
+        for new, name in stored.items():
+            if new not in tensors:
+                continue
+            tensor, meta = self.memory_of(new, tensors[new]), f.get_tensor_meta(name)
+            if self.shape_of(meta) != list(tensor.shape):
+                raise ValueError(
+                    f"Key `{new}` has the shape {list(tensor.shape)}, the file has {list(meta.shape)}"
+                )
+            if name in blocks and meta.dtype == "U8" and last_name(tensor.dtype) != "uint8":
+                refuse_blocks(name)
+            (direct if self.takes_bytes(tensor, meta.dtype) else others)[name] = tensor
+        return direct, others
+
+    def memory_of(self, name: str, tensor: Any) -> Any:
+        """What can be written to; ValueError where nothing can."""
+        return tensor
+
+    def shape_of(self, meta: _core.TensorMeta) -> list[int]:
+        """The framework's shape of a stored tensor."""
+        return list(meta.shape)
+
+    def assign(self, tensor: Any, value: Any) -> None:
+        """The elements of a loaded tensor into one that exists."""
+        tensor[...] = value
+
+    def takes_bytes(self, tensor: Any, code: str) -> bool:
+        """Whether the bytes of a stored tensor of type `code` are, as they lie, those of `tensor`."""
+        raise NotImplementedError
+
+
+class DeviceFrame(Frame[Tensor]):
+    """A framework whose load_file takes a device."""
+
+    def load_file(
+        self,
+        filename: Any,
+        device: Any = "cpu",
+        *,
+        backend: str = "mmap",
+        select: Any = None,
+        rename: Any = None,
+        dtype: Any = None,
+        verify: bool = False,
+        aliases: bool = True,
+        with_metadata: bool = False,
+        progress: Callable[[int, int], Any] | None = None,
+    ) -> Any:
+        how = {"framework": self.name, "device": device, "backend": backend}
+        return _load(self, filename, how, select, rename, dtype, verify, aliases, with_metadata, progress)
+
+    load_file.__doc__ = Frame.load_file.__doc__
 
 
 # ---------------------------------------------------------------- saving
@@ -132,11 +308,9 @@ class _Held:
 
 
 def _planned(dtype: str, shape: list[int]) -> Any:
-    """The TensorSpec of a tensor that is not there yet."""
+    """The TensorSpec of a tensor that does not exist yet."""
     code = TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=0)
-    bits = int("".join(c for c in code.dtype.partition("_")[0] if c.isdigit()) or "8")
-    for n in code.shape:
-        bits *= n
+    bits = BITS[code.dtype] * math.prod(code.shape)
     return TensorSpec(dtype=dtype, shape=shape, data_ptr=0, data_len=bits // 8)
 
 
@@ -270,20 +444,10 @@ def readable(source: Any) -> Any:
     return source
 
 
-def open_source(frame: Frame, source: Any, device: Any, backend: str) -> Any:
-    return _core.safe_open(readable(source), framework=frame.name, device=device, backend=backend)
-
-
-def opener(safe_open: Any, source: Any, **how: Any) -> Callable[[], Any]:
-    """How load_file opens its file: with what the framework's module calls safe_open, and the reference's
-    arguments, because programs replace that."""
-    return lambda: safe_open(readable(source), **how)
-
-
-def load(
+def _load(
     frame: Frame,
-    opened: Callable[[], Any],
-    backend: str,
+    source: Any,
+    how: dict[str, Any],
     select: Any,
     rename: Any,
     dtype: Any,
@@ -294,13 +458,13 @@ def load(
 ) -> Any:
     """Everything behind load_file."""
     choose = chooser(select)
-    with opened() as f:
+    with frame.module["safe_open"](readable(source), **how) as f:
         if not isinstance(f, _core.safe_open) and not (choose or verify or with_metadata or progress):
             tensors, metadata = f.get_tensors(), None  # all that a program's own needs to have
         else:
             metadata = f.metadata()
             links = _alias.parse(metadata) if aliases and metadata else None
-            if verify and backend == "pread" and choose is None and links is None and progress is None:
+            if verify and how["backend"] == "pread" and choose is None and links is None and progress is None:
                 tensors = f.get_tensors(verify=True)  # compared on the way into memory
             else:
                 if verify:
@@ -342,10 +506,7 @@ def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any, ali
     out = {}
     for name in names:
         if name in links:
-            view = links[name]
-            made = frame.alias(loaded[view.of], view)
-            if made is not None:
-                out[name] = made
+            out[name] = frame.alias(loaded[links[name].of], links[name])
         else:
             out[name] = loaded[name]
     return out

@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 
 from . import _core
+from ._io import NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SafetensorError = _core.SafetensorError
-_NO_TORCH_TYPE = ("F6_E2M3", "F6_E3M2")
 
 
 class PrefetchLoader:
@@ -188,7 +188,7 @@ def _jobs(f: Any, plan: Any) -> dict[str, Callable[[], Any]]:
         if rows is not None and name not in rows:
             continue
         dtype = f.get_tensor_meta(name).dtype
-        if dtype in _NO_TORCH_TYPE:
+        if dtype not in NAMES:
             raise SafetensorError(f"prefetch cannot hand out dtype {dtype}: torch has no matching dtype")
         part = rows[name] if rows is not None else None
         jobs[name] = _reader(f.get_slice(name), part)

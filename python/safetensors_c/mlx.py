@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-import os
-from typing import Dict, Optional, Union  # noqa: F401  (importable from here)
+import os  # noqa: F401
+from typing import Any, Dict, Optional, Union  # noqa: F401  (importable from here)
 
 import mlx.core as mx
 import numpy as np
 
-from . import _alias, _io, numpy
+from . import _io, numpy
 from ._core import safe_open  # noqa: F401
+from ._over_numpy import OverNumpy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, BinaryIO
-
-    Path = Union[str, os.PathLike]
+    from collections.abc import Mapping
 
 
 def _to_np(array: Any) -> np.ndarray:
@@ -47,92 +45,22 @@ def _mx2np(mx_dict: Mapping[str, mx.array]) -> dict[str, np.ndarray]:
     return {name: _to_np(array) for name, array in mx_dict.items()}
 
 
-class _Mlx(_io.Frame):
+class _Mlx(OverNumpy["mx.array"]):
     name = "mlx"
 
-    def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
-        return numpy._flatten(_mx2np(tensors), keep)
-
-    def one(self, name: str, tensor: Any, keep: list) -> Any:
-        return numpy._flatten({name: _to_np(tensor)}, keep)[name]
-
     def plan_entry(self, like: Any) -> tuple[str, list[int]]:
-        dtype, shape = like if isinstance(like, tuple) else (like.dtype, like.shape)
-        name = str(dtype).split(".")[-1]
-        return ("bool" if name == "bool_" else name), list(shape)
+        name, shape = super().plan_entry(like)
+        return ("bool" if name == "bool_" else name), shape
 
     def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
-        if isinstance(dtype, str):
-            dtype = getattr(mx, numpy._FRAME.plan_entry((numpy._getdtype(dtype), ()))[0])
         if only_floating and not mx.issubdtype(tensor.dtype, mx.floating):
             return tensor
-        return tensor.astype(dtype)
-
-    def alias(self, base: Any, view: _alias.View) -> Any:
-        return _to_mx(np.ascontiguousarray(numpy._FRAME.alias(_to_np(base), view)))
+        return tensor.astype(getattr(mx, _io.NAMES.get(dtype, dtype)) if isinstance(dtype, str) else dtype)
 
 
-_FRAME = _Mlx()
-
-
-def save(tensors: dict[str, mx.array], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file with these arrays."""
-    return numpy.save(_mx2np(tensors), metadata=metadata)
-
-
-def save_file(
-    tensors: dict[str, mx.array],
-    filename: Path | BinaryIO,
-    metadata: dict[str, str] | None = None,
-    *,
-    digests: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> None:
-    """Saves arrays to a path, all or nothing, or to an object with write(); see safetensors_c.numpy."""
-    extra = _io.given(digests=digests, progress=progress)
-    numpy.save_file(_mx2np(tensors), filename, metadata=metadata, **extra)
-
-
-def save_stream(
-    plan: Mapping[str, Any],
-    produce: Callable[[str], mx.array],
-    filename: Path | BinaryIO,
-    metadata: dict[str, str] | None = None,
-    *,
-    digests: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> None:
-    """Saves arrays that are made one at a time."""
-    _io.save_stream(_FRAME, filename, plan, produce, metadata, digests, progress)
-
-
-def load(data: Any) -> dict[str, mx.array]:
-    """Arrays from the bytes of a file."""
-    return _np2mx(numpy.load(data))
-
-
-def load_file(
-    filename: Any,
-    *,
-    backend: str = "mmap",
-    select: Any = None,
-    rename: Any = None,
-    dtype: Any = None,
-    verify: bool = False,
-    aliases: bool = True,
-    with_metadata: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> Any:
-    """Arrays of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
-    return _io.load(
-        _FRAME,
-        _io.opener(safe_open, filename, framework="mlx", backend=backend),
-        backend,
-        select,
-        rename,
-        dtype,
-        verify,
-        aliases,
-        with_metadata,
-        progress,
-    )
+_FRAME = _Mlx(globals(), "_mx2np", "_np2mx")
+save = _FRAME.save
+save_file = _FRAME.save_file
+save_stream = _FRAME.save_stream
+load = _FRAME.load
+load_file = _FRAME.load_file

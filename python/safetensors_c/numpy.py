@@ -31,32 +31,15 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike]
 
-_TYPES: dict[str, Any] = {
-    "F64": np.float64,
-    "F32": np.float32,
-    "F16": np.float16,
-    "I64": np.int64,
-    "U64": np.uint64,
-    "I32": np.int32,
-    "U32": np.uint32,
-    "I16": np.int16,
-    "U16": np.uint16,
-    "I8": np.int8,
-    "U8": np.uint8,
-    "BOOL": bool,
-    "C64": np.complex64,
-}
-
 # Types that NumPy gets from ml_dtypes. F4 is packed two to a byte in files and one to a byte in arrays.
 _ML_TYPES = {
-    "BF16": "bfloat16",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F8_E8M0": "float8_e8m0fnu",
-    "F4": "float4_e2m1fn",
+    code: name.removesuffix("_x2")
+    for code, name in _io.NAMES.items()
+    if name.startswith(("bfloat", "float8", "float4"))
 }
+_ML_CODES = {name: code for code, name in _ML_TYPES.items()}
+_TYPES: dict[str, Any] = {c: np.dtype(n).type for c, n in _io.NAMES.items() if c not in _ML_TYPES}
+_TYPES["BOOL"] = bool
 
 
 def _getdtype(dtype_str: str) -> Any:
@@ -147,14 +130,11 @@ def _unpack_f4(packed: np.ndarray, shape: Any) -> np.ndarray:
 _OURS = (deserialize, _view2np)
 
 
-class _Numpy(_io.Frame):
+class _Numpy(_io.Frame[np.ndarray]):
     name = "np"
 
     def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
         return _flatten(tensors, keep)
-
-    def one(self, name: str, tensor: Any, keep: list) -> Any:
-        return _flatten({name: tensor}, keep)[name]
 
     def plan_entry(self, like: Any) -> tuple[str, list[int]]:
         dtype, shape = like if isinstance(like, tuple) else (like.dtype, like.shape)
@@ -164,17 +144,15 @@ class _Numpy(_io.Frame):
         return name, shape
 
     def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
-        if isinstance(dtype, str) and (dtype in _TYPES or dtype in _ML_TYPES):
-            dtype = _getdtype(dtype)
-        elif isinstance(dtype, str) and dtype in _ML_TYPES.values():
-            dtype = _getdtype(next(c for c, n in _ML_TYPES.items() if n == dtype))
+        if isinstance(dtype, str) and (dtype in _io.NAMES or dtype in _ML_CODES):
+            dtype = _getdtype(_ML_CODES.get(dtype, dtype))
         kind = tensor.dtype.kind
-        if only_floating and not (kind == "f" or kind == "V" or tensor.dtype.name in _ML_TYPES.values()):
+        if only_floating and not (kind in "fV" or tensor.dtype.name in _ML_CODES):
             return tensor
         return tensor.astype(dtype, copy=False)
 
     def alias(self, base: Any, view: _alias.View) -> Any:
-        if view.dtype == "F4" or (view.dtype not in _TYPES and view.dtype not in _ML_TYPES):
+        if view.dtype == "F4" or view.dtype not in _io.NAMES:
             raise SafetensorError(f"alias `{view.name}` has the dtype {view.dtype}")
         dtype = np.dtype(_getdtype(view.dtype))
         view.check(base.nbytes, dtype.itemsize)
@@ -187,8 +165,20 @@ class _Numpy(_io.Frame):
             strides=[s * dtype.itemsize for s in view.stride],
         )
 
+    def memory_of(self, name: str, tensor: np.ndarray) -> np.ndarray:
+        if not tensor.flags.writeable:
+            raise ValueError(f"Key `{name}` is read-only")
+        return tensor
 
-_FRAME = _Numpy()
+    def takes_bytes(self, tensor: np.ndarray, code: str) -> bool:
+        plain = tensor.flags.c_contiguous and code != "F4" and _is_little_endian(tensor)
+        return plain and tensor.dtype == np.dtype(_getdtype(code))
+
+
+_FRAME = _Numpy(globals())
+save_stream = _FRAME.save_stream
+load_file = _FRAME.load_file
+load_into = _FRAME.load_into
 
 
 # ---------------------------------------------------------------- saving
@@ -218,23 +208,6 @@ def save_file(
     _io.write(_flatten(tensor_dict, keep), filename, metadata, digests, progress, serialize_file)
 
 
-def save_stream(
-    plan: Mapping[str, Any],
-    produce: Callable[[str], np.ndarray],
-    filename: Path | BinaryIO,
-    metadata: dict[str, str] | None = None,
-    *,
-    digests: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> None:
-    """Saves arrays that are made one at a time, with the memory of one.
-
-    plan: for each name anything with .dtype and .shape, or a tuple (dtype, shape). produce(name): called
-    once per name in the order of the file. ValueError when its array is not what was planned.
-    """
-    _io.save_stream(_FRAME, filename, plan, produce, metadata, digests, progress)
-
-
 # ---------------------------------------------------------------- loading
 
 
@@ -246,83 +219,3 @@ def load(data: Any) -> dict[str, np.ndarray]:
         return _core._load_bytes(data, "np")  # the same without a bytearray and a view for each
     except (AttributeError, TypeError):
         return _view2np(deserialize(data))  # says what is wrong
-
-
-def load_file(
-    filename: Any,
-    *,
-    backend: str = "mmap",
-    select: Any = None,
-    rename: Any = None,
-    dtype: Any = None,
-    verify: bool = False,
-    aliases: bool = True,
-    with_metadata: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> Any:
-    """Arrays of a file, as a dict in the order of the file; see safetensors_c.torch.load_file.
-
-    backend: "mmap" (private copy-on-write memory over the file: writable, nothing is read before it is
-    used) or "pread" (memory of its own, read now).
-    """
-    return _io.load(
-        _FRAME,
-        _io.opener(safe_open, filename, framework="np", backend=backend),
-        backend,
-        select,
-        rename,
-        dtype,
-        verify,
-        aliases,
-        with_metadata,
-        progress,
-    )
-
-
-def load_into(
-    tensors: Mapping[str, np.ndarray],
-    filename: Any,
-    *,
-    strict: bool = True,
-    rename: Any = None,
-    verify: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> tuple[list[str], list[str]]:
-    """Reads a file straight into arrays that exist; returns (missing, unexpected) names.
-
-    A writable C-contiguous array of the file's dtype is filled by one read without another copy; others
-    by assignment, which casts. Shapes must be equal. strict: KeyError when names differ.
-    """
-    new_name = _io.renamer(rename) if rename is not None else None
-    with _io.open_source(_FRAME, filename, "cpu", "pread") as f:
-        if verify:
-            f.verify()
-        stored = {new_name(n) if new_name else n: n for n in f.offset_keys()}
-        missing = [n for n in tensors if n not in stored]
-        unexpected = [n for n in stored if n not in tensors]
-        if strict and (missing or unexpected):
-            raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
-        direct, others = {}, {}
-        blocks = _io.blocks_of(f.metadata())
-        for new, name in stored.items():
-            if new not in tensors:
-                continue
-            array, meta = tensors[new], f.get_tensor_meta(name)
-            if list(meta.shape) != list(array.shape):
-                raise ValueError(
-                    f"Key `{new}` has the shape {list(array.shape)}, the file has {list(meta.shape)}"
-                )
-            if not array.flags.writeable:
-                raise ValueError(f"Key `{new}` is read-only")
-            plain = array.flags.c_contiguous and meta.dtype != "F4" and _is_little_endian(array)
-            if plain and array.dtype == np.dtype(_getdtype(meta.dtype)):
-                direct[name] = array
-            else:
-                others[name] = array
-            if name in blocks and meta.dtype == "U8" and array.dtype != np.uint8:
-                _io.refuse_blocks(name)
-        if direct:
-            f.load_into(direct, progress=progress)
-        for name, array in others.items():
-            array[...] = f.get_tensor(name)
-    return missing, unexpected

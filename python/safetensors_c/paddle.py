@@ -27,32 +27,10 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike]
 
-# Format code, name of the paddle dtype, bytes per element, NumPy type of the same width.
-_TABLE = (
-    ("F64", "float64", 8, np.float64),
-    ("F32", "float32", 4, np.float32),
-    ("F16", "float16", 2, np.float16),
-    ("BF16", "bfloat16", 2, np.float16),
-    ("I64", "int64", 8, np.int64),
-    ("I32", "int32", 4, np.int32),
-    ("I16", "int16", 2, np.int16),
-    ("I8", "int8", 1, np.int8),
-    ("U8", "uint8", 1, np.uint8),
-    ("BOOL", "bool", 1, bool),
-    ("F8_E4M3", "float8_e4m3fn", 1, np.uint8),
-    ("F8_E5M2", "float8_e5m2", 1, np.uint8),
-    ("C64", "complex64", 8, np.complex64),
-)
-_TYPES = {code: getattr(paddle, name) for code, name, _, _ in _TABLE if hasattr(paddle, name)}
-_SIZE = {getattr(paddle, name): size for _, name, size, _ in _TABLE if hasattr(paddle, name)}
-NPDTYPES = {getattr(paddle, name): kind for _, name, _, kind in _TABLE if hasattr(paddle, name)}
-
-_NOT_CONTIGUOUS = (
-    "You are trying to save a non contiguous tensor: `{}` which is not allowed. It either means you"
-    " are trying to save tensors which are reference of each other in which case it's recommended to save"
-    " only the full tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to"
-    " pack it before saving."
-)
+_CODES = "F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL F8_E4M3 F8_E5M2 C64".split()
+_TYPES, _SIZE = _io.types_of(paddle, _CODES)
+# Of the same width, for what NumPy lacks.
+NPDTYPES = {t: numpy._TYPES.get(c, np.float16 if c == "BF16" else np.uint8) for c, t in _TYPES.items()}
 
 
 def _version() -> tuple[int, ...]:
@@ -82,8 +60,8 @@ def _paddle2np(paddle_dict: Mapping[str, paddle.Tensor]) -> dict[str, np.ndarray
 def _from_numpy(array: np.ndarray, device: Any) -> paddle.Tensor:
     """What the extension calls to make a tensor of a file."""
     place = str(device or "cpu").replace("cuda", "gpu")
-    code = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}.get(array.dtype.name)
-    if code is None:
+    code = numpy._ML_CODES.get(array.dtype.name)
+    if code not in _TYPES:
         return paddle.to_tensor(array, place=place)
     entry = {"dtype": code, "shape": list(array.shape), "data": bytearray(array.tobytes())}
     return _view2paddle([("", entry)], place)[""]
@@ -109,7 +87,7 @@ def _to_ndarray(tensor: paddle.Tensor, name: str) -> tuple[Any, Any]:
     import ctypes
 
     if not tensor.is_contiguous():
-        raise ValueError(_NOT_CONTIGUOUS.format(name))
+        raise ValueError(_io.NOT_CONTIGUOUS.format(name))
     if not tensor.place.is_cpu_place():
         tensor = tensor.cpu()
     size = _SIZE[tensor.dtype]
@@ -139,7 +117,7 @@ def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list) -> dict
         data, owner = _to_ndarray(tensor, name)
         keep_alive_buffer.append((data, owner))
         specs[name] = TensorSpec(
-            dtype=str(tensor.dtype).split(".")[-1],
+            dtype=_io.last_name(tensor.dtype),
             shape=tensor.shape,
             data_ptr=data.ctypes.data,
             data_len=data.nbytes,
@@ -147,7 +125,7 @@ def _flatten(tensors: dict[str, paddle.Tensor], keep_alive_buffer: list) -> dict
     return specs
 
 
-class _Paddle(_io.Frame):
+class _Paddle(_io.DeviceFrame["paddle.Tensor"]):
     name = "paddle"
 
     def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
@@ -155,13 +133,6 @@ class _Paddle(_io.Frame):
             _check_types(tensors)
             tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
         return _flatten(tensors, keep)
-
-    def one(self, name: str, tensor: Any, keep: list) -> Any:
-        return self.specs({name: tensor}, keep, force_contiguous=True)[name]
-
-    def plan_entry(self, like: Any) -> tuple[str, list[int]]:
-        dtype, shape = like if isinstance(like, tuple) else (like.dtype, like.shape)
-        return str(dtype).split(".")[-1], list(shape)
 
     def cast(self, tensor: Any, dtype: Any, *, only_floating: bool) -> Any:
         dtype = _TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype
@@ -182,7 +153,9 @@ class _Paddle(_io.Frame):
         return _view2paddle([(view.name, entry)], "cpu")[view.name]
 
 
-_FRAME = _Paddle()
+_FRAME = _Paddle(globals())
+save_stream = _FRAME.save_stream
+load_file = _FRAME.load_file
 
 
 def save(tensors: dict[str, paddle.Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -210,49 +183,8 @@ def save_file(
     _io.write(specs, filename, metadata, digests, progress, serialize_file)
 
 
-def save_stream(
-    plan: Mapping[str, Any],
-    produce: Callable[[str], paddle.Tensor],
-    filename: Path | BinaryIO,
-    metadata: dict[str, str] | None = None,
-    *,
-    digests: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> None:
-    """Saves tensors that are made one at a time, with the memory of one."""
-    _io.save_stream(_FRAME, filename, plan, produce, metadata, digests, progress)
-
-
 def load(data: Any, device: str = "cpu") -> dict[str, paddle.Tensor]:
     """Tensors from the bytes of a file."""
     if _OVER_MEMORY:
         return _view2paddle(deserialize(data), device)
     return _np2paddle(numpy.load(data), device)
-
-
-def load_file(
-    filename: Any,
-    device: str = "cpu",
-    *,
-    backend: str = "mmap",
-    select: Any = None,
-    rename: Any = None,
-    dtype: Any = None,
-    verify: bool = False,
-    aliases: bool = True,
-    with_metadata: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> Any:
-    """Tensors of a file, as a dict in the order of the file; see safetensors_c.torch.load_file."""
-    return _io.load(
-        _FRAME,
-        _io.opener(safe_open, filename, framework="paddle", device=device, backend=backend),
-        backend,
-        select,
-        rename,
-        dtype,
-        verify,
-        aliases,
-        with_metadata,
-        progress,
-    )

@@ -37,40 +37,16 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------- dtypes
 
-# Format code, name of the torch dtype, bytes per element. float4_e2m1fn_x2 holds two F4.
-_TABLE = (
-    ("F64", "float64", 8),
-    ("F32", "float32", 4),
-    ("F16", "float16", 2),
-    ("BF16", "bfloat16", 2),
-    ("I64", "int64", 8),
-    ("I32", "int32", 4),
-    ("I16", "int16", 2),
-    ("I8", "int8", 1),
-    ("U8", "uint8", 1),
-    ("BOOL", "bool", 1),
-    ("C64", "complex64", 8),
-    ("U64", "uint64", 8),
-    ("U32", "uint32", 4),
-    ("U16", "uint16", 2),
-    ("F8_E4M3", "float8_e4m3fn", 1),
-    ("F8_E4M3FNUZ", "float8_e4m3fnuz", 1),
-    ("F8_E5M2", "float8_e5m2", 1),
-    ("F8_E5M2FNUZ", "float8_e5m2fnuz", 1),
-    ("F8_E8M0", "float8_e8m0fnu", 1),
-    ("F4", "float4_e2m1fn_x2", 1),
-)
-_TYPES = {code: getattr(torch, name) for code, name, _ in _TABLE if hasattr(torch, name)}
-_SIZE = {getattr(torch, name): size for _, name, size in _TABLE if hasattr(torch, name)}
-_NAMES = {getattr(torch, name): name for _, name, _ in _TABLE if hasattr(torch, name)}
+_TYPES, _SIZE = _io.types_of(torch)
+_NAMES = {dtype: _io.NAMES[code] for code, dtype in _TYPES.items()}
 _CODES = {dtype: code for code, dtype in _TYPES.items()}
 # None where this torch lacks the type.
-_float8_e4m3fn = getattr(torch, "float8_e4m3fn", None)
-_float8_e4m3fnuz = getattr(torch, "float8_e4m3fnuz", None)
-_float8_e5m2 = getattr(torch, "float8_e5m2", None)
-_float8_e5m2fnuz = getattr(torch, "float8_e5m2fnuz", None)
-_float8_e8m0 = getattr(torch, "float8_e8m0fnu", None)
-_float4_e2m1_x2 = getattr(torch, "float4_e2m1fn_x2", None)
+_float8_e4m3fn = _TYPES.get("F8_E4M3")
+_float8_e4m3fnuz = _TYPES.get("F8_E4M3FNUZ")
+_float8_e5m2 = _TYPES.get("F8_E5M2")
+_float8_e5m2fnuz = _TYPES.get("F8_E5M2FNUZ")
+_float8_e8m0 = _TYPES.get("F8_E8M0")
+_float4_e2m1_x2 = _TYPES.get("F4")
 _SWAP = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _META = torch.device("meta")
 _BIG = sys.byteorder == "big"
@@ -189,13 +165,6 @@ def _remove_duplicate_names(
 
 # ---------------------------------------------------------------- tensors as bytes
 
-_NOT_CONTIGUOUS = (
-    "You are trying to save a non contiguous tensor: `{}` which is not allowed. It either means you"
-    " are trying to save tensors which are reference of each other in which case it's recommended to save"
-    " only the full tensors, and reslice at load time, or simply call `.contiguous()` on your tensor to"
-    " pack it before saving."
-)
-
 
 def _check_types(tensors: Any) -> None:
     if not isinstance(tensors, dict):
@@ -275,7 +244,7 @@ def _flatten_as_ptr(tensors: dict[str, torch.Tensor], keep_alive_buffer: list) -
     specs = {}
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
-            raise ValueError(_NOT_CONTIGUOUS.format(name))
+            raise ValueError(_io.NOT_CONTIGUOUS.format(name))
         specs[name] = _spec(tensor, keep_alive_buffer)
     return specs
 
@@ -305,7 +274,7 @@ def _tobytes(tensor: torch.Tensor, name: str) -> bytes:
             " make a much larger file than needed."
         )
     if not tensor.is_contiguous():
-        raise ValueError(_NOT_CONTIGUOUS.format(name))
+        raise ValueError(_io.NOT_CONTIGUOUS.format(name))
     return _to_ndarray(tensor)[0].tobytes() if tensor.nelement() else b""
 
 
@@ -319,7 +288,7 @@ def _flatten(tensors: dict[str, torch.Tensor]) -> dict[str, dict[str, Any]]:
 
 
 def _name_of(dtype: torch.dtype) -> str:
-    return str(dtype).split(".")[-1]
+    return _io.last_name(dtype)
 
 
 def _view2torch(safeview: Iterable[tuple[str, Any]]) -> dict[str, torch.Tensor]:
@@ -379,7 +348,7 @@ _OURS = (deserialize, _view2torch)
 # ---------------------------------------------------------------- the frame
 
 
-class _Torch(_io.Frame):
+class _Torch(_io.DeviceFrame[torch.Tensor]):
     name = "pt"
 
     def specs(self, tensors: Any, keep: list, *, force_contiguous: bool = False) -> dict[str, Any]:
@@ -414,8 +383,32 @@ class _Torch(_io.Frame):
             flat = flat.view(torch.uint8)[: view.extent() * _SIZE[dtype]].view(dtype)
         return flat.as_strided(view.shape, view.stride, flat.storage_offset() + view.offset)
 
+    def memory_of(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach()
 
-_FRAME = _Torch()
+    def shape_of(self, meta: _core.TensorMeta) -> list[int]:
+        shape = list(meta.shape)
+        return [*shape[:-1], shape[-1] // 2] if meta.dtype == "F4" and shape else shape
+
+    def assign(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        tensor.copy_(value)
+
+    def takes_bytes(self, tensor: torch.Tensor, code: str) -> bool:
+        return (
+            tensor.dtype is _TYPES.get(code)
+            and tensor.device.type == "cpu"
+            and tensor.layout == torch.strided
+            and tensor.is_contiguous()
+            and not tensor.is_conj()
+            and not tensor.is_neg()
+            and not (_BIG and _SIZE[tensor.dtype] > 1)
+        )
+
+
+_FRAME = _Torch(globals())
+save_stream = _FRAME.save_stream
+load_file = _FRAME.load_file
+load_into = _FRAME.load_into
 
 
 def _contiguous(tensors: Any) -> Any:
@@ -543,26 +536,8 @@ def _save_from_devices(
     if not force_contiguous:
         for name, tensor in tensors.items():
             if not tensor.is_contiguous():
-                raise ValueError(_NOT_CONTIGUOUS.format(name))
-    _io.save_stream(_FRAME, target, tensors, lambda name: tensors[name], metadata, digests, progress)
-
-
-def save_stream(
-    plan: Mapping[str, Any],
-    produce: Callable[[str], torch.Tensor],
-    filename: Path | BinaryIO,
-    metadata: dict[str, str] | None = None,
-    *,
-    digests: str | None = None,
-    progress: Callable[[int, int], Any] | None = None,
-) -> None:
-    """Saves tensors that are made one at a time, with the memory of one.
-
-    plan: for each name anything with .dtype and .shape (a tensor on the meta device, say) or a tuple
-    (dtype, shape). produce(name): called once per name, in the order of the file; its tensor is written
-    and let go. ValueError when it is not what was planned. Nothing is left when anything raises.
-    """
-    _io.save_stream(_FRAME, filename, plan, produce, metadata, digests, progress)
+                raise ValueError(_io.NOT_CONTIGUOUS.format(name))
+    _io.save_stream(_FRAME, target, tensors, tensors.__getitem__, metadata, digests, progress)
 
 
 def save_model(
@@ -604,111 +579,6 @@ def load(data: Any, *, device: Device = "cpu") -> dict[str, torch.Tensor]:
     if device not in ("cpu", None):
         tensors = {name: t.to(device) for name, t in tensors.items()}
     return tensors
-
-
-def load_file(
-    filename: Any,
-    device: Device = "cpu",
-    *,
-    backend: str = "mmap",
-    select: Any = None,
-    rename: Any = None,
-    dtype: Any = None,
-    verify: bool = False,
-    aliases: bool = True,
-    with_metadata: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> Any:
-    """Tensors of a file, as a dict in the order of the file.
-
-    filename: a path; the bytes of a file; an object with read(). backend: "mmap" (private copy-on-write
-    memory over the file, nothing is read before it is used) or "pread" (memory of its own, read now).
-    select: a glob ("layers.0.*"), names, or a predicate. rename: a mapping or a function of the stored
-    name. dtype: cast floating-point tensors to it; a mapping casts the (stored) names it holds.
-    verify: compare recorded digests first, or with backend="pread" while the file is read; SafetensorError
-    when one differs or none is recorded.
-    aliases: make the views that save_file(shared="alias") recorded. with_metadata: return (tensors,
-    metadata or None). progress(done, total): bytes.
-    """
-    return _io.load(
-        _FRAME,
-        _io.opener(safe_open, filename, framework="pt", device=device, backend=backend),
-        backend,
-        select,
-        rename,
-        dtype,
-        verify,
-        aliases,
-        with_metadata,
-        progress,
-    )
-
-
-def load_into(
-    tensors: Mapping[str, torch.Tensor],
-    filename: Any,
-    *,
-    strict: bool = True,
-    rename: Any = None,
-    verify: bool = False,
-    progress: Callable[[int, int], Any] | None = None,
-) -> tuple[list[str], list[str]]:
-    """Reads a file straight into tensors that exist; returns (missing, unexpected) names.
-
-    A contiguous CPU tensor is filled by one read without another copy; others by copy_. Shapes must be
-    equal, dtypes too unless copy_ can convert (a tensor is cast then). strict: KeyError before anything
-    is read when names differ. rename: of the stored names, as in load_file.
-    """
-    new_name = _io.renamer(rename) if rename is not None else None
-    with _io.open_source(_FRAME, filename, "cpu", "pread") as f:
-        if verify:
-            f.verify()
-        stored = {new_name(n) if new_name else n: n for n in f.offset_keys()}
-        missing = [n for n in tensors if n not in stored]
-        unexpected = [n for n in stored if n not in tensors]
-        if strict and (missing or unexpected):
-            raise KeyError(f"missing in the file: {missing}, unexpected in it: {unexpected}")
-        direct, others = _plan_reads(f, tensors, stored)
-        if direct:
-            f.load_into(direct, progress=progress)
-        with torch.no_grad():
-            for name, tensor in others.items():
-                tensor.copy_(f.get_tensor(name))
-    return missing, unexpected
-
-
-def _plan_reads(
-    f: Any, tensors: Mapping[str, torch.Tensor], stored: Mapping[str, str]
-) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    """{stored name: tensor}, all checked: those whose memory takes the bytes as they are, and the others."""
-    direct: dict[str, torch.Tensor] = {}
-    others: dict[str, torch.Tensor] = {}
-    blocks = _io.blocks_of(f.metadata())
-    for new, name in stored.items():
-        if new not in tensors:
-            continue
-        tensor = tensors[new]
-        meta = f.get_tensor_meta(name)
-        shape = list(meta.shape)
-        if meta.dtype == "F4" and shape:
-            shape[-1] //= 2
-        if shape != list(tensor.shape):
-            raise ValueError(
-                f"Key `{new}` has the shape {list(tensor.shape)}, the file has {list(meta.shape)}"
-            )
-        plain = (
-            tensor.device.type == "cpu"
-            and tensor.layout == torch.strided
-            and tensor.is_contiguous()
-            and not tensor.is_conj()
-            and not tensor.is_neg()
-            and not (_BIG and _SIZE[tensor.dtype] > 1)
-        )
-        same = tensor.dtype is _TYPES.get(meta.dtype)
-        if name in blocks and meta.dtype == "U8" and not same:
-            _io.refuse_blocks(name)
-        (direct if plain and same else others)[name] = tensor.detach()
-    return direct, others
 
 
 def load_model(

@@ -386,8 +386,28 @@ PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_dlpack(PyObject *module, PyObject *args);
 PyObject *core_cuda_stats(PyObject *module, PyObject *capsule);
 
+/* X(id, name): what frameworks call a type; where numpy has none of that name it is ml_dtypes'. Types that no framework
+ * has are not here. torch's float4_e2m1fn_x2 holds two elements of F4. */
+#define CORE_DTYPE_MAP(X, between)                                                                 \
+    X(SFT_BOOL, "bool")                                                                            \
+    between X(SFT_I8, "int8") between X(SFT_U8, "uint8") between X(SFT_I16, "int16")               \
+        between X(SFT_U16, "uint16") between X(SFT_I32, "int32") between X(SFT_U32, "uint32")      \
+            between X(SFT_I64, "int64") between X(SFT_U64, "uint64") between X(SFT_F16, "float16") \
+                between X(SFT_F32, "float32") between X(SFT_F64, "float64")                        \
+                    between X(SFT_BF16, "bfloat16") between X(SFT_F8_E4M3, "float8_e4m3fn")        \
+                        between X(SFT_F8_E4M3FNUZ, "float8_e4m3fnuz")                              \
+                            between X(SFT_F8_E5M2, "float8_e5m2")                                  \
+                                between X(SFT_F8_E5M2FNUZ, "float8_e5m2fnuz")                      \
+                                    between X(SFT_F8_E8M0, "float8_e8m0fnu")                       \
+                                        between X(SFT_F4, "float4_e2m1fn_x2")                      \
+                                            between X(SFT_C64, "complex64")
+
+/* The names by id, NULL where there is none; static storage. */
+extern const char *const core_dtype_name[SFT_DTYPE_COUNT + 1];
 /* Format dtype by the name that frameworks call it by ("float32"), or by the format's; NULL: none. */
 const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len);
+/* A tuple of (the format's name, the frameworks' or None, bits of an element) in the order of the format's table. */
+PyObject *core_dtypes(void);
 /* A Python int that is no bool-like surprise: -1 with an exception set as the reference raises it. */
 bool core_u64(PyObject *value, uint64_t *out);
 /* Types: TypeError "argument 'x': 'int' object is not an instance of 'str'". */

@@ -86,6 +86,7 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *n
 
 static int module_exec(PyObject *module) {
     core_state *s = core_state_of(module);
+    PyObject *dtypes = core_dtypes();
 
     s->error = core_error_class();
     s->converters = PyDict_New();
@@ -104,9 +105,12 @@ static int module_exec(PyObject *module) {
     if (s->error == NULL || s->converters == NULL ||
         PyModule_AddObjectRef(module, "SafetensorError", s->error) < 0 ||
         PyModule_AddObjectRef(module, "_converters", s->converters) < 0 ||
-        PyModule_AddStringConstant(module, "__version__", SFT_VERSION_STRING) < 0) {
+        PyModule_AddStringConstant(module, "__version__", SFT_VERSION_STRING) < 0 ||
+        PyModule_AddObjectRef(module, "_dtypes", dtypes) < 0) {
+        Py_XDECREF(dtypes);
         return -1;
     }
+    Py_DECREF(dtypes);
     s->memory_type = add_type(module, &core_memory_spec, NULL);
     s->view_type = add_type(module, &core_view_spec, NULL);
     s->handle_type = add_type(module, &core_handle_spec, "safe_open");

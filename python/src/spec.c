@@ -16,43 +16,6 @@ typedef struct spec_object {
     PyObject *owner; /* whose memory it is; kept alive. NULL: the caller's affair */
 } spec_object;
 
-static const struct {
-    const char *name;
-    uint32_t id;
-} framework_names[] = {
-    {"bool", SFT_BOOL},
-    {"int8", SFT_I8},
-    {"uint8", SFT_U8},
-    {"int16", SFT_I16},
-    {"uint16", SFT_U16},
-    {"int32", SFT_I32},
-    {"uint32", SFT_U32},
-    {"int64", SFT_I64},
-    {"uint64", SFT_U64},
-    {"float16", SFT_F16},
-    {"float32", SFT_F32},
-    {"float64", SFT_F64},
-    {"bfloat16", SFT_BF16},
-    {"float8_e4m3fn", SFT_F8_E4M3},
-    {"float8_e4m3fnuz", SFT_F8_E4M3FNUZ},
-    {"float8_e5m2", SFT_F8_E5M2},
-    {"float8_e5m2fnuz", SFT_F8_E5M2FNUZ},
-    {"float8_e8m0fnu", SFT_F8_E8M0},
-    {"float4_e2m1fn_x2", SFT_F4},
-    {"complex64", SFT_C64},
-};
-#define NAMES (sizeof framework_names / sizeof framework_names[0])
-
-const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len) {
-    for (size_t i = 0; i < NAMES; i++) {
-        if (strlen(framework_names[i].name) == (size_t)len &&
-            memcmp(framework_names[i].name, name, (size_t)len) == 0) {
-            return sft_dtype_get(framework_names[i].id);
-        }
-    }
-    return sft_dtype_find(name, (size_t)len);
-}
-
 bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank) {
     Py_ssize_t count;
 
@@ -128,13 +91,12 @@ static bool spec_fill(core_state *state, spec_object *s, PyObject **values) {
     }
     s->dtype = core_dtype_by_name(name, len);
     if (s->dtype == NULL) {
-        core_raise_text(
-            state, SFT_E_DTYPE, NULL,
-            "Unknown dtype \"%U\". Supported dtypes: bool, int8, uint8, int16, uint16, int32, "
-            "uint32, "
-            "int64, uint64, float16, float32, float64, bfloat16, float8_e4m3fn, float8_e4m3fnuz, "
-            "float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu, float4_e2m1fn_x2, complex64",
-            values[0]);
+        static const char supported[] =
+#define NAME(id, text) text
+            CORE_DTYPE_MAP(NAME, ", ");
+#undef NAME
+        core_raise_text(state, SFT_E_DTYPE, NULL, "Unknown dtype \"%U\". Supported dtypes: %s",
+                        values[0], supported);
         return false;
     }
     /* "F4" is the format's name, and means its shape; torch's name means torch's. */

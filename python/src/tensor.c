@@ -63,32 +63,9 @@ PyObject *core_name(const sft_tensor *tensor) {
 
 /* ---------------------------------------------------------------- numpy */
 
-/* numpy's name of a type; those that numpy lacks are ml_dtypes'. */
-static const char *const numpy_names[SFT_DTYPE_COUNT + 1] = {
-    [SFT_BOOL] = "bool",
-    [SFT_U8] = "uint8",
-    [SFT_I8] = "int8",
-    [SFT_F8_E5M2] = "float8_e5m2",
-    [SFT_F8_E4M3] = "float8_e4m3fn",
-    [SFT_F8_E8M0] = "float8_e8m0fnu",
-    [SFT_F8_E4M3FNUZ] = "float8_e4m3fnuz",
-    [SFT_F8_E5M2FNUZ] = "float8_e5m2fnuz",
-    [SFT_I16] = "int16",
-    [SFT_U16] = "uint16",
-    [SFT_F16] = "float16",
-    [SFT_BF16] = "bfloat16",
-    [SFT_I32] = "int32",
-    [SFT_U32] = "uint32",
-    [SFT_F32] = "float32",
-    [SFT_C64] = "complex64",
-    [SFT_F64] = "float64",
-    [SFT_I64] = "int64",
-    [SFT_U64] = "uint64",
-};
-
 /* A dtype object for a name that numpy itself may not know. */
 static PyObject *numpy_lookup(uint32_t id) {
-    const char *name = numpy_names[id];
+    const char *name = core_dtype_name[id];
     bool foreign = id == SFT_BF16 || (id >= SFT_F8_E5M2 && id <= SFT_F8_E5M2FNUZ);
     PyObject *numpy, *what = NULL, *result;
 
@@ -119,7 +96,7 @@ static PyObject *numpy_dtype(core_state *state, const sft_dtype *dtype) {
     PyObject *now;
     const uint16_t probe = 1;
 
-    if (dtype->id > SFT_DTYPE_COUNT || numpy_names[dtype->id] == NULL) {
+    if (dtype->id > SFT_DTYPE_COUNT || core_dtype_name[dtype->id] == NULL) {
         return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s",
                                dtype->name);
     }

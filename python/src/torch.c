@@ -42,32 +42,19 @@ struct core_slab {
 
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 
-/* How torch calls a type, and DLPack's code; 0 bits: always by way of uint8. */
-static const struct {
-    const char *name;
-    dl_type type;
-} types[SFT_DTYPE_COUNT + 1] = {
-    [SFT_BOOL] = {"bool", {DL_BOOL, 8, 1}},
-    [SFT_F4] = {"float4_e2m1fn_x2", {0, 0, 0}},
-    [SFT_U8] = {"uint8", {DL_UINT, 8, 1}},
-    [SFT_I8] = {"int8", {DL_INT, 8, 1}},
-    [SFT_F8_E5M2] = {"float8_e5m2", {0, 0, 0}},
-    [SFT_F8_E4M3] = {"float8_e4m3fn", {0, 0, 0}},
-    [SFT_F8_E8M0] = {"float8_e8m0fnu", {0, 0, 0}},
-    [SFT_F8_E4M3FNUZ] = {"float8_e4m3fnuz", {0, 0, 0}},
-    [SFT_F8_E5M2FNUZ] = {"float8_e5m2fnuz", {0, 0, 0}},
-    [SFT_I16] = {"int16", {DL_INT, 16, 1}},
-    [SFT_U16] = {"uint16", {DL_UINT, 16, 1}},
-    [SFT_F16] = {"float16", {DL_FLOAT, 16, 1}},
-    [SFT_BF16] = {"bfloat16", {DL_BFLOAT, 16, 1}},
-    [SFT_I32] = {"int32", {DL_INT, 32, 1}},
-    [SFT_U32] = {"uint32", {DL_UINT, 32, 1}},
-    [SFT_F32] = {"float32", {DL_FLOAT, 32, 1}},
-    [SFT_C64] = {"complex64", {DL_COMPLEX, 64, 1}},
-    [SFT_F64] = {"float64", {DL_FLOAT, 64, 1}},
-    [SFT_I64] = {"int64", {DL_INT, 64, 1}},
-    [SFT_U64] = {"uint64", {DL_UINT, 64, 1}},
-};
+/* DLPack's code of a type; 0 bits for floats of less than two bytes, which always go by way of uint8. */
+static dl_type dlpack_type(const sft_dtype *dtype) {
+    static const uint8_t codes[SFT_KIND_COMPLEX + 1] = {[SFT_KIND_BOOL] = DL_BOOL,
+                                                        [SFT_KIND_INT] = DL_INT,
+                                                        [SFT_KIND_UINT] = DL_UINT,
+                                                        [SFT_KIND_FLOAT] = DL_FLOAT,
+                                                        [SFT_KIND_COMPLEX] = DL_COMPLEX};
+    if (dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes < 2) {
+        return (dl_type){0, 0, 0};
+    }
+    return (dl_type){dtype->id == SFT_BF16 ? DL_BFLOAT : codes[dtype->kind],
+                     (uint8_t)(8 * dtype->block_bytes), 1};
+}
 
 core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory) {
     size_t numbers = 2 * dimensions + 1;
@@ -208,7 +195,7 @@ bool core_torch_ready(core_state *state) {
 static PyObject *torch_dtype(core_state *state, uint32_t id) {
     PyObject *now = __atomic_load_n(&state->torch_dtype[id], __ATOMIC_ACQUIRE);
     if (now == NULL) {
-        now = core_import_attribute("torch", types[id].name);
+        now = core_import_attribute("torch", core_dtype_name[id]);
         if (now != NULL) {
             now = core_once(&state->torch_dtype[id], now);
         }
@@ -250,16 +237,18 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
 
 PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype,
                             const uint64_t *shape, uint32_t rank, unsigned char *data) {
+    dl_type type;
+
     if (!core_torch_ready(state)) {
         return NULL;
     }
-    if (dtype->id > SFT_DTYPE_COUNT || types[dtype->id].name == NULL) {
+    if (dtype->id > SFT_DTYPE_COUNT || core_dtype_name[dtype->id] == NULL) {
         return core_raise_text(state, SFT_E_UNSUPPORTED, NULL, "Dtype not understood: %s",
                                dtype->name);
     }
-    if (types[dtype->id].type.bits == 0) {
+    type = dlpack_type(dtype);
+    if (type.bits == 0) {
         return viewed(state, slab, dtype, shape, rank, data);
     }
-    return import_capsule(state, slab, capsule(slab, types[dtype->id].type, shape, rank, data),
-                          NULL);
+    return import_capsule(state, slab, capsule(slab, type, shape, rank, data), NULL);
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,25 @@ def test_the_stub_names_the_members_of_each_class(node):
     assert public(names) == public(actual)
     for special in ("__len__", "__contains__", "__iter__", "__getitem__", "__enter__", "__exit__"):
         assert (special in names) == (special in actual), special
+
+
+def test_element_types_have_one_table():
+    from safetensors_c import numpy, torch
+
+    for code, name, bits in _core._dtypes:
+        spec = {"shape": [8], "data_ptr": 0, "data_len": bits}
+        assert _core.TensorSpec(dtype=code, **spec).dtype == code
+        assert name is None or _core.TensorSpec(dtype=name, **spec).dtype == code
+    named = {code for code, name, _ in _core._dtypes if name is not None}
+    assert set(torch._TYPES) == named == set(numpy._TYPES) | set(numpy._ML_TYPES)
+    assert all(dtype.itemsize == torch._SIZE[dtype] for dtype in torch._TYPES.values())
+
+
+@pytest.mark.parametrize("name", ["torch", "numpy"])
+def test_functions_of_a_framework_can_be_pickled(name):
+    module = importlib.import_module(f"safetensors_c.{name}")
+    for function in (module.load_file, module.load_into, module.save_stream, module.save_file):
+        assert pickle.loads(pickle.dumps(function)) == function
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
