@@ -307,50 +307,6 @@ static void count_sources(sft_job *job, size_t file) {
     }
 }
 
-/* ---------------------------------------------------------------- headers */
-
-sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_job_file *f,
-                                      sft__base_buf *out, uint64_t *offsets, sft_error *err) {
-    sft_save_tensor *const tensors =
-        sft__base_alloc_zero(job->allocator, (f->count + 1) * sizeof *tensors);
-    sft_write_options options;
-    size_t size = 0;
-    sft_status status;
-    if (tensors == NULL) {
-        return sft__base_fail_nomem(err, (f->count + 1) * sizeof *tensors);
-    }
-    SFT_INIT(&options);
-    options.allocator = job->allocator;
-    options.limits = job->limits;
-    options.order = job->order;
-    options.data_alignment = job->data_alignment;
-    for (size_t i = 0; i < f->count; i++) {
-        const sft_tensor *const t = sft__checkpoint_job_tensor(f, i);
-        tensors[i].name = t->name;
-        tensors[i].name_len = t->name_len;
-        tensors[i].dtype = t->dtype;
-        tensors[i].shape = t->shape;
-        tensors[i].rank = t->rank;
-        tensors[i].nbytes = t->nbytes;
-    }
-    size_t room = f->header > 0 ? (size_t)f->header : 4096 + f->count * 256;
-    do {
-        if (size > room) {
-            room = size;
-        }
-        out->len = 0;
-        if (!sft__base_buf_reserve(out, room)) {
-            status = sft__base_fail_nomem(err, room);
-            break;
-        }
-        status = sft_save_header(out->data, room, &size, offsets, tensors, f->count,
-                                 f->given.metadata, f->given.metadata_count, &options, err);
-    } while (status == SFT_E_ARG && size > room);
-    out->len = status == SFT_OK ? size : 0;
-    sft__base_free(job->allocator, tensors, (f->count + 1) * sizeof *tensors);
-    return status;
-}
-
 /* ---------------------------------------------------------------- making one */
 
 static sft_status take_file(sft_job *job, size_t i, const sft_job_file *given, sft_error *err) {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job.h - what a job is made of. job.c: the public face; job_pieces.c: from pieces to
- * runs and moves; job_bands.c: moves gathered into bands; job_units.c: shares of work, costs and
- * the key; job_lanes.c: their order; job_copy.c: copying one share; job_run.c: all of them;
- * job_digest.c: digests and headers; journal.c: what survives a kill; stage.c: staging and
- * publishing. Read <sft/job.h> first.
+ * checkpoint/job/job.h - what a job is made of. Its plan, each file calling only those before it:
+ * job_header.c: headers; job_pieces.c: from pieces to runs and moves; job_bands.c: moves gathered into
+ * bands; job_units.c: shares of work, costs and the key; job.c: the public face. job_copy.c carries one
+ * share out; run.h: all of them, below journal.h, stage.h and outputs.h. Read <sft/job.h> first.
  *
  * Bytes take one of three ways. A *run* is contiguous in its source and in its file, and large, or
  * all there is. Tensors that consist of many short runs are *moves* between *nodes*: a source node
@@ -180,6 +179,8 @@ static inline const sft_tensor *sft__checkpoint_job_tensor(const sft__checkpoint
 /* The header of a file, and where its tensors lie (count entries, or NULL). */
 sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_job_file *f,
                                       sft__base_buf *out, uint64_t *offsets, sft_error *err);
+#define SFT__JOB_CRC_KEY "sft.crc32c"
+#define SFT__JOB_SHA_KEY "sft.sha256"
 /* Is it what digests of tensors are recorded under? They are of one file, and go with no other. */
 bool sft__checkpoint_job_is_digest(const sft_metadata_entry *entry);
 /* Gives the file's metadata zeros in the places of its digests. */

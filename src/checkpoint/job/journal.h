@@ -8,7 +8,7 @@
  *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN    "--------": the kernel copied it, nobody looked
  *     commit CRC32C-OF-ALL-HEADERS           all is written; renaming has begun
  *
- * What a line says is believed once it was compared with the files (job_prove.c, verify_units).
+ * What a line says is believed once it was compared with the files (run_prove.c, verify_units).
  */
 #ifndef SFT_CHECKPOINT_JOURNAL_H
 #define SFT_CHECKPOINT_JOURNAL_H

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/stage.c - see stage.h.
+ * checkpoint/job/stage.c - where a staging directory lies, what its files are called, and
+ * what its journals say. Read stage.h first.
  */
 #include "checkpoint/job/stage.h"
-#include "checkpoint/layouts/layout_set.h"
-#include "fs/output/keep.h"
-#include <sft/extend.h>
 #include <stdio.h>
 
 static const char suffix[] = ".sft-part";
 static const char journal_prefix[] = ".sft-journal-";
 static const char board[] = ".sft-board"; /* of a group that was killed */
-
-static const char *name_at(const sft_job *job, size_t i) {
-    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
-}
 
 /* ---------------------------------------------------------------- paths */
 
@@ -34,15 +28,6 @@ static bool is_slash(char c) {
 #else
     return c == '/';
 #endif
-}
-
-/* Position behind the last slash. */
-static size_t base_at(const char *path) {
-    size_t at = strlen(path);
-    while (at > 0 && !is_slash(path[at - 1])) {
-        at--;
-    }
-    return at;
 }
 
 /* PATH up to `len` bytes (none: the current folder), then the name of the staging folder for NAME.
@@ -76,7 +61,7 @@ static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error
 /* Can the folder itself be replaced by a rename? */
 static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent, bool *yes,
                               sft_error *err) {
-    const char *const base = s->root + base_at(s->root);
+    const char *const base = sft__fs_base_name(s->root);
     sft__fs_stat target;
     sft__fs_stat above;
     counting c = {0};
@@ -121,7 +106,7 @@ static sft_status begin(sft__checkpoint_stage *s, const char *directory, bool du
 
 /* Beside the target if the whole of it can appear at once. */
 static sft_status find_folder(sft__checkpoint_stage *s, sft_error *err) {
-    const size_t base = base_at(s->root);
+    const size_t base = (size_t)(sft__fs_base_name(s->root) - s->root);
     char *const parent =
         sft__base_arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
     if (parent == NULL) {
@@ -139,7 +124,7 @@ sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *j
     if (job->count == 1 && job->text_count == 0) { /* one file is renamed by itself; its name may
                                                       hold folders: the last part counts */
         name = job->files[0].given.name;
-        name += base_at(name);
+        name = sft__fs_base_name(name);
     }
     sft__fs_stat target;
     SFT_TRY(sft__fs_look(s->root, &target, err));
@@ -177,7 +162,7 @@ static void let_go(sft__checkpoint_stage *s) {
     }
 }
 
-static sft_status hold(sft__checkpoint_stage *s, sft_error *err) {
+sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *s, sft_error *err) {
     let_go(s);
     SFT_TRY(sft__fs_hold_directory(s->folder, &s->hold, err));
     s->held = true;
@@ -195,124 +180,6 @@ void sft__checkpoint_stage_reset(sft__checkpoint_stage *s) {
 
 bool sft__checkpoint_stage_is_there(const sft__checkpoint_stage *s) {
     return sft__fs_is_directory(s->folder);
-}
-
-/* ---------------------------------------------------------------- removing */
-
-typedef struct clearing {
-    const sft__checkpoint_stage *stage;
-    const char *folder;
-    const char **folders; /* still to be cleared, then to be removed */
-    size_t count;
-    size_t room;
-    sft__base_buf path;
-    sft__base_arena arena;
-} clearing;
-
-static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error *err) {
-    clearing *const c = ctx;
-    (void)len;
-    SFT_TRY(sft__checkpoint_stage_path(&c->path, c->folder, name, err));
-    if (sft__fs_is_link(c->path.data) || !sft__fs_is_directory(c->path.data)) {
-        return sft__fs_remove(c->path.data, err);
-    }
-    char *const kept = sft__base_arena_copy(&c->arena, c->path.data, strlen(c->path.data));
-    if (kept == NULL || !sft__base_grow(c->stage->allocator, &c->folders, &c->room, c->count + 1,
-                                        sizeof *c->folders)) {
-        return sft__base_fail_nomem(err, c->path.len);
-    }
-    c->folders[c->count++] = kept;
-    return SFT_OK;
-}
-
-/* Everything in the staging folder, and the folder. */
-static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
-    clearing c;
-    sft_status status = SFT_OK;
-    memset(&c, 0, sizeof c);
-    c.stage = s;
-    sft__base_buf_init(&c.path, s->allocator);
-    sft__base_arena_init(&c.arena, s->allocator, 0);
-    if (!sft__base_grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
-        return sft__base_fail_nomem(err, sizeof *c.folders);
-    }
-    c.folders[c.count++] = s->folder;
-    for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
-        c.folder = c.folders[i];
-        status = sft__fs_list(c.folder, clear_entry, &c, err);
-    }
-    while (c.count > 0) { /* inner ones were found later */
-        (void)sft__fs_remove_directory(c.folders[--c.count]);
-    }
-    sft__base_free(s->allocator, c.folders, c.room * sizeof *c.folders);
-    sft__base_arena_free(&c.arena);
-    sft__base_buf_reset(&c.path);
-    return status;
-}
-
-sft_status sft__checkpoint_stage_drop(const sft__checkpoint_stage *s, sft_error *err) {
-    SFT_TRY(sft__checkpoint_stage_ours(s, false, err));
-    return drop_all(s, err);
-}
-
-static bool is_source(const sft_job *job, const sft__fs_stat *fact) {
-    for (size_t i = 0; i < job->source_count; i++) {
-        const sft__checkpoint_job_source *const s = &job->sources[i];
-        if (s->timed && s->device == fact->device && s->number == fact->inode) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What is replaced are files. Several that the job reads cannot be: were it killed between two
- * renames, nobody could make the same plan again. */
-static sft_status check_replaced(const sft__checkpoint_stage *s, const char *name,
-                                 sft__base_buf *path, sft_error *err) {
-    sft__fs_stat fact;
-    SFT_TRY(sft__checkpoint_stage_path(path, s->root, name, err));
-    SFT_TRY(sft__fs_look(path->data, &fact, err));
-    if (fact.exists && !fact.regular) {
-        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no file", path->data);
-    }
-    if (fact.exists && s->job->count + s->job->text_count > 1 && is_source(s->job, &fact)) {
-        return sft__base_fail(
-            err, SFT_E_EXISTS,
-            "\"%.200s\" is read by this job: another folder is needed for what it "
-            "writes",
-            path->data);
-    }
-    return SFT_OK;
-}
-
-sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sft_error *err) {
-    const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
-    sft__base_buf path;
-    sft_status status = SFT_OK;
-    if (sft__fs_is_link(s->folder)) { /* what lies behind it is not ours to write or remove */
-        return sft__base_fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
-                              s->folder);
-    }
-    sft__base_buf_init(&path, s->allocator);
-    for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        status = check_replaced(s, name_at(s->job, i), &path, err);
-    }
-    sft__base_buf_reset(&path);
-    SFT_TRY(status);
-    SFT_TRY(sft__checkpoint_stage_ours(s, restart, err));
-    if (!s->fresh) {
-        SFT_TRY(sft__fs_make_directory(s->root, err));
-    }
-    if (restart && sft__fs_is_directory(s->folder)) {
-        SFT_TRY(hold(s, err));
-        if (!sft__checkpoint_stage_have_alone(s)) {
-            return sft__base_fail(
-                err, SFT_E_STATE,
-                "another process is at work in \"%.200s\", which a restart removes", s->folder);
-        }
-        SFT_TRY(drop_all(s, err));
-    }
-    return hold(s, err);
 }
 
 sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *s, const char *name,
@@ -434,168 +301,4 @@ sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *s, const cha
     SFT_TRY(sft__fs_list(folder, read_entry, &r, err));
     r.all = true;
     return sft__fs_list(folder, read_entry, &r, err);
-}
-
-/* ---------------------------------------------------------------- the end */
-
-sft_status sft__checkpoint_stage_check(const sft__checkpoint_stage *s, sft_error *err) {
-    const size_t count = s->job->count + s->job->text_count;
-    sft__base_buf path;
-    sft_status status = SFT_OK;
-    if (s->fresh) {
-        return SFT_OK;
-    }
-    sft__base_buf_init(&path, s->allocator);
-    for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        sft__fs_stat fact;
-        status = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), err);
-        if (status == SFT_OK) {
-            status = sft__fs_look(path.data, &fact, err);
-        }
-        if (status == SFT_OK && (fact.exists || sft__fs_is_link(path.data))) {
-            status = sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there already", path.data);
-        }
-    }
-    sft__base_buf_reset(&path);
-    return status;
-}
-
-bool sft__checkpoint_stage_is_published(const sft__checkpoint_stage *s) {
-    sft__base_buf path;
-    bool all = true;
-    sft__base_buf_init(&path, s->allocator);
-    for (size_t i = 0; i < s->job->count + s->job->text_count && all; i++) {
-        const bool text = i >= s->job->count;
-        const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
-        sft__fs_stat fact;
-        all = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
-              sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular && fact.size == size;
-    }
-    sft__base_buf_reset(&path);
-    return all;
-}
-
-/* One file to its place; one that has gone there before is fine. */
-static sft_status move_one(const sft__checkpoint_stage *s, const char *name, sft__base_buf *from,
-                           sft__base_buf *to, sft_error *err) {
-    sft__fs_stat fact;
-    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
-    SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
-    SFT_TRY(sft__fs_look(from->data, &fact, err));
-    if (!fact.exists) {
-        return SFT_OK;
-    }
-    SFT_TRY(sft__checkpoint_stage_parents(s, s->root, name, err));
-    SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
-    SFT_TRY(sft__fs_rename(from->data, to->data, err));
-    if (s->durable && strchr(name, '/') != NULL) {
-        to->data[base_at(to->data) - 1] = '\0';
-        return sft__fs_sync_directory(to->data, err);
-    }
-    return SFT_OK;
-}
-
-/* The text that readers begin with, of a job of several files; NULL: none. */
-static const char *index_of(const sft_job *job) {
-    static const char *const ends[] = {".index.json", "param_name_map.json", "layout.json"};
-    for (size_t k = 0; k < 3; k++) {
-        const size_t end = strlen(ends[k]);
-        for (size_t i = 0; i < job->text_count; i++) {
-            const char *const name = job->texts[i].name;
-            const size_t len = strlen(name);
-            if (len >= end && strcmp(name + len - end, ends[k]) == 0) {
-                return name;
-            }
-        }
-    }
-    return NULL;
-}
-
-/* What lies in the place of a text that is still to be moved goes. */
-static sft_status set_aside(const sft__checkpoint_stage *s, const char *name, bool index,
-                            sft__base_buf *from, sft__base_buf *to, sft_error *err) {
-    sft__fs_stat fact;
-    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
-    SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
-    SFT_TRY(sft__fs_look(from->data, &fact, err));
-    if (!fact.exists) {
-        return SFT_OK;
-    }
-    SFT_TRY(sft__fs_keep_path(from->data, to->data, err));
-    return index ? sft_model_begin(to->data, s->durable, err) : sft__fs_remove(to->data, err);
-}
-
-static sft_status move_all(const sft__checkpoint_stage *s, sft__base_buf *from, sft__base_buf *to,
-                           sft_error *err) {
-    const sft_job *const job = s->job;
-    const char *const index = index_of(job);
-    if (index != NULL) { /* an old one must not speak of new files */
-        SFT_TRY(set_aside(s, index, true, from, to, err));
-    }
-    for (size_t i = 0; i < job->text_count; i++) {
-        SFT_TRY(set_aside(s, job->texts[i].name, false, from, to, err));
-    }
-    for (size_t i = 0; i < job->count + job->text_count; i++) {
-        if (name_at(job, i) != index) {
-            SFT_TRY(move_one(s, name_at(job, i), from, to, err));
-        }
-    }
-    if (index == NULL) {
-        return SFT_OK;
-    }
-    SFT_TRY(move_one(s, index, from, to, err));
-    SFT_TRY(sft__checkpoint_stage_path(to, s->root, index, err));
-    return sft_model_end(to->data, err);
-}
-
-static sft_status replace_folder(const sft__checkpoint_stage *s, sft_error *err) {
-    const size_t base = base_at(s->root);
-    sft__base_buf parent;
-    sft_status status;
-    sft__base_buf_init(&parent, s->allocator);
-    sft__base_buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
-    sft__base_buf_add(&parent, "", 1);
-    status =
-        parent.failed ? sft__base_fail_nomem(err, base) : sft__fs_rename(s->folder, s->root, err);
-    if (status == SFT_OK && s->durable && sft__fs_sync_directory(parent.data, err) != SFT_OK) {
-        status = SFT_E_DURABILITY;
-        if (err != NULL) {
-            err->status = SFT_E_DURABILITY;
-        }
-    }
-    sft__base_buf_reset(&parent);
-    return status == SFT_OK ? sft__checkpoint_stage_clean(s, s->root, err) : status;
-}
-
-sft_status sft__checkpoint_stage_commit(const sft__checkpoint_stage *s, sft_error *err) {
-    sft__base_buf from;
-    sft__base_buf to;
-    SFT_TRY(sft__checkpoint_stage_ours(s, false, err));
-    sft__base_buf_init(&from, s->allocator);
-    sft__base_buf_init(&to, s->allocator);
-    sft_status status = sft__checkpoint_stage_board(s, &from, err);
-    if (status == SFT_OK) {
-        status = sft__fs_remove(from.data, err);
-    }
-    if (status == SFT_OK && s->fresh) {
-        status = replace_folder(s, err);
-        sft__base_buf_reset(&from);
-        return status;
-    }
-    if (status == SFT_OK) {
-        status = move_all(s, &from, &to, err);
-    }
-    sft__base_buf_reset(&from);
-    sft__base_buf_reset(&to);
-    if (status == SFT_OK && s->durable) {
-        status = sft__fs_sync_directory(s->root, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__checkpoint_stage_clean(s, s->folder, err);
-    }
-    if (status == SFT_OK &&
-        sft__checkpoint_stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
-        status = drop_all(s, err);
-    }
-    return status;
 }

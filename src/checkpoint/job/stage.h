@@ -38,6 +38,8 @@ void sft__checkpoint_stage_reset(sft__checkpoint_stage *stage);
  * an output would replace what is no file, or (of several) a source; SFT_E_PATH: the staging folder
  * is a link; SFT_E_STATE: restart, and another process is at work in it. */
 sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *stage, bool restart, sft_error *err);
+/* Nobody else removes the staging folder from here on. */
+sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *stage, sft_error *err);
 /* FOLDER/NAME in `out`, NUL-terminated. */
 sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *folder, const char *name,
                                       sft_error *err);

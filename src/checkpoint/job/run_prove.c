@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job_prove.c - what an earlier run left, compared with what its journals say: nothing
+ * checkpoint/job/run_prove.c - what an earlier run left, compared with what its journals say: nothing
  * is believed that cannot be read back. Before renames have begun, units that do not prove are
- * written again (job_run.c); afterwards, the sources of what is gone may be gone too, so here it is
- * said. Read first: job_run.h, journal.h.
+ * written again (run.c); afterwards, the sources of what is gone may be gone too, so here it is
+ * said. Read first: run.h, journal.h.
  */
-#include "checkpoint/job/job_run.h"
+#include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
 /* Files are read where they are: in the staging folder, or where they have been renamed to. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job_lanes.c - the order in which units are done: of two threads that write to one file
+ * checkpoint/job/run_lanes.c - the order in which units are done: of two threads that write to one file
  * one waits, so neighbours in the list belong to different files where they can; to not too many, for
- * each of them is open. Read job_run.h first.
+ * each of them is open. Read run.h first.
  */
-#include "checkpoint/job/job_run.h"
+#include "checkpoint/job/run.h"
 
 typedef sft__checkpoint_running running;
 

@@ -1,66 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job_digest.c - the end of files: digests of their tensors, if they are wanted, then their
- * headers. Read job_run.h and <sft/digest.h> first.
+ * checkpoint/job/run_digest.c - the end of files: digests of their tensors, if they are wanted, then their
+ * headers. Read run.h and <sft/digest.h> first.
  *
  * Digests are of what lies in the staging folder, read again when all of it is there: so it does not
  * matter who wrote it, in which order, or in how many runs. Headers are planned with zeros in their
  * places. Many tensors are looked at side by side, and large ones in parts, whose CRC32C are combined.
  */
-#include "checkpoint/job/job_run.h"
+#include "checkpoint/job/run.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 
 typedef sft__checkpoint_running running;
-
-enum { CRC_DIGITS = 8, SHA_DIGITS = 64, KEY_LEN = 10 };
-static const char crc_key[] = "sft.crc32c";
-static const char sha_key[] = "sft.sha256";
-
-bool sft__checkpoint_job_is_digest(const sft_metadata_entry *e) {
-    return e->key_len == KEY_LEN &&
-           (memcmp(e->key, crc_key, KEY_LEN) == 0 || memcmp(e->key, sha_key, KEY_LEN) == 0);
-}
-
-/* ---------------------------------------------------------------- places in the header */
-
-sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f, sft_error *err) {
-    const bool crc = (job->digests & SFT_DIGEST_CRC32C) != 0;
-    const bool sha = (job->digests & SFT_DIGEST_SHA256) != 0;
-    const sft_metadata_entry *const old = f->given.metadata;
-    size_t size;
-    size_t n = 0;
-    if (!crc && !sha) {
-        return SFT_OK;
-    }
-    if (!sft__base_mul_size(f->count, sha ? SHA_DIGITS : CRC_DIGITS, &size) ||
-        !sft__base_add_size(size, CRC_DIGITS, &size)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
-    sft_metadata_entry *const all = sft__base_arena_alloc(
-        &job->arena, (f->given.metadata_count + 2) * sizeof *all, sizeof(void *));
-    char *const zeros = sft__base_arena_alloc(&job->arena, size, 1);
-    if (all == NULL || zeros == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
-    memset(zeros, '0', size);
-    for (size_t i = 0; i < f->given.metadata_count; i++) {
-        if (!sft__checkpoint_job_is_digest(&old[i])) {
-            all[n++] = old[i];
-        }
-    }
-    if (crc) {
-        all[n++] =
-            (sft_metadata_entry){crc_key, KEY_LEN, zeros, CRC_DIGITS + CRC_DIGITS * f->count};
-    }
-    if (sha) {
-        all[n++] =
-            (sft_metadata_entry){sha_key, KEY_LEN, zeros, CRC_DIGITS + SHA_DIGITS * f->count};
-    }
-    f->given.metadata = all;
-    f->given.metadata_count = n;
-    return SFT_OK;
-}
 
 /* ---------------------------------------------------------------- digests of parts */
 
@@ -237,7 +188,8 @@ static sft_status make_header(const window *w, size_t k, sft__base_buf *header, 
     for (size_t i = 0; i < count && all != NULL && status == SFT_OK; i++) {
         all[i] = f.given.metadata[i];
         if (sft__checkpoint_job_is_digest(&all[i])) {
-            all[i].value = values.data + (memcmp(all[i].key, sha_key, KEY_LEN) == 0 ? sha : 0);
+            all[i].value =
+                values.data + (memcmp(all[i].key, SFT__JOB_SHA_KEY, all[i].key_len) == 0 ? sha : 0);
         }
     }
     f.given.metadata = all != NULL ? all : f.given.metadata;

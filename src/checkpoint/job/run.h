@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job_run.h - a run of a job while it goes on, and its phases: job_run.c does them one
- * after the other, job_group.c with the other processes of a group between them. Read outputs.h
- * first.
+ * checkpoint/job/run.h - a run of a job while it goes on, in layers that each call those before: state
+ * (run_state.c), the board of a group (run_board.c), the journal (run_journal.c); then order, units, proofs
+ * and digests (run_lanes.c, run_units.c, run_prove.c, run_digest.c), and what is left behind (run_leave.c);
+ * run.c does them one after the other, run_group.c with the other processes of a group between them. Read
+ * outputs.h first.
  */
 #ifndef SFT_CHECKPOINT_JOB_RUN_H
 #define SFT_CHECKPOINT_JOB_RUN_H
@@ -70,10 +72,18 @@ sft_status sft__checkpoint_run_check_sources(const sft__checkpoint_running *r, s
 sft_status sft__checkpoint_run_is_published(sft__checkpoint_running *r, bool *published,
                                             sft_error *err);
 sft_status sft__checkpoint_run_open_journal(sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_run_write_lines(sft__checkpoint_running *r, sft__base_buf *lines,
+                                           sft_error *err);
+/* What was finished up to now becomes a fact: flushed, and its lines in the journal. */
+sft_status sft__checkpoint_run_keep(sft__checkpoint_running *r, sft_error *err);
+/* Bytes that the options grant. */
+uint64_t sft__checkpoint_run_memory(const sft__checkpoint_running *r);
 /* Orders the list of units for many threads. Best effort: without memory the order stays. */
 void sft__checkpoint_run_spread(sft__checkpoint_running *r);
 /* The units of this process, verified if the options say so. */
 sft_status sft__checkpoint_run_units(sft__checkpoint_running *r, sft_error *err);
+/* Units that other tasks say they did and nobody here has looked at: proven, or done by this one. */
+sft_status sft__checkpoint_run_prove_others(sft__checkpoint_running *r, sft_error *err);
 bool sft__checkpoint_run_is_complete(const sft__checkpoint_running *r, size_t *missing);
 /* Files `first`, `first + step` and so on: digests of what was written, headers; then they are flushed
  * and closed. */
@@ -104,7 +114,8 @@ sft_status sft__checkpoint_run_advance(sft__checkpoint_running *r, uint64_t byte
 sft_status sft__checkpoint_run_fail(sft__checkpoint_running *r, sft_status status,
                                     const sft_error *why);
 
-/* job_group.c: after a unit, and after a failure. */
+/* The board of a group: opened by each process, looked at after a unit, and after a failure. */
+sft_status sft__checkpoint_crew_open(sft__checkpoint_running *r, sft_error *err);
 void sft__checkpoint_crew_tick(sft__checkpoint_running *r);
 void sft__checkpoint_crew_stop(sft__checkpoint_running *r);
 

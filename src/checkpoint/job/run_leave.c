@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/job_leave.c - what a run that ends leaves to others, or finds that others have left.
+ * checkpoint/job/run_leave.c - what a run that ends leaves to others, or finds that others have left.
  * Whoever is at work in a staging folder holds it (stage.h); only who has it alone removes it. Read
- * job_run.h first.
+ * run.h first.
  */
-#include "checkpoint/job/job_run.h"
+#include "checkpoint/job/run.h"
 
 sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool *published,
                                           sft_error *err) {
