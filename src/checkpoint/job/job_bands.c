@@ -124,83 +124,108 @@ static uint32_t root(sft__checkpoint_job_node *nodes, uint32_t i) {
     return i;
 }
 
-/* Numbers the clusters and sorts nodes and moves by them. */
-static sft_status group(sft_job *job, sft_error *err) {
-    const size_t nodes = job->node_count;
-    const size_t moves = job->move_count;
-    uint32_t *const place = sft__base_alloc_array(job->allocator, nodes + 1, sizeof *place);
-    uint32_t *const cluster = sft__base_alloc_array(job->allocator, nodes + 1, sizeof *cluster);
-    sft__checkpoint_job_node *const sorted =
-        sft__base_alloc_array(job->allocator, nodes + 1, sizeof *sorted);
-    sft__checkpoint_job_move *const lined =
-        sft__base_alloc_array(job->allocator, moves + 1, sizeof *lined);
-    sft_status status = SFT_OK;
-    if (place == NULL || cluster == NULL || sorted == NULL || lined == NULL) {
-        status =
-            sft__base_fail_nomem(err, (nodes + 1) * sizeof *sorted + (moves + 1) * sizeof *lined);
-    }
-    for (size_t i = 0; i < moves && status == SFT_OK; i++) {
+/* Moves link nodes to clusters; the lowest node leads, so that clusters are in the order of files. */
+static void link_nodes(sft_job *job) {
+    for (size_t i = 0; i < job->move_count; i++) {
         const uint32_t a = root(job->nodes, job->moves[i].source_node);
         const uint32_t b = root(job->nodes, job->moves[i].target_node);
-        job->nodes[a < b ? b : a].next = a < b ? a : b; /* the lowest leads: files come first */
+        job->nodes[a < b ? b : a].next = a < b ? a : b;
     }
-    for (uint32_t i = 0; i < nodes && status == SFT_OK; i++) {
+}
+
+/* One cluster for each leading node; cluster[i]: that of node i. Nodes and moves are counted. */
+static sft_status number_clusters(sft_job *job, uint32_t *cluster, sft_error *err) {
+    for (uint32_t i = 0; i < job->node_count; i++) {
         const uint32_t lead = root(job->nodes, i);
         if (lead == i) {
-            cluster[i] = (uint32_t)job->cluster_count;
-            if (!sft__base_grow(job->allocator, &job->clusters, &job->cluster_room,
-                                job->cluster_count + 1, sizeof *job->clusters)) {
-                status =
-                    sft__base_fail_nomem(err, (job->cluster_count + 1) * sizeof *job->clusters);
-                break;
+            const size_t number = job->cluster_count;
+            if (!sft__base_grow(job->allocator, &job->clusters, &job->cluster_room, number + 1,
+                                sizeof *job->clusters)) {
+                return sft__base_fail_nomem(err, (number + 1) * sizeof *job->clusters);
             }
-            memset(&job->clusters[job->cluster_count], 0, sizeof *job->clusters);
-            job->clusters[job->cluster_count++].rank = job->nodes[i].rank;
-        } else {
-            cluster[i] = cluster[lead];
+            job->clusters[number] = (sft__checkpoint_job_cluster){.rank = job->nodes[i].rank};
+            job->cluster_count++;
+            cluster[i] = (uint32_t)number;
         }
+        cluster[i] = cluster[lead]; /* lead <= i: it has its number */
         job->clusters[cluster[i]].node_count++;
     }
-    for (size_t i = 0; i < moves && status == SFT_OK; i++) {
+    for (size_t i = 0; i < job->move_count; i++) {
         job->clusters[cluster[job->moves[i].source_node]].move_count++;
     }
-    size_t node_at = 0;
-    size_t move_at = 0;
-    for (size_t c = 0; c < job->cluster_count && status == SFT_OK; c++) {
-        sft__checkpoint_job_cluster *const k = &job->clusters[c];
-        k->first_node = node_at;
-        k->first_move = move_at;
-        node_at += k->node_count;
-        move_at += k->move_count;
+    return SFT_OK;
+}
+
+/* Where each cluster begins; its counts start again, for who fills it. */
+static void set_beginnings(sft_job *job) {
+    size_t nodes = 0;
+    size_t moves = 0;
+    for (size_t i = 0; i < job->cluster_count; i++) {
+        sft__checkpoint_job_cluster *const k = &job->clusters[i];
+        k->first_node = nodes;
+        k->first_move = moves;
+        nodes += k->node_count;
+        moves += k->move_count;
         k->node_count = 0;
         k->move_count = 0;
     }
-    for (uint32_t i = 0; i < nodes && status == SFT_OK; i++) {
+}
+
+/* Copies of nodes and moves in the order of clusters. place: the new number of each node. */
+static void sort_into(sft_job *job, const uint32_t *cluster, uint32_t *place,
+                      sft__checkpoint_job_node *nodes, sft__checkpoint_job_move *moves) {
+    for (uint32_t i = 0; i < job->node_count; i++) {
         sft__checkpoint_job_cluster *const k = &job->clusters[cluster[i]];
         place[i] = (uint32_t)(k->first_node + k->node_count++);
-        sorted[place[i]] = job->nodes[i];
+        nodes[place[i]] = job->nodes[i];
     }
-    for (size_t i = 0; i < moves && status == SFT_OK; i++) {
-        sft__checkpoint_job_cluster *const k = &job->clusters[cluster[job->moves[i].source_node]];
-        sft__checkpoint_job_move *const m = &lined[k->first_move + k->move_count++];
-        *m = job->moves[i];
-        m->source_node = place[m->source_node];
-        m->target_node = place[m->target_node];
+    for (size_t i = 0; i < job->move_count; i++) {
+        const sft__checkpoint_job_move *const m = &job->moves[i];
+        sft__checkpoint_job_cluster *const k = &job->clusters[cluster[m->source_node]];
+        sft__checkpoint_job_move *const to = &moves[k->first_move + k->move_count++];
+        *to = *m;
+        to->source_node = place[m->source_node];
+        to->target_node = place[m->target_node];
     }
-    sft__base_free(job->allocator, place, (nodes + 1) * sizeof *place);
-    sft__base_free(job->allocator, cluster, (nodes + 1) * sizeof *cluster);
-    if (status != SFT_OK) {
-        sft__base_free(job->allocator, sorted, (nodes + 1) * sizeof *sorted);
-        sft__base_free(job->allocator, lined, (moves + 1) * sizeof *lined);
-        return status;
+}
+
+/* Nodes and moves, sorted by clusters. */
+static sft_status group(sft_job *job, sft_error *err) {
+    const sft_allocator *const a = job->allocator;
+    const size_t nodes = job->node_count + 1;
+    const size_t moves = job->move_count + 1;
+    uint32_t *const place = sft__base_alloc_array(a, nodes, sizeof *place);
+    uint32_t *const cluster = sft__base_alloc_array(a, nodes, sizeof *cluster);
+    sft__checkpoint_job_node *new_nodes = sft__base_alloc_array(a, nodes, sizeof *new_nodes);
+    sft__checkpoint_job_move *new_moves = sft__base_alloc_array(a, moves, sizeof *new_moves);
+    sft_status status;
+    if (place == NULL || cluster == NULL || new_nodes == NULL || new_moves == NULL) {
+        status = sft__base_fail_nomem(err, nodes * sizeof *new_nodes + moves * sizeof *new_moves);
+    } else {
+        link_nodes(job);
+        status = number_clusters(job, cluster, err);
     }
-    sft__base_free(job->allocator, job->nodes, job->node_room * sizeof *job->nodes);
-    sft__base_free(job->allocator, job->moves, job->move_room * sizeof *job->moves);
-    job->nodes = sorted;
-    job->node_room = nodes + 1;
-    job->moves = lined;
-    job->move_room = moves + 1;
-    return SFT_OK;
+    size_t node_room = nodes;
+    size_t move_room = moves;
+    if (status == SFT_OK) { /* the new lists are the job's, the old ones are freed instead */
+        sft__checkpoint_job_node *const old_nodes = job->nodes;
+        sft__checkpoint_job_move *const old_moves = job->moves;
+        set_beginnings(job);
+        sort_into(job, cluster, place, new_nodes, new_moves);
+        node_room = job->node_room;
+        move_room = job->move_room;
+        job->nodes = new_nodes;
+        job->node_room = nodes;
+        job->moves = new_moves;
+        job->move_room = moves;
+        new_nodes = old_nodes;
+        new_moves = old_moves;
+    }
+    sft__base_free(a, new_moves, move_room * sizeof *new_moves);
+    sft__base_free(a, new_nodes, node_room * sizeof *new_nodes);
+    sft__base_free(a, cluster, nodes * sizeof *cluster);
+    sft__base_free(a, place, nodes * sizeof *place);
+    return status;
 }
 
 /* ---------------------------------------------------------------- the grid */
