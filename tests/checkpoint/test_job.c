@@ -6,8 +6,8 @@
 #include "job_model.h"
 
 #include "checkpoint/job/job.h"
-#include "checkpoint/job/journal.h"
-#include "checkpoint/job/stage.h"
+#include "checkpoint/stage/journal.h"
+#include "checkpoint/stage/stage.h"
 
 #include <errno.h>
 #include <sft/checkpoint.h>

@@ -7,7 +7,7 @@
 #define SFT_CHECKPOINT_GROUP_SAVE_H
 
 #include "checkpoint/group/group_parts.h"
-#include "checkpoint/job/stage.h"
+#include "checkpoint/stage/stage.h"
 
 typedef struct sft__checkpoint_gsave {
     sft__checkpoint_gset set;

@@ -3,7 +3,8 @@
  * checkpoint/job/job.h - what a job is made of. Its plan, each file calling only those before it:
  * job_header.c: headers; job_pieces.c: from pieces to runs and moves; job_bands.c: moves gathered into
  * bands; job_units.c: shares of work, costs and the key; job.c: the public face. job_copy.c carries one
- * share out; run.h: all of them, below journal.h, stage.h and outputs.h. Read <sft/job.h> first.
+ * share out; run.h: all of them, by way of stage/journal.h, stage/stage.h and stage/outputs.h. Read
+ * <sft/job.h> first.
  *
  * Bytes take one of three ways. A *run* is contiguous in its source and in its file, and large, or
  * all there is. Tensors that consist of many short runs are *moves* between *nodes*: a source node

@@ -9,8 +9,8 @@
 enum { CRC_DIGITS = 8, SHA_DIGITS = 64, KEY_LEN = sizeof SFT__JOB_CRC_KEY - 1 };
 
 bool sft__checkpoint_job_is_digest(const sft_metadata_entry *e) {
-    return e->key_len == KEY_LEN &&
-           (memcmp(e->key, SFT__JOB_CRC_KEY, KEY_LEN) == 0 || memcmp(e->key, SFT__JOB_SHA_KEY, KEY_LEN) == 0);
+    return e->key_len == KEY_LEN && (memcmp(e->key, SFT__JOB_CRC_KEY, KEY_LEN) == 0 ||
+                                     memcmp(e->key, SFT__JOB_SHA_KEY, KEY_LEN) == 0);
 }
 
 sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f, sft_error *err) {
@@ -39,12 +39,12 @@ sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f,
         }
     }
     if (crc) {
-        all[n++] =
-            (sft_metadata_entry){SFT__JOB_CRC_KEY, KEY_LEN, zeros, CRC_DIGITS + CRC_DIGITS * f->count};
+        all[n++] = (sft_metadata_entry){SFT__JOB_CRC_KEY, KEY_LEN, zeros,
+                                        CRC_DIGITS + CRC_DIGITS * f->count};
     }
     if (sha) {
-        all[n++] =
-            (sft_metadata_entry){SFT__JOB_SHA_KEY, KEY_LEN, zeros, CRC_DIGITS + SHA_DIGITS * f->count};
+        all[n++] = (sft_metadata_entry){SFT__JOB_SHA_KEY, KEY_LEN, zeros,
+                                        CRC_DIGITS + SHA_DIGITS * f->count};
     }
     f->given.metadata = all;
     f->given.metadata_count = n;

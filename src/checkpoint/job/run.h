@@ -10,7 +10,7 @@
 #define SFT_CHECKPOINT_JOB_RUN_H
 
 #include "checkpoint/group/group.h"
-#include "checkpoint/job/outputs.h"
+#include "checkpoint/stage/outputs.h"
 
 typedef struct sft__checkpoint_idle {
     struct sft__checkpoint_idle *next;

@@ -3,8 +3,8 @@
  * checkpoint/job/run_state.c - a run of a job while it goes on: made, asked whether to go on, failed,
  * unmade. Read run.h first.
  */
-#include "checkpoint/job/run.h"
 #include "base/options.h"
+#include "checkpoint/job/run.h"
 
 typedef sft__checkpoint_running running;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/outputs.c - see outputs.h.
+ * checkpoint/stage/outputs.c - see outputs.h.
  */
-#include "checkpoint/job/outputs.h"
+#include "checkpoint/stage/outputs.h"
 #include "fs/copy.h"
 #include <errno.h>
 

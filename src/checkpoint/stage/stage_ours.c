@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/stage_ours.c - what lies in a staging directory was put there by jobs: the files of
+ * checkpoint/stage/stage_ours.c - what lies in a staging directory was put there by jobs: the files of
  * this plan, journals, or, where an older plan's go, weights and JSON. A file of somebody else
  * would go along with the output, or be removed with the directory: then nothing is begun. Read
  * stage.h first.
  */
-#include "checkpoint/job/stage.h"
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/stage/stage.h"
 #include <stdlib.h>
 
 typedef struct looking {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/stage.c - where a staging directory lies, what its files are called, and
+ * checkpoint/stage/stage.c - where a staging directory lies, what its files are called, and
  * what its journals say. Read stage.h first.
  */
-#include "checkpoint/job/stage.h"
+#include "checkpoint/stage/stage.h"
 #include <stdio.h>
 
 static const char suffix[] = ".sft-part";

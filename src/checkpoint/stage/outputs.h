@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/outputs.h - the files of a job in its staging folder, opened when they are written to,
+ * checkpoint/stage/outputs.h - the files of a job in its staging folder, opened when they are written to,
  * and not too many at once. Read stage.h first.
  */
 #ifndef SFT_CHECKPOINT_OUTPUTS_H
 #define SFT_CHECKPOINT_OUTPUTS_H
 
 #include "base/thread/thread.h"
-#include "checkpoint/job/stage.h"
+#include "checkpoint/stage/stage.h"
 
 typedef struct sft__checkpoint_output {
     sft__fs_handle disk;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/journal.c - see journal.h.
+ * checkpoint/stage/journal.c - see journal.h.
  */
-#include "checkpoint/job/journal.h"
+#include "checkpoint/stage/journal.h"
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/stage.h - the staging folder of a job, and how it becomes the target. Read job.h
+ * checkpoint/stage/stage.h - the staging folder of a job, and how it becomes the target. Read job.h
  * first.
  *
  * fresh: the target is not there, or empty: the staging folder lies beside it, and is renamed to
@@ -10,7 +10,7 @@
 #ifndef SFT_CHECKPOINT_STAGE_H
 #define SFT_CHECKPOINT_STAGE_H
 
-#include "checkpoint/job/journal.h"
+#include "checkpoint/stage/journal.h"
 #include "fs/output/staged.h"
 
 typedef struct sft__checkpoint_stage {

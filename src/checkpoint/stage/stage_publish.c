@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/stage_publish.c - a staging directory opened, and its files given their names, or
+ * checkpoint/stage/stage_publish.c - a staging directory opened, and its files given their names, or
  * removed. Read stage.h first.
  */
-#include "checkpoint/job/stage.h"
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/stage/stage.h"
 #include "fs/output/keep.h"
 #include <sft/extend.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/journal.h - what a killed run leaves behind: lines of text, each with its CRC32C,
+ * checkpoint/stage/journal.h - what a killed run leaves behind: lines of text, each with its CRC32C,
  * written only after the bytes that they speak of. A torn last line is cut off. Read job.h first.
  *
  *     sft-job 5 PLAN-KEY                     the plan, without the sources' identities
