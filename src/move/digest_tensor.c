@@ -72,38 +72,38 @@ void sft__move_digest_job_run(const sft_catalog *catalog, sft__move_digest_job *
 typedef struct digest_batch {
     const sft_catalog *catalog;
     sft__move_digest_job *jobs;
-    const sft_allocator *allocator;
-    sft__move_watch *watch;
+    sft__move_loop *loop;
 } digest_batch;
 
-static void digest_batch_run(void *ctx, size_t index) {
+/* What cannot be read is the job's failure alone. */
+static sft_status digest_block(void *ctx, size_t index, sft_error *err) {
     const digest_batch *b = ctx;
     sft__move_digest_job *job = &b->jobs[index];
-    uint8_t *buffer = sft__base_alloc(b->allocator, SFT__DIGEST_BUFFER);
+    uint8_t *buffer = sft__move_loop_take(b->loop, err);
 
-    memset(&job->error, 0, sizeof job->error);
     if (buffer == NULL) {
-        job->status = sft__base_fail_nomem(&job->error, SFT__DIGEST_BUFFER);
-    } else {
-        sft__move_digest_job_run(b->catalog, job, buffer, b->watch);
+        return SFT_E_NOMEM;
     }
+    memset(&job->error, 0, sizeof job->error);
+    sft__move_digest_job_run(b->catalog, job, buffer, &b->loop->watch);
+    sft__move_loop_give(b->loop, buffer);
     if (job->status == SFT_E_CANCELLED || job->status == SFT_E_NOMEM) {
-        sft__move_watch_fail(b->watch, index, job->status, &job->error);
+        *err = job->error;
+        return job->status;
     }
-    sft__base_free(b->allocator, buffer, SFT__DIGEST_BUFFER);
+    return SFT_OK;
 }
 
 sft_status sft__move_digest_jobs_run(const sft_catalog *catalog, sft__move_digest_job *jobs,
-                                     size_t count, const sft_pool *pool,
-                                     const sft_allocator *allocator, sft__move_watch *watch,
-                                     sft_error *err) {
-    digest_batch batch = {catalog, jobs, allocator, watch};
+                                     size_t count, sft__move_loop *loop, sft_error *err) {
+    digest_batch batch = {catalog, jobs, loop};
 
-    sft_pool_run(pool, count, digest_batch_run, &batch);
-    if (watch->status != SFT_OK && err != NULL) {
-        *err = watch->error;
-    }
-    return watch->status;
+    loop->room = SFT__DIGEST_BUFFER;
+    loop->block = digest_block;
+    loop->ctx = &batch;
+    const sft_status status = sft__move_loop_run(loop, count, err);
+    loop->ctx = NULL;
+    return status;
 }
 
 /* ---------------------------------------------------------------- order and description */
@@ -191,8 +191,8 @@ static int content_order(const void *a, const void *b) {
 enum { CONTENT_WINDOW = 256 };
 
 static sft_status content_windows(const sft_catalog *catalog, const sft_tensor **sorted,
-                                  size_t count, sft__move_digest_job *jobs, const sft_pool *pool,
-                                  sft__move_watch *watch, uint8_t digest[32], sft_error *err) {
+                                  size_t count, sft__move_digest_job *jobs, sft__move_loop *loop,
+                                  uint8_t digest[32], sft_error *err) {
     sft_sha256 sha;
 
     sft_sha256_init(&sha);
@@ -204,7 +204,7 @@ static sft_status content_windows(const sft_catalog *catalog, const sft_tensor *
             jobs[i].size = sorted[first + i]->nbytes;
             jobs[i].want = SFT_DIGEST_SHA256;
         }
-        SFT_TRY(sft__move_digest_jobs_run(catalog, jobs, n, pool, NULL, watch, err));
+        SFT_TRY(sft__move_digest_jobs_run(catalog, jobs, n, loop, err));
         for (size_t i = 0; i < n; i++) {
             if (jobs[i].status != SFT_OK) {
                 if (err != NULL) {
@@ -225,7 +225,7 @@ sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[3
                                     sft_error *err) {
     const sft_tensor **sorted;
     sft__move_digest_job *jobs;
-    sft__move_watch watch;
+    sft__move_loop loop = {.pool = pool};
     uint64_t total = 0;
     sft_status status;
 
@@ -238,7 +238,7 @@ sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[3
         (void)sft__base_add64(total, sft_catalog_at(catalog, i)->nbytes,
                               &total); /* for progress alone */
     }
-    SFT_TRY(sft__move_watch_init(&watch, control, total, sft_pool_threads(pool) > 1, err));
+    SFT_TRY(sft__move_loop_begin(&loop, control, total, err));
     sorted = sft__base_alloc_array(NULL, room, sizeof *sorted);
     jobs = sft__base_alloc_array(NULL, CONTENT_WINDOW, sizeof *jobs);
     if (sorted == NULL || jobs == NULL) {
@@ -248,10 +248,10 @@ sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[3
             sorted[i] = sft_catalog_at(catalog, i);
         }
         qsort(sorted, count, sizeof *sorted, content_order);
-        status = content_windows(catalog, sorted, count, jobs, pool, &watch, digest, err);
+        status = content_windows(catalog, sorted, count, jobs, &loop, digest, err);
     }
     sft__base_free(NULL, sorted, room * sizeof *sorted);
     sft__base_free(NULL, jobs, CONTENT_WINDOW * sizeof *jobs);
-    (void)sft__move_watch_end(&watch, NULL);
+    (void)sft__move_loop_end(&loop, NULL);
     return status;
 }

@@ -7,7 +7,7 @@
 #ifndef SFT_MOVE_DIGEST_TENSOR_H
 #define SFT_MOVE_DIGEST_TENSOR_H
 
-#include "move/watch.h"
+#include "move/loop.h"
 #include <sft/digest.h>
 
 /* One stretch of one tensor. `want` is SFT_DIGEST_*; a stretch that is not the whole tensor has
@@ -28,12 +28,10 @@ typedef struct sft__move_digest_job {
 void sft__move_digest_job_run(const sft_catalog *catalog, sft__move_digest_job *job,
                               uint8_t *buffer, sft__move_watch *watch);
 
-/* Does all of them. Fails only if cancelled or out of memory: a tensor that cannot be read fails
- * its job. */
+/* Does all of them by the loop, which has begun. Fails only if cancelled or out of memory: a tensor that
+ * cannot be read fails its job. */
 sft_status sft__move_digest_jobs_run(const sft_catalog *catalog, sft__move_digest_job *jobs,
-                                     size_t count, const sft_pool *pool,
-                                     const sft_allocator *allocator, sft__move_watch *watch,
-                                     sft_error *err);
+                                     size_t count, sft__move_loop *loop, sft_error *err);
 
 /* Names by bytes, as memcmp; a prefix comes first. */
 int sft__move_name_order(const sft_tensor *a, const sft_tensor *b);

@@ -7,6 +7,7 @@
 #include "move/read.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "move/loop.h"
 #include <sft/extend.h>
 
 enum {
@@ -134,33 +135,25 @@ typedef struct read_jobs {
     const sft__move_view *view;
     const sft_catalog *catalog;
     uint8_t *dst;
-    sft__move_watch *watch;
+    sft__move_loop loop;
     read_job *list;
     size_t count;
     size_t capacity;
 } read_jobs;
 
-static sft_status read_one_job(const read_jobs *jobs, const read_job *job, sft_error *err) {
+static sft_status read_one_job(void *ctx, size_t index, sft_error *err) {
+    read_jobs *jobs = ctx;
+    const read_job *job = &jobs->list[index];
+    sft__move_watch *watch = &jobs->loop.watch;
     sft__move_mover m;
     sft__move_grid g;
     bool empty;
 
-    SFT_TRY(sft__move_watch_add(jobs->watch, 0, err)); /* an end that was asked for meanwhile */
     SFT_TRY(sft__move_view_grid(jobs->view, job->piece, &g, &empty, err));
-    SFT_TRY(sft__move_mover_for(&m, jobs->view, jobs->catalog, job->piece, jobs->watch, err));
+    SFT_TRY(sft__move_mover_for(&m, jobs->view, jobs->catalog, job->piece, watch, err));
     sft__move_grid_for_reading(&g);
     sft__move_grid_cut_apply(&g, &m, job->cut, job->index);
     return sft__move_mover_run(&m, &g, jobs->dst, err);
-}
-
-static void read_job_run(void *ctx, size_t index) {
-    const read_jobs *jobs = ctx;
-    sft_error error;
-    memset(&error, 0, sizeof error);
-    const sft_status status = read_one_job(jobs, &jobs->list[index], &error);
-    if (status != SFT_OK) {
-        sft__move_watch_fail(jobs->watch, index, status, &error);
-    }
 }
 
 static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
@@ -175,7 +168,7 @@ static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
         if (empty) {
             continue;
         }
-        SFT_TRY(sft__move_mover_for(&m, view, jobs->catalog, i, jobs->watch, err));
+        SFT_TRY(sft__move_mover_for(&m, view, jobs->catalog, i, &jobs->loop.watch, err));
         sft__move_grid_for_reading(&g);
         const uint64_t blocks = sft__move_grid_blocks(&g);
         uint64_t want = blocks * g.dst_block / READ_JOB_BYTES + 1;
@@ -196,20 +189,17 @@ static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
 
 static sft_status read_with_pool(const sft__move_view *view, const sft_catalog *catalog,
                                  uint8_t *dst, const sft_read_options *o, sft_error *err) {
-    sft__move_watch watch;
-    read_jobs jobs = {view, catalog, dst, &watch, NULL, 0, 0};
-    sft_error error;
+    read_jobs jobs = {.view = view, .catalog = catalog, .dst = dst};
 
-    memset(&error, 0, sizeof error);
-    SFT_TRY(sft__move_watch_init(&watch, o->control, view->nbytes, true, err));
-    const sft_status status = read_jobs_make(&jobs, &error);
+    jobs.loop = (sft__move_loop){.pool = o->pool, .block = read_one_job, .ctx = &jobs};
+    SFT_TRY(sft__move_loop_begin(&jobs.loop, o->control, view->nbytes, err));
+    sft_status status = read_jobs_make(&jobs, err);
     if (status == SFT_OK) {
-        sft_pool_run(o->pool, jobs.count, read_job_run, &jobs);
-    } else {
-        sft__move_watch_fail(&watch, 0, status, &error);
+        status = sft__move_loop_run(&jobs.loop, jobs.count, err);
     }
     sft__base_free(NULL, jobs.list, jobs.capacity * sizeof *jobs.list);
-    return sft__move_watch_end(&watch, err);
+    (void)sft__move_loop_end(&jobs.loop, NULL);
+    return status;
 }
 
 static sft_status read_alone(const sft__move_view *view, const sft_catalog *catalog, uint8_t *dst,

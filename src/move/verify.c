@@ -18,7 +18,7 @@ typedef struct verifier {
     sft__move_recorded *recorded;
     sft__move_digest_job *jobs;
     size_t job_count;
-    sft__move_watch watch;
+    sft__move_loop loop;
     sft_verify_result result;
     sft_status status; /* of the first tensor that is not as it should be */
     sft_error error;
@@ -140,8 +140,7 @@ static bool is_chosen(const verifier *v, size_t index) {
 static sft_status verify_flush(verifier *v, size_t *first, size_t end, sft_error *err) {
     size_t at = 0;
 
-    SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool, v->o.allocator,
-                                      &v->watch, err));
+    SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, &v->loop, err));
     for (size_t i = *first; i < end; i++) {
         const sft_tensor *t = sft_catalog_at(v->catalog, i);
         const size_t from = at;
@@ -175,8 +174,7 @@ static sft_status verify_huge(verifier *v, size_t index, sft_error *err) {
             verify_add_job(v, t, v->recorded[index].have, at, n);
             at += n;
         }
-        SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, v->o.pool,
-                                          v->o.allocator, &v->watch, err));
+        SFT_TRY(sft__move_digest_jobs_run(v->catalog, v->jobs, v->job_count, &v->loop, err));
         for (size_t i = 0; i < v->job_count && sum.status == SFT_OK; i++) {
             sum.status = v->jobs[i].status;
             sum.error = v->jobs[i].error;
@@ -234,13 +232,13 @@ static sft_status verify_run(verifier *v, sft_error *err) {
             (void)sft__base_add64(total, sft_catalog_at(v->catalog, i)->nbytes, &total);
         }
     }
-    SFT_TRY(
-        sft__move_watch_init(&v->watch, v->o.control, total, sft_pool_threads(v->o.pool) > 1, err));
-    sft_status status = sft__move_watch_add(&v->watch, 0, err);
+    v->loop = (sft__move_loop){.pool = v->o.pool, .allocator = v->o.allocator};
+    SFT_TRY(sft__move_loop_begin(&v->loop, v->o.control, total, err));
+    sft_status status = sft__move_loop_add(&v->loop, 0, err);
     if (status == SFT_OK) {
         status = verify_all(v, err);
     }
-    (void)sft__move_watch_end(&v->watch, NULL);
+    (void)sft__move_loop_end(&v->loop, NULL);
     if (status == SFT_OK && v->status != SFT_OK && err != NULL) {
         *err = v->error;
     }

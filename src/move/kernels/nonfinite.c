@@ -2,9 +2,10 @@
  *
  * move/kernels/nonfinite.c - counts NaN and infinities. Blocks are first searched 8 bytes at a time, all
  * lanes of a word at once and without a branch; only a block that has something is counted one by
- * one. Read first: load.h.
+ * one.
  */
-#include "move/load/load.h"
+#include "move/kernels/nonfinite.h"
+#include "base/compiler.h"
 
 /* v = bits & mask: NaN above `nan`, infinity where equal to `inf` (none if above all). Types whose
  * only NaN is one byte have mask 0: `nan` is that byte. */

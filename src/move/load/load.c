@@ -41,19 +41,22 @@ static sft_status run(sft__move_load *w, sft_error *err) {
     for (size_t i = 0; i < w->job_count; i++) {
         bytes += w->jobs[i].size;
     }
-    SFT_TRY(sft__move_watch_init(&w->watch, w->options->control, bytes, true, err));
+    w->loop = (sft__move_loop){.pool = w->options->pool,
+                               .allocator = l->allocator,
+                               .room = sft__move_load_buffer_size(),
+                               .block = sft__move_load_job_run,
+                               .ctx = w};
+    SFT_TRY(sft__move_loop_begin(&w->loop, w->options->control, bytes, err));
     if (!sft__base_mutex_init(&w->lock)) {
-        (void)sft__move_watch_end(&w->watch, NULL);
+        (void)sft__move_loop_end(&w->loop, NULL);
         return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
-    sft_pool_run(w->options->pool, w->job_count, sft__move_load_job_run, w);
-    if (w->unseen != NULL) {
-        sft_pool_run(w->options->pool, sft_pool_threads(w->options->pool),
-                     sft__move_load_unseen_run, w);
+    if (sft__move_loop_run(&w->loop, w->job_count, NULL) == SFT_OK && w->unseen != NULL) {
+        w->loop.block = sft__move_load_unseen_run;
+        (void)sft__move_loop_run(&w->loop, sft_pool_threads(w->options->pool), NULL);
     }
-    sft__move_load_buffers_free(w);
     sft__base_mutex_reset(&w->lock);
-    SFT_TRY(sft__move_watch_end(&w->watch, err));
+    SFT_TRY(sft__move_loop_end(&w->loop, err));
     for (size_t i = 0; i < l->slot_count; i++) {
         sft__move_load_slot *slot = &l->slots[i];
         if (slot->data != NULL && slot->at != SFT__LOAD_FINAL) {

@@ -10,7 +10,9 @@
 
 #include "base/sizes.h"
 #include "io/reader.h"
+#include "move/kernels/nonfinite.h"
 #include "move/load/recorded.h"
+#include "move/loop.h"
 #include "move/mover.h"
 
 #define SFT__LOAD_GAP        ((uint64_t)64 << 10)
@@ -84,8 +86,6 @@ typedef struct sft__move_load_job {
         batch; /* jobs that are done together with this one, itself included; 0: with one before */
 } sft__move_load_job;
 
-typedef struct sft__move_load_buffer sft__move_load_buffer;
-
 typedef struct sft__move_load {
     sft_loaded *loaded;
     const sft_load_options *options;
@@ -97,11 +97,11 @@ typedef struct sft__move_load {
     size_t part_room;
     uint64_t total; /* bytes of the arena's run */
     uint8_t *base;
-    sft__move_watch watch;
-    atomic_flag touched;         /* somebody sees to it that the run has its pages */
-    sft__move_load_buffer *idle; /* under lock, as what follows */
-    sft__move_load_job *unseen;  /* read, but digests and counts are not taken yet */
-    uint32_t reading;            /* threads that do, of such jobs */
+    sft__move_loop loop;
+    atomic_flag touched; /* somebody sees to it that the run has its pages */
+    /* under the lock: */
+    sft__move_load_job *unseen; /* read, but digests and counts are not taken yet */
+    uint32_t reading;           /* threads that do, of such jobs */
     sft__base_mutex lock;
 } sft__move_load;
 
@@ -126,11 +126,12 @@ uint64_t sft__move_load_made(const sft_tensor *t, const sft_dtype *dtype, uint64
 
 /* Fills jobs, parts, total, and the slots' places in the run. */
 sft_status sft__move_load_plan(sft__move_load *w, sft_error *err);
-/* Job `index` of the sft__move_load ctx, for sft_pool_run. base and watch are set. */
-void sft__move_load_job_run(void *ctx, size_t index);
+/* Job `index` of the sft__move_load ctx: a block of its loop. base is set. */
+sft_status sft__move_load_job_run(void *ctx, size_t index, sft_error *err);
 /* What jobs left unseen, once all are done; ctx as there. */
-void sft__move_load_unseen_run(void *ctx, size_t index);
-void sft__move_load_buffers_free(sft__move_load *w);
+sft_status sft__move_load_unseen_run(void *ctx, size_t index, sft_error *err);
+/* Bytes of a buffer of the loop. */
+size_t sft__move_load_buffer_size(void);
 
 /* Decides what is to be learned; *recorded: one per tensor, the caller's to free, or NULL. */
 sft_status sft__move_load_facts_want(sft__move_load *w, sft__move_recorded **recorded,
@@ -139,9 +140,5 @@ sft_status sft__move_load_facts_want(sft__move_load *w, sft__move_recorded **rec
  */
 sft_status sft__move_load_facts_sum(sft__move_load *w, const sft__move_recorded *recorded,
                                     sft_error *err);
-
-/* NaN and infinities among whole elements of a type of the format; adds to both. */
-void sft__move_nonfinite_count(const sft_dtype *dtype, const void *data, size_t size,
-                               uint64_t *nans, uint64_t *infinities);
 
 #endif

@@ -162,45 +162,9 @@ static sft_status run_feed(run_cursor *c, uint64_t low, uint64_t high, const uin
 
 /* ---------------------------------------------------------------- buffers */
 
-struct sft__move_load_buffer {
-    sft__move_load_buffer *next;
-    uint8_t *pages; /* bounce plus a page on either side */
-};
-
-static size_t buffer_size(void) {
-    return (size_t)sft__base_size.load_bounce + 4 * SFT__FS_DIRECT_ALIGN;
-}
-
-static sft__move_load_buffer *buffer_take(sft__move_load *w, sft_error *err) {
-    sft__base_mutex_lock(&w->lock);
-    sft__move_load_buffer *b = w->idle;
-    w->idle = b != NULL ? b->next : NULL;
-    sft__base_mutex_unlock(&w->lock);
-    if (b == NULL) {
-        b = sft__base_alloc(w->loaded->allocator, buffer_size());
-        if (b == NULL) {
-            (void)sft__base_fail_nomem(err, buffer_size());
-            return NULL;
-        }
-        uint8_t *const behind = (uint8_t *)(b + 1);
-        b->pages = behind + (SFT__FS_DIRECT_ALIGN - (uintptr_t)behind % SFT__FS_DIRECT_ALIGN);
-    }
-    return b;
-}
-
-static void buffer_give(sft__move_load *w, sft__move_load_buffer *b) {
-    sft__base_mutex_lock(&w->lock);
-    b->next = w->idle;
-    w->idle = b;
-    sft__base_mutex_unlock(&w->lock);
-}
-
-void sft__move_load_buffers_free(sft__move_load *w) {
-    while (w->idle != NULL) {
-        sft__move_load_buffer *next = w->idle->next;
-        sft__base_free(w->loaded->allocator, w->idle, buffer_size());
-        w->idle = next;
-    }
+/* What is read directly, from page to page. */
+size_t sft__move_load_buffer_size(void) {
+    return (size_t)sft__base_size.load_bounce + 2 * SFT__FS_DIRECT_ALIGN;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -223,7 +187,7 @@ static void run_touch(sft__move_load *w, const sft__move_load_job *job) {
     }
     for (uint64_t at = job->at + job->size; at < w->total; at += sft__base_size.load_job) {
         const uint64_t left = w->total - at;
-        if (sft__move_watch_add(&w->watch, 0, NULL) != SFT_OK) {
+        if (sft__move_loop_add(&w->loop, 0, NULL) != SFT_OK) {
             return; /* seen again where it is told */
         }
         sft__base_pages_touch(
@@ -246,16 +210,17 @@ static void run_unseen(sft__move_load *w, bool last) {
         sft__base_mutex_unlock(&w->lock);
         /* no kernel, so nothing can fail */
         (void)run_feed(&c, job->offset, job->offset + job->size, w->base + (size_t)job->at, NULL);
-        status = sft__move_watch_add(&w->watch, job->size, NULL); /* seen again where it is told */
+        status = sft__move_loop_add(&w->loop, job->size, NULL); /* seen again where it is told */
         sft__base_mutex_lock(&w->lock);
     }
     w->reading += !last;
     sft__base_mutex_unlock(&w->lock);
 }
 
-void sft__move_load_unseen_run(void *ctx, size_t index) {
-    (void)index;
+sft_status sft__move_load_unseen_run(void *ctx, size_t index, sft_error *err) {
+    (void)index, (void)err;
     run_unseen(ctx, true);
+    return SFT_OK;
 }
 
 /* A job whose bytes are looked at later, maybe by another thread. */
@@ -292,7 +257,7 @@ static sft_status run_bulk(run_cursor *c, sft_error *err) {
         if (job->part_count != 0) {
             SFT_TRY(run_feed(c, job->offset + at, job->offset + at + n, dst, err));
         }
-        SFT_TRY(sft__move_watch_add(&w->watch, n, err));
+        SFT_TRY(sft__move_loop_add(&w->loop, n, err));
         at += n;
     }
     return SFT_OK;
@@ -325,7 +290,7 @@ static sft_status run_through(run_cursor *c, uint8_t *pages, sft_error *err) {
         const uint64_t stop = end - at > most - page ? block_end(c, at + most - page) : end;
         SFT_TRY(read_range(w, job->source, at, stop - at, pages + page, err));
         SFT_TRY(run_feed(c, at, stop, pages + page, err));
-        SFT_TRY(sft__move_watch_add(&w->watch, stop - at, err));
+        SFT_TRY(sft__move_loop_add(&w->loop, stop - at, err));
         at = stop;
     }
     return SFT_OK;
@@ -355,7 +320,7 @@ static sft_status run_scatter(run_cursor *c, sft_error *err) {
         for (size_t i = 0; i < n; i++) {
             SFT_TRY(run_feed(c, r[i].offset, r[i].offset + r[i].size, r[i].data, err));
         }
-        SFT_TRY(sft__move_watch_add(&w->watch, next - at, err));
+        SFT_TRY(sft__move_loop_add(&w->loop, next - at, err));
         at = next;
     }
     return SFT_OK;
@@ -375,7 +340,7 @@ static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
                                   : end;
         uint8_t *dst = buffer != NULL ? buffer : slot_data(w, p->slot) + (size_t)at;
         const sft_status status = sft__move_tensor_bytes(w->loaded->catalog, t, at, dst,
-                                                         (size_t)(stop - at), &w->watch, err);
+                                                         (size_t)(stop - at), &w->loop.watch, err);
         if (status != SFT_OK) {
             return sft__move_name_tensor(err, t, status);
         }
@@ -398,7 +363,7 @@ static sft_status run_mapped(run_cursor *c, sft_error *err) {
                                      "mapped pages cannot be read, the file may have shrunk");
     }
     SFT_TRY(run_feed(c, job->offset, job->offset + job->size, data, err));
-    return sft__move_watch_add(&w->watch, job->size, err);
+    return sft__move_loop_add(&w->loop, job->size, err);
 }
 
 /* ---------------------------------------------------------------- batches */
@@ -477,7 +442,7 @@ static sft_status run_batch(sft__move_load *w, const sft__move_load_job *jobs, s
     }
     sft_io_range *r = sft__base_alloc_array(w->loaded->allocator, ranges, sizeof *r);
     uint8_t *buffer = sft__base_alloc(w->loaded->allocator, (size_t)buffers);
-    run_many many = {&w->watch, r};
+    run_many many = {&w->loop.watch, r};
     const sft_control control = {sizeof control, batch_poll, &many};
     sft_status status = SFT_OK;
     if (r == NULL || (buffer == NULL && buffers != 0)) {
@@ -500,7 +465,7 @@ static sft_status run_batch(sft__move_load *w, const sft__move_load_job *jobs, s
 
 static sft_status run_one(sft__move_load *w, const sft__move_load_job *job, sft_error *err) {
     run_cursor c = {w, job, 0, {{0}, 0, {0}}};
-    sft__move_load_buffer *b = NULL;
+    uint8_t *buffer = NULL;
     sft_status status;
 
     sft_sha256_init(&c.sha);
@@ -510,8 +475,8 @@ static sft_status run_one(sft__move_load *w, const sft__move_load_job *job, sft_
         if (job->kind == SFT__LOAD_THROUGH ||
             sft__move_load_kernel(w->options, t, w->loaded->slots[slot].dtype) !=
                 SFT__KERNEL_COPY) {
-            b = buffer_take(w, err);
-            if (b == NULL) {
+            buffer = sft__move_loop_take(&w->loop, err);
+            if (buffer == NULL) {
                 return SFT_E_NOMEM;
             }
         }
@@ -524,38 +489,27 @@ static sft_status run_one(sft__move_load *w, const sft__move_load_job *job, sft_
         status = run_scatter(&c, err);
         break;
     case SFT__LOAD_THROUGH:
-        status = run_through(&c, b->pages, err);
+        status = run_through(&c, buffer, err);
         break;
     case SFT__LOAD_TENSOR:
-        status = run_tensor(&c, b != NULL ? b->pages : NULL, err);
+        status = run_tensor(&c, buffer, err);
         break;
     default:
         status = run_mapped(&c, err);
         break;
     }
-    if (b != NULL) {
-        buffer_give(w, b);
-    }
+    sft__move_loop_give(&w->loop, buffer);
     return status;
 }
 
-void sft__move_load_job_run(void *ctx, size_t index) {
+sft_status sft__move_load_job_run(void *ctx, size_t index, sft_error *err) {
     sft__move_load *w = ctx;
     const sft__move_load_job *job = &w->jobs[index];
-    sft_error error;
+    const bool batched = job->kind < SFT__LOAD_TENSOR && w->loaded->sources[job->source].batches &&
+                         (job->kind != SFT__LOAD_THROUGH || job->size <= sft__base_size.load_batch);
 
     if (job->batch == 0) {
-        return; /* done with one before */
+        return SFT_OK; /* done with one before */
     }
-    memset(&error, 0, sizeof error);
-    sft_status status = sft__move_watch_add(&w->watch, 0, &error); /* an end that was asked for */
-    if (status == SFT_OK) {
-        const bool batched =
-            job->kind < SFT__LOAD_TENSOR && w->loaded->sources[job->source].batches &&
-            (job->kind != SFT__LOAD_THROUGH || job->size <= sft__base_size.load_batch);
-        status = batched ? run_batch(w, job, &error) : run_one(w, job, &error);
-    }
-    if (status != SFT_OK) {
-        sft__move_watch_fail(&w->watch, index, status, &error);
-    }
+    return batched ? run_batch(w, job, err) : run_one(w, job, err);
 }

@@ -7,17 +7,12 @@
  * copy_file_range takes longer than two threads that read and write.)
  */
 #include "base/checked.h"
+#include "move/loop.h"
 #include "move/read.h"
-#include "move/watch.h"
 #include "move/write/writer.h"
 #include <sft/extend.h>
 
 enum { PAGE = 4096, BLOCK = 256 << 10 /* stays in a core's cache between read and write */ };
-
-typedef struct buffer {
-    struct buffer *next;
-    uint8_t *at; /* PAGE aligned; a block and a page */
-} buffer;
 
 typedef struct copier {
     sft_writer *w;
@@ -25,9 +20,8 @@ typedef struct copier {
     const sft_tensor *const *tensors;
     uint32_t *crcs; /* by declaration index; NULL: not asked for */
     size_t block;
-    uint64_t first; /* block of the file that has the first data */
-    sft__move_watch watch;
-    buffer *idle; /* under the writer's lock */
+    uint64_t first;      /* block of the file that has the first data */
+    sft__move_loop loop; /* its buffers: a block and a page */
 } copier;
 
 /* Bytes that follow each other in a source and in the block. */
@@ -58,36 +52,6 @@ static size_t position_of(const copier *c, uint64_t offset) {
         }
     }
     return low;
-}
-
-/* ---------------------------------------------------------------- buffers */
-
-static size_t buffer_size(const copier *c) {
-    return sizeof(buffer) + c->block + 2 * PAGE;
-}
-
-static buffer *take_buffer(copier *c) {
-    sft__base_mutex_lock(&c->w->lock);
-    buffer *b = c->idle;
-    if (b != NULL) {
-        c->idle = b->next;
-    }
-    sft__base_mutex_unlock(&c->w->lock);
-    if (b == NULL) {
-        b = sft__base_alloc(c->w->set.allocator, buffer_size(c));
-        if (b != NULL) {
-            uint8_t *behind = (uint8_t *)(b + 1);
-            b->at = behind + ((size_t)(0 - (uintptr_t)behind) & (PAGE - 1));
-        }
-    }
-    return b;
-}
-
-static void give_buffer(copier *c, buffer *b) {
-    sft__base_mutex_lock(&c->w->lock);
-    b->next = c->idle;
-    c->idle = b;
-    sft__base_mutex_unlock(&c->w->lock);
 }
 
 /* ---------------------------------------------------------------- blocks */
@@ -183,14 +147,14 @@ static sft_status run_block(copier *c, size_t index, sft_error *err) {
     const uint64_t begin = at > set->data_offset ? at - set->data_offset : 0;
     const uint64_t left = set->data_bytes - begin;
     const uint64_t room = at + c->block - set->data_offset - begin;
-    buffer *b = take_buffer(c);
+    uint8_t *b = sft__move_loop_take(&c->loop, err);
 
     if (b == NULL) {
-        return sft__base_fail_nomem(err, buffer_size(c));
+        return SFT_E_NOMEM;
     }
     const sft_status status = copy_range(c, begin, begin + (left < room ? left : room),
-                                         b->at + (set->data_offset + begin) % PAGE, err);
-    give_buffer(c, b);
+                                         b + (set->data_offset + begin) % PAGE, err);
+    sft__move_loop_give(&c->loop, b);
     return status;
 }
 
@@ -200,24 +164,24 @@ static sft_status run_tensor(copier *c, size_t position, sft_error *err) {
     uint32_t index;
     const sft__format_entry *e = entry_at(c, position, &index);
     const sft_tensor *t = c->tensors[index];
-    buffer *b = t == NULL || t->nbytes == 0 ? NULL : take_buffer(c);
     sft_status status = SFT_OK;
 
     if (t == NULL || t->nbytes == 0) {
         return SFT_OK;
     }
+    uint8_t *b = sft__move_loop_take(&c->loop, err);
     if (b == NULL) {
-        return sft__base_fail_nomem(err, buffer_size(c));
+        return SFT_E_NOMEM;
     }
     for (uint64_t at = 0; at < e->nbytes && status == SFT_OK; at += c->block) {
         const uint64_t left = e->nbytes - at;
         const size_t size = left < c->block ? (size_t)left : c->block;
-        status = sft_tensor_read_bytes(c->catalog, t, at, b->at, size, err);
+        status = sft_tensor_read_bytes(c->catalog, t, at, b, size, err);
         if (status == SFT_OK) {
-            status = sft_writer_put(c->w, index, at, b->at, size, err);
+            status = sft_writer_put(c->w, index, at, b, size, err);
         }
     }
-    give_buffer(c, b);
+    sft__move_loop_give(&c->loop, b);
     return status;
 }
 
@@ -225,18 +189,9 @@ static bool by_tensor(const copier *c) {
     return c->w->path == NULL || c->w->set.sha != NULL;
 }
 
-static void run_job(void *ctx, size_t index) {
+static sft_status run_job(void *ctx, size_t index, sft_error *err) {
     copier *c = ctx;
-    sft_error error;
-
-    memset(&error, 0, sizeof error);
-    sft_status status = sft__move_watch_add(&c->watch, 0, &error); /* another one's failure */
-    if (status == SFT_OK) {
-        status = by_tensor(c) ? run_tensor(c, index, &error) : run_block(c, index, &error);
-    }
-    if (status != SFT_OK) {
-        sft__move_watch_fail(&c->watch, index, status, &error);
-    }
+    return by_tensor(c) ? run_tensor(c, index, err) : run_block(c, index, err);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -322,9 +277,14 @@ static sft_status run(copier *c, sft_error *err) {
         !sft__base_size_from_u64((end + c->block - 1) / c->block - c->first, &jobs)) {
         return sft__base_fail(err, SFT_E_LIMIT, "a file of %llu bytes", (unsigned long long)end);
     }
-    SFT_TRY(sft__move_watch_init(&c->watch, NULL, 0, true, err));
-    sft_pool_run(c->w->path != NULL ? set->options.pool : NULL, jobs, run_job, c);
-    return sft__move_watch_end(&c->watch, err);
+    c->loop = (sft__move_loop){.pool = c->w->path != NULL ? set->options.pool : NULL,
+                               .allocator = set->allocator,
+                               .room = c->block + PAGE,
+                               .block = run_job,
+                               .ctx = c};
+    SFT_TRY(sft__move_loop_begin(&c->loop, NULL, 0, err)); /* the writer's meter counts */
+    (void)sft__move_loop_run(&c->loop, jobs, NULL);
+    return sft__move_loop_end(&c->loop, err);
 }
 
 sft_status sft_writer_copy(sft_writer *writer, const sft_catalog *catalog,
@@ -346,11 +306,6 @@ sft_status sft_writer_copy(sft_writer *writer, const sft_catalog *catalog,
             settle(&c);
         }
         sft__base_mutex_unlock(&writer->lock);
-    }
-    while (c.idle != NULL) {
-        buffer *next = c.idle->next;
-        sft__base_free(writer->set.allocator, c.idle, buffer_size(&c));
-        c.idle = next;
     }
     sft__base_free(writer->set.allocator, c.crcs, writer->set.count * sizeof *c.crcs);
     return status;
