@@ -4,7 +4,8 @@
 # check_symbols.sh STATIC_LIBRARY SHARED_LIBRARY [HEADER NEEDED] - what the built libraries define, export and need.
 #
 #   1. every global symbol of the static library starts with sft_
-#   2. the shared library exports only sft_[a-z0-9]...: nothing private, nothing foreign
+#   2. the shared library exports only sft_[a-z0-9]...: nothing private, nothing foreign; but for the extension
+#      libraries of the same version what src/*.h mark SFT_API, all of it with the version SFT_PRIVATE_...
 #   3. the public headers' functions are all exported, and nothing else is
 #   4. the shared library needs libc (libpthread, libm, the loader) alone
 #   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O (nor src/fs), no allocation of its own
@@ -34,7 +35,16 @@ while read -r name; do
 done < <(grep -v '^sft_' "$tmp/defined")
 
 # 2
-nm -D --defined-only "$shared" | awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$tmp/exported"
+nm -D --defined-only "$shared" | awk 'NF == 3 && $2 != "A" && $3 !~ /@SFT_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' |
+    sort -u >"$tmp/exported"
+if [ -z "$wing" ]; then
+    nm -D --defined-only "$shared" | awk '$3 ~ /@SFT_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' | sort -u >"$tmp/private"
+    find src -name '*.h' -exec cat {} + | tr '\n' ' ' | grep -oE 'SFT_API [^;{(]*\bsft__[a-z0-9_]+ *\(' |
+        grep -oE 'sft__[a-z0-9_]+ *\(' | tr -d ' (' | sort -u >"$tmp/lent"
+    while read -r name; do
+        fault "shared library: $name is exported privately and not marked so in src, or the other way round"
+    done < <(comm -3 "$tmp/private" "$tmp/lent" | tr -d '\t')
+fi
 while read -r name; do
     fault "shared library: exports $name"
 done < <(grep -vE '^sft_[a-z0-9]' "$tmp/exported")

@@ -7,6 +7,7 @@
  */
 #include "cuda/load.h"
 #include "base/checked.h"
+#include "move/loop.h"
 
 #define GDS_COPY ((uint64_t)64 << 10) /* bytes of a part below which the ring is quicker */
 
@@ -14,56 +15,12 @@ typedef struct load_work {
     sft_cuda *cuda;
     sft_cuda_loaded *loaded;
     const sft_cuda_load_options *o;
-    const sft_control *control;
-    sft__base_mutex lock; /* of what follows */
-    sft_status status;
-    sft_error error;
-    uint64_t done;
-    uint64_t read;
-    uint64_t copied;
-    uint64_t direct;
-    uint64_t waits;
-    bool polling;
+    sft__move_loop loop;
+    _Atomic(uint64_t) read;
+    _Atomic(uint64_t) copied;
+    _Atomic(uint64_t) direct;
+    _Atomic(uint64_t) waits;
 } load_work;
-
-/* ---------------------------------------------------------------- progress and failure */
-
-static void fail(load_work *w, sft_status status, const sft_error *error) {
-    sft__base_mutex_lock(&w->lock);
-    if (w->status == SFT_OK) {
-        w->status = status;
-        w->error = *error;
-    }
-    sft__base_mutex_unlock(&w->lock);
-}
-
-/* Counts a job's bytes and asks whether to go on; the caller's poll never runs twice at once. */
-static sft_status progress(load_work *w, uint64_t bytes, sft_error *err) {
-    sft_progress p = {0, w->loaded->plan.bytes};
-    bool ask;
-
-    sft__base_mutex_lock(&w->lock);
-    w->done += bytes;
-    p.bytes_done = w->done;
-    ask = w->control != NULL && w->control->poll != NULL && !w->polling && w->status == SFT_OK;
-    w->polling = w->polling || ask;
-    sft__base_mutex_unlock(&w->lock);
-    if (!ask) {
-        return SFT_OK;
-    }
-    const int stop = w->control->poll(w->control->ctx, &p);
-    sft__base_mutex_lock(&w->lock);
-    w->polling = stop != 0; /* who said stop is not asked again */
-    sft__base_mutex_unlock(&w->lock);
-    return stop == 0 ? SFT_OK : sft__base_fail(err, SFT_E_CANCELLED, "cancelled by the caller");
-}
-
-static bool failed(load_work *w) {
-    sft__base_mutex_lock(&w->lock);
-    const bool result = w->status != SFT_OK;
-    sft__base_mutex_unlock(&w->lock);
-    return result;
-}
 
 /* ---------------------------------------------------------------- one job */
 
@@ -98,9 +55,8 @@ static sft_status read_chunk(load_work *w, const sft__cuda_job *job, uint8_t *ds
     const sft__cuda_plan *plan = &w->loaded->plan;
 
     if (job->kind == SFT__CUDA_RANGE) {
-        return sft__cuda_input_read(&w->loaded->inputs[job->source],
-                                    sft_catalog_source_at(plan->catalog, job->source), job->offset,
-                                    dst, job->size, err);
+        return sft__io_reader_read(&w->loaded->inputs[job->source].reader, job->offset, job->size,
+                                   dst, err);
     }
     const sft__cuda_place *place = &plan->places[job->place];
     if (job->kind == SFT__CUDA_BOX) {
@@ -132,15 +88,6 @@ static uint64_t kept(const load_work *w, const sft__cuda_job *job) {
     return sum;
 }
 
-static void count(load_work *w, uint64_t read, uint64_t copied, uint64_t direct, uint64_t waits) {
-    sft__base_mutex_lock(&w->lock);
-    w->read += read;
-    w->copied += copied;
-    w->direct += direct;
-    w->waits += waits;
-    sft__base_mutex_unlock(&w->lock);
-}
-
 static sft_status by_ring(load_work *w, const sft__cuda_job *job, sft_error *err) {
     sft__cuda_slot *slot;
     uint64_t waits = 0;
@@ -161,7 +108,9 @@ static sft_status by_ring(load_work *w, const sft__cuda_job *job, sft_error *err
         *err = late;
         status = given;
     }
-    count(w, job->size, kept(w, job), 0, waits);
+    w->read += job->size;
+    w->copied += kept(w, job);
+    w->waits += waits;
     return status;
 }
 
@@ -180,32 +129,18 @@ static bool by_gds(load_work *w, const sft__cuda_job *job) {
             return false;
         }
     }
-    count(w, 0, 0, kept(w, job), 0);
+    w->direct += kept(w, job);
     return true;
 }
 
-static void run_job(void *ctx, size_t index) {
+static sft_status run_job(void *ctx, size_t index, sft_error *err) {
     load_work *w = ctx;
     const sft__cuda_job *job = &w->loaded->plan.jobs[index];
-    sft_error error;
 
-    memset(&error, 0, sizeof error);
-    if (failed(w)) {
-        return;
-    }
-    sft_status status = sft__cuda_enter(w->cuda, &error);
-    if (status == SFT_OK) {
-        if (!by_gds(w, job)) {
-            status = by_ring(w, job, &error);
-        }
-        sft__cuda_leave(w->cuda);
-    }
-    if (status == SFT_OK) {
-        status = progress(w, kept(w, job), &error);
-    }
-    if (status != SFT_OK) {
-        fail(w, status, &error);
-    }
+    SFT_TRY(sft__cuda_enter(w->cuda, err));
+    const sft_status status = by_gds(w, job) ? SFT_OK : by_ring(w, job, err);
+    sft__cuda_leave(w->cuda);
+    return status == SFT_OK ? sft__move_loop_add(&w->loop, kept(w, job), err) : status;
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -249,14 +184,13 @@ static sft_status run(load_work *w, sft_error *err) {
         }
     }
     SFT_TRY(follow(w, err));
-    sft_status status = progress(w, 0, err);
+    w->loop = (sft__move_loop){.pool = pool, .block = run_job, .ctx = w};
+    SFT_TRY(sft__move_loop_begin(&w->loop, w->o->control, plan->bytes, err));
+    sft_status status = sft__move_loop_add(&w->loop, 0, err);
     if (status == SFT_OK) {
-        sft_pool_run(pool, plan->job_count, run_job, w);
-        status = w->status;
-        if (status != SFT_OK && err != NULL) {
-            *err = w->error;
-        }
+        status = sft__move_loop_run(&w->loop, plan->job_count, err);
     }
+    (void)sft__move_loop_end(&w->loop, NULL);
     if (status == SFT_OK) {
         status = sft__cuda_slab_seal(w->loaded->slab, err);
     }
@@ -361,9 +295,6 @@ sft_status sft_cuda_load(sft_cuda_loaded **out, sft_cuda *cuda, const sft_catalo
     *out = NULL;
     SFT_TRY(read_options(options, &o, err));
     memset(&w, 0, sizeof w);
-    if (!sft__base_mutex_init(&w.lock)) {
-        return sft__base_fail_nomem(err, sizeof w);
-    }
     sft_status status = loaded_new(&l, catalog, &o, cuda->allocator, err);
     if (status == SFT_OK) {
         status = sft__cuda_enter(cuda, err);
@@ -372,11 +303,9 @@ sft_status sft_cuda_load(sft_cuda_loaded **out, sft_cuda *cuda, const sft_catalo
         w.cuda = cuda;
         w.loaded = l;
         w.o = &o;
-        w.control = o.control;
         status = load(&w, err);
         sft__cuda_leave(cuda);
     }
-    sft__base_mutex_reset(&w.lock);
     if (status != SFT_OK) {
         sft_cuda_loaded_free(l);
         return status;

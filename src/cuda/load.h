@@ -8,20 +8,15 @@
 #include "cuda/device.h"
 #include "cuda/gds.h"
 #include "cuda/plan.h"
-#include "fs/probe.h"
+#include "io/reader.h"
 
 /* One source of the catalog, and how it is read. */
 typedef struct sft__cuda_input {
-    sft_strategy strategy; /* AUTO: nothing of it is wanted */
-    const char *reason;
+    sft__io_reader reader;
     const char *gds_reason;
-    sft__fs_stamp stamp;
     sft__cuda_gds_file gds;
-    int direct; /* descriptor, or -1 */
-    bool stamped;
     bool by_gds;
-    atomic_bool refused;     /* a direct read did not come through */
-    atomic_bool gds_refused; /* a read by cuFile neither */
+    atomic_bool gds_refused; /* a read by cuFile did not come through */
 } sft__cuda_input;
 
 struct sft_cuda_loaded {
@@ -41,9 +36,5 @@ void sft__cuda_inputs_open(sft_cuda *cuda, sft_cuda_loaded *loaded, const sft_cu
 /* Closes; SFT_E_CHANGED if a file is not what it was. With the context current. */
 sft_status sft__cuda_inputs_close(sft_cuda *cuda, sft_cuda_loaded *loaded, sft_status status,
                                   sft_error *err);
-/* Bytes of a source to dst, whose address equals the offset modulo 4,096 and which has whole pages
- * around. */
-sft_status sft__cuda_input_read(sft__cuda_input *input, const sft_source *source, uint64_t offset,
-                                uint8_t *dst, uint64_t size, sft_error *err);
 
 #endif

@@ -50,16 +50,19 @@ sft_strategy sft_cuda_loaded_strategy(const sft_cuda_loaded *loaded, size_t file
         loaded->file_source[file] < loaded->plan.source_count) {
         in = &loaded->inputs[loaded->file_source[file]];
     }
-    if (reason != NULL) {
-        *reason = in != NULL ? in->reason : "there is no such file";
-    }
     if (direct != NULL) {
         *direct = in != NULL && in->by_gds;
     }
     if (direct_reason != NULL) {
         *direct_reason = in != NULL ? in->gds_reason : "there is no such file";
     }
-    return in != NULL ? in->strategy : SFT_STRATEGY_AUTO;
+    if (in == NULL) {
+        if (reason != NULL) {
+            *reason = "there is no such file";
+        }
+        return SFT_STRATEGY_AUTO;
+    }
+    return sft__io_reader_told(&in->reader, reason);
 }
 
 sft_status sft_cuda_loaded_wait(const sft_cuda_loaded *loaded, uintptr_t stream, sft_error *err) {

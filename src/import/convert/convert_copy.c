@@ -8,6 +8,7 @@
 #include "base/thread/thread.h"
 #include "import/convert/convert.h"
 #include "import/convert/turn.h"
+#include "move/loop.h"
 #include <stdlib.h>
 
 enum {
@@ -28,9 +29,8 @@ typedef struct unit {
     bool mapped;    /* of a turned tensor: found out once, for panels are cut by it */
 } unit;
 
-/* What a worker has: two blocks, and a panel if anything is turned. */
+/* A buffer: two blocks, and a panel if anything is turned. */
 typedef struct room {
-    struct room *next;
     uint8_t *a;
     uint8_t *b;
     uint8_t *panel;
@@ -48,12 +48,9 @@ typedef struct copying {
     size_t block; /* bytes of a room's a and b */
     size_t panel; /* bytes of its panel; 0: none */
     bool in_order;
+    sft__move_loop loop;
     sft__base_mutex lock;
-    room *rooms;              /* free ones */
-    const sft_source *mapped; /* of the band that was begun last */
-    size_t failed_at;         /* the first unit that failed; SIZE_MAX: none */
-    sft_status status;
-    sft_error error;
+    const sft_source *mapped; /* under the lock: of the band that was begun last */
 } copying;
 
 static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
@@ -310,41 +307,20 @@ static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
 
 /* ---------------------------------------------------------------- all units */
 
-static bool is_cancelled(copying *k, uint64_t bytes) {
-    const sft_control *control = k->c->write.control;
-    const bool verify = (k->c->options.flags & SFT_CONVERT_VERIFY) != 0;
-    const uint64_t all = k->c->result.data_bytes * (verify ? 2 : 1); /* of the files known so far */
-    k->c->done_bytes += bytes;
-    const sft_progress progress = {k->c->done_bytes,
-                                   all > k->c->done_bytes ? all : k->c->done_bytes};
-    return control != NULL && control->poll != NULL && control->poll(control->ctx, &progress) != 0;
-}
-
-static void work(void *ctx, size_t index) {
+static sft_status work(void *ctx, size_t index, sft_error *err) {
     copying *k = ctx;
     const unit *u = &k->units[index];
-    sft_error err;
+    uint8_t *buffer = sft__move_loop_take(&k->loop, err);
 
-    sft__base_mutex_lock(&k->lock);
-    const bool stop = k->failed_at != SIZE_MAX;
-    room *r = k->rooms; /* as many as workers: never empty here */
-    k->rooms = r->next;
-    sft__base_mutex_unlock(&k->lock);
-    memset(&err, 0, sizeof err);
-    sft_status status = stop ? SFT_OK : run_unit(k, u, r, &err);
-    sft__base_mutex_lock(&k->lock);
-    r->next = k->rooms;
-    k->rooms = r;
-    if (!stop && status == SFT_OK &&
-        is_cancelled(k, bytes_of(k->c->items[u->item].dtype, u->count))) {
-        status = sft__base_fail(&err, SFT_E_CANCELLED, "cancelled");
+    if (buffer == NULL) {
+        return SFT_E_NOMEM;
     }
-    if (status != SFT_OK && index < k->failed_at) {
-        k->failed_at = index;
-        k->status = status;
-        k->error = err;
-    }
-    sft__base_mutex_unlock(&k->lock);
+    room r = {buffer, buffer + k->block, buffer + 2 * k->block};
+    const sft_status status = run_unit(k, u, &r, err);
+    sft__move_loop_give(&k->loop, buffer);
+    return status == SFT_OK
+               ? sft__move_loop_add(&k->loop, bytes_of(k->c->items[u->item].dtype, u->count), err)
+               : status;
 }
 
 static bool is_sequential(const sft_import_item *item) {
@@ -452,25 +428,30 @@ static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
     return status;
 }
 
-static sft_status run_all(copying *k, room *rooms, size_t count, sft_error *err) {
-    const size_t each = 2 * k->block + k->panel;
-    uint8_t *memory = sft__base_alloc(k->c->allocator, count * each);
+/* Progress goes on where the files before left it. */
+static sft_status run_all(copying *k, sft_error *err) {
+    const bool verify = (k->c->options.flags & SFT_CONVERT_VERIFY) != 0;
+    uint64_t all = k->c->result.data_bytes * (verify ? 2 : 1); /* of the files known so far */
+    uint64_t end = k->c->done_bytes;
 
-    if (memory == NULL) {
-        return sft__base_fail_nomem(err, count * each);
+    for (size_t i = 0; i < k->unit_count; i++) {
+        end += bytes_of(k->c->items[k->units[i].item].dtype, k->units[i].count);
     }
-    for (size_t i = 0; i < count; i++) {
-        uint8_t *at = memory + i * each;
-        rooms[i] = (room){k->rooms, at, at + k->block, at + 2 * k->block};
-        k->rooms = &rooms[i];
+    all = all > end ? all : end;
+    k->loop = (sft__move_loop){.pool = k->in_order ? NULL : k->c->write.pool,
+                               .allocator = k->c->allocator,
+                               .room = 2 * k->block + k->panel,
+                               .block = work,
+                               .ctx = k};
+    SFT_TRY(sft__move_loop_begin(&k->loop, k->c->write.control, all, err));
+    k->loop.watch.progress.bytes_done = k->c->done_bytes;
+    sft_status status = sft__move_loop_run(&k->loop, k->unit_count, err);
+    if (status == SFT_OK) { /* the last word is the caller's thread's */
+        status = sft__move_loop_add(&k->loop, 0, err);
     }
-    k->failed_at = SIZE_MAX;
-    sft_pool_run(k->in_order ? NULL : k->c->write.pool, k->unit_count, work, k);
-    sft__base_free(k->c->allocator, memory, count * each);
-    if (k->failed_at != SIZE_MAX && err != NULL) {
-        *err = k->error;
-    }
-    return k->failed_at != SIZE_MAX ? k->status : SFT_OK;
+    k->c->done_bytes = k->loop.watch.progress.bytes_done;
+    (void)sft__move_loop_end(&k->loop, NULL);
+    return status;
 }
 
 /* Shares the budget out. */
@@ -491,29 +472,20 @@ static void size_rooms(copying *k, size_t threads, size_t first, size_t end) {
 }
 
 static sft_status run(copying *k, size_t first, size_t end, sft_error *err) {
-    enum { ROOMS_MAX = 1024 };
     size_t threads = sft_pool_threads(k->c->write.pool);
-    const sft_allocator *a = k->c->allocator;
 
-    threads = threads > ROOMS_MAX ? ROOMS_MAX : threads;
     k->in_order = k->writer != NULL && (k->c->write.digests & SFT_DIGEST_SHA256) != 0;
     threads = k->in_order ? 1 : threads;
     size_rooms(k, threads, first, end);
-    room *rooms = sft__base_alloc_array(a, threads, sizeof *rooms);
-    if (rooms == NULL || !sft__base_mutex_init(&k->lock)) {
-        sft__base_free(a, rooms, threads * sizeof *rooms);
-        return sft__base_fail_nomem(err, threads * sizeof *rooms);
+    if (!sft__base_mutex_init(&k->lock)) {
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
     sft_status status = cut(k, first, end, err);
     if (status == SFT_OK) {
-        status = run_all(k, rooms, threads, err);
-    }
-    if (status == SFT_OK && is_cancelled(k, 0)) { /* the last word is the caller's thread's */
-        status = sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
+        status = run_all(k, err);
     }
     sft__base_mutex_reset(&k->lock);
-    sft__base_free(a, k->units, k->unit_room * sizeof *k->units);
-    sft__base_free(a, rooms, threads * sizeof *rooms);
+    sft__base_free(k->c->allocator, k->units, k->unit_room * sizeof *k->units);
     return status;
 }
 
