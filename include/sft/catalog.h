@@ -75,7 +75,7 @@ typedef enum sft_problem_kind {
     SFT_PROBLEM_ALIAS = 7        /* metadata sft.aliases names what is not there */
 } sft_problem_kind;
 
-/* What an index and its folder disagree about. */
+/* What an index and its directory disagree about. */
 typedef struct sft_problem {
     uint32_t kind;       /* sft_problem_kind */
     uint32_t fatal;      /* 1: only tolerated because of SFT_OPEN_INCOMPLETE */
@@ -97,12 +97,12 @@ typedef struct sft_open_options {
     uint32_t flags; /* SFT_OPEN_* */
 } sft_open_options;
 
-/* Opens a .safetensors file, an *.index.json, or a folder (its index if it has exactly one, else all its
- * *.safetensors files) as one catalog. Shard names from an index never lead outside the folder: absolute
+/* Opens a .safetensors file, an *.index.json, or a directory (its index if it has exactly one, else all its
+ * *.safetensors files) as one catalog. Shard names from an index never lead outside the directory: absolute
  * paths, "..", drive letters, backslashes, and symbolic links out of it are SFT_E_PATH (the Hugging Face
  * cache's links from snapshots/ into blobs/ of the same repository are fine). The same holds for links
- * among the files of a folder; `path` itself may be any link. The folder of an index is the one that
- * `path` names it in, wherever a link in its last component leads. Of several indexes in a folder
+ * among the files of a directory; `path` itself may be any link. The directory of an index is the one that
+ * `path` names it in, wherever a link in its last component leads. Of several indexes in a directory
  * model.safetensors.index.json is taken; without it SFT_E_INDEX lists them.
  * Where an index and the files disagree the index decides what the catalog holds: files and tensors that
  * it does not name are left out (problems), those that it names and nobody has are SFT_E_SHARD_MISSING
@@ -119,7 +119,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_memory(sft_catalog **out, con
                                                           const sft_open_options *options,
                                                           sft_error *err);
 
-/* A safetensors file behind a descriptor (duplicated; the caller keeps his own). Regular files only. */
+/* A safetensors file behind a descriptor (duplicated; the caller keeps its own). Regular files only. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_fd(sft_catalog **out, int fd,
                                                       const sft_open_options *options,
                                                       sft_error *err);
@@ -170,7 +170,7 @@ SFT_API const char *sft_catalog_metadata_find(const sft_catalog *catalog, size_t
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_can_cast(const sft_catalog *catalog,
                                                        const sft_tensor *tensor, sft_error *err);
 
-/* Disagreements between an index, its folder and its shards. */
+/* Disagreements between an index, its directory and its shards. */
 SFT_API size_t sft_catalog_problem_count(const sft_catalog *catalog);
 SFT_API const sft_problem *sft_catalog_problem_at(const sft_catalog *catalog, size_t index);
 

@@ -54,9 +54,9 @@ typedef struct sft_group {
 /* sft_job_run by all processes together: the job must be the same one for all (the keys are
  * compared: SFT_E_MISMATCH says what is different, and where). Each does a share of the bytes that
  * are still to be done, contiguous in the files as far as can be; what an earlier run of any number
- * of processes has finished is kept. Rank 0 makes the staging folder, and publishes when all have
+ * of processes has finished is kept. Rank 0 makes the staging directory, and publishes when all have
  * succeeded. options->task and tasks must be 0, FINISH and NO_FINISH unset; memory_bytes is of each
- * process. options->control: rank 0's is told of the bytes of all; a process that is cancelled
+ * process. options->control: rank 0's hears of the bytes of all; a process that is cancelled
  * cancels all. job NULL: this process has failed already, err says how; all fail with it. result:
  * of all processes together; the same for all. group NULL, or of size 1: as sft_job_run. Errors:
  * those of sft_job_run. */
@@ -69,13 +69,13 @@ SFT_API SFT_MUST_CHECK sft_status sft_job_run_group(const sft_job *job, const ch
 
 /* A part of a tensor in memory of the caller's. */
 typedef struct sft_group_tensor {
-    const char *name; /* of the whole tensor, UTF-8 */
+    const char *name; /* of the global tensor, UTF-8 */
     size_t name_len;
     const sft_dtype *dtype;
-    const uint64_t *shape; /* of the whole tensor, `dims` sizes */
+    const uint64_t *shape; /* of the global tensor, `dims` sizes */
     uint32_t dims;
     uint32_t reserved; /* 0 */
-    /* The box of the whole tensor that lies here: dims starts, dims sizes. Both NULL: what the
+    /* The box of the global tensor that lies here: dims starts, dims sizes. Both NULL: what the
      * layouts in the options give to this process; without layouts all of it. A size may be 0: an
      * empty part. */
     const uint64_t *start;
@@ -92,7 +92,7 @@ typedef struct sft_group_save_options {
     size_t struct_size;
     const sft_allocator *allocator;
     const sft_limits *limits;
-    /* How tensors without a box are cut; borrowed. With layouts no tensor may have a box. NULL: by
+    /* How tensors without a box are sharded; borrowed. With layouts no tensor may have a box. NULL: by
      * boxes. */
     sft_layout_set *layouts;
     const sft_metadata_entry *metadata; /* of every file; the same on all */
@@ -114,28 +114,28 @@ typedef struct sft_group_result {
     uint64_t total_files; /* save: of tensors; load: 0 */
 } sft_group_result;
 
-/* Saves what the processes hold as the folder `path`, which must not be there, or be empty
+/* Saves what the processes hold as the directory `path`, which must not be there, or be empty
  * (SFT_E_EXISTS). Parts that several processes hold are written by one of them: those with the
  * fewest holders first, then the largest, to the one with the fewest bytes so far. Every process
- * writes files of its own into a staging folder beside the target (".NAME.sft-part"), flushed; rank
+ * writes files of its own into a staging directory beside the target (".NAME.sft-part"), flushed; rank
  * 0 then proves from the files that nothing is missing, writes the description and the marker, and
- * renames the folder: it is there with everything, or not at all. A staging folder of a save that
+ * renames the directory: it is there with everything, or not at all. A staging directory of a save that
  * was killed is removed by the next one.
  *
- * What is in the folder:
+ * What is in the directory:
  *  - without layouts: shard-SSSSS-NAME-KKKKK-of-MMMMM.safetensors as PyTorch's
  *    HuggingFaceStorageWriter names and describes them (DCP_SHARDING_INFO), so that PyTorch reads
- *    the folder; K above 1 where a process holds several boxes of one tensor; and topology.json,
+ *    the directory; K above 1 where a process holds several boxes of one tensor; and topology.json,
  *    which has all shapes and boxes
  *  - with layouts: rank_N/NAME.safetensors, and layout.json
  *  - sft-checkpoint.json: the marker, written last: how many files there are, and each one's size
- * The folder opens as a checkpoint (sft/checkpoint_open.h), with all commands of the tool.
+ * The directory opens as a checkpoint (sft/checkpoint_open.h), with all commands of the tool.
  *
  * A tensor of no bytes that several processes hold is written by the lowest rank. Errors, beside
  * those of writing: SFT_E_ARG, SFT_E_DUPLICATE (a part given twice by one process),
  * SFT_E_MISMATCH (processes disagree about dtype or shape), SFT_E_HOLE and SFT_E_OVERLAP (parts
  * that leave something out, or overlap without being equal), SFT_E_SHAPE (a layout that does not
- * fit). What replicas hold is believed to be equal. Memory: 64 bytes for each different part of
+ * fit). What replicas hold is assumed to be equal. Memory: 64 bytes for each different part of
  * the job and each of its holders, and 64 MiB. result may be NULL. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_save_group(
     const sft_group *group, const char *path, const sft_group_tensor *tensors, size_t count,
@@ -146,8 +146,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_save_group(
 typedef struct sft_group_load_options {
     size_t struct_size;
     const sft_checkpoint_options
-        *source;             /* how the checkpoint is opened; NULL: as it says itself */
-    sft_layout_set *layouts; /* how tensors without a box are cut here; borrowed; NULL: whole */
+        *source; /* how the checkpoint is opened; NULL: as it says itself */
+    sft_layout_set
+        *layouts; /* how tensors without a box are sharded here; borrowed; NULL: not at all */
     const sft_pool *pool;
     const sft_control *control;
     sft_strategy strategy;
@@ -157,7 +158,7 @@ typedef struct sft_group_load_options {
 #define SFT_GROUP_MISSING 2u /* tensors that the checkpoint does not have are left as they are */
 
 /* Loads parts of a saved model into the caller's memory: any checkpoint that sft_checkpoint_open
- * knows, of any number of ranks and cut in any way, or any model that sft_catalog_open knows. Each
+ * knows, of any number of ranks and sharded in any way, or any model that sft_catalog_open knows. Each
  * process reads what it asks for, once, neighbours together, straight into place where the bytes
  * lie so. It may ask for nothing (count 0). group NULL: this process alone. Processes need not ask
  * for the same tensors.

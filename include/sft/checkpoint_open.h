@@ -28,7 +28,7 @@ extern "C" {
 #define SFT_CHECKPOINT_KIND_MAP(X)                                                                 \
     X(SFT_CHECKPOINT_NONE, 0, "none", "no checkpoint of many ranks")                               \
     X(SFT_CHECKPOINT_COMPLETE, 1, "mindspore-complete", "MindSpore complete weights")              \
-    X(SFT_CHECKPOINT_RANKS, 2, "rank-folders", "one folder for each rank")                         \
+    X(SFT_CHECKPOINT_RANKS, 2, "rank-folders", "one directory for each rank")                      \
     X(SFT_CHECKPOINT_DCP, 3, "dcp-safetensors", "PyTorch distributed checkpoint in safetensors")   \
     X(SFT_CHECKPOINT_MINDFORMERS, 4, "mindformers", "MindFormers checkpoint 2.0")                  \
     X(SFT_CHECKPOINT_TOPOLOGY, 5, "topology", "files that a topology.json describes")              \
@@ -41,11 +41,11 @@ typedef enum sft_checkpoint_kind {
         SFT_CHECKPOINT_FORCE_32BIT = 0x7fffffff
 } sft_checkpoint_kind;
 
-/* "rank-folders" and "one folder for each rank"; the row of NONE for other numbers. Static. */
+/* "rank-folders" and "one directory for each rank"; the row of NONE for other numbers. Static. */
 SFT_API const char *sft_checkpoint_kind_name(uint32_t kind);
 SFT_API const char *sft_checkpoint_kind_title(uint32_t kind);
 
-/* What the folder is (or a param_name_map.json, metadata.json or topology.json in one). NONE is no
+/* What the directory is (or a param_name_map.json, metadata.json or topology.json in one). NONE is no
  * error: plain models, also Hugging Face's with an index, are for sft_catalog_open. Cost: a
  * listing, and at most two headers.
  */
@@ -72,7 +72,7 @@ typedef struct sft_checkpoint_options {
     uint32_t reserved;
 } sft_checkpoint_options;
 
-/* Tensors that no files hold in full are left out of the whole, and are problems of its catalog
+/* Tensors that no files hold in full are left out, and are problems of the catalog
  * (SFT_PROBLEM_MISSING_TENSOR, not fatal), instead of being SFT_E_HOLE. */
 #define SFT_CHECKPOINT_PARTIAL 1u
 
@@ -81,7 +81,7 @@ typedef struct sft_checkpoint sft_checkpoint;
 /* Opens every rank's file. SFT_E_FORMAT: nothing of the above. SFT_E_HOLE: a tensor that the layout
  * or the description names and that none of the ranks it gives it to holds. SFT_E_MISMATCH: ranks
  * of different steps; a rank that the layout does not have; a layout none of whose entries fits a
- * tensor. SFT_E_PATH: a description names a file outside its folder. SFT_E_SHARD_MISSING,
+ * tensor. SFT_E_PATH: a description names a file outside its directory. SFT_E_SHARD_MISSING,
  * SFT_E_SHARD_DISAGREES: description and files disagree; a file that is missing altogether is no
  * fault where replicas stand in. Names that begin with accu_grads are not asked for: MindSpore
  * leaves them out of its checkpoints. Cost: one read of each header. */
@@ -100,12 +100,12 @@ SFT_API sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *
                                             uint64_t *shape, size_t *dims, sft_error *err);
 /* All layouts, or NULL (COMPLETE; one rank without any). Borrowed. */
 SFT_API const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *checkpoint);
-/* Where the layout came from: a path, or "" (told by the files themselves, or given). */
+/* Where the layout came from: a path, or "" (the files themselves say it, or it was given). */
 SFT_API const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint);
 
 /* The checkpoint that these catalogs would be, one for each rank, ascending, if they were the files of
- * a folder of ranks (SFT_CHECKPOINT_RANKS) with this layout: whether files that are still to be
- * written will open again is asked so. Errors as those of opening such a folder;
+ * a directory of ranks (SFT_CHECKPOINT_RANKS) with this layout: says beforehand whether files that are still
+ * to be written will open again. Errors as those of opening such a directory;
  * sft_checkpoint_join_ranks finds the rest. The catalogs and the layouts are borrowed. Cost:
  * O(parts * tensors), nothing is read. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_from_ranks(sft_checkpoint **out,
@@ -117,7 +117,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_from_ranks(sft_checkpoint **out
  * opens, what they held lies on others, too; or is left out, where that was asked for. */
 SFT_API const char *sft_checkpoint_absent(const sft_checkpoint *checkpoint);
 
-/* The whole: every tensor in one piece, as sft_checkpoint_join has it. Borrows from the checkpoint.
+/* The model: every global tensor as one, as sft_checkpoint_join has it. Borrows from the checkpoint.
  */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join_ranks(sft_catalog **out,
                                                             const sft_checkpoint *checkpoint,
@@ -137,14 +137,14 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_verify(const sft_checkpoint *ch
                                                         const sft_control *control,
                                                         uint64_t *compared, sft_error *err);
 
-/* ---------------------------------------------------------------- where to go on from */
+/* ---------------------------------------------------------------- where to resume */
 
 typedef struct sft_resume sft_resume;
 
-/* One step of a training job's folder. Borrowed from its list. */
+/* One step of a training job's directory. Borrowed from its list. */
 typedef struct sft_resume_step {
     const char *name; /* "3_2", "checkpoint-500", "iteration_00000012" */
-    const char *path; /* what to open: the folder, or that of the ranks (with `name` as step) */
+    const char *path; /* what to open: the directory, or that of the ranks (with `name` as step) */
     uint64_t epoch;   /* 0 where steps are counted through */
     uint64_t step;
     uint32_t complete; /* everything is there, by headers */
@@ -153,10 +153,10 @@ typedef struct sft_resume_step {
                         the step before), or "" */
 } sft_resume_step;
 
-/* Looks for the newest step that is complete over all ranks: MindSpore's rank folders
+/* Looks for the newest step that is complete over all ranks: MindSpore's rank directories
  * (NAME-EPOCH_STEP files, and what meta.json says of each rank's last one) or such files alone,
  * Hugging Face's
- * checkpoint-N, MindFormers' iteration_N with its tracker, and other folders that end in a number
+ * checkpoint-N, MindFormers' iteration_N with its tracker, and other directories that end in a number
  * (PyTorch DCP). Of steps older than the one found one is opened, to compare. options: as above, without
  * step and flags.
  * SFT_E_FORMAT: nothing of the kind. */
@@ -165,7 +165,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_resume_find(sft_resume **out, const char *
                                                   sft_error *err);
 /* Newest first: those that were skipped, then the one found, if any; NULL past the end. */
 SFT_API const sft_resume_step *sft_resume_at(const sft_resume *resume, size_t index);
-/* The one to go on from; NULL: none is complete. */
+/* The one to resume from; NULL: none is complete. */
 SFT_API const sft_resume_step *sft_resume_chosen(const sft_resume *resume);
 SFT_API void sft_resume_free(sft_resume *resume); /* NULL is fine */
 

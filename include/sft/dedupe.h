@@ -49,7 +49,7 @@ typedef struct sft_dedupe_options {
 
 typedef struct sft_dedupe sft_dedupe;
 
-/* The files of a folder of ranks (SFT_CHECKPOINT_RANKS, else SFT_E_UNSUPPORTED), without replicas:
+/* The files of a directory of ranks (SFT_CHECKPOINT_RANKS, else SFT_E_UNSUPPORTED), without replicas:
  * under the names that they have there, layout.json, and dedupe.json, which says what every rank's
  * file was. Where the rank that the rule names has no file, or no such tensor, the next one of its
  * group keeps it. Metadata: remove_redundancy becomes "True", crc_num goes where tensors do.
@@ -61,8 +61,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_dedupe_create(sft_dedupe **out,
                                                     const sft_dedupe_options *options,
                                                     sft_error *err);
 
-/* The files of such a folder with all that every rank had: what dedupe.json says; without one
- * (MindSpore wrote the folder) everything that the layout gives to a rank, and what it has beside
+/* The files of such a directory with all that every rank had: what dedupe.json says; without one
+ * (MindSpore wrote the directory) everything that the layout gives to a rank, and what it has beside
  * that. Without dedupe.json ranks that the layout names get a file even if they have none, with a
  * name as the others'. Errors: as above; SFT_E_SCHEMA, SFT_E_JSON (dedupe.json). */
 SFT_API SFT_MUST_CHECK sft_status sft_dedupe_expand(sft_dedupe **out,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/dtype.h - element types. The 22 of the format are rows of one table; readers of foreign formats may
+ * sft/dtype.h - element types. The 22 of the format are rows of one table; readers of other formats may
  * hand out descriptors of their own (ids from 1,000), readable but not writable as safetensors.
  * All functions are pure and thread-safe. Source: safetensors format, dtype list of the reference 0.8.
  */
@@ -59,7 +59,7 @@ typedef enum sft_dtype_id {
 /* A type whose elements lie in blocks of `block_elements` elements that take `block_bytes` bytes.
  * Elements inside a block are packed from the least significant bit up. Compare descriptors by id. */
 typedef struct sft_dtype {
-    uint32_t id;             /* sft_dtype_id, or >= 1,000 for foreign types */
+    uint32_t id;             /* sft_dtype_id, or >= 1,000 for types of other formats */
     uint32_t kind;           /* sft_dtype_kind */
     uint32_t block_elements; /* >= 1 */
     uint32_t block_bytes;    /* >= 1 */

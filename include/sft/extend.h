@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/extend.h - for those who write a source or a reader of another format. The wings of this
- * project use nothing else; neither need you.
+ * sft/extend.h - for those who write a source or a reader of another format. Nothing private is needed:
+ * examples/own_source.c.
  */
 #ifndef SFT_EXTEND_H
 #define SFT_EXTEND_H
@@ -42,8 +42,8 @@ typedef struct sft_source_vtable {
      * NULL function: none. */
     int (*descriptor)(void *self);
     void (*close)(void *self); /* called exactly once; may be NULL */
-    /* A number for what tells the version of the bytes (an ETag, a generation), the same in every process
-     * and as long as they are the same; 0, or a NULL function: nothing does. */
+    /* A number for what identifies the version of the bytes (an ETag, a generation), the same in every
+     * process and as long as they are the same; 0, or a NULL function: nothing does. */
     uint64_t (*version)(void *self);
 } sft_source_vtable;
 
@@ -57,14 +57,15 @@ SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
 SFT_API uint64_t
 sft_source_version(const sft_source *source); /* 0: not known. Files have stamps instead */
 
-/* ---------------------------------------------------------------- models that lie in no folder */
+/* ---------------------------------------------------------------- models without a directory */
 
 /* The files of a model that lie behind URLs, in an archive, in a store ... */
 typedef struct sft_model_files {
     size_t struct_size;
     sft_source
         *index; /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
-    const char *const *names; /* without an index: *.safetensors, relative, "/" between folders */
+    const char *const
+        *names; /* without an index: *.safetensors, relative, "/" between directories */
     size_t name_count;
     /* Opens `count` files, all at once: with an index those that it names, in byte order. Every name was
      * checked: relative, no "..", no drive, no backslash. sources: all NULL; fill in one for each file that
@@ -76,7 +77,7 @@ typedef struct sft_model_files {
     void *ctx;
 } sft_model_files;
 
-/* One catalog over them, by the rules of sft_catalog_open for an index, or for a folder without one; no
+/* One catalog over them, by the rules of sft_catalog_open for an index, or for a directory without one; no
  * orphan files are looked for. Files' paths are the names of their sources. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_model(sft_catalog **out,
                                                          const sft_model_files *files,
@@ -115,7 +116,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_add_alias(sft_builder *builder, co
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_part(sft_builder *builder, const sft_tensor *part,
                                                        const char *of, size_t of_len,
                                                        sft_error *err);
-/* What the catalog is to tell of beside its tensors: kind (sft_problem_kind), what it is about, and
+/* What the catalog is to report beside its tensors: kind (sft_problem_kind), what it is about, and
  * one printable sentence; both are copied. Not fatal. */
 SFT_API SFT_MUST_CHECK sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind,
                                                           const char *subject, size_t subject_len,
@@ -149,7 +150,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_model_end(const char *index, sft_error *er
  * there is a file .NAME.sft-half, and no NAME. */
 SFT_API SFT_MUST_CHECK sft_status sft_model_check(const char *directory, sft_error *err);
 
-/* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and cut. */
+/* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and truncated. */
 SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
                                  const char *tensor, size_t tensor_len, const char *format, ...)
 #if defined(__GNUC__)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/import.h - weight files of other formats, read as catalogs; what is hostile in them, told; and
+ * sft/import.h - weight files of other formats, read as catalogs; what is hostile in them, reported; and
  * their conversion to safetensors. Library libsafetensors-import (needs zlib).
  *
  * Caveats first.
  *  - Nothing in a file is ever executed, imported or resolved: a pickle is read by a symbolic machine
  *    whose only results are plain data and inert records. No second file is opened unless the format
- *    says so (shards of an index, external data), and then only inside the folder of the first.
+ *    says so (shards of an index, external data), and then only inside the directory of the first.
  *  - A verdict of SFT_SCAN_HARMLESS means that loading with *this library* or with an unpickler limited
  *    to the same names executes nothing. It says nothing about the values of the weights.
- *  - Formats are told by bytes, never by the name of the file.
+ *  - Formats are detected by their bytes, never by the name of the file.
  *  - The checksums of stored tensor data (zip CRC-32) are read with SFT_IMPORT_CHECKSUMS alone, which
  *    sft_scan and sft_import_open know and a conversion with SFT_CONVERT_VERIFY sets: an additional pass
  *    over the file. Pickles, short texts and deflated members are always checked.
@@ -180,9 +180,9 @@ SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine 
 /* ---------------------------------------------------------------- reading */
 
 /* Opens a file of any known format (safetensors included) as a catalog; or an index of shards (an object
- * with weight_map, as Hugging Face writes it) of files of any known format beside it; or a folder with
+ * with weight_map, as Hugging Face writes it) of files of any known format beside it; or a directory with
  * pytorch_model.bin, flax_model.msgpack, or the index of one, else as sft_catalog_open does. No tensor data
- * is read. What index and files disagree about is SFT_E_SHARD_DISAGREES. A prefix or a folder of
+ * is read. What index and files disagree about is SFT_E_SHARD_DISAGREES. A prefix or a directory of
  * TensorFlow's stands for an index: sft_import_locate. Its data is in files beside it (SFT_E_SHARD_MISSING).
  * report: NULL, or owned by the caller on success (sft_import_report_free), NULL on failure.
  * Errors: SFT_E_FORMAT (no known format, or known and refused: the sentence says which),
@@ -240,9 +240,9 @@ typedef struct sft_import_item {
 #define SFT_CONVERT_KEEP_NAMES                                                                     \
     32u /* other names of tensors, and parts that these show, become tensors */
 /* Tensors whose elements lie in another order are read from the mapping of their file: about twice as
- * fast, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error).
- * Pages of the file stay mapped while such a tensor is converted: they are the system's cache, and no part
- * of the memory that is promised below. */
+ * fast, but with the hazard of sft_tensor_borrow (a file truncated meanwhile raises a signal instead of an
+ * error). Pages of the file stay mapped while such a tensor is converted: they are the system's cache, and no
+ * part of the memory that is promised below. */
 #define SFT_CONVERT_BORROW 16u
 
 typedef struct sft_import_convert_options {
@@ -341,8 +341,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_retyped(const sft_import_collection
 
 /* Converts files of any known format into safetensors: one file, or with max_shard_bytes shards with an
  * index if one is not enough (OUT.safetensors becomes OUT-00001-of-00003.safetensors ... and
- * OUT.safetensors.index.json). A single input that is a folder with pytorch_model.bin (and its index)
- * becomes model.safetensors, or shards of the same numbers with their index, in the folder `output`,
+ * OUT.safetensors.index.json). A single input that is a directory with pytorch_model.bin (and its index)
+ * becomes model.safetensors, or shards of the same numbers with their index, in the directory `output`,
  * which must exist; with `choose` shards at most as large as the largest of the input. Each file appears
  * complete or not at all; the index last. After a failure files that this call made are removed; those that
  * it replaced stay as they are.
@@ -403,7 +403,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_export(const sft_catalog *catalog, 
                                                     const sft_export_options *options,
                                                     sft_import_converted *result, sft_error *err);
 
-/* ---------------------------------------------------------------- the wing as a table */
+/* ---------------------------------------------------------------- the library as a table */
 
 /* For programs that load this library on first use (dlopen, dlsym "sft_import_api_get"). */
 typedef struct sft_import_api {

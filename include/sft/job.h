@@ -36,7 +36,7 @@ extern "C" {
 
 /* One file to write. */
 typedef struct sft_job_file {
-    const char *name; /* relative, UTF-8, "/" between folders; no "..", no hidden component */
+    const char *name; /* relative, UTF-8, "/" between directories; no "..", no hidden component */
     const sft_catalog *catalog; /* borrowed: must outlive the job, with all that it borrows from */
     const uint32_t
         *tensors; /* positions in the catalog, in the order wanted; NULL: all, in its order */
@@ -63,7 +63,7 @@ typedef struct sft_job_options {
     const sft_limits *limits;
     sft_order order;         /* REFERENCE or DECLARED */
     uint32_t digests;        /* SFT_DIGEST_* of each tensor, recorded in every file's metadata as
-                                <sft/digest.h> tells: computed from what was written, when all of it
+                                <sft/digest.h> describes: computed from what was written, once all of it
                                 is there */
     uint64_t data_alignment; /* as in sft_write_options */
 } sft_job_options;
@@ -142,7 +142,7 @@ typedef struct sft_job_result {
     uint32_t reserved;
 } sft_job_result;
 
-/* Carries the job out below the folder `directory`, which is made if need be (not its parents).
+/* Carries the job out below `directory`, which is made if need be (not its parents).
  * result may be NULL. Errors: SFT_E_EXISTS; SFT_E_CHANGED (a source has changed since the job was
  * created, or since an earlier run whose journal is there); SFT_E_MISMATCH (that journal is of
  * another plan or of other sources); SFT_E_STATE

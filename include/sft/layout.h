@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/layout.h - how a full tensor is cut among ranks. Pure arithmetic: no file is touched here.
+ * sft/layout.h - how a global tensor is sharded among ranks. Pure arithmetic: no file is touched here.
  * In the library libsafetensors-checkpoint.
  *
  * A *mesh* is a row-major grid of ranks. A *layout* says, for each dimension of a tensor, which mesh axes
- * cut it (major first) and by which rule; axes that cut nothing replicate. Every scheme of the field comes
- * down to that, or to explicit boxes: MindSpore strategies, DTensor placements, JAX PartitionSpec, Hugging
- * Face tensor-parallel plans, flat ranges of FSDP and ZeRO. A layout knows no shape: the shape comes with
- * the question.
+ * shard it (major first) and by which rule; axes that shard nothing replicate. Every scheme of the field
+ * comes down to that, or to explicit boxes: MindSpore strategies, DTensor placements, JAX PartitionSpec,
+ * Hugging Face tensor-parallel plans, flat ranges of FSDP and ZeRO. A layout knows no shape: the shape comes
+ * with the question.
  *
  * Caveats first. What a layout says about a rank is what the rank *should* hold; whether a file does is for
  * whoever opens it. Sizes of a mesh come from input: at most 2^31 ranks, at most SFT_LAYOUT_AXES axes.
@@ -53,8 +53,8 @@ typedef struct sft_factor {
     uint64_t size;    /* parts; 0: all that the divisor leaves of the axis */
 } sft_factor;
 
-/* How one dimension is cut: by its factors one after the other, major first, each cutting what the one
- * before left. No factors: whole on every rank. */
+/* How one dimension is sharded: by its factors one after the other, major first, each splitting what the one
+ * before left. No factors: not sharded. */
 typedef struct sft_cut {
     const sft_factor *factors;
     size_t factor_count;
@@ -63,13 +63,13 @@ typedef struct sft_cut {
     const uint64_t *sizes; /* SFT_SPLIT_SIZES: of the parts, in the order of the factors' digits */
     size_t size_count;
     const uint64_t
-        *blocks; /* lengths of segments, each of them cut alike (fused qkv: q, k, v); they must
+        *blocks; /* lengths of segments, each of them sharded alike (fused qkv: q, k, v); they must
                                add up. NULL: the dimension is one segment */
     size_t block_count;
     uint64_t block_parts; /* instead of lengths: so many equal segments (gate_up: 2); 0: no */
 } sft_cut;
 
-/* A box of the full tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
+/* A box of the global tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
  * per dimension. In a flat layout the local tensor has one dimension: local_start[0] counts elements, and
  * the box lies there packed. */
 typedef struct sft_shard {
@@ -122,7 +122,7 @@ SFT_API uint64_t sft_layout_part_count(const sft_layout *layout);
 SFT_API SFT_MUST_CHECK sft_status sft_layout_part(const sft_layout *layout, uint64_t rank,
                                                   uint64_t *part, sft_error *err);
 
-/* Checks that a tensor of this shape can be cut so, on every rank: SFT_E_SHAPE otherwise. */
+/* Checks that a tensor of this shape can be sharded so, on every rank: SFT_E_SHAPE otherwise. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_check(const sft_layout *layout, const uint64_t *shape,
                                                    size_t dims, sft_error *err);
 
@@ -132,7 +132,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_local_shape(const sft_layout *layou
                                                          uint64_t rank, uint64_t *local,
                                                          sft_error *err);
 
-/* The boxes of the full tensor that the rank holds: one in the common case, one per block where a dimension
+/* The boxes of the global tensor that the rank holds: one in the common case, one per block where a dimension
  * has blocks, up to 2 * dims in a flat layout. Empty boxes are left out. at: SFT_E_RANGE past the
  * end. Cost: O(dims * factors + index). */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_count(const sft_layout *layout,
@@ -149,8 +149,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_shard_at(const sft_layout *layout,
 /* PyTorch DTensor: one placement per mesh axis, separated by commas, any blanks: "Shard(0)", "S(0)",
  * "Replicate()", "R", "_StridedShard(dim=0, sf=2)". Partial is SFT_E_UNSUPPORTED: it is no layout of
  * weights. Negative dims count from the end. Split by SFT_SPLIT_CHUNK;
- * a dimension that a strided placement cuts must divide, and its split factor must be the product of axes
- * to the right of it that cut the same dimension (as FSDP over TP makes it).
+ * a dimension that a strided placement shards must divide, and its split factor must be the product of axes
+ * to the right of it that shard the same dimension (as FSDP over TP makes it).
  * (torch.distributed.tensor, 2.13) */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_parse_placements(sft_layout **out, const char *text,
                                                               const sft_mesh *mesh, size_t dims,
@@ -158,7 +158,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_parse_placements(sft_layout **out, 
                                                               sft_error *err);
 
 /* JAX: "P('x', None, ('y', 'z'))" or "PartitionSpec(...)"; axis_names: one per mesh axis. Dimensions that the
- * spec leaves out are whole. Split by SFT_SPLIT_EVEN. (jax.sharding.PartitionSpec, 0.10) */
+ * spec leaves out are not sharded. Split by SFT_SPLIT_EVEN. (jax.sharding.PartitionSpec, 0.10) */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_parse_spec(sft_layout **out, const char *text,
                                                         const char *const *axis_names,
                                                         const sft_mesh *mesh, size_t dims,

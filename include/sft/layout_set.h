@@ -44,7 +44,7 @@ typedef struct sft_layout_set_options {
         ranks; /* of a tensor-parallel plan that does not say; 0: SFT_E_ARG then. Others: unused */
 } sft_layout_set_options;
 
-/* A file, or a folder of strategies. Errors: SFT_E_FORMAT (nothing of the above), SFT_E_JSON,
+/* A file, or a directory of strategies. Errors: SFT_E_FORMAT (nothing of the above), SFT_E_JSON,
  * SFT_E_SCHEMA, SFT_E_UTF8, SFT_E_DUPLICATE, SFT_E_MISMATCH (strategies of one stage differ),
  * SFT_E_NOT_FOUND (a stage is missing), SFT_E_LIMIT, with the offset in the text; SFT_E_IO. Cost:
  * O(size). */
@@ -64,8 +64,8 @@ SFT_API uint64_t sft_layout_set_ranks(const sft_layout_set *set);
 /* The strategy behind the set, or NULL. Lives as long as the set. */
 SFT_API const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set);
 
-/* Full shapes of tensors that are cut unevenly, from all that the ranks hold; of tensors whose
- * shape the file tells, nothing is learnt. Call it before join where a set may hold such cuts. What
+/* Global shapes of tensors that are sharded unevenly, from all that the ranks hold; of tensors whose
+ * shape the file gives, nothing is learnt. Call it before join where a set may shard so. What
  * it cannot find out (a part that no rank holds) stays unknown, and sft_layout_set_find_part says
  * so. */
 SFT_API SFT_MUST_CHECK sft_status sft_layout_set_learn(sft_layout_set *set,
@@ -75,7 +75,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_layout_set_learn(sft_layout_set *set,
 /* As sft_layout_find (sft/checkpoint.h), with the set as ctx: for join the first, for part the
  * second. Exact names go before patterns and modules, then the order of the file decides; of
  * several entries with the name, on meshes of different ranks, the one whose mesh has the rank.
- * SFT_E_SHAPE: no layout for so many dimensions, or (part) the full shape is not known. */
+ * SFT_E_SHAPE: no layout for so many dimensions, or (part) the global shape is not known. */
 SFT_API sft_status sft_layout_set_find_part(void *set, const sft_tensor *tensor, uint64_t rank,
                                             const sft_layout **layout, uint64_t *shape,
                                             size_t *dims, sft_error *err);
@@ -100,7 +100,7 @@ typedef struct sft_layout_entry {
     uint32_t has_shape; /* shape and dims are known */
     const sft_layout
         *layout;           /* NULL: whole, or it takes the tensor's number of dimensions to tell */
-    const uint64_t *shape; /* of the full tensor */
+    const uint64_t *shape; /* of the global tensor */
     size_t dims;           /* of the shape, or of the layout */
     const char *mesh;      /* "dp 2, tp 4", "" for explicit boxes */
     const char *cut; /* "tp, -" (one entry per dimension), "P('x', None)", "boxes", "whole" ... */
@@ -117,7 +117,7 @@ typedef struct sft_layout_fit {
     uint64_t entries;
     uint64_t entries_unmatched; /* entries that no tensor belongs to */
     uint64_t tensors;
-    uint64_t tensors_unmatched; /* tensors that no entry names: whole on every rank */
+    uint64_t tensors_unmatched; /* tensors that no entry names: not sharded */
     uint64_t bytes_unmatched;   /* of these */
 } sft_layout_fit;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/mindspore.h - MindSpore's strategy files: how one training job cut its parameters among ranks. In the
- * library libsafetensors-checkpoint. Both forms are read: protobuf (node_strategy.proto; any name,
+ * sft/mindspore.h - MindSpore's strategy files: how one training job sharded its parameters among ranks. In
+ * the library libsafetensors-checkpoint. Both forms are read: protobuf (node_strategy.proto; any name,
  * "ckpt_strategy_rank_0.ckpt" by custom) and JSON.
  *
  * Caveats first. The protobuf form holds no tensor shapes. A truncated protobuf may still parse: a file
- * without any parameter is refused. A file tells about one pipeline stage, unless it was merged; then names
+ * without any parameter is refused. A file describes one pipeline stage, unless it was merged; then names
  * begin with "STAGE-". MindSpore's `field` (merged embeddings of old versions) is refused when a layout is
  * asked for.
  *
@@ -27,15 +27,15 @@ typedef struct sft_ms_param {
     const uint64_t
         *dev_matrix; /* sizes of the mesh axes; the product is the devices of one stage */
     size_t axis_count;
-    /* Dimension i is cut by the entries map[map_at[i]] to map[map_at[i + 1] - 1], major first: entry m is
-     * axis axis_count - 1 - m. No entries: not cut (-1 in the file). */
+    /* Dimension i is sharded by the entries map[map_at[i]] to map[map_at[i + 1] - 1], major first: entry m is
+     * axis axis_count - 1 - m. No entries: not sharded (-1 in the file). */
     const uint32_t *map;
     const size_t *map_at; /* dims + 1 entries */
     size_t dims;
-    const uint64_t *shape;      /* of the full tensor, dims entries; NULL: the file does not say */
-    const uint64_t *split_rows; /* rows of dimension 0 by slice, where they are given by hand */
+    const uint64_t *shape; /* of the global tensor, dims entries; NULL: the file does not say */
+    const uint64_t *split_rows;   /* rows of dimension 0 by slice, where they are given by hand */
     const int64_t *split_offsets; /* index offsets beside them */
-    size_t split_count;           /* 0: cut evenly */
+    size_t split_count;           /* 0: split evenly */
     int32_t field;
     int32_t opt_shard_step; /* distance of the ranks of one optimizer group */
     int32_t opt_shard_size; /* 0: no optimizer sharding; -1: over all ranks that are left */
@@ -51,8 +51,8 @@ typedef enum sft_ms_form {
     SFT_MS_FORM_FORCE_32BIT = 0x7fffffff
 } sft_ms_form;
 
-/* The text of a strategy file of either form, told apart by its first byte. name: of the file, for messages.
- * Everything is copied. limits: tensors, rank, name_bytes, memory_bytes; NULL for defaults.
+/* The text of a strategy file of either form, distinguished by its first byte. name: of the file, for
+ * messages. Everything is copied. limits: tensors, rank, name_bytes, memory_bytes; NULL for defaults.
  * Errors: SFT_E_FORMAT, SFT_E_JSON, SFT_E_SCHEMA, SFT_E_DUPLICATE, SFT_E_LIMIT, with the offset in the
  * text. Cost: O(size). */
 SFT_API SFT_MUST_CHECK sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data,
@@ -100,7 +100,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_ms_param_layout(sft_layout **out, const sf
                                                       const sft_allocator *allocator,
                                                       sft_error *err);
 
-/* Shape of the full tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
+/* Shape of the global tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
  * SFT_E_SHAPE: another number of dimensions. SFT_E_OVERFLOW. */
 SFT_API SFT_MUST_CHECK sft_status sft_ms_param_full_shape(const sft_ms_param *param,
                                                           const uint64_t *local, size_t dims,

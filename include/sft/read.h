@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* How the bytes of a file are brought. <sft/load.h> tells what was chosen for a file, and why. */
+/* How the bytes of a file are read. <sft/load.h> says what was chosen for a file, and why. */
 typedef enum sft_strategy {
     SFT_STRATEGY_AUTO = 0,   /* READ or DIRECT, by file */
     SFT_STRATEGY_MAP = 1,    /* borrow from the source; nothing is copied */
@@ -33,7 +33,8 @@ typedef enum sft_strategy {
 /* Bytes stay little-endian as in the file unless this flag is given. */
 #define SFT_READ_HOST_ORDER 1u
 /* Copy from the source's mapping where it lends one, instead of reading: several times faster for slices of
- * short rows, but with the hazard of sft_tensor_borrow (a file cut short meanwhile is a signal, no error). */
+ * short rows, but with the hazard of sft_tensor_borrow (a file truncated meanwhile raises a signal instead of
+ * an error). */
 #define SFT_READ_BORROW 2u
 
 typedef struct sft_read_options {

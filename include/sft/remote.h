@@ -12,7 +12,7 @@
  *  - The local Hugging Face cache is believed: a branch that it has is not asked for at the hub
  *    again (SFT_REMOTE_NO_HUB_CACHE asks always).
  *  - All files of one catalog or download are of one commit of the hub's branch: the one that the
- *    cache has, or the one that the hub told first. SFT_REMOTE_ONE_COMMIT makes that so for all that
+ *    cache has, or the one that the hub named first. SFT_REMOTE_ONE_COMMIT makes that so for all that
  *    a sft_remote opens; who wants to see a branch move then makes a new one.
  *  - Many short ranges that lie far apart (columns) are asked for in one request. A server that
  *    does not serve several ranges at once, and S3, sends the gaps up to 64 KiB with them.
@@ -25,7 +25,7 @@
  * URLs:
  *  - https://host/path; http:// only to this machine, unless SFT_REMOTE_ALLOW_HTTP
  *  - hf://[models/]ORG/REPO[@REVISION][/FILE]; also hf://datasets/..., hf://spaces/...; a slash in a
- *    revision is written %2F. FILE may be a folder with a model, if no file has that name
+ *    revision is written %2F. FILE may be a directory with a model, if no file has that name
  *  - s3://BUCKET/KEY
  * Each names a .safetensors file or an *.index.json (its shards lie beside it). hf://ORG/REPO alone
  * is the model of the repository: its model.safetensors.index.json, model.safetensors, or what it
@@ -62,16 +62,16 @@ typedef struct sft_remote_options {
     const sft_allocator *allocator; /* must outlive the sft_remote and all that it opened */
     const char *hf_endpoint;        /* default https://huggingface.co */
     const char *hf_token;           /* sent to the endpoint's scheme, host and port alone */
-    const char *hf_cache;           /* folder of models--ORG--REPO; default: none */
+    const char *hf_cache;           /* directory of models--ORG--REPO; default: none */
     const char *s3_endpoint;        /* default https://BUCKET.s3.REGION.amazonaws.com */
     const char *s3_region;          /* default us-east-1 */
     const char *s3_access_key;      /* NULL: requests are not signed */
     const char *s3_secret_key;
     const char *s3_session_token;
-    const char *ca_file;       /* PEM; default: the system's */
-    const char *proxy;         /* default: none, or the environment's */
-    const char *disk_cache;    /* folder for blocks of what was read; NULL: none. Made if missing */
-    uint64_t disk_cache_bytes; /* default 8 GiB: the oldest go first */
+    const char *ca_file;    /* PEM; default: the system's */
+    const char *proxy;      /* default: none, or the environment's */
+    const char *disk_cache; /* directory for blocks of what was read; NULL: none. Made if missing */
+    uint64_t disk_cache_bytes;   /* default 8 GiB: the oldest go first */
     uint64_t memory_cache_bytes; /* default 64 MiB, for all that this sft_remote opened */
     uint64_t whole_bytes;        /* budget where a server sends the whole file; default 8 MiB */
     uint32_t connections;        /* transfers under way at once; default 8, at most 64 */
@@ -122,7 +122,7 @@ SFT_API void sft_remote_count(const sft_remote *remote, sft_remote_counts *out);
 
 /* ---------------------------------------------------------------- downloads */
 
-#define SFT_FETCH_REPLACE 1u /* files of these names in the folder are replaced */
+#define SFT_FETCH_REPLACE 1u /* files of these names in the directory are replaced */
 
 typedef struct sft_fetch_options {
     size_t struct_size;
@@ -145,14 +145,14 @@ typedef struct sft_fetch_result {
     uint64_t bytes;    /* of these */
     uint64_t resumed;  /* of these, found from an earlier try and proven */
     uint64_t kept;     /* files that were there already, with the right size and digest */
-    uint64_t verified; /* files whose SHA-256 the server told, and it is theirs */
+    uint64_t verified; /* files whose SHA-256 the server gave, and which have it */
     uint64_t reserved[3];
 } sft_fetch_result;
 
-/* Downloads the file, or an index and its shards, into a folder (made if missing). Everything is
+/* Downloads the file, or an index and its shards, into a directory (made if missing). Everything is
  * first written beside its place as .NAME.part, with a journal of the blocks that are whole and
  * their CRC32C; a later call goes on where this one ended, if the server still has that version.
- * When all files are there, of the right size, equal to the server's SHA-256 where it tells one
+ * When all files are there, of the right size, equal to the server's SHA-256 where it gives one
  * (Hugging Face does), and on disk, they are renamed, the index last. SFT_E_EXISTS before anything
  * is fetched if a file is there already (one that has the right size and SHA-256 is kept). result
  * may be NULL. */

@@ -42,13 +42,13 @@ typedef struct sft_io_range {
  * the batch call returns and never after. err is NULL on success and valid only during the call. */
 typedef void (*sft_io_done)(void *ctx, size_t index, sft_status status, const sft_error *err);
 
-/* Opens a regular file (no FIFO, device or folder: SFT_E_NOT_REGULAR). UTF-8 path on every system.
+/* Opens a regular file (no FIFO, device or directory: SFT_E_NOT_REGULAR). UTF-8 path on every system.
  * out: owned, close it (or give it to a catalog, which then closes it). Cost: open + fstat. */
 SFT_API SFT_MUST_CHECK sft_status sft_source_open(sft_source **out, const char *path,
                                                   sft_access access, const sft_allocator *allocator,
                                                   sft_error *err);
 
-/* The same over a descriptor of a regular file; it is duplicated, the caller keeps his own. */
+/* The same over a descriptor of a regular file; it is duplicated, the caller keeps its own. */
 SFT_API SFT_MUST_CHECK sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
                                                      const sft_allocator *allocator,
                                                      sft_error *err);

@@ -133,8 +133,8 @@ typedef struct sft_error {
     uint64_t offset;   /* absolute byte offset in the file where the fault is, or SFT_NO_OFFSET */
     uint64_t expected; /* bytes the file should have, where it is too short or too long; else 0 */
     uint64_t reserved[3]; /* zero */
-    char tensor[112];     /* tensor name, escaped for a terminal, cut with "..."; "" if none */
-    char message[352];    /* one sentence, lower case, no full stop, no newline, safe to print */
+    char tensor[112];  /* tensor name, escaped for a terminal, truncated with "..."; "" if none */
+    char message[352]; /* one sentence, lower case, no full stop, no newline, safe to print */
 } sft_error;
 
 /* ---------------------------------------------------------------- memory for metadata */

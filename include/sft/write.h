@@ -4,11 +4,11 @@
  *
  * The result appears atomically: until commit succeeds the old file (or none) is there, whatever happens.
  * Bytes equal the reference's for the same tensors and metadata (metadata keys sorted), unless options say
- * otherwise. Two failures are told apart: SFT_E_NOT_COMMITTED and every other error mean that the old
+ * otherwise. Two failures are distinguished: SFT_E_NOT_COMMITTED and every other error mean that the old
  * state is intact; SFT_E_DURABILITY means that the new file is in place but the last fsync failed.
  *
  * Caveats first. A hard link to the old file keeps the old bytes; a symbolic link is written through (the
- * file that it names is replaced). Devices, folders and FIFOs are refused as path targets
+ * file that it names is replaced). Devices, directories and FIFOs are refused as path targets
  * (SFT_E_NOT_REGULAR): use a stream. On network file systems rename may be less than atomic.
  * Saving over a file that is mapped is safe on POSIX; Windows refuses it (SFT_E_NOT_COMMITTED).
  */
@@ -30,7 +30,7 @@ typedef enum sft_order {
 
 typedef enum sft_durability {
     SFT_DURABLE_FULL =
-        0, /* fsync the file before the rename and the folder after it; files of 64 MiB and
+        0, /* fsync the file before the rename and the directory after it; files of 64 MiB and
                              more go past the page cache where the system can */
     SFT_DURABLE_NONE = 1 /* leave it to the operating system; still atomic against kill */
 } sft_durability;

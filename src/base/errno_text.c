@@ -11,12 +11,12 @@ const char *sft__base_errno_text(int32_t sys) {
         int32_t sys;
         const char *text;
     } table[] = {
-        {ENOENT, "no such file or folder"},
+        {ENOENT, "no such file or directory"},
         {EACCES, "permission denied"},
         {EPERM, "operation not permitted"},
         {EEXIST, "file exists"},
-        {ENOTDIR, "not a folder"},
-        {EISDIR, "is a folder"},
+        {ENOTDIR, "not a directory"},
+        {EISDIR, "is a directory"},
         {ENOSPC, "no space left on device"},
         {EROFS, "read-only file system"},
         {EMFILE, "too many open files in this process"},

@@ -129,11 +129,12 @@ static void zsh_option(cli_out *o, const cli_opt *opt) {
 static void zsh(cli_out *o) {
     const cli_opt *opt;
 
-    cli_puts(o, "#compdef safetensors\n"
-                "# zsh completion for safetensors; put it as _safetensors into a folder of $fpath\n"
-                "_safetensors() {\n"
-                "    local -a commands\n"
-                "    commands=(\n");
+    cli_puts(o,
+             "#compdef safetensors\n"
+             "# zsh completion for safetensors; put it as _safetensors into a directory of $fpath\n"
+             "_safetensors() {\n"
+             "    local -a commands\n"
+             "    commands=(\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
         cli_printf(o, "        '%s:", cli_commands[i]->name);
         zsh_text(o, cli_commands[i]->summary);

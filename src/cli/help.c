@@ -81,11 +81,11 @@ static void overview(cli *c) {
     }
     title(c, o, "Operands");
     cli_puts(o, "  ");
-    wrap(
-        o,
-        "A .safetensors file, a model.safetensors.index.json, a folder that holds either, or - for "
-        "standard input.",
-        2, 2, HELP_COLUMNS);
+    wrap(o,
+         "A .safetensors file, a model.safetensors.index.json, a directory that holds either, or - "
+         "for "
+         "standard input.",
+         2, 2, HELP_COLUMNS);
     title(c, o, "Options");
     cli_puts(o, "  -h, --help    show this help; after a command: its own\n"
                 "  -V, --version show the version\n");

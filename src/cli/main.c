@@ -76,7 +76,7 @@ static void run(cli *c, int argc, char **argv) {
         if (cli_flag(c, "help")) {
             cli_help(c, c->command);
         } else if ((c->command->common & CLI_NO_STDIN) != 0 && cli_reads_stdin(c)) {
-            cli_usage(c, "a file or folder is needed, not standard input");
+            cli_usage(c, "a file or directory is needed, not standard input");
         } else {
             cli_leftover_tell(c);
             c->command->run(c);

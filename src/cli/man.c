@@ -108,14 +108,15 @@ void cli_man(cli *c, const cli_command *command) {
     }
     head(o, "", "look into, check, read and change safetensors files");
     cli_puts(
-        o, ".SH SYNOPSIS\n.B safetensors\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
-           ".SH DESCRIPTION\n"
-           "An operand is a .safetensors file, an index (model.safetensors.index.json), a folder "
-           "that\n"
-           "holds either, or \\- for standard input. Data goes to standard output, everything else "
-           "to\n"
-           "standard error. Whatever comes from a file is escaped before it is printed.\n"
-           ".SH COMMANDS\n");
+        o,
+        ".SH SYNOPSIS\n.B safetensors\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
+        ".SH DESCRIPTION\n"
+        "An operand is a .safetensors file, an index (model.safetensors.index.json), a directory "
+        "that\n"
+        "holds either, or \\- for standard input. Data goes to standard output, everything else "
+        "to\n"
+        "standard error. Whatever comes from a file is escaped before it is printed.\n"
+        ".SH COMMANDS\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
         cli_printf(o, ".TP\n.BR safetensors\\-%s (1)\n", cli_commands[i]->name);
         troff_text(o, cli_commands[i]->summary);

@@ -33,7 +33,7 @@ sft_status sft__format_index_parse(sft__format_index *out, const char *text, siz
                                    const sft_open_options *options, sft_error *err);
 void sft__format_index_reset(sft__format_index *index);
 
-/* SFT_OK if `file` is a relative path of plain components that cannot lead out of its folder on any
+/* SFT_OK if `file` is a relative path of plain components that cannot lead out of its directory on any
  * system: not empty, not absolute, no "..", ".", empty component, backslash, NUL, control
  * character, colon, reserved Windows device name, trailing dot or blank; at most 4,096 bytes. Else
  * SFT_E_PATH. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/below_posix.c - opening a file below a folder in a way that no symbolic link leads out,
+ * fs/below_posix.c - opening a file below a directory in a way that no symbolic link leads out,
  * however links are exchanged meanwhile. Where the kernel has openat2 it does the whole walk
  * (RESOLVE_BENEATH); where no link may be there it is done part by part. Otherwise, and for the links
  * of the Hugging Face cache, the path is resolved first, judged as text, and then walked without
@@ -157,7 +157,7 @@ static int open_unlinked(int at, const char *rest) {
 static sft_status failed(const char *name, int sys, bool *missing, sft_error *err) {
     if (sys == ENXIO || sys == EISDIR) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
-                              sys == EISDIR ? "folder" : "special file");
+                              sys == EISDIR ? "directory" : "special file");
     }
     *missing = sys == ENOENT || sys == ENOTDIR;
     return sft__base_fail_sys(err,
@@ -167,7 +167,7 @@ static sft_status failed(const char *name, int sys, bool *missing, sft_error *er
                               sys, "cannot open %s", name);
 }
 
-/* If real lies in the folder `base` (base_len bytes of it): the part behind; else NULL. */
+/* If real lies in the directory `base` (base_len bytes of it): the part behind; else NULL. */
 static const char *inside(const char *real, const char *base, size_t base_len) {
     if (base_len == 1 && base[0] == '/') {
         base_len = 0;
@@ -200,7 +200,7 @@ static const char *judge(const sft__fs_root *root, char *base, const char *real,
     if (rest != NULL && (root->links != SFT__FS_LINKS_NONE || same_parts(rest, name))) {
         return rest;
     }
-    /* the cache's links: the repository's folder is the base then */
+    /* the cache's links: the repository's directory is the base then */
     const size_t len = sft__fs_cache_root(base);
     base[len] = '\0';
     rest = len != 0 ? inside(real, base, len) : NULL;
@@ -234,12 +234,12 @@ sft_status sft__fs_open_below_resolved(const sft__fs_root *root, const char *nam
         return failed(name, link ? ELOOP : sys, missing, err);
     }
     if (strcmp(real, base) == 0 && root->links != SFT__FS_LINKS_NONE) {
-        return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a link to its own folder", name);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a link to its own directory", name);
     }
     const char *rest = judge(root, base, real, name);
     if (rest == NULL) {
-        return sft__base_fail(err, SFT_E_PATH, "%s is a link that leads out of its folder, to %s",
-                              name, real);
+        return sft__base_fail(err, SFT_E_PATH,
+                              "%s is a link that leads out of its directory, to %s", name, real);
     }
     *out = open_unlinked(open_again(AT_FDCWD, base, O_RDONLY | O_CLOEXEC | O_DIRECTORY), rest);
     return *out >= 0 ? SFT_OK : failed(name, errno, missing, err);

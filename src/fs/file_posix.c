@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/file_posix.c - files over POSIX. See file.h. Opening below a folder is in
+ * fs/file_posix.c - files over POSIX. See file.h. Opening below a directory is in
  * below_posix.c.
  */
 #ifndef _WIN32
@@ -42,7 +42,7 @@ static void stat_convert(const struct stat *s, sft__fs_stat *st) {
 }
 
 static const char *kind_of(const struct stat *s) {
-    return S_ISDIR(s->st_mode)    ? "folder"
+    return S_ISDIR(s->st_mode)    ? "directory"
            : S_ISFIFO(s->st_mode) ? "FIFO"
            : S_ISSOCK(s->st_mode) ? "socket"
            : S_ISCHR(s->st_mode)  ? "character device"

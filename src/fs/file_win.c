@@ -2,7 +2,7 @@
  *
  * fs/file_win.c - files over Win32. See file.h. Paths go through wide_win.h: UTF-16 and
  * without the limit of 260 characters. Files are opened with every kind of sharing, so that an open
- * catalog disturbs nobody. Opening below a folder is in below_win.c.
+ * catalog disturbs nobody. Opening below a directory is in below_win.c.
  */
 #ifdef _WIN32
 #include "base/checked.h"
@@ -66,7 +66,8 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
         status = sft__fs_stat_file((sft__fs_handle)h, name, st, err);
     }
     if (status == SFT_OK && st->folder && !folder_too) {
-        status = sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a folder, not a regular file", name);
+        status =
+            sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a directory, not a regular file", name);
     }
     if (status != SFT_OK) {
         (void)CloseHandle(h);
@@ -83,7 +84,7 @@ static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *o
 
     *out = SFT__FS_NO_HANDLE;
     SFT_TRY(sft__fs_wide_path(&wide, path[0] != '\0' ? path : ".", NULL, err));
-    /* backup semantics: needed to open folders */
+    /* backup semantics: needed to open directories */
     h = CreateFileW(wide.text, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
                     NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     const int32_t cause = last_error();
@@ -163,7 +164,7 @@ sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, s
     return status;
 }
 
-/* ---------------------------------------------------------------- folders */
+/* ---------------------------------------------------------------- directories */
 
 static sft_status visit_found(const WIN32_FIND_DATAW *found, sft__fs_visit visit, void *ctx,
                               sft_error *err) {

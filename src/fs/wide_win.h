@@ -17,7 +17,7 @@ typedef struct sft__fs_wide {
     size_t len;    /* characters */
 } sft__fs_wide;
 
-/* \\?\C:\folder\name, \\?\UNC\server\share\name, or what names a device as it is. */
+/* \\?\C:\directory\name, \\?\UNC\server\share\name, or what names a device as it is. */
 sft_status sft__fs_wide_path(sft__fs_wide *out, const char *path, const sft_allocator *allocator,
                              sft_error *err);
 void sft__fs_wide_reset(sft__fs_wide *w, const sft_allocator *allocator);

@@ -178,8 +178,8 @@ static void test_strictly(verdict *v) {
                  "names hold control or invisible characters");
     test_tensors(v, is_nameless, "empty_name", "tensor has an empty name",
                  "tensors have an empty name");
-    test_tensors(v, is_path_name, "path_name", "name looks like a path out of a folder",
-                 "names look like paths out of a folder");
+    test_tensors(v, is_path_name, "path_name", "name looks like a path out of a directory",
+                 "names look like paths out of a directory");
     test_tensors(v, is_misaligned, "misaligned",
                  "tensor does not start at a multiple of its element's size",
                  "tensors do not start at multiples of their elements' size");
@@ -418,7 +418,7 @@ static void check_one(cli *c, const char *operand, counts *n) {
     cli_close(c, v.catalog);
 }
 
-/* ---------------------------------------------------------------- folders */
+/* ---------------------------------------------------------------- directories */
 
 typedef struct names {
     char **items;
@@ -476,8 +476,8 @@ static void fail_listing(cli *c, const char *folder, int error) {
     sft_error err;
     char text[160];
 
-    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot list the folder: %s",
-                        cli_sys_text(error, text, sizeof text));
+    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
+                        "cannot list the directory: %s", cli_sys_text(error, text, sizeof text));
     cli_fail(c, folder, &err);
 }
 
@@ -517,7 +517,7 @@ static bool lacks_index(const char *folder, const names *files) {
     return any;
 }
 
-/* Do the names of a folder's files count more than there are? Where an index is, it says that. */
+/* Do the names of a directory's files count more than there are? Where an index is, it says that. */
 static void check_count(cli *c, const char *folder, const names *files, counts *n) {
     sft_catalog *catalog = NULL;
     sft_error err;
@@ -529,7 +529,7 @@ static void check_count(cli *c, const char *folder, const names *files, counts *
     cli_close(c, catalog);
 }
 
-/* Can the parts be put together? In folders below the operand only ranks are parts. */
+/* Can the parts be put together? In directories below the operand only ranks are parts. */
 static void check_parts(cli *c, const char *folder, bool operand, const names *files, counts *n) {
     const uint32_t kind = cli_ranks_kind(folder);
     sft_catalog *catalog = NULL;
@@ -652,7 +652,7 @@ const cli_command cli_cmd_check = {
     .description =
         "Says of each file whether it is valid; if not, where and why, and what it "
         "probably is instead. In "
-        "folders, and folders in them, every .safetensors file and every index is "
+        "directories, and directories in them, every .safetensors file and every index is "
         "checked. Only headers are "
         "read, so the size of files does not matter. A checkpoint of many ranks that tells "
         "its layout, or whose --layout or --step is given, is also put together: what no "

@@ -400,7 +400,7 @@ static void export_into(converting *k, uint32_t format) {
     cli_close(c, catalog);
 }
 
-/* *made: the folder is new. */
+/* *made: the directory is new. */
 static bool make_output(cli *c, const converting *k, bool *made) {
     const char *output = cli_text(c, "output");
     char found[FOUND_MAX];
@@ -409,7 +409,7 @@ static bool make_output(cli *c, const converting *k, bool *made) {
 
     *made = false;
     const bool is_folder = cli_sys_kind(output) == CLI_KIND_FOLDER;
-    /* a folder of TensorFlow's is one checkpoint, and becomes one file */
+    /* a directory of TensorFlow's is one checkpoint, and becomes one file */
     const bool of_folder = c->operand_count == 1 &&
                            cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
                            k->api->locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
@@ -426,7 +426,8 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     if (error != 0) {
         char text[160];
         (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                            "cannot make the folder: %s", cli_sys_text(error, text, sizeof text));
+                            "cannot make the directory: %s",
+                            cli_sys_text(error, text, sizeof text));
         cli_fail_plainly(c, output, &err);
     }
     *made = error == 0;
@@ -470,7 +471,7 @@ static void run(cli *c) {
 }
 
 static const cli_opt options[] = {
-    CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or folder to write"),
+    CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or directory to write"),
     CLI_OPT_CHOICE("to", 0, "FORMAT", "safetensors|npz|gguf|pt|ckpt",
                    "what OUT becomes; else its extension says it, else safetensors"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
@@ -502,9 +503,9 @@ const cli_command cli_cmd_convert = {
         "Reads PyTorch checkpoints of any age (and every other format that the import wing knows; "
         "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
         "--max-shard-size shards and an index. An input may be the URL of a file. "
-        "Several inputs become one output. A folder with "
+        "Several inputs become one output. A directory with "
         "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
-        "the same shards with their index, in the folder OUT.\n\n"
+        "the same shards with their index, in the directory OUT.\n\n"
         "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, "
         "average or what the trainer recorded, which is named in warnings; of everything else all "
         "parts are taken. --key chooses a part; --tree takes everything "
@@ -515,7 +516,8 @@ const cli_command cli_cmd_convert = {
         "--allow-opaque. Nothing in a file is ever executed.\n\n"
         "--to, or the extension of OUT, asks for another format than safetensors: npz (numpy), "
         "gguf, "
-        "pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a folder "
+        "pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
+        "directory "
         "or an "
         "index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
@@ -524,7 +526,7 @@ const cli_command cli_cmd_convert = {
         "plan: an "
         "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
-                "safetensors convert model/ -o converted/ # a Hugging Face folder\n"
+                "safetensors convert model/ -o converted/ # a Hugging Face directory\n"
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |

@@ -548,7 +548,7 @@ const cli_command cli_cmd_cp = {
     .operands = "SRC DST",
     .summary = "copy tensors into a new file: select, drop, rename, cast, reorder",
     .description =
-        "SRC is a file, folder, index or -; a model of several files becomes one file. DST is a "
+        "SRC is a file, directory, index or -; a model of several files becomes one file. DST is a "
         "file, or - "
         "for standard output. DST appears complete or not at all, also when the copy is "
         "interrupted; one "

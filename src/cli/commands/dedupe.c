@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/commands/dedupe.c - dedupe and expand: a folder of ranks without its replicas, and with all of
+ * cli/commands/dedupe.c - dedupe and expand: a directory of ranks without its replicas, and with all of
  * them again. Read batch.h first.
  */
 #include "cli/look/verify.h"
@@ -186,9 +186,9 @@ static const cli_opt dedupe_options[] = {
 const cli_command cli_cmd_dedupe = {
     .name = "dedupe",
     .operands = "DIR",
-    .summary = "write a folder of ranks without its replicas",
+    .summary = "write a directory of ranks without its replicas",
     .description =
-        "DIR has a folder for each rank (rank_0, rank_1 ...). What several ranks hold, by the "
+        "DIR has a directory for each rank (rank_0, rank_1 ...). What several ranks hold, by the "
         "layout, is kept by one of them: -o gets the files under their names with what each rank "
         "keeps, layout.json, and dedupe.json, from which expand makes what was. It opens as the "
         "same model; MindSpore reads it with remove_redundancy=True.\n\n"
@@ -220,7 +220,7 @@ static const cli_opt expand_options[] = {
 const cli_command cli_cmd_expand = {
     .name = "expand",
     .operands = "DIR",
-    .summary = "give every rank of a folder without replicas its full set back",
+    .summary = "give every rank of a directory without replicas its full set back",
     .description =
         "DIR was written by dedupe, or by MindSpore with remove_redundancy=True. With dedupe.json "
         "the files are those that were there, byte for byte if a usual writer had made them. "

@@ -223,7 +223,8 @@ static void run(cli *c) {
 }
 
 static const cli_opt options[] = {
-    CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR", "into this folder, made if missing (default: .)"),
+    CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR",
+                "into this directory, made if missing (default: .)"),
     CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
     CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
     CLI_BESIDE_OPTION,
@@ -241,7 +242,7 @@ const cli_command cli_cmd_fetch = {
         "Downloads a .safetensors file, or an index with the files that it names, over several "
         "connections. Tensors that --select and --drop choose become one new file, "
         "model.safetensors; nothing else is downloaded. --rank and --layout fetch what one rank "
-        "gets of each tensor, into the file model.safetensors of a new folder.\n\n"
+        "gets of each tensor, into the file model.safetensors of a new directory.\n\n"
         "What is under way lies beside its place as .NAME.part with a journal. After an "
         "interruption the same command goes on from there, if the server still has the same "
         "version; every block is checked before it is believed. Files appear when all are whole, "

@@ -235,7 +235,7 @@ static void run(cli *c) {
 
 static const cli_opt options[] = {
     CLI_OPT_FLAG("unified", 0,
-                 "MindSpore's form: a folder of part files, param_name_map.json and "
+                 "MindSpore's form: a directory of part files, param_name_map.json and "
                  "hyper_param.safetensors"),
     CLI_OPT_ARG(CLI_BYTES, "part-size", 0, "SIZE", "of the parts of --unified (default 3GiB)"),
     CLI_BESIDE_OPTION,
@@ -247,16 +247,17 @@ const cli_command cli_cmd_join = {
     .name = "join",
     .operands = "SRC",
     .summary = "join a model of many files, or of many ranks, into one",
-    .description = "SRC is a folder, an index, a URL or the checkpoint of many ranks; --layout "
-                   "says how ranks were cut where "
-                   "the folder does not. -o names the one file to write. With --unified it names a "
-                   "folder, which gets the form of "
-                   "mindspore.parallel.unified_safetensors: the largest tensors first, each into "
-                   "the part that has least.\n\n"
-                   "Tensors that no rank holds in full are an error that says which box is "
-                   "missing. The output appears when "
-                   "everything is written. A run that was killed goes on where it was when it is "
-                   "started again.",
+    .description =
+        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout "
+        "says how ranks were cut where "
+        "the directory does not. -o names the one file to write. With --unified it names a "
+        "directory, which gets the form of "
+        "mindspore.parallel.unified_safetensors: the largest tensors first, each into "
+        "the part that has least.\n\n"
+        "Tensors that no rank holds in full are an error that says which box is "
+        "missing. The output appears when "
+        "everything is written. A run that was killed goes on where it was when it is "
+        "started again.",
     .examples = "safetensors join model/ -o model.safetensors\n"
                 "safetensors join ranks/ --layout strategy/ -o unified/ --unified",
     .options = options,

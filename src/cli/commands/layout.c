@@ -287,7 +287,7 @@ static void run(cli *c) {
         return;
     }
     if (strcmp(verb, "show") != 0 && c->operand_count > 2) {
-        cli_usage(c, "%s takes one description, or a folder of strategies", verb);
+        cli_usage(c, "%s takes one description, or a directory of strategies", verb);
         return;
     }
     for (size_t i = 1; i < c->operand_count && !cli_stopped(c); i++) {
@@ -300,7 +300,7 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'n', "N",
                 "of a tensor-parallel plan that does not say: for so many ranks"),
     CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
-                "of folders of ranks: the files whose names end so (3_2)"),
+                "of directories of ranks: the files whose names end so (3_2)"),
     CLI_OPT_CHOICE("to", 0, "FORM", "layout|strategy|strategy-json",
                    "what to write: our JSON (convert's default), a MindSpore strategy as protobuf "
                    "(merge's default) or as JSON"),
@@ -313,16 +313,19 @@ const cli_command cli_cmd_layout = {
     .summary = "show, merge and convert descriptions of how a model is cut among ranks",
     .description =
         "FILE is any description, told by its content: a MindSpore strategy (protobuf or JSON), a "
-        "folder of the strategies of all pipeline stages, our own JSON form, topology.json, or a "
+        "directory of the strategies of all pipeline stages, our own JSON form, topology.json, or "
+        "a "
         "tensor-parallel plan of transformers. A checkpoint that tells its own layout "
-        "(PyTorch's shards, MindFormers 2.0, rank folders with a layout beside them) is one too; "
+        "(PyTorch's shards, MindFormers 2.0, rank directories with a layout beside them) is one "
+        "too; "
         "where "
         "files are no ranks, they are numbered.\n\n"
         "show lists tensors: full shape where the description tells it, the mesh, the axes that "
         "cut "
         "each dimension, the ranks that hold a part, and the local shape on --rank. merge makes "
         "one "
-        "strategy out of a folder of them; equal files of one stage are fine, others are an error. "
+        "strategy out of a directory of them; equal files of one stage are fine, others are an "
+        "error. "
         "convert writes our own form.\n\n"
         "With --json, show writes one object per file: schema, file, form, ranks, rank, tensors "
         "(name, pattern or module; shape, mesh, cut, ranks, local).",

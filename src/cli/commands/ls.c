@@ -273,7 +273,7 @@ const cli_command cli_cmd_ls = {
                    "schema (1), file, header_bytes, data_bytes, metadata, and tensors in file "
                    "order, each with name, "
                    "dtype, shape, data_offsets (relative to the data section) and nbytes; for a "
-                   "folder or index also "
+                   "directory or index also "
                    "files, and with each tensor its file; where tensors have other names also "
                    "aliases, each with "
                    "name, of, dtype, shape and whole (false: it shows a part of the tensor). Other "

@@ -285,7 +285,7 @@ const cli_command cli_cmd_mem = {
     .operands = "FILE...",
     .summary = "what loading would take, by dtype and by file",
     .description =
-        "Sums up what the tensors of a file, folder, index or URL take in memory: per "
+        "Sums up what the tensors of a file, directory, index or URL take in memory: per "
         "dtype, overall, the largest tensor, and per file. Only headers are read.\n\n"
         "With --dtype a further column tells the same with every floating-point tensor "
         "cast; integer and boolean tensors stay as they are. With --layout the same "

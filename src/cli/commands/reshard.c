@@ -49,7 +49,7 @@ static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set
 
 /* ---------------------------------------------------------------- reshard */
 
-/* The files of ranks are found by their folders' names alone, rank_N. */
+/* The files of ranks are found by their directories' names alone, rank_N. */
 static bool opens_again(const char *pattern) {
     static const char folder[] = "rank_{rank}/";
     return strncmp(pattern, folder, sizeof folder - 1) == 0 &&
@@ -177,14 +177,14 @@ static void run_reshard(cli *c) {
 
 static const cli_opt reshard_options[] = {
     CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE",
-                "how the ranks of SRC are cut, where the folder does not say"),
+                "how the ranks of SRC are sharded, where the directory does not say"),
     CLI_OPT_ARG(CLI_FILE, "target-layout", 0, "FILE", "how the model is to be cut"),
     CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a target layout that does not say"),
     CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
-                "of folders of ranks: the files whose names end so (3_2)"),
+                "of directories of ranks: the files whose names end so (3_2)"),
     CLI_OPT_FLAG("partial", 0,
-                 "of folders of ranks: leave out tensors that are not whole, and say which"),
+                 "of directories of ranks: leave out incomplete tensors, and say which"),
     CLI_OPT_FLAG("allow-replicated", 0,
                  "go on with a layout that fits no tensor: every rank gets the whole model"),
     CLI_OPT_ARG(CLI_TEXT, "name", 0, "PATTERN",
@@ -199,14 +199,15 @@ const cli_command cli_cmd_reshard = {
     .summary = "cut a model anew: from any number of ranks to any other",
     .description =
         "SRC is a checkpoint of many ranks, or any model that is whole. A layout is a MindSpore "
-        "strategy or a folder "
+        "strategy or a directory "
         "of them, a layout.json, a topology.json or a tensor-parallel plan; numbers of ranks need "
         "not divide one "
-        "another, nor the sizes of tensors. -o names a folder, which gets a file for each rank, "
+        "another, nor the sizes of tensors. -o names a directory, which gets a file for each rank, "
         "and layout.json.\n\n"
         "Every byte of the source is read once, also where tensors are cut along columns, in the "
         "memory that --memory "
-        "gives. The folder appears when everything is written. A run that was killed goes on where "
+        "gives. The directory appears when everything is written. A run that was killed goes on "
+        "where "
         "it was when it is "
         "started again. For many machines: --task 1/8 to --task 8/8 on a common file system.",
     .examples =
@@ -260,9 +261,9 @@ static const cli_opt slice_options[] = {
     CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE", "of a source of many ranks: how it is cut"),
     CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
     CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
-                "of folders of ranks: the files whose names end so (3_2)"),
+                "of directories of ranks: the files whose names end so (3_2)"),
     CLI_OPT_FLAG("partial", 0,
-                 "of folders of ranks: leave out tensors that are not whole, and say which"),
+                 "of directories of ranks: leave out incomplete tensors, and say which"),
     CLI_OPT_FLAG("allow-replicated", 0,
                  "go on with a layout that fits no tensor: every rank gets the whole model"),
     CLI_BATCH_OPTIONS,

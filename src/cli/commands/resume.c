@@ -129,7 +129,7 @@ static void run(cli *c) {
 
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "layout", 0, "FILE",
-                "how tensors are cut among ranks, where the folder does not tell"),
+                "how tensors are sharded among ranks, where the directory does not say"),
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a layout that does not say"),
     CLI_OPT_END,
 };
@@ -139,17 +139,19 @@ const cli_command cli_cmd_resume_point = {
     .operands = "DIR",
     .summary = "find the newest complete step of a training job",
     .description =
-        "DIR is what the job writes to: rank_N folders with files NAME-EPOCH_STEP (MindSpore), "
-        "checkpoint-N folders (Hugging Face's Trainer), iteration_N folders with their tracker "
-        "(MindFormers), or other folders whose names end in a number (PyTorch).\n\n"
+        "DIR is what the job writes to: rank_N directories with files NAME-EPOCH_STEP (MindSpore), "
+        "checkpoint-N directories (Hugging Face's Trainer), iteration_N directories with their "
+        "tracker "
+        "(MindFormers), or other directories whose names end in a number (PyTorch).\n\n"
         "A step is complete if all files of its weights open, and the tensors of all ranks can be "
         "put together without a hole, replicas counted; headers alone are read. The states of "
         "optimizers and schedulers (.pt, .pth) must not be empty; what is in them is not read. "
-        "For rank folders a layout is needed: strategy/ in or beside DIR, or --layout. What a "
-        "rank's meta.json does not have yet, what lies beyond the tracker, and Trainer folders "
+        "For rank directories a layout is needed: strategy/ in or beside DIR, or --layout. What a "
+        "rank's meta.json does not have yet, what lies beyond the tracker, and Trainer directories "
         "without trainer_state.json are not complete.\n\n"
         "Prints the name of the step; why newer ones were skipped goes to standard error. For "
-        "rank folders it is what --step of other commands wants. The exit status is 1 if no step "
+        "rank directories it is what --step of other commands wants. The exit status is 1 if no "
+        "step "
         "is complete. A step with fewer tensors than the one before it is named in a warning.\n\n"
         "--json writes schema, folder, chosen (name, path, epoch, step, complete, perhaps a "
         "warning; or null) and skipped, each with its why.",

@@ -435,7 +435,7 @@ const cli_command cli_cmd_scan = {
     .description =
         "Reads each file as a loader would, without executing anything, and says for every name "
         "that a pickle refers to whether it is dangerous, unknown or harmless, and why; tricks of "
-        "the container (two folders, headers that disagree, hidden pickles, wrong checksums) "
+        "the container (two directories, headers that disagree, hidden pickles, wrong checksums) "
         "likewise. Whatever the file is, it and every member of an archive is walked as a pickle "
         "from its first byte to where Python would stop, through gzip, zlib, bzip2, xz, zip, tar "
         "and the "

@@ -283,7 +283,7 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
     cli_json_newline(&j);
 }
 
-/* Digests belong to files: those of a folder or index are done one by one. */
+/* Digests belong to files: those of a directory or index are done one by one. */
 static void record_operand(cli *c, const char *operand, uint32_t kinds) {
     const bool beside = cli_flag(c, "manifest");
     sft_catalog *catalog;
@@ -366,7 +366,7 @@ const cli_command cli_cmd_verify = {
                    "what check says.\n\n"
                    "--record puts digests into a file that has none (-f: replaces them); the data "
                    "section stays as it "
-                   "is. A folder or index means each of its files.\n\n"
+                   "is. A directory or index means each of its files.\n\n"
                    "--same looks at no digests: it computes the content hash of each operand (as "
                    "hash --content) and says whether it is that of the first. --replicas compares "
                    "what ranks hold twice.\n\n"

@@ -41,7 +41,7 @@ sft_status sft__fs_make_directory(const char *path, sft_error *err) {
             return SFT_OK;
         }
     }
-    return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot make the folder \"%.200s\"", path);
+    return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot make the directory \"%.200s\"", path);
 }
 
 sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {
@@ -115,13 +115,14 @@ sft_status sft__fs_sync_directory(const char *path, sft_error *err) {
         fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
-        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the folder \"%.200s\"", path);
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the directory \"%.200s\"",
+                                  path);
     }
     const int cause = sft__fs_sync_entries(fd) == 0 ? 0 : errno;
     (void)close(fd); /* read-only */
     return cause == 0 ? SFT_OK
                       : sft__base_fail_sys(err, SFT_E_IO, cause,
-                                           "cannot flush the folder \"%.200s\"", path);
+                                           "cannot flush the directory \"%.200s\"", path);
 }
 
 sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
@@ -130,7 +131,7 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
 
     if (len >= sizeof folder) {
         return sft__base_fail_sys(err, SFT_E_IO, ENAMETOOLONG,
-                                  "cannot flush the folder of \"%.200s\"", path);
+                                  "cannot flush the directory of \"%.200s\"", path);
     }
     if (len > 0) {
         memcpy(folder, path, len);

@@ -41,7 +41,7 @@ sft_status sft__fs_make_directory(const char *path, sft_error *err) {
     sft__fs_wide_reset(&wide, NULL);
     return cause == 0 || cause == ERROR_ALREADY_EXISTS
                ? SFT_OK
-               : fail(err, SFT_E_IO, cause, "make the folder", path);
+               : fail(err, SFT_E_IO, cause, "make the directory", path);
 }
 
 static sft_status move(const char *from, const char *to, DWORD flags, sft_error *err) {

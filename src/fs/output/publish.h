@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * fs/output/publish.h - a file that becomes visible all at once, or not at all. The bytes are gathered in
- * a file without a name (or with a random one) in the folder of the target; commit gives it the
+ * a file without a name (or with a random one) in the directory of the target; commit gives it the
  * target's name. Until then, and after any failure but SFT_E_DURABILITY, the old state is intact.
  * One implementation for POSIX (publish_posix.c) and one for Windows (publish_win.c).
  */
@@ -26,7 +26,7 @@ typedef struct sft__fs_publish_options {
 } sft__fs_publish_options;
 
 /* Checks the target (a regular file or nothing; a symbolic link is followed to what it names), and
- * creates the file to be written in its folder. Errors: PATH, NOT_REGULAR, EXISTS, IO, NOMEM. */
+ * creates the file to be written in its directory. Errors: PATH, NOT_REGULAR, EXISTS, IO, NOMEM. */
 sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
                                 const sft__fs_publish_options *options, sft_error *err);
 

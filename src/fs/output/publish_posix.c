@@ -3,7 +3,7 @@
  * fs/output/publish_posix.c - atomic publication on POSIX systems. Where the system offers it the file has
  * no name at all while it is written (O_TMPFILE), so that a killed process leaves nothing behind;
  * elsewhere it is called .NAME.tmp.<random>. All steps are relative to one open descriptor of the
- * folder.
+ * directory.
  */
 #ifndef _WIN32
 #include "base/checked.h"
@@ -35,11 +35,11 @@ struct sft__fs_publish {
     sft__fs_publish_options options;
     sft__base_arena arena;
     const char *path; /* as given */
-    const char *base; /* name in the folder, links followed */
+    const char *base; /* name in the directory, links followed */
     int folder;
     int file;
     bool exists;     /* the target did when we looked */
-    bool named;      /* temp is a name in the folder that must go */
+    bool named;      /* temp is a name in the directory that must go */
     struct stat was; /* if it did */
     char temp[NAME_LIMIT + 1];
     sft__fs_direct *direct; /* for large parts of a large durable file; or NULL */
@@ -55,7 +55,7 @@ static int open_retry(int folder, const char *name, int flags, mode_t mode) {
     return fd;
 }
 
-/* Splits cur into its folder (opened) and its last component (p->base). */
+/* Splits cur into its directory (opened) and its last component (p->base). */
 static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folder_len,
                               sft_error *err) {
     const char *slash = strrchr(cur, '/');
@@ -63,7 +63,8 @@ static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folde
     const char *folder;
 
     if (base[0] == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
-        return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a folder, not a file", p->path);
+        return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a directory, not a file",
+                              p->path);
     }
     *folder_len = (size_t)(base - cur);
     folder = *folder_len == 0 ? "." : sft__base_arena_copy(&p->arena, cur, *folder_len);
@@ -73,7 +74,7 @@ static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folde
     p->base = base;
     p->folder = open_retry(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (p->folder < 0) {
-        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the folder of \"%s\"",
+        return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the directory of \"%s\"",
                                   p->path);
     }
     return SFT_OK;
@@ -108,7 +109,7 @@ static char *read_link(sft__fs_publish *p, const char *cur, size_t folder_len, s
 static sft_status check_target(sft__fs_publish *p, const struct stat *st, sft_error *err) {
     if (!S_ISREG(st->st_mode)) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
-                              S_ISDIR(st->st_mode)    ? "a folder"
+                              S_ISDIR(st->st_mode)    ? "a directory"
                               : S_ISFIFO(st->st_mode) ? "a FIFO"
                               : S_ISSOCK(st->st_mode) ? "a socket"
                                                       : "a device");
@@ -121,7 +122,7 @@ static sft_status check_target(sft__fs_publish *p, const struct stat *st, sft_er
     return SFT_OK;
 }
 
-/* Follows links to the folder that really holds the target; afterwards folder and base name it. */
+/* Follows links to the directory that really holds the target; afterwards directory and base name it. */
 static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     const char *cur = p->path;
     struct stat followed;
@@ -299,7 +300,7 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
     st = p->path == NULL ? sft__base_fail_nomem(err, strlen(path) + 1) : find_target(p, err);
     if (st == SFT_OK && !create_unnamed(p) && with_temp_name(p, make_named) != 0) {
         st = sft__base_fail_sys(err, SFT_E_IO, errno,
-                                "cannot create a file in the folder of \"%s\"", p->path);
+                                "cannot create a file in the directory of \"%s\"", p->path);
     }
     if (st == SFT_OK) {
         st = take_over(p, err);
@@ -624,9 +625,9 @@ sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
                                   "\"%s\" is in place, but closing it failed", publish->path);
     }
     if (durable && sft__fs_sync_entries(publish->folder) != 0) {
-        return sft__base_fail_sys(err, SFT_E_DURABILITY, errno,
-                                  "\"%s\" is in place, but its folder could not be written to disk",
-                                  publish->path);
+        return sft__base_fail_sys(
+            err, SFT_E_DURABILITY, errno,
+            "\"%s\" is in place, but its directory could not be written to disk", publish->path);
     }
     return SFT_OK;
 }

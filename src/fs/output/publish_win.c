@@ -63,7 +63,7 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     SFT_TRY(sft__fs_wide_path(&p->target, p->path, p->options.allocator, err));
     if (base_of(&p->target) == p->target.len || wcsncmp(p->target.text, L"\\\\.\\", 4) == 0) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR,
-                              "\"%s\" names a folder or a device, not a file", p->path);
+                              "\"%s\" names a directory or a device, not a file", p->path);
     }
     h = CreateFileW(p->target.text, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                     OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
@@ -82,7 +82,7 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     (void)CloseHandle(h); /* opened for no access at all */
     if (!disk || folder) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
-                              folder ? "a folder" : "a device");
+                              folder ? "a directory" : "a device");
     }
     if (p->options.new_only) {
         return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
@@ -136,7 +136,7 @@ static sft_status create_temp(sft__fs_publish *p, sft_error *err) {
     }
     sft__fs_wide_reset(&p->temp, p->options.allocator);
     return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause,
-                              "cannot create a file in the folder of \"%s\"", p->path);
+                              "cannot create a file in the directory of \"%s\"", p->path);
 }
 
 sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,

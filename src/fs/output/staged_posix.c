@@ -50,12 +50,12 @@ sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_err
             }
             sft__fs_close(*out); /* removed meanwhile: once more */
         } else if (why.sys != ENOENT) {
-            return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the folder \"%.200s\"",
-                                      path);
+            return sft__base_fail_sys(err, SFT_E_IO, why.sys,
+                                      "cannot open the directory \"%.200s\"", path);
         }
         *out = SFT__FS_NO_HANDLE;
     }
-    return sft__base_fail(err, SFT_E_STATE, "the folder \"%.200s\" is removed again and again",
+    return sft__base_fail(err, SFT_E_STATE, "the directory \"%.200s\" is removed again and again",
                           path);
 }
 
