@@ -292,7 +292,7 @@ static void refused(void **state) {
     assert_int_equal(sft_checkpoint_open(&checkpoint, base, NULL, &err), SFT_E_SCHEMA);
     assert_string_equal(sft_checkpoint_kind_name(77), "none");
     assert_string_equal(sft_checkpoint_kind_title(SFT_CHECKPOINT_RANKS),
-                        "one folder for each rank");
+                        "one directory for each rank");
 }
 
 /* A map that names nothing is that of no model, though parts lie beside it. */
