@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""safetensors on libsafetensors: the surface of the package `safetensors`, and what it lacks.
+"""safetensors on libsafetensors: the names of the package `safetensors`, and more.
 
-Imports nothing but the extension module; the frameworks live in safetensors_c.torch, .numpy, .flax,
-.tensorflow, .paddle and .mlx, each imported when it is asked for. docs/python.md is the guide.
+Imports nothing but the extension module; the frameworks live in safetensors_c.torch, .numpy, .flax, .tensorflow,
+.paddle and .mlx, each imported on first use. docs/python.md is the guide.
 """
 
 from . import _core
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .tree import load_tree as load_tree
     from .tree import save_tree as save_tree
 
-# What is imported on first use, and from where.
+# Imported on first use, and from where.
 _LATER = {
     "install": "_switch",
     "uninstall": "_switch",

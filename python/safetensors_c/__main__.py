@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""python -m safetensors_c SCRIPT | -m MODULE | -c CODE [ARGUMENT...]: run a program on this package.
+"""python -m safetensors_c SCRIPT | -m MODULE | -c CODE [ARGUMENT...]: run a program with this package.
 
-The program, and the Python processes that it starts, get safetensors_c where they import safetensors.
+The program, and the Python processes that it starts, get safetensors_c when they import safetensors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Names that share storage, recorded in the metadata key "sft.aliases" (docs/tree.md has the format).
 
-The value is a JSON object {alias: {"of": stored name, "dtype", "shape", "stride", "offset"}}: the alias
-is that strided view of the stored tensor, in elements of its own dtype. Metadata is input: everything
-is checked here, and no view that leaves its tensor is ever made.
+The value is a JSON object {alias: {"of": stored name, "dtype", "shape", "stride", "offset"}}: the alias is that strided
+view of the stored tensor; stride and offset count elements of the alias's dtype. Metadata is untrusted: everything is
+checked here, and no view reaches beyond its tensor.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 KEY: Final = "sft.aliases"
-STORAGE: Final = "sft.storage."  # stored under such a name: bytes that only aliases show
+STORAGE: Final = "sft.storage."  # a tensor whose name begins so holds bytes that only aliases show
 
 
 class View:
-    """What one alias is."""
+    """One alias."""
 
     __slots__ = ("name", "of", "dtype", "shape", "stride", "offset")
 
@@ -35,7 +35,7 @@ class View:
         self.offset = offset
 
     def extent(self) -> int:
-        """Elements of the stored tensor that are needed, from its beginning."""
+        """How many elements, of the alias's dtype, the stored tensor must have."""
         if 0 in self.shape:
             return self.offset
         return self.offset + 1 + sum((n - 1) * s for n, s in zip(self.shape, self.stride))
@@ -83,7 +83,7 @@ def parse(metadata: Mapping[str, str]) -> dict[str, View] | None:
 
 
 def visible(stored: Iterable[str], links: Mapping[str, View]) -> list[str]:
-    """Names that a reader sees: stored ones, but for bare storages, then the aliases."""
+    """Names that a reader sees: the stored ones, except bare storages, then the aliases."""
     stored = list(stored)
     present = set(stored)
     for view in links.values():

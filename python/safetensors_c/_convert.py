@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""convert: weight files of other formats into safetensors, and safetensors into some of them.
+"""convert: weight files of other formats to safetensors, and safetensors to some of them.
 
-The work is libsafetensors-import's, opened when it is first needed; nothing of a file is executed. This module turns
-selections, names and types into the answers that the library asks for, tensor by tensor.
+libsafetensors-import does the work; no file is ever executed. This module turns selections, names and types into the
+answers that the library asks for, tensor by tensor.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TypedDict
 
@@ -18,11 +19,11 @@ from ._io import renamer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
 _ENDINGS = {".npz": "npz", ".gguf": "gguf", ".pt": "pt", ".pth": "pt", ".ckpt": "ckpt"}
-# Extensions of formats that are not written; safetensors under such a name only if it is asked for.
+# Extensions of formats that are never written: safetensors under such a name only on request.
 _OTHERS = frozenset(
     ".bin .pt2 .ptl .distcp .pkl .pickle .joblib .npy .h5 .hdf5 .keras .onnx .msgpack .pdparams .pdopt .pdiparams .pdmodel"
     " .arrow .feather .parquet .tflite .pb .mlmodel .mlpackage .ggml .eqx .engine .tar .zip".split()
@@ -44,16 +45,18 @@ class PlannedTensor(TypedDict):
 class ConvertReport(TypedDict):
     format: str  # of the last input: "torch-zip", "npz", ...
     tensors: int
-    aliases: int  # other names, recorded in the metadata
+    aliases: int  # further names of tensors, recorded in the metadata
     left_out: int  # by select and drop, and of left_out_parts
     cast: int
-    gathered: int  # whose elements did not lie in order
+    gathered: int  # tensors whose elements were not stored in order
     data_bytes: int
     file_bytes: int
-    unused_bytes: int  # of the inputs: belong to no tensor
+    unused_bytes: int  # of the inputs, in no tensor
     files: int
     verified: int
-    left_out_parts: list[tuple[str, str]]  # tensors and objects of the inputs that do not arrive: (what, why)
+    left_out_parts: list[
+        tuple[str, str]
+    ]  # tensors and objects of the inputs that were not converted: (what, why)
     notes: list[tuple[str, str]]
     plan: list[PlannedTensor] | None  # with plan=True
 
@@ -83,36 +86,31 @@ def convert(
     durable: bool = False,
     progress: Callable[[int, int], Any] | None = None,
 ) -> ConvertReport:
-    """Converts files of any known format into safetensors, or with `to` (else by the extension of output) one
-    input into "npz", "gguf", "pt" or "ckpt". docs/python.md tells the keywords."""
+    """Converts files of any known format to safetensors, or one input to "npz", "gguf", "pt" or "ckpt".
+
+    to: the output's format; None: by the output's extension. docs/python.md describes the other keywords.
+    UserWarning for a name in select, drop, rename or dtype that matches no tensor. Raises ValueError for arguments that
+    do not fit together, OSError, and SafetensorError for an input that is not valid or cannot be represented.
+    """
     single = isinstance(inputs, (str, os.PathLike))
     paths = [_text(p) for p in ([inputs] if single else list(inputs))]  # type: ignore[list-item,arg-type]
     target = _text(output)
     if to is None:
-        ending = os.path.splitext(target)[1].lower()
-        if ending in _OTHERS and not os.path.isdir(target):
-            raise ValueError(
-                f"{target!r}: {ending} cannot be written, only safetensors, .npz, .gguf, .pt, .pth and .ckpt; "
-                'to="safetensors" writes safetensors under this name'
-            )
-        to = _ENDINGS.get(ending, "safetensors")
+        to = _format_of(target)
     shard = _size(max_shard_size)
     if not paths:
         raise ValueError("inputs: none given")
     if to != "safetensors" and (len(paths) != 1 or shard):
         raise ValueError(f"one input becomes one {to} file, without shards")
-    made = not plan and to == "safetensors" and len(paths) == 1 and os.path.isdir(paths[0])
-    made = made and not os.path.exists(target)
-    if made:
-        os.mkdir(target)
     select, drop = (x if x is None or isinstance(x, str) or callable(x) else list(x) for x in (select, drop))
-    asked: set[str] | None = set() if any(x is not None for x in (select, drop, rename, dtype)) else None
-    try:
+    choices = {"select": select, "drop": drop, "rename": rename, "dtype": dtype}
+    asked: set[str] | None = set() if any(x is not None for x in choices.values()) else None
+    with _directory(target, not plan and to == "safetensors" and len(paths) == 1 and os.path.isdir(paths[0])):
         report: ConvertReport = _core._convert(
             paths,
             target,
             to,
-            _chooser(select, drop, rename, dtype, asked),
+            _chooser(asked, **choices),
             dict(metadata) if metadata is not None else None,
             shard,
             plan,
@@ -129,17 +127,38 @@ def convert(
             tree=tree,
             view_as=view_as,
         )
-    except BaseException:
-        if made and not os.listdir(target):
-            os.rmdir(target)
-        raise
-    for message in _unmet(asked or (), select=select, drop=drop, rename=rename, dtype=dtype):
+    for message in _unmet(asked or (), **choices):
         warnings.warn(message, stacklevel=2)
     return report
 
 
+def _format_of(target: str) -> str:
+    """The format that an output's extension means; ValueError for one that is never written."""
+    ending = os.path.splitext(target)[1].lower()
+    if ending in _OTHERS and not os.path.isdir(target):
+        raise ValueError(
+            f"{target!r}: {ending} cannot be written, only safetensors, .npz, .gguf, .pt, .pth and .ckpt; "
+            'to="safetensors" writes safetensors under this name'
+        )
+    return _ENDINGS.get(ending, "safetensors")
+
+
+@contextmanager
+def _directory(target: str, wanted: bool) -> Iterator[None]:
+    """Makes the output's directory if it is wanted and missing; removes it if the block fails and leaves it empty."""
+    made = wanted and not os.path.exists(target)
+    if made:
+        os.mkdir(target)
+    try:
+        yield
+    except BaseException:
+        if made and not os.listdir(target):
+            os.rmdir(target)
+        raise
+
+
 def _unmet(asked: Iterable[str], **choices: Any) -> list[str]:
-    """What select, drop, rename and dtype name, by texts, and no tensor was called."""
+    """A sentence for each name or pattern in select, drop, rename and dtype that matched no tensor."""
     messages = []
     for word, what in choices.items():
         if isinstance(what, str) and word in ("select", "drop"):
@@ -195,9 +214,9 @@ _core_name = re.compile(r"(?i)(bool|[fuic]\d+|bf16)(_\w+)?")
 
 
 def _chooser(
-    select: Any, drop: Any, rename: Any, dtype: Any, asked: set[str] | None
+    asked: set[str] | None, select: Any, drop: Any, rename: Any, dtype: Any
 ) -> Callable[..., tuple[str, str | None] | None] | None:
-    if select is None and drop is None and rename is None and dtype is None:
+    if asked is None:
         return None
     keep = _matcher(select) if select is not None else None
     leave = _matcher(drop) if drop is not None else None
@@ -208,8 +227,7 @@ def _chooser(
     def choose(
         name: str, stored: str, shape: tuple[int, ...], is_float: bool
     ) -> tuple[str, str | None] | None:
-        if asked is not None:
-            asked.add(name)
+        asked.add(name)
         if (keep is not None and not keep(name)) or (leave is not None and leave(name)):
             return None
         wanted = by_name.get(name) if by_name is not None else floats if is_float else None

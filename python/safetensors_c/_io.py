@@ -233,7 +233,7 @@ def is_stream(target: Any) -> bool:
 
 
 def given(**keywords: Any) -> dict[str, Any]:
-    """Those that are not None: functions that a program has put in the place of ours know no others."""
+    """The keywords that are not None: a function that a program put in place of ours may not know the others."""
     return {name: value for name, value in keywords.items() if value is not None}
 
 
@@ -245,11 +245,11 @@ def write(
     progress: Callable[[int, int], Any] | None,
     serialize_file: Callable[..., Any],
 ) -> None:
-    """All tensors to a path (all or nothing) or to a file object with write(). serialize_file: what the
-    framework's module calls so; a program's own one knows the reference's parameters alone."""
+    """All tensors to a path (all or nothing) or to a file object with write(). serialize_file: the
+    name in the framework's module; a program's own one knows only the reference's parameters."""
     if not is_stream(target):
         serialize_file(specs, target, metadata=metadata, **given(digests=digests, progress=progress))
-    elif digests is not None:  # they stand in the header, before the tensors
+    elif digests is not None:  # part of the header, which comes before the tensors
         _write_all(target, _core.serialize(specs, metadata, digests=digests, progress=progress))
     else:
         _stream(specs, target, metadata, specs.__getitem__, progress)
@@ -264,7 +264,7 @@ def save_stream(
     digests: str | None,
     progress: Callable[[int, int], Any] | None,
 ) -> None:
-    """Tensors made one at a time by produce(name), in file order; each is let go once written."""
+    """Tensors made one at a time by produce(name), in file order; each is released once written."""
     entries = {name: _planned(*frame.plan_entry(like)) for name, like in plan.items()}
 
     def one(name: str) -> Any:
@@ -280,7 +280,9 @@ def save_stream(
 
     if is_stream(target):
         if digests is not None:
-            raise ValueError("digests stand in front of the tensors: a stream of produced ones has none")
+            raise ValueError(
+                "digests are written before the tensors: a stream of produced tensors cannot have them"
+            )
         _stream(entries, target, metadata, one, progress)
         return
     with _core.Writer(target, entries, metadata, digests=digests) as writer:
@@ -298,7 +300,7 @@ def save_stream(
 
 
 class _Held:
-    """A TensorSpec and what its address points into."""
+    """A TensorSpec and the object that owns its memory."""
 
     __slots__ = ("spec", "keep")
 
@@ -321,7 +323,7 @@ def _stream(
     one: Callable[[str], Any],
     progress: Callable[[int, int], Any] | None,
 ) -> None:
-    """Header, then tensor by tensor, through target.write(). one(name): a TensorSpec, or one that is held."""
+    """Header, then tensor by tensor, through target.write(). one(name): a TensorSpec or a _Held."""
     import ctypes
     import tempfile
 
@@ -345,11 +347,11 @@ def _stream(
 
 
 def _write_all(target: Any, data: Any) -> None:
-    """write() of raw files may take less than it is given."""
+    """write() of an unbuffered file may write less than it was given."""
     view = memoryview(data).cast("B")
     while len(view):
         count = target.write(view[: 1 << 30])
-        if count is None:  # a file object that does not say; or one that would block
+        if count is None:  # a file object that returns nothing, or one that would block
             count = min(len(view), 1 << 30)
         view = view[count:]
 
@@ -380,7 +382,7 @@ def chooser(select: Any) -> Callable[[Iterable[str]], list[str]] | None:
 
 
 def renamer(rename: Any) -> Callable[[str], str]:
-    """rename= as a function: one already, or a mapping that leaves other names alone."""
+    """rename= as a function: it is one, or a mapping that leaves other names as they are."""
     if callable(rename):
         return rename
     return lambda name: rename.get(name, name)
@@ -400,7 +402,7 @@ def rename_keys(tensors: dict[str, Any], rename: Any) -> dict[str, Any]:
 
 
 def blocks_of(metadata: Mapping[str, str] | None) -> Collection[str]:
-    """Names of tensors that the metadata (gguf.tensors) call blocks of a quantised type."""
+    """Names of tensors that are blocks of a quantised type, according to the metadata (gguf.tensors)."""
     text = metadata.get("gguf.tensors") if metadata else None
     if text is None:
         return ()
@@ -409,12 +411,12 @@ def blocks_of(metadata: Mapping[str, str] | None) -> Collection[str]:
     try:
         table = json.loads(text)
     except (ValueError, RecursionError):
-        return ()  # some other text
+        return ()  # not our table
     return table if isinstance(table, dict) else ()
 
 
 def refuse_blocks(name: str) -> None:
-    """Bytes of blocks are no numbers that a cast could keep."""
+    """A cast of a quantised type's blocks would be meaningless."""
     raise SafetensorError(
         f"`{name}` is blocks of a quantised type, not numbers that could be cast: "
         "dequantize=True of open_any or convert makes numbers of those of a GGUF file"
@@ -460,12 +462,12 @@ def _load(
     choose = chooser(select)
     with frame.module["safe_open"](readable(source), **how) as f:
         if not isinstance(f, _core.safe_open) and not (choose or verify or with_metadata or progress):
-            tensors, metadata = f.get_tensors(), None  # all that a program's own needs to have
+            tensors, metadata = f.get_tensors(), None  # a program's own safe_open may have nothing else
         else:
             metadata = f.metadata()
             links = _alias.parse(metadata) if aliases and metadata else None
             if verify and how["backend"] == "pread" and choose is None and links is None and progress is None:
-                tensors = f.get_tensors(verify=True)  # compared on the way into memory
+                tensors = f.get_tensors(verify=True)  # compared while it is read
             else:
                 if verify:
                     f.verify()
@@ -485,7 +487,7 @@ def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any, ali
     if choose is not None:
         if aliases and isinstance(
             f, _core.safe_open
-        ):  # other names that the metadata record ("alias": "tensor")
+        ):  # further names recorded in the metadata ("alias": "tensor")
             names += [n for n in getattr(choose, "wanted", ()) if n not in names and n in f]
         names = choose(names)
     needed = dict.fromkeys(links[n].of if links and n in links else n for n in names)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safe_open.prefetch: the tensors of a file loading to a CUDA device in the background.
 
-Reader threads take tensors in file order: read into pinned memory with the GIL released, copy to the
-device on a stream of their own, wait for it, and put the tensor where take() and iteration find it. The
-loader holds the file itself: the handle may go first. Memory of a tensor is torch's and goes with it.
+Reader threads take tensors in file order: each reads into pinned memory with the GIL released, copies to the device on a
+stream of its own, waits for the copy, and hands the tensor to take() and iteration. The loader keeps the file open: the
+handle may be closed first. A tensor's memory belongs to torch and is freed with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SafetensorError = _core.SafetensorError
 
 
 class PrefetchLoader:
-    """Hands each tensor out once, by take(name) or by iterating (name, tensor) as they become ready."""
+    """Returns each tensor once, by take(name) or by iterating over (name, tensor) as they become ready."""
 
     def __init__(self, jobs: dict[str, Callable[[], Any]], place: Callable[[Any], Any], threads: int) -> None:
         self._names = list(jobs)
@@ -39,14 +39,14 @@ class PrefetchLoader:
             threading.Thread(target=_work, args=arguments, daemon=True).start()
 
     def names(self) -> list[str]:
-        """The names this loader hands out, in file order."""
+        """The names of its tensors, in file order."""
         return list(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
 
     def take(self, name: str) -> Any:
-        """The tensor, once: waits until its bytes have landed. SafetensorError when it was taken before."""
+        """The tensor, once it has arrived on the device. SafetensorError if it was taken before or loading failed."""
         with self._changed:
             if name not in self._state:
                 raise SafetensorError(f"tensor {name} is not in the prefetch plan")
@@ -77,7 +77,7 @@ class PrefetchLoader:
             yield pair
 
     def close(self) -> None:
-        """Stops loading and lets go of every tensor not taken; those taken stay."""
+        """Stops loading and releases every tensor that was not taken; those taken stay."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -102,7 +102,7 @@ class PrefetchLoader:
 
 
 def _work(alive: Any, changed: threading.Condition, place: Callable[[Any], Any]) -> None:
-    """One reader. It does not keep the loader alive while it reads."""
+    """One reader thread. It does not keep the loader alive while it reads."""
     while True:
         current = alive()
         if current is None:
@@ -132,7 +132,7 @@ def _work(alive: Any, changed: threading.Condition, place: Callable[[Any], Any])
 
 
 def _rows(f: Any, name: str, wanted: Any) -> slice | None:
-    """The checked rows of a plan entry."""
+    """The rows of a plan entry, checked; None for all. SafetensorError for what is no contiguous range of rows."""
     meta = f.get_tensor_meta(name)
     if wanted is None:
         return None
@@ -202,7 +202,7 @@ def _reader(view: Any, part: slice | None) -> Callable[[], Any]:
 
 
 def _placer(index: int) -> Callable[[Any], Any]:
-    """Brings a tensor to the device on a stream of the calling thread, complete when it returns."""
+    """A function that copies a tensor to the device on a stream of the calling thread, complete when it returns."""
     import torch
 
     device = torch.device("cuda", index)
@@ -220,7 +220,7 @@ def _placer(index: int) -> Callable[[Any], Any]:
 
 
 def _on_cpu(handle: Any, device: Any) -> Any:
-    """A handle whose slices are in memory: the same file, opened again where it has a device."""
+    """A handle whose slices are in the CPU's memory: the same file, reopened if the handle has another device."""
     if device in (None, "cpu"):
         return handle
     reopen, arguments = handle.__reduce__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""stream(): tensors of one or many files, one after the other, read ahead."""
+"""stream(): the tensors of one or many files, one after another, read ahead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._core import TensorStream, safe_open
 
 
 class _Chain:
-    """The streams of several files, each opened when the one before it is done."""
+    """The streams of several files, each opened when the previous one ends."""
 
     def __init__(self, sources: Iterable[Any], framework: str, device: Any, wanted: dict[str, Any]):
         self._sources = iter(sources)
@@ -32,7 +32,7 @@ class _Chain:
                 self._now = None
 
     def close(self) -> None:
-        """Ends reading ahead. Tensors that were handed out stay."""
+        """Stops reading ahead. Tensors already returned stay."""
         self._sources = iter(())
         if self._now is not None:
             self._now.close()
@@ -64,16 +64,15 @@ def stream(
 ) -> TensorStream | _Chain:
     """Pairs (name, tensor), read ahead by the package's threads while the caller works.
 
-    source: a path, a folder of shards, an index, bytes, an open `safe_open`, or a list of those, whose
-    tensors come file by file. names: only these (of one source). order: "file" (as the bytes lie, the
-    fastest), "given" (as in `names`) or "any" (as they arrive). memory: bytes that reading ahead may
-    take, at least three times the largest piece by default; tensors that were handed out are memory of
-    their own, which the caller may keep or drop. slices: a dict from names to indexes as for
-    `get_slice`. verify: compare whole tensors with the CRC32C recorded in their files; SafetensorError
-    where one differs.
+    source: a path, a directory of shards, an index, bytes, an open `safe_open`, or a list of those, read file by file.
+    names: only these (of one source). order: "file" (in the order of the bytes, the fastest), "given" (as in `names`)
+    or "any" (as they arrive). memory: bytes for reading ahead; default: at least three times the largest of them. Tensors
+    already returned do not count: their memory is the caller's. slices: {name: index}, as for `get_slice`. verify:
+    compare complete tensors with the CRC32C recorded in their files.
 
-    An iterator and a context manager; close() or leaving the block ends reading ahead. A failure is
-    raised at its tensor (SafetensorError.tensor), and the stream is over then. One thread at a time.
+    Returns an iterator that is also a context manager; close() or leaving the block stops reading ahead. An error is
+    raised when its tensor is due (SafetensorError.tensor) and ends the stream: OSError, or SafetensorError, also for a
+    digest that differs. Use it from one thread at a time.
     """
     wanted = {"names": names, "order": order, "memory": memory, "slices": slices, "verify": verify}
     if isinstance(source, (list, tuple)) and not isinstance(source, (str, bytes, os.PathLike)):

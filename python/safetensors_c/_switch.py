@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""install(): `import safetensors` gives this package, in the process and, on request, in its children.
+"""install(): `import safetensors` gives this package, in this process and, on request, in its children.
 
-Before the reference is imported, a finder at the head of sys.meta_path answers for `safetensors`, its
-submodules and its distribution metadata: the reference is never loaded, nor need it be there. When it has
-been imported already, its modules are filled with our names in place, and names that other modules took
-from it (`from safetensors import safe_open`) are replaced there. uninstall() undoes both.
+If the reference is not imported yet, a finder at the head of sys.meta_path answers for `safetensors`, its submodules and
+its distribution metadata: the reference is never loaded and need not be installed. If it is, its modules get our names
+in place, and names that other modules imported from it (`from safetensors import safe_open`) are replaced there.
+uninstall() undoes both.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def _target(fullname: str) -> str | None:
 
 
 def directory() -> str:
-    """Where the files lie that look like the package `safetensors`: importlib.resources, pkgutil and tools that
-    collect modules look there. Nothing is imported from it."""
+    """A directory that looks like the package `safetensors`, for importlib.resources, pkgutil and tools that collect
+    modules. Nothing is imported from it."""
     import os
 
     ours = import_module(_OURS).__path__[0]
@@ -185,7 +185,7 @@ def _distribution() -> Any:
 
 
 class _Patch:
-    """What was there before, to be put back."""
+    """What was replaced, so that undo() can restore it."""
 
     def __init__(self) -> None:
         self.dicts: list[tuple[dict[str, Any], str, bool, Any]] = []
@@ -209,7 +209,7 @@ class _Patch:
 
 
 def _replace_loaded(patch: _Patch) -> None:
-    """Fills the loaded modules of the reference with our names, everywhere they went."""
+    """Puts our names into the loaded modules of the reference, and wherever its names were imported."""
     swapped: dict[int, tuple[Any, Any]] = {}
     loaded = [n for n in list(sys.modules) if n == _THEIRS or _target(n) is not None]
     for name in loaded:

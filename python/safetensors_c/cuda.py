@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tensors into the memory of an NVIDIA GPU by libsafetensors-cuda: one slab, a small ring of pinned memory, reads and
-copies overlapping; of a slice only its bytes are read. Handed over through DLPack, without a copy.
+"""Loads tensors into the memory of an NVIDIA GPU with libsafetensors-cuda: one allocation, a small ring of pinned memory,
+reads and copies overlapped; of a slice only its bytes are read. Tensors are passed on through DLPack, without a copy.
 
     from safetensors_c import cuda
     weights = cuda.load("model.safetensors", device="cuda:0")        # torch tensors
@@ -8,8 +8,8 @@ copies overlapping; of a slice only its bytes are read. Handed over through DLPa
         part = gpu.load("model.safetensors", ["w"], slices={"w": slice(0, 512)})
         w = cupy.from_dlpack(part["w"])
 
-The library is opened at the first use (SAFETENSORS_CUDA_LIBRARY names another than the system's); it needs the driver's
-libcuda.so.1 and nothing else. Without it SafetensorError says so (status "unsupported").
+The library is opened on first use (SAFETENSORS_CUDA_LIBRARY: a path to use instead of the system's); it needs only the
+driver's libcuda.so.1. Without it: SafetensorError (status "unsupported").
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from . import _core
 from ._core import SafetensorError, safe_open
 
-_CUDA = 2  # DLPack's number of the kind of device
+_CUDA = 2  # DLPack's device type
 
 
 class CudaTensor:
-    """One tensor on a device, packed row-major. It keeps the memory of its load alive; so does what is made of it.
+    """One tensor on a device, packed row-major. It keeps the memory of its load alive, and so do tensors made from it.
 
     name, dtype (the format's: "BF16"), shape, nbytes, address (a device pointer; of no meaning for 0 bytes),
     device (ordinal). An object with `__dlpack__`: give it to `torch.from_dlpack`, `cupy.from_dlpack`,
@@ -52,7 +52,8 @@ class CudaTensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule. All bytes are on the device when a load returns, so any stream may use them at once."""
+        """A DLPack capsule. All bytes are on the device when a load returns, so any stream may use them immediately.
+        BufferError for a copy or another device."""
         if copy:
             raise BufferError("a copy was asked for: take one of what this gives")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
@@ -62,7 +63,7 @@ class CudaTensor:
         )
 
     def as_bytes(self) -> CudaTensor:
-        """The same memory as U8 of `nbytes` elements, for types that a consumer does not know."""
+        """The same memory as `nbytes` elements of U8, for consumers that do not know the type."""
         view = (self.name, "U8", (self.nbytes,), self.nbytes, self.address)
         other = CudaTensor(self._loaded, self._index, self.device, view)
         other._bytes = True
@@ -86,11 +87,11 @@ class CudaTensor:
 
 
 class Device:
-    """A GPU that is open: primary context, streams, and the ring of pinned memory, which stays for the next load.
+    """An open GPU: primary context, streams, and the ring of pinned memory, which is kept for the next load.
 
     index: ordinal, as in CUDA_VISIBLE_DEVICES. driver: path of the driver's library (default: the system's).
     memory: bytes that all loads together may hold (default: what the device has). A context manager; what was loaded
-    outlives it. Not for use in a forked child. Any number of threads may load at once.
+    outlives it. Do not use it in a forked child. Any number of threads may load at the same time.
     """
 
     def __init__(self, index: int = 0, *, driver: Any = None, memory: int | None = None):
@@ -115,12 +116,12 @@ class Device:
         direct: bool = False,
         progress: Callable[[int, int], object] | None = None,
     ) -> dict[str, CudaTensor]:
-        """Brings tensors to the device, all in one allocation; returns when they are there.
+        """Loads tensors onto the device in one allocation; returns when they are complete.
 
-        source: what `safe_open` takes, or an open one. names: only these. slices: a dict from names to indexes as for
-        `get_slice`; only the bytes wanted are read. direct: GPUDirect Storage for files where a probe shows that it is
-        real. progress(done, total) in bytes; an exception from it ends the load. SafetensorError, MemoryError (of
-        the host); the device's memory running short is a SafetensorError of status "out of memory".
+        source: what `safe_open` takes, or an open one. names: only these. slices: {name: index}, as for
+        `get_slice`; only the bytes of the slice are read. direct: GPUDirect Storage, for files where a probe shows that it
+        works. progress(done, total): bytes; an exception in it ends the load.
+        Raises SafetensorError (status "out of memory" if the device has too little), OSError, MemoryError (host).
         """
         if isinstance(source, safe_open):
             return self._load(source, names, slices, direct, progress)
@@ -133,7 +134,7 @@ class Device:
         return {view[0]: CudaTensor(loaded, i, self.index, view) for i, view in enumerate(views)}
 
     def close(self) -> None:
-        """Gives the ring and the streams back when the last load under way ends. What was loaded stays."""
+        """Frees the ring and the streams when the last running load ends. What was loaded stays."""
         self._device = None
 
     def __enter__(self) -> Device:

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Checkpoints of many processes: save and load the state dict of a torch.distributed job, each process its shards;
-and without torch, any training job's folder as one model, or one rank's part of it.
+and, without torch, open any training job's directory as one model, or one rank's shards of it.
 
     save(model.state_dict(), "ckpt/step-100")          # every process of the group; DTensors and plain tensors
     load(model.state_dict(), "ckpt/step-100")          # another mesh, another number of processes: in place
-    with open_checkpoint("ckpt/step-100") as whole:    # numpy, no group: tensors in one piece, read when asked for
+    with open_checkpoint("ckpt/step-100") as whole:    # numpy, no group: global tensors, read on request
         part = load_part(whole, "layout.json", rank=3)
 
 Needs libsafetensors-checkpoint of the same version, found by the system or named in SAFETENSORS_CHECKPOINT_LIBRARY;
-torch only for save and load. Tensor bytes go through files alone, which all processes must see; what is exchanged is a
-few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md says which folders open.
+torch only for save and load. Tensor bytes travel only through files, which all processes must see; processes exchange a
+few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md lists what can be opened.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_p
 
 
 class Result(NamedTuple):
-    """What a save or load has done."""
+    """What a save or load did."""
 
     bytes: int  # of tensors, written or read by this process
-    tensors: int  # parts that this process wrote or asked for
-    total_bytes: int  # save: of all files, headers too; load: of all processes' parts
+    tensors: int  # shards that this process wrote or asked for
+    total_bytes: int  # save: of all files, with headers; load: of all processes' shards
     total_files: int  # save: files with tensors; load: 0
 
 
@@ -67,18 +67,18 @@ def open_checkpoint(
     ranks: int | None = None,
     partial: bool = False,
 ) -> safe_open:
-    """Opens what a job has left as one model: a handle as safe_open gives it, tensors whole, read when asked for.
+    """Opens a job's checkpoint as one model: a handle like safe_open's, with global tensors that are read on request.
 
-    path: a folder that save() made; PyTorch's distributed checkpoints in safetensors; MindSpore's rank folders,
+    path: a directory that save() made; PyTorch's distributed checkpoints in safetensors; MindSpore's rank directories,
         complete weights and MindFormers 2.0; files with a topology.json; a model of one or many files; a URL of one.
-    layout: how ranks were cut, where the folder does not say: a file (MindSpore's strategy, our JSON, a
-        tensor-parallel plan ...), or our JSON as a mapping. ranks: of a tensor-parallel plan without its size.
-    step: of several files of a rank those whose names end in this ("3_2"); None: the newest.
-    partial: leave out tensors that are not whole, with a UserWarning for each of the first ten; left_out() names all.
+    layout: how tensors are sharded, where the checkpoint does not say: a file (MindSpore's strategy, our JSON, a
+        tensor-parallel plan ...), or our JSON as a mapping. ranks: their number, for a tensor-parallel plan without it.
+    step: which of several files of a rank, by the end of their names ("3_2"); None: the newest.
+    partial: leave out tensors that are not complete, with a UserWarning for each of the first ten; left_out() names all.
     Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a tensor that the layout
-    names, or a part; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout), SFT_E_FORMAT
-    (nothing that is known), SFT_E_UNSUPPORTED (no library).
-    Cost: one read of each header; no tensor is touched. Threads: a handle serves any number. Cannot be pickled.
+    names, or one of its shards; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout),
+    SFT_E_FORMAT (no known kind of checkpoint), SFT_E_UNSUPPORTED (no library).
+    Cost: one read of each header; no tensor is read. Threads: any number may use a handle. It cannot be pickled.
     """
     whole = _core._open_checkpoint(
         path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
@@ -93,7 +93,7 @@ def open_checkpoint(
 
 
 def left_out(whole: safe_open) -> dict[str, str]:
-    """Tensors that open_checkpoint(partial=True) has left out: {name: why}."""
+    """Tensors that open_checkpoint(partial=True) left out: {name: why}."""
     return dict(_core._left_out(whole))
 
 
@@ -105,14 +105,14 @@ def open_part(
     ranks: int | None = None,
     allow_replicated: bool = False,
 ) -> safe_open:
-    """What rank `rank` holds of an open model under `layout`: a handle whose tensors have the rank's shapes.
+    """The shards that rank `rank` holds of an open model under `layout`: a handle whose tensors have local shapes.
 
-    whole: from open_checkpoint, or safe_open; may be closed afterwards. Tensors that the layout does not name are whole;
-    those that it gives to other ranks are not there; an empty part has a size of 0.
-    allow_replicated: also where the layout names no tensor of the model, so that every rank has all of it.
-    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be cut so), SFT_E_MISMATCH (a layout of other names), and those
-    of reading a layout.
-    Cost: O(tensors * pieces), from headers alone; reading a part reads only its bytes.
+    whole: from open_checkpoint or safe_open; it may be closed afterwards. Tensors that the layout does not name are
+    replicated; those that it gives only to other ranks are missing; an empty shard has a dimension of size 0.
+    allow_replicated: accept a layout that names no tensor of the model, so that every rank has all of it.
+    Raises SafetensorError: SFT_E_SHAPE (.tensor cannot be sharded so), SFT_E_MISMATCH (a layout for other names), and
+    the errors of reading a layout.
+    Cost: O(tensors * pieces), from headers alone; reading a shard reads only its bytes.
     """
     return _core._part(whole, _layout(layout), rank, ranks=ranks, allow_replicated=allow_replicated)
 
@@ -128,12 +128,12 @@ def load_part(
     partial: bool = False,
     allow_replicated: bool = False,
 ) -> dict[str, Any]:
-    """The tensors that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
+    """The shards that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
-    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: these alone.
+    path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: only these.
     allow_replicated: as for open_part.
-    Errors: those of open_checkpoint and open_part; SFT_E_NOT_FOUND for a name that the rank does not hold.
-    Cost: one read of what the rank holds, neighbours together; columns are read by rows.
+    Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
+    Cost: one read of what the rank holds, adjacent shards together; columns are read row by row.
     """
     whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework, partial=partial)
     try:
@@ -148,7 +148,7 @@ def load_part(
 
 
 def _chunk(runs: Runs, parts: int, index: int) -> Runs:
-    """Part `index` of torch.chunk(parts) of the concatenation of runs (first, length)."""
+    """Chunk `index` of torch.chunk(parts) of the concatenation of the runs (first, length)."""
     total = sum(length for _, length in runs)
     size = -(-total // parts)
     low, high = min(size * index, total), min(size * (index + 1), total)
@@ -162,7 +162,7 @@ def _chunk(runs: Runs, parts: int, index: int) -> Runs:
 
 
 def _cut(runs: Runs, placement: Any, parts: int, index: int) -> Runs:
-    """What a Shard or _StridedShard over `parts` processes leaves to the one at `index`."""
+    """The runs that a Shard or _StridedShard over `parts` processes gives to the one at `index`."""
     factor = getattr(placement, "split_factor", 1)
     chosen: Runs = []
     for i in range(factor):
@@ -175,7 +175,7 @@ def _cut(runs: Runs, placement: Any, parts: int, index: int) -> Runs:
 
 
 def _dtensor_runs(name: str, tensor: Any) -> list[Runs] | None:
-    """Per dimension, the runs that this process holds; None: it is not of the mesh."""
+    """Per dimension, the runs that this process holds; None: it is not in the mesh."""
     mesh = tensor.device_mesh
     coordinate = mesh.get_coordinate()
     if coordinate is None:
@@ -217,7 +217,7 @@ def _flatten(state: Mapping[Any, Any], prefix: str, out: dict[str, Any]) -> dict
 
 
 class _Parts:
-    """The entries of _core's calls, and what keeps their memory."""
+    """The entries for _core's calls, and the tensors that own their memory."""
 
     def __init__(self, reading: bool) -> None:
         self.reading = reading
@@ -273,7 +273,7 @@ class _Parts:
                              memory.data_ptr(), memory.numel() * _SIZE[tensor.dtype]))  # fmt: skip
 
     def _memory(self, piece: Any) -> Any:
-        """Packed little-endian bytes on the CPU: the piece itself where it is that, and nobody else's target."""
+        """Packed little-endian bytes on the CPU: the piece itself where it is that, and is no other entry's memory."""
         import torch
 
         if not self.reading:
@@ -298,7 +298,7 @@ class _Parts:
 
 
 def _places(runs: Runs) -> list[tuple[int, int, int]]:
-    """(first in the tensor, length, first in the process's part) of each run."""
+    """(first in the global tensor, length, first in the local shard) of each run."""
     out, at = [], 0
     for first, length in runs:
         out.append((first, length, at))
@@ -341,13 +341,13 @@ def _prepare(state: Mapping[str, Any], reading: bool) -> tuple[_Parts, Exception
     try:
         for name, tensor in _flatten(state, "", {}).items():
             parts.add(name, tensor)
-    except Exception as error:  # the others must hear of it
+    except Exception as error:  # the other processes must learn of it
         return parts, error
     return parts, None
 
 
 def _together(call: Callable[[Any], tuple], parts: _Parts, error: Exception | None, alone: bool) -> Result:
-    """What this process could not prepare fails for all of them, and is raised here as it was."""
+    """An error of this process's preparation makes the call fail on all processes, and is raised here as it was."""
     if error is None:
         return Result(*call(parts.entries))
     if not alone:
@@ -368,21 +368,21 @@ def save(
     durable: bool = True,
     progress: Callable[[int, int], object] | None = None,
 ) -> Result:
-    """Saves what the processes of a group hold as the folder `path`. Called by all of them, with the same arguments.
+    """Saves the tensors of a process group as the directory `path`. All processes call it, with the same arguments.
 
-    state_dict: names to tensors, nested dicts and lists flattened with dots. DTensors on any mesh (Shard, Replicate,
-        _StridedShard; uneven and empty shards too) are saved as the shards that lie here; plain tensors are held for
-        equal on all processes that have them. Every byte is written by one process: parts that several hold go
-        where least has been written so far. Tensors of a device, and strided ones, are copied to memory first.
-    path: must not exist, or be an empty folder, on a file system that all processes see.
+    state_dict: {name: tensor}; nested dicts and lists are flattened with dots. Of DTensors on any mesh (Shard,
+        Replicate, _StridedShard; uneven and empty shards too) each process saves its local shard; plain tensors are
+        assumed equal on all processes that have them. Each byte is written by one process: shards that several hold are
+        written by the one that has written least so far. Device and strided tensors are copied to CPU memory first.
+    path: must not exist, or be an empty directory, on a file system that all processes see.
     group: a torch.distributed group (gloo, nccl ...); None: the default one, or this process alone.
-    metadata: text for every file's header, the same everywhere. digests: "crc32c", "sha256" per tensor.
-    durable: wait for the disk. progress: called with (bytes done, bytes in all) of this process.
+    metadata: {text: text} for every file's header, the same on all processes. digests: "crc32c", "sha256" per tensor.
+    durable: wait for the disk. progress(done, total): bytes of this process.
 
-    The folder appears at once with everything in it, or not at all: if one process fails all raise. It is read by
-    load(), open_checkpoint(), every command of the tool, and PyTorch's HuggingFaceStorageReader.
-    Raises FileExistsError, TypeError and ValueError (an entry that cannot be saved; elsewhere SafetensorError),
-    SafetensorError: SFT_E_MISMATCH (processes disagree about a tensor), SFT_E_HOLE, SFT_E_OVERLAP, SFT_E_IO.
+    The complete directory appears at once, or not at all: if one process fails, all raise. load(), open_checkpoint(),
+    every command of the tool and PyTorch's HuggingFaceStorageReader can read it.
+    Raises FileExistsError; TypeError and ValueError for an entry that cannot be saved (SafetensorError on the other
+    processes); SafetensorError: SFT_E_MISMATCH (processes disagree about a tensor), SFT_E_HOLE, SFT_E_OVERLAP, SFT_E_IO.
     Cost: each distinct byte is written once. Threads: one call at a time in a process.
     """
     parts, error = _prepare(state_dict, False)
@@ -410,18 +410,18 @@ def load(
     strict: bool = True,
     progress: Callable[[int, int], object] | None = None,
 ) -> Result:
-    """Fills the tensors of a state dict from a checkpoint, in place, each process its shards. Called by all processes
-    of the group; they need not ask for the same tensors.
+    """Fills the tensors of a state dict from a checkpoint, in place, each process its shards. All processes of the group
+    call it; they need not ask for the same tensors.
 
-    state_dict: as for save(). Only the local shards' memory is written to: straight where it is packed memory of the
-        CPU that no other tensor has, else by way of a copy.
-    path, layout, ranks, step: as for open_checkpoint(), but no URL: whatever cut the checkpoint, by whatever number of
-        processes.
+    state_dict: as for save(). Only local shards are written: directly if their memory is packed, on the CPU and not
+        shared with another tensor, else through a copy.
+    path, layout, ranks, step: as for open_checkpoint(), but no URL. The checkpoint may have been sharded in any way, by
+        any number of processes.
     cast: types may differ; values are converted. strict=False: tensors that the checkpoint lacks stay as they are.
-    Raises as open_checkpoint(), on all processes if on one; SafetensorError: SFT_E_NOT_FOUND (.tensor is not there),
-    SFT_E_SHAPE, SFT_E_MISMATCH (dtype). After a failure the tensors hold anything.
-    Cost: each process opens every header once and reads its own bytes once, neighbours together. Threads: one call
-    at a time in a process.
+    Raises what open_checkpoint() raises, on all processes if on one; SafetensorError: SFT_E_NOT_FOUND (.tensor is
+    missing), SFT_E_SHAPE, SFT_E_MISMATCH (dtype). After an error the contents of the tensors are undefined.
+    Cost: each process reads every header once and its own bytes once, adjacent shards together. Threads: one call at a
+    time in a process.
     """
     parts, error = _prepare(state_dict, True)
     talk = _group(group)

@@ -107,7 +107,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def _view2np(safeview: Iterable[tuple[str, Any]]) -> dict[str, np.ndarray]:
-    """What deserialize gives, as arrays over the same memory."""
+    """The result of deserialize as arrays over the same memory."""
     return {name: _array_over(v["data"], v["dtype"], v["shape"]) for name, v in safeview}
 
 
@@ -200,9 +200,10 @@ def save_file(
 ) -> None:
     """Saves arrays to a path, all or nothing, or to an object with write().
 
-    Arrays may have any strides and byte order; those that are not C-contiguous and little-endian are
-    copied, one after the other before the save begins. digests: "crc32c" or "sha256", recorded per tensor
-    for verify=. progress(done, total): bytes; an exception in it ends the save without a trace.
+    Arrays may have any strides and byte order; those that are not C-contiguous and little-endian are copied before the
+    save begins. digests: "crc32c" or "sha256", recorded per tensor for verify=. progress(done, total): bytes; an
+    exception in it ends the save, and no file is left.
+    Raises OSError, and SafetensorError for a type that the format lacks.
     """
     keep: list = []
     _io.write(_flatten(tensor_dict, keep), filename, metadata, digests, progress, serialize_file)
@@ -212,7 +213,8 @@ def save_file(
 
 
 def load(data: Any) -> dict[str, np.ndarray]:
-    """Arrays from the bytes of a file (bytes, bytearray, memoryview, mmap), writable, each its own memory."""
+    """{name: array} from the bytes of a file (bytes, bytearray, memoryview, mmap), writable, each in memory of its own.
+    Raises SafetensorError for a file that is not valid."""
     if sys.byteorder == "big" or (deserialize, _view2np) != _OURS:
         return _view2np(deserialize(data))
     try:

@@ -77,7 +77,7 @@ def storage_size(tensor: torch.Tensor) -> int:
 
 
 def _end_ptr(tensor: torch.Tensor) -> int:
-    """One past the last byte that the tensor shows."""
+    """The address behind the last byte that the tensor uses."""
     start = tensor.data_ptr()
     if not tensor.nelement():
         return start
@@ -88,7 +88,7 @@ def _end_ptr(tensor: torch.Tensor) -> int:
 def _filter_shared_not_shared(
     tensors: list[set[str]], state_dict: Mapping[str, torch.Tensor]
 ) -> list[set[str]]:
-    """Splits names of one storage where no byte is shared."""
+    """Splits the sets of names where no byte is shared."""
     out: list[set[str]] = []
     for names in tensors:
         if len(names) < 2:
@@ -130,7 +130,7 @@ def _find_shared_tensors(state_dict: Mapping[str, torch.Tensor]) -> list[set[str
 
 
 def _is_complete(tensor: torch.Tensor) -> bool:
-    """Whether the tensor shows every byte of its storage."""
+    """Whether the tensor uses every byte of its storage."""
     return tensor.data_ptr() == storage_ptr(tensor) and tensor.nelement() * _SIZE[
         tensor.dtype
     ] == storage_size(tensor)
@@ -142,8 +142,8 @@ def _remove_duplicate_names(
     preferred_names: Iterable[str] | None = None,
     discard_names: Iterable[str] | None = None,
 ) -> defaultdict[str, list[str]]:
-    """{name to keep: names to drop} for tensors that share memory. Of the names that show a whole storage
-    the first in order is kept; a preferred one goes before, a discarded one after."""
+    """{name to keep: names to drop} for tensors that share memory. Of the names that cover their storage the first in
+    order is kept, preferably one of preferred_names, and one of discard_names only if there is no other."""
     preferred = set(preferred_names or ())
     discarded = set(discard_names or ())
     removed: defaultdict[str, list[str]] = defaultdict(list)
@@ -184,7 +184,7 @@ def _check_types(tensors: Any) -> None:
 
 
 def _evaluate_tensors_for_save(tensors: dict[str, torch.Tensor]) -> None:
-    """Refuses what is no tensor, what is sparse, and tensors that share memory."""
+    """Refuses values that are not tensors, sparse tensors, and tensors that share memory."""
     _check_types(tensors)
     failing = [names for names in _find_shared_tensors(tensors) if len(names) > 1]
     if failing:
@@ -292,13 +292,13 @@ def _name_of(dtype: torch.dtype) -> str:
 
 
 def _view2torch(safeview: Iterable[tuple[str, Any]]) -> dict[str, torch.Tensor]:
-    """What deserialize gives, as tensors over the same memory."""
+    """The result of deserialize as tensors over the same memory."""
     make = _tensor_over if not torch._C._len_torch_dispatch_stack() else _tensor_under_modes
     return {name: make(v["data"], v["dtype"], v["shape"]) for name, v in safeview}
 
 
 def _under_modes(make: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """What make() gives without torch's dispatch modes; a FakeTensor of it where FakeTensorMode is one of them."""
+    """The result of make() without torch's dispatch modes; a FakeTensor of it if FakeTensorMode is one of them."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -315,7 +315,7 @@ def _tensor_under_modes(data: Any, code: str, shape: list[int]) -> torch.Tensor:
 
 
 def _import_under_modes(capsule: Any, dtype: torch.dtype | None) -> torch.Tensor:
-    """What the extension calls for a tensor of a file while a dispatch mode is active."""
+    """The extension calls this for a tensor of a file while a dispatch mode is active."""
 
     def make() -> torch.Tensor:
         tensor = torch.utils.dlpack.from_dlpack(capsule)
@@ -412,7 +412,7 @@ load_into = _FRAME.load_into
 
 
 def _contiguous(tensors: Any) -> Any:
-    """The same tensors packed; what is no dict of tensors is left for the checks to refuse."""
+    """The same tensors, contiguous; anything but a dict is returned for the checks to refuse."""
     if not isinstance(tensors, dict):
         return tensors
     _check_types(tensors)
@@ -422,7 +422,7 @@ def _contiguous(tensors: Any) -> Any:
 def _share(
     tensors: dict[str, torch.Tensor], metadata: Mapping[str, str] | None
 ) -> tuple[dict[str, torch.Tensor], dict[str, str] | None]:
-    """Tensors without overlap, and metadata that says how to show the rest of them again."""
+    """Tensors without overlap, and metadata that records the others as views of them."""
     _check_types(tensors)
     kept = dict(tensors)
     views: list[_alias.View] = []
@@ -498,11 +498,11 @@ def save_file(
     force_contiguous: pack strided tensors instead of refusing them. shared: what to do with tensors that
     share memory: "error", "alias" (store the memory once and record the views: load_file shows them
     sharing again) or "copy" (store each). digests: "crc32c" or "sha256", recorded per tensor for verify=.
-    progress(done, total): bytes, called between tensors; an exception in it ends the save without a trace.
+    progress(done, total): bytes, called between tensors; an exception in it ends the save, and no file is left.
 
-    Tensors must not be changed while they are saved. Tensors of other devices are brought to the CPU one
-    at a time. Raises ValueError (no tensor, sparse, not contiguous), RuntimeError (shared memory), KeyError
-    (a dtype that the format lacks), OSError, SafetensorError.
+    Tensors must not be changed while they are saved. Tensors on other devices are copied to the CPU one at a time.
+    Raises ValueError (not a tensor, sparse, not contiguous), RuntimeError (shared memory), KeyError (a dtype that the
+    format lacks), OSError, SafetensorError.
     """
     if shared == "alias":
         tensors, metadata = _share(tensors, metadata)
@@ -546,9 +546,10 @@ def save_model(
     metadata: dict[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Saves the state_dict of a model; of parameters that share memory one is stored.
+    """Saves the state_dict of a model; of parameters that share memory only one is stored.
 
-    The names left out are recorded in the metadata (unless a key of that name is there already).
+    The other names are recorded in the metadata, {dropped name: stored name}, unless that key exists.
+    Raises what save_file raises, RuntimeError if no name covers the shared memory.
     """
     state_dict = dict(model.state_dict())
     notes = dict(metadata) if metadata is not None else None
@@ -571,7 +572,8 @@ def save_model(
 
 
 def load(data: Any, *, device: Device = "cpu") -> dict[str, torch.Tensor]:
-    """Tensors from the bytes of a file (bytes, bytearray, memoryview, mmap), each in memory of its own."""
+    """{name: tensor} from the bytes of a file (bytes, bytearray, memoryview, mmap), each in memory of its own.
+    Raises SafetensorError for a file that is not valid."""
     if _BIG or (deserialize, _view2torch) != _OURS:
         tensors = _view2torch(deserialize(data))
     else:
@@ -589,10 +591,10 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[Any, list[str]]:
-    """Loads what save_model saved into a model; returns (missing, unexpected).
+    """Loads what save_model saved into a model; returns (missing, unexpected) names.
 
-    A name that save_model left out because it shares memory with another is not missing. strict:
-    RuntimeError when anything is.
+    A name that save_model left out because it shares memory with another is not missing. strict: RuntimeError if a name
+    is missing or unexpected. Raises what load_file raises, RuntimeError for a shape that differs.
     """
     state_dict = load_file(filename, device=device, backend=backend)
     dropped = _remove_duplicate_names(model.state_dict(), preferred_names=state_dict.keys())

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """save_tree and load_tree: nested dicts, lists, tuples and scalars around tensors, without pickle.
 
-The tensors are ordinary tensors of the file, named by their path; what is around them is JSON with tagged
-types in the metadata key "sft.tree" (docs/tree.md is its description, which `safetensors convert` follows,
-too). What load_tree returns equals what save_tree was given, types included; what JSON with these tags
-cannot hold is refused by name, never changed in silence.
+The tensors are ordinary tensors of the file, named by their path; the structure around them is JSON with tagged types in
+the metadata key "sft.tree" (docs/tree.md describes it; `safetensors convert` writes it too). load_tree returns what
+save_tree was given, types included; a value that cannot be represented is refused by name, never changed silently.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def _module(framework: str) -> Any:
 
 
 def _loaded(name: str, attribute: str) -> Any:
-    """A class of a framework if the program has imported it; nothing is imported here."""
+    """A class of a framework if the program imported it; nothing is imported here."""
     module = sys.modules.get(name)
     return getattr(module, attribute, None) if module is not None else None
 
@@ -353,10 +352,11 @@ def save_tree(
     """Saves a tree of dicts, lists, tuples, sets and scalars around tensors of one framework.
 
     Scalars: None, bool, int, float, complex, str, bytes, NumPy scalars, torch.dtype; also OrderedDict and
-    torch.Size. A tensor that is at two places is stored once and is one tensor again after load_tree.
-    framework: needed only when the tree may hold no tensor. options: those of save_file (force_contiguous,
-    shared, digests, progress ...). Tensors of torch that share memory are stored as views ("alias").
-    TypeError names the place of what cannot be kept; ValueError: a value that contains itself.
+    torch.Size. A tensor that occurs twice is stored once and is one tensor again after load_tree. framework: needed
+    only when the tree may hold no tensor. options: those of save_file (force_contiguous, shared, digests, progress ...).
+    torch tensors that share memory are stored as views ("alias").
+    Raises TypeError with the path of a value that cannot be saved, ValueError for a value that contains itself, and what
+    save_file raises.
     """
     text, tensors, found = dump(tree)
     module = _module(found or framework or "np")
@@ -372,9 +372,9 @@ def save_tree(
 def load_tree(filename: Any, framework: str = "pt", *, with_metadata: bool = False, **options: Any) -> Any:
     """The tree of a file that save_tree (or `safetensors convert`) wrote, with tensors of `framework`.
 
-    options: those of load_file (device, backend, verify, dtype, progress). with_metadata: return (tree,
-    the rest of the metadata). SafetensorError when the file holds no tree or a malformed one. Nothing in
-    a file can make this run code.
+    options: those of load_file (device, backend, verify, dtype, progress). with_metadata: return (tree, the rest of the
+    metadata). Raises SafetensorError when the file holds no tree or a malformed one, and what load_file raises. No file
+    can make this run code.
     """
     for taken in ("select", "rename"):
         if taken in options:
