@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/sys.h - what the tool needs of the operating system; sys_posix.c and sys_win.c. Paths are
- * UTF-8 everywhere. Functions that can fail return 0 or an error number (errno; GetLastError on
- * Windows).
+ * cli/sys.h - what the tool needs of the operating system: sys_posix.c and sys_win.c; of files:
+ * files.c. Paths are UTF-8 everywhere. Functions that can fail return 0 or an error number (errno;
+ * GetLastError on Windows).
  */
 #ifndef SFT_CLI_SYS_H
 #define SFT_CLI_SYS_H
@@ -37,7 +37,6 @@ int cli_sys_read(int fd, void *data, size_t size, size_t *got); /* got 0: the en
 /* Another number when the file behind it was written to; the same for what is no file. */
 uint64_t cli_sys_stream_stamp(int fd);
 void cli_sys_close_stream(int fd);
-bool cli_sys_not_found(int error);
 bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignored when it is 0 */
 bool cli_sys_closed_pipe(int error); /* of a write whose reader has gone */
 const char *cli_sys_text(int error, char *text, size_t cap);
@@ -67,15 +66,16 @@ int cli_sys_lock_folder(const char *folder, bool shared, bool *busy);
 void cli_sys_unlock(int lock);
 void cli_sys_pause(void); /* a twentieth of a second */
 
-/* A file that appears whole or not at all. One at a time; removed if the process exits without
- * commit. */
+/* A file that appears when it is committed, all at once, or not at all. replace: one that is there
+ * is replaced (a link is followed); else it is an error, now or at the commit, that
+ * cli_sys_exists_error knows. */
 typedef struct cli_sys_file {
-    int fd;
-    char *temp;
-    char *path; /* what will be there: a link that exists is followed */
+    struct sft__fs_publish *publish;
+    uint64_t at; /* bytes written */
 } cli_sys_file;
-int cli_sys_create(cli_sys_file *f, const char *path);
-int cli_sys_commit(cli_sys_file *f, bool replace); /* not replace: fails if path exists */
+int cli_sys_create(cli_sys_file *f, const char *path, bool replace);
+int cli_sys_put(cli_sys_file *f, const void *data, size_t size); /* behind what was written */
+int cli_sys_commit(cli_sys_file *f);
 void cli_sys_discard(cli_sys_file *f);
 bool cli_sys_exists_error(int error);
 

@@ -5,28 +5,21 @@
 #ifndef _WIN32
 
 #include "cli/sys.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sft/extend.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/xattr.h>
-#endif
 
 static volatile sig_atomic_t interrupted;
-static cli_sys_file *pending; /* the file that is not yet published */
 
 static void on_signal(int number) {
     (void)number;
@@ -52,12 +45,6 @@ void cli_sys_catch(bool on) {
 
 bool cli_sys_interrupted(void) {
     return interrupted != 0;
-}
-
-static void remove_pending(void) {
-    if (pending != NULL) {
-        cli_sys_discard(pending);
-    }
 }
 
 /* Every file of a model stays open, and a checkpoint has one for each rank: as many as we may have.
@@ -209,23 +196,10 @@ uint64_t cli_sys_stream_stamp(int fd) {
     return stamp_of(&st);
 }
 
-uint64_t cli_sys_stamp(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0 ? stamp_of(&st) ^ (uint64_t)st.st_ino << 32 : 0;
-}
-
 void cli_sys_close_stream(int fd) {
     if (fd > 2) {
         (void)close(fd);
     }
-}
-
-bool cli_sys_not_found(int error) {
-    return error == ENOENT || error == ENOTDIR;
-}
-
-bool cli_sys_exists_error(int error) {
-    return error == EEXIST;
 }
 
 bool cli_sys_closed_pipe(int error) {
@@ -254,262 +228,8 @@ const char *cli_sys_text(int error, char *text, size_t cap) {
     return text;
 }
 
-cli_kind cli_sys_kind(const char *path) {
-    struct stat st;
-    if (stat(path, &st) != 0) {
-        return CLI_KIND_NONE;
-    }
-    return S_ISREG(st.st_mode)   ? CLI_KIND_FILE
-           : S_ISDIR(st.st_mode) ? CLI_KIND_FOLDER
-                                 : CLI_KIND_OTHER;
-}
-
-int cli_sys_make_folder(const char *path) {
-    return mkdir(path, 0777) == 0 ? 0 : errno;
-}
-
-void cli_sys_remove_folder(const char *path) {
-    (void)rmdir(path);
-}
-
-bool cli_sys_same_file(const char *a, const char *b) {
-    struct stat sa;
-    struct stat sb;
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-           sa.st_ino == sb.st_ino;
-}
-
-bool cli_sys_is_link(const char *path) {
-    struct stat st;
-    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-}
-
-char *cli_sys_real(const char *path) {
-    return realpath(path, NULL);
-}
-
-char *cli_sys_attributes(const char *path) {
-#if defined(__linux__)
-    enum { ROOM = 64 << 10 }; /* what Linux allows */
-    char *names = malloc(ROOM + 1);
-    const ssize_t size = names != NULL ? listxattr(path, names, ROOM) : -1;
-
-    if (size <= 0) {
-        free(names);
-        return NULL;
-    }
-    names[size] = '\0';
-    return names;
-#else
-    (void)path;
-    return NULL;
-#endif
-}
-
-int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
-    DIR *dir = opendir(folder);
-    int error = 0;
-
-    if (dir == NULL) {
-        return errno;
-    }
-    for (;;) {
-        struct stat st;
-        errno = 0;
-        const struct dirent *e = readdir(dir);
-        if (e == NULL) {
-            error = errno;
-            break;
-        }
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
-            continue;
-        }
-        bool is_folder = e->d_type == DT_DIR;
-        if (e->d_type == DT_UNKNOWN) {
-            is_folder = fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                        S_ISDIR(st.st_mode);
-        }
-        entry(ctx, e->d_name, is_folder);
-    }
-    (void)closedir(dir);
-    return error;
-}
-
-int cli_sys_lock_folder(const char *folder, bool shared, bool *busy) {
-    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    *busy = false;
-    if (fd >= 0 && flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-        *busy = errno == EWOULDBLOCK || errno == EINTR;
-        (void)close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-void cli_sys_unlock(int lock) {
-    (void)close(lock);
-}
-
 void cli_sys_pause(void) {
     (void)poll(NULL, 0, 50);
-}
-
-/* ---------------------------------------------------------------- files that appear whole */
-
-static int make_temp(cli_sys_file *f) {
-    f->fd = open(f->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    return f->fd >= 0 ? 0 : errno;
-}
-
-/* Tries names beside the target until `make` does not say EEXIST. */
-static int with_temp(cli_sys_file *f, int (*make)(cli_sys_file *f)) {
-    const size_t size = strlen(f->path) + 40;
-    const char *slash = strrchr(f->path, '/');
-    const int before = slash != NULL ? (int)(slash - f->path) + 1 : 0;
-    int error = EEXIST;
-
-    f->temp = malloc(size);
-    if (f->temp == NULL) {
-        return ENOMEM;
-    }
-    for (unsigned tries = 0; tries < 100 && error == EEXIST; tries++) {
-        (void)snprintf(f->temp, size, "%.*s.%.200s.tmp%lx-%u", before, f->path, f->path + before,
-                       (unsigned long)getpid(), tries);
-        error = make(f);
-    }
-    if (error != 0) {
-        free(f->temp);
-        f->temp = NULL;
-    }
-    return error;
-}
-
-#ifdef O_TMPFILE
-static int link_to(const cli_sys_file *f, const char *path) {
-    char proc[40];
-
-    (void)snprintf(proc, sizeof proc, "/proc/self/fd/%d", f->fd);
-    return linkat(AT_FDCWD, proc, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
-}
-
-static int link_temp(cli_sys_file *f) {
-    return link_to(f, f->temp);
-}
-
-/* Without a name, if the file system has such files and can name them later: whoever is killed
- * leaves nothing. */
-static bool open_unnamed(cli_sys_file *f) {
-    const char *slash = strrchr(f->path, '/');
-    char *folder = strdup(slash != NULL ? f->path : ".");
-    char proc[40];
-    struct stat st;
-
-    if (folder == NULL) {
-        return false;
-    }
-    if (slash != NULL) {
-        folder[slash == f->path ? 1 : slash - f->path] = '\0';
-    }
-    f->fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
-    free(folder);
-    (void)snprintf(proc, sizeof proc, "/proc/self/fd/%d", f->fd);
-    if (f->fd >= 0 && lstat(proc, &st) != 0) { /* no /proc: it would never get a name */
-        (void)close(f->fd);
-        f->fd = -1;
-    }
-    return f->fd >= 0;
-}
-
-/* A name for what had none: its own if nothing has it, else one from which it is renamed. */
-static int give_name(cli_sys_file *f, bool replace) {
-    const int error = link_to(f, f->path);
-    return error == EEXIST && replace ? with_temp(f, link_temp) : error;
-}
-#else
-static bool open_unnamed(cli_sys_file *f) {
-    (void)f;
-    return false;
-}
-
-static int give_name(cli_sys_file *f, bool replace) {
-    (void)f;
-    (void)replace;
-    return ENOSYS;
-}
-#endif
-
-static int open_temp(cli_sys_file *f) {
-    return open_unnamed(f) ? 0 : with_temp(f, make_temp);
-}
-
-int cli_sys_create(cli_sys_file *f, const char *path) {
-    static bool registered;
-    struct stat st;
-    const bool exists = stat(path, &st) == 0;
-
-    f->fd = -1;
-    f->temp = NULL;
-    f->path = NULL;
-    if (exists && !S_ISREG(st.st_mode)) {
-        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL; /* never rename over a device */
-    }
-    char *target = exists ? realpath(path, NULL) : NULL; /* a link stays, its file is replaced */
-    f->path = target != NULL ? target : strdup(path);
-    const int error = f->path != NULL ? open_temp(f) : ENOMEM;
-    if (error != 0) {
-        free(f->path);
-        f->path = NULL;
-        return error;
-    }
-    sft_error err;
-    if (exists && sft_file_keep(f->fd, f->path, &err) != SFT_OK) {
-        cli_sys_discard(f);
-        return err.sys;
-    }
-    if (!registered) {
-        registered = atexit(remove_pending) == 0;
-    }
-    pending = f;
-    return 0;
-}
-
-int cli_sys_commit(cli_sys_file *f, bool replace) {
-    const bool unnamed = f->temp == NULL;
-    int error = unnamed ? give_name(f, replace) : 0;
-
-    error = close(f->fd) != 0 && error == 0 ? errno : error;
-    f->fd = -1;
-    if (error == 0 && unnamed && f->temp == NULL) {
-        cli_sys_discard(f); /* it has its name */
-        return 0;
-    }
-    if (error == 0 && replace) {
-        error = rename(f->temp, f->path) == 0 ? 0 : errno;
-    } else if (error == 0) {
-        error = link(f->temp, f->path) == 0 ? 0 : errno;
-        if (error == EPERM || error == ENOTSUP || error == EOPNOTSUPP) { /* no hard links here */
-            struct stat st;
-            error = lstat(f->path, &st) == 0 ? EEXIST : rename(f->temp, f->path) == 0 ? 0 : errno;
-        }
-    }
-    cli_sys_discard(f); /* the second name, or what failed */
-    return error;
-}
-
-void cli_sys_discard(cli_sys_file *f) {
-    if (f->fd >= 0) {
-        (void)close(f->fd);
-    }
-    if (f->temp != NULL) {
-        (void)unlink(f->temp);
-        free(f->temp);
-    }
-    free(f->path);
-    f->fd = -1;
-    f->temp = NULL;
-    f->path = NULL;
-    pending = NULL;
 }
 
 #endif

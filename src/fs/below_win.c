@@ -10,28 +10,6 @@
 #include "fs/wide_win.h"
 #include <windows.h>
 
-/* Where a handle really lies, with all links followed. */
-static sft_status final_path(HANDLE h, const char *name, sft__fs_wide *out, sft_error *err) {
-    const DWORD flags = FILE_NAME_NORMALIZED | VOLUME_NAME_DOS;
-    const DWORD need = GetFinalPathNameByHandleW(h, NULL, 0, flags);
-    DWORD n = 0;
-
-    out->size = ((size_t)need + 1) * sizeof *out->text; /* need < 2^32: cannot overflow 64 bits */
-    out->text = need == 0 ? NULL : sft__base_alloc(NULL, out->size);
-    if (out->text != NULL) {
-        n = GetFinalPathNameByHandleW(h, out->text, need + 1, flags);
-    } else if (need != 0) {
-        return sft__base_fail_nomem(err, out->size);
-    }
-    if (n == 0 || n > need) {
-        const int32_t cause = (int32_t)GetLastError();
-        sft__fs_wide_reset(out, NULL);
-        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot tell where %s lies", name);
-    }
-    out->len = n;
-    return SFT_OK;
-}
-
 /* If `path` lies in the folder `base` (base_len characters): the part behind it; else NULL. */
 static const wchar_t *inside(const sft__fs_wide *path, const wchar_t *base, size_t base_len) {
     if (base_len > 0 && base[base_len - 1] == L'\\') {
@@ -69,8 +47,8 @@ static sft_status judge(HANDLE folder, HANDLE file, const char *name, sft_error 
     sft__fs_wide path;
     sft_status status;
 
-    SFT_TRY(final_path(folder, "the folder", &base, err));
-    status = final_path(file, name, &path, err);
+    SFT_TRY(sft__fs_wide_final(&base, folder, "the directory", NULL, err));
+    status = sft__fs_wide_final(&path, file, name, NULL, err);
     if (status == SFT_OK) {
         if (inside(&path, base.text, base.len) == NULL && !cache_link(&base, &path)) {
             status =

@@ -59,6 +59,10 @@ bool sft__fs_is_same(const char *a, const char *b);
 /* Appends where a path that is a symbolic link leads in the end, with its NUL. *is: it is one, and leads to
  * something. */
 sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err);
+/* Appends the absolute path without links that `path` leads to, with its NUL.
+ * False: nothing is there, or no memory. */
+bool sft__fs_real(const char *path, sft__base_buf *out);
+
 /* Calls visit for every name in the folder but "." and "..", in no particular order, until one call
  * does not return SFT_OK; that status is returned. */
 typedef sft_status (*sft__fs_visit)(void *ctx, const char *name, size_t name_len, sft_error *err);

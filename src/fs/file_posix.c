@@ -132,23 +132,30 @@ sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error
     return sft__fs_stat_file(fd, name, st, err);
 }
 
+bool sft__fs_real(const char *path, sft__base_buf *out) {
+    char *real = realpath(path, NULL);
+    const bool good = real != NULL;
+
+    if (good) {
+        sft__base_buf_add(out, real, strlen(real) + 1);
+    }
+    free(real);
+    return good && !out->failed;
+}
+
 sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
     struct stat s;
 
-    *is = lstat(path, &s) == 0 && S_ISLNK(s.st_mode);
-    if (!*is) {
+    *is = false;
+    if (lstat(path, &s) != 0 || !S_ISLNK(s.st_mode)) {
         return SFT_OK;
     }
-    char *real = realpath(path, NULL);
-    if (real == NULL) {
-        *is = false;
-        return errno == ENOENT ? SFT_OK
-                               : sft__base_fail_sys(err, SFT_E_IO, errno,
-                                                    "cannot tell where the link %s leads", path);
-    }
-    sft__base_buf_add(out, real, strlen(real) + 1);
-    free(real);
-    return out->failed ? sft__base_fail_nomem(err, strlen(path)) : SFT_OK;
+    *is = sft__fs_real(path, out);
+    return *is               ? SFT_OK
+           : out->failed     ? sft__base_fail_nomem(err, strlen(path))
+           : errno == ENOENT ? SFT_OK
+                             : sft__base_fail_sys(err, SFT_E_IO, errno,
+                                                  "cannot tell where the link %s leads", path);
 }
 
 sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, sft_error *err) {

@@ -126,6 +126,32 @@ void sft__fs_close(sft__fs_handle file) {
     }
 }
 
+bool sft__fs_real(const char *path, sft__base_buf *out) {
+    sft__fs_wide wide;
+    sft__fs_wide real = {0};
+
+    if (sft__fs_wide_path(&wide, path, NULL, NULL) != SFT_OK) {
+        return false;
+    }
+    const HANDLE h =
+        CreateFileW(wide.text, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                    OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    sft__fs_wide_reset(&wide, NULL);
+    if (h == INVALID_HANDLE_VALUE) {
+        return false;
+    }
+    const bool found = sft__fs_wide_final(&real, h, path, NULL, NULL) == SFT_OK;
+    const int n = found ? WideCharToMultiByte(CP_UTF8, 0, real.text, -1, NULL, 0, NULL, NULL) : 0;
+    const size_t at = out->len;
+    (void)CloseHandle(h);
+    if (n > 0 && sft__base_buf_reserve(out, (size_t)n)) {
+        (void)WideCharToMultiByte(CP_UTF8, 0, real.text, -1, out->data + at, n, NULL, NULL);
+        out->len = at + (size_t)n;
+    }
+    sft__fs_wide_reset(&real, NULL);
+    return n > 0 && !out->failed;
+}
+
 sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
     (void)path;
     (void)out;

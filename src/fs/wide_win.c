@@ -100,6 +100,26 @@ sft_status sft__fs_wide_path(sft__fs_wide *out, const char *path, const sft_allo
     sft__fs_wide_reset(&relative, allocator);
     return st;
 }
+
+sft_status sft__fs_wide_final(sft__fs_wide *out, void *handle, const char *name,
+                              const sft_allocator *allocator, sft_error *err) {
+    const DWORD flags = FILE_NAME_NORMALIZED | VOLUME_NAME_DOS;
+    const DWORD need = GetFinalPathNameByHandleW(handle, NULL, 0, flags);
+    DWORD n = 0;
+
+    memset(out, 0, sizeof *out);
+    if (need != 0) {
+        SFT_TRY(make_room(out, (size_t)need + 1, allocator, err));
+        n = GetFinalPathNameByHandleW(handle, out->text, need + 1, flags);
+    }
+    if (n == 0 || n > need) {
+        const int32_t cause = (int32_t)GetLastError();
+        sft__fs_wide_reset(out, allocator);
+        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot tell where %s lies", name);
+    }
+    out->len = n;
+    return SFT_OK;
+}
 #else
 typedef int sft__fs_wide_win_empty;
 #endif

@@ -21,6 +21,9 @@ typedef struct sft__fs_wide {
 sft_status sft__fs_wide_path(sft__fs_wide *out, const char *path, const sft_allocator *allocator,
                              sft_error *err);
 void sft__fs_wide_reset(sft__fs_wide *w, const sft_allocator *allocator);
+/* Where an open handle (a HANDLE) really lies, with all links followed. name: for messages. */
+sft_status sft__fs_wide_final(sft__fs_wide *out, void *handle, const char *name,
+                              const sft_allocator *allocator, sft_error *err);
 #endif
 
 #endif

@@ -289,13 +289,13 @@ static void write_file(job *j) {
         return;
     }
     cli_kept_watch(j->c, j->output);
-    int error = cli_sys_create(&file, j->output);
+    int error = cli_sys_create(&file, j->output, j->c->force);
     if (error != 0) {
         fail_output(j, error);
         return;
     }
     sink = cli_alloc(1, sizeof *sink);
-    sink->fd = file.fd;
+    sink->file = &file;
     j->sink = sink;
     sft_status status = write_all(j, &err);
     if (status == SFT_OK) {
@@ -303,7 +303,7 @@ static void write_file(job *j) {
     }
     error = sink->failed;
     if (status == SFT_OK && error == 0 && !sink->closed) {
-        error = cli_sys_commit(&file, j->c->force);
+        error = cli_sys_commit(&file);
     } else {
         cli_sys_discard(&file);
     }

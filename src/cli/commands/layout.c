@@ -183,11 +183,11 @@ static void put_file(cli *c, const char *path, const char *text, size_t size) {
         return;
     }
     cli_kept_watch(c, path);
-    error = cli_sys_create(&f, path);
+    error = cli_sys_create(&f, path, c->force);
     if (error == 0) {
-        error = cli_sys_write(f.fd, text, size);
+        error = cli_sys_put(&f, text, size);
         if (error == 0) {
-            error = cli_sys_commit(&f, c->force);
+            error = cli_sys_commit(&f);
         } else {
             cli_sys_discard(&f);
         }

@@ -264,14 +264,14 @@ static sft_status record_beside(record *r, sft_error *err) {
     cli_out *out = cli_alloc(1, sizeof *out);
     cli_sys_file file;
     cli_kept_watch(r->c, path);
-    int error = cli_sys_create(&file, path);
+    int error = cli_sys_create(&file, path, r->c->force);
 
     if (error == 0) {
-        out->fd = file.fd;
+        out->file = &file;
         write_manifest(r, out);
         error = out->failed;
         if (error == 0) {
-            error = cli_sys_commit(&file, r->c->force);
+            error = cli_sys_commit(&file);
         } else {
             cli_sys_discard(&file);
         }

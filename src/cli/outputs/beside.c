@@ -134,7 +134,7 @@ static sft_status copy_blocks(cli_sys_file *out, const sft_source *source, const
     for (uint64_t at = 0; at < size && status == SFT_OK; at += BLOCK) {
         const size_t n = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
         status = sft_source_read(source, at, block, n, err);
-        const int error = status == SFT_OK ? cli_sys_write(out->fd, block, n) : 0;
+        const int error = status == SFT_OK ? cli_sys_put(out, block, n) : 0;
         if (error != 0) {
             status = fail_file(path, error, err);
         }
@@ -178,7 +178,7 @@ static sft_status write_file(cli_beside *b, const sft_source *source, const char
                              sft_error *err) {
     cli_sys_file out;
 
-    int error = cli_sys_create(&out, path);
+    int error = cli_sys_create(&out, path, false);
     if (error != 0) {
         return fail_file(path, error, err);
     }
@@ -187,7 +187,7 @@ static sft_status write_file(cli_beside *b, const sft_source *source, const char
         cli_sys_discard(&out);
         return status;
     }
-    error = cli_sys_commit(&out, false);
+    error = cli_sys_commit(&out);
     if (error != 0 && cli_sys_exists_error(error)) {
         tell_there(b, source, path);
         return SFT_OK;

@@ -199,12 +199,12 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
         return true;
     }
     char *path = cli_path_in(old->folder, journal);
-    int error = cli_sys_create(&file, path);
+    int error = cli_sys_create(&file, path, true);
     for (size_t i = 0; i < old->count && error == 0; i++) {
-        error = cli_sys_write(file.fd, old->files[i], strlen(old->files[i]));
-        error = error == 0 ? cli_sys_write(file.fd, "\n", 1) : error;
+        error = cli_sys_put(&file, old->files[i], strlen(old->files[i]));
+        error = error == 0 ? cli_sys_put(&file, "\n", 1) : error;
     }
-    error = error == 0 ? cli_sys_commit(&file, true) : error;
+    error = error == 0 ? cli_sys_commit(&file) : error;
     old->journal = error == 0;
     if (error != 0) {
         sft_error err;

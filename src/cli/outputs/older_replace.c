@@ -34,10 +34,10 @@ static bool copy_index(cli_older *o, const char *index, const char *journal) {
 
     const bool there = cli_sys_kind(from) == CLI_KIND_FILE && cli_older_read(from, &text, &size);
     if (there) {
-        error = cli_sys_create(&file, to);
-        error = error == 0 ? cli_sys_write(file.fd, text, size) : error;
+        error = cli_sys_create(&file, to, true);
+        error = error == 0 ? cli_sys_put(&file, text, size) : error;
         if (error == 0) {
-            error = cli_sys_commit(&file, true);
+            error = cli_sys_commit(&file);
             o->journal = error == 0 ? cli_older_joined(journal, "", "") : NULL;
         }
         free(text);

@@ -14,7 +14,8 @@ static void write_out(cli_out *o, const void *data, size_t size) {
     if (o->closed || o->mute || size == 0) {
         return;
     }
-    const int error = cli_sys_write(o->fd, data, size);
+    const int error =
+        o->file != NULL ? cli_sys_put(o->file, data, size) : cli_sys_write(o->fd, data, size);
     if (error != 0) {
         o->closed = true;
         o->failed = error;

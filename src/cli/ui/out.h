@@ -15,6 +15,7 @@
 
 typedef struct cli_out {
     int fd;
+    struct cli_sys_file *file; /* NULL: fd */
     bool closed; /* the reader has gone, or writing failed: everything further is dropped */
     bool mute;   /* everything is dropped, as if it had been written */
     int failed;  /* errno of a failure other than a closed pipe */

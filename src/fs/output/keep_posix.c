@@ -79,7 +79,23 @@ static void keep_attributes(int file, int old, bool mode_asked) {
     }
     sft__base_free(NULL, room, NAMES_ROOM + VALUE_ROOM);
 }
+
+void sft__fs_attribute_names(const char *path, sft__base_buf *out) {
+    char *room = sft__base_alloc(NULL, NAMES_ROOM);
+    const ssize_t size = room != NULL ? listxattr(path, room, NAMES_ROOM) : -1;
+
+    if (size > 0) {
+        sft__base_buf_add(out, room, (size_t)size);
+        sft__base_buf_add(out, "", 1);
+    }
+    sft__base_free(NULL, room, NAMES_ROOM);
+}
 #else
+void sft__fs_attribute_names(const char *path, sft__base_buf *out) {
+    (void)path;
+    (void)out;
+}
+
 static void keep_attributes(int file, int old, bool mode_asked) {
     (void)file;
     (void)old;

@@ -18,6 +18,11 @@ sft_status sft__fs_keep_path(const char *path, const char *old, sft_error *err) 
     (void)err;
     return SFT_OK;
 }
+
+void sft__fs_attribute_names(const char *path, sft__base_buf *out) {
+    (void)path;
+    (void)out;
+}
 #else
 typedef int sft__fs_keep_win_empty;
 #endif

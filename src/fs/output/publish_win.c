@@ -35,22 +35,13 @@ static size_t base_of(const sft__fs_wide *w) {
 
 /* What a handle's path is with all links followed; false: the path stays as it is. */
 static bool final_path(sft__fs_publish *p, HANDLE h) {
-    const DWORD need =
-        GetFinalPathNameByHandleW(h, NULL, 0, FILE_NAME_NORMALIZED | VOLUME_NAME_DOS);
-    const size_t size = ((size_t)need + 1) * sizeof(wchar_t);
-    wchar_t *text = need == 0 ? NULL : sft__base_alloc(p->options.allocator, size);
-    DWORD n;
+    sft__fs_wide real;
 
-    if (text == NULL) {
-        return false;
-    }
-    n = GetFinalPathNameByHandleW(h, text, need + 1, FILE_NAME_NORMALIZED | VOLUME_NAME_DOS);
-    if (n == 0 || n > need) {
-        sft__base_free(p->options.allocator, text, size);
+    if (sft__fs_wide_final(&real, h, p->path, p->options.allocator, NULL) != SFT_OK) {
         return false;
     }
     sft__fs_wide_reset(&p->target, p->options.allocator);
-    p->target = (sft__fs_wide){text, size, n};
+    p->target = real;
     return true;
 }
 

@@ -16,6 +16,9 @@ sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_
 /* Makes a directory if it is not there, and holds it, as many may at once: waits for one that has it
  * alone. */
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err);
+/* Holds a directory that is there, with others (shared) or alone, without waiting. False: *busy says whether
+ * another process holds it; else there are no such locks here. */
+bool sft__fs_try_hold(const char *path, bool shared, sft__fs_handle *out, bool *busy);
 /* Has a directory that is held alone from now on. False: another process holds it, too. */
 bool sft__fs_hold_alone(sft__fs_handle directory);
 

@@ -59,6 +59,22 @@ sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_err
                           path);
 }
 
+bool sft__fs_try_hold(const char *path, bool shared, sft__fs_handle *out, bool *busy) {
+    sft__fs_stat st;
+
+    *busy = false;
+    if (sft__fs_open_any(path, out, &st, NULL) != SFT_OK) {
+        return false;
+    }
+    if (st.folder && flock((int)*out, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+        return true;
+    }
+    *busy = st.folder && (errno == EWOULDBLOCK || errno == EINTR);
+    sft__fs_close(*out);
+    *out = SFT__FS_NO_HANDLE;
+    return false;
+}
+
 bool sft__fs_hold_alone(sft__fs_handle directory) {
     if (!lock(directory, LOCK_EX | LOCK_NB)) {
         (void)lock(directory, LOCK_SH | LOCK_NB); /* systems give up the one for the other */
