@@ -18,6 +18,7 @@ typedef intptr_t sft__fs_handle;
 typedef struct sft__fs_stat {
     bool exists; /* else all is zero */
     uint64_t size;
+    uint64_t stored; /* bytes of it on the disk, where known; else size */
     uint64_t device;
     uint64_t inode;
     int64_t mtime_ns;
@@ -62,6 +63,9 @@ sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, s
 /* Appends the absolute path without links that `path` leads to, with its NUL.
  * False: nothing is there, or no memory. */
 bool sft__fs_real(const char *path, sft__base_buf *out);
+
+/* A file without a name, open for reading and writing, gone when it is closed. Windows: SFT_E_UNSUPPORTED. */
+sft_status sft__fs_scratch(sft__fs_handle *out, sft_error *err);
 
 /* Calls visit for every name in the folder but "." and "..", in no particular order, until one call
  * does not return SFT_OK; that status is returned. */

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@
 static void stat_convert(const struct stat *s, sft__fs_stat *st) {
     st->exists = true;
     st->size = s->st_size > 0 ? (uint64_t)s->st_size : 0;
+    st->stored = s->st_blocks > 0 ? (uint64_t)s->st_blocks * 512 : 0;
     st->device = (uint64_t)s->st_dev;
     st->inode = (uint64_t)s->st_ino;
 #if defined(__APPLE__)
@@ -130,6 +132,19 @@ sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat
 
 sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error *err) {
     return sft__fs_stat_file(fd, name, st, err);
+}
+
+sft_status sft__fs_scratch(sft__fs_handle *out, sft_error *err) {
+    FILE *f = tmpfile();
+    const int fd = f != NULL ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
+    const int cause = errno;
+
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    *out = fd >= 0 ? fd : SFT__FS_NO_HANDLE;
+    return fd >= 0 ? SFT_OK
+                   : sft__base_fail_sys(err, SFT_E_IO, cause, "cannot make a temporary file");
 }
 
 bool sft__fs_real(const char *path, sft__base_buf *out) {

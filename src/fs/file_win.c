@@ -30,6 +30,7 @@ static void stat_convert(const BY_HANDLE_FILE_INFORMATION *info, sft__fs_stat *s
         join(info->ftLastWriteTime.dwHighDateTime, info->ftLastWriteTime.dwLowDateTime);
     st->exists = true;
     st->size = join(info->nFileSizeHigh, info->nFileSizeLow);
+    st->stored = join(info->nFileSizeHigh, info->nFileSizeLow);
     st->device = info->dwVolumeSerialNumber;
     st->inode = join(info->nFileIndexHigh, info->nFileIndexLow);
     st->mtime_ns = (int64_t)(ticks * 100); /* wraps for ages beyond use; compared only */
@@ -124,6 +125,11 @@ void sft__fs_close(sft__fs_handle file) {
     if (file != SFT__FS_NO_HANDLE) {
         (void)CloseHandle(handle_of(file));
     }
+}
+
+sft_status sft__fs_scratch(sft__fs_handle *out, sft_error *err) {
+    *out = SFT__FS_NO_HANDLE;
+    return sft__base_fail(err, SFT_E_UNSUPPORTED, "no files without names on Windows");
 }
 
 bool sft__fs_real(const char *path, sft__base_buf *out) {

@@ -246,7 +246,7 @@ static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer
 static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err) {
     sft_write_options options;
     sft_writer *writer = NULL;
-    int fd;
+    sft__fs_handle file;
 
     w->files = sft__base_alloc_zero(w->a, sizeof *w->files);
     if (w->files == NULL) {
@@ -257,8 +257,8 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     f->name = "model.safetensors";
     SFT_INIT(&options);
     options.allocator = w->a;
-    SFT_TRY(sft__remote_scratch_open(&fd, err));
-    sft_status status = sft_writer_create_stream(&writer, fd, &options, err);
+    SFT_TRY(sft__fs_scratch(&file, err));
+    sft_status status = sft_writer_create_stream(&writer, sft__fs_descriptor(file), &options, err);
     if (status == SFT_OK) {
         status = add_metadata(writer, o->catalog, err);
     }
@@ -268,10 +268,11 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     sft_writer_free(writer);
     if (status == SFT_OK) {
         f->own = sft__base_alloc(w->a, f->own_size);
-        status = f->own == NULL ? sft__remote_no_memory(err, f->own_size)
-                                : sft__remote_scratch_read(fd, f->own, f->own_size, err);
+        status = f->own == NULL
+                     ? sft__remote_no_memory(err, f->own_size)
+                     : sft__fs_read_at(file, "a temporary file", 0, f->own, f->own_size, err);
     }
-    sft__remote_scratch_close(fd);
+    sft__fs_close(file);
     return status;
 }
 

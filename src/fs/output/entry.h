@@ -11,6 +11,9 @@
 /* Opens a file for reading and writing, made empty if it is not there; contents stay. Links are refused. */
 sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err);
 sft_status sft__fs_make_directory(const char *path, sft_error *err); /* one that is there is fine */
+/* The same, for the owner alone if it is made. Windows: for whom the directory above says. */
+sft_status sft__fs_create_private(const char *path, sft__fs_handle *out, sft_error *err);
+sft_status sft__fs_make_directory_private(const char *path, sft_error *err);
 /* Replaces a file, or an empty directory. SFT_E_NOT_COMMITTED. */
 sft_status sft__fs_rename(const char *from, const char *to, sft_error *err);
 /* SFT_E_EXISTS if something is there; a file system without second names is looked at first. Elsewhere the

@@ -14,12 +14,12 @@
 #define O_CLOEXEC 0
 #endif
 
-sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err) {
+static sft_status create(const char *path, mode_t mode, sft__fs_handle *out, sft_error *err) {
     int fd;
 
     *out = SFT__FS_NO_HANDLE;
     do {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
     } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path);
@@ -28,10 +28,18 @@ sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err)
     return SFT_OK;
 }
 
-sft_status sft__fs_make_directory(const char *path, sft_error *err) {
+sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err) {
+    return create(path, 0666, out, err);
+}
+
+sft_status sft__fs_create_private(const char *path, sft__fs_handle *out, sft_error *err) {
+    return create(path, 0600, out, err);
+}
+
+static sft_status make_directory(const char *path, mode_t mode, sft_error *err) {
     sft__fs_stat st;
 
-    if (mkdir(path, 0777) == 0) {
+    if (mkdir(path, mode) == 0) {
         return SFT_OK;
     }
     const int cause = errno;
@@ -42,6 +50,14 @@ sft_status sft__fs_make_directory(const char *path, sft_error *err) {
         }
     }
     return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot make the directory \"%.200s\"", path);
+}
+
+sft_status sft__fs_make_directory(const char *path, sft_error *err) {
+    return make_directory(path, 0777, err);
+}
+
+sft_status sft__fs_make_directory_private(const char *path, sft_error *err) {
+    return make_directory(path, 0700, err);
 }
 
 sft_status sft__fs_rename(const char *from, const char *to, sft_error *err) {

@@ -33,6 +33,14 @@ sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err)
     return SFT_OK;
 }
 
+sft_status sft__fs_create_private(const char *path, sft__fs_handle *out, sft_error *err) {
+    return sft__fs_create(path, out, err);
+}
+
+sft_status sft__fs_make_directory_private(const char *path, sft_error *err) {
+    return sft__fs_make_directory(path, err);
+}
+
 sft_status sft__fs_make_directory(const char *path, sft_error *err) {
     sft__fs_wide wide;
 

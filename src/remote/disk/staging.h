@@ -54,9 +54,4 @@ void sft__remote_staging_close(sft__remote_staging *s);
 sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
                                 uint8_t digest[32], const sft_allocator *allocator, sft_error *err);
 
-/* A nameless file for what a writer streams; read back from its start. */
-sft_status sft__remote_scratch_open(int *fd, sft_error *err);
-sft_status sft__remote_scratch_read(int fd, uint8_t *dst, size_t size, sft_error *err);
-void sft__remote_scratch_close(int fd);
-
 #endif

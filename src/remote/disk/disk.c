@@ -1,51 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * remote/disk/disk_posix.c - see disk.h. Failures here are never errors: what cannot be kept is fetched
+ * remote/disk/disk.c - see disk.h. Failures here are never errors: what cannot be kept is fetched
  * again.
  */
 #include "remote/disk/disk.h"
-#include <dirent.h>
-#include <fcntl.h>
+#include "fs/output/entry.h"
 #include <sft/digest.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { OPEN_MAX_FILES = 32, NAME_LEN = 64, SWEEP_EVERY = 64 << 20 };
 #define TABLE_MARK 0x53465442u
 
 typedef struct opened {
     char name[NAME_LEN + 1]; /* "" : free */
-    int blocks;
-    int table;
+    sft__fs_handle blocks;
+    sft__fs_handle table;
     uint64_t used; /* the least goes first */
 } opened;
 
 struct sft__remote_disk {
     const sft_allocator *allocator;
     sft__base_mutex mutex;
-    int folder;
+    sft__base_buf path; /* of the directory, absolute, with a / and room for a name */
+    size_t path_len;    /* with the / */
     uint64_t limit;
     uint64_t clock;
     uint64_t unswept; /* bytes written since the folder was looked through */
     opened files[OPEN_MAX_FILES];
 };
 
-static bool ends_with(const char *name, const char *end) {
-    const size_t n = strlen(name);
-    const size_t m = strlen(end);
-    return n == NAME_LEN + m && memcmp(name + NAME_LEN, end, m) == 0;
+static const char blocks_end[] = ".blocks";
+static const char table_end[] = ".table";
+
+/* The path of NAME with that end, until the next call. */
+static const char *path_of(sft__remote_disk *d, const char name[NAME_LEN], const char *end) {
+    char *at = d->path.data + d->path_len;
+    memcpy(at, name, NAME_LEN);
+    memcpy(at + NAME_LEN, end, strlen(end) + 1);
+    return d->path.data;
 }
 
 /* ---------------------------------------------------------------- the limit */
 
 typedef struct found {
-    char name[NAME_LEN + 16];
+    char name[NAME_LEN];
     uint64_t bytes;
     int64_t used;
 } found;
+
+typedef struct sweeping {
+    sft__remote_disk *disk;
+    found *list;
+    size_t count;
+    size_t room;
+    uint64_t total;
+} sweeping;
 
 static int older_first(const void *a, const void *b) {
     const found *x = a;
@@ -53,52 +63,43 @@ static int older_first(const void *a, const void *b) {
     return x->used < y->used ? -1 : x->used > y->used;
 }
 
-static void remove_oldest(const sft__remote_disk *d, found *list, size_t count, uint64_t total) {
-    if (count > 1) { /* an empty list is NULL, which qsort must not get */
-        qsort(list, count, sizeof *list, older_first);
+/* Only files of our own names are looked at or removed. */
+static sft_status note_found(void *ctx, const char *name, size_t name_len, sft_error *err) {
+    sweeping *s = ctx;
+    sft__fs_stat st;
+
+    (void)err;
+    if (name_len == NAME_LEN + sizeof blocks_end - 1 &&
+        memcmp(name + NAME_LEN, blocks_end, sizeof blocks_end) == 0) {
+        const char *path = path_of(s->disk, name, blocks_end);
+        if (!sft__fs_is_link(path) && sft__fs_look(path, &st, NULL) == SFT_OK && st.exists &&
+            sft__base_grow(s->disk->allocator, &s->list, &s->room, s->count + 1, sizeof *s->list)) {
+            found *f = &s->list[s->count++];
+            memcpy(f->name, name, NAME_LEN);
+            f->bytes = st.stored;
+            f->used = st.mtime_ns;
+            s->total += f->bytes;
+        }
     }
-    for (size_t i = 0; i < count && total > d->limit; i++) {
-        (void)unlinkat(d->folder, list[i].name, 0);
-        memcpy(list[i].name + NAME_LEN, ".table", sizeof ".table");
-        (void)unlinkat(d->folder, list[i].name, 0);
-        total -= list[i].bytes;
-    }
+    return SFT_OK;
 }
 
-/* Only files of our own names are looked at or removed. */
 static void sweep(sft__remote_disk *d) {
-    const int fd = openat(d->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *e;
-    found *list = NULL;
-    size_t count = 0;
-    size_t room = 0;
-    uint64_t total = 0;
+    sweeping s = {.disk = d};
 
     d->unswept = 0;
-    if (dir == NULL) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return;
+    d->path.data[d->path_len] = '\0';
+    /* The list is read from the directory itself: its path is a buffer that path_of writes to. */
+    (void)sft__fs_list(d->path.data, note_found, &s, NULL);
+    if (s.total > d->limit && s.count > 1) {
+        qsort(s.list, s.count, sizeof *s.list, older_first);
     }
-    while ((e = readdir(dir)) != NULL) {
-        struct stat st;
-        if (!ends_with(e->d_name, ".blocks") ||
-            fstatat(d->folder, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !sft__base_grow(d->allocator, &list, &room, count + 1, sizeof *list)) {
-            continue;
-        }
-        memcpy(list[count].name, e->d_name, strlen(e->d_name) + 1);
-        list[count].bytes = (uint64_t)st.st_blocks * 512;
-        list[count].used = (int64_t)st.st_mtime;
-        total += list[count++].bytes;
+    for (size_t i = 0; i < s.count && s.total > d->limit; i++) {
+        (void)sft__fs_remove(path_of(d, s.list[i].name, blocks_end), NULL);
+        (void)sft__fs_remove(path_of(d, s.list[i].name, table_end), NULL);
+        s.total -= s.list[i].bytes;
     }
-    (void)closedir(dir);
-    if (total > d->limit && count > 0) {
-        remove_oldest(d, list, count, total);
-    }
-    sft__base_free(d->allocator, list, room * sizeof *list);
+    sft__base_free(d->allocator, s.list, s.room * sizeof *s.list);
 }
 
 /* ---------------------------------------------------------------- life */
@@ -112,16 +113,18 @@ sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uin
         sft__base_free(allocator, d, sizeof *d);
         return sft__remote_no_memory(err, sizeof *d);
     }
-    (void)mkdir(folder, 0700);
     d->allocator = allocator;
     d->limit = bytes;
-    d->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (d->folder < 0) {
-        sft__base_mutex_reset(&d->mutex);
-        sft__base_free(allocator, d, sizeof *d);
+    sft__base_buf_init(&d->path, allocator);
+    (void)sft__fs_make_directory_private(folder, NULL);
+    if (!sft__fs_is_directory(folder) || !sft__fs_real(folder, &d->path) ||
+        !sft__base_buf_reserve(&d->path, 1 + NAME_LEN + sizeof blocks_end)) {
+        sft__remote_disk_close(d);
         return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the folder of the cache cannot be opened: %s", folder);
+                             "the directory of the cache cannot be opened: %s", folder);
     }
+    d->path_len = d->path.len; /* its NUL becomes the / */
+    d->path.data[d->path_len - 1] = '/';
     sweep(d);
     *out = d;
     return SFT_OK;
@@ -129,8 +132,8 @@ sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uin
 
 static void opened_close(opened *f) {
     if (f->name[0] != '\0') {
-        (void)close(f->blocks);
-        (void)close(f->table);
+        sft__fs_close(f->blocks);
+        sft__fs_close(f->table);
         f->name[0] = '\0';
     }
 }
@@ -143,7 +146,7 @@ void sft__remote_disk_close(sft__remote_disk *d) {
         if (d->unswept != 0) {
             sweep(d);
         }
-        (void)close(d->folder);
+        sft__base_buf_reset(&d->path);
         sft__base_mutex_reset(&d->mutex);
         sft__base_free(d->allocator, d, sizeof *d);
     }
@@ -182,7 +185,6 @@ static opened *least_used(sft__remote_disk *d) {
 
 static opened *file_of(sft__remote_disk *d, const sft__remote_object *object) {
     char name[NAME_LEN + 1];
-    char path[NAME_LEN + 16];
 
     if (!name_of(object, name)) {
         return NULL;
@@ -194,17 +196,11 @@ static opened *file_of(sft__remote_disk *d, const sft__remote_object *object) {
         }
     }
     opened *f = least_used(d);
-    (void)snprintf(path, sizeof path, "%s.blocks", name);
-    f->blocks = openat(d->folder, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    (void)snprintf(path, sizeof path, "%s.table", name);
-    f->table = openat(d->folder, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (f->blocks < 0 || f->table < 0) {
-        if (f->blocks >= 0) {
-            (void)close(f->blocks);
-        }
-        if (f->table >= 0) {
-            (void)close(f->table);
-        }
+    if (sft__fs_create_private(path_of(d, name, blocks_end), &f->blocks, NULL) != SFT_OK) {
+        return NULL;
+    }
+    if (sft__fs_create_private(path_of(d, name, table_end), &f->table, NULL) != SFT_OK) {
+        sft__fs_close(f->blocks);
         return NULL;
     }
     memcpy(f->name, name, sizeof name);
@@ -220,10 +216,10 @@ bool sft__remote_disk_get(sft__remote_disk *d, const sft__remote_object *object,
     sft__base_mutex_lock(&d->mutex);
     const opened *f = file_of(d, object);
     if (f != NULL &&
-        pread(f->table, entry, sizeof entry, (off_t)(index * sizeof entry)) ==
-            (ssize_t)sizeof entry &&
+        sft__fs_read_at(f->table, f->name, index * sizeof entry, entry, sizeof entry, NULL) ==
+            SFT_OK &&
         entry[0] == TABLE_MARK &&
-        pread(f->blocks, dst, size, (off_t)(index * SFT__BLOCK)) == (ssize_t)size) {
+        sft__fs_read_at(f->blocks, f->name, index * SFT__BLOCK, dst, size, NULL) == SFT_OK) {
         good = sft_crc32c(0, dst, size) == entry[1];
     }
     sft__base_mutex_unlock(&d->mutex);
@@ -236,8 +232,9 @@ void sft__remote_disk_put(sft__remote_disk *d, const sft__remote_object *object,
 
     sft__base_mutex_lock(&d->mutex);
     const opened *f = file_of(d, object);
-    if (f != NULL && pwrite(f->blocks, data, size, (off_t)(index * SFT__BLOCK)) == (ssize_t)size) {
-        (void)!pwrite(f->table, entry, sizeof entry, (off_t)(index * sizeof entry));
+    if (f != NULL &&
+        sft__fs_write_at(f->blocks, f->name, index * SFT__BLOCK, data, size, NULL) == SFT_OK) {
+        (void)sft__fs_write_at(f->table, f->name, index * sizeof entry, entry, sizeof entry, NULL);
         d->unswept += size;
         if (d->unswept >= SWEEP_EVERY) {
             sweep(d);

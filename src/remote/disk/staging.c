@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * remote/disk/staging_posix.c - see staging.h.
+ * remote/disk/staging.c - see staging.h.
  *
  * Journal: 64 bytes of head (mark, identity, size, block size), then 8 bytes per block: CRC32C,
  * mark. A block is written before its entry; nothing is flushed until the end, for the sums tell
  * what a crash left.
  */
-#include "fs/output/staged.h"
 #include "remote/disk/staging.h"
+#include "fs/output/staged.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <sft/digest.h>
 #include <sft/extend.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define JOURNAL_MARK UINT64_C(0x314c4e524a544653) /* "SFTJRNL1" */
 #define BLOCK_MARK   UINT32_C(0x4b4c4253)
@@ -27,12 +25,6 @@ typedef struct journal_head {
     uint64_t block;
     uint64_t reserved;
 } journal_head;
-
-static sft_status sys_fail(sft_error *err, const char *what, const char *path) {
-    const int sys = errno;
-    return sft_error_set(err, SFT_E_IO, sys, SFT_NO_OFFSET, NULL, 0, "cannot %s %.200s (errno %d)",
-                         what, path, sys);
-}
 
 /* folder/dir/.NAME + suffix */
 static char *staged_path(const char *folder, const char *name, const char *dot, const char *suffix,
@@ -312,24 +304,4 @@ sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *
     }
     sft__base_free(allocator, path, path_size);
     return status;
-}
-
-/* ---------------------------------------------------------------- scratch */
-
-sft_status sft__remote_scratch_open(int *fd, sft_error *err) {
-    FILE *f = tmpfile();
-
-    *fd = f != NULL ? fcntl(fileno(f), F_DUPFD_CLOEXEC, 0) : -1;
-    if (f != NULL) {
-        (void)fclose(f);
-    }
-    return *fd >= 0 ? SFT_OK : sys_fail(err, "make", "a temporary file");
-}
-
-sft_status sft__remote_scratch_read(int fd, uint8_t *dst, size_t size, sft_error *err) {
-    return sft__fs_read_at(fd, "a temporary file", 0, dst, size, err);
-}
-
-void sft__remote_scratch_close(int fd) {
-    (void)close(fd);
 }
