@@ -77,8 +77,7 @@ typedef struct sft_name {
 typedef enum sft_match {
     SFT_MATCH_NAME = 0,   /* exactly this name, or an alias of a tensor */
     SFT_MATCH_PREFIX = 1, /* every name that begins so */
-    SFT_MATCH_GLOB =
-        2, /* * any bytes, ? one byte, [a-z] [!a-z] one of a set, \x the byte x itself */
+    SFT_MATCH_GLOB = 2,   /* sft_glob_match */
     SFT_MATCH_FORCE_32BIT = 0x7fffffff
 } sft_match;
 

@@ -190,6 +190,17 @@ SFT_API SFT_MUST_CHECK sft_status sft_pool_create(sft_pool **out, uint32_t threa
 SFT_API uint32_t sft_pool_threads(const sft_pool *pool); /* 1 for NULL */
 SFT_API void sft_pool_free(sft_pool *pool);
 
+/* ---------------------------------------------------------------- names */
+
+/* 1 if the pattern fits the whole name: * any characters, ? one, [a-z] one of a set, [!a-z] or [^a-z] one
+ * that is not in it, \x the character x itself. A [ that is never closed is itself. Characters are those of
+ * UTF-8; a byte that is none counts as one. At most name_len * pattern_len steps. */
+SFT_API int sft_glob_match(const char *pattern, size_t pattern_len, const char *name,
+                           size_t name_len);
+/* Below, at or above 0 as a stands before, with or behind b where runs of digits count as numbers: a.9 before
+ * a.10. Everything else is ordered by bytes. */
+SFT_API int sft_natural_compare(const char *a, size_t a_len, const char *b, size_t b_len);
+
 #ifdef __cplusplus
 }
 #endif

@@ -246,10 +246,8 @@ sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_cat
 /* Workers for --jobs; NULL for one. Made on first use, freed by main. */
 const sft_pool *cli_pool(cli *c);
 
-/* Does a pattern of * ? [a-z] [!x] match the whole name? Linear in both lengths. */
+/* sft_glob_match with a pattern that is a C string. */
 bool cli_match(const char *pattern, const char *name, size_t name_len);
-/* Natural order: runs of digits compare as numbers. */
-int cli_natural(const char *a, size_t a_len, const char *b, size_t b_len);
 
 /* ---------------------------------------------------------------- tensor.c */
 

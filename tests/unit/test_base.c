@@ -289,6 +289,62 @@ static void add_one(void *ctx, size_t index) {
     seen[index]++;
 }
 
+static void patterns_have_one_grammar(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern;
+        const char *name;
+        int fits;
+    } rows[] = {
+        {"", "", 1},
+        {"", "a", 0},
+        {"*", "", 1},
+        {"a*c", "abc", 1},
+        {"a*c", "abcd", 0},
+        {"**b**", "abc", 1},
+        {"?", "\xc3\xa9", 1},
+        {"??", "\xc3\xa9", 0},
+        {"?", "\xff", 1},
+        {"[a-c]", "b", 1},
+        {"[!a-c]", "b", 0},
+        {"[^a-c]", "d", 1},
+        {"[]a]", "]", 1},
+        {"[!]a]", "]", 0},
+        {"[a-]", "-", 1},
+        {"[a", "[a", 1},
+        {"[", "[", 1},
+        {"[!", "[!", 1},
+        {"\\*", "*", 1},
+        {"\\*", "a", 0},
+        {"\\", "\\", 1},
+        {"[\xc3\xa0-\xc3\xaf]", "\xc3\xa9", 1},
+        {"[a-c]x", "b", 0},
+        {"*\xa9", "\xc3\xa9", 0},
+        {"l.*.w", "l.10.w", 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (sft_glob_match(rows[i].pattern, strlen(rows[i].pattern), rows[i].name,
+                           strlen(rows[i].name)) != rows[i].fits) {
+            fail_msg("\"%s\" and \"%s\": not %d", rows[i].pattern, rows[i].name, rows[i].fits);
+        }
+    }
+    assert_int_equal(sft_glob_match("a*", 1, "ab", 1), 1); /* lengths count, not terminators */
+}
+
+static void natural_order_counts_numbers(void **state) {
+    (void)state;
+    static const char *const rows[] = {"",    "7",    "07",     "10",  "a",
+                                       "a.9", "a.10", "a.10.b", "a.b", "b"};
+    const size_t count = sizeof rows / sizeof rows[0];
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < count; k++) {
+            const int order =
+                sft_natural_compare(rows[i], strlen(rows[i]), rows[k], strlen(rows[k]));
+            assert_int_equal(order, i < k ? -1 : i > k);
+        }
+    }
+}
+
 static void pool_runs_every_index_once(void **state) {
     (void)state;
     for (uint32_t threads = 1; threads <= 8; threads++) {
@@ -375,6 +431,8 @@ int main(void) {
         cmocka_unit_test(name_table_finds_all_and_reports_duplicates),
         cmocka_unit_test(siphash_matches_its_published_family),
         cmocka_unit_test(buffer_grows_and_prints_numbers),
+        cmocka_unit_test(patterns_have_one_grammar),
+        cmocka_unit_test(natural_order_counts_numbers),
         cmocka_unit_test(pool_runs_every_index_once),
         cmocka_unit_test(pool_works_in_the_background),
     };

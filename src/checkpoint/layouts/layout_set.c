@@ -341,68 +341,6 @@ sft_status sft__checkpoint_lset_finish(sft_layout_set *set, sft_error *err) {
 
 /* ---------------------------------------------------------------- names */
 
-/* Length of the [...] at p, or 0 if it never closes: then '[' stands for itself. */
-static size_t class_length(const char *p) {
-    size_t n = 1;
-    n += p[n] == '!' || p[n] == '^';
-    n += p[n] == ']'; /* first: a member */
-    while (p[n] != '\0' && p[n] != ']') {
-        n++;
-    }
-    return p[n] == ']' ? n + 1 : 0;
-}
-
-static bool in_class(const char *p, size_t len, unsigned char ch) {
-    const bool negated = p[1] == '!' || p[1] == '^';
-    bool found = false;
-    for (size_t i = negated ? 2 : 1; i + 1 < len; i++) {
-        const unsigned char low = (unsigned char)p[i];
-        unsigned char high = low;
-        if (p[i + 1] == '-' && i + 3 < len) {
-            high = (unsigned char)p[i + 2];
-            i += 2;
-        }
-        found = found || (ch >= low && ch <= high);
-    }
-    return found != negated;
-}
-
-/* Bytes of the pattern that match one byte of the name; 0: no match. */
-static size_t match_one(const char *p, char ch) {
-    if (*p == '[') {
-        const size_t len = class_length(p);
-        if (len != 0) {
-            return in_class(p, len, (unsigned char)ch) ? len : 0;
-        }
-    }
-    return *p == '?' || *p == ch ? 1 : 0;
-}
-
-bool sft__checkpoint_lset_glob(const char *pattern, const char *name, size_t len) {
-    const char *star = NULL; /* behind the last '*'; going back to it is enough */
-    size_t star_at = 0;
-    size_t i = 0;
-    while (i < len) {
-        const size_t n = *pattern == '\0' || *pattern == '*' ? 0 : match_one(pattern, name[i]);
-        if (n > 0) {
-            pattern += n;
-            i++;
-        } else if (*pattern == '*') {
-            star = ++pattern;
-            star_at = i;
-        } else if (star != NULL) {
-            pattern = star;
-            i = ++star_at;
-        } else {
-            return false;
-        }
-    }
-    while (*pattern == '*') {
-        pattern++;
-    }
-    return *pattern == '\0';
-}
-
 /* Components apart by dots; "*" is one of digits. */
 static bool same_module(const char *module, size_t module_len, const char *name, size_t len) {
     size_t i = 0;
@@ -444,7 +382,7 @@ bool sft__checkpoint_lset_module(const char *module, size_t module_len, const ch
  * before that. */
 static bool matches(const sft__checkpoint_lset_entry *e, const sft_tensor *t, bool parent) {
     if (e->match == SFT_LAYOUT_MATCH_PATTERN) {
-        return !parent && sft__checkpoint_lset_glob(e->name, t->name, t->name_len);
+        return !parent && sft_glob_match(e->name, e->name_len, t->name, t->name_len) != 0;
     }
     return sft__checkpoint_lset_module(e->name, e->name_len, t->name, t->name_len, parent);
 }

@@ -125,8 +125,7 @@ sft_status sft__checkpoint_lset_take_strategy(sft_layout_set *set, sft_ms_strate
 sft_status sft__checkpoint_lset_numbers(sft_layout_set *set, const sft__layout_jnode *list,
                                         const uint64_t **out, size_t *count, sft_error *err);
 
-/* The name's bytes against a pattern of * ? [a-z] [!x], or against a module of a plan. */
-bool sft__checkpoint_lset_glob(const char *pattern, const char *name, size_t len);
+/* The name's bytes against a module of a plan. */
 bool sft__checkpoint_lset_module(const char *module, size_t module_len, const char *name,
                                  size_t len, bool parent);
 

@@ -469,7 +469,7 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
 static int by_path(const void *left, const void *right) {
     char *const *a = left;
     char *const *b = right;
-    return cli_natural(*a, strlen(*a), *b, strlen(*b));
+    return sft_natural_compare(*a, strlen(*a), *b, strlen(*b));
 }
 
 static void fail_listing(cli *c, const char *folder, int error) {

@@ -21,7 +21,7 @@ bool cli_ls_wanted(const cli *c, const char *name, size_t len) {
 static int by_name(const void *left, const void *right) {
     const ls_row *a = left;
     const ls_row *b = right;
-    return cli_natural(a->name, a->len, b->name, b->len);
+    return sft_natural_compare(a->name, a->len, b->name, b->len);
 }
 
 static int by_size(const void *left, const void *right) {

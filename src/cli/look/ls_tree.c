@@ -36,7 +36,7 @@ static size_t part_length(const ls_row *row, size_t at) {
 static int compare_rows(const void *left, const void *right) {
     const ls_row *a = left;
     const ls_row *b = right;
-    return cli_natural(a->name, a->len, b->name, b->len);
+    return sft_natural_compare(a->name, a->len, b->name, b->len);
 }
 
 static void put_name(cli_table *t, size_t depth, const char *name, size_t len) {

@@ -1,76 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/load/load_select.c - tensors by name, by the beginning of names and by patterns. Patterns are
- * walked with one place to go back to, the last star: no recursion, at most name times pattern
- * steps. Read first: <sft/load.h>.
+ * move/load/load_select.c - tensors by name, by the beginning of names and by patterns. Read first:
+ * <sft/load.h>.
  */
 #include "base/error.h"
 #include "base/memory/alloc.h"
 #include <sft/load.h>
 
-/* One element of a pattern at *at, which is not a star, against a byte; *at moves behind it. A set
- * that is not closed is the bracket itself. */
-static bool glob_one(const char *p, size_t len, size_t *at, uint8_t byte) {
-    const uint8_t c = (uint8_t)p[*at];
-    size_t i = *at + 1;
-
-    *at = i;
-    if (c == '?') {
-        return true;
-    }
-    if (c == '\\' && i < len) {
-        *at = i + 1;
-        return (uint8_t)p[i] == byte;
-    }
-    if (c != '[') {
-        return c == byte;
-    }
-    const bool turned = i < len && p[i] == '!';
-    bool in = false;
-    i += turned;
-    for (size_t first = i; i < len && (p[i] != ']' || i == first); i++) {
-        const uint8_t low = (uint8_t)p[i];
-        uint8_t high = low;
-        if (i + 2 < len && p[i + 1] == '-' && p[i + 2] != ']') {
-            i += 2;
-            high = (uint8_t)p[i];
-        }
-        in = in || (byte >= low && byte <= high);
-    }
-    if (i >= len) {
-        return byte == '[';
-    }
-    *at = i + 1;
-    return in != turned;
-}
-
-static bool glob_fits(const char *p, size_t p_len, const char *s, size_t s_len) {
-    size_t i = 0, k = 0, star = SIZE_MAX, from = 0;
-
-    while (k < s_len) {
-        size_t next = i;
-        if (i < p_len && p[i] == '*') {
-            star = ++i;
-            from = k;
-        } else if (i < p_len && glob_one(p, p_len, &next, (uint8_t)s[k])) {
-            i = next;
-            k++;
-        } else if (star != SIZE_MAX) {
-            i = star;
-            k = ++from;
-        } else {
-            return false;
-        }
-    }
-    while (i < p_len && p[i] == '*') {
-        i++;
-    }
-    return i == p_len;
-}
-
 static bool name_fits(const sft_name *n, sft_match match, const char *name, size_t len) {
     if (match == SFT_MATCH_GLOB) {
-        return glob_fits(n->text, n->len, name, len);
+        return sft_glob_match(n->text, n->len, name, len) != 0;
     }
     return n->len <= len && (n->len == 0 || memcmp(n->text, name, n->len) == 0);
 }
