@@ -17,12 +17,18 @@ int main(int argc, char **argv) {
     sft_cuda_options which;
     sft_cuda_load_options how;
     const char *reason;
+    uint64_t needed = 0, slab = 0;
+    uint32_t devices = 0;
     SFT_INIT(&which);
     SFT_INIT(&how);
     which.driver_path = argc > 2 ? argv[2] : NULL;
     if (argc < 2 || sft_catalog_open(&model, argv[1], NULL, &err) ||
-        sft_pool_create(&readers, 4, NULL, &err) || sft_cuda_open(&gpu, &which, &err) ||
-        (how.pool = readers, sft_cuda_load(&weights, gpu, model, &how, &err))) {
+        sft_pool_create(&readers, 4, NULL, &err) ||
+        sft_cuda_available(&devices, which.driver_path, &err) ||
+        sft_cuda_open(&gpu, &which, &err) || sft_cuda_load_size(&needed, model, &how, &err) ||
+        (how.pool = readers, sft_cuda_load(&weights, gpu, model, &how, &err)) ||
+        sft_cuda_loaded_wait(weights, 0,
+                             &err)) { /* with a stream of one's own: not before work on it */
         fprintf(stderr, "%s\n", argc < 2 ? "usage: load_to_gpu MODEL" : err.message);
     }
     for (size_t i = 0; sft_cuda_loaded_at(weights, i, &w) == SFT_OK; i++) {
@@ -31,6 +37,10 @@ int main(int argc, char **argv) {
     }
     if (weights != NULL) {
         (void)sft_cuda_loaded_strategy(weights, 0, &reason, NULL, NULL);
+        (void)sft_cuda_loaded_memory(weights, &slab);
+        printf("GPU 0 of %u, a slab of %llu bytes, %llu needed; straight from storage: %s\n",
+               devices, (unsigned long long)slab, (unsigned long long)needed,
+               sft_cuda_direct_probe(gpu, model, 0, &err) == SFT_OK ? "yes" : err.message);
         printf("%zu tensors, %llu bytes (%s)\n", sft_cuda_loaded_count(weights),
                (unsigned long long)sft_cuda_loaded_bytes(weights), reason);
     }

@@ -33,6 +33,8 @@ int main(int argc, char **argv) {
     sft_pool *pool = NULL;
     sft_stream *stream = NULL;
     sft_stream_options options;
+    const char *why = NULL;
+    uint64_t most = 0;
     sft_status status;
 
     if (argc != 2) {
@@ -47,8 +49,13 @@ int main(int argc, char **argv) {
         options.flags = SFT_STREAM_PARTS;
         status = sft_stream_create(&stream, model, &options, &err);
     }
-    if (!status && !(status = sft_stream_add_all(stream, &err))) {
+    /* Reading begins here: what is done before the first tensor is wanted costs nothing. */
+    if (!status && !(status = sft_stream_add_all(stream, &err)) &&
+        !(status = sft_stream_start(stream, &err))) {
         status = checksums(stream, &err);
+        (void)sft_stream_memory(stream, &most);
+        fprintf(stderr, "strategy %d (%s), at most %" PRIu64 " bytes of memory\n",
+                (int)sft_stream_strategy(stream, 0, &why), why, most);
     }
     if (status) {
         fprintf(stderr, "%s: %s\n", sft_status_text((int32_t)status), err.message);

@@ -30,21 +30,9 @@ LIBRARIES = {
 CORE = ["base", "fs", "format", "io", "catalog", "move"]
 KNOWN = set(
     """
-    sft_arena_create
-    sft_arena_reset
-    sft_arena_size
-    sft_catalog_select
     sft_checkpoint_find_part
     sft_checkpoint_join
     sft_checkpoint_kind_name
-    sft_cuda_available
-    sft_cuda_direct_probe
-    sft_cuda_load_size
-    sft_cuda_loaded_memory
-    sft_cuda_loaded_wait
-    sft_edit_tensor
-    sft_import_can_export
-    sft_import_report_unused_bytes
     sft_layout_check
     sft_layout_create
     sft_layout_create_boxes
@@ -61,9 +49,6 @@ KNOWN = set(
     sft_layout_set_learn
     sft_layout_shard_at
     sft_layout_shard_count
-    sft_loaded_dtype
-    sft_loaded_facts_get
-    sft_loaded_verified
     sft_mpi_job_run
     sft_ms_layouts_create
     sft_ms_layouts_find_part
@@ -82,10 +67,6 @@ KNOWN = set(
     sft_ms_strategy_stage
     sft_ms_strategy_stages
     sft_names_shipped
-    sft_remote_is_url
-    sft_stream_memory
-    sft_stream_start
-    sft_stream_strategy
     """.split()
 )
 

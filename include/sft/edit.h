@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * sft/edit.h - changing a file that exists. The data section stays byte-identical where it is not the
- * thing edited. By default an edit is safe against a crash at any moment: old file or new file, nothing
- * between.
+ * sft/edit.h - changing the metadata of a file that exists. The data section stays byte-identical. By default
+ * an edit is safe against a crash at any moment: old file or new file, nothing between.
  *
  * Edits by this library wait for each other, one at a time for a file (an advisory lock; where the file
  * system knows none, the loser is SFT_E_CHANGED). A file that somebody else replaces or writes to while
@@ -54,14 +53,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path,
                                                     const sft_metadata_entry *entries, size_t count,
                                                     const sft_edit_options *options,
                                                     sft_edit_way *way, sft_error *err);
-
-/* Replaces the bytes of one tensor; dtype and shape stay, so nbytes must be the same. Recorded digests, in
- * the header and in a sidecar, are brought up to date. By default through a new file; SFT_EDIT_IN_PLACE
- * overwrites (fast, not crash-safe). */
-SFT_API SFT_MUST_CHECK sft_status sft_edit_tensor(const char *path, const char *name,
-                                                  size_t name_len, const void *data,
-                                                  uint64_t nbytes, const sft_edit_options *options,
-                                                  sft_edit_way *way, sft_error *err);
 
 #ifdef __cplusplus
 }

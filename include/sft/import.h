@@ -173,9 +173,7 @@ SFT_API size_t sft_import_report_count(const sft_import_report *report); /* 0 fo
 SFT_API const sft_finding *sft_import_report_at(const sft_import_report *report, size_t index);
 SFT_API uint32_t sft_import_report_format(const sft_import_report *report);
 SFT_API uint32_t sft_import_report_verdict(const sft_import_report *report); /* the worst of all */
-/* Bytes of tensor data in the file that no tensor of the catalog refers to. */
-SFT_API uint64_t sft_import_report_unused_bytes(const sft_import_report *report);
-SFT_API void sft_import_report_free(sft_import_report *report); /* NULL is fine */
+SFT_API void sft_import_report_free(sft_import_report *report);              /* NULL is fine */
 
 /* ---------------------------------------------------------------- reading */
 
@@ -385,10 +383,8 @@ typedef struct sft_export_options {
                    size_t n);
 } sft_export_options;
 
-/* Is there a writer for the format? Its formats: docs/import.md. */
-SFT_API int sft_import_can_export(uint32_t format);
-
 /* Writes the tensors of a catalog (of any format) into one file of another format: SFT_IMPORT_NPZ, ...
+ * (docs/import.md has the list).
  * What the format cannot hold (a type, a name, a rank) is SFT_E_UNSUPPORTED, before anything is written:
  * cast it or leave it out with `choose`. PyTorch files have the catalog's aliases; elsewhere they are not
  * written, and named in the report: open the input with SFT_DEDUP_KEEP to have each name. The file appears
@@ -419,14 +415,12 @@ typedef struct sft_import_api {
     const sft_finding *(*report_at)(const sft_import_report *, size_t);
     uint32_t (*report_format)(const sft_import_report *);
     uint32_t (*report_verdict)(const sft_import_report *);
-    uint64_t (*report_unused_bytes)(const sft_import_report *);
     void (*report_free)(sft_import_report *);
     const char *(*format_name)(uint32_t);
     const char *(*format_title)(uint32_t);
     sft_status (*convert)(const char *const *, size_t, const char *,
                           const sft_import_convert_options *, sft_import_converted *,
                           sft_import_report **, sft_error *);
-    int (*can_export)(uint32_t);
     sft_status (*export_file)(const sft_catalog *, uint32_t, const char *,
                               const sft_export_options *, sft_import_converted *, sft_error *);
     sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *,

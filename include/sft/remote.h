@@ -94,9 +94,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_remote_create(sft_remote **out,
 /* NULL is fine. Sources and catalogs that it opened stay valid. */
 SFT_API void sft_remote_free(sft_remote *remote);
 
-/* 1 if the text begins as one of the URLs above. */
-SFT_API int sft_remote_is_url(const char *text);
-
 /* A catalog over what the URL names. Headers of many files are fetched at once: two round trips for
  * an index and its shards, three where headers are longer than first_bytes. Errors: those of
  * sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came, or offline),
@@ -168,7 +165,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_remote_fetch(sft_remote *remote, const cha
 typedef struct sft_remote_api {
     size_t struct_size;
     const char *version; /* of the library, "major.minor.patch" */
-    int (*is_url)(const char *text);
     sft_status (*create)(sft_remote **out, const sft_remote_options *options, sft_error *err);
     void (*free)(sft_remote *remote);
     sft_status (*open)(sft_catalog **out, sft_remote *remote, const char *url,

@@ -461,9 +461,8 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
 }
 
 const sft_remote_api *sft_remote_api_get(void) {
-    static const sft_remote_api api = {
-        sizeof api,      SFT_VERSION_STRING, sft_remote_is_url,      sft_remote_create,
-        sft_remote_free, sft_remote_open,    sft_remote_source_open, sft_remote_count,
-        sft_remote_fetch};
+    static const sft_remote_api api = {sizeof api,       SFT_VERSION_STRING, sft_remote_create,
+                                       sft_remote_free,  sft_remote_open,    sft_remote_source_open,
+                                       sft_remote_count, sft_remote_fetch};
     return &api;
 }

@@ -8,7 +8,7 @@
 #include <curl/curl.h>
 #include <string.h>
 
-int sft_remote_is_url(const char *text) {
+bool sft__remote_is_url(const char *text) {
     static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
     for (size_t i = 0; text != NULL && i < sizeof starts / sizeof starts[0]; i++) {
         size_t k = 0;
@@ -17,10 +17,10 @@ int sft_remote_is_url(const char *text) {
             k++;
         }
         if (starts[i][k] == '\0') {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* ---------------------------------------------------------------- settings */

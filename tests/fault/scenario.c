@@ -215,22 +215,6 @@ static sft_status edit_same_size(const sft_allocator *a, sft_error *err) {
     return edit("f", a, &e, 1, SFT_EDIT_NEW_FILE, err);
 }
 
-static sft_status replace_tensor(const sft_allocator *a, uint32_t flags, sft_error *err) {
-    sft_edit_options o;
-    SFT_INIT(&o);
-    o.allocator = a;
-    o.flags = flags;
-    return sft_edit_tensor(in_scratch("f"), "small", 5, data, SMALL, &o, NULL, err);
-}
-
-static sft_status tensor_new_file(const sft_allocator *a, sft_error *err) {
-    return replace_tensor(a, 0, err);
-}
-
-static sft_status tensor_in_place(const sft_allocator *a, sft_error *err) {
-    return replace_tensor(a, SFT_EDIT_IN_PLACE, err);
-}
-
 static sft_status edit_with_sidecar(const sft_allocator *a, sft_error *err) {
     const sft_metadata_entry e = {"added", 5, "a longer value than there is room for", 37};
     return edit("f", a, &e, 1, 0, err);
@@ -408,10 +392,6 @@ const scenario scenarios[] = {
      false},
     {"edit metadata beside a sidecar", file_with_sidecar, edit_with_sidecar, true, false, true,
      false},
-    {"replace a tensor beside a sidecar", file_with_sidecar, tensor_new_file, true, false, true,
-     false},
-    {"replace a tensor", tight_file, tensor_new_file, true, false, false, false},
-    {"replace a tensor in place", tight_file, tensor_in_place, true, true, false, false},
     {"open and read by pread", tight_file, read_by_pread, false, false, false, false},
     {"open, read and borrow mapped", tight_file, read_mapped, false, false, false, false},
     {"verify digests", tight_file, verify, false, false, false, false},

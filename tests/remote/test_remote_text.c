@@ -355,8 +355,8 @@ static void test_options(void **state) {
     assert_int_equal(sft_remote_open(&c, NULL, "https://h/x", NULL, &err), SFT_E_ARG);
     sft_remote_free(remote);
     sft_remote_free(NULL);
-    assert_true(sft_remote_is_url("hf://x") && sft_remote_is_url("HTTPS://x"));
-    assert_false(sft_remote_is_url("c:/x") || sft_remote_is_url("") || sft_remote_is_url(NULL));
+    assert_true(sft__remote_is_url("hf://x") && sft__remote_is_url("HTTPS://x"));
+    assert_false(sft__remote_is_url("c:/x") || sft__remote_is_url("") || sft__remote_is_url(NULL));
     const sft_remote_api *api = sft_remote_api_get();
     assert_true(api->struct_size == sizeof *api && api->open == sft_remote_open);
 }

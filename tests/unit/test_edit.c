@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of sft_edit_metadata and sft_edit_tensor: which way an edit goes, and that nothing
+ * Unit tests of sft_edit_metadata: which way an edit goes, and that nothing
  * else changes.
  */
 #include "unit/files.h"
@@ -300,47 +300,7 @@ static void large_files_grow_by_blocks(void **state) {
     free(data);
 }
 
-static void one_tensor_s_bytes(void **state) {
-    (void)state;
-    static const uint32_t flags[] = {0, SFT_EDIT_IN_PLACE};
-    for (size_t f = 0; f < 2; f++) {
-        const char *path = in_scratch("f");
-        sft_write_options w;
-        sft_edit_options o;
-        sft_edit_way way;
-        sft_error err;
-        size_t size;
-        sft_save_tensor t[] = {{"bb", 2, sft_dtype_get(SFT_U8), dim4, 1, 0, "1111", 4},
-                               {"b", 1, sft_dtype_get(SFT_U8), dim4, 1, 0, "2222", 4},
-                               {"a", 1, sft_dtype_get(SFT_U8), dim4, 1, 0, "3333", 4}};
-        SFT_INIT(&w);
-        w.digests = SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256;
-        SFT_INIT(&o);
-        o.flags = flags[f];
-        for (size_t i = 0; i < 3; i++) {
-            assert_int_equal(sft_save(path, t, 3, NULL, 0, &w, NULL), SFT_OK);
-            const void *const before = t[i].data;
-            t[i].data = "new!";
-            assert_int_equal(
-                sft_edit_tensor(path, t[i].name, t[i].name_len, t[i].data, 4, &o, &way, &err),
-                SFT_OK);
-            assert_int_equal(way, f == 0 ? SFT_EDITED_NEW_FILE : SFT_EDITED_IN_PLACE);
-            /* as if it had been saved so, digests included */
-            assert_int_equal(sft_save(in_scratch("want"), t, 3, NULL, 0, &w, NULL), SFT_OK);
-            char *want = file_get(in_scratch("want"), &size);
-            assert_file(path, want, size);
-            free(want);
-            t[i].data = before;
-        }
-        assert_int_equal(sft_edit_tensor(path, "a", 1, "123", 3, &o, &way, &err), SFT_E_ARG);
-        assert_int_equal(way, SFT_EDITED_NOTHING);
-        assert_string_equal(err.tensor, "a");
-        assert_int_equal(sft_edit_tensor(path, "c", 1, "123", 3, &o, NULL, &err), SFT_E_NOT_FOUND);
-        assert_int_equal(scratch_list(0), 2);
-    }
-}
-
-/* Digests beside the file stay true: the tensor's, and the file's size. */
+/* Digests beside the file stay true: they tell the file's size. */
 static void the_sidecar_follows(void **state) {
     (void)state;
     sft_save_tensor t[] = {{"b", 1, sft_dtype_get(SFT_U8), dim4, 1, 0, "2222", 4},
@@ -351,18 +311,10 @@ static void the_sidecar_follows(void **state) {
     sft_catalog *c;
     sft_verify_result result;
     sft_error err;
-    size_t size = 0;
     SFT_INIT(&w);
     w.digests = SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256;
     w.flags = SFT_WRITE_DIGESTS_SIDECAR;
     assert_int_equal(sft_save(path, t, 2, NULL, 0, &w, NULL), SFT_OK);
-    assert_int_equal(sft_edit_tensor(path, "a", 1, "new!", 4, NULL, NULL, &err), SFT_OK);
-    /* as if it had been saved so */
-    char *have = file_get(in_scratch("f.digests.json"), &size);
-    t[1].data = "new!";
-    assert_int_equal(sft_save(path, t, 2, NULL, 0, &w, NULL), SFT_OK);
-    assert_file(in_scratch("f.digests.json"), have, size);
-    free(have);
     assert_int_equal(edit(path, &e, 1, 0), SFT_EDITED_NEW_FILE);
     assert_int_equal(sft_catalog_open(&c, path, NULL, NULL), SFT_OK);
     assert_int_equal(sft_catalog_verify(c, NULL, &result, &err), SFT_OK);
@@ -371,7 +323,8 @@ static void the_sidecar_follows(void **state) {
     assert_int_equal(scratch_list(0), 2);
     /* what is no sidecar is left alone */
     file_put(in_scratch("f.digests.json"), "{\"size\":", 8);
-    assert_int_equal(sft_edit_tensor(path, "a", 1, "1234", 4, NULL, NULL, &err), SFT_OK);
+    const sft_metadata_entry longer = {"k2", 2, "a text that the blanks have no room for", 39};
+    assert_int_equal(edit(path, &longer, 1, SFT_EDIT_NEW_FILE), SFT_EDITED_NEW_FILE);
     assert_file(in_scratch("f.digests.json"), "{\"size\":", 8);
 }
 
@@ -405,7 +358,6 @@ int main(void) {
         cmocka_unit_test_teardown(every_place_of_the_member, scratch_clear),
         cmocka_unit_test_teardown(blocks_and_flags, scratch_clear),
         cmocka_unit_test_teardown(large_files_grow_by_blocks, scratch_clear),
-        cmocka_unit_test_teardown(one_tensor_s_bytes, scratch_clear),
         cmocka_unit_test_teardown(the_sidecar_follows, scratch_clear),
         cmocka_unit_test_teardown(cancelled_edits_leave_the_file, scratch_clear),
     };

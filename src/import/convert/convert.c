@@ -38,7 +38,7 @@ static sft_status add_report(sft__import_conversion *c, const sft_import_report 
         sft__import_report_add(c->report, &f, strlen(f.subject));
     }
     sft__import_report_format(c->report, sft_import_report_format(report));
-    sft__import_report_unused(c->report, sft_import_report_unused_bytes(report));
+    sft__import_report_unused(c->report, sft__import_report_unused_bytes(report));
     return SFT_OK;
 }
 
@@ -58,7 +58,7 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
                            : sft_import_open(&catalog, input, &c->read, &report, err));
     c->catalogs[c->catalog_count++] = catalog;
     c->torch = c->torch || is_torch(sft_import_report_format(report));
-    c->result.unused_bytes += sft_import_report_unused_bytes(report);
+    c->result.unused_bytes += sft__import_report_unused_bytes(report);
     c->result.left_out += sft__import_report_left_out(report);
     const bool verify = (c->options.flags & SFT_CONVERT_VERIFY) != 0;
     sft_status counts = verify ? sft__import_convert_counts(catalog, report, err) : SFT_OK;

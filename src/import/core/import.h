@@ -151,6 +151,8 @@ sft_status sft__import_report_create(sft_import_report **out, const sft_allocato
                                      sft_error *err);
 void sft__import_report_format(sft_import_report *report, uint32_t format);
 void sft__import_report_unused(sft_import_report *report, uint64_t bytes);
+/* Bytes of tensor data in the file that no tensor of the catalog refers to. */
+uint64_t sft__import_report_unused_bytes(const sft_import_report *report);
 /* Bytes of the container that tensors were made of, as it counts them; 0: it does not say. */
 void sft__import_report_covered(sft_import_report *report, uint64_t bytes);
 uint64_t sft__import_report_covered_bytes(const sft_import_report *report);

@@ -314,6 +314,6 @@ uint32_t sft_import_report_verdict(const sft_import_report *report) {
     return report != NULL ? report->verdict : SFT_SCAN_HARMLESS;
 }
 
-uint64_t sft_import_report_unused_bytes(const sft_import_report *report) {
+uint64_t sft__import_report_unused_bytes(const sft_import_report *report) {
     return report != NULL ? report->unused_bytes : 0;
 }

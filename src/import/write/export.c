@@ -27,10 +27,6 @@ static const sft__import_writer_row *row_of(uint32_t format) {
     return NULL;
 }
 
-int sft_import_can_export(uint32_t format) {
-    return row_of(format) != NULL;
-}
-
 /* ---------------------------------------------------------------- CRC-32 by parts */
 
 /* a * b modulo the polynomial of CRC-32, bits reflected: bit 31 is x^0. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/write/edit.c - changing a file that exists: metadata, or the bytes of one tensor. See sft/edit.h.
+ * move/write/edit.c - changing the metadata of a file that exists. See sft/edit.h.
  *
  * In place means one positioned write that stays within one block of 4,096 bytes: the kernel
  * carries that out or not at all, whenever the process is killed. Everything else becomes a new
@@ -16,7 +16,6 @@
 #include "move/write/edit_sidecar.h"
 #include "move/write/edit_text.h"
 #include "move/write/set.h"
-#include <sft/digest.h>
 
 enum { BLOCK = 4096, RESERVE_DEFAULT = 1024, SMALL_UNIT = 64 };
 static const uint64_t SMALL_DATA = (uint64_t)1
@@ -33,7 +32,6 @@ typedef struct editor {
     char *text; /* as in the file, followed by zeros */
     size_t size;
     bool parsed;
-    bool renewed; /* digests in text are not those of the file any more */
     sft__format_header header;
     sft__move_edit_sidecar sidecar;
     sft__move_edit_sidecar beyond; /* beside what the links of the path lead to */
@@ -350,12 +348,11 @@ static sft_status find_sidecars(editor *e, sft_error *err) {
     return status;
 }
 
-static sft_status make_sidecars(editor *e, uint64_t size, const sft__move_edit_digests *digests,
-                                sft_error *err) {
+static sft_status make_sidecars(editor *e, uint64_t size, sft_error *err) {
     const sft__fs_publish_options o = publish_options(e);
 
-    SFT_TRY(sft__move_edit_sidecar_make(&e->sidecar, size, digests, &o, err));
-    return sft__move_edit_sidecar_make(&e->beyond, size, digests, &o, err);
+    SFT_TRY(sft__move_edit_sidecar_make(&e->sidecar, size, &o, err));
+    return sft__move_edit_sidecar_make(&e->beyond, size, &o, err);
 }
 
 /* After the file: a file that is in place, durable or not, needs its sidecars. */
@@ -376,12 +373,10 @@ static sft_status follow(editor *e, sft_status edited, sft_error *err) {
 /* A sidecar tells the file's size: it follows if that changes. */
 static sft_status carry_out(editor *e, const sft__base_buf *text, sft_edit_way *way,
                             sft_error *err) {
-    static const sft__move_edit_digests none;
-
     SFT_TRY(check_text(e, text, err));
     if (text->len != e->size) {
         SFT_TRY(find_sidecars(e, err));
-        SFT_TRY(make_sidecars(e, e->stat.size - e->size + text->len, &none, err));
+        SFT_TRY(make_sidecars(e, e->stat.size - e->size + text->len, err));
     }
     return follow(e, apply_text(e, text, way, err), err);
 }
@@ -420,108 +415,6 @@ sft_status sft_edit_metadata(const char *path, const sft_metadata_entry *entries
     }
     if (st == SFT_OK) {
         st = edit_metadata(&e, entries, count, &how, err);
-    }
-    editor_reset(&e);
-    if (way != NULL) {
-        *way = st == SFT_OK || st == SFT_E_DURABILITY ? how : SFT_EDITED_NOTHING;
-    }
-    return st;
-}
-
-/* ---------------------------------------------------------------- one tensor */
-
-/* How many tensors have names that stand before this one's in byte order. */
-static size_t name_rank(const sft__format_header *h, const sft_tensor *t) {
-    size_t rank = 0;
-    for (size_t i = 0; i < h->tensor_count; i++) {
-        const sft_tensor *o = &h->tensors[i];
-        const size_t n = o->name_len < t->name_len ? o->name_len : t->name_len;
-        const int c = n == 0 ? 0 : memcmp(o->name, t->name, n);
-        rank += c < 0 || (c == 0 && o->name_len < t->name_len) ? 1 : 0;
-    }
-    return rank;
-}
-
-/* Puts a digest into the header text, if the file records such digests of its tensors. */
-static void renew_digest(editor *e, const sft__move_header_map *map, const char *key, size_t rank,
-                         const uint8_t *digest, size_t size) {
-    const size_t digits = 2 * size;
-    size_t begin;
-    size_t len;
-    if (sft__move_header_map_value(map, e->text, key, &begin, &len) &&
-        len == 8 + e->header.tensor_count * digits) {
-        sft__base_hex(e->text + begin + 8 + rank * digits, digest, size);
-        e->renewed = true;
-    }
-}
-
-/* In the header and in the sidecar, wherever they are recorded. */
-static sft_status renew_digests(editor *e, const sft_tensor *t, const void *data, sft_error *err) {
-    const size_t rank = name_rank(&e->header, t);
-    const uint32_t crc = sft_crc32c(0, data, (size_t)t->nbytes);
-    sft__move_edit_digests d = {
-        t->name,
-        t->name_len,
-        {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8), (uint8_t)crc},
-        {0}};
-    sft__move_header_map map;
-    sft_sha256 sha;
-    size_t begin;
-    size_t len;
-
-    SFT_TRY(sft__move_header_map_make(&map, e->text, e->size, err));
-    SFT_TRY(find_sidecars(e, err));
-    renew_digest(e, &map, "sft.crc32c", rank, d.crc, sizeof d.crc);
-    if (e->sidecar.wanted || e->beyond.wanted ||
-        sft__move_header_map_value(&map, e->text, "sft.sha256", &begin, &len)) {
-        sft_sha256_init(&sha);
-        sft_sha256_update(&sha, data, (size_t)t->nbytes);
-        sft_sha256_final(&sha, d.sha);
-        renew_digest(e, &map, "sft.sha256", rank, d.sha, sizeof d.sha);
-    }
-    return make_sidecars(e, e->stat.size, &d, err);
-}
-
-static sft_status edit_tensor(editor *e, const char *name, size_t name_len, const void *data,
-                              uint64_t nbytes, sft_edit_way *way, sft_error *err) {
-    const size_t index = sft__base_strmap_find(&e->header.names, name, name_len);
-    const sft_tensor *t;
-    span spans[2];
-    bool refused;
-
-    if (index == SFT__STRMAP_NONE) {
-        return sft__base_fail_tensor(err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, name, name_len,
-                                     "\"%s\" has no tensor of this name", e->path);
-    }
-    t = &e->header.tensors[index];
-    if (nbytes != t->nbytes || nbytes > SIZE_MAX || (data == NULL && nbytes > 0)) {
-        return sft__base_fail_tensor(err, SFT_E_ARG, t->pieces[0].offset, name, name_len,
-                                     "%llu bytes given, the tensor has %llu",
-                                     (unsigned long long)nbytes, (unsigned long long)t->nbytes);
-    }
-    if (nbytes == 0) {
-        return SFT_OK;
-    }
-    SFT_TRY(renew_digests(e, t, data, err));
-    spans[0] = (span){t->pieces[0].offset, data, (size_t)nbytes};
-    spans[1] = (span){8, e->text, e->size};
-    if ((e->options.flags & SFT_EDIT_IN_PLACE) != 0) {
-        *way = SFT_EDITED_IN_PLACE;
-        return follow(e, write_in_place(e, spans, e->renewed ? 2 : 1, &refused, err), err);
-    }
-    *way = SFT_EDITED_NEW_FILE;
-    return follow(e, write_new_file(e, 0, spans, e->renewed ? 2 : 1, err), err);
-}
-
-sft_status sft_edit_tensor(const char *path, const char *name, size_t name_len, const void *data,
-                           uint64_t nbytes, const sft_edit_options *options, sft_edit_way *way,
-                           sft_error *err) {
-    sft_edit_way how = SFT_EDITED_NOTHING;
-    editor e;
-    sft_status st = editor_open(&e, path, options, err);
-
-    if (st == SFT_OK) {
-        st = edit_tensor(&e, name, name_len, data, nbytes, &how, err);
     }
     editor_reset(&e);
     if (way != NULL) {

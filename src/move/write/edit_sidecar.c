@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * move/write/edit_sidecar.c - see edit_sidecar.h. Digits are replaced where they stand; nothing else
- * moves but the number of the file's size.
+ * move/write/edit_sidecar.c - see edit_sidecar.h. Nothing changes but the number of the file's size.
  */
 #include "move/write/edit_sidecar.h"
 #include "base/text/json.h"
@@ -12,48 +11,16 @@ enum { SIDECAR_MAX = 1 << 30 };
 
 /* Where things stand in the text. */
 typedef struct places {
-    const sft__move_edit_digests *digests;
     char *text;
     sft__base_json json;
     size_t size_begin; /* of the number behind "size"; end 0: not seen */
     size_t size_end;
 } places;
 
-static const char *on_digest(void *ctx, sft__base_json *j, const sft__base_json_str *key,
-                             const char *value) {
-    places *w = ctx;
-    const bool crc = sft__base_json_is(key, "crc32c", 6);
-    sft__base_json_str hex;
-    const char *end;
-
-    if (*value != '"' || (!crc && !sft__base_json_is(key, "sha256", 6))) {
-        return sft__base_json_value(j, value, 3);
-    }
-    end = sft__base_json_read(j, value, &hex);
-    if (end != NULL && !hex.escaped && hex.len == (crc ? 8u : 64u)) {
-        sft__base_hex(w->text + (hex.raw - w->text), crc ? w->digests->crc : w->digests->sha,
-                      hex.len / 2);
-    }
-    return end;
-}
-
-static const char *on_tensor(void *ctx, sft__base_json *j, const sft__base_json_str *key,
-                             const char *value) {
-    const places *w = ctx;
-
-    if (*value == '{' && sft__base_json_is(key, w->digests->name, w->digests->name_len)) {
-        return sft__base_json_members(j, value, on_digest, ctx);
-    }
-    return sft__base_json_value(j, value, 2);
-}
-
 static const char *on_top(void *ctx, sft__base_json *j, const sft__base_json_str *key,
                           const char *value) {
     places *w = ctx;
 
-    if (*value == '{' && w->digests->name != NULL && sft__base_json_is(key, "tensors", 7)) {
-        return sft__base_json_members(j, value, on_tensor, ctx);
-    }
     const char *end = sft__base_json_value(j, value, 1);
     if (end != NULL && sft__base_json_is(key, "size", 4)) {
         w->size_begin = (size_t)(value - w->text);
@@ -110,7 +77,6 @@ static sft_status write_new(sft__move_edit_sidecar *s, const sft__fs_publish_opt
 }
 
 sft_status sft__move_edit_sidecar_make(sft__move_edit_sidecar *s, uint64_t file_size,
-                                       const sft__move_edit_digests *digests,
                                        const sft__fs_publish_options *options, sft_error *err) {
     places w;
     size_t size = 0;
@@ -120,7 +86,6 @@ sft_status sft__move_edit_sidecar_make(sft__move_edit_sidecar *s, uint64_t file_
         return SFT_OK;
     }
     memset(&w, 0, sizeof w);
-    w.digests = digests;
     st = read_text(s, &w.text, &size, options->allocator, err);
     if (st == SFT_OK) {
         w.json.end = w.text + size;

@@ -8,13 +8,6 @@
 #include "base/text/buf.h"
 #include "fs/output/publish.h"
 
-typedef struct sft__move_edit_digests {
-    const char *name; /* tensor; NULL: none has changed */
-    size_t name_len;
-    uint8_t crc[4]; /* most significant byte first */
-    uint8_t sha[32];
-} sft__move_edit_digests;
-
 /* A sidecar's new text, made before the file is edited. Zero-initialise. */
 typedef struct sft__move_edit_sidecar {
     sft__base_buf path;
@@ -26,10 +19,9 @@ typedef struct sft__move_edit_sidecar {
 /* Is there a sidecar beside the file? */
 sft_status sft__move_edit_sidecar_find(sft__move_edit_sidecar *s, const char *path,
                                        const sft_allocator *allocator, sft_error *err);
-/* Reads it, puts in the file's new size and digests, and writes it beside the old one: all but the
+/* Reads it, puts in the file's new size, and writes it beside the old one: all but the
  * last step is done before the file is edited. What is no sidecar is left alone. */
 sft_status sft__move_edit_sidecar_make(sft__move_edit_sidecar *s, uint64_t file_size,
-                                       const sft__move_edit_digests *digests,
                                        const sft__fs_publish_options *options, sft_error *err);
 /* The file is edited: the sidecar follows. SFT_E_DURABILITY if that fails. */
 sft_status sft__move_edit_sidecar_publish(sft__move_edit_sidecar *s, sft_error *err);

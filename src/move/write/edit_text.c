@@ -15,6 +15,19 @@ static const char metadata_name[] = "__metadata__";
 
 /* ---------------------------------------------------------------- finding things */
 
+/* Where things lie in a valid header text; positions from its start. */
+typedef struct header_map {
+    size_t open;         /* the outer { */
+    size_t close;        /* the outer } */
+    bool has_member;     /* any, __metadata__ included */
+    bool has_metadata;   /* the member is there, maybe null */
+    size_t member_begin; /* the quote of "__metadata__" */
+    size_t value_begin;
+    size_t value_end;
+    size_t comma_before; /* position of the comma, or SIZE_MAX */
+    size_t comma_after;
+} header_map;
+
 static sft_status bad(sft_error *err) {
     return sft__base_fail(err, SFT_E_INTERNAL, "a valid header could not be read again");
 }
@@ -34,8 +47,8 @@ static const char *read_member(sft__base_json *j, const char *p, sft__base_json_
     return sft__base_json_value(j, *value, 1);
 }
 
-sft_status sft__move_header_map_make(sft__move_header_map *map, const char *text, size_t size,
-                                     sft_error *err) {
+/* text: valid, followed by SFT__JSON_SLACK zero bytes. */
+static sft_status header_map_make(header_map *map, const char *text, size_t size, sft_error *err) {
     sft__base_json j = {text + size, NULL, NULL, false};
     size_t comma = SIZE_MAX;
     bool ours = false;
@@ -75,34 +88,6 @@ sft_status sft__move_header_map_make(sft__move_header_map *map, const char *text
     }
     map->close = (size_t)(p - text);
     return *p == '}' && map->close < size ? SFT_OK : bad(err);
-}
-
-bool sft__move_header_map_value(const sft__move_header_map *map, const char *text, const char *key,
-                                size_t *begin, size_t *len) {
-    sft__base_json j = {text + map->close, NULL, NULL, false};
-    const char *p = text + map->value_begin;
-
-    if (!map->has_metadata || *p != '{') {
-        return false;
-    }
-    p = sft__base_json_blank(p + 1);
-    while (*p == '"') {
-        const char *value;
-        sft__base_json_str name;
-        sft__base_json_str raw;
-        p = read_member(&j, p, &name, &value);
-        if (p == NULL || sft__base_json_read(&j, value, &raw) == NULL) {
-            return false;
-        }
-        if (sft__base_json_is(&name, key, strlen(key))) {
-            *begin = (size_t)(raw.raw - text);
-            *len = raw.len;
-            return !raw.escaped;
-        }
-        p = sft__base_json_blank(p);
-        p = *p == ',' ? sft__base_json_blank(p + 1) : p;
-    }
-    return false;
 }
 
 /* ---------------------------------------------------------------- the new metadata object */
@@ -161,7 +146,7 @@ static void separate(sft__base_buf *out, size_t *members) {
 }
 
 /* The members that were there: kept as written, given another value, or dropped. */
-static sft_status old_members(sft__base_buf *out, const char *text, const sft__move_header_map *map,
+static sft_status old_members(sft__base_buf *out, const char *text, const header_map *map,
                               const sft__format_header *header, const sft__move_edit_change *c,
                               size_t *members, bool *changed, sft_error *err) {
     sft__base_json j = {text + map->close, NULL, NULL, false};
@@ -198,7 +183,7 @@ static sft_status old_members(sft__base_buf *out, const char *text, const sft__m
 }
 
 /* Everything but the closing bracket. */
-static sft_status new_object(sft__base_buf *out, const char *text, const sft__move_header_map *map,
+static sft_status new_object(sft__base_buf *out, const char *text, const header_map *map,
                              const sft__format_header *header, const sft__move_edit_change *c,
                              bool *changed, sft_error *err) {
     size_t members = 0;
@@ -224,7 +209,7 @@ static sft_status new_object(sft__base_buf *out, const char *text, const sft__mo
 
 /* The whole member goes: blanks in its place. */
 static void remove_member(sft__base_buf *out, const char *text, size_t size,
-                          const sft__move_header_map *map) {
+                          const header_map *map) {
     size_t begin = map->member_begin;
     size_t end = map->value_end;
 
@@ -279,14 +264,14 @@ sft_status sft__move_edit_text(sft__base_buf *out, const char *text, size_t size
                                const sft__format_header *header,
                                const sft__move_edit_change *change, bool *changed, sft_error *err) {
     const sft_allocator *allocator = out->allocator;
-    sft__move_header_map map;
+    header_map map;
     sft__base_buf object;
     room r = {0, 0};
     sft_status st;
 
     *changed = false;
     SFT_TRY(check_entries(change, err));
-    SFT_TRY(sft__move_header_map_make(&map, text, size, err));
+    SFT_TRY(header_map_make(&map, text, size, err));
     if (change->clear && change->count == 0) {
         *changed = map.has_metadata;
         if (*changed) {
