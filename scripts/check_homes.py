@@ -24,6 +24,11 @@ HOMES = [
     ("renaming in a directory", r"\brename(at2?)?\s*\(|\bMoveFileEx", ["src/fs/output/", "src/cli/sys_"]),
     ("making bytes durable", r"\b(fsync|fdatasync)\s*\(|\bFlushFileBuffers", ["src/fs/"]),
     ("looking whether pages are cached", r"\bmincore\s*\(|\bpreadv2\s*\(", ["src/fs/"]),
+    (
+        "options of callers with other headers",
+        r"\bmemcpy\([^;]*\bstruct_size\s*<",
+        ["src/base/options.c"],
+    ),
     ("hex digits", r'"0123456789abcdef"', ["src/base/", "src/cli/work.c"]),
 ]
 

@@ -2,7 +2,7 @@
  *
  * base/options.h - the caller's options as this version of the library knows them, whatever header
  * the caller was compiled against: what an older one does not have is zero, what a newer one adds
- * is not looked at. Limits have their own reader (base/limits.h).
+ * is not looked at. Limits are read so in base/limits.h.
  */
 #ifndef SFT_BASE_OPTIONS_H
 #define SFT_BASE_OPTIONS_H
@@ -12,30 +12,12 @@
 /* Bytes of an options structure up to the end of a member: the least that any caller has. */
 #define SFT__UP_TO(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
 
-/* given NULL: all zero. Both begin with their struct_size. what: for the message. */
-static inline sft_status sft__base_options_read(void *out, size_t size, const void *given,
-                                                size_t least, const char *what, sft_error *err) {
-    size_t have = 0;
-    memset(out, 0, size);
-    if (given != NULL) {
-        memcpy(&have, given, sizeof have);
-        if (have < least) {
-            return sft__base_fail(err, SFT_E_ARG, "%s without struct_size: use SFT_INIT", what);
-        }
-        memcpy(out, given, have < size ? have : size);
-    }
-    memcpy(out, &size, sizeof size);
-    return SFT_OK;
-}
+/* given NULL: all zero. Both begin with their struct_size. least: what the first version had. what: for the
+ * message. */
+sft_status sft__base_options_read(void *out, size_t size, const void *given, size_t least,
+                                  const char *what, sft_error *err);
 
 /* A result as much of it as the caller's structure has, whose struct_size stays. */
-static inline void sft__base_result_write(void *out, const void *full, size_t size) {
-    size_t have = 0;
-    memcpy(&have, out, sizeof have);
-    if (have > sizeof have) {
-        memcpy((char *)out + sizeof have, (const char *)full + sizeof have,
-               (have < size ? have : size) - sizeof have);
-    }
-}
+void sft__base_result_write(void *out, const void *full, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include "catalog/catalog.h"
 
 enum {
@@ -16,16 +17,9 @@ enum {
 
 sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
                                   sft_error *err) {
-    const size_t least = offsetof(sft_open_options, allocator) + sizeof options->allocator;
-
     memset(out, 0, sizeof *out);
-    if (options != NULL) {
-        if (options->struct_size < least) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        memcpy(&out->open, options,
-               options->struct_size < sizeof out->open ? options->struct_size : sizeof out->open);
-    }
+    SFT_TRY(sft__base_options_read(&out->open, sizeof out->open, options,
+                                   SFT__UP_TO(sft_open_options, allocator), "open options", err));
     SFT_TRY(sft__base_limits_read(&out->limits, out->open.limits, err));
     if ((out->open.flags & ~(SFT_OPEN_INCOMPLETE | SFT_OPEN_STRICT)) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "unknown flags in open options");
@@ -34,7 +28,6 @@ sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options 
         out->open.access != SFT_ACCESS_MAP) {
         return sft__base_fail(err, SFT_E_ARG, "unknown access in open options");
     }
-    out->open.struct_size = sizeof out->open;
     out->limits.header_bytes = out->limits.header_bytes == 0           ? 100000000
                                : out->limits.header_bytes > UINT32_MAX ? UINT32_MAX
                                                                        : out->limits.header_bytes;

@@ -7,6 +7,7 @@
 #include "cuda/device.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "base/options.h"
 #include "cuda/gds.h"
 
 #define DEFAULT_CHUNK ((uint64_t)8 << 20)
@@ -66,13 +67,8 @@ sft_status sft_cuda_available(uint32_t *devices, const char *driver_path, sft_er
 
 static sft_status read_options(const sft_cuda_options *options, sft_cuda_options *o,
                                sft_error *err) {
-    memset(o, 0, sizeof *o);
-    if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_cuda_options, struct_size),
+                                   "options", err));
     o->chunk_bytes = o->chunk_bytes == 0 ? DEFAULT_CHUNK : o->chunk_bytes;
     o->ring_bytes = o->ring_bytes == 0 ? DEFAULT_RING : o->ring_bytes;
     o->streams = o->streams == 0 ? 4 : o->streams;

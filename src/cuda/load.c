@@ -7,6 +7,7 @@
  */
 #include "cuda/load.h"
 #include "base/checked.h"
+#include "base/options.h"
 #include "move/loop.h"
 
 #define GDS_COPY ((uint64_t)64 << 10) /* bytes of a part below which the ring is quicker */
@@ -238,13 +239,8 @@ static sft_status load(load_work *w, sft_error *err) {
 
 static sft_status read_options(const sft_cuda_load_options *options, sft_cuda_load_options *o,
                                sft_error *err) {
-    memset(o, 0, sizeof *o);
-    if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size, use SFT_INIT");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options,
+                                   SFT__UP_TO(sft_cuda_load_options, struct_size), "options", err));
     o->alignment = o->alignment == 0 ? 256 : o->alignment;
     if (o->alignment > 65536 || (o->alignment & (o->alignment - 1)) != 0 ||
         (o->flags & ~SFT_CUDA_DIRECT_STORAGE) != 0 || (uint32_t)o->strategy > SFT_STRATEGY_DIRECT) {

@@ -6,6 +6,7 @@
  */
 #include "io/source.h"
 #include "base/checked.h"
+#include "base/options.h"
 #include <sft/extend.h>
 
 struct sft_source {
@@ -78,17 +79,12 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
-    if (vtable == NULL ||
-        vtable->struct_size < offsetof(sft_source_vtable, read_at) + sizeof vtable->read_at ||
-        vtable->read_at == NULL) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "a source needs a vtable with struct_size and read_at set");
+    SFT_TRY(sft__base_options_read(&copy, sizeof copy, vtable,
+                                   SFT__UP_TO(sft_source_vtable, read_at), "a source's vtable",
+                                   err));
+    if (copy.read_at == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "a source needs a vtable with read_at set");
     }
-    /* A caller compiled against an older or newer header: what he does not know is NULL, what this
-     * library does not know is left out. */
-    memset(&copy, 0, sizeof copy);
-    memcpy(&copy, vtable, vtable->struct_size < sizeof copy ? vtable->struct_size : sizeof copy);
-    copy.struct_size = sizeof copy;
     SFT_TRY(sft__io_source_new(out, &copy, 0, size, flags, name != NULL ? name : "source",
                                allocator, err));
     (*out)->self = self;

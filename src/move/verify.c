@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "base/options.h"
 #include "move/digest_tensor.h"
 #include "move/load/recorded.h"
 
@@ -26,14 +27,8 @@ typedef struct verifier {
 
 static sft_status verify_options(sft_verify_options *o, const sft_verify_options *given,
                                  sft_error *err) {
-    SFT_INIT(o);
-    if (given != NULL) {
-        if (given->struct_size < sizeof given->struct_size) {
-            return sft__base_fail(err, SFT_E_ARG, "struct_size of the verify options is not set");
-        }
-        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
-        o->struct_size = sizeof *o;
-    }
+    SFT_TRY(sft__base_options_read(o, sizeof *o, given, SFT__UP_TO(sft_verify_options, struct_size),
+                                   "verify options", err));
     if ((o->digests & ~(SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "unknown digests %lu", (unsigned long)o->digests);
     }

@@ -11,6 +11,7 @@
 #include "move/view.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "base/options.h"
 #include <sft/extend.h>
 
 static bool view_in_elements(const sft_dtype *t) {
@@ -23,22 +24,14 @@ static uint64_t view_unit(const sft_dtype *t) {
 
 sft_status sft__move_read_options_get(const sft_read_options *options, sft_read_options *out,
                                       sft_error *err) {
-    SFT_INIT(out);
-    if (options != NULL) {
-        if (options->struct_size < offsetof(sft_read_options, slice_count) + sizeof(size_t)) {
-            return sft__base_fail(err, SFT_E_ARG, "struct_size of the read options is not set");
-        }
-        memcpy(out, options,
-               options->struct_size < sizeof *out ? options->struct_size : sizeof *out);
-        out->struct_size = sizeof *out;
-        if ((out->flags & ~(SFT_READ_HOST_ORDER | SFT_READ_BORROW)) != 0) {
-            return sft__base_fail(err, SFT_E_ARG, "unknown read flags %lu",
-                                  (unsigned long)out->flags);
-        }
-        if (out->slices == NULL && out->slice_count != 0) {
-            return sft__base_fail(err, SFT_E_ARG, "slices is NULL but slice_count is %llu",
-                                  (unsigned long long)out->slice_count);
-        }
+    SFT_TRY(sft__base_options_read(out, sizeof *out, options,
+                                   SFT__UP_TO(sft_read_options, slice_count), "read options", err));
+    if ((out->flags & ~(SFT_READ_HOST_ORDER | SFT_READ_BORROW)) != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "unknown read flags %lu", (unsigned long)out->flags);
+    }
+    if (out->slices == NULL && out->slice_count != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "slices is NULL but slice_count is %llu",
+                              (unsigned long long)out->slice_count);
     }
     return SFT_OK;
 }

@@ -5,6 +5,7 @@
  * they are published, the index last. Read first: room.h, staging.h.
  */
 #include "base/checked.h"
+#include "base/options.h"
 #include "base/text/utf8.h"
 #include "remote/disk/staging.h"
 #include <sft/digest.h>
@@ -593,14 +594,8 @@ sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *fol
     if (remote == NULL || folder == NULL || folder[0] == '\0') {
         return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "remote or folder is NULL");
     }
-    SFT_INIT(&o);
-    if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size) {
-            return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                                 "options without struct_size: use SFT_INIT");
-        }
-        memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
-    }
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options,
+                                   SFT__UP_TO(sft_fetch_options, struct_size), "options", err));
     memset(&r, 0, sizeof r);
     work w = {
         .remote = remote, .a = remote->allocator, .options = &o, .result = &r, .folder = folder};

@@ -2,6 +2,7 @@
  *
  * remote/remote.c - a sft_remote: its settings, its life, what it counted. Read first: room.h.
  */
+#include "base/options.h"
 #include "base/text/strmap.h"
 #include "remote/disk/disk.h"
 #include "remote/room.h"
@@ -94,16 +95,9 @@ static sft_status settings_read(sft__remote_settings *s, const sft_remote_option
                                 sft_error *err) {
     sft_remote_options *o = &s->o;
 
-    memset(o, 0, sizeof *o);
     memset(&s->proxies, 0, sizeof s->proxies);
-    if (given != NULL) {
-        if (given->struct_size < sizeof given->struct_size) {
-            return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                                 "options without struct_size: use SFT_INIT");
-        }
-        memcpy(o, given, given->struct_size < sizeof *o ? given->struct_size : sizeof *o);
-    }
-    o->struct_size = sizeof *o;
+    SFT_TRY(sft__base_options_read(o, sizeof *o, given, SFT__UP_TO(sft_remote_options, struct_size),
+                                   "options", err));
     if ((o->flags & SFT_REMOTE_ENVIRONMENT) != 0) {
         SFT_TRY(sft__remote_environment(s, err));
     }

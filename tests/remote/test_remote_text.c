@@ -5,6 +5,7 @@
  */
 #include "unit/cm.h"
 #include "unit/counting.h"
+#include "unit/older.h"
 
 #include "remote/http/address.h"
 #include "remote/http/reason.h"
@@ -329,6 +330,13 @@ static void test_cache(void **state) {
     assert_all_given_back(&count);
 }
 
+static sft_status creating(const void *options, sft_error *err) {
+    sft_remote *remote;
+    const sft_status status = sft_remote_create(&remote, options, err);
+    sft_remote_free(remote);
+    return status;
+}
+
 static void test_options(void **state) {
     sft_remote_options o;
     sft_remote *remote;
@@ -351,6 +359,7 @@ static void test_options(void **state) {
     assert_int_equal(sft_remote_create(NULL, NULL, &err), SFT_E_ARG);
     assert_int_equal(sft_remote_create(&remote, NULL, &err), SFT_OK);
     sft_catalog *c;
+    older_check(&(older_row)OLDER_ROW(sft_remote_options, struct_size, creating));
     assert_int_equal(sft_remote_open(&c, remote, NULL, NULL, &err), SFT_E_ARG);
     assert_int_equal(sft_remote_open(&c, NULL, "https://h/x", NULL, &err), SFT_E_ARG);
     sft_remote_free(remote);

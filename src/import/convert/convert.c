@@ -6,6 +6,7 @@
  */
 #include "import/convert/convert.h"
 #include "base/checked.h"
+#include "base/options.h"
 #include <sft/digest.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -466,29 +467,16 @@ sft_status sft__import_convert_files(sft__import_conversion *c, const char *cons
 static sft_status read_options(sft__import_conversion *c, const sft_import_convert_options *options,
                                sft_error *err) {
     sft_import_convert_options *o = &c->options;
-    const size_t least = offsetof(sft_import_convert_options, read) + sizeof o->read;
 
-    if (options != NULL) {
-        if (options->struct_size < least) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
-    SFT_INIT(&c->read);
-    SFT_INIT(&c->write);
-    if (o->read != NULL) {
-        memcpy(&c->read, o->read,
-               o->read->struct_size < sizeof c->read ? o->read->struct_size : sizeof c->read);
-    }
-    if (o->write != NULL) {
-        memcpy(&c->write, o->write,
-               o->write->struct_size < sizeof c->write ? o->write->struct_size : sizeof c->write);
-    }
-    c->read.struct_size = sizeof c->read;
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options,
+                                   SFT__UP_TO(sft_import_convert_options, read), "options", err));
+    SFT_TRY(sft__base_options_read(&c->read, sizeof c->read, o->read,
+                                   SFT__UP_TO(sft_import_options, limits), "import options", err));
+    SFT_TRY(sft__base_options_read(&c->write, sizeof c->write, o->write,
+                                   SFT__UP_TO(sft_write_options, allocator), "write options", err));
     if ((o->flags & SFT_CONVERT_VERIFY) != 0) {
         c->read.flags |= SFT_IMPORT_CHECKSUMS; /* what was stored is what was written, too */
     }
-    c->write.struct_size = sizeof c->write;
     c->allocator = sft__base_allocator(c->write.allocator);
     return SFT_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include "import/core/import.h"
 #include "import/core/shards.h"
 #include "import/dcp/dcp.h"
@@ -20,18 +21,10 @@ enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
 sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
                                    sft_error *err) {
     sft_import_options *o = &job->options;
-    const sft_limits *limits = NULL;
 
-    memset(o, 0, sizeof *o);
-    if (options != NULL) {
-        if (options->struct_size < offsetof(sft_import_options, limits) + sizeof options->limits) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-        limits = options->limits;
-    }
-    o->struct_size = sizeof *o;
-    SFT_TRY(sft__base_limits_read(&job->limits, limits, err));
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_import_options, limits),
+                                   "options", err));
+    SFT_TRY(sft__base_limits_read(&job->limits, o->limits, err));
     if ((uint32_t)o->dedup > SFT_DEDUP_ALIAS) {
         return sft__base_fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
     }

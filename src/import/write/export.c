@@ -6,6 +6,7 @@
  */
 #include "import/write/export.h"
 #include "base/checked.h"
+#include "base/options.h"
 #include "base/thread/thread.h"
 #include <sft/digest.h>
 #include <stdio.h>
@@ -169,13 +170,8 @@ static sft_status read_options(sft__import_export *job, const sft_export_options
     sft_export_options *o = &job->options;
     sft__import_conversion *c = &job->c;
 
-    if (options != NULL) {
-        if (options->struct_size < offsetof(sft_export_options, pool)) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
-    o->struct_size = sizeof *o;
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, offsetof(sft_export_options, pool),
+                                   "options", err));
     SFT_INIT(&c->options);
     SFT_INIT(&c->read);
     SFT_INIT(&c->write);

@@ -6,6 +6,7 @@
 #include "move/load/load.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "base/options.h"
 #include "move/load/arena.h"
 #include "move/read.h"
 
@@ -174,13 +175,8 @@ static sft_status read_options(const sft_load_options *options, sft_load_options
     const uint32_t flags =
         SFT_LOAD_POPULATE | SFT_LOAD_HOST_ORDER | SFT_LOAD_VERIFY | SFT_LOAD_SCAN;
 
-    SFT_INIT(o);
-    if (options != NULL) {
-        if (options->struct_size < offsetof(sft_load_options, select_count)) {
-            return sft__base_fail(err, SFT_E_ARG, "struct_size of the load options is not set");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_load_options, select),
+                                   "load options", err));
     SFT_TRY(sft__io_strategy_check(o->strategy, err));
     if ((o->flags & ~flags) != 0 || o->alignment > SFT__ARENA_ALIGN ||
         (o->alignment & (o->alignment - 1)) != 0 ||

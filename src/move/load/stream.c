@@ -8,6 +8,7 @@
  */
 #include "move/load/stream.h"
 #include "base/memory/alloc.h"
+#include "base/options.h"
 #include "move/read.h"
 #include <sft/extend.h>
 
@@ -451,13 +452,8 @@ sft_strategy sft_stream_strategy(sft_stream *stream, size_t file, const char **r
 
 static sft_status read_options(const sft_stream_options *options, sft_stream_options *o,
                                sft_error *err) {
-    memset(o, 0, sizeof *o);
-    if (options != NULL) {
-        if (options->struct_size < sizeof options->struct_size + sizeof options->allocator) {
-            return sft__base_fail(err, SFT_E_ARG, "struct_size of the stream options is not set");
-        }
-        memcpy(o, options, options->struct_size < sizeof *o ? options->struct_size : sizeof *o);
-    }
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_stream_options, allocator),
+                                   "stream options", err));
     if (o->strategy == SFT_STRATEGY_MAP) {
         return sft__base_fail(err, SFT_E_UNSUPPORTED, "a mapping has nothing to stream");
     }

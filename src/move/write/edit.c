@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include "fs/copy.h"
 #include "fs/output/publish.h"
 #include "fs/output/rewrite.h"
@@ -147,14 +148,8 @@ static sft_status editor_open(editor *e, const char *path, const sft_edit_option
                               sft_error *err) {
     memset(e, 0, sizeof *e);
     e->file = SFT__FS_NO_HANDLE;
-    if (options != NULL) {
-        const size_t least = offsetof(sft_edit_options, allocator) + sizeof options->allocator;
-        if (options->struct_size < least) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        memcpy(&e->options, options,
-               options->struct_size < sizeof e->options ? options->struct_size : sizeof e->options);
-    }
+    SFT_TRY(sft__base_options_read(&e->options, sizeof e->options, options,
+                                   SFT__UP_TO(sft_edit_options, allocator), "edit options", err));
     if (path == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }

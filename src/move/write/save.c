@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/options.h"
 #include "base/thread/meter.h"
 #include "move/write/publish_set.h"
 #include <sft/extend.h>
@@ -454,14 +455,10 @@ sft_status sft_save_header(void *buffer, size_t capacity, size_t *size, uint64_t
     sft_write_options plain;
     saver s;
 
-    SFT_INIT(&plain);
-    if (options != NULL) {
-        memcpy(&plain, options,
-               options->struct_size < sizeof plain ? options->struct_size : sizeof plain);
-    }
-    plain.struct_size = options != NULL ? options->struct_size : sizeof plain;
-    plain.digests = 0;
     *size = 0;
+    SFT_TRY(sft__base_options_read(&plain, sizeof plain, options,
+                                   SFT__UP_TO(sft_write_options, allocator), "write options", err));
+    plain.digests = 0;
     sft_status st = saver_init(&s, tensors, count, metadata, metadata_count, &plain, err);
     if (st == SFT_OK) {
         st = save_header(&s, buffer, capacity, size, offsets, err);

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/options.h"
 #include "base/text/json.h"
 #include <stdlib.h>
 
@@ -22,20 +23,10 @@ size_t sft__move_set_digest_block(const sft__move_set *set) {
 
 sft_status sft__move_set_init(sft__move_set *set, const sft_write_options *options,
                               sft_error *err) {
-    const size_t least = offsetof(sft_write_options, allocator) + sizeof options->allocator;
-
     memset(set, 0, sizeof *set);
     sft__base_buf_init(&set->header, NULL);
-    if (options != NULL) {
-        if (options->struct_size < least) {
-            return sft__base_fail(err, SFT_E_ARG, "options without struct_size: use SFT_INIT");
-        }
-        /* an older caller's struct is shorter: what it lacks is zero, the default */
-        const size_t size =
-            options->struct_size < sizeof set->options ? options->struct_size : sizeof set->options;
-        memcpy(&set->options, options, size);
-    }
-    set->options.struct_size = sizeof set->options;
+    SFT_TRY(sft__base_options_read(&set->options, sizeof set->options, options,
+                                   SFT__UP_TO(sft_write_options, allocator), "write options", err));
     set->allocator = set->options.allocator;
     sft__base_buf_init(&set->header, set->allocator);
     SFT_TRY(sft__base_limits_read(&set->limits, set->options.limits, err));

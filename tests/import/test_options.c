@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Every options structure of <sft/import.h> at every size that an older or a newer header may have given it.
+ */
+#include "unit/older.h"
+
+#include <sft/import.h>
+#include <sft/sft.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static sft_catalog *model; /* one tensor, in memory */
+static char npz[64];       /* the same as numpy's archive */
+static char out[64];
+
+static sft_status opening(const void *options, sft_error *err) {
+    sft_catalog *c;
+    const sft_status status = sft_import_open(&c, npz, options, NULL, err);
+    assert_true(status != SFT_OK || sft_catalog_count(c) == 1);
+    sft_catalog_close(c);
+    return status;
+}
+
+static sft_status scanning(const void *options, sft_error *err) {
+    sft_import_report *report;
+    const sft_status status = sft_scan(&report, npz, options, err);
+    sft_import_report_free(report);
+    return status;
+}
+
+static sft_status converting(const void *options, sft_error *err) {
+    const char *const inputs[] = {npz};
+    const sft_status status = sft_import_convert(inputs, 1, out, options, NULL, NULL, err);
+    (void)unlink(out);
+    return status;
+}
+
+static sft_status converting_read(const void *options, sft_error *err) {
+    sft_import_convert_options o;
+    SFT_INIT(&o);
+    o.read = options;
+    return converting(&o, err);
+}
+
+static sft_status converting_write(const void *options, sft_error *err) {
+    sft_import_convert_options o;
+    SFT_INIT(&o);
+    o.write = options;
+    return converting(&o, err);
+}
+
+static sft_status exporting(const void *options, sft_error *err) {
+    const sft_status status = sft_import_export(model, SFT_IMPORT_NPZ, out, options, NULL, err);
+    (void)unlink(out);
+    return status;
+}
+
+static void other_sizes(void **state) {
+    static const older_row rows[] = {
+        OLDER_ROW(sft_import_options, limits, opening),
+        OLDER_ROW(sft_import_options, limits, scanning),
+        OLDER_ROW(sft_import_convert_options, read, converting),
+        OLDER_ROW(sft_import_options, limits, converting_read),
+        OLDER_ROW(sft_write_options, allocator, converting_write),
+        {"sft_export_options", sizeof(sft_export_options), offsetof(sft_export_options, pool),
+         exporting},
+    };
+    static const uint64_t shape[] = {4};
+    static uint8_t file[1024];
+    const sft_save_tensor t = {"t", 1, sft_dtype_get(SFT_U8), shape, 1, 0, "1234", 4};
+    size_t size;
+    sft_error err;
+    (void)state;
+    (void)snprintf(npz, sizeof npz, "options-%ld.npz", (long)getpid());
+    (void)snprintf(out, sizeof out, "options-%ld.out", (long)getpid());
+    assert_int_equal(sft_save_memory(file, sizeof file, &size, &t, 1, NULL, 0, NULL, &err), SFT_OK);
+    assert_int_equal(sft_catalog_open_memory(&model, file, size, NULL, &err), SFT_OK);
+    assert_int_equal(sft_import_export(model, SFT_IMPORT_NPZ, npz, NULL, NULL, &err), SFT_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        older_check(&rows[i]);
+    }
+    sft_catalog_close(model);
+    (void)unlink(npz);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(other_sizes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
