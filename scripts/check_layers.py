@@ -11,6 +11,7 @@
   - every source file opens with the SPDX line and says what it is (at least two more comment lines)
   - no banned function is called; no file is longer than LONGEST lines
   - no directory of src holds more than CROWDED files
+  - no more functions of a room than WIDE says have over PARAMETERS parameters: the numbers only shrink
   - no line is longer than WIDEST columns, none ends in blanks, none holds a tab (Makefile excepted)
 
 Prints every offence as FILE:LINE: text and exits 1; exits 0 with a count otherwise.
@@ -40,6 +41,24 @@ WINGS = {
 ALONE = list(WINGS) + ["cli"]
 LONGEST = 900
 CROWDED = 25
+PARAMETERS = 6
+WIDE = {
+    "base": 3,
+    "fs": 2,
+    "format": 3,
+    "io": 6,
+    "catalog": 3,
+    "move": 23,
+    "layout": 10,
+    "checkpoint": 25,
+    "import": 44,
+    "remote": 12,
+    "mpi": 2,
+    "cli": 9,
+}
+DEFINED = re.compile(
+    r"^[A-Za-z_][\w\s*]*?\b(?!if|for|while|switch)(\w+)\(((?:[^(){};]|\([^(){};]*\))*)\)\s*\{", re.M
+)
 WIDEST = 110
 FORMAT_BANNED = {
     "stdio.h",
@@ -100,9 +119,23 @@ def strip_code(text):
     return "".join(out)
 
 
+def wide_functions(text):
+    """Lines where functions of more than PARAMETERS parameters are defined, of stripped code."""
+    lines = []
+    for m in DEFINED.finditer(text):
+        depth = commas = 0
+        for c in m.group(2):
+            depth += (c == "(") - (c == ")")
+            commas += c == "," and depth == 0
+        if commas >= PARAMETERS:
+            lines.append(text.count("\n", 0, m.start(1)) + 1)
+    return lines
+
+
 class Checker:
     def __init__(self, root):
         self.root = root
+        self.wide = {}
         self.faults = []
         self.files = 0
 
@@ -222,8 +255,13 @@ class Checker:
                         continue
                     self.includes(path, room, text)
                     self.calls(path, room, text)
+                    for line in wide_functions(strip_code(text)):
+                        self.wide.setdefault(room, []).append((path, line))
                 elif folder == "include":
                     self.public(path, text)
+        for room, places in sorted(self.wide.items()):
+            for path, line in places[WIDE.get(room, 0) :]:
+                self.fault(path, line, "more than %d parameters: make a structure of them" % PARAMETERS)
         return self.faults
 
 
@@ -252,6 +290,7 @@ CASES = [
     ("src/base/a.c", "\n" * 1000, "longer than 900"),
     ("src/base/a.c", "/*" + "x" * 120 + "*/\n", "columns"),
     ("src/base/a.c", "\tint x;\n", "tab"),
+    ("src/cuda/a.c", "int f(int a, int b, int c,\n      int d, int e, int g, int h) {\n}\n", "parameters"),
     ("src/base/a.c", "int x; \n", "blanks"),
 ]
 INNOCENT = [
