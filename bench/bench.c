@@ -170,12 +170,29 @@ sft_pool *bench_pool(uint64_t threads) {
     if (made != threads) {
         sft_pool_free(pool);
         pool = NULL;
-        if (threads > 1) {
+        if (threads > 1 || getenv("SFT_CPU") != NULL) {
             bench_try(sft_pool_create(&pool, (uint32_t)threads, NULL, &err), &err, "pool");
+            bench_try(sft_pool_set_cpu(pool, getenv("SFT_CPU"), &err), &err, "SFT_CPU");
         }
         made = threads;
     }
     return pool;
+}
+
+/* What SFT_CPU leaves out, for sft_convert. */
+uint32_t bench_convert_flags(void) {
+    static uint32_t flags;
+    static int known;
+    if (!known && getenv("SFT_CPU") != NULL) {
+        sft_pool *pool;
+        sft_error err;
+        bench_try(sft_pool_create(&pool, 1, NULL, &err), &err, "pool");
+        bench_try(sft_pool_set_cpu(pool, getenv("SFT_CPU"), &err), &err, "SFT_CPU");
+        flags = SFT_CONVERT_WITHOUT(sft_pool_without(pool));
+        sft_pool_free(pool);
+    }
+    known = 1;
+    return flags;
 }
 
 unsigned char *bench_load(const char *path, size_t *size) {

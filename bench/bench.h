@@ -56,6 +56,7 @@ uint64_t bench_number(const char *text);
 
 /* A pool of that many threads, kept for the whole run; NULL for 1. */
 sft_pool *bench_pool(uint64_t threads);
+uint32_t bench_convert_flags(void);
 
 /* At least `size` bytes, 2 MiB aligned, huge pages asked for, touched; kept for the whole run. Slot
  * 0 or 1. */

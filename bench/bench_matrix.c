@@ -190,6 +190,7 @@ static double run_matrix(const bench_args *args) {
     if (pool == NULL) {
         bench_try(sft_pool_create(&pool, (uint32_t)bench_number(args->text[5]), NULL, &err), &err,
                   "pool");
+        bench_try(sft_pool_set_cpu(pool, getenv("SFT_CPU"), &err), &err, "SFT_CPU");
     }
     const double there = prepare(args->text[1], cold);
     if (cold ? there > 0.01 : there < 0.99) {

@@ -78,8 +78,9 @@ static double run_save(const bench_args *args) {
     sft_pool *pool = NULL;
     sft_error err;
     uint64_t threads = bench_number(args->text[5]);
-    if (threads > 1) {
+    if (threads > 1 || getenv("SFT_CPU") != NULL) {
         bench_try(sft_pool_create(&pool, (uint32_t)threads, NULL, &err), &err, "pool");
+        bench_try(sft_pool_set_cpu(pool, getenv("SFT_CPU"), &err), &err, "SFT_CPU");
         options.pool = pool;
     }
     uint64_t start = bench_start();

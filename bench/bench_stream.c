@@ -22,6 +22,7 @@ static sft_pool *pool_of(uint64_t threads) {
     if (pool_threads != threads) {
         sft_pool_free(pool);
         bench_try(sft_pool_create(&pool, (uint32_t)threads, NULL, &err), &err, "pool");
+        bench_try(sft_pool_set_cpu(pool, getenv("SFT_CPU"), &err), &err, "SFT_CPU");
         pool_threads = threads;
     }
     return pool;

@@ -28,6 +28,7 @@ typedef struct sft_sha256 {
     uint32_t state[8];
     uint64_t bytes;
     uint8_t block[64];
+    uint32_t without; /* sft_pool_without: what to leave out; init sets 0 */
 } sft_sha256;
 SFT_API void sft_sha256_init(sft_sha256 *s);
 SFT_API void sft_sha256_update(sft_sha256 *s, const void *data, size_t size);

@@ -90,6 +90,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_dtype_bytes(const sft_dtype *dtype, uint64
  * Cost: one pass; SIMD where the processor has it. */
 #define SFT_CONVERT_HOST_DST 1u /* destination in host byte order */
 #define SFT_CONVERT_HOST_SRC 2u /* source in host byte order */
+/* The features of the processor to leave out: what sft_pool_without gives. */
+#define SFT_CONVERT_WITHOUT(features) ((features) << 8)
 SFT_API SFT_MUST_CHECK sft_status sft_convert(void *dst, const sft_dtype *dst_dtype,
                                               const void *src, const sft_dtype *src_dtype,
                                               uint64_t count, uint32_t flags, sft_error *err);

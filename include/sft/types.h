@@ -190,6 +190,15 @@ SFT_API SFT_MUST_CHECK sft_status sft_pool_create(sft_pool **out, uint32_t threa
 SFT_API uint32_t sft_pool_threads(const sft_pool *pool); /* 1 for NULL */
 SFT_API void sft_pool_free(sft_pool *pool);
 
+/* Leaves features of the processor unused in all that runs with this pool. text: a comma-separated list of a
+ * level ("portable", "sse4.2", "avx2", "avx512": what is above it goes) and of "-crc32", "-clmul", "-sha",
+ * "-avx2", "-vpclmul", "-avx512"; NULL or "": nothing. Results are the same. Call it before the pool is used.
+ * Errors: SFT_E_ARG for a word that is none of these. */
+SFT_API SFT_MUST_CHECK sft_status sft_pool_set_cpu(sft_pool *pool, const char *text,
+                                                   sft_error *err);
+/* What is left out, as bits for SFT_CONVERT_WITHOUT; 0 for NULL. */
+SFT_API uint32_t sft_pool_without(const sft_pool *pool);
+
 /* ---------------------------------------------------------------- names */
 
 /* 1 if the pattern fits the whole name: * any characters, ? one, [a-z] one of a set, [!a-z] or [^a-z] one

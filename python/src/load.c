@@ -35,6 +35,8 @@ const sft_pool *core_pool(core_state *state) {
         sft_pool_free(fresh);
         fresh = most;
     }
+    (void)!sft_pool_set_cpu(fresh, getenv("SFT_CPU"),
+                            NULL); /* a word that it does not know leaves all on */
     if (!__atomic_compare_exchange_n(&state->pool, &now, fresh, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
         sft_pool_free(fresh);

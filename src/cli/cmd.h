@@ -245,6 +245,8 @@ sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_cat
                             sft_error *err);
 /* Workers for --jobs; NULL for one. Made on first use, freed by main. */
 const sft_pool *cli_pool(cli *c);
+/* Features of the processor that SFT_CPU leaves out, for SFT_CONVERT_WITHOUT and sft_sha256; 0: none. */
+uint32_t cli_without(cli *c);
 
 /* sft_glob_match with a pattern that is a C string. */
 bool cli_match(const char *pattern, const char *name, size_t name_len);

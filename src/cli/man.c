@@ -57,7 +57,12 @@ static void exit_status(cli_out *o) {
                 ".PP\nWith several operands the worst one counts.\n"
                 ".SH ENVIRONMENT\n"
                 ".TP\n.B NO_COLOR\nif set and not empty, no colour is used unless "
-                "\\-\\-color=always is given\n");
+                "\\-\\-color=always is given\n"
+                ".TP\n.B SFT_CPU\nfeatures of the processor to do without, for comparisons: a "
+                "comma list of a "
+                "level (portable, sse4.2, avx2, avx512: what is above it is left out) and of "
+                "\\-crc32, \\-clmul, "
+                "\\-sha, \\-avx2, \\-vpclmul, \\-avx512; results are the same\n");
 }
 
 static void option_item(cli_out *o, const cli_opt *opt) {

@@ -5,6 +5,8 @@
 #include "move/digest_tensor.h"
 #include "base/checked.h"
 #include "base/memory/alloc.h"
+#include "base/thread/pool.h"
+#include "move/kernels/digest_twins.h"
 #include "move/read.h"
 #include <sft/extend.h>
 #include <stdlib.h>
@@ -44,10 +46,10 @@ static sft_status digest_blocks(const sft_catalog *catalog, sft__move_digest_job
                                            &job->error));
         }
         if ((job->want & SFT_DIGEST_CRC32C) != 0) {
-            job->crc = sft_crc32c(job->crc, block, n);
+            job->crc = sft__move_crc32c(job->cpu, job->crc, block, n);
         }
         if ((job->want & SFT_DIGEST_SHA256) != 0) {
-            sft_sha256_update(sha, block, n);
+            sft__move_sha256_update(job->cpu, sha, block, n);
         }
         at += n;
     }
@@ -63,7 +65,7 @@ void sft__move_digest_job_run(const sft_catalog *catalog, sft__move_digest_job *
     job->status = digest_blocks(catalog, job, &sha, buffer, watch);
     (void)sft__move_name_tensor(&job->error, job->tensor, job->status);
     if (job->status == SFT_OK && (job->want & SFT_DIGEST_SHA256) != 0) {
-        sft_sha256_final(&sha, job->sha);
+        sft__move_sha256_final(job->cpu, &sha, job->sha);
     }
 }
 
@@ -73,6 +75,7 @@ typedef struct digest_batch {
     const sft_catalog *catalog;
     sft__move_digest_job *jobs;
     sft__move_loop *loop;
+    uint32_t cpu;
 } digest_batch;
 
 /* What cannot be read is the job's failure alone. */
@@ -85,6 +88,7 @@ static sft_status digest_block(void *ctx, size_t index, sft_error *err) {
         return SFT_E_NOMEM;
     }
     memset(&job->error, 0, sizeof job->error);
+    job->cpu = b->cpu;
     sft__move_digest_job_run(b->catalog, job, buffer, &b->loop->watch);
     sft__move_loop_give(b->loop, buffer);
     if (job->status == SFT_E_CANCELLED || job->status == SFT_E_NOMEM) {
@@ -96,7 +100,7 @@ static sft_status digest_block(void *ctx, size_t index, sft_error *err) {
 
 sft_status sft__move_digest_jobs_run(const sft_catalog *catalog, sft__move_digest_job *jobs,
                                      size_t count, sft__move_loop *loop, sft_error *err) {
-    digest_batch batch = {catalog, jobs, loop};
+    digest_batch batch = {catalog, jobs, loop, sft__base_pool_cpu(loop->pool)};
 
     loop->room = SFT__DIGEST_BUFFER;
     loop->block = digest_block;
@@ -160,6 +164,7 @@ sft_status sft_tensor_digest(const sft_catalog *catalog, const sft_tensor *tenso
     memset(&job, 0, sizeof job);
     job.tensor = tensor;
     job.size = tensor->nbytes;
+    job.cpu = sft__base_cpu_features();
     job.want = (sha256 != NULL ? SFT_DIGEST_SHA256 : 0) | (crc32c != NULL ? SFT_DIGEST_CRC32C : 0);
     SFT_TRY(sft__move_watch_init(&watch, control, tensor->nbytes, false, err));
     uint8_t *buffer = sft__base_alloc(NULL, SFT__DIGEST_BUFFER);

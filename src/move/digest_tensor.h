@@ -17,6 +17,7 @@ typedef struct sft__move_digest_job {
     uint64_t begin;
     uint64_t size;
     uint32_t want;
+    uint32_t cpu; /* features that may be used; sft__move_digest_jobs_run sets them */
     sft_status status;
     uint32_t crc;
     uint8_t sha[32];

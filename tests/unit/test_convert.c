@@ -182,8 +182,9 @@ static void integers_wrap_and_floats_are_cut(void **state) {
 }
 
 static const uint32_t pairs[][2] = {
-    {SFT_F32, SFT_F16},  {SFT_F16, SFT_F32},  {SFT_F32, SFT_BF16},    {SFT_BF16, SFT_F32},
-    {SFT_BF16, SFT_F16}, {SFT_F16, SFT_BF16}, {SFT_F8_E4M3, SFT_F32}, {SFT_F8_E5M2, SFT_F32}};
+    {SFT_F32, SFT_F16},     {SFT_F16, SFT_F32},    {SFT_F32, SFT_BF16},    {SFT_BF16, SFT_F32},
+    {SFT_BF16, SFT_F16},    {SFT_F16, SFT_BF16},   {SFT_F8_E4M3, SFT_F32}, {SFT_F8_E5M2, SFT_F32},
+    {SFT_F32, SFT_F8_E4M3}, {SFT_F32, SFT_F8_E5M2}};
 enum { PAIRS = sizeof pairs / sizeof pairs[0] };
 
 /* The loop of each pair, in both twins, against the general way, which this computes by its parts.
@@ -229,8 +230,8 @@ static void pair_loops_agree(void **state) {
         general(want, to, in, from, N);
         sft__move_pair_fn *const twins[] = {
             sft__move_pair_portable(to, from),
-            (sft__move_cpu_features() & SFT__CPU_AVX2) != 0 ? sft__move_pair_x86(to, from) : NULL,
-            (sft__move_cpu_features() & SFT__CPU_AVX512) != 0 ? sft__move_pair_wide(to, from)
+            (sft__base_cpu_features() & SFT__CPU_AVX2) != 0 ? sft__move_pair_x86(to, from) : NULL,
+            (sft__base_cpu_features() & SFT__CPU_AVX512) != 0 ? sft__move_pair_wide(to, from)
                                                               : NULL};
         for (size_t w = 0; w < 3; w++) {
             if (twins[w] != NULL) {
@@ -262,7 +263,7 @@ static void lane_loops_agree(void **state) {
         &sft__move_spec_e5m2fnuz, &sft__move_spec_e2m1, &sft__move_spec_e2m3,
         &sft__move_spec_e3m2};
     uint64_t compared = 0;
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) == 0) {
+    if ((sft__base_cpu_features() & SFT__CPU_AVX2) == 0) {
         return; /* there is one twin alone */
     }
     rnd_state = 25;
@@ -286,7 +287,7 @@ static void lane_loops_agree(void **state) {
             sft__move_store_codes_portable(x, &f, n, specs[k]);
             sft__move_store_codes_x86(y, &f, n, specs[k]);
             assert_memory_equal(x, y, sizeof x);
-            if ((sft__move_cpu_features() & SFT__CPU_AVX512) != 0) {
+            if ((sft__base_cpu_features() & SFT__CPU_AVX512) != 0) {
                 memset(y, 0x55, sizeof y);
                 sft__move_store_codes_wide(y, &f, n, specs[k]);
                 assert_memory_equal(x, y, sizeof x);
@@ -304,6 +305,34 @@ static void lane_loops_agree(void **state) {
         compared += n;
     }
     assert_true(compared > 200000);
+}
+
+/* Every pair of types gives the same with any features of the processor left out. */
+static void masks_change_nothing(void **state) {
+    (void)state;
+    enum { N = 2000 + 4 };
+    static const char *const masks[] = {"portable", "sse4.2", "avx2", "-avx2"};
+    uint8_t *in = malloc(8 * N);
+    uint8_t *want = malloc(8 * N);
+    uint8_t *got = malloc(8 * N);
+    assert_true(in != NULL && want != NULL && got != NULL);
+    rnd_state = 27;
+    rnd_fill(in, 8 * N);
+    for (uint32_t pair = 0; pair < SFT_DTYPE_COUNT * SFT_DTYPE_COUNT; pair++) {
+        const sft_dtype *f = sft_dtype_get(pair / SFT_DTYPE_COUNT + 1);
+        const sft_dtype *t = sft_dtype_get(pair % SFT_DTYPE_COUNT + 1);
+        convert(want, t->id, in, f->id, N);
+        for (size_t m = 0; m < sizeof masks / sizeof masks[0]; m++) {
+            uint32_t without;
+            assert_int_equal(sft__base_cpu_parse(masks[m], &without, NULL), SFT_OK);
+            assert_int_equal(sft_convert(got, t, in, f, N, SFT_CONVERT_WITHOUT(without), NULL),
+                             SFT_OK);
+            assert_memory_equal(got, want, N / t->block_elements * t->block_bytes);
+        }
+    }
+    free(in);
+    free(want);
+    free(got);
 }
 
 /* Long runs take tables or vector loops, single elements the general way: same results, for every
@@ -373,14 +402,15 @@ static void other_byte_order(void **state) {
             const sft_dtype *t = sft_dtype_get(to);
             const size_t from_bytes = N / f->block_elements * f->block_bytes;
             const size_t to_bytes = N / t->block_elements * t->block_bytes;
+            const sft__move_cast cast = {t, f, sft__base_cpu_features()};
             convert(want, to, in, from, N);
             for (size_t i = 0; i < from_bytes; i++) {
                 swapped[i] =
                     in[i / f->alignment * f->alignment + f->alignment - 1 - i % f->alignment];
             }
-            sft__move_convert_swapped(got, t, swapped, f, N, false, true);
+            sft__move_convert_swapped(&cast, got, swapped, N, false, true);
             assert_memory_equal(got, want, to_bytes);
-            sft__move_convert_swapped(got, t, in, f, N, true, false);
+            sft__move_convert_swapped(&cast, got, in, N, true, false);
             for (size_t i = 0; i < to_bytes; i++) {
                 assert_int_equal(
                     got[i / t->alignment * t->alignment + t->alignment - 1 - i % t->alignment],
@@ -418,6 +448,7 @@ int main(void) {
         cmocka_unit_test(pair_loops_agree),
         cmocka_unit_test(lane_loops_agree),
         cmocka_unit_test(long_runs_equal_single_blocks),
+        cmocka_unit_test(masks_change_nothing),
         cmocka_unit_test(in_place_when_sizes_are_equal),
         cmocka_unit_test(other_byte_order),
         cmocka_unit_test(errors),

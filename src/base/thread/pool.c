@@ -5,6 +5,7 @@
  * once: those that a caller waits for come first, those in the background (base/thread/pool.h) last.
  */
 #include "base/thread/pool.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/memory/alloc.h"
 #include "base/thread/thread.h"
@@ -21,6 +22,7 @@ struct sft_pool {
     size_t thread_count; /* beside the caller */
     size_t thread_capacity;
     bool stopping;
+    uint32_t without; /* features of the processor */
 };
 
 /* Takes and runs one index of b, which has some left. Called and returns with the lock held. */
@@ -110,6 +112,18 @@ sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator
 
 uint32_t sft_pool_threads(const sft_pool *pool) {
     return pool == NULL ? 1 : (uint32_t)pool->thread_count + 1;
+}
+
+sft_status sft_pool_set_cpu(sft_pool *pool, const char *text, sft_error *err) {
+    return sft__base_cpu_parse(text, &pool->without, err);
+}
+
+uint32_t sft_pool_without(const sft_pool *pool) {
+    return pool == NULL ? 0 : pool->without;
+}
+
+uint32_t sft__base_pool_cpu(const sft_pool *pool) {
+    return sft__base_cpu_features() & ~sft_pool_without(pool);
 }
 
 void sft_pool_free(sft_pool *pool) {

@@ -25,4 +25,7 @@ void sft__base_pool_add(const sft_pool *pool, sft__base_batch *batch, size_t mor
 /* Returns when all indexes are done, taking part in it: then the batch may go. Nobody may add meanwhile. */
 void sft__base_pool_wait(const sft_pool *pool, sft__base_batch *batch);
 
+/* SFT__CPU_*: what this processor has, less what the pool leaves out. */
+uint32_t sft__base_pool_cpu(const sft_pool *pool);
+
 #endif

@@ -28,6 +28,7 @@ typedef struct copying {
     cli_cut cut;   /* elements of the items, BLOCK_ELEMENTS at a time */
     bool in_order; /* puts are made one after the other */
     cli_cast_lost *lost;
+    uint32_t without; /* features of the processor */
 } copying;
 
 /* A slot has room for the bytes of a step, and behind them for the results of a block. */
@@ -78,7 +79,9 @@ static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli
                               (size_t)bytes_of(t->dtype, n), &slot->err);
 
     if (status == SFT_OK && cast) {
-        status = name_item(item, sft_convert(out, item->dtype, in, t->dtype, n, 0, &slot->err),
+        status = name_item(item,
+                           sft_convert(out, item->dtype, in, t->dtype, n,
+                                       SFT_CONVERT_WITHOUT(k->without), &slot->err),
                            &slot->err);
     }
     if (status == SFT_OK && cast) {
@@ -153,6 +156,7 @@ static sft_status cast_all(cli_copy *copy, sft_writer *writer, bool stream, bool
     k->writer = writer;
     k->in_order = in_order;
     k->lost = cli_cast_watch();
+    k->without = cli_without(copy->c);
     prepare(k, stream, &bytes);
     const cli_job job = {.label = "casting",
                          .count = cli_cut_units(&k->cut),

@@ -30,6 +30,7 @@ typedef struct job {
     size_t header_size;
     cli_out *sink;
     cli_cast_lost *lost;
+    uint32_t without; /* features of the processor */
 } job;
 
 /* ---------------------------------------------------------------- which tensor, which part */
@@ -224,7 +225,8 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
                                             scratch, &n, &slot->err);
     b->data = read;
     if (status == SFT_OK && from->id != j->dtype->id) {
-        status = sft_convert(cast, j->dtype, read, from, n, 0, &slot->err);
+        status =
+            sft_convert(cast, j->dtype, read, from, n, SFT_CONVERT_WITHOUT(j->without), &slot->err);
         b->data = cast;
     }
     if (status == SFT_OK && b->data == cast) {
@@ -319,7 +321,10 @@ static void write_file(job *j) {
 }
 
 static void run(cli *c) {
-    job j = {.c = c, .operand = c->operands[0], .output = cli_text(c, "output")};
+    job j = {.c = c,
+             .operand = c->operands[0],
+             .output = cli_text(c, "output"),
+             .without = cli_without(c)};
 
     if (j.output == NULL) {
         cli_usage(c, "where to? -o FILE.npy, -o FILE.bin, or -o - for standard output");

@@ -214,7 +214,7 @@ static void print_json(cli *c, const char *operand, const sft_catalog *catalog, 
 /* ---------------------------------------------------------------- command */
 
 /* Reads to the end, wherever that is. */
-static sft_status hash_stream(const cli *c, int fd, uint8_t digest[32], sft_error *err) {
+static sft_status hash_stream(cli *c, int fd, uint8_t digest[32], sft_error *err) {
     char text[160];
     unsigned char *block = cli_alloc(STREAM_BLOCK, 1);
     size_t got = 1;
@@ -222,6 +222,7 @@ static sft_status hash_stream(const cli *c, int fd, uint8_t digest[32], sft_erro
     sft_sha256 s;
 
     sft_sha256_init(&s);
+    s.without = cli_without(c);
     while (error == 0 && got > 0 && !cli_stopped(c)) {
         error = cli_sys_read(fd, block, STREAM_BLOCK, &got);
         sft_sha256_update(&s, block, got);

@@ -36,6 +36,11 @@ typedef struct pass {
     sft_error err;
 } pass;
 
+static void restart(sft_sha256 *s, uint32_t without) {
+    sft_sha256_init(s);
+    s->without = without;
+}
+
 /* The part of the buffer that lies in [begin, end) of the file. */
 static void update_part(sft_sha256 *s, const pass *p, uint64_t begin, uint64_t end) {
     const uint64_t low = begin > p->at ? begin : p->at;
@@ -55,7 +60,7 @@ static void update_tensors(pass *p) {
             return;
         }
         sft_sha256_final(&p->one, p->digests[p->tensor]);
-        sft_sha256_init(&p->one);
+        restart(&p->one, p->one.without);
         p->tensor++;
     }
 }
@@ -123,15 +128,17 @@ static sft_status run_pass(cli *c, pass *p, sft_progress *progress, sft_error *e
     return p->status;
 }
 
-static void start_pass(pass *p, const sft_source *source, uint32_t wanted) {
+static void start_pass(cli *c, pass *p, const sft_source *source, uint32_t wanted) {
+    const uint32_t without = cli_without(c);
+
     memset(p, 0, sizeof *p);
     p->source = source;
     p->size = sft_source_size(source);
     p->wanted = wanted;
-    sft_sha256_init(&p->whole);
-    sft_sha256_init(&p->window);
-    sft_sha256_init(&p->data);
-    sft_sha256_init(&p->one);
+    restart(&p->whole, without);
+    restart(&p->window, without);
+    restart(&p->data, without);
+    restart(&p->one, without);
 }
 
 /* ---------------------------------------------------------------- content */
@@ -199,7 +206,7 @@ static sft_status hash_file(cli *c, const sft_catalog *catalog, size_t index, ui
     const sft_file *file = sft_catalog_file_at(catalog, index);
     pass p;
 
-    start_pass(&p, sft_catalog_source_at(catalog, file->source), wanted);
+    start_pass(c, &p, sft_catalog_source_at(catalog, file->source), wanted);
     p.data_offset = file->data_offset;
     p.catalog = catalog;
     p.digests = out->tensors;
@@ -276,7 +283,7 @@ sft_status cli_hash_source(cli *c, const sft_source *source, uint8_t whole[32], 
     sft_progress progress = {0, sft_source_size(source)};
     pass p;
 
-    start_pass(&p, source, CLI_HASH_WHOLE);
+    start_pass(c, &p, source, CLI_HASH_WHOLE);
     (void)cli_control(c, "hashing");
     const sft_status status = run_pass(c, &p, &progress, err);
     cli_control_end(c);

@@ -9,6 +9,7 @@
 #include "cli/sys.h"
 #include "cli/team.h"
 #include "cli/ui/explain.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- standard input */
@@ -150,12 +151,25 @@ void cli_close(cli *c, sft_catalog *catalog) {
     sft_catalog_close(catalog);
 }
 
+/* What SFT_CPU says; NULL: nothing. */
+static const char *asked_cpu(void) {
+    const char *cpu = getenv("SFT_CPU");
+    return cpu != NULL && *cpu != '\0' ? cpu : NULL;
+}
+
+uint32_t cli_without(cli *c) {
+    return asked_cpu() != NULL ? sft_pool_without(cli_pool(c)) : 0;
+}
+
 const sft_pool *cli_pool(cli *c) {
     const uint64_t jobs = cli_number(c, "jobs", cli_team_threads(c));
 
-    if (c->pool == NULL && jobs != 1) {
+    if (c->pool == NULL && (jobs != 1 || asked_cpu() != NULL)) {
         sft_error err; /* without a pool everything works as well, only slower */
         (void)!sft_pool_create(&c->pool, jobs > 1024 ? 1024 : (uint32_t)jobs, NULL, &err);
+        if (c->pool != NULL && sft_pool_set_cpu(c->pool, asked_cpu(), &err) != SFT_OK) {
+            cli_fail_plainly(c, "SFT_CPU", &err);
+        }
     }
     return c->pool;
 }

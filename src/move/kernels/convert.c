@@ -62,6 +62,7 @@ static void carry_f64_from_int(sft__move_lane *to, const sft__move_lane *from, s
 
 typedef struct convert_way {
     sft__move_load_fn *load;
+    sft__move_pair_fn *load_fast; /* into a lane of binary32, as load does; or NULL */
     sft__move_store_fn *store;
     sft__move_carrier from;
     sft__move_carrier to;
@@ -69,7 +70,10 @@ typedef struct convert_way {
     bool imaginary; /* the store needs the source's imaginary parts */
 } convert_way;
 
-static void convert_way_find(convert_way *way, uint32_t dst, uint32_t src) {
+static void convert_way_find(convert_way *way, const sft__move_cast *cast) {
+    const uint32_t dst = cast->to->id;
+    const uint32_t src = cast->from->id;
+
     way->load = sft__move_load_for(src);
     way->from = sft__move_load_carrier(src);
     way->to = way->from;
@@ -80,20 +84,26 @@ static void convert_way_find(convert_way *way, uint32_t dst, uint32_t src) {
             sft__move_store_for(dst, SFT__CARRY_F32) != NULL ? SFT__CARRY_F32 : SFT__CARRY_F64;
         way->store = sft__move_store_for(dst, way->to);
     }
+    way->load_fast = !SFT_BIG_ENDIAN && way->from == SFT__CARRY_F32 && src != SFT_F32
+                         ? sft__move_pair_for(cast->cpu, SFT_F32, src)
+                         : NULL;
     way->rule = sft__move_store_rule_for(src);
+    way->rule.cpu = cast->cpu;
     way->imaginary = src == SFT_C64 && dst == SFT_BOOL;
 }
 
-static void carry_f64_from_f32(sft__move_lane *to, const sft__move_lane *from, size_t n) {
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
+static void carry_f64_from_f32(uint32_t cpu, sft__move_lane *to, const sft__move_lane *from,
+                               size_t n) {
+    if ((cpu & SFT__CPU_AVX2) != 0) {
         sft__move_carry_f64_x86(to, from, n);
     } else {
         sft__move_carry_f64_portable(to, from, n);
     }
 }
 
-static void carry_f32_from_f64(sft__move_lane *to, const sft__move_lane *from, size_t n) {
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
+static void carry_f32_from_f64(uint32_t cpu, sft__move_lane *to, const sft__move_lane *from,
+                               size_t n) {
+    if ((cpu & SFT__CPU_AVX2) != 0) {
         sft__move_carry_f32_x86(to, from, n);
     } else {
         sft__move_carry_f32_portable(to, from, n);
@@ -106,13 +116,17 @@ static void convert_lane(const convert_way *way, uint8_t *dst, const uint8_t *sr
     sft__move_lane carried;
     const sft__move_lane *lane = &carried;
 
-    way->load(&loaded, src, n);
+    if (way->load_fast != NULL) {
+        way->load_fast((uint8_t *)loaded.f, src, n);
+    } else {
+        way->load(&loaded, src, n);
+    }
     if (way->to == way->from) {
         lane = &loaded;
     } else if (way->from == SFT__CARRY_F32) {
-        carry_f64_from_f32(&carried, &loaded, n);
+        carry_f64_from_f32(rule.cpu, &carried, &loaded, n);
     } else if (way->from == SFT__CARRY_F64) {
-        carry_f32_from_f64(&carried, &loaded, n);
+        carry_f32_from_f64(rule.cpu, &carried, &loaded, n);
     } else if (way->to == SFT__CARRY_F32) {
         carry_f32_from_int(&carried, &loaded, n, way->from == SFT__CARRY_U64);
     } else {
@@ -128,16 +142,16 @@ static size_t convert_bytes(const sft_dtype *t, size_t elements) {
 
 /* In place too: a lane is loaded before it is stored, and both begin at the same byte if sizes are
  * equal. */
-static void convert_general(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                            const sft_dtype *from, size_t count) {
+static void convert_general(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
+                            size_t count) {
     convert_way way;
 
-    convert_way_find(&way, to->id, from->id);
+    convert_way_find(&way, cast);
     while (count > 0) {
         const size_t n = count < SFT__LANE ? count : SFT__LANE;
         convert_lane(&way, dst, src, n);
-        dst += convert_bytes(to, n);
-        src += convert_bytes(from, n);
+        dst += convert_bytes(cast->to, n);
+        src += convert_bytes(cast->from, n);
         count -= n;
     }
 }
@@ -145,16 +159,16 @@ static void convert_general(uint8_t *dst, const sft_dtype *to, const uint8_t *sr
 /* ---------------------------------------------------------------- sources of one byte, by table */
 
 /* Every source byte's result is made once; pays from a few hundred elements on. */
-static void convert_by_table(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                             const sft_dtype *from, size_t count) {
+static void convert_by_table(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
+                             size_t count) {
     uint8_t every[256];
     uint8_t table[256 * 8];
 
     for (size_t i = 0; i < 256; i++) {
         every[i] = (uint8_t)i;
     }
-    convert_general(table, to, every, from, 256);
-    switch (to->block_bytes) {
+    convert_general(cast, table, every, 256);
+    switch (cast->to->block_bytes) {
     case 1:
         for (size_t i = 0; i < count; i++) {
             dst[i] = table[src[i]];
@@ -180,9 +194,11 @@ static void convert_by_table(uint8_t *dst, const sft_dtype *to, const uint8_t *s
 
 enum { CONVERT_TABLE_FROM = 1024 };
 
-static void convert_little(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                           const sft_dtype *from, size_t count) {
-    sft__move_pair_fn *pair = sft__move_pair_for(to->id, from->id);
+static void convert_little(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
+                           size_t count) {
+    const sft_dtype *to = cast->to;
+    const sft_dtype *from = cast->from;
+    sft__move_pair_fn *pair = sft__move_pair_for(cast->cpu, to->id, from->id);
 
     if (to->id == from->id) {
         memmove(dst, src, convert_bytes(to, count));
@@ -190,9 +206,9 @@ static void convert_little(uint8_t *dst, const sft_dtype *to, const uint8_t *src
         pair(dst, src, count);
     } else if (from->block_bytes == 1 && from->block_elements == 1 && to->block_elements == 1 &&
                count >= CONVERT_TABLE_FROM) {
-        convert_by_table(dst, to, src, from, count);
+        convert_by_table(cast, dst, src, count);
     } else {
-        convert_general(dst, to, src, from, count);
+        convert_general(cast, dst, src, count);
     }
 }
 
@@ -209,8 +225,10 @@ static void convert_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t 
     }
 }
 
-void sft__move_convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                               const sft_dtype *from, size_t count, bool swap_dst, bool swap_src) {
+void sft__move_convert_swapped(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
+                               size_t count, bool swap_dst, bool swap_src) {
+    const sft_dtype *to = cast->to;
+    const sft_dtype *from = cast->from;
     uint8_t in[SFT__LANE * 8];
     uint8_t out[SFT__LANE * 8];
 
@@ -219,7 +237,7 @@ void sft__move_convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t 
         const size_t src_bytes = convert_bytes(from, n);
         const size_t dst_bytes = convert_bytes(to, n);
         convert_swap(in, src, src_bytes, swap_src ? from->alignment : 1);
-        convert_little(out, to, in, from, n);
+        convert_little(cast, out, in, n);
         convert_swap(dst, out, dst_bytes, swap_dst ? to->alignment : 1);
         dst += dst_bytes;
         src += src_bytes;
@@ -253,7 +271,8 @@ sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
     if (dst_dtype == NULL || src_dtype == NULL || (count != 0 && (dst == NULL || src == NULL))) {
         return sft__base_fail(err, SFT_E_ARG, "dst, src or a dtype is NULL");
     }
-    if ((flags & ~(SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC)) != 0) {
+    if ((flags &
+         ~(SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC | SFT_CONVERT_WITHOUT(SFT__CPU_ALL))) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "unknown convert flags %lu", (unsigned long)flags);
     }
     SFT_TRY(convert_check(src_dtype, count, err));
@@ -261,12 +280,14 @@ sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
     if (count == 0) {
         return SFT_OK;
     }
-    if (SFT_BIG_ENDIAN && flags != 0) {
-        sft__move_convert_swapped(dst, dst_dtype, src, src_dtype, (size_t)count,
+    const sft__move_cast cast = {dst_dtype, src_dtype,
+                                 sft__base_cpu_features() & ~(flags / SFT_CONVERT_WITHOUT(1u))};
+    if (SFT_BIG_ENDIAN && (flags & (SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC)) != 0) {
+        sft__move_convert_swapped(&cast, dst, src, (size_t)count,
                                   (flags & SFT_CONVERT_HOST_DST) != 0,
                                   (flags & SFT_CONVERT_HOST_SRC) != 0);
         return SFT_OK;
     }
-    convert_little(dst, dst_dtype, src, src_dtype, (size_t)count);
+    convert_little(&cast, dst, src, (size_t)count);
     return SFT_OK;
 }

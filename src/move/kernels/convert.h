@@ -7,7 +7,7 @@
 #ifndef SFT_MOVE_CONVERT_H
 #define SFT_MOVE_CONVERT_H
 
-#include "move/kernels/cpu.h"
+#include "base/cpu.h"
 #include <sft/dtype.h>
 
 enum { SFT__LANE = 256 };
@@ -29,6 +29,7 @@ typedef struct sft__move_store_rule {
     uint16_t bf16_nan;     /* 0xffff from F32 and F64, 0x7fc0 from others */
     uint32_t u32_low;      /* F -> U32 below the range and NaN */
     bool nan_is_zero;      /* F -> integer: NaN becomes 0 instead of the smallest integer */
+    uint32_t cpu;          /* features that may be used */
     const uint8_t *second; /* C64 -> BOOL: the source, for the imaginary parts */
 } sft__move_store_rule;
 
@@ -49,7 +50,11 @@ sft__move_pair_fn *sft__move_pair_portable(uint32_t dst_id, uint32_t src_id);
 sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id); /* needs SFT__CPU_AVX2 */
 sft__move_pair_fn *sft__move_pair_wide(uint32_t dst_id,
                                        uint32_t src_id); /* needs SFT__CPU_AVX512 */
-sft__move_pair_fn *sft__move_pair_for(uint32_t dst_id, uint32_t src_id);
+sft__move_pair_fn *sft__move_pair_for(uint32_t cpu, uint32_t dst_id, uint32_t src_id);
+void sft__move_pair_e4m3_f32_x86(uint8_t *dst, const uint8_t *src, size_t count);
+void sft__move_pair_e5m2_f32_x86(uint8_t *dst, const uint8_t *src, size_t count);
+void sft__move_pair_f32_e4m3_x86(uint8_t *dst, const uint8_t *src, size_t count);
+void sft__move_pair_f32_e5m2_x86(uint8_t *dst, const uint8_t *src, size_t count);
 
 /* Inner loops of the general way, in twins. codes: of a small float format, one per byte. */
 struct sft__move_float_spec;
@@ -67,9 +72,16 @@ void sft__move_carry_f32_portable(sft__move_lane *to, const sft__move_lane *from
                                   size_t n); /* from binary64 */
 void sft__move_carry_f32_x86(sft__move_lane *to, const sft__move_lane *from, size_t n);
 
-/* The general way with either side in the byte order that is not little-endian. */
-void sft__move_convert_swapped(uint8_t *dst, const sft_dtype *to, const uint8_t *src,
-                               const sft_dtype *from, size_t count, bool swap_dst, bool swap_src);
+/* Two types and the features that a conversion between them may use. */
+typedef struct sft__move_cast {
+    const sft_dtype *to;
+    const sft_dtype *from;
+    uint32_t cpu;
+} sft__move_cast;
+
+/* With either side in the byte order that is not little-endian. */
+void sft__move_convert_swapped(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
+                               size_t count, bool swap_dst, bool swap_src);
 
 /* One element, for tails and tables. */
 uint32_t sft__move_f32_from_f16(uint16_t h);

@@ -79,20 +79,12 @@ static void load_e3m2(sft__move_lane *lane, const uint8_t *src, size_t n) {
 }
 
 static void load_f16(sft__move_lane *lane, const uint8_t *src, size_t n) {
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
-        sft__move_pair_x86(SFT_F32, SFT_F16)((uint8_t *)lane->f, src, n);
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         lane->f[i] = sft__move_f32_from_f16(sft__base_load_le16(src + 2 * i));
     }
 }
 
 static void load_bf16(sft__move_lane *lane, const uint8_t *src, size_t n) {
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) {
-        sft__move_pair_x86(SFT_F32, SFT_BF16)((uint8_t *)lane->f, src, n);
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         lane->f[i] = (uint32_t)sft__base_load_le16(src + 2 * i) << 16;
     }

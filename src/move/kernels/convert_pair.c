@@ -157,6 +157,14 @@ sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
         return pair_bf16_f16_avx2;
     case SFT_F16 * 32 + SFT_BF16:
         return pair_f16_bf16_avx2;
+    case SFT_F8_E4M3 * 32 + SFT_F32:
+        return sft__move_pair_e4m3_f32_x86;
+    case SFT_F8_E5M2 * 32 + SFT_F32:
+        return sft__move_pair_e5m2_f32_x86;
+    case SFT_F32 * 32 + SFT_F8_E4M3:
+        return sft__move_pair_f32_e4m3_x86;
+    case SFT_F32 * 32 + SFT_F8_E5M2:
+        return sft__move_pair_f32_e5m2_x86;
     default:
         return NULL;
     }
@@ -169,8 +177,7 @@ sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
 }
 #endif
 
-sft__move_pair_fn *sft__move_pair_for(uint32_t dst_id, uint32_t src_id) {
-    const uint32_t features = sft__move_cpu_features();
+sft__move_pair_fn *sft__move_pair_for(uint32_t features, uint32_t dst_id, uint32_t src_id) {
     sft__move_pair_fn *wide =
         (features & SFT__CPU_AVX512) != 0 ? sft__move_pair_wide(dst_id, src_id) : NULL;
 

@@ -26,9 +26,7 @@ uint16_t sft__move_bf16_from_f32(uint32_t f, uint16_t nan) {
 
 /* Codes of a small float format, one per byte. */
 static void store_codes(uint8_t *dst, const sft__move_lane *lane, size_t n,
-                        const sft__move_float_spec *spec) {
-    const uint32_t features = sft__move_cpu_features();
-
+                        const sft__move_float_spec *spec, uint32_t features) {
     if ((features & SFT__CPU_AVX512) != 0) {
         sft__move_store_codes_wide(dst, lane, n, spec);
     } else if ((features & SFT__CPU_AVX2) != 0) {
@@ -48,8 +46,7 @@ void sft__move_store_codes_portable(uint8_t *dst, const sft__move_lane *lane, si
 #define STORE_SMALL(name)                                                                          \
     static void store_##name(uint8_t *dst, const sft__move_lane *lane, size_t n,                   \
                              const sft__move_store_rule *rule) {                                   \
-        (void)rule;                                                                                \
-        store_codes(dst, lane, n, &sft__move_spec_##name);                                         \
+        store_codes(dst, lane, n, &sft__move_spec_##name, rule->cpu);                              \
     }
 STORE_SMALL(e5m2)
 STORE_SMALL(e4m3)
@@ -74,18 +71,17 @@ static void store_e2m1(uint8_t *dst, const sft__move_lane *lane, size_t n,
                        const sft__move_store_rule *rule) {
     uint8_t codes[SFT__LANE];
 
-    (void)rule;
-    store_codes(codes, lane, n, &sft__move_spec_e2m1);
+    store_codes(codes, lane, n, &sft__move_spec_e2m1, rule->cpu);
     for (size_t i = 0; i < n; i += 2) {
         dst[i / 2] = (uint8_t)(codes[i] | codes[i + 1] << 4);
     }
 }
 
 static void store_six(uint8_t *dst, const sft__move_lane *lane, size_t n,
-                      const sft__move_float_spec *spec) {
+                      const sft__move_float_spec *spec, uint32_t features) {
     uint8_t codes[SFT__LANE];
 
-    store_codes(codes, lane, n, spec);
+    store_codes(codes, lane, n, spec, features);
     for (size_t i = 0; i < n; i += 4, dst += 3) {
         const uint32_t v = (uint32_t)codes[i] | (uint32_t)codes[i + 1] << 6 |
                            (uint32_t)codes[i + 2] << 12 | (uint32_t)codes[i + 3] << 18;
@@ -97,20 +93,17 @@ static void store_six(uint8_t *dst, const sft__move_lane *lane, size_t n,
 
 static void store_e2m3(uint8_t *dst, const sft__move_lane *lane, size_t n,
                        const sft__move_store_rule *rule) {
-    (void)rule;
-    store_six(dst, lane, n, &sft__move_spec_e2m3);
+    store_six(dst, lane, n, &sft__move_spec_e2m3, rule->cpu);
 }
 
 static void store_e3m2(uint8_t *dst, const sft__move_lane *lane, size_t n,
                        const sft__move_store_rule *rule) {
-    (void)rule;
-    store_six(dst, lane, n, &sft__move_spec_e3m2);
+    store_six(dst, lane, n, &sft__move_spec_e3m2, rule->cpu);
 }
 
 static void store_f16(uint8_t *dst, const sft__move_lane *lane, size_t n,
                       const sft__move_store_rule *rule) {
-    (void)rule;
-    if ((sft__move_cpu_features() & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
+    if ((rule->cpu & SFT__CPU_AVX2) != 0) { /* little-endian: lane and loop agree */
         sft__move_pair_x86(SFT_F16, SFT_F32)(dst, (const uint8_t *)lane->f, n);
         return;
     }

@@ -12,93 +12,114 @@
 
 #define LANE_AVX2 __attribute__((target("avx2")))
 
-/* A format's numbers in every element of a vector. */
-typedef struct lane_spec {
-    __m256i lowest;
-    __m256i normal; /* (1 << 23) - lowest, and what rounds to nearest but for the last bit */
-    __m256i far;    /* shift + 128 - bias */
-    __m256i max;
-    __m256i over;
-    __m256i nan;
-    __m128i shift;
-} lane_spec;
-
-LANE_AVX2 static inline lane_spec lane_spec_of(const sft__move_float_spec *s) {
-    const uint32_t shift = 23 - s->mantissa;
+/* sft__move_float_store of eight. Rounding is written into the instructions, so the caller's mode does not
+ * matter. `normal` holds from the smallest normal number up and is less than `small` below it (there it
+ * is linear where the codes are, too, and both meet at powers of two); `small` counts the format's
+ * smallest steps. */
+LANE_AVX2 static inline __m256i lane_store(__m256i f, const sft__move_float_spec *s) {
+    const int shift = 23 - (int)s->mantissa;
     const uint32_t lowest = (128 - s->bias) << 23;
-    const lane_spec v = {
-        _mm256_set1_epi32((int)lowest),
-        _mm256_set1_epi32((int)((1u << 23) - lowest)),
-        _mm256_set1_epi32((int)(shift + 128 - s->bias)),
-        _mm256_set1_epi32((int)s->max),
-        _mm256_set1_epi32((int)s->over),
-        _mm256_set1_epi32((int)s->nan),
-        _mm_cvtsi32_si128((int)shift),
-    };
-    return v;
-}
-
-/* v shifted down by d (1 to 25), rounded to nearest even. */
-LANE_AVX2 static inline __m256i lane_round(__m256i v, __m256i d) {
-    const __m256i one = _mm256_set1_epi32(1);
-    const __m256i half = _mm256_sllv_epi32(one, _mm256_sub_epi32(d, one));
-    const __m256i odd = _mm256_and_si256(_mm256_srlv_epi32(v, d), one);
-    const __m256i up = _mm256_add_epi32(_mm256_sub_epi32(half, one), odd);
-    return _mm256_srlv_epi32(_mm256_add_epi32(v, up), d);
-}
-
-/* sft__move_float_store of eight; sign_bit: where the sign goes, from bit 31. */
-LANE_AVX2 static inline __m256i lane_store(__m256i f, const lane_spec *s, __m128i sign_down,
-                                           __m256i sign_bit, bool unsigned_zero,
-                                           bool nan_unsigned) {
+    const __m256i half = _mm256_set1_epi32((int)((1u << (shift - 1)) - 1 + (1u << 23) - lowest));
+    const __m256 steps =
+        _mm256_castsi256_ps(_mm256_set1_epi32((int)((126 + s->bias + s->mantissa) << 23)));
     const __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(0x7fffffff));
-    const __m256i sign = _mm256_and_si256(_mm256_srl_epi32(f, sign_down), sign_bit);
-    const __m256i e = _mm256_srli_epi32(a, 23);
-    const __m256i m = _mm256_or_si256(_mm256_and_si256(a, _mm256_set1_epi32(0x7fffff)),
-                                      _mm256_set1_epi32(0x800000));
-    const __m256i is_normal =
-        _mm256_cmpgt_epi32(a, _mm256_sub_epi32(s->lowest, _mm256_set1_epi32(1)));
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(a, shift), _mm256_set1_epi32(1));
+    const __m256i normal =
+        _mm256_srai_epi32(_mm256_add_epi32(_mm256_add_epi32(a, half), odd), shift);
+    const __m256i low = _mm256_min_epi32(a, _mm256_set1_epi32((int)lowest));
+    /* subnormals of binary32 become 0 before anything multiplies them */
+    const __m256i tame =
+        _mm256_and_si256(low, _mm256_cmpgt_epi32(low, _mm256_set1_epi32(0x7fffff)));
+    const __m256i small =
+        _mm256_cvttps_epi32(_mm256_round_ps(_mm256_mul_ps(_mm256_castsi256_ps(tame), steps),
+                                            _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     const __m256i is_nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(0x7f800000));
-    const __m256i down = _mm256_min_epu32(_mm256_sub_epi32(s->far, e), _mm256_set1_epi32(25));
-    const __m256i v = _mm256_blendv_epi8(m, _mm256_add_epi32(a, s->normal), is_normal);
-    const __m256i d = _mm256_blendv_epi8(down, _mm256_broadcastd_epi32(s->shift), is_normal);
-    __m256i code = lane_round(v, d);
-    const __m256i is_over = _mm256_cmpgt_epi32(code, s->max);
-    const __m256i is_zero = _mm256_cmpeq_epi32(code, _mm256_setzero_si256());
-    __m256i signed_code;
+    const __m256i over = _mm256_set1_epi32((int)s->over); /* max, or the code behind it */
+    const __m256i code = _mm256_min_epi32(_mm256_max_epi32(small, normal), over);
+    const __m256i nan = _mm256_and_si256(is_nan, _mm256_set1_epi32((int)s->nan));
+    __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 31 - __builtin_ctz(s->sign)),
+                                    _mm256_set1_epi32((int)s->sign));
 
-    code = _mm256_blendv_epi8(code, s->over, is_over);
-    code = _mm256_blendv_epi8(code, s->nan, is_nan);
-    signed_code = _mm256_or_si256(code, sign);
-    if (unsigned_zero) {
-        const __m256i plain = _mm256_or_si256(_mm256_or_si256(is_zero, is_over), is_nan);
-        return _mm256_blendv_epi8(signed_code, code, plain);
+    if (s->unsigned_zero) {
+        sign = _mm256_and_si256(sign, _mm256_cmpgt_epi32(code, _mm256_setzero_si256()));
+        sign = _mm256_and_si256(sign, _mm256_cmpgt_epi32(over, code));
+    } else if (s->nan_unsigned) {
+        sign = _mm256_andnot_si256(is_nan, sign);
     }
-    return nan_unsigned ? _mm256_blendv_epi8(signed_code, code, is_nan) : signed_code;
+    return _mm256_or_si256(_mm256_or_si256(code, nan),
+                           sign); /* a NaN's code is over's: its bits are in nan's */
+}
+
+/* n: a multiple of 32. src: little-endian binary32, at any address. */
+LANE_AVX2 static inline void codes_avx2(uint8_t *dst, const void *src, size_t n,
+                                        const sft__move_float_spec *spec) {
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i *in = src;
+
+    for (size_t i = 0; i < n; i += 32, in += 4) {
+        const __m256i low = _mm256_packus_epi32(lane_store(_mm256_loadu_si256(in), spec),
+                                                lane_store(_mm256_loadu_si256(in + 1), spec));
+        const __m256i high = _mm256_packus_epi32(lane_store(_mm256_loadu_si256(in + 2), spec),
+                                                 lane_store(_mm256_loadu_si256(in + 3), spec));
+        _mm256_storeu_si256((__m256i *)(void *)(dst + i),
+                            _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order));
+    }
 }
 
 LANE_AVX2 void sft__move_store_codes_x86(uint8_t *dst, const sft__move_lane *lane, size_t n,
                                          const sft__move_float_spec *spec) {
-    const lane_spec s = lane_spec_of(spec);
-    const __m256i sign_bit = _mm256_set1_epi32((int)spec->sign);
-    /* the sign's place is a power of two of at most 2^7 */
-    const __m128i sign_down = _mm_cvtsi32_si128(31 - __builtin_ctz(spec->sign));
-    const __m256i low_bytes = _mm256_set1_epi32(0x0c080400);
+    const size_t whole = n & ~(size_t)31;
+    uint8_t rest[32];
 
-    for (size_t i = 0; i < n; i += 8) {
-        const __m256i f = _mm256_loadu_si256((const __m256i *)(const void *)(lane->f + i));
-        const __m256i code =
-            lane_store(f, &s, sign_down, sign_bit, spec->unsigned_zero, spec->nan_unsigned);
-        const __m256i four = _mm256_shuffle_epi8(code, low_bytes); /* of each half */
-        const uint32_t out[2] = {(uint32_t)_mm256_extract_epi32(four, 0),
-                                 (uint32_t)_mm256_extract_epi32(four, 4)};
-        if (n - i >= 8) {
-            memcpy(dst + i, out, 8);
-        } else {
-            memcpy(dst + i, out, n - i);
-        }
+    codes_avx2(dst, lane->f, whole, spec);
+    if (whole < n) {
+        codes_avx2(rest, lane->f + whole, 32, spec);
+        memcpy(dst + whole, rest, n - whole);
     }
 }
+
+#define PAIR_CODES_AVX2(name)                                                                      \
+    LANE_AVX2 void sft__move_pair_##name##_f32_x86(uint8_t *dst, const uint8_t *src,               \
+                                                   size_t count) {                                 \
+        const size_t whole = count & ~(size_t)31;                                                  \
+        codes_avx2(dst, src, whole, &sft__move_spec_##name);                                       \
+        for (size_t i = whole; i < count; i++) {                                                   \
+            dst[i] = (uint8_t)sft__move_float_store(sft__base_load_le32(src + 4 * i),              \
+                                                    &sft__move_spec_##name);                       \
+        }                                                                                          \
+    }
+PAIR_CODES_AVX2(e4m3)
+PAIR_CODES_AVX2(e5m2)
+
+/* binary16 has room for both: E5M2 is its upper byte, E4M3 its value divided by 2^8 but for the NaN. */
+__attribute__((target("avx2,f16c"))) static inline __m256i load_codes(__m128i codes, bool e4m3) {
+    if (!e4m3) {
+        return _mm256_castps_si256(_mm256_cvtph_ps(_mm_slli_epi16(codes, 8)));
+    }
+    const __m128i value = _mm_slli_epi16(_mm_and_si128(codes, _mm_set1_epi16(0x7f)), 7);
+    const __m128i sign = _mm_slli_epi16(_mm_and_si128(codes, _mm_set1_epi16(0x80)), 8);
+    const __m256i f = _mm256_castps_si256(
+        _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(value, sign)), _mm256_set1_ps(256.0f)));
+    const __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(0x7fffffff));
+    const __m256i nan = _mm256_cmpeq_epi32(a, _mm256_set1_epi32(0x43f00000)); /* 480 */
+    return _mm256_or_si256(f, _mm256_and_si256(nan, _mm256_set1_epi32(0x7f800000)));
+}
+
+#define PAIR_LOAD_AVX2(name, e4m3)                                                                 \
+    __attribute__((target("avx2,f16c"))) void sft__move_pair_f32_##name##_x86(                     \
+        uint8_t *dst, const uint8_t *src, size_t count) {                                          \
+        for (; count >= 8; count -= 8, dst += 32, src += 8) {                                      \
+            const __m128i codes =                                                                  \
+                _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)sft__base_load_le64(src)));           \
+            _mm256_storeu_si256((__m256i *)(void *)dst, load_codes(codes, e4m3));                  \
+        }                                                                                          \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            sft__base_store_le32(dst + 4 * i,                                                      \
+                                 sft__move_float_load(src[i], &sft__move_spec_##name));            \
+        }                                                                                          \
+    }
+PAIR_LOAD_AVX2(e4m3, true)
+PAIR_LOAD_AVX2(e5m2, false)
 
 #if SFT__X86_64_WIDE
 #define LANE_WIDE __attribute__((target("avx512f")))

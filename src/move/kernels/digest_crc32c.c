@@ -66,13 +66,12 @@ uint32_t sft__move_crc32c_portable(uint32_t crc, const void *data, size_t size) 
     return crc;
 }
 
-/* a * b modulo the polynomial; bit 31 is the coefficient of x^0. */
-static uint32_t crc_multiply(uint32_t a, uint32_t b) {
+uint32_t sft__move_crc32c_multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;
 
     for (; a != 0; a <<= 1) {
-        product ^= (a & 0x80000000u) != 0 ? b : 0;
-        b = (b >> 1) ^ ((b & 1) != 0 ? CRC_POLY : 0);
+        product ^= b & (0u - (a >> 31)); /* no branches: the bits are those of a checksum */
+        b = (b >> 1) ^ (CRC_POLY & (0u - (b & 1)));
     }
     return product;
 }
@@ -83,9 +82,9 @@ uint32_t sft_crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t size_b) {
 
     for (; size_b != 0; size_b >>= 1) {
         if ((size_b & 1) != 0) {
-            crc_a = crc_multiply(crc_a, power);
+            crc_a = sft__move_crc32c_multiply(crc_a, power);
         }
-        power = crc_multiply(power, power);
+        power = sft__move_crc32c_multiply(power, power);
     }
     return crc_a ^ crc_b;
 }

@@ -5,6 +5,8 @@
  */
 #include "base/memory/alloc.h"
 #include "base/memory/pages.h"
+#include "base/thread/pool.h"
+#include "move/kernels/digest_twins.h"
 #include "move/load/load.h"
 #include "move/read.h"
 
@@ -86,13 +88,16 @@ static sft_status run_use(run_cursor *c, sft__move_load_part *p, uint64_t begin,
                           const uint8_t *data, uint64_t size, sft_error *err) {
     const sft_loaded *l = c->w->loaded;
     const sft_tensor *t = sft_catalog_at(l->catalog, p->slot);
+    const uint32_t cpu = sft__base_pool_cpu(c->w->options->pool);
     const uint32_t wanted = l->facts != NULL ? l->facts[p->slot].want : 0;
     const sft_dtype *to = l->slots[p->slot].dtype;
     const bool host = SFT_BIG_ENDIAN && (c->w->options->flags & SFT_LOAD_HOST_ORDER) != 0;
     const sft__move_mover m = {.src_dtype = t->dtype,
                                .dst_dtype = to,
                                .kernel = sft__move_load_kernel(c->w->options, t, to),
-                               .convert_flags = host ? SFT_CONVERT_HOST_DST : 0};
+                               .convert_flags =
+                                   (host ? SFT_CONVERT_HOST_DST : 0) |
+                                   SFT_CONVERT_WITHOUT(sft_pool_without(c->w->options->pool))};
     const bool buffered = c->job->kind == SFT__LOAD_THROUGH ||
                           (c->job->kind == SFT__LOAD_TENSOR && m.kernel != SFT__KERNEL_COPY);
     uint8_t *dst = slot_data(c->w, p->slot) + (size_t)sft__move_load_made(t, to, begin);
@@ -102,10 +107,10 @@ static sft_status run_use(run_cursor *c, sft__move_load_part *p, uint64_t begin,
                 ? size
                 : sft__base_size.load_block / 96 * 96; /* whole elements */
         if ((wanted & SFT_DIGEST_CRC32C) != 0) {
-            p->crc = sft_crc32c(p->crc, data, (size_t)n);
+            p->crc = sft__move_crc32c(cpu, p->crc, data, (size_t)n);
         }
         if ((wanted & SFT_DIGEST_SHA256) != 0) {
-            sft_sha256_update(&c->sha, data, (size_t)n);
+            sft__move_sha256_update(cpu, &c->sha, data, (size_t)n);
         }
         if ((wanted & SFT__FACT_SCAN) != 0) {
             run_scan(c, p, data, begin, n);
@@ -205,7 +210,7 @@ static void run_unseen(sft__move_load *w, bool last) {
     sft__base_mutex_lock(&w->lock);
     while (w->unseen != NULL && (last || w->reading != 0) && status == SFT_OK) {
         const sft__move_load_job *job = w->unseen;
-        run_cursor c = {w, job, 0, {{0}, 0, {0}}};
+        run_cursor c = {.w = w, .job = job};
         w->unseen = job->next;
         sft__base_mutex_unlock(&w->lock);
         /* no kernel, so nothing can fail */
@@ -417,7 +422,7 @@ static size_t batch_ranges(const sft__move_load *w, const sft__move_load_job *jo
 
 static sft_status batch_feed(sft__move_load *w, const sft__move_load_job *job,
                              const sft_io_range *r, sft_error *err) {
-    run_cursor c = {w, job, 0, {{0}, 0, {0}}};
+    run_cursor c = {.w = w, .job = job};
     const uint64_t end = job->offset + job->size;
 
     sft_sha256_init(&c.sha);
@@ -464,7 +469,7 @@ static sft_status run_batch(sft__move_load *w, const sft__move_load_job *jobs, s
 /* ---------------------------------------------------------------- one job */
 
 static sft_status run_one(sft__move_load *w, const sft__move_load_job *job, sft_error *err) {
-    run_cursor c = {w, job, 0, {{0}, 0, {0}}};
+    run_cursor c = {.w = w, .job = job};
     uint8_t *buffer = NULL;
     sft_status status;
 

@@ -9,6 +9,7 @@
 #include "move/load/stream.h"
 #include "base/memory/alloc.h"
 #include "base/options.h"
+#include "move/kernels/digest_twins.h"
 #include "move/read.h"
 #include <sft/extend.h>
 
@@ -97,9 +98,11 @@ static sft_status read_view(const sft_stream *s, const sft__move_want *w, sft__i
 
 /* What `size` bytes at `offset` of a want add to its CRC32C: that of parts, each moved to its
  * place, is their XOR. */
-static uint32_t share_of(const sft__move_want *w, uint64_t offset, const void *data,
-                         uint64_t size) {
-    return sft_crc32c_combine(sft_crc32c(0, data, (size_t)size), 0, w->nbytes - offset - size);
+static uint32_t share_of(const sft_stream *s, const sft__move_want *w, uint64_t offset,
+                         const void *data, uint64_t size) {
+    return sft_crc32c_combine(
+        sft__move_crc32c(sft__base_pool_cpu(s->options.pool), 0, data, (size_t)size), 0,
+        w->nbytes - offset - size);
 }
 
 /* Where the run's one want begins in the packed result. */
@@ -116,11 +119,12 @@ static void count_crcs(sft_stream *s, const sft__move_run *run, uint64_t at, con
         return;
     }
     if (run->count == 1) {
-        *crc = share_of(w, at - w->tensor->pieces[0].offset, dst, size);
+        *crc = share_of(s, w, at - w->tensor->pieces[0].offset, dst, size);
         return;
     }
     for (size_t i = 0; i < run->count; i++, w++) { /* all of them: it is one job */
-        w->crc = sft_crc32c(0, memory_of(s, run, w), (size_t)w->nbytes);
+        w->crc = sft__move_crc32c(sft__base_pool_cpu(s->options.pool), 0, memory_of(s, run, w),
+                                  (size_t)w->nbytes);
     }
 }
 
@@ -133,7 +137,7 @@ static sft_status read_job(sft_stream *s, const sft__move_run *run, uint32_t job
     SFT_TRY(sft__move_watch_add(&s->watch, 0, NULL));
     if (run->kind == SFT__RUN_VIEW) {
         SFT_TRY(read_view(s, w, s->sources, dst, &s->watch, NULL));
-        *crc = s->recorded != NULL && w->read == NULL ? share_of(w, 0, dst, w->nbytes) : 0;
+        *crc = s->recorded != NULL && w->read == NULL ? share_of(s, w, 0, dst, w->nbytes) : 0;
         return SFT_OK;
     }
     const uint64_t first = (run->begin / sft__base_size.load_job + job) * sft__base_size.load_job;
@@ -172,7 +176,7 @@ static sft_status read_again(sft_stream *s, sft__move_run *run, sft__move_want *
         SFT_TRY(sft__io_reader_unchanged(&s->sources[run->source], "streamed", err));
     }
     if (s->recorded != NULL && w->read == NULL) {
-        const uint32_t crc = share_of(w, part_of(run, w), dst, size);
+        const uint32_t crc = share_of(s, w, part_of(run, w), dst, size);
         *(run->count == 1 ? &run->crc : &w->crc) = crc;
     }
     return SFT_OK;

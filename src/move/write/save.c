@@ -130,13 +130,15 @@ static void hash_sha(void *ctx, size_t index) {
     saver *s = ctx;
     sft_sha256 sha;
     sft_sha256_init(&sha);
-    sft_sha256_update(&sha, s->tensors[index].data, (size_t)s->tensors[index].nbytes);
-    sft_sha256_final(&sha, s->set.sha[index]);
+    sft__move_sha256_update(s->set.cpu, &sha, s->tensors[index].data,
+                            (size_t)s->tensors[index].nbytes);
+    sft__move_sha256_final(s->set.cpu, &sha, s->set.sha[index]);
 }
 
 static void hash_crc(void *ctx, size_t index) {
     saver *s = ctx;
-    s->set.crc[index] = sft_crc32c(0, s->tensors[index].data, (size_t)s->tensors[index].nbytes);
+    s->set.crc[index] =
+        sft__move_crc32c(s->set.cpu, 0, s->tensors[index].data, (size_t)s->tensors[index].nbytes);
 }
 
 static void hash_ahead(saver *s, bool crc_too) {
@@ -172,7 +174,8 @@ static sft_status flush(gather *g, sft_error *err) {
     }
     for (size_t i = 0; i < g->count; i++) { /* now, as writing has brought them into the cache */
         if (g->crcs[i] != NULL) {
-            *g->crcs[i] = sft_crc32c(*g->crcs[i], g->spans[i].data, g->spans[i].size);
+            *g->crcs[i] =
+                sft__move_crc32c(g->s->set.cpu, *g->crcs[i], g->spans[i].data, g->spans[i].size);
         }
     }
     SFT_TRY(sft__base_meter_add(&g->s->meter, g->bytes, err));

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/options.h"
 #include "base/text/json.h"
+#include "base/thread/pool.h"
 #include <stdlib.h>
 
 static const char crc_key[] = "sft.crc32c";
@@ -27,6 +28,7 @@ sft_status sft__move_set_init(sft__move_set *set, const sft_write_options *optio
     sft__base_buf_init(&set->header, NULL);
     SFT_TRY(sft__base_options_read(&set->options, sizeof set->options, options,
                                    SFT__UP_TO(sft_write_options, allocator), "write options", err));
+    set->cpu = sft__base_pool_cpu(set->options.pool);
     set->allocator = set->options.allocator;
     sft__base_buf_init(&set->header, set->allocator);
     SFT_TRY(sft__base_limits_read(&set->limits, set->options.limits, err));

@@ -8,6 +8,7 @@
 #define SFT_MOVE_SET_H
 
 #include "format/build.h"
+#include "move/kernels/digest_twins.h"
 #include <sft/digest.h>
 
 /* Bytes that are written and hashed in one go: what stays in the cache between the two or, where the
@@ -23,6 +24,7 @@ typedef struct sft__move_set {
     size_t count;
     const sft_metadata_entry *metadata; /* the caller's; NULL: none */
     size_t metadata_count;
+    uint32_t cpu; /* features that digests may use */
 
     /* made by sft__move_set_layout */
     uint32_t *order; /* declaration index by file position */

@@ -59,11 +59,11 @@ static sft_status finish_sha(sft_writer *w, uint32_t index, uint8_t *buffer, sft
         const size_t n = left < REREAD ? (size_t)left : REREAD;
         SFT_TRY(sft__fs_read_at(sft__fs_publish_handle(w->publish), w->path,
                                 w->set.data_offset + e->begin + in->sha_bytes, buffer, n, err));
-        sft_sha256_update(&sha, buffer, n);
+        sft__move_sha256_update(w->set.cpu, &sha, buffer, n);
         in->sha_bytes += n;
         SFT_TRY(sft__base_meter_add(&w->meter, 0, err));
     }
-    sft_sha256_final(&sha, w->set.sha[index]);
+    sft__move_sha256_final(w->set.cpu, &sha, w->set.sha[index]);
     return SFT_OK;
 }
 

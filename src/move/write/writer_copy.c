@@ -90,7 +90,7 @@ static void count_crcs(const copier *c, uint64_t begin, uint64_t end, const uint
         const sft__format_entry *e = entry_at(c, p, &index);
         const uint64_t stop = e->begin + e->nbytes < end ? e->begin + e->nbytes : end;
         if (stop > begin) {
-            uint32_t crc = sft_crc32c(0, data, (size_t)(stop - begin));
+            uint32_t crc = sft__move_crc32c(c->w->set.cpu, 0, data, (size_t)(stop - begin));
             crc = sft_crc32c_combine(crc, 0, e->begin + e->nbytes - stop);
             sft__base_mutex_lock(&c->w->lock);
             c->crcs[index] ^= crc; /* CRCs of parts, moved to their places, add up in any order */

@@ -96,7 +96,7 @@ static void settle(const put *p) {
         in->sha_bytes += p->size;
         in->sha_busy = false;
         if (in->sha_bytes == w->set.entries[p->index].nbytes) {
-            sft_sha256_final(in->sha, w->set.sha[p->index]);
+            sft__move_sha256_final(w->set.cpu, in->sha, w->set.sha[p->index]);
             sft__base_free(w->set.allocator, in->sha, sizeof *in->sha);
             in->sha = NULL;
         }
@@ -116,10 +116,10 @@ static sft_status write_blocks(put *p, uint64_t at, const uint8_t *data, size_t 
         SFT_TRY(sft__fs_publish_write(p->w->publish, at - head, head != 0 ? parts : parts + 1,
                                       head != 0 ? 2 : 1, err));
         if (p->w->set.crc != NULL) {
-            p->crc = sft_crc32c(p->crc, data, n);
+            p->crc = sft__move_crc32c(p->w->set.cpu, p->crc, data, n);
         }
         if (p->hash) {
-            sft_sha256_update(p->w->intakes[p->index].sha, data, n);
+            sft__move_sha256_update(p->w->set.cpu, p->w->intakes[p->index].sha, data, n);
         }
         SFT_TRY(sft__base_meter_add(&p->w->meter, n, err));
         head = 0;
@@ -144,10 +144,10 @@ static sft_status write_file(put *p, sft_error *err) {
     if (p->carries) {
         uint8_t *to = w->carry + (fits ? p->head_len : 0);
         if (w->set.crc != NULL) {
-            p->crc = sft_crc32c(p->crc, last, tail);
+            p->crc = sft__move_crc32c(w->set.cpu, p->crc, last, tail);
         }
         if (p->hash) {
-            sft_sha256_update(w->intakes[p->index].sha, last, tail);
+            sft__move_sha256_update(w->set.cpu, w->intakes[p->index].sha, last, tail);
         }
         memcpy(to, last, tail); /* less than a chunk: all in front of `whole` is written */
         w->carry_len = (size_t)(to - w->carry) + tail;
