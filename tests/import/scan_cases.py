@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from scratch import address_space, in_memory  # noqa: E402
+
+in_memory()
 D, U, H = "dangerous", "unknown", "harmless"
 SANITIZED = os.environ.get("SFT_SANITIZED") == "1"
 LIMIT_SECONDS = 2.0 if not SANITIZED else 60.0
@@ -32,17 +36,18 @@ def js(value):
     return json.dumps(value).encode()
 
 
-def limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (int(LIMIT_SECONDS) * 4, int(LIMIT_SECONDS) * 4))
-    if not SANITIZED:
-        resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES + (256 << 20), LIMIT_BYTES + (256 << 20)))
-
-
 def scan(tool, *paths):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = subprocess.run(
-        [tool, "scan", "-v", "--json", *map(str, paths)], capture_output=True, preexec_fn=limits, check=False
-    )
+    with address_space(None if SANITIZED else LIMIT_BYTES + (256 << 20)):
+        p = subprocess.Popen(
+            [tool, "scan", "-v", "--json", *map(str, paths)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    try:
+        out, err = p.communicate(timeout=300)
+    except subprocess.TimeoutExpired:  # its status says that it was killed
+        p.kill()
+        out, err = p.communicate()
+    run = subprocess.CompletedProcess(p.args, p.returncode, out, err)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = (
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

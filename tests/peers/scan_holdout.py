@@ -18,6 +18,11 @@ import zipfile
 import streams
 from compare import Tool
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from scratch import in_memory  # noqa: E402
+
+in_memory()
+
 # technique -> names, "module name": what the name is after the first blank
 NAMES = {
     "builtins": """builtins eval|builtins exec|builtins compile|builtins getattr|builtins open|builtins __import__|builtins breakpoint|
