@@ -14,8 +14,8 @@ CONFIGURE = cmake -S . -B $(BUILD) -G Ninja -DSFT_WERROR=$(WERROR) $(CMAKE_ARGS)
 NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-fresh-root \
-        sanitize valgrind coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
+.PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
+        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
         amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
@@ -41,9 +41,12 @@ test-ports: ## sanitizers, valgrind, clang, 32 bit, big-endian, Windows
 	@scripts/bootstrap.sh ports
 	@scripts/ports.sh all
 
-test-windows test-32 test-s390x test-clang sanitize valgrind: ## one of the ports alone
-	@scripts/bootstrap.sh ports
+test-windows test-s390x test-32 test-clang test-asan test-tsan sanitize valgrind: ## one of the ports alone
+	@scripts/bootstrap.sh $(patsubst test-%,%,$@)
 	@scripts/ports.sh $(patsubst test-%,%,$@)
+
+check-all: ## what the check of a change runs: make test, then ASan+UBSan, TSan, 32 bit and clang; within 60 minutes on two cores
+	@.ci/run
 
 test-fresh-root: ## make demo and make test inside a fresh Debian root (needs root and debootstrap)
 	@scripts/bootstrap.sh fresh-root

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# bootstrap.sh [build|test|bench|fuzz|ports] - installs what this Debian or Ubuntu machine lacks.
+# bootstrap.sh [build|test|bench|fuzz|ports|PORT] - installs what this Debian or Ubuntu machine lacks.
 #
 # With root or passwordless sudo it calls apt-get; otherwise it prints the exact command and exits 2.
 # When nothing is missing it only looks (no network, a few milliseconds).
@@ -67,17 +67,30 @@ look_test() {
     need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
 }
 
+look_m32() {
+    # The metapackage gcc-multilib conflicts with cross compilers; that of the version does not.
+    version=$(gcc -dumpversion 2>/dev/null) && version=-${version%%.*}
+    need_file "gcc$version-multilib" /usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a
+}
+
+look_windows() {
+    need_command x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
+    need_command wine wine64
+}
+
+look_s390x() {
+    need_command s390x-linux-gnu-gcc gcc-s390x-linux-gnu
+    need_file libc6-dev-s390x-cross /usr/s390x-linux-gnu/include/stdio.h
+    need_command qemu-s390x qemu-user
+}
+
 look_ports() {
     look_test
     need_command valgrind valgrind
     need_command clang clang
-    need_command x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
-    need_command wine wine64
-    need_command s390x-linux-gnu-gcc gcc-s390x-linux-gnu
-    need_file libc6-dev-s390x-cross /usr/s390x-linux-gnu/include/stdio.h
-    need_command qemu-s390x qemu-user
-    # The metapackage gcc-multilib conflicts with cross compilers; this one does not.
-    need_file gcc-12-multilib /usr/lib/gcc/x86_64-linux-gnu/*/32/libgcc.a
+    look_m32
+    look_windows
+    look_s390x
 }
 
 case $goal in
@@ -95,6 +108,27 @@ case $goal in
             /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
         ;;
     ports) look_ports ;;
+    asan | tsan | sanitize) look_test ;;
+    valgrind)
+        look_test
+        need_command valgrind valgrind
+        ;;
+    clang)
+        look_test
+        need_command clang clang
+        ;;
+    32)
+        look_test
+        look_m32
+        ;;
+    windows)
+        look_test
+        look_windows
+        ;;
+    s390x)
+        look_test
+        look_s390x
+        ;;
     coverage)
         look_test
         need_command gcovr gcovr

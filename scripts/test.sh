@@ -15,7 +15,7 @@ export PATH
 
 more=()
 if [ "${SFT_NO_PEERS:-0}" = 1 ]; then
-    echo "test: SFT_NO_PEERS=1: the comparisons with the Python packages (label oracle) are left out"
+    echo "not run: SFT_NO_PEERS=1: the comparisons with the Python packages (label oracle) are left out"
     more+=(-LE oracle)
 else
     scripts/venv.sh || echo "test: no Python environment: the tests of label oracle will fail" >&2
@@ -36,7 +36,7 @@ if ! cmake --build "$build" -j "$jobs" -- --quiet; then
 fi
 
 log="$build/ctest.log"
-ctest --test-dir "$build" --output-on-failure -j "$jobs" ${more[@]+"${more[@]}"} "$@" 2>&1 | tee "$log"
+ctest --test-dir "$build" --output-on-failure --output-junit ctest.xml -j "$jobs" ${more[@]+"${more[@]}"} "$@" 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
 
 # "98% tests passed, 2 tests failed out of 100"
@@ -46,10 +46,7 @@ if [ -z "${total:-}" ]; then
     echo "0 passed, 1 failed"
     exit 1
 fi
-skipped=$(grep -cE '\*\*\*(Skipped|Not Run \(Disabled\))' "$log")
-if [ "$skipped" -gt 0 ]; then
-    echo "$skipped skipped (named above)"
-fi
+scripts/skipped.py "$build/ctest.xml" | sed 's/^/not run: /'
 echo "$((total - failed)) passed, $failed failed"
 [ "$failed" -eq 0 ] || exit 1
 exit "$status"
