@@ -5,6 +5,7 @@
  * and read again, and every rank's part lies inside its tensor.
  */
 #include "fuzz.h"
+#include "layout/layout.h"
 
 #include <sft/layout_set.h>
 
@@ -23,20 +24,20 @@ static void check_parts(const sft_layout_entry *e) {
     const uint64_t ranks = sft_layout_rank_count(e->layout);
     uint64_t local[SFT_LAYOUT_RANK], start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK],
         at[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, at};
+    const sft__layout_shard shard = {start, count, at};
     for (uint64_t i = 0; i < ranks && i < 8; i++) {
         uint64_t rank, part;
         uint64_t shards = 0;
         CHECK(sft_layout_rank_at(e->layout, i, &rank, NULL) == SFT_OK);
         CHECK(sft_layout_holds(e->layout, rank));
-        CHECK(sft_layout_part(e->layout, rank, &part, NULL) == SFT_OK);
-        CHECK(part < sft_layout_part_count(e->layout));
+        CHECK(sft__layout_part(e->layout, rank, &part, NULL) == SFT_OK);
+        CHECK(part < sft__layout_part_count(e->layout));
         if (sft_layout_local_shape(e->layout, e->shape, e->dims, rank, local, NULL) != SFT_OK ||
-            sft_layout_shard_count(e->layout, e->shape, e->dims, rank, &shards, NULL) != SFT_OK) {
+            sft__layout_shard_count(e->layout, e->shape, e->dims, rank, &shards, NULL) != SFT_OK) {
             continue;
         }
         for (uint64_t k = 0; k < shards && k < 4; k++) {
-            CHECK(sft_layout_shard_at(e->layout, e->shape, e->dims, rank, k, &shard, NULL) ==
+            CHECK(sft__layout_shard_at(e->layout, e->shape, e->dims, rank, k, &shard, NULL) ==
                   SFT_OK);
             for (size_t d = 0; d < e->dims; d++) {
                 CHECK(count[d] != 0 && start[d] <= e->shape[d] &&

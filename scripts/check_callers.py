@@ -30,43 +30,7 @@ LIBRARIES = {
 CORE = ["base", "fs", "format", "io", "catalog", "move"]
 KNOWN = set(
     """
-    sft_checkpoint_find_part
-    sft_checkpoint_join
-    sft_checkpoint_kind_name
-    sft_layout_check
-    sft_layout_create
-    sft_layout_create_boxes
-    sft_layout_create_flat
-    sft_layout_dims
-    sft_layout_free
-    sft_layout_from_style
-    sft_layout_is_boxes
-    sft_layout_parse_placements
-    sft_layout_parse_spec
-    sft_layout_part
-    sft_layout_part_count
-    sft_layout_set_find_part
-    sft_layout_set_learn
-    sft_layout_shard_at
-    sft_layout_shard_count
     sft_mpi_job_run
-    sft_ms_layouts_create
-    sft_ms_layouts_find_part
-    sft_ms_layouts_find_whole
-    sft_ms_layouts_free
-    sft_ms_param_full_shape
-    sft_ms_param_layout
-    sft_ms_strategy_at
-    sft_ms_strategy_count
-    sft_ms_strategy_find
-    sft_ms_strategy_form
-    sft_ms_strategy_free
-    sft_ms_strategy_merge
-    sft_ms_strategy_merged
-    sft_ms_strategy_parse
-    sft_ms_strategy_stage
-    sft_ms_strategy_stages
-    sft_names_shipped
     """.split()
 )
 

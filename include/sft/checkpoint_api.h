@@ -28,9 +28,6 @@ typedef struct sft_checkpoint_api {
     /* sft/mindspore.h */
     sft_status (*ms_strategy_write)(const sft_ms_strategy *, sft_ms_form, void *, size_t, size_t *,
                                     sft_error *);
-    /* sft/checkpoint.h */
-    sft_status (*checkpoint_join)(sft_catalog **, const sft_rank_part *, size_t, sft_layout_find,
-                                  void *, const sft_open_options *, sft_error *);
     sft_status (*checkpoint_part)(sft_catalog **, const sft_catalog *, uint64_t, sft_layout_find,
                                   void *, const sft_open_options *, sft_error *);
     /* sft/layout_set.h */
@@ -40,9 +37,6 @@ typedef struct sft_checkpoint_api {
     sft_layout_form (*layout_set_form)(const sft_layout_set *);
     uint64_t (*layout_set_ranks)(const sft_layout_set *);
     const sft_ms_strategy *(*layout_set_strategy)(const sft_layout_set *);
-    sft_status (*layout_set_learn)(sft_layout_set *, const sft_rank_part *, size_t, sft_error *);
-    sft_status (*layout_set_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **,
-                                       uint64_t *, size_t *, sft_error *);
     sft_status (*layout_set_find_whole)(void *, const sft_tensor *, uint64_t, const sft_layout **,
                                         uint64_t *, size_t *, sft_error *);
     size_t (*layout_set_count)(const sft_layout_set *);
@@ -57,8 +51,6 @@ typedef struct sft_checkpoint_api {
     void (*job_key)(const sft_job *, uint8_t[32]);
     sft_status (*job_run)(const sft_job *, const char *, const sft_job_run_options *,
                           sft_job_result *, sft_error *);
-    /* sft/checkpoint_open.h */
-    const char *(*checkpoint_kind_name)(uint32_t);
     const char *(*checkpoint_kind_title)(uint32_t);
     sft_status (*checkpoint_detect)(const char *, uint32_t *, sft_error *);
     sft_status (*checkpoint_open)(sft_checkpoint **, const char *, const sft_checkpoint_options *,
@@ -66,8 +58,6 @@ typedef struct sft_checkpoint_api {
     void (*checkpoint_close)(sft_checkpoint *);
     uint32_t (*checkpoint_kind_of)(const sft_checkpoint *);
     const sft_rank_part *(*checkpoint_ranks)(const sft_checkpoint *, size_t *);
-    sft_status (*checkpoint_find_part)(void *, const sft_tensor *, uint64_t, const sft_layout **,
-                                       uint64_t *, size_t *, sft_error *);
     const char *(*checkpoint_layout_path)(const sft_checkpoint *);
     sft_status (*checkpoint_join_ranks)(sft_catalog **, const sft_checkpoint *,
                                         const sft_open_options *, sft_error *);
@@ -84,7 +74,6 @@ typedef struct sft_checkpoint_api {
     /* sft/names.h */
     sft_status (*names_parse)(sft_names **, const char *, size_t, const sft_allocator *,
                               sft_error *);
-    const char *(*names_shipped)(size_t, const char **);
     const char *(*names_shipped_text)(const char *);
     void (*names_free)(sft_names *);
     sft_status (*names_apply)(sft_catalog **, const sft_catalog *, const sft_names *,

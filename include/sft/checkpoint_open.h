@@ -41,8 +41,6 @@ typedef enum sft_checkpoint_kind {
         SFT_CHECKPOINT_FORCE_32BIT = 0x7fffffff
 } sft_checkpoint_kind;
 
-/* "rank-folders" and "one directory for each rank"; the row of NONE for other numbers. Static. */
-SFT_API const char *sft_checkpoint_kind_name(uint32_t kind);
 SFT_API const char *sft_checkpoint_kind_title(uint32_t kind);
 
 /* What the directory is (or a param_name_map.json, metadata.json or topology.json in one). NONE is no
@@ -94,10 +92,6 @@ SFT_API uint32_t sft_checkpoint_kind_of(const sft_checkpoint *checkpoint);
 /* Ranks that are there, ascending. Where files are no ranks (all kinds but RANKS) their number in
  * the description stands for it. COMPLETE: one, the model itself. */
 SFT_API const sft_rank_part *sft_checkpoint_ranks(const sft_checkpoint *checkpoint, size_t *count);
-/* Layout, as sft_layout_find with the checkpoint as ctx: for parts. */
-SFT_API sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *tensor,
-                                            uint64_t rank, const sft_layout **layout,
-                                            uint64_t *shape, size_t *dims, sft_error *err);
 /* All layouts, or NULL (COMPLETE; one rank without any). Borrowed. */
 SFT_API const sft_layout_set *sft_checkpoint_layouts(const sft_checkpoint *checkpoint);
 /* Where the layout came from: a path, or "" (the files themselves say it, or it was given). */
@@ -117,8 +111,12 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_from_ranks(sft_checkpoint **out
  * opens, what they held lies on others, too; or is left out, where that was asked for. */
 SFT_API const char *sft_checkpoint_absent(const sft_checkpoint *checkpoint);
 
-/* The model: every global tensor as one, as sft_checkpoint_join has it. Borrows from the checkpoint.
- */
+/* The global tensors, in the order of the first rank that has them. Every part of each must be held by some
+ * rank, else SFT_E_HOLE names the tensor and says which box no file holds; missing ranks are no fault where
+ * replicas stand in. SFT_E_MISMATCH: ranks disagree about dtype or shape. SFT_E_OVERLAP: explicit boxes
+ * overlap. Metadata: entries that are equal wherever they are given, without those that speak of one file
+ * (crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION). Borrows from the checkpoint. Cost:
+ * O(parts * tensors), from headers alone. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join_ranks(sft_catalog **out,
                                                             const sft_checkpoint *checkpoint,
                                                             const sft_open_options *options,

@@ -12,9 +12,9 @@
  *
  * Caveats first. A tensor that a set does not name is not sharded: every rank holds all of it. A set
  * knows shapes only where its file gives them; the sizes of a dimension that is sharded unevenly cannot
- * be derived from one rank's shard, see sft_layout_set_learn.
+ * be derived from one rank's shard: opening a checkpoint takes them from all of its ranks.
  *
- * Threads: a set is immutable, except for sft_layout_set_learn and free.
+ * Threads: a set is immutable, except for opening a checkpoint with it, and free.
  */
 #ifndef SFT_LAYOUT_SET_H
 #define SFT_LAYOUT_SET_H
@@ -64,21 +64,7 @@ SFT_API uint64_t sft_layout_set_ranks(const sft_layout_set *set);
 /* The strategy behind the set, or NULL. Lives as long as the set. */
 SFT_API const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set);
 
-/* Global shapes of tensors that are sharded unevenly, from all that the ranks hold; of tensors whose
- * shape the file gives, nothing is learnt. Call it before join where a set may shard so. What
- * it cannot find out (a part that no rank holds) stays unknown, and sft_layout_set_find_part says
- * so. */
-SFT_API SFT_MUST_CHECK sft_status sft_layout_set_learn(sft_layout_set *set,
-                                                       const sft_rank_part *parts, size_t count,
-                                                       sft_error *err);
-
-/* As sft_layout_find (sft/checkpoint.h), with the set as ctx: for join the first, for part the
- * second. Exact names go before patterns and modules, then the order of the file decides; of
- * several entries with the name, on meshes of different ranks, the one whose mesh has the rank.
- * SFT_E_SHAPE: no layout for so many dimensions, or (part) the global shape is not known. */
-SFT_API sft_status sft_layout_set_find_part(void *set, const sft_tensor *tensor, uint64_t rank,
-                                            const sft_layout **layout, uint64_t *shape,
-                                            size_t *dims, sft_error *err);
+/* An sft_layout_find (sft/checkpoint.h) for sft_checkpoint_part, with the set as ctx. */
 SFT_API sft_status sft_layout_set_find_whole(void *set, const sft_tensor *tensor, uint64_t rank,
                                              const sft_layout **layout, uint64_t *shape,
                                              size_t *dims, sft_error *err);

@@ -28,9 +28,6 @@ typedef struct sft_names sft_names;
  * (above 1 MiB, or 4,096 rules). */
 SFT_API SFT_MUST_CHECK sft_status sft_names_parse(sft_names **out, const char *text, size_t size,
                                                   const sft_allocator *allocator, sft_error *err);
-/* Rules that come with the library, by name: the i-th, or NULL past the end; *title may be NULL.
- * Static. */
-SFT_API const char *sft_names_shipped(size_t index, const char **title);
 /* The text of shipped rules, or NULL. Static. */
 SFT_API const char *sft_names_shipped_text(const char *name);
 SFT_API void sft_names_free(sft_names *names); /* NULL is fine */

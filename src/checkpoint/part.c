@@ -4,6 +4,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
+#include "layout/layout.h"
 
 typedef struct parting {
     sft__checkpoint_assembly assembly;
@@ -23,7 +24,8 @@ static sft_status about(const sft_tensor *t, sft_status status, const sft_error 
 }
 
 /* One shard of a flat layout: a box of the full tensor that is contiguous in it. */
-static sft_status take_run(sft__checkpoint_assembly *a, const sft_tensor *t, const sft_shard *s) {
+static sft_status take_run(sft__checkpoint_assembly *a, const sft_tensor *t,
+                           const sft__layout_shard *s) {
     uint64_t first = 0;
     for (uint32_t d = 0; d < t->rank; d++) {
         first = first * t->shape[d] + s->start[d];
@@ -34,13 +36,13 @@ static sft_status take_run(sft__checkpoint_assembly *a, const sft_tensor *t, con
 sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tensor *t,
                                      const sft_layout *layout, uint64_t rank, sft_error *err) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, extent, local_start};
+    const sft__layout_shard shard = {start, extent, local_start};
     const bool flat = sft_layout_is_flat(layout) != 0;
     uint64_t shards = 0;
     sft_error why;
-    sft_status status = sft_layout_shard_count(layout, t->shape, t->rank, rank, &shards, &why);
+    sft_status status = sft__layout_shard_count(layout, t->shape, t->rank, rank, &shards, &why);
     for (uint64_t i = 0; i < shards && status == SFT_OK; i++) {
-        status = sft_layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
+        status = sft__layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
         if (status == SFT_OK) {
             SFT_TRY(flat ? take_run(a, t, &shard)
                          : sft__checkpoint_assembly_box(a, 0, t, start, extent, local_start));

@@ -12,11 +12,11 @@
 
 /* ---------------------------------------------------------------- the mesh */
 
-static sft_status count_devices(const sft_mesh *mesh, uint64_t *devices, sft_error *err) {
+static sft_status count_devices(const sft__layout_mesh *mesh, uint64_t *devices, sft_error *err) {
     uint64_t n = 1;
-    if (mesh->axis_count > SFT_LAYOUT_AXES) {
+    if (mesh->axis_count > SFT__LAYOUT_AXES) {
         return sft__base_fail(err, SFT_E_LIMIT, "mesh of %llu axes, at most %u are possible",
-                              (unsigned long long)mesh->axis_count, SFT_LAYOUT_AXES);
+                              (unsigned long long)mesh->axis_count, SFT__LAYOUT_AXES);
     }
     for (size_t i = 0; i < mesh->axis_count; i++) {
         if (mesh->axes[i] == 0) {
@@ -36,7 +36,7 @@ static sft_status count_devices(const sft_mesh *mesh, uint64_t *devices, sft_err
 }
 
 /* A factor as a digit of the device number. Axis i steps by the product of the sizes behind it. */
-static sft_status make_digit(const sft_mesh *mesh, const sft_factor *factor,
+static sft_status make_digit(const sft__layout_mesh *mesh, const sft__layout_factor *factor,
                              sft__layout_digit *digit, sft_error *err) {
     uint64_t stride = 1;
     const uint64_t divisor = factor->divisor == 0 ? 1 : factor->divisor;
@@ -166,7 +166,8 @@ static sft_status sort_ranks(const uint64_t *ranks, size_t count, uint64_t *by_r
     return status;
 }
 
-static sft_status keep_mesh(sft_layout *layout, room *r, const sft_mesh *mesh, sft_error *err) {
+static sft_status keep_mesh(sft_layout *layout, room *r, const sft__layout_mesh *mesh,
+                            sft_error *err) {
     uint64_t *by_rank;
     layout->first_rank = mesh->first_rank;
     if (mesh->ranks == NULL) {
@@ -180,14 +181,15 @@ static sft_status keep_mesh(sft_layout *layout, room *r, const sft_mesh *mesh, s
 
 /* ---------------------------------------------------------------- cuts */
 
-static sft_status check_cut(const sft_cut *cut, size_t dim, sft_error *err) {
-    const bool sized = cut->split == SFT_SPLIT_SIZES;
-    if ((uint32_t)cut->split > SFT_SPLIT_SIZES) {
+static sft_status check_cut(const sft__layout_cut *cut, size_t dim, sft_error *err) {
+    const bool sized = cut->split == SFT__SPLIT_SIZES;
+    if ((uint32_t)cut->split > SFT__SPLIT_SIZES) {
         return sft__base_fail(err, SFT_E_ARG, "dimension %llu: unknown split %u",
                               (unsigned long long)dim, (unsigned)cut->split);
     }
     if (sized != (cut->sizes != NULL) || (!sized && cut->size_count != 0)) {
-        return sft__base_fail(err, SFT_E_ARG, "dimension %llu: sizes go with SFT_SPLIT_SIZES alone",
+        return sft__base_fail(err, SFT_E_ARG,
+                              "dimension %llu: sizes go with SFT__SPLIT_SIZES alone",
                               (unsigned long long)dim);
     }
     if ((cut->blocks == NULL) != (cut->block_count == 0) ||
@@ -196,19 +198,19 @@ static sft_status check_cut(const sft_cut *cut, size_t dim, sft_error *err) {
         return sft__base_fail(err, SFT_E_ARG, "dimension %llu: blocks are given two ways",
                               (unsigned long long)dim);
     }
-    if (cut->block_count > SFT_LAYOUT_BLOCKS || cut->block_parts > SFT_LAYOUT_BLOCKS) {
+    if (cut->block_count > SFT__LAYOUT_BLOCKS || cut->block_parts > SFT__LAYOUT_BLOCKS) {
         return sft__base_fail(err, SFT_E_LIMIT, "dimension %llu: more than %u blocks",
-                              (unsigned long long)dim, SFT_LAYOUT_BLOCKS);
+                              (unsigned long long)dim, SFT__LAYOUT_BLOCKS);
     }
-    if (cut->factor_count > SFT_LAYOUT_AXES) {
+    if (cut->factor_count > SFT__LAYOUT_AXES) {
         return sft__base_fail(err, SFT_E_LIMIT, "dimension %llu: more than %u factors",
-                              (unsigned long long)dim, SFT_LAYOUT_AXES);
+                              (unsigned long long)dim, SFT__LAYOUT_AXES);
     }
     return SFT_OK;
 }
 
 static sft_status keep_cut(sft__layout_dim_cut *to, room *r, sft__layout_digit *digits,
-                           const sft_cut *cut, sft_error *err) {
+                           const sft__layout_cut *cut, sft_error *err) {
     to->digits = digits;
     to->digit_count = cut->factor_count;
     to->split = cut->split;
@@ -217,7 +219,7 @@ static sft_status keep_cut(sft__layout_dim_cut *to, room *r, sft__layout_digit *
         to->parts *=
             digits[i].size; /* distinct digits of a number below 2^31: checked by the caller */
     }
-    if (cut->split == SFT_SPLIT_SIZES && to->parts != cut->size_count) {
+    if (cut->split == SFT__SPLIT_SIZES && to->parts != cut->size_count) {
         return sft__base_fail(err, SFT_E_ARG, "%llu sizes for %llu parts",
                               (unsigned long long)cut->size_count, (unsigned long long)to->parts);
     }
@@ -232,8 +234,8 @@ static sft_status keep_cut(sft__layout_dim_cut *to, room *r, sft__layout_digit *
     return SFT_OK;
 }
 
-static sft_status fill_cuts(sft_layout *layout, room *r, const sft_mesh *mesh, const sft_cut *cuts,
-                            size_t count, sft_error *err) {
+static sft_status fill_cuts(sft_layout *layout, room *r, const sft__layout_mesh *mesh,
+                            const sft__layout_cut *cuts, size_t count, sft_error *err) {
     size_t total = 0;
     size_t at = 0;
     sft__layout_digit *digits;
@@ -258,8 +260,9 @@ static sft_status fill_cuts(sft_layout *layout, room *r, const sft_mesh *mesh, c
     return SFT_OK;
 }
 
-static sft_status create(sft_layout **out, const sft_mesh *mesh, const sft_cut *cuts, size_t count,
-                         const sft_allocator *allocator, sft_error *err) {
+static sft_status create(sft_layout **out, const sft__layout_mesh *mesh,
+                         const sft__layout_cut *cuts, size_t count, const sft_allocator *allocator,
+                         sft_error *err) {
     uint64_t devices = 0;
     sft_layout *layout;
     sft_status status;
@@ -286,15 +289,16 @@ static sft_status create(sft_layout **out, const sft_mesh *mesh, const sft_cut *
         status = fill_cuts(layout, &r, mesh, cuts, count, err);
     }
     if (status != SFT_OK) {
-        sft_layout_free(layout);
+        sft__layout_free(layout);
         return status;
     }
     *out = layout;
     return SFT_OK;
 }
 
-sft_status sft_layout_create(sft_layout **out, const sft_mesh *mesh, const sft_cut *cuts,
-                             size_t dims, const sft_allocator *allocator, sft_error *err) {
+sft_status sft__layout_create(sft_layout **out, const sft__layout_mesh *mesh,
+                              const sft__layout_cut *cuts, size_t dims,
+                              const sft_allocator *allocator, sft_error *err) {
     *out = NULL;
     if (dims > SFT_LAYOUT_RANK) {
         return sft__base_fail(err, SFT_E_LIMIT,
@@ -304,14 +308,14 @@ sft_status sft_layout_create(sft_layout **out, const sft_mesh *mesh, const sft_c
     return create(out, mesh, cuts, dims, allocator, err);
 }
 
-sft_status sft_layout_create_flat(sft_layout **out, const sft_mesh *mesh, const sft_factor *factors,
-                                  size_t count, uint64_t align, const sft_allocator *allocator,
-                                  sft_error *err) {
-    sft_cut cut;
+sft_status sft__layout_create_flat(sft_layout **out, const sft__layout_mesh *mesh,
+                                   const sft__layout_factor *factors, size_t count, uint64_t align,
+                                   const sft_allocator *allocator, sft_error *err) {
+    sft__layout_cut cut;
     sft_zero(&cut, sizeof cut);
     cut.factors = factors;
     cut.factor_count = count;
-    cut.split = SFT_SPLIT_CHUNK;
+    cut.split = SFT__SPLIT_CHUNK;
     *out = NULL;
     SFT_TRY(create(out, mesh, &cut, 1, allocator, err));
     (*out)->kind = SFT__LAYOUT_FLAT;
@@ -363,13 +367,13 @@ static sft_status number_parts(sft_layout *layout, uint64_t *part_of, sft_error 
     return SFT_OK;
 }
 
-sft_status sft_layout_create_boxes(sft_layout **out, const uint64_t *ranks, const uint64_t *boxes,
-                                   size_t count, size_t dims, const sft_allocator *allocator,
-                                   sft_error *err) {
+sft_status sft__layout_create_boxes(sft_layout **out, const uint64_t *ranks, const uint64_t *boxes,
+                                    size_t count, size_t dims, const sft_allocator *allocator,
+                                    sft_error *err) {
     sft_layout *layout;
     sft_status status;
     uint64_t *part_of;
-    sft_mesh mesh;
+    sft__layout_mesh mesh;
     room r = {NULL, 0, false};
     *out = NULL;
     if (dims > SFT_LAYOUT_RANK || count > MAX_DEVICES) {
@@ -396,14 +400,14 @@ sft_status sft_layout_create_boxes(sft_layout **out, const uint64_t *ranks, cons
         status = number_parts(layout, part_of, err);
     }
     if (status != SFT_OK) {
-        sft_layout_free(layout);
+        sft__layout_free(layout);
         return status;
     }
     *out = layout;
     return SFT_OK;
 }
 
-void sft_layout_free(sft_layout *layout) {
+void sft__layout_free(sft_layout *layout) {
     if (layout != NULL) {
         sft__base_free(layout->allocator, layout, layout->size);
     }
@@ -411,7 +415,7 @@ void sft_layout_free(sft_layout *layout) {
 
 /* ---------------------------------------------------------------- ranks and parts */
 
-size_t sft_layout_dims(const sft_layout *layout) {
+size_t sft__layout_dims(const sft_layout *layout) {
     return layout->dims;
 }
 
@@ -419,7 +423,7 @@ int sft_layout_is_flat(const sft_layout *layout) {
     return layout->kind == SFT__LAYOUT_FLAT;
 }
 
-int sft_layout_is_boxes(const sft_layout *layout) {
+int sft__layout_is_boxes(const sft_layout *layout) {
     return layout->kind == SFT__LAYOUT_BOXES;
 }
 
@@ -464,12 +468,12 @@ int sft_layout_holds(const sft_layout *layout, uint64_t rank) {
     return sft__layout_device(layout, rank, &device);
 }
 
-uint64_t sft_layout_part_count(const sft_layout *layout) {
+uint64_t sft__layout_part_count(const sft_layout *layout) {
     return layout->parts;
 }
 
-sft_status sft_layout_part(const sft_layout *layout, uint64_t rank, uint64_t *part,
-                           sft_error *err) {
+sft_status sft__layout_part(const sft_layout *layout, uint64_t rank, uint64_t *part,
+                            sft_error *err) {
     const size_t cuts = layout->kind == SFT__LAYOUT_FLAT ? 1 : layout->dims;
     uint64_t device;
     uint64_t n = 0;

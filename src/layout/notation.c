@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * layout/notation.c - the texts in which PyTorch, JAX and transformers say how a tensor is cut.
- * Each becomes a list of factors per dimension; sft_layout_create checks the rest.
+ * Each becomes a list of factors per dimension; sft__layout_create checks the rest.
  */
 #include "base/error.h"
-#include <sft/layout.h>
+#include "layout/layout.h"
 
 /* Factors of every dimension while a text is read. */
 typedef struct factor_lists {
-    sft_factor of[SFT_LAYOUT_RANK][SFT_LAYOUT_AXES];
+    sft__layout_factor of[SFT_LAYOUT_RANK][SFT__LAYOUT_AXES];
     size_t count[SFT_LAYOUT_RANK];
     bool even[SFT_LAYOUT_RANK]; /* must divide, whatever the notation's rule */
 } factor_lists;
 
-static sft_status check_dims(const sft_mesh *mesh, size_t dims, sft_error *err) {
-    if (dims > SFT_LAYOUT_RANK || mesh->axis_count > SFT_LAYOUT_AXES) {
+static sft_status check_dims(const sft__layout_mesh *mesh, size_t dims, sft_error *err) {
+    if (dims > SFT_LAYOUT_RANK || mesh->axis_count > SFT__LAYOUT_AXES) {
         return sft__base_fail(err, SFT_E_LIMIT,
                               "more mesh axes or dimensions than a layout can have");
     }
@@ -22,7 +22,7 @@ static sft_status check_dims(const sft_mesh *mesh, size_t dims, sft_error *err) 
 }
 
 static void insert(factor_lists *lists, size_t dim, size_t at, size_t axis) {
-    sft_factor *const list = lists->of[dim];
+    sft__layout_factor *const list = lists->of[dim];
     for (size_t i = lists->count[dim]++; i > at; i--) {
         list[i] = list[i - 1];
     }
@@ -30,17 +30,17 @@ static void insert(factor_lists *lists, size_t dim, size_t at, size_t axis) {
     list[at].axis = (uint32_t)axis;
 }
 
-static sft_status create(sft_layout **out, const factor_lists *lists, const sft_mesh *mesh,
-                         size_t dims, sft_split split, const sft_allocator *allocator,
+static sft_status create(sft_layout **out, const factor_lists *lists, const sft__layout_mesh *mesh,
+                         size_t dims, sft__layout_split split, const sft_allocator *allocator,
                          sft_error *err) {
-    sft_cut cuts[SFT_LAYOUT_RANK];
+    sft__layout_cut cuts[SFT_LAYOUT_RANK];
     for (size_t i = 0; i < dims; i++) {
         sft_zero(&cuts[i], sizeof cuts[i]);
         cuts[i].factors = lists->of[i];
         cuts[i].factor_count = lists->count[i];
-        cuts[i].split = lists->even[i] ? SFT_SPLIT_EVEN : split;
+        cuts[i].split = lists->even[i] ? SFT__SPLIT_EVEN : split;
     }
-    return sft_layout_create(out, mesh, cuts, dims, allocator, err);
+    return sft__layout_create(out, mesh, cuts, dims, allocator, err);
 }
 
 /* ---------------------------------------------------------------- words of a text */
@@ -168,7 +168,7 @@ static sft_status read_placement(const char *text, const char **p, size_t dims, 
 /* From the right: a shard cuts before the axes to its right, a strided one behind as many of them
  * as make its split factor (torch.distributed.tensor.placement_types). Uneven sizes would leave a
  * rank of a strided dimension with several pieces: such dimensions must divide. */
-static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placement *list,
+static sft_status place(factor_lists *lists, const sft__layout_mesh *mesh, const placement *list,
                         sft_error *err) {
     for (size_t axis = mesh->axis_count; axis-- > 0;) {
         const size_t dim = list[axis].dim;
@@ -195,10 +195,10 @@ static sft_status place(factor_lists *lists, const sft_mesh *mesh, const placeme
     return SFT_OK;
 }
 
-sft_status sft_layout_parse_placements(sft_layout **out, const char *text, const sft_mesh *mesh,
-                                       size_t dims, const sft_allocator *allocator,
-                                       sft_error *err) {
-    placement list[SFT_LAYOUT_AXES];
+sft_status sft__layout_parse_placements(sft_layout **out, const char *text,
+                                        const sft__layout_mesh *mesh, size_t dims,
+                                        const sft_allocator *allocator, sft_error *err) {
+    placement list[SFT__LAYOUT_AXES];
     factor_lists lists;
     const char *p = text;
     *out = NULL;
@@ -219,7 +219,7 @@ sft_status sft_layout_parse_placements(sft_layout **out, const char *text, const
         return unexpected(text, blank(p), "expected no more than one placement per mesh axis", err);
     }
     SFT_TRY(place(&lists, mesh, list, err));
-    return create(out, &lists, mesh, dims, SFT_SPLIT_CHUNK, allocator, err);
+    return create(out, &lists, mesh, dims, SFT__SPLIT_CHUNK, allocator, err);
 }
 
 /* ---------------------------------------------------------------- PartitionSpec */
@@ -227,7 +227,7 @@ sft_status sft_layout_parse_placements(sft_layout **out, const char *text, const
 typedef struct spec {
     const char *text;
     const char *const *names;
-    const sft_mesh *mesh;
+    const sft__layout_mesh *mesh;
     factor_lists lists;
     sft_error *err;
 } spec;
@@ -246,7 +246,7 @@ static sft_status read_axis(spec *s, const char **p, size_t dim) {
     }
     for (size_t i = 0; i < s->mesh->axis_count; i++) {
         if (word_is(*p, len, s->names[i])) {
-            if (s->lists.count[dim] == SFT_LAYOUT_AXES) {
+            if (s->lists.count[dim] == SFT__LAYOUT_AXES) {
                 return sft__base_fail(s->err, SFT_E_LIMIT,
                                       "more axes in one dimension than a mesh can have");
             }
@@ -277,9 +277,9 @@ static sft_status read_entry(spec *s, const char **p, size_t dim) {
     return SFT_OK;
 }
 
-sft_status sft_layout_parse_spec(sft_layout **out, const char *text, const char *const *axis_names,
-                                 const sft_mesh *mesh, size_t dims, const sft_allocator *allocator,
-                                 sft_error *err) {
+sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const char *const *axis_names,
+                                  const sft__layout_mesh *mesh, size_t dims,
+                                  const sft_allocator *allocator, sft_error *err) {
     const char *p = text;
     size_t dim = 0;
     spec s;
@@ -312,7 +312,7 @@ sft_status sft_layout_parse_spec(sft_layout **out, const char *text, const char 
     if (*blank(p) != '\0') {
         return unexpected(text, blank(p), "expected the end", err);
     }
-    return create(out, &s.lists, mesh, dims, SFT_SPLIT_EVEN, allocator, err);
+    return create(out, &s.lists, mesh, dims, SFT__SPLIT_EVEN, allocator, err);
 }
 
 /* ---------------------------------------------------------------- tensor-parallel styles */
@@ -353,11 +353,11 @@ static const struct {
     {"local_params", WHOLE, 1},
 };
 
-sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bias,
-                                 const sft_mesh *mesh, size_t dims, const sft_allocator *allocator,
-                                 sft_error *err) {
-    sft_cut cuts[SFT_LAYOUT_RANK];
-    sft_factor factor;
+sft_status sft__layout_from_style(sft_layout **out, const char *style, int is_bias,
+                                  const sft__layout_mesh *mesh, size_t dims,
+                                  const sft_allocator *allocator, sft_error *err) {
+    sft__layout_cut cuts[SFT_LAYOUT_RANK];
+    sft__layout_factor factor;
     size_t i = 0;
     *out = NULL;
     SFT_TRY(check_dims(mesh, dims, err));
@@ -384,8 +384,8 @@ sft_status sft_layout_from_style(sft_layout **out, const char *style, int is_bia
     if (dim < dims) {
         cuts[dim].factors = &factor;
         cuts[dim].factor_count = 1;
-        cuts[dim].split = SFT_SPLIT_CHUNK;
+        cuts[dim].split = SFT__SPLIT_CHUNK;
         cuts[dim].block_parts = dims > 1 ? styles[i].parts : 1;
     }
-    return sft_layout_create(out, mesh, cuts, dims, allocator, err);
+    return sft__layout_create(out, mesh, cuts, dims, allocator, err);
 }

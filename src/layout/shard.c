@@ -19,11 +19,11 @@ static uint64_t digit_of(const sft__layout_digit *digit, uint64_t device) {
 }
 
 /* Part `index` of `parts` of a span. parts is not 0. */
-static span cut_once(span from, sft_split split, uint64_t parts, uint64_t index) {
+static span cut_once(span from, sft__layout_split split, uint64_t parts, uint64_t index) {
     const uint64_t n = from.count;
     uint64_t begin;
     uint64_t end;
-    if (split == SFT_SPLIT_BALANCED) {
+    if (split == SFT__SPLIT_BALANCED) {
         const uint64_t rest = n % parts;
         begin = index * (n / parts) + (index < rest ? index : rest);
         end = begin + n / parts + (index < rest ? 1 : 0);
@@ -42,7 +42,7 @@ static span cut_once(span from, sft_split split, uint64_t parts, uint64_t index)
 /* What a device holds of a segment of n elements. */
 static span cut_segment(const sft__layout_dim_cut *cut, uint64_t n, uint64_t device) {
     span s = {0, n};
-    if (cut->split == SFT_SPLIT_SIZES) {
+    if (cut->split == SFT__SPLIT_SIZES) {
         uint64_t part = 0;
         for (size_t i = 0; i < cut->digit_count; i++) {
             part = part * cut->digits[i].size + digit_of(&cut->digits[i], device);
@@ -114,7 +114,7 @@ static sft_status check_sum(const uint64_t *list, uint64_t count, uint64_t n, si
 
 static sft_status check_dim(const sft__layout_dim_cut *cut, uint64_t n, size_t dim,
                             sft_error *err) {
-    if (cut->split == SFT_SPLIT_SIZES) {
+    if (cut->split == SFT__SPLIT_SIZES) {
         return check_sum(cut->sizes, cut->parts, n, dim, "sizes", err);
     }
     if (cut->blocks != NULL) {
@@ -124,7 +124,7 @@ static sft_status check_dim(const sft__layout_dim_cut *cut, uint64_t n, size_t d
             err, SFT_E_SHAPE, "dimension %llu of size %llu cannot have %llu equal blocks",
             (unsigned long long)dim, (unsigned long long)n, (unsigned long long)cut->block_count);
     }
-    for (size_t i = 0; i < cut->block_count && cut->split == SFT_SPLIT_EVEN; i++) {
+    for (size_t i = 0; i < cut->block_count && cut->split == SFT__SPLIT_EVEN; i++) {
         if (block_length(cut, n, i) % cut->parts != 0) {
             return sft__base_fail(
                 err, SFT_E_SHAPE,
@@ -186,8 +186,8 @@ static sft_status check_shape(const sft_layout *layout, const uint64_t *shape, s
     return SFT_OK;
 }
 
-sft_status sft_layout_check(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                            sft_error *err) {
+sft_status sft__layout_check(const sft_layout *layout, const uint64_t *shape, size_t dims,
+                             sft_error *err) {
     SFT_TRY(check_shape(layout, shape, dims, err));
     for (uint64_t i = 0; i < layout->devices && layout->kind == SFT__LAYOUT_BOXES; i++) {
         SFT_TRY(check_box(layout, shape, i, err));
@@ -221,7 +221,7 @@ static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, si
 /* The largest box that begins at element x, stays below `end` and is contiguous; returns its elements.
  * Empty shapes do not come here: they have no element x. */
 static uint64_t flat_box(const uint64_t *shape, size_t dims, uint64_t x, uint64_t end,
-                         const sft_shard *out) {
+                         const sft__layout_shard *out) {
     uint64_t inner = 1;
     size_t k = dims;
     for (size_t i = 0; i < dims; i++) {
@@ -250,12 +250,12 @@ static uint64_t flat_box(const uint64_t *shape, size_t dims, uint64_t x, uint64_
 }
 
 static sft_status flat_shard(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                             uint64_t device, uint64_t index, const sft_shard *out, uint64_t *count,
-                             sft_error *err) {
+                             uint64_t device, uint64_t index, const sft__layout_shard *out,
+                             uint64_t *count, sft_error *err) {
     uint64_t starts[SFT_LAYOUT_RANK];
     uint64_t counts[SFT_LAYOUT_RANK];
-    const sft_shard scratch = {starts, counts, NULL};
-    const sft_shard *const to = out != NULL ? out : &scratch;
+    const sft__layout_shard scratch = {starts, counts, NULL};
+    const sft__layout_shard *const to = out != NULL ? out : &scratch;
     uint64_t begin;
     uint64_t end;
     uint64_t n = 0;
@@ -318,8 +318,8 @@ static uint64_t box_count(const sft_layout *layout, const uint64_t *shape, uint6
     return n;
 }
 
-sft_status sft_layout_shard_count(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                                  uint64_t rank, uint64_t *count, sft_error *err) {
+sft_status sft__layout_shard_count(const sft_layout *layout, const uint64_t *shape, size_t dims,
+                                   uint64_t rank, uint64_t *count, sft_error *err) {
     uint64_t device;
     SFT_TRY(ready(layout, shape, dims, rank, &device, err));
     if (layout->kind == SFT__LAYOUT_FLAT) {
@@ -330,7 +330,7 @@ sft_status sft_layout_shard_count(const sft_layout *layout, const uint64_t *shap
 }
 
 static void box_at(const sft_layout *layout, const uint64_t *shape, uint64_t device, uint64_t index,
-                   const sft_shard *out) {
+                   const sft__layout_shard *out) {
     const size_t dims = layout->dims;
     for (size_t i = dims; i-- > 0;) {
         if (layout->kind == SFT__LAYOUT_BOXES) {
@@ -350,12 +350,12 @@ static void box_at(const sft_layout *layout, const uint64_t *shape, uint64_t dev
     }
 }
 
-sft_status sft_layout_shard_at(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                               uint64_t rank, uint64_t index, const sft_shard *out,
-                               sft_error *err) {
+sft_status sft__layout_shard_at(const sft_layout *layout, const uint64_t *shape, size_t dims,
+                                uint64_t rank, uint64_t index, const sft__layout_shard *out,
+                                sft_error *err) {
     uint64_t device;
     uint64_t count;
-    SFT_TRY(sft_layout_shard_count(layout, shape, dims, rank, &count, err));
+    SFT_TRY(sft__layout_shard_count(layout, shape, dims, rank, &count, err));
     if (index >= count) {
         return sft__base_fail(err, SFT_E_RANGE, "shard %llu of %llu", (unsigned long long)index,
                               (unsigned long long)count);

@@ -59,7 +59,7 @@ sft_status sft__layout_ms_create(sft_ms_strategy **out, const char *name, const 
     return SFT_OK;
 }
 
-void sft_ms_strategy_free(sft_ms_strategy *strategy) {
+void sft__layout_ms_free(sft_ms_strategy *strategy) {
     if (strategy == NULL) {
         return;
     }
@@ -105,15 +105,15 @@ sft_status sft__layout_ms_add_node(sft_ms_strategy *s, sft__layout_ms_node **out
 
 /* ---------------------------------------------------------------- tensor maps */
 
-static sft_status bad_map(const sft_ms_param *p, uint64_t offset, const char *what,
+static sft_status bad_map(const sft__layout_ms_param *p, uint64_t offset, const char *what,
                           sft_error *err) {
     return sft__base_fail_tensor(err, SFT_E_SCHEMA, offset, p->name, p->name_len, "strategy: %s",
                                  what);
 }
 
-sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft_ms_param *p, const uint64_t *signed_map,
-                                  const size_t *begin, size_t dims, uint64_t offset,
-                                  sft_error *err) {
+sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft__layout_ms_param *p,
+                                  const uint64_t *signed_map, const size_t *begin, size_t dims,
+                                  uint64_t offset, sft_error *err) {
     const size_t total = begin[dims];
     uint32_t *const map = sft__base_arena_alloc(&s->arena, (total + 1) * sizeof *map, sizeof *map);
     size_t *const at = sft__base_arena_alloc(&s->arena, (dims + 1) * sizeof *at, sizeof *at);
@@ -171,7 +171,7 @@ static bool all_prefixed(const sft_ms_strategy *s) {
 }
 
 static sft_status make_key(sft_ms_strategy *s, sft__layout_ms_entry *e, sft_error *err) {
-    sft_ms_param *const p = &e->param;
+    sft__layout_ms_param *const p = &e->param;
     size_t digits;
     uint64_t stage;
     if (s->merged) {
@@ -249,7 +249,7 @@ sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err) {
         return sft__base_fail_nomem(err, s->count * sizeof(uint64_t));
     }
     if (sft__base_strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
-        const sft_ms_param *const p = &s->entries[twice].param;
+        const sft__layout_ms_param *const p = &s->entries[twice].param;
         return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,
                                      "strategy: parameter given twice");
     }
@@ -258,9 +258,9 @@ sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err) {
 
 /* ---------------------------------------------------------------- reading */
 
-sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data, size_t size,
-                                 const char *name, const sft_limits *limits,
-                                 const sft_allocator *allocator, sft_error *err) {
+sft_status sft__layout_ms_parse(sft_ms_strategy **out, const void *data, size_t size,
+                                const char *name, const sft_limits *limits,
+                                const sft_allocator *allocator, sft_error *err) {
     const char *const text = data;
     sft_ms_strategy *s;
     sft_status status;
@@ -283,39 +283,39 @@ sft_status sft_ms_strategy_parse(sft_ms_strategy **out, const void *data, size_t
     }
     s->name = NULL;
     if (status != SFT_OK) {
-        sft_ms_strategy_free(s);
+        sft__layout_ms_free(s);
         return status;
     }
     *out = s;
     return SFT_OK;
 }
 
-sft_ms_form sft_ms_strategy_form(const sft_ms_strategy *strategy) {
+sft_ms_form sft__layout_ms_form(const sft_ms_strategy *strategy) {
     return strategy->form;
 }
 
-uint32_t sft_ms_strategy_stages(const sft_ms_strategy *strategy) {
+uint32_t sft__layout_ms_stages(const sft_ms_strategy *strategy) {
     return strategy->stages;
 }
 
-uint32_t sft_ms_strategy_stage(const sft_ms_strategy *strategy) {
+uint32_t sft__layout_ms_stage(const sft_ms_strategy *strategy) {
     return strategy->stage;
 }
 
-int sft_ms_strategy_merged(const sft_ms_strategy *strategy) {
+int sft__layout_ms_merged(const sft_ms_strategy *strategy) {
     return strategy->merged;
 }
 
-size_t sft_ms_strategy_count(const sft_ms_strategy *strategy) {
+size_t sft__layout_ms_count(const sft_ms_strategy *strategy) {
     return strategy->count;
 }
 
-const sft_ms_param *sft_ms_strategy_at(const sft_ms_strategy *strategy, size_t index) {
+const sft__layout_ms_param *sft__layout_ms_at(const sft_ms_strategy *strategy, size_t index) {
     return index < strategy->count ? &strategy->entries[index].param : NULL;
 }
 
-const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy, const char *name,
-                                         size_t name_len, uint32_t stage) {
+const sft__layout_ms_param *sft__layout_ms_find(const sft_ms_strategy *strategy, const char *name,
+                                                size_t name_len, uint32_t stage) {
     /* The key is built on the stack where it fits; longer names are compared one by one. */
     char key[512];
     size_t n = sizeof key;
@@ -330,7 +330,7 @@ const sft_ms_param *sft_ms_strategy_find(const sft_ms_strategy *strategy, const 
         return at == SFT__STRMAP_NONE ? NULL : &strategy->entries[at].param;
     }
     for (size_t i = 0; i < strategy->count; i++) {
-        const sft_ms_param *const p = &strategy->entries[i].param;
+        const sft__layout_ms_param *const p = &strategy->entries[i].param;
         if (p->stage == stage && p->name_len == name_len && memcmp(p->name, name, name_len) == 0) {
             return p;
         }
@@ -345,7 +345,7 @@ static bool same_numbers(const void *a, const void *b, size_t count, size_t size
            (a == NULL || count == 0 || memcmp(a, b, count * size) == 0);
 }
 
-static bool same_param(const sft_ms_param *a, const sft_ms_param *b) {
+static bool same_param(const sft__layout_ms_param *a, const sft__layout_ms_param *b) {
     return a->axis_count == b->axis_count && a->dims == b->dims &&
            a->split_count == b->split_count && a->field == b->field &&
            a->opt_shard_step == b->opt_shard_step && a->opt_shard_size == b->opt_shard_size &&
@@ -361,8 +361,9 @@ static bool same_param(const sft_ms_param *a, const sft_ms_param *b) {
 /* Two files of one stage must say the same. */
 static sft_status same_stage(const sft_ms_strategy *a, const sft_ms_strategy *b, sft_error *err) {
     for (size_t i = 0; i < b->count; i++) {
-        const sft_ms_param *const p = &b->entries[i].param;
-        const sft_ms_param *const q = sft_ms_strategy_find(a, p->name, p->name_len, p->stage);
+        const sft__layout_ms_param *const p = &b->entries[i].param;
+        const sft__layout_ms_param *const q =
+            sft__layout_ms_find(a, p->name, p->name_len, p->stage);
         if (q == NULL || !same_param(p, q)) {
             return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, p->name, p->name_len,
                                          "two strategies of stage %u disagree", p->stage);
@@ -394,7 +395,7 @@ static sft_status copy_param(sft_ms_strategy *s, const sft__layout_ms_entry *fro
     sft__layout_ms_entry *e;
     bool ok = true;
     SFT_TRY(sft__layout_ms_add(s, &e, err));
-    const sft_ms_param *const p = &from->param;
+    const sft__layout_ms_param *const p = &from->param;
     e->param = *p;
     e->param.name = copy_of(s, from->key, from->key_len + 1, 1, &ok); /* "STAGE-name" again */
     e->param.name_len = from->key_len;
@@ -454,8 +455,8 @@ static sft_status merge_into(sft_ms_strategy *s, const sft_ms_strategy *const *s
     return sft__layout_ms_finish(s, err);
 }
 
-sft_status sft_ms_strategy_merge(sft_ms_strategy **out, const sft_ms_strategy *const *strategies,
-                                 size_t count, const sft_allocator *allocator, sft_error *err) {
+sft_status sft__layout_ms_merge(sft_ms_strategy **out, const sft_ms_strategy *const *strategies,
+                                size_t count, const sft_allocator *allocator, sft_error *err) {
     sft_ms_strategy *s;
     *out = NULL;
     if (count == 0) {
@@ -472,7 +473,7 @@ sft_status sft_ms_strategy_merge(sft_ms_strategy **out, const sft_ms_strategy *c
     s->current_stage = 1; /* as MindSpore writes it */
     const sft_status status = merge_into(s, strategies, count, err);
     if (status != SFT_OK) {
-        sft_ms_strategy_free(s);
+        sft__layout_ms_free(s);
         return status;
     }
     *out = s;

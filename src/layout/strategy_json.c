@@ -89,7 +89,7 @@ static sft_status take_int(reader *r, const sft__layout_jnode *object, const cha
 
 /* ---------------------------------------------------------------- parameters */
 
-static sft_status take_map(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+static sft_status take_map(reader *r, const sft__layout_jnode *item, sft__layout_ms_param *p) {
     const sft__layout_jnode *const map = sft__layout_jtree_get(item, "tensor_map");
     const size_t *begin;
     if (map == NULL) {
@@ -103,7 +103,7 @@ static sft_status take_map(reader *r, const sft__layout_jnode *item, sft_ms_para
                                   r->err);
 }
 
-static sft_status take_rows(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+static sft_status take_rows(reader *r, const sft__layout_jnode *item, sft__layout_ms_param *p) {
     const sft__layout_jnode *const rows = sft__layout_jtree_get(item, "param_split_shape");
     const sft__layout_jnode *const offsets = sft__layout_jtree_get(item, "indices_offset");
     const uint64_t *list;
@@ -122,7 +122,7 @@ static sft_status take_rows(reader *r, const sft__layout_jnode *item, sft_ms_par
     return SFT_OK;
 }
 
-static sft_status take_shape(reader *r, const sft__layout_jnode *item, sft_ms_param *p) {
+static sft_status take_shape(reader *r, const sft__layout_jnode *item, sft__layout_ms_param *p) {
     const sft__layout_jnode *const shape = sft__layout_jtree_get(item, "tensor_shape");
     size_t count;
     if (shape == NULL) {

@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "layout/strategy.h"
 
-#define MAX_FACTORS ((size_t)SFT_LAYOUT_AXES)
+#define MAX_FACTORS ((size_t)SFT__LAYOUT_AXES)
 
-static sft_status refuse(const sft_ms_param *p, sft_status status, const char *what,
+static sft_status refuse(const sft__layout_ms_param *p, sft_status status, const char *what,
                          sft_error *err) {
     return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, p->name, p->name_len, "%s", what);
 }
 
-static sft_status count_devices(const sft_ms_param *p, uint64_t *devices, sft_error *err) {
+static sft_status count_devices(const sft__layout_ms_param *p, uint64_t *devices, sft_error *err) {
     uint64_t n = 1;
-    if (p->axis_count > SFT_LAYOUT_AXES || p->dims > SFT_LAYOUT_RANK) {
+    if (p->axis_count > SFT__LAYOUT_AXES || p->dims > SFT_LAYOUT_RANK) {
         return refuse(p, SFT_E_LIMIT, "more mesh axes or dimensions than a layout can have", err);
     }
     for (size_t i = 0; i < p->axis_count; i++) {
@@ -35,11 +35,11 @@ static sft_status count_devices(const sft_ms_param *p, uint64_t *devices, sft_er
 /* ---------------------------------------------------------------- optimizer sharding */
 
 typedef struct opt_shard {
-    sft_factor factors[SFT_LAYOUT_AXES]; /* left to right */
+    sft__layout_factor factors[SFT__LAYOUT_AXES]; /* left to right */
     size_t count;
 } opt_shard;
 
-static bool axis_is_used(const sft_ms_param *p, size_t axis) {
+static bool axis_is_used(const sft__layout_ms_param *p, size_t axis) {
     const uint32_t m = (uint32_t)(p->axis_count - 1 - axis);
     for (size_t i = 0; i < p->map_at[p->dims]; i++) {
         if (p->map[i] == m) {
@@ -50,7 +50,7 @@ static bool axis_is_used(const sft_ms_param *p, size_t axis) {
 }
 
 /* How many ways dimension 0 is cut further. */
-static sft_status opt_size(const sft_ms_param *p, uint64_t devices, uint64_t *size,
+static sft_status opt_size(const sft__layout_ms_param *p, uint64_t devices, uint64_t *size,
                            sft_error *err) {
     const uint64_t step = p->opt_shard_step > 0 ? (uint64_t)p->opt_shard_step : 0;
     if (p->opt_shard_size < -1) {
@@ -72,7 +72,7 @@ static sft_status opt_size(const sft_ms_param *p, uint64_t devices, uint64_t *si
 }
 
 /* With one replicated axis the group's step is what lies to the right of it. */
-static sft_status check_step(const sft_ms_param *p, size_t replicated, size_t axis,
+static sft_status check_step(const sft__layout_ms_param *p, size_t replicated, size_t axis,
                              sft_error *err) {
     uint64_t right = 1;
     for (size_t i = axis + 1; i < p->axis_count; i++) {
@@ -88,7 +88,7 @@ static sft_status check_step(const sft_ms_param *p, size_t replicated, size_t ax
 
 /* A tensor that no axis cuts is sharded by device numbers, whatever the axes: device / step % size.
  */
-bool sft__layout_ms_ignores_axes(const sft_ms_param *p) {
+bool sft__layout_ms_ignores_axes(const sft__layout_ms_param *p) {
     for (size_t i = 0; i < p->axis_count; i++) {
         if (p->dev_matrix[i] == 1) {
             return false;
@@ -98,7 +98,7 @@ bool sft__layout_ms_ignores_axes(const sft_ms_param *p) {
            p->opt_shard_size != 0;
 }
 
-static sft_status shard_by_number(const sft_ms_param *p, uint64_t devices, uint64_t wanted,
+static sft_status shard_by_number(const sft__layout_ms_param *p, uint64_t devices, uint64_t wanted,
                                   opt_shard *out, sft_error *err) {
     uint64_t group;
     if (!sft__base_mul64((uint64_t)p->opt_shard_step, wanted, &group) || group == 0 ||
@@ -113,7 +113,7 @@ static sft_status shard_by_number(const sft_ms_param *p, uint64_t devices, uint6
     return SFT_OK;
 }
 
-static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_shard *out,
+static sft_status find_opt_shard(const sft__layout_ms_param *p, uint64_t devices, opt_shard *out,
                                  sft_error *err) {
     uint64_t wanted = 0;
     size_t replicated = 0;
@@ -144,7 +144,7 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
         if (wanted % size != 0 || p->dev_matrix[i] % size != 0) {
             break;
         }
-        sft_factor *const f = &out->factors[SFT_LAYOUT_AXES - 1 - out->count++];
+        sft__layout_factor *const f = &out->factors[SFT__LAYOUT_AXES - 1 - out->count++];
         f->axis = (uint32_t)i;
         f->reserved = 0;
         f->divisor = 1; /* the minor part of the axis */
@@ -155,15 +155,15 @@ static sft_status find_opt_shard(const sft_ms_param *p, uint64_t devices, opt_sh
         return refuse(p, SFT_E_SCHEMA, "optimizer shard size is no product of replicated axes",
                       err);
     }
-    memmove(out->factors, out->factors + SFT_LAYOUT_AXES - out->count,
+    memmove(out->factors, out->factors + SFT__LAYOUT_AXES - out->count,
             out->count * sizeof *out->factors);
     return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- the layout */
 
-static sft_status fill_cuts(const sft_ms_param *p, const opt_shard *opt, sft_factor *factors,
-                            sft_cut *cuts, sft_error *err) {
+static sft_status fill_cuts(const sft__layout_ms_param *p, const opt_shard *opt,
+                            sft__layout_factor *factors, sft__layout_cut *cuts, sft_error *err) {
     size_t n = 0;
     if (p->map_at[p->dims] + opt->count > MAX_FACTORS) {
         return refuse(p, SFT_E_SCHEMA, "tensor map has more entries than the mesh has axes", err);
@@ -184,19 +184,19 @@ static sft_status fill_cuts(const sft_ms_param *p, const opt_shard *opt, sft_fac
         if (p->dims == 0) {
             return refuse(p, SFT_E_SCHEMA, "a scalar cut by hand", err);
         }
-        cuts[0].split = SFT_SPLIT_SIZES;
+        cuts[0].split = SFT__SPLIT_SIZES;
         cuts[0].sizes = p->split_rows;
         cuts[0].size_count = p->split_count;
     }
     return SFT_OK;
 }
 
-sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
-                               const sft_allocator *allocator, sft_error *err) {
-    sft_factor factors[SFT_LAYOUT_AXES];
-    sft_cut cuts[SFT_LAYOUT_RANK];
+sft_status sft__layout_ms_layout(sft_layout **out, const sft__layout_ms_param *param,
+                                 const sft_allocator *allocator, sft_error *err) {
+    sft__layout_factor factors[SFT__LAYOUT_AXES];
+    sft__layout_cut cuts[SFT_LAYOUT_RANK];
     opt_shard opt;
-    sft_mesh mesh;
+    sft__layout_mesh mesh;
     sft_error why;
     uint64_t devices;
     *out = NULL;
@@ -213,7 +213,7 @@ sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
     mesh.axes = by_number ? &devices : param->dev_matrix;
     mesh.axis_count = by_number ? 1 : param->axis_count;
     mesh.first_rank = param->stage * devices; /* below 2^32 * 2^31 */
-    const sft_status status = sft_layout_create(out, &mesh, cuts, param->dims, allocator, &why);
+    const sft_status status = sft__layout_create(out, &mesh, cuts, param->dims, allocator, &why);
     if (status != SFT_OK) {
         return sft__base_fail_tensor(err, status == SFT_E_ARG ? SFT_E_SCHEMA : status,
                                      SFT_NO_OFFSET, param->name, param->name_len, "%s",
@@ -222,8 +222,8 @@ sft_status sft_ms_param_layout(sft_layout **out, const sft_ms_param *param,
     return SFT_OK;
 }
 
-sft_status sft_ms_param_full_shape(const sft_ms_param *param, const uint64_t *local, size_t dims,
-                                   uint64_t *full, sft_error *err) {
+sft_status sft__layout_ms_full_shape(const sft__layout_ms_param *param, const uint64_t *local,
+                                     size_t dims, uint64_t *full, sft_error *err) {
     uint64_t devices;
     opt_shard opt;
     SFT_TRY(count_devices(param, &devices, err));

@@ -119,7 +119,7 @@ static void first_of(const sft__base_pb_field *f, sft__base_pb_field *to, bool *
 }
 
 static sft_status scan_layout(reader *r, const sft__base_pb_field *layouts, wrappers *w,
-                              sft_ms_param *p) {
+                              sft__layout_ms_param *p) {
     sft__base_pb_field f;
     sft__base_pb pb = sft__base_pb_over(layouts->data, layouts->len);
     memset(w, 0, sizeof *w);
@@ -153,7 +153,8 @@ static sft_status scan_layout(reader *r, const sft__base_pb_field *layouts, wrap
     return ended(r, &pb);
 }
 
-static sft_status take_map(reader *r, const wrappers *w, sft_ms_param *p, const uint8_t *at) {
+static sft_status take_map(reader *r, const wrappers *w, sft__layout_ms_param *p,
+                           const uint8_t *at) {
     size_t dims;
     r->numbers.count = 0;
     r->begins.count = 0;
@@ -173,7 +174,8 @@ static sft_status take_map(reader *r, const wrappers *w, sft_ms_param *p, const 
                                   r->err);
 }
 
-static sft_status take_layout(reader *r, const sft__base_pb_field *layouts, sft_ms_param *p) {
+static sft_status take_layout(reader *r, const sft__base_pb_field *layouts,
+                              sft__layout_ms_param *p) {
     wrappers w;
     size_t count;
     const uint64_t *offsets;

@@ -49,7 +49,7 @@ static void put_list(levels *l, unsigned field, const uint64_t *list, size_t cou
     put_message(&l->list, field, &l->numbers);
 }
 
-static void put_map(levels *l, const sft_ms_param *p) {
+static void put_map(levels *l, const sft__layout_ms_param *p) {
     for (size_t i = 0; i < p->dims; i++) {
         const size_t at = p->map_at[i];
         put_number(&l->numbers, 1, at == p->map_at[i + 1] ? UINT64_MAX : p->map[at]);
@@ -58,7 +58,7 @@ static void put_map(levels *l, const sft_ms_param *p) {
 }
 
 static void put_param(levels *l, sft__base_buf *out, const sft__layout_ms_entry *e, bool merged) {
-    const sft_ms_param *const p = &e->param;
+    const sft__layout_ms_param *const p = &e->param;
     put_bytes(&l->item, 1, merged ? e->key : p->name, merged ? e->key_len : p->name_len);
     put_list(l, 1, p->dev_matrix, p->axis_count);
     put_map(l, p);
@@ -85,7 +85,7 @@ static void put_node(levels *l, sft__base_buf *out, const sft__layout_ms_node *n
 /* The protobuf form has one axis per dimension. */
 static sft_status check_plain(const sft_ms_strategy *s, sft_error *err) {
     for (size_t i = 0; i < s->count; i++) {
-        const sft_ms_param *const p = &s->entries[i].param;
+        const sft__layout_ms_param *const p = &s->entries[i].param;
         for (size_t d = 0; d < p->dims; d++) {
             if (p->map_at[d + 1] - p->map_at[d] > 1) {
                 return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, p->name,
@@ -133,7 +133,7 @@ static void json_list(sft__base_buf *b, const uint64_t *list, size_t count) {
     sft__base_buf_text(b, "]");
 }
 
-static void json_map(sft__base_buf *b, const sft_ms_param *p) {
+static void json_map(sft__base_buf *b, const sft__layout_ms_param *p) {
     sft__base_buf_text(b, "[");
     for (size_t i = 0; i < p->dims; i++) {
         const size_t entries = p->map_at[i + 1] - p->map_at[i];
@@ -149,7 +149,7 @@ static void json_map(sft__base_buf *b, const sft_ms_param *p) {
 }
 
 static void json_param(sft__base_buf *b, const sft__layout_ms_entry *e, bool merged) {
-    const sft_ms_param *const p = &e->param;
+    const sft__layout_ms_param *const p = &e->param;
     sft__base_json_string_plain(b, merged ? e->key : p->name, merged ? e->key_len : p->name_len);
     sft__base_buf_text(b, ":{\"dev_matrix\":");
     json_list(b, p->dev_matrix, p->axis_count);

@@ -120,7 +120,7 @@ class LayoutSet:
             return None
         n, out = ctypes.c_uint64(), []
         self.check(
-            self.lib.sft_layout_shard_count(
+            self.lib.test_layout_shard_count(
                 layout, numbers(shape), dims, ctypes.c_uint64(rank), ctypes.byref(n), ctypes.byref(self.error)
             )
         )
@@ -128,7 +128,7 @@ class LayoutSet:
             start, count, at = (numbers([0] * len(shape)) for _ in range(3))
             box = Shard(start, count, at)
             self.check(
-                self.lib.sft_layout_shard_at(
+                self.lib.test_layout_shard_at(
                     layout,
                     numbers(shape),
                     dims,

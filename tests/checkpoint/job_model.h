@@ -6,6 +6,8 @@
 #ifndef SFT_TESTS_JOB_MODEL_H
 #define SFT_TESTS_JOB_MODEL_H
 
+#include "checkpoint/open/assembly.h"
+#include "layout/layout.h"
 #include "unit/folder.h"
 #include <sft/checkpoint.h>
 #include <sft/job.h>
@@ -49,9 +51,9 @@ static void cuts_init(cuts *c, uint64_t ranks) {
     c->axes[0] = ranks % 2 == 0 ? 2 : ranks % 3 == 0 ? 3 : 1;
     c->axes[1] = ranks / c->axes[0];
     for (size_t i = 0; i < TENSORS; i++) {
-        sft_factor both[2];
-        sft_cut cut[4];
-        sft_mesh mesh;
+        sft__layout_factor both[2];
+        sft__layout_cut cut[4];
+        sft__layout_mesh mesh;
         if (rows[i].cut < 0) {
             continue;
         }
@@ -66,21 +68,21 @@ static void cuts_init(cuts *c, uint64_t ranks) {
             cut[0].factor_count = 1;
             cut[1].factors = &both[1];
             cut[1].factor_count = 1;
-            cut[0].split = SFT_SPLIT_CHUNK;
-            cut[1].split = SFT_SPLIT_BALANCED;
+            cut[0].split = SFT__SPLIT_CHUNK;
+            cut[1].split = SFT__SPLIT_BALANCED;
         } else {
             cut[rows[i].cut].factors = both;
             cut[rows[i].cut].factor_count = 2;
-            cut[rows[i].cut].split = SFT_SPLIT_CHUNK;
+            cut[rows[i].cut].split = SFT__SPLIT_CHUNK;
         }
-        assert_int_equal(sft_layout_create(&c->list[i], &mesh, cut, rows[i].rank, NULL, NULL),
+        assert_int_equal(sft__layout_create(&c->list[i], &mesh, cut, rows[i].rank, NULL, NULL),
                          SFT_OK);
     }
 }
 
 static void cuts_reset(cuts *c) {
     for (size_t i = 0; i < TENSORS; i++) {
-        sft_layout_free(c->list[i]);
+        sft__layout_free(c->list[i]);
     }
 }
 
@@ -261,7 +263,7 @@ static void joined_open(joined *j, const char *folder, cuts *c) {
                          SFT_OK);
         given[r] = (sft_rank_part){j->list[r], r};
     }
-    if (sft_checkpoint_join(&j->whole, given, j->count, find, c, NULL, &err) != SFT_OK) {
+    if (sft__checkpoint_join_find(&j->whole, given, j->count, find, c, NULL, &err) != SFT_OK) {
         fail_msg("%s: %s", err.tensor, err.message);
     }
 }

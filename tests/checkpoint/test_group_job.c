@@ -7,6 +7,7 @@
 
 #include "checkpoint/crowd.h"
 
+#include "layout/layout.h"
 #include <sft/checkpoint.h>
 #include <sft/checkpoint_group.h>
 #include <sft/extend.h>
@@ -46,9 +47,9 @@ static sft_status find_columns(void *ctx, const sft_tensor *t, uint64_t rank,
 
 static void layouts_make(sft_layout *both[2]) {
     static const uint64_t axes[1] = {JOB_RANKS};
-    sft_factor factor;
-    sft_cut cuts[2];
-    sft_mesh mesh;
+    sft__layout_factor factor;
+    sft__layout_cut cuts[2];
+    sft__layout_mesh mesh;
     sft_zero(&factor, sizeof factor);
     sft_zero(&mesh, sizeof mesh);
     mesh.axes = axes;
@@ -57,8 +58,8 @@ static void layouts_make(sft_layout *both[2]) {
         sft_zero(cuts, sizeof cuts);
         cuts[1 - i].factors = &factor;
         cuts[1 - i].factor_count = 1;
-        cuts[1 - i].split = SFT_SPLIT_CHUNK;
-        assert_int_equal(sft_layout_create(&both[i], &mesh, cuts, 2, NULL, NULL), SFT_OK);
+        cuts[1 - i].split = SFT__SPLIT_CHUNK;
+        assert_int_equal(sft__layout_create(&both[i], &mesh, cuts, 2, NULL, NULL), SFT_OK);
     }
 }
 
@@ -90,8 +91,8 @@ static void job_task_init(job_task *t, uint32_t ranks, const char *folder, const
             fail_msg("%s", err.message);
         }
     }
-    sft_layout_free(both[0]);
-    sft_layout_free(both[1]);
+    sft__layout_free(both[0]);
+    sft__layout_free(both[1]);
 }
 
 static void job_task_reset(job_task *t, uint32_t ranks) {

@@ -5,6 +5,8 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/assembly.h"
 #include "unit/counting.h"
 #include <sft/checkpoint.h>
 #include <sft/extend.h>
@@ -159,9 +161,9 @@ static sft_status find_in_plan(void *ctx, const sft_tensor *t, uint64_t rank,
 /* step is not cut; two of every three numbers of ranks replicate the bias. */
 static plan plan_for(uint64_t ranks) {
     const uint64_t blocks[] = {6, 3, 3};
-    sft_factor factor = {0, 0, 0, 0};
-    sft_cut cuts[3];
-    sft_mesh mesh;
+    sft__layout_factor factor = {0, 0, 0, 0};
+    sft__layout_cut cuts[3];
+    sft__layout_mesh mesh;
     plan p;
     memset(&p, 0, sizeof p);
     p.ranks = ranks;
@@ -175,7 +177,7 @@ static plan plan_for(uint64_t ranks) {
         sft_zero(&factor, sizeof factor);
         cuts[cut].factors = &factor;
         cuts[cut].factor_count = 1;
-        cuts[cut].split = i == 4 ? SFT_SPLIT_BALANCED : SFT_SPLIT_CHUNK;
+        cuts[cut].split = i == 4 ? SFT__SPLIT_BALANCED : SFT__SPLIT_CHUNK;
         if (i == 2) {
             cuts[0].blocks = blocks;
             cuts[0].block_count = 3;
@@ -184,8 +186,8 @@ static plan plan_for(uint64_t ranks) {
             factor.size = 3; /* so ranks / 3 of them hold the same */
         }
         const sft_status status =
-            i == 5 ? sft_layout_create_flat(&p.list[i], &mesh, &factor, 1, 3, NULL, NULL)
-                   : sft_layout_create(&p.list[i], &mesh, cuts, dims[i], NULL, NULL);
+            i == 5 ? sft__layout_create_flat(&p.list[i], &mesh, &factor, 1, 3, NULL, NULL)
+                   : sft__layout_create(&p.list[i], &mesh, cuts, dims[i], NULL, NULL);
         assert_int_equal(status, SFT_OK);
     }
     return p;
@@ -193,7 +195,7 @@ static plan plan_for(uint64_t ranks) {
 
 static void drop_plan(plan *p) {
     for (size_t i = 0; i < TENSORS; i++) {
-        sft_layout_free(p->list[i]);
+        sft__layout_free(p->list[i]);
     }
 }
 
@@ -217,7 +219,7 @@ static sft_catalog *put_together(plan *p, const memory_file *files) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    if (sft_checkpoint_join(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) !=
+    if (sft__checkpoint_join_find(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) !=
         SFT_OK) {
         fail_msg("%llu ranks: %s: %s", (unsigned long long)p->ranks, err.tensor, err.message);
     }
@@ -310,7 +312,7 @@ static void what_nobody_holds_is_named(void **state) {
     (void)state;
     const uint64_t axes[] = {2, 2};
     uint32_t data[24];
-    sft_mesh mesh;
+    sft__layout_mesh mesh;
     sft_save_tensor tensor;
     sft_catalog *part;
     sft_catalog *joined;
@@ -327,7 +329,7 @@ static void what_nobody_holds_is_named(void **state) {
     mesh.axis_count = 2;
     p.ranks = 4;
     assert_int_equal(
-        sft_layout_parse_placements(&p.list[3], "Replicate(), Shard(0)", &mesh, 1, NULL, NULL),
+        sft__layout_parse_placements(&p.list[3], "Replicate(), Shard(0)", &mesh, 1, NULL, NULL),
         SFT_OK);
     memset(&tensor, 0, sizeof tensor);
     tensor.name = "bias";
@@ -347,23 +349,23 @@ static void what_nobody_holds_is_named(void **state) {
         parts[r].rank = r;
     }
     /* ranks 0 and 2 hold 0:5, ranks 1 and 3 hold 5:9 */
-    assert_int_equal(sft_checkpoint_join(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err),
+    assert_int_equal(sft__checkpoint_join_find(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err),
                      SFT_OK);
     assert_same(whole.catalog, joined);
     sft_catalog_close(joined);
     const sft_rank_part even[] = {parts[0], parts[2]};
-    assert_int_equal(sft_checkpoint_join(&joined, even, 2, find_in_plan, &p, NULL, &err),
+    assert_int_equal(sft__checkpoint_join_find(&joined, even, 2, find_in_plan, &p, NULL, &err),
                      SFT_E_HOLE);
     assert_null(joined);
     assert_string_equal(err.tensor, "bias");
     assert_string_equal(err.message,
                         "no file holds the box [5:9], which is rank 1's (it has no file)");
     parts[3].rank = 0;
-    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err),
+    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err),
                      SFT_E_DUPLICATE);
     parts[3].rank = 2; /* rank 3's shape is not rank 2's */
     parts[2].rank = 3;
-    assert_int_equal(sft_checkpoint_join(&joined, parts, 4, find_in_plan, &p, NULL, &err),
+    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err),
                      SFT_E_MISMATCH);
     assert_string_equal(err.message, "rank 3 has another shape than the layout gives it");
     for (size_t r = 0; r < 4; r++) {
@@ -394,7 +396,7 @@ static void boxes_must_tile(void **state) {
         plan p;
         memset(&p, 0, sizeof p);
         assert_int_equal(
-            sft_layout_create_boxes(&p.list[3], ranks, rows[i].boxes, 2, 1, NULL, NULL), SFT_OK);
+            sft__layout_create_boxes(&p.list[3], ranks, rows[i].boxes, 2, 1, NULL, NULL), SFT_OK);
         for (uint64_t r = 0; r < 2; r++) {
             sft_save_tensor t;
             memset(&t, 0, sizeof t);
@@ -412,7 +414,7 @@ static void boxes_must_tile(void **state) {
             parts[r].catalog = files[r].catalog;
             parts[r].rank = r;
         }
-        assert_int_equal(sft_checkpoint_join(&joined, parts, 2, find_in_plan, &p, NULL, &err),
+        assert_int_equal(sft__checkpoint_join_find(&joined, parts, 2, find_in_plan, &p, NULL, &err),
                          rows[i].status);
         if (joined != NULL) {
             uint32_t got[9];
@@ -446,14 +448,14 @@ static void mindspore_ranks_are_joined(void **state) {
     const uint32_t step = 7;
     uint32_t data[8], got[32];
     sft_ms_strategy *strategy;
-    sft_ms_layouts *layouts;
+    sft__checkpoint_ms_layouts *layouts;
     memory_file files[4];
     sft_rank_part parts[4];
     sft_catalog *joined;
     sft_catalog *part;
-    assert_int_equal(sft_ms_strategy_parse(&strategy, text, sizeof text - 1, "s", NULL, NULL, NULL),
+    assert_int_equal(sft__layout_ms_parse(&strategy, text, sizeof text - 1, "s", NULL, NULL, NULL),
                      SFT_OK);
-    assert_int_equal(sft_ms_layouts_create(&layouts, strategy, NULL, NULL), SFT_OK);
+    assert_int_equal(sft__checkpoint_ms_layouts_create(&layouts, strategy, NULL, NULL), SFT_OK);
     for (uint64_t r = 0; r < 4; r++) {
         sft_save_tensor t[2];
         memset(t, 0, sizeof t);
@@ -476,9 +478,10 @@ static void mindspore_ranks_are_joined(void **state) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    assert_int_equal(
-        sft_checkpoint_join(&joined, parts, 4, sft_ms_layouts_find_part, layouts, NULL, NULL),
-        SFT_OK);
+    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4,
+                                               sft__checkpoint_ms_layouts_find_part, layouts, NULL,
+                                               NULL),
+                     SFT_OK);
     const sft_tensor *const w = sft_catalog_find(joined, "w", 1);
     assert_int_equal(w->shape[0], 8);
     assert_int_equal(w->piece_count, 4);
@@ -487,9 +490,10 @@ static void mindspore_ranks_are_joined(void **state) {
         assert_int_equal(got[k], k);
     }
     for (uint64_t r = 0; r < 4; r++) {
-        assert_int_equal(
-            sft_checkpoint_part(&part, joined, r, sft_ms_layouts_find_whole, layouts, NULL, NULL),
-            SFT_OK);
+        assert_int_equal(sft_checkpoint_part(&part, joined, r,
+                                             sft__checkpoint_ms_layouts_find_whole, layouts, NULL,
+                                             NULL),
+                         SFT_OK);
         assert_same(files[r].catalog, part);
         sft_catalog_close(part);
     }
@@ -497,8 +501,8 @@ static void mindspore_ranks_are_joined(void **state) {
     for (size_t r = 0; r < 4; r++) {
         drop(&files[r]);
     }
-    sft_ms_layouts_free(layouts);
-    sft_ms_strategy_free(strategy);
+    sft__checkpoint_ms_layouts_free(layouts);
+    sft__layout_ms_free(strategy);
 }
 
 /* Every allocation fails in turn: an error, and nothing left behind. */
@@ -525,7 +529,7 @@ static void memory_may_run_out(void **state) {
             options.allocator = &c.allocator;
             const sft_status status =
                 what == 0
-                    ? sft_checkpoint_join(&out, parts, 3, find_in_plan, &p, &options, NULL)
+                    ? sft__checkpoint_join_find(&out, parts, 3, find_in_plan, &p, &options, NULL)
                     : sft_checkpoint_part(&out, whole.catalog, 1, find_in_plan, &p, &options, NULL);
             assert_true((status == SFT_OK) == (out != NULL));
             sft_catalog_close(out);

@@ -6,6 +6,8 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/assembly.h"
 #include "unit/counting.h"
 #include <sft/layout_set.h>
 #include <sft/write.h>
@@ -203,14 +205,15 @@ static void check_strategy(sft_layout_set *set) {
     const sft_layout *layout;
     uint64_t shape[SFT_LAYOUT_RANK];
     size_t dims = 2;
-    assert_int_equal(sft_layout_set_find_part(set, &t, 2, &layout, shape, &dims, NULL), SFT_OK);
+    assert_int_equal(sft__checkpoint_lset_find_part(set, &t, 2, &layout, shape, &dims, NULL),
+                     SFT_OK);
     assert_non_null(layout);
     assert_int_equal(shape[0], 8);
     uint64_t start[2], count[2], at[2];
-    const sft_shard shard = {start, count, at};
+    const sft__layout_shard shard = {start, count, at};
     static const uint64_t rows[] = {0, 4, 2, 6}; /* not in the order of ranks */
     for (uint64_t r = 0; r < 4; r++) {
-        assert_int_equal(sft_layout_shard_at(layout, shape, 2, r, 0, &shard, NULL), SFT_OK);
+        assert_int_equal(sft__layout_shard_at(layout, shape, 2, r, 0, &shard, NULL), SFT_OK);
         assert_int_equal(start[0], rows[r]);
     }
 }
@@ -379,17 +382,21 @@ static void test_learn(void **state) {
         parts[r].catalog = files[r].catalog;
     }
     const sft_tensor *const t = sft_catalog_at(files[1].catalog, 0);
-    assert_int_equal(sft_layout_set_find_part(set, t, 1, &layout, shape, &dims, &err), SFT_E_SHAPE);
-    assert_int_equal(sft_layout_set_learn(set, parts, 3, &err),
+    assert_int_equal(sft__checkpoint_lset_find_part(set, t, 1, &layout, shape, &dims, &err),
+                     SFT_E_SHAPE);
+    assert_int_equal(sft__checkpoint_lset_learn(set, parts, 3, &err),
                      SFT_OK); /* not enough: nothing learnt */
-    assert_int_equal(sft_layout_set_find_part(set, t, 1, &layout, shape, &dims, &err), SFT_E_SHAPE);
-    assert_int_equal(sft_layout_set_learn(set, parts, 8, &err), SFT_OK);
-    assert_int_equal(sft_layout_set_find_part(set, t, 1, &layout, shape, &dims, &err), SFT_OK);
+    assert_int_equal(sft__checkpoint_lset_find_part(set, t, 1, &layout, shape, &dims, &err),
+                     SFT_E_SHAPE);
+    assert_int_equal(sft__checkpoint_lset_learn(set, parts, 8, &err), SFT_OK);
+    assert_int_equal(sft__checkpoint_lset_find_part(set, t, 1, &layout, shape, &dims, &err),
+                     SFT_OK);
     assert_int_equal(shape[0], 10);
     assert_int_equal(shape[1], 7);
     sft_catalog *whole;
-    assert_int_equal(
-        sft_checkpoint_join(&whole, parts, 8, sft_layout_set_find_part, set, NULL, &err), SFT_OK);
+    assert_int_equal(sft__checkpoint_join_find(&whole, parts, 8, sft__checkpoint_lset_find_part,
+                                               set, NULL, &err),
+                     SFT_OK);
     assert_int_equal(sft_catalog_at(whole, 0)->shape[0], 10);
     assert_int_equal(sft_catalog_at(whole, 0)->shape[1], 7);
     sft_catalog_close(whole);

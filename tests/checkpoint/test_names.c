@@ -5,6 +5,7 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/names/names.h"
 #include "unit/counting.h"
 #include <sft/names.h>
 #include <sft/read.h>
@@ -286,7 +287,7 @@ static void test_every_shipped_text_parses(void **state) {
     const char *title;
     size_t count = 0;
     (void)state;
-    for (const char *name; (name = sft_names_shipped(count, &title)) != NULL; count++) {
+    for (const char *name; (name = sft__checkpoint_names_shipped(count, &title)) != NULL; count++) {
         sft_names_free(rules(sft_names_shipped_text(name)));
         assert_true(strlen(title) > 10);
     }

@@ -6,6 +6,7 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/names/names.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
 #include <sft/checkpoint_api.h>
@@ -163,7 +164,7 @@ static void names(void **state) {
     sft_names *parsed;
     sft_error err;
     (void)state;
-    const char *const text = sft_names_shipped_text(sft_names_shipped(0, NULL));
+    const char *const text = sft_names_shipped_text(sft__checkpoint_names_shipped(0, NULL));
     assert_non_null(text);
     assert_int_equal(sft_names_parse(&parsed, text, strlen(text), NULL, &err), SFT_OK);
     assert_int_equal(sft_checkpoint_take_whole(&whole, c, NULL, &err), SFT_OK);

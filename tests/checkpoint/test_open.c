@@ -6,6 +6,7 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/open/space.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
 #include <sft/checkpoint_api.h>
@@ -242,7 +243,7 @@ static void rank_by_rank(void **state) {
     assert_int_equal(count, 2);
     assert_int_equal(parts[1].rank, 1);
     const sft_tensor *const t = sft_catalog_at(parts[1].catalog, 0);
-    assert_int_equal(sft_checkpoint_find_part(checkpoint, t, 1, &layout, shape, &dims, &err),
+    assert_int_equal(sft__checkpoint_find_part(checkpoint, t, 1, &layout, shape, &dims, &err),
                      SFT_OK);
     assert_int_equal(shape[0], 4);
     assert_true(strstr(sft_checkpoint_layout_path(checkpoint), "layout.json") != NULL);
@@ -290,7 +291,8 @@ static void refused(void **state) {
     assert_int_equal(sft_checkpoint_open(&checkpoint, base, NULL, &err), SFT_E_NOT_FOUND);
     put_text("layout.json", "{\"format\": \"safetensors-layout\"}");
     assert_int_equal(sft_checkpoint_open(&checkpoint, base, NULL, &err), SFT_E_SCHEMA);
-    assert_string_equal(sft_checkpoint_kind_name(77), "none");
+    assert_string_equal(sft_checkpoint_kind_title(77),
+                        sft_checkpoint_kind_title(SFT_CHECKPOINT_NONE));
     assert_string_equal(sft_checkpoint_kind_title(SFT_CHECKPOINT_RANKS),
                         "one directory for each rank");
 }

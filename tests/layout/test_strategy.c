@@ -5,7 +5,7 @@
  */
 #include "unit/cm.h"
 
-#include <sft/mindspore.h>
+#include "layout/strategy.h"
 
 /* Stage 0; operator MatMul-op0 ((1,1),(2,1)); w: mesh [2,2], map [0,-1], step 2, size 2; b: map [-1]. */
 static const uint8_t golden[] = {
@@ -26,7 +26,7 @@ static sft_ms_strategy *parse(const void *data, size_t size) {
     sft_ms_strategy *s = NULL;
     sft_error err;
     memset(&err, 0, sizeof err);
-    if (sft_ms_strategy_parse(&s, data, size, "strategy", NULL, NULL, &err) != SFT_OK) {
+    if (sft__layout_ms_parse(&s, data, size, "strategy", NULL, NULL, &err) != SFT_OK) {
         fail_msg("%s", err.message);
     }
     return s;
@@ -34,21 +34,21 @@ static sft_ms_strategy *parse(const void *data, size_t size) {
 
 static sft_status status_of(const void *data, size_t size, sft_error *err) {
     sft_ms_strategy *s = NULL;
-    const sft_status status = sft_ms_strategy_parse(&s, data, size, "strategy", NULL, NULL, err);
+    const sft_status status = sft__layout_ms_parse(&s, data, size, "strategy", NULL, NULL, err);
     assert_true((status == SFT_OK) == (s != NULL));
-    sft_ms_strategy_free(s);
+    sft__layout_ms_free(s);
     return status;
 }
 
 static void protobuf_is_read(void **state) {
     (void)state;
     sft_ms_strategy *const s = parse(golden, sizeof golden);
-    const sft_ms_param *const w = sft_ms_strategy_find(s, "w", 1, 0);
-    const sft_ms_param *const b = sft_ms_strategy_at(s, 1);
-    assert_int_equal(sft_ms_strategy_form(s), SFT_MS_PROTOBUF);
-    assert_int_equal(sft_ms_strategy_count(s), 2);
-    assert_int_equal(sft_ms_strategy_stage(s), 0);
-    assert_int_equal(sft_ms_strategy_merged(s), 0);
+    const sft__layout_ms_param *const w = sft__layout_ms_find(s, "w", 1, 0);
+    const sft__layout_ms_param *const b = sft__layout_ms_at(s, 1);
+    assert_int_equal(sft__layout_ms_form(s), SFT_MS_PROTOBUF);
+    assert_int_equal(sft__layout_ms_count(s), 2);
+    assert_int_equal(sft__layout_ms_stage(s), 0);
+    assert_int_equal(sft__layout_ms_merged(s), 0);
     assert_non_null(w);
     assert_int_equal(w->axis_count, 2);
     assert_int_equal(w->dev_matrix[1], 2);
@@ -62,17 +62,17 @@ static void protobuf_is_read(void **state) {
     assert_string_equal(b->name, "b");
     assert_int_equal(b->opt_shard_step, 3);
     assert_int_equal(b->map_at[1], 0);
-    assert_null(sft_ms_strategy_find(s, "w", 1, 1));
-    assert_null(sft_ms_strategy_find(s, "c", 1, 0));
-    sft_ms_strategy_free(s);
+    assert_null(sft__layout_ms_find(s, "w", 1, 1));
+    assert_null(sft__layout_ms_find(s, "c", 1, 0));
+    sft__layout_ms_free(s);
 
     sft_ms_strategy *const p = parse(packed, sizeof packed);
-    const sft_ms_param *const q = sft_ms_strategy_find(p, "w", 1, 0);
+    const sft__layout_ms_param *const q = sft__layout_ms_find(p, "w", 1, 0);
     assert_non_null(q);
     assert_int_equal(q->dims, 2);
     assert_int_equal(q->map_at[2], 1);
     assert_int_equal(q->opt_shard_size, 0);
-    sft_ms_strategy_free(p);
+    sft__layout_ms_free(p);
 }
 
 /* Cut anywhere: an error, or fewer parameters, never more. */
@@ -84,10 +84,10 @@ static void truncation_is_seen(void **state) {
         uint8_t *const copy = malloc(n + 1);
         sft_ms_strategy *s;
         memcpy(copy, golden, n);
-        if (sft_ms_strategy_parse(&s, copy, n, "cut", NULL, NULL, &err) == SFT_OK) {
+        if (sft__layout_ms_parse(&s, copy, n, "cut", NULL, NULL, &err) == SFT_OK) {
             assert_int_equal(n, 70); /* between the two parameters */
-            assert_int_equal(sft_ms_strategy_count(s), 1);
-            sft_ms_strategy_free(s);
+            assert_int_equal(sft__layout_ms_count(s), 1);
+            sft__layout_ms_free(s);
         } else {
             assert_null(s);
             refused++;
@@ -122,13 +122,13 @@ static void text_round_trips(void **state) {
               "\"parallel_strategy_item\":{\"MatMul-op0\":{\"parallel_strategy\":[[1,1],[2,1]],"
               "\"stage\":0}}}");
     sft_ms_strategy *const j = parse(text, size);
-    assert_int_equal(sft_ms_strategy_form(j), SFT_MS_JSON);
+    assert_int_equal(sft__layout_ms_form(j), SFT_MS_JSON);
     assert_int_equal(sft_ms_strategy_write(j, SFT_MS_PROTOBUF, bytes, sizeof bytes, &again, NULL),
                      SFT_OK);
     assert_int_equal(again, sizeof golden);
     assert_memory_equal(bytes, golden, sizeof golden);
-    sft_ms_strategy_free(j);
-    sft_ms_strategy_free(s);
+    sft__layout_ms_free(j);
+    sft__layout_ms_free(s);
 }
 
 /* ---------------------------------------------------------------- layouts */
@@ -188,26 +188,26 @@ static void regions_are_where_mindspore_puts_them(void **state) {
     for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++) {
         const region_case *const c = &regions[i];
         sft_ms_strategy *const s = one_param(c->dev_matrix, c->tensor_map, c->step, c->size, "");
-        const sft_ms_param *const p = sft_ms_strategy_at(s, 0);
+        const sft__layout_ms_param *const p = sft__layout_ms_at(s, 0);
         sft_layout *layout;
         uint64_t local[2];
         uint64_t full[2];
-        assert_int_equal(sft_ms_param_layout(&layout, p, NULL, NULL), SFT_OK);
+        assert_int_equal(sft__layout_ms_layout(&layout, p, NULL, NULL), SFT_OK);
         assert_int_equal(sft_layout_rank_count(layout), c->ranks);
         for (uint64_t r = 0; r < c->ranks; r++) {
             uint64_t start[2], count[2], at[2];
-            const sft_shard shard = {start, count, at};
-            assert_int_equal(sft_layout_shard_at(layout, c->shape, 2, r, 0, &shard, NULL), SFT_OK);
+            const sft__layout_shard shard = {start, count, at};
+            assert_int_equal(sft__layout_shard_at(layout, c->shape, 2, r, 0, &shard, NULL), SFT_OK);
             if (start[0] != c->rows[r] || start[1] != c->columns[r]) {
                 fail_msg("case %zu rank %llu: (%llu, %llu)", i, (unsigned long long)r,
                          (unsigned long long)start[0], (unsigned long long)start[1]);
             }
         }
         assert_int_equal(sft_layout_local_shape(layout, c->shape, 2, 0, local, NULL), SFT_OK);
-        assert_int_equal(sft_ms_param_full_shape(p, local, 2, full, NULL), SFT_OK);
+        assert_int_equal(sft__layout_ms_full_shape(p, local, 2, full, NULL), SFT_OK);
         assert_memory_equal(full, c->shape, sizeof full);
-        sft_layout_free(layout);
-        sft_ms_strategy_free(s);
+        sft__layout_free(layout);
+        sft__layout_ms_free(s);
     }
 }
 
@@ -215,15 +215,15 @@ static void redundancy_follows_the_map(void **state) {
     (void)state;
     sft_ms_strategy *const s = one_param("[4,4]", "[0,-1]", 0, 0, "");
     sft_layout *layout;
-    assert_int_equal(sft_ms_param_layout(&layout, sft_ms_strategy_at(s, 0), NULL, NULL), SFT_OK);
-    assert_int_equal(sft_layout_part_count(layout), 4);
+    assert_int_equal(sft__layout_ms_layout(&layout, sft__layout_ms_at(s, 0), NULL, NULL), SFT_OK);
+    assert_int_equal(sft__layout_part_count(layout), 4);
     for (uint64_t r = 0; r < 16; r++) {
         uint64_t part;
-        assert_int_equal(sft_layout_part(layout, r, &part, NULL), SFT_OK);
+        assert_int_equal(sft__layout_part(layout, r, &part, NULL), SFT_OK);
         assert_int_equal(part, r % 4);
     }
-    sft_layout_free(layout);
-    sft_ms_strategy_free(s);
+    sft__layout_free(layout);
+    sft__layout_ms_free(s);
 }
 
 static void what_no_mesh_has_is_refused(void **state) {
@@ -250,11 +250,11 @@ static void what_no_mesh_has_is_refused(void **state) {
                                              rows[i].size, rows[i].more);
         sft_layout *layout;
         sft_error err;
-        assert_int_equal(sft_ms_param_layout(&layout, sft_ms_strategy_at(s, 0), NULL, &err),
+        assert_int_equal(sft__layout_ms_layout(&layout, sft__layout_ms_at(s, 0), NULL, &err),
                          rows[i].status);
         assert_null(layout);
         assert_string_equal(err.tensor, "w");
-        sft_ms_strategy_free(s);
+        sft__layout_ms_free(s);
     }
 }
 
@@ -262,21 +262,21 @@ static void rows_by_hand(void **state) {
     (void)state;
     sft_ms_strategy *const s = one_param(
         "[3]", "[0,-1]", 0, 0, ", \"param_split_shape\": [5,1,2], \"indices_offset\": [0,-5,6]");
-    const sft_ms_param *const p = sft_ms_strategy_at(s, 0);
+    const sft__layout_ms_param *const p = sft__layout_ms_at(s, 0);
     const uint64_t local[] = {5, 4};
     uint64_t full[2];
     sft_layout *layout;
     assert_int_equal(p->split_offsets[1], -5);
-    assert_int_equal(sft_ms_param_full_shape(p, local, 2, full, NULL), SFT_OK);
+    assert_int_equal(sft__layout_ms_full_shape(p, local, 2, full, NULL), SFT_OK);
     assert_int_equal(full[0], 8);
-    assert_int_equal(sft_ms_param_layout(&layout, p, NULL, NULL), SFT_OK);
+    assert_int_equal(sft__layout_ms_layout(&layout, p, NULL, NULL), SFT_OK);
     uint64_t start[2], count[2], at[2];
-    const sft_shard shard = {start, count, at};
-    assert_int_equal(sft_layout_shard_at(layout, full, 2, 2, 0, &shard, NULL), SFT_OK);
+    const sft__layout_shard shard = {start, count, at};
+    assert_int_equal(sft__layout_shard_at(layout, full, 2, 2, 0, &shard, NULL), SFT_OK);
     assert_int_equal(start[0], 6);
     assert_int_equal(count[0], 2);
-    sft_layout_free(layout);
-    sft_ms_strategy_free(s);
+    sft__layout_free(layout);
+    sft__layout_ms_free(s);
 }
 
 /* ---------------------------------------------------------------- pipelines */
@@ -310,36 +310,36 @@ static void stages_are_merged(void **state) {
     size_t size;
     uint64_t rank;
     sft_layout *layout;
-    assert_int_equal(sft_ms_strategy_merge(&merged, list, 3, NULL, &err), SFT_OK);
-    assert_int_equal(sft_ms_strategy_stages(merged), 2);
-    assert_int_equal(sft_ms_strategy_count(merged), 4);
-    assert_non_null(sft_ms_strategy_find(merged, "a-b", 3, 0));
-    assert_null(sft_ms_strategy_find(merged, "a-b", 3, 1));
-    assert_non_null(sft_ms_strategy_find(merged, "embed", 5, 1));
+    assert_int_equal(sft__layout_ms_merge(&merged, list, 3, NULL, &err), SFT_OK);
+    assert_int_equal(sft__layout_ms_stages(merged), 2);
+    assert_int_equal(sft__layout_ms_count(merged), 4);
+    assert_non_null(sft__layout_ms_find(merged, "a-b", 3, 0));
+    assert_null(sft__layout_ms_find(merged, "a-b", 3, 1));
+    assert_non_null(sft__layout_ms_find(merged, "embed", 5, 1));
     assert_int_equal(sft_ms_strategy_write(merged, SFT_MS_PROTOBUF, text, sizeof text, &size, NULL),
                      SFT_OK);
     again = parse(text, size);
-    assert_int_equal(sft_ms_strategy_merged(again), 1);
-    assert_int_equal(sft_ms_strategy_stages(again), 2);
+    assert_int_equal(sft__layout_ms_merged(again), 1);
+    assert_int_equal(sft__layout_ms_stages(again), 2);
     assert_int_equal(
-        sft_ms_param_layout(&layout, sft_ms_strategy_find(again, "head", 4, 1), NULL, NULL),
+        sft__layout_ms_layout(&layout, sft__layout_ms_find(again, "head", 4, 1), NULL, NULL),
         SFT_OK);
     assert_int_equal(sft_layout_rank_at(layout, 0, &rank, NULL), SFT_OK);
     assert_int_equal(rank, 2); /* the second stage begins behind the first one's two devices */
-    sft_layout_free(layout);
-    sft_ms_strategy_free(again);
+    sft__layout_free(layout);
+    sft__layout_ms_free(again);
     list[0] = merged;
-    assert_int_equal(sft_ms_strategy_merge(&again, list, 1, NULL, &err), SFT_E_ARG);
-    sft_ms_strategy_free(merged);
+    assert_int_equal(sft__layout_ms_merge(&again, list, 1, NULL, &err), SFT_E_ARG);
+    sft__layout_ms_free(merged);
     list[0] = s[0];
     list[2] = s[3];
-    assert_int_equal(sft_ms_strategy_merge(&merged, list, 3, NULL, &err), SFT_E_MISMATCH);
+    assert_int_equal(sft__layout_ms_merge(&merged, list, 3, NULL, &err), SFT_E_MISMATCH);
     assert_string_equal(err.tensor, "head");
     list[2] = s[4];
-    assert_int_equal(sft_ms_strategy_merge(&merged, list, 3, NULL, &err), SFT_E_NOT_FOUND);
+    assert_int_equal(sft__layout_ms_merge(&merged, list, 3, NULL, &err), SFT_E_NOT_FOUND);
     assert_string_equal(err.message, "no strategy of pipeline stage 2");
     for (size_t i = 0; i < sizeof s / sizeof s[0]; i++) {
-        sft_ms_strategy_free(s[i]);
+        sft__layout_ms_free(s[i]);
     }
 }
 

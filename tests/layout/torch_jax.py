@@ -51,7 +51,7 @@ class Layout:
         axes = numbers(mesh)
         m = Mesh(axes, len(mesh), 0, None)
         if names is None:
-            self.status = lib.sft_layout_parse_placements(
+            self.status = lib.test_layout_parse_placements(
                 ctypes.byref(self.handle),
                 text.encode(),
                 ctypes.byref(m),
@@ -61,13 +61,12 @@ class Layout:
             )
         else:
             list_ = (ctypes.c_char_p * len(names))(*[n.encode() for n in names])
-            self.status = lib.sft_layout_parse_spec(
+            self.status = lib.test_layout_parse_spec(
                 ctypes.byref(self.handle),
                 text.encode(),
                 list_,
                 ctypes.byref(m),
                 ctypes.c_size_t(dims),
-                None,
                 ctypes.byref(self.error),
             )
 
@@ -86,7 +85,7 @@ class Layout:
             return 0, local, None
         start, count, at = (numbers([0] * self.dims) for _ in range(3))
         box = Shard(start, count, at)
-        status = self.lib.sft_layout_shard_at(
+        status = self.lib.test_layout_shard_at(
             self.handle,
             s,
             size,
@@ -98,7 +97,7 @@ class Layout:
         return status, local, tuple(start[: self.dims])
 
     def __del__(self):
-        self.lib.sft_layout_free(self.handle)
+        self.lib.test_layout_free(self.handle)
 
 
 def check_torch(lib, count, rng):

@@ -270,8 +270,8 @@ static sft_status place(const sft_dedupe *d, placed *list, size_t i, uint32_t *g
     } else {
         memcpy(shape, t->shape, (dims < SFT_LAYOUT_RANK ? dims : SFT_LAYOUT_RANK) * sizeof *shape);
         p->layout = NULL;
-        SFT_TRY(sft_checkpoint_find_part((void *)(uintptr_t)d->checkpoint, t, part->rank,
-                                         &p->layout, shape, &dims, err));
+        SFT_TRY(sft__checkpoint_find_part((void *)(uintptr_t)d->checkpoint, t, part->rank,
+                                          &p->layout, shape, &dims, err));
         p->group = *groups;
         for (size_t k = 0; k < i; k++) {
             p->group = list[k].layout == p->layout ? list[k].group : p->group;
@@ -284,7 +284,7 @@ static sft_status place(const sft_dedupe *d, placed *list, size_t i, uint32_t *g
                                      "rank %llu has it, and the layout gives it no part",
                                      (unsigned long long)part->rank);
     }
-    return p->layout != NULL ? sft_layout_part(p->layout, part->rank, &p->number, err) : SFT_OK;
+    return p->layout != NULL ? sft__layout_part(p->layout, part->rank, &p->number, err) : SFT_OK;
 }
 
 static sft_status same_kind(const sft_dedupe *d, const sft__checkpoint_shard *s, size_t copy,

@@ -78,7 +78,7 @@ static sft_status take_turn(robin *r, const uint64_t *ranks, size_t count, uint6
 /* Ranks of a layout by part, a counting sort. */
 static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) {
     const uint64_t count = sft_layout_rank_count(layout);
-    const uint64_t part_count = sft_layout_part_count(layout);
+    const uint64_t part_count = sft__layout_part_count(layout);
     const sft_allocator *const a = r->d->allocator;
     if (count > SFT__MOST_PARTS || part_count > SFT__MOST_PARTS) {
         return sft__base_fail(r->err, SFT_E_LIMIT,
@@ -95,7 +95,7 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
         for (uint64_t i = 0; i < count; i++) {
             uint64_t rank, part;
             SFT_TRY(sft_layout_rank_at(layout, i, &rank, r->err));
-            SFT_TRY(sft_layout_part(layout, rank, &part, r->err));
+            SFT_TRY(sft__layout_part(layout, rank, &part, r->err));
             if (pass == 0) {
                 r->place[part + 2]++;
             } else {

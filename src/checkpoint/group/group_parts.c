@@ -5,6 +5,7 @@
  */
 #include "checkpoint/group/group_parts.h"
 #include "base/checked.h"
+#include "layout/layout.h"
 #include <sft/digest.h>
 #include <stdlib.h>
 
@@ -78,7 +79,7 @@ static sft_status take_layout(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
     }
     sft_status status = sft_layout_local_shape(p->layout, t->shape, t->dims, rank, local, &why);
     if (status == SFT_OK) {
-        status = sft_layout_part(p->layout, rank, &p->part, &why);
+        status = sft__layout_part(p->layout, rank, &p->part, &why);
     }
     if (status != SFT_OK) {
         return about(t, status, why.message, err);

@@ -43,11 +43,11 @@ void sft_layout_set_free(sft_layout_set *set) {
     const sft_allocator *const a = set->allocator;
     for (size_t i = 0; i < set->count; i++) {
         for (size_t k = 0; k < set->entries[i].layout_count; k++) {
-            sft_layout_free(set->entries[i].layouts[k]);
+            sft__layout_free(set->entries[i].layouts[k]);
         }
     }
-    sft_ms_layouts_free(set->ms);
-    sft_ms_strategy_free(set->strategy);
+    sft__checkpoint_ms_layouts_free(set->ms);
+    sft__layout_ms_free(set->strategy);
     sft__base_strmap_reset(&set->map);
     sft__base_strmap_reset(&set->mesh_map);
     sft__base_strmap_reset(&set->shape_map);
@@ -127,10 +127,10 @@ sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_l
                                           uint64_t offset, sft_error *err) {
     uint64_t n = 1;
     sft__base_buf b;
-    if (m->mesh.axis_count > SFT_LAYOUT_AXES) {
+    if (m->mesh.axis_count > SFT__LAYOUT_AXES) {
         return sft__base_fail_at(err, SFT_E_LIMIT, offset,
                                  "mesh of %llu axes, at most %u are possible",
-                                 (unsigned long long)m->mesh.axis_count, SFT_LAYOUT_AXES);
+                                 (unsigned long long)m->mesh.axis_count, SFT__LAYOUT_AXES);
     }
     sft__base_buf_init(&b, set->allocator);
     for (size_t i = 0; i < m->mesh.axis_count; i++) {
@@ -164,13 +164,14 @@ sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_l
 
 /* ---------------------------------------------------------------- texts for people */
 
-static void describe_cut(sft__base_buf *b, const sft_cut *cut, const sft__checkpoint_lset_mesh *m) {
+static void describe_cut(sft__base_buf *b, const sft__layout_cut *cut,
+                         const sft__checkpoint_lset_mesh *m) {
     static const char *const rules[] = {"", " chunk", " balanced", " by sizes"};
     if (cut->factor_count == 0) {
         sft__base_buf_text(b, "-");
     }
     for (size_t i = 0; i < cut->factor_count; i++) {
-        const sft_factor *const f = &cut->factors[i];
+        const sft__layout_factor *const f = &cut->factors[i];
         sft__base_buf_text(b, i == 0 ? "" : "*");
         sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->axis_names[f->axis] : "?");
         if (f->divisor > 1) {
@@ -182,7 +183,7 @@ static void describe_cut(sft__base_buf *b, const sft_cut *cut, const sft__checkp
             sft__base_buf_u64(b, f->size);
         }
     }
-    sft__base_buf_text(b, (uint32_t)cut->split <= SFT_SPLIT_SIZES ? rules[cut->split] : "");
+    sft__base_buf_text(b, (uint32_t)cut->split <= SFT__SPLIT_SIZES ? rules[cut->split] : "");
     if (cut->block_count > 1 || cut->block_parts > 1) {
         sft__base_buf_text(b, " in ");
         sft__base_buf_u64(b, cut->block_count > 1 ? cut->block_count : cut->block_parts);
@@ -222,20 +223,20 @@ static sft_status make(const sft_layout_set *set, const sft__checkpoint_lset_ent
         e->kind == SFT__LSET_BOXES ? NULL : &set->meshes[e->mesh];
     switch (e->kind) {
     case SFT__LSET_CUTS:
-        return sft_layout_create(out, &m->mesh, e->cuts, e->dims, set->allocator, err);
+        return sft__layout_create(out, &m->mesh, e->cuts, e->dims, set->allocator, err);
     case SFT__LSET_FLAT:
-        return sft_layout_create_flat(out, &m->mesh, e->flat.factors, e->flat.factor_count,
-                                      e->align, set->allocator, err);
+        return sft__layout_create_flat(out, &m->mesh, e->flat.factors, e->flat.factor_count,
+                                       e->align, set->allocator, err);
     case SFT__LSET_BOXES:
-        return sft_layout_create_boxes(out, e->ranks, e->boxes, e->box_count, e->dims,
-                                       set->allocator, err);
+        return sft__layout_create_boxes(out, e->ranks, e->boxes, e->box_count, e->dims,
+                                        set->allocator, err);
     case SFT__LSET_PLACEMENTS:
-        return sft_layout_parse_placements(out, e->text, &m->mesh, dims, set->allocator, err);
+        return sft__layout_parse_placements(out, e->text, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_SPEC:
-        return sft_layout_parse_spec(out, e->text, m->axis_names, &m->mesh, dims, set->allocator,
-                                     err);
+        return sft__layout_parse_spec(out, e->text, m->axis_names, &m->mesh, dims, set->allocator,
+                                      err);
     case SFT__LSET_STYLE:
-        return sft_layout_from_style(out, e->text, is_bias, &m->mesh, dims, set->allocator, err);
+        return sft__layout_from_style(out, e->text, is_bias, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_WHOLE:
         break;
     }
@@ -466,7 +467,7 @@ static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t
         const sft__layout_dim_cut *const cut = &layout->cuts[d];
         bool ok = true;
         uint64_t n = 0;
-        if (cut->split == SFT_SPLIT_SIZES) {
+        if (cut->split == SFT__SPLIT_SIZES) {
             for (uint64_t i = 0; i < cut->parts; i++) {
                 ok = ok && sft__base_add64(n, cut->sizes[i], &n);
             }
@@ -474,7 +475,7 @@ static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t
             for (size_t i = 0; i < cut->block_count; i++) {
                 ok = ok && sft__base_add64(n, cut->blocks[i], &n);
             }
-        } else if (cut->split == SFT_SPLIT_EVEN || cut->parts == 1) {
+        } else if (cut->split == SFT__SPLIT_EVEN || cut->parts == 1) {
             ok = sft__base_mul64(t->shape[d], cut->parts, &n);
         } else {
             return sft__base_fail_tensor(
@@ -507,14 +508,15 @@ static const uint64_t *known_shape(const sft_layout_set *set, const sft__checkpo
     return set->shapes[at].shape;
 }
 
-sft_status sft_layout_set_find_part(void *set_pointer, const sft_tensor *tensor, uint64_t rank,
-                                    const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                    sft_error *err) {
+sft_status sft__checkpoint_lset_find_part(void *set_pointer, const sft_tensor *tensor,
+                                          uint64_t rank, const sft_layout **layout, uint64_t *shape,
+                                          size_t *dims, sft_error *err) {
     const sft_layout_set *const set = set_pointer;
     size_t known_dims = 0;
     *layout = NULL;
     if (set->ms != NULL) {
-        return sft_ms_layouts_find_part(set->ms, tensor, rank, layout, shape, dims, err);
+        return sft__checkpoint_ms_layouts_find_part(set->ms, tensor, rank, layout, shape, dims,
+                                                    err);
     }
     const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
@@ -523,7 +525,7 @@ sft_status sft_layout_set_find_part(void *set_pointer, const sft_tensor *tensor,
     const sft_layout *const found = sft__checkpoint_lset_layout(e, tensor);
     const uint64_t *const known = known_shape(set, e, tensor, &known_dims);
     const bool flat = found != NULL && sft_layout_is_flat(found);
-    if (found == NULL || (!flat && sft_layout_dims(found) != tensor->rank) ||
+    if (found == NULL || (!flat && sft__layout_dims(found) != tensor->rank) ||
         (known != NULL && !flat && known_dims != tensor->rank)) {
         return no_layout(e, tensor, err);
     }
@@ -548,14 +550,15 @@ sft_status sft_layout_set_find_whole(void *set_pointer, const sft_tensor *tensor
     const sft_layout_set *const set = set_pointer;
     *layout = NULL;
     if (set->ms != NULL) {
-        return sft_ms_layouts_find_whole(set->ms, tensor, rank, layout, shape, dims, err);
+        return sft__checkpoint_ms_layouts_find_whole(set->ms, tensor, rank, layout, shape, dims,
+                                                     err);
     }
     const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {
         return SFT_OK;
     }
     const sft_layout *const found = sft__checkpoint_lset_layout(e, tensor);
-    if (found == NULL || (!sft_layout_is_flat(found) && sft_layout_dims(found) != tensor->rank)) {
+    if (found == NULL || (!sft_layout_is_flat(found) && sft__layout_dims(found) != tensor->rank)) {
         return no_layout(e, tensor, err);
     }
     if (e->shape != NULL && (e->dims != tensor->rank ||

@@ -9,6 +9,7 @@
 #include "base/text/buf.h"
 #include "base/text/strmap.h"
 #include "layout/jsontree.h"
+#include "layout/strategy.h"
 #include <sft/layout_set.h>
 
 /* Layouts that depend on the number of dimensions are made for 0 to so many - 1 at once: finding
@@ -19,7 +20,7 @@ typedef struct sft__checkpoint_lset_mesh {
     const char *name; /* name, len first: a sft__base_strmap can index these */
     size_t name_len;
     const char *const *axis_names; /* NUL-terminated */
-    sft_mesh mesh;
+    sft__layout_mesh mesh;
     uint64_t devices;
     const char *text; /* "dp 2, tp 4" */
 } sft__checkpoint_lset_mesh;
@@ -40,12 +41,12 @@ typedef struct sft__checkpoint_lset_entry {
     size_t next; /* entry of the same exact name; 0: none */
     sft_layout_match match;
     sft__checkpoint_lset_kind kind;
-    size_t mesh;           /* index; unused for boxes and whole */
-    const char *text;      /* PLACEMENTS, SPEC, STYLE */
-    const sft_cut *cuts;   /* CUTS: dims of them */
-    sft_cut flat;          /* FLAT: its factors */
-    uint64_t align;        /* FLAT */
-    const uint64_t *ranks; /* BOXES */
+    size_t mesh;                 /* index; unused for boxes and whole */
+    const char *text;            /* PLACEMENTS, SPEC, STYLE */
+    const sft__layout_cut *cuts; /* CUTS: dims of them */
+    sft__layout_cut flat;        /* FLAT: its factors */
+    uint64_t align;              /* FLAT */
+    const uint64_t *ranks;       /* BOXES */
     const uint64_t *boxes;
     size_t box_count;
     size_t dims;           /* CUTS, BOXES, or of shape */
@@ -63,6 +64,22 @@ typedef struct sft__checkpoint_lset_shape {
     const uint64_t *shape;
     size_t dims;
 } sft__checkpoint_lset_shape;
+
+/* The layouts of a MindSpore strategy, made once: `find` for join and part, with the object as ctx. Names
+ * that the strategy does not know (step, learning rate ...) are not cut. Outlives the strategy's use. */
+typedef struct sft__checkpoint_ms_layouts sft__checkpoint_ms_layouts;
+sft_status sft__checkpoint_ms_layouts_create(sft__checkpoint_ms_layouts **out,
+                                             const sft_ms_strategy *strategy,
+                                             const sft_allocator *allocator, sft_error *err);
+/* For join: the shape of the full tensor comes from the rank's part. */
+sft_status sft__checkpoint_ms_layouts_find_part(void *layouts, const sft_tensor *tensor,
+                                                uint64_t rank, const sft_layout **layout,
+                                                uint64_t *shape, size_t *dims, sft_error *err);
+/* For part: the tensor given is the full one. */
+sft_status sft__checkpoint_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor,
+                                                 uint64_t rank, const sft_layout **layout,
+                                                 uint64_t *shape, size_t *dims, sft_error *err);
+void sft__checkpoint_ms_layouts_free(sft__checkpoint_ms_layouts *layouts); /* NULL is fine */
 
 struct sft_layout_set {
     sft__base_arena arena;
@@ -83,7 +100,7 @@ struct sft_layout_set {
     uint64_t ranks;
     sft_ms_strategy
         *strategy; /* STRATEGY: find is left to these, entries are for people and for writing */
-    sft_ms_layouts *ms;
+    sft__checkpoint_ms_layouts *ms;
     sft__checkpoint_lset_shape *shapes;
     size_t shape_count;
     size_t shape_room;
@@ -153,5 +170,19 @@ typedef struct sft__checkpoint_lset_runs {
 } sft__checkpoint_lset_runs;
 void sft__checkpoint_lset_runs_add(sft__checkpoint_lset_runs *r, uint64_t rank);
 void sft__checkpoint_lset_runs_end(sft__checkpoint_lset_runs *r);
+
+/* Full shapes of tensors that are cut unevenly, from all that the ranks hold; of tensors whose
+ * shape the file tells, nothing is learnt. Call it before join where a set may hold such cuts. What
+ * it cannot find out (a part that no rank holds) stays unknown, and sft__checkpoint_lset_find_part says
+ * so. */
+sft_status sft__checkpoint_lset_learn(sft_layout_set *set, const sft_rank_part *parts, size_t count,
+                                      sft_error *err);
+/* As sft_layout_find (sft/checkpoint.h), with the set as ctx: for join the first, for part the
+ * second. Exact names go before patterns and modules, then the order of the file decides; of
+ * several entries with the name, on meshes of different ranks, the one whose mesh has the rank.
+ * SFT_E_SHAPE: no layout for so many dimensions, or (part) the full shape is not known. */
+sft_status sft__checkpoint_lset_find_part(void *set, const sft_tensor *tensor, uint64_t rank,
+                                          const sft_layout **layout, uint64_t *shape, size_t *dims,
+                                          sft_error *err);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct learning {
 static bool is_uneven(const sft_layout *layout) {
     for (size_t d = 0; d < layout->dims; d++) {
         const sft__layout_dim_cut *const c = &layout->cuts[d];
-        if ((c->split == SFT_SPLIT_CHUNK || c->split == SFT_SPLIT_BALANCED) && c->parts > 1 &&
+        if ((c->split == SFT__SPLIT_CHUNK || c->split == SFT__SPLIT_BALANCED) && c->parts > 1 &&
             c->blocks == NULL) {
             return true;
         }
@@ -198,8 +198,8 @@ static sft_status learn_all(learning *l) {
     return SFT_OK;
 }
 
-sft_status sft_layout_set_learn(sft_layout_set *set, const sft_rank_part *parts, size_t count,
-                                sft_error *err) {
+sft_status sft__checkpoint_lset_learn(sft_layout_set *set, const sft_rank_part *parts, size_t count,
+                                      sft_error *err) {
     learning l;
     if (set->ms != NULL || count == 0) {
         return SFT_OK;

@@ -70,7 +70,7 @@ static sft_status fill(sft_layout_set *set, const void *data, size_t size, const
     if (is_json(data, size) && !is_strategy_json(data, size)) {
         return read_json(set, data, size, name, err);
     }
-    SFT_TRY(sft_ms_strategy_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
+    SFT_TRY(sft__layout_ms_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
     return sft__checkpoint_lset_take_strategy(set, strategy, err);
 }
 
@@ -175,8 +175,8 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     sft_status status =
         path.failed ? sft__base_fail_nomem(&why, path.len) : read_file(s->set, path.data, &t, &why);
     if (status == SFT_OK) {
-        status = sft_ms_strategy_parse(&s->list[i], t.data, t.size, s->names[i], &s->set->limits,
-                                       s->set->allocator, &why);
+        status = sft__layout_ms_parse(&s->list[i], t.data, t.size, s->names[i], &s->set->limits,
+                                      s->set->allocator, &why);
     }
     drop(s->set, &t);
     sft__base_buf_reset(&path);
@@ -204,9 +204,8 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
         merged = s->list[0];
         s->list[0] = NULL;
     } else {
-        SFT_TRY(sft_ms_strategy_merge(&merged,
-                                      (const sft_ms_strategy *const *)(const void *)s->list,
-                                      s->count, s->set->allocator, err));
+        SFT_TRY(sft__layout_ms_merge(&merged, (const sft_ms_strategy *const *)(const void *)s->list,
+                                     s->count, s->set->allocator, err));
     }
     return sft__checkpoint_lset_take_strategy(s->set, merged, err);
 }
@@ -218,7 +217,7 @@ static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *
         status = merge_folder(&s, err);
     }
     for (size_t i = 0; s.list != NULL && i < s.count; i++) {
-        sft_ms_strategy_free(s.list[i]);
+        sft__layout_ms_free(s.list[i]);
     }
     sft__base_free(set->allocator, s.list, s.count * sizeof *s.list);
     sft__base_free(set->allocator, s.names, s.room * sizeof *s.names);

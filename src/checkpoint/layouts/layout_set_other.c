@@ -34,7 +34,7 @@ static bool take_u64(const sft__layout_jnode *node, uint64_t *out) {
 
 /* ---------------------------------------------------------------- strategies */
 
-static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p,
+static sft_status strategy_mesh(sft_layout_set *set, const sft__layout_ms_param *p,
                                 const sft_layout *layout, size_t *index, sft_error *err) {
     sft__checkpoint_lset_mesh *m;
     const char **names;
@@ -47,7 +47,7 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p,
         axes[i] = by_number ? layout->devices : p->dev_matrix[i];
     }
     for (size_t i = set->mesh_count; i-- > recent;) {
-        const sft_mesh *const mesh = &set->meshes[i].mesh;
+        const sft__layout_mesh *const mesh = &set->meshes[i].mesh;
         if (mesh->axis_count == count && mesh->first_rank == layout->first_rank &&
             memcmp(mesh->axes, axes, count * sizeof *axes) == 0) {
             *index = i;
@@ -56,7 +56,7 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p,
     }
     SFT_TRY(sft__checkpoint_lset_add_mesh(set, &m, err));
     SFT_TRY(sft__checkpoint_lset_take(set, &names, count, sizeof *names, err));
-    for (size_t i = 0; i < count; i++) { /* at most SFT_LAYOUT_AXES: the layout was made */
+    for (size_t i = 0; i < count; i++) { /* at most SFT__LAYOUT_AXES: the layout was made */
         const char text[3] = {'d', (char)(i < 10 ? '0' + i : '0' + i / 10), (char)('0' + i % 10)};
         SFT_TRY(sft__checkpoint_lset_copy(set, &names[i], text, i < 10 ? 2 : 3, err));
     }
@@ -77,7 +77,8 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft_ms_param *p,
 }
 
 /* The digit of a device number as a part of one axis: the axis whose steps it counts. */
-static void find_axis(const sft_mesh *mesh, const sft__layout_digit *digit, sft_factor *f) {
+static void find_axis(const sft__layout_mesh *mesh, const sft__layout_digit *digit,
+                      sft__layout_factor *f) {
     uint64_t stride = 1;
     for (size_t i = mesh->axis_count; i-- > 0;) {
         if (digit->divisor < stride * mesh->axes[i] || i == 0) {
@@ -91,12 +92,13 @@ static void find_axis(const sft_mesh *mesh, const sft__layout_digit *digit, sft_
 }
 
 static sft_status strategy_cuts(sft_layout_set *set, sft__checkpoint_lset_entry *e,
-                                const sft_layout *layout, const sft_ms_param *p, sft_error *err) {
-    sft_cut *cuts;
+                                const sft_layout *layout, const sft__layout_ms_param *p,
+                                sft_error *err) {
+    sft__layout_cut *cuts;
     SFT_TRY(sft__checkpoint_lset_take(set, &cuts, layout->dims, sizeof *cuts, err));
     for (size_t d = 0; d < layout->dims; d++) {
         const sft__layout_dim_cut *const from = &layout->cuts[d];
-        sft_factor *factors;
+        sft__layout_factor *factors;
         SFT_TRY(sft__checkpoint_lset_take(set, &factors, from->digit_count, sizeof *factors, err));
         for (size_t i = 0; i < from->digit_count; i++) {
             find_axis(&set->meshes[e->mesh].mesh, &from->digits[i], &factors[i]);
@@ -106,8 +108,8 @@ static sft_status strategy_cuts(sft_layout_set *set, sft__checkpoint_lset_entry 
             }
         }
         cuts[d].factors = factors;
-        if (from->split == SFT_SPLIT_SIZES) {
-            cuts[d].split = SFT_SPLIT_SIZES;
+        if (from->split == SFT__SPLIT_SIZES) {
+            cuts[d].split = SFT__SPLIT_SIZES;
             cuts[d].sizes = p->split_rows;
             cuts[d].size_count = p->split_count;
         }
@@ -119,10 +121,10 @@ static sft_status strategy_cuts(sft_layout_set *set, sft__checkpoint_lset_entry 
     return SFT_OK;
 }
 
-static sft_status take_param(sft_layout_set *set, const sft_ms_param *p, sft_error *err) {
+static sft_status take_param(sft_layout_set *set, const sft__layout_ms_param *p, sft_error *err) {
     sft_layout *layout;
     sft__checkpoint_lset_entry *e;
-    SFT_TRY(sft_ms_param_layout(&layout, p, set->allocator, err));
+    SFT_TRY(sft__layout_ms_layout(&layout, p, set->allocator, err));
     sft_status status = sft__checkpoint_lset_add(set, &e, err);
     if (status == SFT_OK) {
         e->name = p->name;
@@ -132,7 +134,7 @@ static sft_status take_param(sft_layout_set *set, const sft_ms_param *p, sft_err
     if (status == SFT_OK) {
         status = strategy_cuts(set, e, layout, p, err);
     }
-    sft_layout_free(layout);
+    sft__layout_free(layout);
     return status;
 }
 
@@ -140,10 +142,10 @@ sft_status sft__checkpoint_lset_take_strategy(sft_layout_set *set, sft_ms_strate
                                               sft_error *err) {
     set->strategy = strategy;
     set->form = SFT_LAYOUT_FORM_STRATEGY;
-    for (size_t i = 0; i < sft_ms_strategy_count(strategy); i++) {
-        SFT_TRY(take_param(set, sft_ms_strategy_at(strategy, i), err));
+    for (size_t i = 0; i < sft__layout_ms_count(strategy); i++) {
+        SFT_TRY(take_param(set, sft__layout_ms_at(strategy, i), err));
     }
-    return sft_ms_layouts_create(&set->ms, strategy, set->allocator, err);
+    return sft__checkpoint_ms_layouts_create(&set->ms, strategy, set->allocator, err);
 }
 
 /* ---------------------------------------------------------------- topology.json */

@@ -76,9 +76,9 @@ static sft_status read_axes(sft_layout_set *set, sft__checkpoint_lset_mesh *mesh
     if (!is(axes, SFT__J_OBJECT)) {
         return fault(axes, "expected an object of axes and their sizes", err);
     }
-    if (axes->len > SFT_LAYOUT_AXES) {
+    if (axes->len > SFT__LAYOUT_AXES) {
         return sft__base_fail_at(err, SFT_E_LIMIT, axes->offset,
-                                 "layout: mesh of more than %u axes", SFT_LAYOUT_AXES);
+                                 "layout: mesh of more than %u axes", SFT__LAYOUT_AXES);
     }
     SFT_TRY(sft__checkpoint_lset_take(set, &names, axes->len, sizeof *names, err));
     SFT_TRY(sft__checkpoint_lset_take(set, &sizes, axes->len, sizeof *sizes, err));
@@ -161,7 +161,7 @@ static sft_status read_axis(const sft__checkpoint_lset_mesh *mesh, const sft__la
 }
 
 static sft_status read_factor(const sft__checkpoint_lset_mesh *mesh, const sft__layout_jnode *node,
-                              sft_factor *f, sft_error *err) {
+                              sft__layout_factor *f, sft_error *err) {
     if (!is(node, SFT__J_OBJECT)) {
         return read_axis(mesh, node, &f->axis, err);
     }
@@ -182,9 +182,9 @@ static sft_status read_factor(const sft__checkpoint_lset_mesh *mesh, const sft__
 }
 
 static sft_status read_by(sft_layout_set *set, size_t mesh, const sft__layout_jnode *node,
-                          sft_cut *cut, sft_error *err) {
+                          sft__layout_cut *cut, sft_error *err) {
     const bool many = is(node, SFT__J_ARRAY);
-    sft_factor *factors;
+    sft__layout_factor *factors;
     size_t n = 0;
     SFT_TRY(sft__checkpoint_lset_take(set, &factors, many ? node->len : 1, sizeof *factors, err));
     if (!many) {
@@ -198,11 +198,12 @@ static sft_status read_by(sft_layout_set *set, size_t mesh, const sft__layout_jn
     return SFT_OK;
 }
 
-static sft_status read_split(const sft__layout_jnode *node, sft_split *split, sft_error *err) {
+static sft_status read_split(const sft__layout_jnode *node, sft__layout_split *split,
+                             sft_error *err) {
     static const char *const rules[] = {"even", "chunk", "balanced", "sizes"};
     for (int i = 0; is_text(node) && i < 4; i++) {
         if (strcmp(rules[i], node->text) == 0) {
-            *split = (sft_split)i;
+            *split = (sft__layout_split)i;
             return SFT_OK;
         }
     }
@@ -210,7 +211,7 @@ static sft_status read_split(const sft__layout_jnode *node, sft_split *split, sf
 }
 
 static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__layout_jnode *node,
-                           sft_cut *cut, sft_error *err) {
+                           sft__layout_cut *cut, sft_error *err) {
     if (node->type == SFT__J_NULL) {
         return SFT_OK;
     }
@@ -224,7 +225,7 @@ static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__layout_j
             SFT_TRY(read_split(m, &cut->split, err));
         } else if (key_is(m, "sizes")) {
             SFT_TRY(sft__checkpoint_lset_numbers(set, m, &cut->sizes, &cut->size_count, err));
-            cut->split = SFT_SPLIT_SIZES;
+            cut->split = SFT__SPLIT_SIZES;
         } else if (key_is(m, "blocks") && is(m, SFT__J_ARRAY)) {
             SFT_TRY(sft__checkpoint_lset_numbers(set, m, &cut->blocks, &cut->block_count, err));
             cut->blocks = cut->block_count != 0 ? cut->blocks : NULL;
@@ -241,7 +242,7 @@ static sft_status read_cut(sft_layout_set *set, size_t mesh, const sft__layout_j
 
 static sft_status read_cuts(sft_layout_set *set, sft__checkpoint_lset_entry *e,
                             const sft__layout_jnode *list, sft_error *err) {
-    sft_cut *cuts;
+    sft__layout_cut *cuts;
     size_t n = 0;
     if (!is(list, SFT__J_ARRAY) || list->len > SFT_LAYOUT_RANK) {
         return fault(list, "expected a list with one cut per dimension", err);

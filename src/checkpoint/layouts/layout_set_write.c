@@ -39,10 +39,11 @@ static void put_mesh(sft__base_buf *b, const sft__checkpoint_lset_mesh *m) {
     sft__base_buf_text(b, "}");
 }
 
-static void put_by(sft__base_buf *b, const sft_cut *cut, const sft__checkpoint_lset_mesh *m) {
+static void put_by(sft__base_buf *b, const sft__layout_cut *cut,
+                   const sft__checkpoint_lset_mesh *m) {
     sft__base_buf_text(b, "[");
     for (size_t i = 0; i < cut->factor_count; i++) {
-        const sft_factor *const f = &cut->factors[i];
+        const sft__layout_factor *const f = &cut->factors[i];
         sft__base_buf_text(b, i == 0 ? "" : ", ");
         if (f->divisor <= 1 && f->size == 0) {
             sft__base_json_string_plain(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
@@ -63,14 +64,15 @@ static void put_by(sft__base_buf *b, const sft_cut *cut, const sft__checkpoint_l
     sft__base_buf_text(b, "]");
 }
 
-static void put_cut(sft__base_buf *b, const sft_cut *cut, const sft__checkpoint_lset_mesh *m) {
+static void put_cut(sft__base_buf *b, const sft__layout_cut *cut,
+                    const sft__checkpoint_lset_mesh *m) {
     static const char *const rules[] = {"even", "chunk", "balanced", "sizes"};
     const bool blocks = cut->block_count != 0 || cut->block_parts > 1;
-    if (cut->factor_count == 0 && !blocks && cut->split != SFT_SPLIT_SIZES) {
+    if (cut->factor_count == 0 && !blocks && cut->split != SFT__SPLIT_SIZES) {
         sft__base_buf_text(b, "null");
         return;
     }
-    if (cut->split == SFT_SPLIT_EVEN && !blocks) {
+    if (cut->split == SFT__SPLIT_EVEN && !blocks) {
         put_by(b, cut, m);
         return;
     }

@@ -5,10 +5,11 @@
  */
 #include "base/error.h"
 #include "base/memory/alloc.h"
+#include "checkpoint/layouts/layout_set.h"
 #include "layout/strategy.h"
 #include <sft/checkpoint.h>
 
-struct sft_ms_layouts {
+struct sft__checkpoint_ms_layouts {
     const sft_allocator *allocator;
     const sft_ms_strategy *strategy;
     sft_layout **list; /* beside the strategy's parameters */
@@ -16,21 +17,21 @@ struct sft_ms_layouts {
     uint64_t devices; /* of one stage */
 };
 
-void sft_ms_layouts_free(sft_ms_layouts *layouts) {
+void sft__checkpoint_ms_layouts_free(sft__checkpoint_ms_layouts *layouts) {
     if (layouts == NULL) {
         return;
     }
     for (size_t i = 0; i < layouts->count; i++) {
-        sft_layout_free(layouts->list[i]);
+        sft__layout_free(layouts->list[i]);
     }
     sft__base_free(layouts->allocator, layouts->list, layouts->count * sizeof *layouts->list);
     sft__base_free(layouts->allocator, layouts, sizeof *layouts);
 }
 
-static sft_status fill(sft_ms_layouts *l, sft_error *err) {
+static sft_status fill(sft__checkpoint_ms_layouts *l, sft_error *err) {
     for (size_t i = 0; i < l->count; i++) {
-        const sft_ms_param *const p = sft_ms_strategy_at(l->strategy, i);
-        SFT_TRY(sft_ms_param_layout(&l->list[i], p, l->allocator, err));
+        const sft__layout_ms_param *const p = sft__layout_ms_at(l->strategy, i);
+        SFT_TRY(sft__layout_ms_layout(&l->list[i], p, l->allocator, err));
         const uint64_t devices = sft_layout_rank_count(l->list[i]);
         if (i > 0 && devices != l->devices) {
             return sft__base_fail_tensor(err, SFT_E_SCHEMA, SFT_NO_OFFSET, p->name, p->name_len,
@@ -43,12 +44,13 @@ static sft_status fill(sft_ms_layouts *l, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft_ms_layouts_create(sft_ms_layouts **out, const sft_ms_strategy *strategy,
-                                 const sft_allocator *allocator, sft_error *err) {
+sft_status sft__checkpoint_ms_layouts_create(sft__checkpoint_ms_layouts **out,
+                                             const sft_ms_strategy *strategy,
+                                             const sft_allocator *allocator, sft_error *err) {
     const sft_allocator *const a = sft__base_allocator(allocator);
-    const size_t count = sft_ms_strategy_count(strategy);
+    const size_t count = sft__layout_ms_count(strategy);
     *out = NULL;
-    sft_ms_layouts *const l = sft__base_alloc_zero(a, sizeof *l);
+    sft__checkpoint_ms_layouts *const l = sft__base_alloc_zero(a, sizeof *l);
     if (l == NULL) {
         return sft__base_fail_nomem(err, sizeof *l);
     }
@@ -60,7 +62,7 @@ sft_status sft_ms_layouts_create(sft_ms_layouts **out, const sft_ms_strategy *st
     const sft_status status =
         l->list == NULL ? sft__base_fail_nomem(err, count * sizeof *l->list) : fill(l, err);
     if (status != SFT_OK) {
-        sft_ms_layouts_free(l);
+        sft__checkpoint_ms_layouts_free(l);
         return status;
     }
     *out = l;
@@ -68,14 +70,14 @@ sft_status sft_ms_layouts_create(sft_ms_layouts **out, const sft_ms_strategy *st
 }
 
 /* The parameter of this name in the stage of this rank, and its layout. */
-static const sft_ms_param *find(const sft_ms_layouts *l, const sft_tensor *t, uint64_t rank,
-                                const sft_layout **layout) {
-    const uint64_t stage = sft_ms_strategy_merged(l->strategy) ? rank / l->devices
-                                                               : sft_ms_strategy_stage(l->strategy);
-    const sft_ms_param *const p =
+static const sft__layout_ms_param *find(const sft__checkpoint_ms_layouts *l, const sft_tensor *t,
+                                        uint64_t rank, const sft_layout **layout) {
+    const uint64_t stage =
+        sft__layout_ms_merged(l->strategy) ? rank / l->devices : sft__layout_ms_stage(l->strategy);
+    const sft__layout_ms_param *const p =
         stage > UINT32_MAX
             ? NULL
-            : sft_ms_strategy_find(l->strategy, t->name, t->name_len, (uint32_t)stage);
+            : sft__layout_ms_find(l->strategy, t->name, t->name_len, (uint32_t)stage);
     if (p != NULL) {
         const size_t bytes =
             (size_t)((const char *)p - (const char *)&l->strategy->entries[0].param);
@@ -84,27 +86,27 @@ static const sft_ms_param *find(const sft_ms_layouts *l, const sft_tensor *t, ui
     return p;
 }
 
-sft_status sft_ms_layouts_find_part(void *layouts, const sft_tensor *tensor, uint64_t rank,
-                                    const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                    sft_error *err) {
-    const sft_ms_param *const p = find(layouts, tensor, rank, layout);
+sft_status sft__checkpoint_ms_layouts_find_part(void *layouts, const sft_tensor *tensor,
+                                                uint64_t rank, const sft_layout **layout,
+                                                uint64_t *shape, size_t *dims, sft_error *err) {
+    const sft__layout_ms_param *const p = find(layouts, tensor, rank, layout);
     if (p == NULL) {
         return SFT_OK;
     }
     *dims = tensor->rank;
-    return sft_ms_param_full_shape(p, tensor->shape, tensor->rank, shape, err);
+    return sft__layout_ms_full_shape(p, tensor->shape, tensor->rank, shape, err);
 }
 
-sft_status sft_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor, uint64_t rank,
-                                     const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                     sft_error *err) {
-    const sft_ms_layouts *const l = layouts;
+sft_status sft__checkpoint_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor,
+                                                 uint64_t rank, const sft_layout **layout,
+                                                 uint64_t *shape, size_t *dims, sft_error *err) {
+    const sft__checkpoint_ms_layouts *const l = layouts;
     (void)shape;
     (void)dims;
     (void)err;
     /* A parameter of other stages alone is not this rank's: a layout without the rank says so. */
     for (uint32_t stage = 0;
-         find(l, tensor, rank, layout) == NULL && stage < sft_ms_strategy_stages(l->strategy);
+         find(l, tensor, rank, layout) == NULL && stage < sft__layout_ms_stages(l->strategy);
          stage++) {
         if (find(l, tensor, stage * l->devices, layout) != NULL) {
             break;

@@ -114,4 +114,8 @@ sft_status sft__checkpoint_name_number_value(const sft__checkpoint_name_number *
                                              const sft__checkpoint_name_values *values,
                                              uint64_t *value, sft_error *err);
 
+/* Rules that come with the library, by name: the i-th, or NULL past the end; *title may be NULL.
+ * Static. */
+const char *sft__checkpoint_names_shipped(size_t index, const char **title);
+
 #endif

@@ -4,6 +4,7 @@
  * transformers 4 and 5 (LlamaForCausalLM, Qwen2ForCausalLM) and of MindFormers 1.x
  * (LlamaForCausalLM, which runs Qwen2 too; fused as with qkv_concat). Read docs/names.md first.
  */
+#include "checkpoint/names/names.h"
 #include <sft/names.h>
 #include <string.h>
 
@@ -65,7 +66,7 @@ static const struct shipped {
     {"qwen2-mindformers-fused", "Qwen2: Hugging Face to MindFormers with qkv_concat", fused_rules},
 };
 
-const char *sft_names_shipped(size_t index, const char **title) {
+const char *sft__checkpoint_names_shipped(size_t index, const char **title) {
     if (index >= sizeof shipped / sizeof shipped[0]) {
         return NULL;
     }

@@ -171,7 +171,7 @@ static sft_status clear_holders(sft__checkpoint_joining *j) {
     for (size_t i = 0; i < j->group_count; i++) {
         size_t parts;
         j->groups[i].base = wanted;
-        const uint64_t n = sft_layout_part_count(j->groups[i].layout);
+        const uint64_t n = sft__layout_part_count(j->groups[i].layout);
         if (n > SFT__MOST_PARTS) {
             return sft__base_fail(j->err, SFT_E_LIMIT,
                                   "a tensor in %llu parts, at most %llu are joined",
@@ -201,7 +201,7 @@ static sft_status find_holders(sft__checkpoint_joining *j, const sft__checkpoint
             continue;
         }
         SFT_TRY(check_local(j, s, t, i));
-        SFT_TRY(sft_layout_part(s->layout, j->parts[i].rank, &part, j->err));
+        SFT_TRY(sft__layout_part(s->layout, j->parts[i].rank, &part, j->err));
         size_t *const holder = &j->holder[s->base + part];
         if (*holder == 0 || j->load[i] < j->load[*holder - 1]) {
             *holder = i + 1;
@@ -286,7 +286,7 @@ static sft_status choose_group(sft__checkpoint_joining *j, sft__checkpoint_join_
 static sft_status check_shape(const sft__checkpoint_joining *j,
                               const sft__checkpoint_join_subject *s) {
     sft_error why;
-    const sft_status status = sft_layout_check(s->layout, s->shape, s->dims, &why);
+    const sft_status status = sft__layout_check(s->layout, s->shape, s->dims, &why);
     return status != SFT_OK ? fail_on(j, s->like, status, why.message) : SFT_OK;
 }
 
@@ -304,10 +304,10 @@ static sft_status take_cut(sft__checkpoint_joining *j, sft__checkpoint_join_subj
     }
     SFT_TRY(choose_group(j, s, &chosen));
     SFT_TRY(sft__checkpoint_join_missing(j, s, chosen, true, &lacking));
-    if (sft_layout_is_boxes(s->layout)) {
+    if (sft__layout_is_boxes(s->layout)) {
         SFT_TRY(sft__checkpoint_join_boxes(j, s));
     }
-    const uint64_t parts = sft_layout_part_count(s->layout);
+    const uint64_t parts = sft__layout_part_count(s->layout);
     for (uint64_t i = 0; i < parts; i++) {
         const size_t holder = j->holder[s->base + i];
         if (holder != 0 && holder != SFT__BORROWED) {
@@ -489,9 +489,9 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint
     return status;
 }
 
-sft_status sft_checkpoint_join(sft_catalog **out, const sft_rank_part *parts, size_t count,
-                               sft_layout_find find, void *ctx, const sft_open_options *options,
-                               sft_error *err) {
+sft_status sft__checkpoint_join_find(sft_catalog **out, const sft_rank_part *parts, size_t count,
+                                     sft_layout_find find, void *ctx,
+                                     const sft_open_options *options, sft_error *err) {
     const sft__checkpoint_join what = {parts, count, find, ctx, NULL, 0, NULL, false};
     return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
 }

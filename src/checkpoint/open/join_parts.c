@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/open/join.h"
 #include "checkpoint/open/tiling.h"
+#include "layout/layout.h"
 
 /* ---------------------------------------------------------------- what nobody has */
 
@@ -23,14 +24,14 @@ static bool has_file(const sft__checkpoint_joining *j, uint64_t rank) {
 static sft_status missing(const sft__checkpoint_joining *j, const sft__checkpoint_join_subject *s,
                           uint64_t rank) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
+    const sft__layout_shard shard = {start, count, local};
     uint64_t shards = 0;
     char box[160];
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     if (shards == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
+    SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
     sft__checkpoint_box_describe(box, sizeof box, start, count, s->dims);
     return sft__base_fail_tensor(
         j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
@@ -40,7 +41,7 @@ static sft_status missing(const sft__checkpoint_joining *j, const sft__checkpoin
 
 sft_status sft__checkpoint_join_boxes(const sft__checkpoint_joining *j,
                                       const sft__checkpoint_join_subject *s) {
-    const size_t parts = (size_t)sft_layout_part_count(s->layout);
+    const size_t parts = (size_t)sft__layout_part_count(s->layout);
     const size_t numbers = 2 * s->dims + 1;
     uint64_t *const room = sft__base_alloc_array(j->allocator, parts * numbers, sizeof *room);
     sft__checkpoint_box *const boxes = sft__base_alloc_array(j->allocator, parts, sizeof *boxes);
@@ -52,14 +53,14 @@ sft_status sft__checkpoint_join_boxes(const sft__checkpoint_joining *j,
     }
     for (size_t i = 0; i < parts && status == SFT_OK; i++) {
         uint64_t shards = 0;
-        const sft_shard shard = {room + n * numbers, room + n * numbers + s->dims, local};
+        const sft__layout_shard shard = {room + n * numbers, room + n * numbers + s->dims, local};
         if (j->holder[s->base + i] == 0) {
             continue;
         }
         const uint64_t rank = j->parts[j->holder[s->base + i] - 1].rank;
-        status = sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
+        status = sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
         if (status == SFT_OK && shards != 0) {
-            status = sft_layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
+            status = sft__layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
             boxes[n].start = shard.start;
             boxes[n++].count = shard.count;
         }
@@ -78,15 +79,15 @@ sft_status sft__checkpoint_join_boxes(const sft__checkpoint_joining *j,
 sft_status sft__checkpoint_join_part(sft__checkpoint_joining *j,
                                      const sft__checkpoint_join_subject *s, size_t which) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
+    const sft__layout_shard shard = {start, count, local};
     const uint64_t rank = j->parts[which].rank;
     const sft_tensor *const t = j->found[which];
     uint64_t shards = 0;
     j->cut = j->cut || t->rank != s->dims ||
              (t->rank != 0 && memcmp(t->shape, s->shape, t->rank * sizeof *t->shape) != 0);
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
         if (sft_layout_is_flat(s->layout)) {
             uint64_t n = 1;
             for (size_t d = 0; d < s->dims; d++) {
@@ -123,14 +124,14 @@ static uint64_t volume(const uint64_t *count, size_t dims) {
 static sft_status from_part(sft__checkpoint_joining *j, const sft__checkpoint_join_subject *s,
                             size_t which, const uint64_t *box, bool take, uint64_t *elements) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {start, count, local};
+    const sft__layout_shard shard = {start, count, local};
     const sft_tensor *const t = j->found[which];
     const uint64_t rank = j->parts[which].rank;
     uint64_t shards = 0;
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         bool apart = false;
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
         for (size_t d = 0; d < s->dims; d++) {
             const uint64_t low = start[d] > box[d] ? start[d] : box[d];
             const uint64_t end = start[d] + count[d];
@@ -155,7 +156,7 @@ static sft_status from_part(sft__checkpoint_joining *j, const sft__checkpoint_jo
 /* All that the group holds of the box. */
 static sft_status from_group(sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
                              const uint64_t *box, bool take, uint64_t *elements) {
-    const size_t parts = (size_t)sft_layout_part_count(s->layout);
+    const size_t parts = (size_t)sft__layout_part_count(s->layout);
     *elements = 0;
     for (size_t i = 0; i < parts; i++) {
         const size_t holder = j->holder[s->base + i];
@@ -170,13 +171,13 @@ static sft_status from_group(sft__checkpoint_joining *j, sft__checkpoint_join_su
 static sft_status borrow_part(sft__checkpoint_joining *j, sft__checkpoint_join_subject *s,
                               size_t own, uint64_t rank) {
     uint64_t box[2 * SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
-    const sft_shard shard = {box, box + s->dims, local};
+    const sft__layout_shard shard = {box, box + s->dims, local};
     uint64_t shards = 0;
-    SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         bool found = false;
         sft__checkpoint_join_select(j, s, own);
-        SFT_TRY(sft_layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
         for (size_t g = 0; g < j->group_count && !found; g++) {
             uint64_t elements;
             if (g == own) {
@@ -206,11 +207,11 @@ sft_status sft__checkpoint_join_missing(sft__checkpoint_joining *j, sft__checkpo
         uint64_t rank, part;
         uint64_t shards = 0;
         SFT_TRY(sft_layout_rank_at(s->layout, i, &rank, j->err));
-        SFT_TRY(sft_layout_part(s->layout, rank, &part, j->err));
+        SFT_TRY(sft__layout_part(s->layout, rank, &part, j->err));
         if (j->holder[s->base + part] != 0) {
             continue;
         }
-        SFT_TRY(sft_layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+        SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
         *count += shards != 0;
         if (!borrow && shards != 0) {
             return SFT_OK; /* one is enough to know */

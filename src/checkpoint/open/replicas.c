@@ -63,7 +63,7 @@ static sft_status compare(comparing *k, const sft_tensor *like, size_t a, size_t
 /* Ranks of one layout that hold the same part. `from`: the first rank whose layout it is. */
 static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_layout *layout,
                                 size_t from) {
-    const uint64_t n = sft_layout_part_count(layout);
+    const uint64_t n = sft__layout_part_count(layout);
     const size_t parts = (size_t)n;
     if (n > SFT__MOST_PARTS) {
         return sft__base_fail_tensor(k->err, SFT_E_LIMIT, SFT_NO_OFFSET, like->name, like->name_len,
@@ -79,7 +79,7 @@ static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_
         if (!sft_layout_holds(layout, k->c->parts[i].rank) || tensor_of(k, i, like) == NULL) {
             continue;
         }
-        SFT_TRY(sft_layout_part(layout, k->c->parts[i].rank, &part, k->err));
+        SFT_TRY(sft__layout_part(layout, k->c->parts[i].rank, &part, k->err));
         if (k->first[part] == 0) {
             k->first[part] = i + 1;
         } else {
@@ -107,8 +107,8 @@ static sft_status compare_name(comparing *k, const sft_tensor *t, size_t i) {
     for (size_t d = 0; d < dims && d < SFT_LAYOUT_RANK; d++) {
         shape[d] = t->shape[d];
     }
-    SFT_TRY(sft_checkpoint_find_part((void *)(uintptr_t)k->c, t, k->c->parts[i].rank, &layout,
-                                     shape, &dims, k->err));
+    SFT_TRY(sft__checkpoint_find_part((void *)(uintptr_t)k->c, t, k->c->parts[i].rank, &layout,
+                                      shape, &dims, k->err));
     for (size_t earlier = 0; earlier < i; earlier++) {
         if (tensor_of(k, earlier, t) != NULL &&
             (layout == NULL || sft_layout_holds(layout, k->c->parts[earlier].rank))) {

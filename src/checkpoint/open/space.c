@@ -13,20 +13,11 @@
 
 #define MAX_TEXT UINT64_C(100000000)
 
-static const char *const kind_names[] = {
-#define ROW(name, number, word, title) [number] = word,
-    SFT_CHECKPOINT_KIND_MAP(ROW)
-#undef ROW
-};
 static const char *const kind_titles[] = {
 #define ROW(name, number, word, title) [number] = title,
     SFT_CHECKPOINT_KIND_MAP(ROW)
 #undef ROW
 };
-
-const char *sft_checkpoint_kind_name(uint32_t kind) {
-    return kind_names[kind < sizeof kind_names / sizeof kind_names[0] ? kind : 0];
-}
 
 const char *sft_checkpoint_kind_title(uint32_t kind) {
     return kind_titles[kind < sizeof kind_titles / sizeof kind_titles[0] ? kind : 0];
@@ -501,8 +492,8 @@ sft_status sft__checkpoint_check_named(const sft_checkpoint *c, sft_error *err) 
             uint64_t shape[SFT_LAYOUT_RANK];
             size_t dims;
             const sft_file *const file = sft_catalog_file_at(c->parts[i].catalog, 0);
-            const sft_status status = sft_layout_set_find_part(c->layouts, t, c->parts[i].rank,
-                                                               &layout, shape, &dims, err);
+            const sft_status status = sft__checkpoint_lset_find_part(
+                c->layouts, t, c->parts[i].rank, &layout, shape, &dims, err);
             if (status == SFT_OK &&
                 (layout == NULL || !sft_layout_holds(layout, c->parts[i].rank))) {
                 return sft__base_fail_tensor(
@@ -589,7 +580,7 @@ sft_status sft_checkpoint_from_ranks(sft_checkpoint **out, const sft_rank_part *
     c->kind = SFT_CHECKPOINT_RANKS;
     sft_status status = borrow(c, parts, count, err);
     if (status == SFT_OK && layouts != NULL) {
-        status = sft_layout_set_learn(layouts, c->parts, c->count, err);
+        status = sft__checkpoint_lset_learn(layouts, c->parts, c->count, err);
     }
     if (status == SFT_OK) {
         status = sft__checkpoint_keeps_promise(c, err);
@@ -619,15 +610,15 @@ const char *sft_checkpoint_layout_path(const sft_checkpoint *checkpoint) {
     return checkpoint->layout_path;
 }
 
-sft_status sft_checkpoint_find_part(void *checkpoint, const sft_tensor *tensor, uint64_t rank,
-                                    const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                    sft_error *err) {
+sft_status sft__checkpoint_find_part(void *checkpoint, const sft_tensor *tensor, uint64_t rank,
+                                     const sft_layout **layout, uint64_t *shape, size_t *dims,
+                                     sft_error *err) {
     const sft_checkpoint *const c = checkpoint;
     *layout = NULL;
     if (c->layouts == NULL) {
         return SFT_OK;
     }
-    return sft_layout_set_find_part(c->layouts, tensor, rank, layout, shape, dims, err);
+    return sft__checkpoint_lset_find_part(c->layouts, tensor, rank, layout, shape, dims, err);
 }
 
 const char *sft_checkpoint_absent(const sft_checkpoint *checkpoint) {
@@ -638,7 +629,7 @@ static sft_status join(sft_catalog **out, const sft_checkpoint *c, const sft_ope
                        sft_source *keeper, sft_error *err) {
     const sft__checkpoint_join what = {c->parts,
                                        c->count,
-                                       sft_checkpoint_find_part,
+                                       sft__checkpoint_find_part,
                                        (void *)(uintptr_t)c,
                                        c->gaps,
                                        c->gap_count,

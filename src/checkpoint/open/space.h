@@ -136,4 +136,9 @@ sft_status sft__checkpoint_open_below(const char *folder, const char *name,
                                       const sft_allocator *allocator, sft_source **out,
                                       bool *missing, sft_error *err);
 
+/* Layout, as sft_layout_find with the checkpoint as ctx: for parts. */
+sft_status sft__checkpoint_find_part(void *checkpoint, const sft_tensor *tensor, uint64_t rank,
+                                     const sft_layout **layout, uint64_t *shape, size_t *dims,
+                                     sft_error *err);
+
 #endif
