@@ -65,24 +65,22 @@ def leanings(objects):
 
 
 def read(root, build):
-    objects = []
+    paths = {}
     for base, _, names in os.walk(build):
-        if "/src/" not in base.replace(os.sep, "/") + "/":
-            continue
         for name in names:
-            if not re.search(r"\.c\.o(bj)?$", name):
-                continue
             path = os.path.join(base, name).replace(os.sep, "/")
-            file = re.sub(r"\.c\.o(bj)?$", "", path[path.rindex("/src/") + 5 :])
-            if not os.path.exists(os.path.join(root, "src", file + ".c")):
-                continue  # an object that an older build left
-            shown = subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout
-            defined, needed = set(), set()
-            for line in shown.splitlines():
-                words = line.split()
-                (needed if words[-2] == "U" else defined).add(words[-1])
-            objects.append((file, defined, needed))
-    return objects
+            if "/src/" in path and re.search(r"\.c\.o(bj)?$", name):
+                file = re.sub(r"\.c\.o(bj)?$", "", path[path.rindex("/src/") + 5 :])
+                if os.path.exists(os.path.join(root, "src", file + ".c")):  # else an older build left it
+                    paths[path] = file
+    objects = {file: (set(), set()) for file in paths.values()}
+    if paths:
+        shown = subprocess.run(["nm", "-g", "-A", *paths], capture_output=True, text=True, check=True).stdout
+        for line in shown.splitlines():
+            path, words = line.rsplit(":", 1)
+            words = words.split()
+            objects[paths[path]][words[-2] == "U"].add(words[-1])
+    return [(file, *symbols) for file, symbols in objects.items()]
 
 
 def verdict(found, known):

@@ -78,36 +78,30 @@ def check_text(files):
 def check_symbols(build, root):
     faults = []
     homes = defaultdict(set)
+    rooms = {}
     for base, _, names in os.walk(build):
         room = re.search(r"/src/(\w+)(/|$)", base.replace(os.sep, "/"))
-        if not room:
-            continue
-        room = room.group(1)
-        for name in names:
-            if not name.endswith(".o"):
-                continue
+        for name in names if room else []:
             path = os.path.join(base, name)
-            if not os.path.exists(os.path.join(root, path[path.index("/src/") + 1 : -2])):
-                continue  # left behind by an earlier build: its source has moved or gone
-            shown = subprocess.run(
-                ["nm", "-g", "--defined-only", path], capture_output=True, text=True, check=True
-            ).stdout
-            for line in shown.splitlines():
-                words = line.split()
-                if len(words) != 3 or words[1] in "wWVu" or re.match(r"_|DW\.", words[2]):
-                    continue
-                symbol = words[2]
-                homes[symbol].add(path[path.index("/src/") + 1 :])
-                good = (PROGRAMS[room], "main") if room in PROGRAMS else ("sft__%s_" % room, "sft_")
-                if not symbol.startswith(good) or (
-                    symbol.startswith("sft__") and not symbol.startswith(good[0])
-                ):
-                    faults.append("%s is defined in src/%s" % (symbol, room))
+            # what is left behind by an earlier build has no source: it has moved or gone
+            if name.endswith(".o") and os.path.exists(os.path.join(root, path[path.index("/src/") + 1 : -2])):
+                rooms[path] = room.group(1)
+    if not rooms:
+        return ["no objects below %s" % build], 0
+    command = ["nm", "-g", "-A", "--defined-only", *rooms]
+    for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
+        path, words = line.rsplit(":", 1)
+        words = words.split()
+        if len(words) != 3 or words[1] in "wWVu" or re.match(r"_|DW\.", words[2]):
+            continue
+        room, symbol = rooms[path], words[2]
+        homes[symbol].add(path[path.index("/src/") + 1 :])
+        good = (PROGRAMS[room], "main") if room in PROGRAMS else ("sft__%s_" % room, "sft_")
+        if not symbol.startswith(good) or (symbol.startswith("sft__") and not symbol.startswith(good[0])):
+            faults.append("%s is defined in src/%s" % (symbol, room))
     for symbol, where in sorted(homes.items()):
         if len(where) > 1 and symbol != "main":
             faults.append("%s is defined by %s" % (symbol, " and ".join(sorted(where))))
-    if not homes:
-        faults.append("no objects below %s" % build)
     return faults, len(homes)
 
 
