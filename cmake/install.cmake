@@ -12,21 +12,21 @@ install(TARGETS sft_static sft_shared EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# Each wing is a set of its own, so that find_package(safetensors) asks for a wing's dependencies only with
+# Each extension library is a set of its own: find_package(safetensors) asks for its dependencies only with
 # find_package(safetensors COMPONENTS import).
-foreach(wing ${SFT_WINGS})
-  set(headers ${SFT_WING_${wing}_HEADERS})
+foreach(name ${SFT_EXTENSIONS})
+  set(headers ${SFT_EXTENSION_${name}_HEADERS})
   if(NOT headers)
-    set(headers ${wing})
+    set(headers ${name})
   endif()
   foreach(header ${headers})
     install(FILES ${PROJECT_SOURCE_DIR}/include/sft/${header}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sft)
   endforeach()
-  install(TARGETS sft_${wing}_static sft_${wing}_shared EXPORT safetensors-${wing}-targets
+  install(TARGETS sft_${name}_static sft_${name}_shared EXPORT safetensors-${name}-targets
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(EXPORT safetensors-${wing}-targets NAMESPACE safetensors::
+  install(EXPORT safetensors-${name}-targets NAMESPACE safetensors::
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/safetensors)
 endforeach()
 if(TARGET safetensors)
@@ -67,10 +67,10 @@ endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors.pc.in
   ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(wing ${SFT_WINGS})
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors-${wing}.pc.in
-    ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${wing}.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${wing}.pc
+foreach(name ${SFT_EXTENSIONS})
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/libsafetensors-${name}.pc.in
+    ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/libsafetensors-${name}.pc
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 

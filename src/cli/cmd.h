@@ -230,7 +230,7 @@ const sft_allocator *cli_allocator(void);
 
 /* ---------------------------------------------------------------- open.c */
 
-/* File, folder, index, URL or "-"; what is no safetensors is opened by the import wing, if it knows it.
+/* File, folder, index, URL or "-"; what is no safetensors is opened by libsafetensors-import, if it knows it.
  * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* Of what was opened so: says so (exit status 3) if a file was written to meanwhile, and what was told of

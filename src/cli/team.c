@@ -39,10 +39,9 @@ uint64_t cli_team_threads(const cli *c) {
 sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
                         const sft_job_run_options *options, sft_job_result *result,
                         sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
 
     c->met = true;
-    return api->job_run_group(job, folder, options, c->team->group, result, err);
+    return sft_job_run_group(job, folder, options, c->team->group, result, err);
 }
 
 /* ---------------------------------------------------------------- without a job */
@@ -101,15 +100,14 @@ static void reason(const cli *c, sft_error *why) {
 }
 
 static void meet(cli *c) {
-    const sft_checkpoint_api *api = cli_ranks_api(NULL);
     sft_error why;
 
-    if (c->met || api == NULL) { /* without the library nobody has run anything */
+    if (c->met) { /* without the library nobody has run anything */
         return;
     }
     reason(c, &why);
     c->met = true;
-    (void)!api->job_run_group(NULL, NULL, NULL, c->team->group, NULL, &why);
+    (void)!sft_job_run_group(NULL, NULL, NULL, c->team->group, NULL, &why);
 }
 
 /* Words of a process: its lines; what is behind the last but one that there is room for is one. */

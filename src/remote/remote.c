@@ -6,7 +6,6 @@
 #include "base/text/strmap.h"
 #include "remote/disk/disk.h"
 #include "remote/room.h"
-#include <curl/curl.h>
 #include <string.h>
 
 bool sft__remote_is_url(const char *text) {
@@ -153,8 +152,9 @@ void sft__remote_release(sft_remote *remote) {
         sft__base_arena_free(&remote->settings.strings);
         sft__base_arena_free(&remote->pinned);
         sft__base_mutex_reset(&remote->mutex);
+        void (*const cleanup)(void) = remote->curl.global_cleanup;
         sft__base_free(remote->allocator, remote, sizeof *remote);
-        curl_global_cleanup(); /* counts its users, as init does */
+        cleanup(); /* counts its users, as init does */
     }
 }
 
@@ -186,17 +186,20 @@ sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options
         options != NULL &&
         options->struct_size >= offsetof(sft_remote_options, allocator) + sizeof options->allocator;
     const sft_allocator *a = sft__base_allocator(own ? options->allocator : NULL);
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    sft__remote_curl curl;
+    SFT_TRY(sft__remote_curl_find(&curl, err));
+    if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0,
                              "libcurl could not be started");
     }
     sft_remote *remote = sft__base_alloc_zero(a, sizeof *remote);
     if (remote == NULL || !sft__base_mutex_init(&remote->mutex)) {
         sft__base_free(a, remote, sizeof *remote);
-        curl_global_cleanup();
+        curl.global_cleanup();
         return sft__remote_no_memory(err, sizeof *remote);
     }
     remote->allocator = a;
+    remote->curl = curl;
     atomic_store(&remote->references, 1);
     sft__base_random_key(remote->secret);
     const sft_status status = fill(remote, options, err);

@@ -11,6 +11,7 @@
 #include "base/memory/alloc.h"
 #include "base/thread/thread.h"
 #include "remote/http/address.h"
+#include "remote/http/curl.h"
 #include "remote/http/response.h"
 #include "remote/http/url.h"
 #include <sft/extend.h>
@@ -42,6 +43,7 @@ typedef struct sft__remote_settings {
 struct sft_remote {
     const sft_allocator *allocator;
     atomic_size_t references; /* the caller's, and one per open object */
+    sft__remote_curl curl;
     sft__remote_settings settings;
     sft__base_mutex mutex;       /* lanes, cache, control, pins */
     const sft__remote_pin *pins; /* branches of the hub, and the commit that each is here */

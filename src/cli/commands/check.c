@@ -7,7 +7,6 @@
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
-#include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -481,22 +480,6 @@ static void fail_listing(cli *c, const char *folder, int error) {
     cli_fail(c, folder, &err);
 }
 
-/* Several files without an index may be ranks, which the checkpoint wing alone can tell. */
-static bool parts_unknown(cli *c, const char *folder, const names *files) {
-    sft_error err;
-
-    for (size_t i = 0; i < files->count; i++) {
-        if (cli_ends_with(files->items[i], ".index.json")) {
-            return false;
-        }
-    }
-    if (files->count < 2 || !cli_wing_gone(CLI_WING_CHECKPOINT, &err)) {
-        return false;
-    }
-    cli_fail_plainly(c, folder, &err);
-    return true;
-}
-
 /* Are there files right in the folder, and no index among them? */
 static bool lacks_index(const char *folder, const names *files) {
     const size_t len = strlen(folder);
@@ -598,8 +581,7 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
-    const size_t parts =
-        w.files.count == 0 || parts_unknown(c, folder, &w.files) ? 0 : w.folders.count;
+    const size_t parts = w.files.count == 0 ? 0 : w.folders.count;
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
         check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, &w.files, n);
     }

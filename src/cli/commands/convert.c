@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/commands/convert.c - weight files of other formats into safetensors, through the import wing's own
- * conversion, and what is told of it. Read convert_choice.h first.
+ * cli/commands/convert.c - weight files of other formats into safetensors, and what is told of it.
+ * Read convert_choice.h first.
  */
 #include "cli/cmd.h"
 #include "cli/copy/cast_lost.h"
@@ -15,7 +15,6 @@
 #include "cli/outputs/lost.h"
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
-#include "cli/wing.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,6 @@ enum { FOUND_MAX = 4096 };
 
 typedef struct converting {
     cli *c;
-    const sft_import_api *api;
     cli_choice choice;
     cli_cast_lost *lost;
     cli_table table;
@@ -171,7 +169,7 @@ static void text_end(converting *k, const sft_import_converted *r) {
 
 static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
 
-/* The wings do not know each other: what a URL names is opened here. */
+/* The extension libraries do not know each other: what a URL names is opened here. */
 static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err) {
     const converting *k = ctx;
     return cli_is_url(input) ? cli_url_source(k->c, input, out, err) : SFT_OK;
@@ -205,12 +203,12 @@ static bool make_way(converting *k, const sft_import_convert_options *options, c
 
     if (o.max_shard_bytes != 0 || cli_sys_kind(output) == CLI_KIND_FOLDER) {
         o.flags |= SFT_CONVERT_PLAN;
-        if (k->api->convert((const char *const *)c->operands, c->operand_count, output, &o, &result,
-                            &report, &err) != SFT_OK) {
+        if (sft_import_convert((const char *const *)c->operands, c->operand_count, output, &o,
+                               &result, &report, &err) != SFT_OK) {
             return true; /* the conversion itself will say why */
         }
         files = result.files;
-        k->api->report_free(report);
+        sft_import_report_free(report);
     }
     return cli_older_find_set(older, c, output, files) && cli_older_begin(older);
 }
@@ -261,15 +259,15 @@ static void convert(converting *k) {
         cli_table_init(&k->table, 6, titles, 1u << 4);
     }
     const sft_status status =
-        outcome(k->api->convert((const char *const *)c->operands, c->operand_count, output, &o,
-                                &result, &report, &err),
+        outcome(sft_import_convert((const char *const *)c->operands, c->operand_count, output, &o,
+                                   &result, &report, &err),
                 &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
     if (status == SFT_OK) {
-        cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, k->api, report);
+        cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, report);
         cli_choice_unused(&k->choice);
-        cli_lost_keep(c, k->api, report);
+        cli_lost_keep(c, report);
         cli_cast_tell(k->lost, c, c->operand_count == 1 ? c->operands[0] : output);
         if (c->operand_count == 1) {
             cli_siblings_tell(c, c->operands[0], output, NULL);
@@ -359,7 +357,8 @@ static void export_into(converting *k, uint32_t format) {
     sft_error err;
 
     if (c->operand_count != 1 || cli_number(c, "max-shard-size", 0) != 0) {
-        cli_usage(c, "one input becomes one %s file, without shards", k->api->format_name(format));
+        cli_usage(c, "one input becomes one %s file, without shards",
+                  sft_import_format_name(format));
         return;
     }
     if (!cli_open(c, c->operands[0], 0, &catalog)) {
@@ -373,15 +372,15 @@ static void export_into(converting *k, uint32_t format) {
     } else {
         cli_table_init(&k->table, 6, titles, 1u << 4);
     }
-    const sft_status status = outcome(
-        k->api->export_file(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
+    const sft_status status =
+        outcome(sft_import_export(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
     c->proved = status == SFT_OK;
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
     if (status == SFT_OK) {
-        cli_warn_report(c, c->operands[0], k->api, report);
+        cli_warn_report(c, c->operands[0], report);
         cli_choice_unused(&k->choice);
-        cli_lost_keep(c, k->api, report);
+        cli_lost_keep(c, report);
         cli_cast_tell(k->lost, c, c->operands[0]);
         cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
     }
@@ -412,7 +411,7 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     /* a directory of TensorFlow's is one checkpoint, and becomes one file */
     const bool of_folder = c->operand_count == 1 &&
                            cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
-                           k->api->locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
+                           sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
     if (is_folder && !of_folder) {
         (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
                             "a directory: name the file in it, model.safetensors for example");
@@ -436,20 +435,16 @@ static bool make_output(cli *c, const converting *k, bool *made) {
 
 static void run(cli *c) {
     converting k = {.c = c};
-    sft_error err;
     bool made;
 
     k.lost = cli_cast_watch();
     k.plan = cli_flag(c, "plan") || cli_flag(c, "dry-run");
-    k.api = cli_wing_get(CLI_WING_IMPORT, &err);
     const char *output = cli_text(c, "output");
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         cli_usage(c, "-o OUT says where to");
     } else if ((cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_FOLDER &&
                 cli_lost_ending(c, output, true)) ||
                cli_over_read(c, output)) {
-    } else if (k.api == NULL) {
-        cli_fail_plainly(c, NULL, &err);
     } else if (cli_choice_parse(&k.choice, c) &&
                (!cli_flag(c, "verify") || k.plan || cli_verify_inputs(c))) {
         const uint32_t format = output_format(c);
@@ -500,7 +495,8 @@ const cli_command cli_cmd_convert = {
     .operands = "IN...",
     .summary = "convert other weight formats to safetensors and back, executing nothing",
     .description =
-        "Reads PyTorch checkpoints of any age (and every other format that the import wing knows; "
+        "Reads PyTorch checkpoints of any age (and every other format that libsafetensors-import "
+        "knows; "
         "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
         "--max-shard-size shards and an index. An input may be the URL of a file. "
         "Several inputs become one output. A directory with "

@@ -33,7 +33,7 @@ static bool open_ranks(cli *c, const char *operand, sft_checkpoint **out) {
 
 static void take_files(cli_batch *b, const sft_dedupe *d) {
     size_t count;
-    const sft_job_file *files = b->api->dedupe_files(d, &count);
+    const sft_job_file *files = sft_dedupe_files(d, &count);
 
     for (size_t i = 0; i < count; i++) {
         uint32_t *tensors = NULL;
@@ -47,13 +47,13 @@ static void take_files(cli_batch *b, const sft_dedupe *d) {
         f->metadata = files[i].metadata;
         f->metadata_count = files[i].metadata_count;
     }
-    const sft_job_text *texts = b->api->dedupe_texts(d, &count);
+    const sft_job_text *texts = sft_dedupe_texts(d, &count);
     for (size_t i = 0; i < count; i++) {
         char *data = cli_alloc(texts[i].size + 1, 1);
         memcpy(data, texts[i].data, texts[i].size);
         cli_batch_text(b, texts[i].name, data, texts[i].size);
     }
-    b->order = b->api->dedupe_order(d);
+    b->order = sft_dedupe_order(d);
 }
 
 /* False: replicas differ, or the run was stopped; reported. */
@@ -65,8 +65,8 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
     if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_team_first(c)) {
         return true; /* what rank 0 finds is found for all */
     }
-    const sft_status status = b->api->dedupe_compare(
-        d, cli_pool(c), cli_control(c, "comparing replicas"), &compared, &err);
+    const sft_status status =
+        sft_dedupe_compare(d, cli_pool(c), cli_control(c, "comparing replicas"), &compared, &err);
     cli_control_end(c);
     if (status != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
@@ -115,13 +115,13 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
     SFT_INIT(&o);
     o.rule =
         rule != NULL && strcmp(rule, "balanced") == 0 ? SFT_DEDUPE_BALANCED : SFT_DEDUPE_MINDSPORE;
-    const sft_status status = expand ? b->api->dedupe_expand(&d, checkpoint, &o, &err)
-                                     : b->api->dedupe_create(&d, checkpoint, &o, &err);
+    const sft_status status = expand ? sft_dedupe_expand(&d, checkpoint, &o, &err)
+                                     : sft_dedupe_create(&d, checkpoint, &o, &err);
     if (status != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;
     }
-    b->api->dedupe_total(d, &tensors, &bytes);
+    sft_dedupe_total(d, &tensors, &bytes);
     cli_batch_number_add(b, expand ? "replicas_added" : "replicas_removed", tensors);
     cli_batch_number_add(b, expand ? "bytes_added" : "bytes_removed", bytes);
     cli_note(c, b->source, "%llu %s (%s) %s", (unsigned long long)tensors,
@@ -135,7 +135,7 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
             cli_siblings_tell_ranks(c, b->source, b->target);
         }
     }
-    b->api->dedupe_free(d);
+    sft_dedupe_free(d);
 }
 
 /* Ranks without a file; what is left out. */
@@ -144,9 +144,9 @@ static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
     sft_catalog *whole;
 
     SFT_INIT(&open);
-    cli_ranks_tell(c, b->source, b->api->checkpoint_absent(checkpoint), NULL, NULL);
+    cli_ranks_tell(c, b->source, sft_checkpoint_absent(checkpoint), NULL, NULL);
     if (cli_flag(c, "partial") &&
-        b->api->checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
+        sft_checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
         (void)cli_batch_took(b, &whole); /* no names: they are the files' own here */
         cli_close(c, whole);
     } /* else dedupe and expand say why */
@@ -162,7 +162,7 @@ static void run(cli *c, bool expand) {
     if (open_ranks(c, c->operands[0], &checkpoint)) {
         tell(c, &b, checkpoint);
         carry_out(&b, checkpoint, expand);
-        b.api->checkpoint_close(checkpoint);
+        sft_checkpoint_close(checkpoint);
     }
     cli_batch_reset(&b);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/commands/fetch.c - downloads a model, or some of its tensors. The work is the remote wing's. Read
+ * cli/commands/fetch.c - downloads a model, or some of its tensors. The work is sft_remote_fetch's. Read
  * cmd.h and url.h first.
  */
 #include "cli/operands/rank.h"
@@ -167,8 +167,7 @@ static void fetch(cli *c) {
     sft_fetch_result r;
     sft_error err;
 
-    const sft_remote_api *api = cli_url_api(c, &err);
-    if (api == NULL) {
+    if (cli_url_begin(c, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
         return;
     }
@@ -191,8 +190,8 @@ static void fetch(cli *c) {
     o.ready_ctx = &beside;
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
-    const sft_status status = api->fetch(c->remote, cli_url_real(c, operand),
-                                         folder != NULL ? folder : ".", &o, &r, &err);
+    const sft_status status =
+        cli_url_fetch(c, operand, folder != NULL ? folder : ".", &o, &r, &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
     free_names(names, count);

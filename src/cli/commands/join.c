@@ -28,12 +28,10 @@ typedef struct unifying {
 /* ---------------------------------------------------------------- what is a parameter */
 
 static bool is_named(const unifying *u, const sft_tensor *t) {
-    const sft_checkpoint_api *api = u->b->api;
-
-    for (size_t i = 0; i < api->layout_set_count(u->set); i++) {
+    for (size_t i = 0; i < sft_layout_set_count(u->set); i++) {
         sft_layout_entry e;
         SFT_INIT(&e);
-        if (api->layout_set_at(u->set, i, &e, NULL) == SFT_OK &&
+        if (sft_layout_set_at(u->set, i, &e, NULL) == SFT_OK &&
             (e.match != SFT_LAYOUT_MATCH_NAME ||
              (e.name_len == t->name_len && memcmp(e.name, t->name, t->name_len) == 0))) {
             return true; /* patterns and modules speak of parameters alone */
@@ -179,17 +177,17 @@ static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog 
     open.limits = &limits;
     sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
     if (status == SFT_OK) {
-        status = b->api->checkpoint_join_ranks(catalog, *checkpoint, &open, &err);
+        status = sft_checkpoint_join_ranks(catalog, *checkpoint, &open, &err);
     }
     if (status != SFT_OK) {
         cli_fail(c, b->source, &err);
-        b->api->checkpoint_close(*checkpoint);
+        sft_checkpoint_close(*checkpoint);
         return false;
     }
-    cli_ranks_tell(c, b->source, b->api->checkpoint_absent(*checkpoint),
-                   b->api->checkpoint_layouts(*checkpoint), *catalog);
+    cli_ranks_tell(c, b->source, sft_checkpoint_absent(*checkpoint),
+                   sft_checkpoint_layouts(*checkpoint), *catalog);
     if (!cli_batch_took(b, catalog)) {
-        b->api->checkpoint_close(*checkpoint);
+        sft_checkpoint_close(*checkpoint);
         return false;
     }
     return true;
@@ -217,7 +215,7 @@ static void run(cli *c) {
     if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
         b.named = catalog;
         if (unified) {
-            unify(&b, catalog, checkpoint != NULL ? b.api->checkpoint_layouts(checkpoint) : NULL);
+            unify(&b, catalog, checkpoint != NULL ? sft_checkpoint_layouts(checkpoint) : NULL);
         } else {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
             b.carries = true;
@@ -228,7 +226,7 @@ static void run(cli *c) {
         }
         cli_close(c, catalog);
         cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
-        b.api->checkpoint_close(checkpoint);
+        sft_checkpoint_close(checkpoint);
     }
     cli_batch_reset(&b);
 }

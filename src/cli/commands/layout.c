@@ -18,18 +18,17 @@ static const char *form_name(sft_layout_form form) {
 }
 
 /* The rank's own shape; false: it holds nothing, or the full shape is not known. */
-static bool local_shape(const sft_checkpoint_api *api, const sft_layout_entry *e, uint64_t rank,
-                        uint64_t *local, size_t *dims) {
-    if (e->layout == NULL || !e->has_shape || !api->layout_holds(e->layout, rank)) {
+static bool local_shape(const sft_layout_entry *e, uint64_t rank, uint64_t *local, size_t *dims) {
+    if (e->layout == NULL || !e->has_shape || !sft_layout_holds(e->layout, rank)) {
         return false;
     }
-    *dims = api->layout_is_flat(e->layout) ? 1 : e->dims;
-    return api->layout_local_shape(e->layout, e->shape, e->dims, rank, local, NULL) == SFT_OK;
+    *dims = sft_layout_is_flat(e->layout) ? 1 : e->dims;
+    return sft_layout_local_shape(e->layout, e->shape, e->dims, rank, local, NULL) == SFT_OK;
 }
 
 /* "0-3, 8": ranks in device order, runs folded, at most eight of them. */
-static void put_ranks(char *text, size_t cap, const sft_checkpoint_api *api, const sft_layout *l) {
-    const uint64_t count = l != NULL ? api->layout_rank_count(l) : 0;
+static void put_ranks(char *text, size_t cap, const sft_layout *l) {
+    const uint64_t count = l != NULL ? sft_layout_rank_count(l) : 0;
     size_t used = 0;
     int runs = 0;
 
@@ -40,9 +39,9 @@ static void put_ranks(char *text, size_t cap, const sft_checkpoint_api *api, con
             memcpy(text + used, ", ...", 6);
             return;
         }
-        (void)!api->layout_rank_at(l, i++, &first, NULL);
+        (void)!sft_layout_rank_at(l, i++, &first, NULL);
         last = first;
-        while (i < count && api->layout_rank_at(l, i, &next, NULL) == SFT_OK && next == last + 1) {
+        while (i < count && sft_layout_rank_at(l, i, &next, NULL) == SFT_OK && next == last + 1) {
             last = next;
             i++;
         }
@@ -56,8 +55,7 @@ static void put_ranks(char *text, size_t cap, const sft_checkpoint_api *api, con
     }
 }
 
-static void json_entry(cli *c, cli_json *j, const sft_checkpoint_api *api,
-                       const sft_layout_entry *e) {
+static void json_entry(cli *c, cli_json *j, const sft_layout_entry *e) {
     static const char *const matches[] = {"name", "pattern", "module"};
     uint64_t local[SFT_LAYOUT_RANK];
     size_t dims;
@@ -75,19 +73,18 @@ static void json_entry(cli *c, cli_json *j, const sft_checkpoint_api *api,
     cli_json_key(j, "cut");
     cli_json_string(j, e->cut);
     if (e->layout != NULL) {
-        put_ranks(ranks, sizeof ranks, api, e->layout);
+        put_ranks(ranks, sizeof ranks, e->layout);
         cli_json_key(j, "ranks");
         cli_json_string(j, ranks);
     }
-    if (local_shape(api, e, cli_number(c, "rank", 0), local, &dims)) {
+    if (local_shape(e, cli_number(c, "rank", 0), local, &dims)) {
         cli_json_key(j, "local");
         cli_json_shape(j, local, dims);
     }
     cli_json_close(j, '}');
 }
 
-static void show_json(cli *c, const char *operand, const sft_checkpoint_api *api,
-                      const sft_layout_set *set) {
+static void show_json(cli *c, const char *operand, const sft_layout_set *set) {
     cli_json j;
 
     cli_json_init(&j, &c->out);
@@ -97,18 +94,18 @@ static void show_json(cli *c, const char *operand, const sft_checkpoint_api *api
     cli_json_key(&j, "file");
     cli_json_string(&j, operand);
     cli_json_key(&j, "form");
-    cli_json_string(&j, form_name(api->layout_set_form(set)));
+    cli_json_string(&j, form_name(sft_layout_set_form(set)));
     cli_json_key(&j, "ranks");
-    cli_json_u64(&j, api->layout_set_ranks(set));
+    cli_json_u64(&j, sft_layout_set_ranks(set));
     cli_json_key(&j, "rank");
     cli_json_u64(&j, cli_number(c, "rank", 0));
     cli_json_key(&j, "tensors");
     cli_json_open(&j, '[');
-    for (size_t i = 0; i < api->layout_set_count(set) && !cli_stopped(c); i++) {
+    for (size_t i = 0; i < sft_layout_set_count(set) && !cli_stopped(c); i++) {
         sft_layout_entry e;
         SFT_INIT(&e);
-        if (api->layout_set_at(set, i, &e, NULL) == SFT_OK) {
-            json_entry(c, &j, api, &e);
+        if (sft_layout_set_at(set, i, &e, NULL) == SFT_OK) {
+            json_entry(c, &j, &e);
         }
     }
     cli_json_close(&j, ']');
@@ -116,43 +113,43 @@ static void show_json(cli *c, const char *operand, const sft_checkpoint_api *api
     cli_json_newline(&j);
 }
 
-static void show_text(cli *c, const sft_checkpoint_api *api, const sft_layout_set *set) {
+static void show_text(cli *c, const sft_layout_set *set) {
     static const char *const titles[] = {"name", "shape", "mesh", "cut", "ranks", "local"};
     cli_table t;
 
     cli_table_init(&t, 6, titles, 0);
-    for (size_t i = 0; i < api->layout_set_count(set) && !cli_stopped(c); i++) {
+    for (size_t i = 0; i < sft_layout_set_count(set) && !cli_stopped(c); i++) {
         uint64_t local[SFT_LAYOUT_RANK];
         char text[CLI_SHAPE_ROOM];
         char ranks[256];
         size_t dims;
         sft_layout_entry e;
         SFT_INIT(&e);
-        if (api->layout_set_at(set, i, &e, NULL) != SFT_OK) {
+        if (sft_layout_set_at(set, i, &e, NULL) != SFT_OK) {
             continue;
         }
-        put_ranks(ranks, sizeof ranks, api, e.layout);
+        put_ranks(ranks, sizeof ranks, e.layout);
         cli_table_text(&t, e.name, e.name_len);
         cli_table_cell(&t, "%s", e.has_shape ? cli_shape(text, e.shape, (uint32_t)e.dims) : "");
         cli_table_text(&t, e.mesh, strlen(e.mesh));
         cli_table_text(&t, e.cut, strlen(e.cut));
         cli_table_cell(&t, "%s", ranks);
-        const bool known = local_shape(api, &e, cli_number(c, "rank", 0), local, &dims);
+        const bool known = local_shape(&e, cli_number(c, "rank", 0), local, &dims);
         cli_table_cell(&t, "%s", known ? cli_shape(text, local, (uint32_t)dims) : "");
     }
     cli_table_print(&t, &c->out, c->color);
     cli_table_reset(&t);
-    cli_printf(&c->out, "%s, %llu ranks, %llu entr%s\n", form_name(api->layout_set_form(set)),
-               (unsigned long long)api->layout_set_ranks(set),
-               (unsigned long long)api->layout_set_count(set),
-               api->layout_set_count(set) == 1 ? "y" : "ies");
+    cli_printf(&c->out, "%s, %llu ranks, %llu entr%s\n", form_name(sft_layout_set_form(set)),
+               (unsigned long long)sft_layout_set_ranks(set),
+               (unsigned long long)sft_layout_set_count(set),
+               sft_layout_set_count(set) == 1 ? "y" : "ies");
 }
 
 /* ---------------------------------------------------------------- merge, convert */
 
-static sft_status as_text(const sft_checkpoint_api *api, const sft_layout_set *set, const char *to,
-                          char **text, size_t *size, sft_error *err) {
-    const sft_ms_strategy *strategy = api->layout_set_strategy(set);
+static sft_status as_text(const sft_layout_set *set, const char *to, char **text, size_t *size,
+                          sft_error *err) {
+    const sft_ms_strategy *strategy = sft_layout_set_strategy(set);
     const bool strategy_wanted = strcmp(to, "layout") != 0;
     const sft_ms_form form = strcmp(to, "strategy-json") == 0 ? SFT_MS_JSON : SFT_MS_PROTOBUF;
     sft_status status = SFT_OK;
@@ -166,8 +163,8 @@ static sft_status as_text(const sft_checkpoint_api *api, const sft_layout_set *s
         if (pass == 1) {
             *text = cli_alloc(*size + 1, 1);
         }
-        status = strategy_wanted ? api->ms_strategy_write(strategy, form, *text, *size, size, err)
-                                 : api->layout_set_write(set, *text, *size, size, err);
+        status = strategy_wanted ? sft_ms_strategy_write(strategy, form, *text, *size, size, err)
+                                 : sft_layout_set_write(set, *text, *size, size, err);
     }
     return status;
 }
@@ -200,13 +197,12 @@ static void put_file(cli *c, const char *path, const char *text, size_t size) {
     }
 }
 
-static void write_set(cli *c, const char *operand, const sft_checkpoint_api *api,
-                      const sft_layout_set *set, const char *to) {
+static void write_set(cli *c, const char *operand, const sft_layout_set *set, const char *to) {
     char *text = NULL;
     size_t size = 0;
     sft_error err;
 
-    if (as_text(api, set, to, &text, &size, &err) == SFT_OK) {
+    if (as_text(set, to, &text, &size, &err) == SFT_OK) {
         put_file(c, cli_text(c, "output"), text, size);
     } else {
         cli_fail_plainly(c, operand, &err);
@@ -214,45 +210,43 @@ static void write_set(cli *c, const char *operand, const sft_checkpoint_api *api
     free(text);
 }
 
-static void use_set(cli *c, const char *operand, const char *verb, const sft_checkpoint_api *api,
-                    const sft_layout_set *set) {
+static void use_set(cli *c, const char *operand, const char *verb, const sft_layout_set *set) {
     const char *to = cli_text(c, "to");
 
     if (strcmp(verb, "show") == 0 && c->json) {
-        show_json(c, operand, api, set);
+        show_json(c, operand, set);
     } else if (strcmp(verb, "show") == 0) {
-        show_text(c, api, set);
+        show_text(c, set);
     } else if (strcmp(verb, "convert") == 0) {
-        write_set(c, operand, api, set, to != NULL ? to : "layout");
+        write_set(c, operand, set, to != NULL ? to : "layout");
     } else {
-        write_set(c, operand, api, set, to != NULL ? to : "strategy");
+        write_set(c, operand, set, to != NULL ? to : "strategy");
     }
 }
 
 /* A checkpoint that tells its own layout; false: it is none. */
-static bool with_checkpoint(cli *c, const char *operand, const char *verb,
-                            const sft_checkpoint_api *api) {
+static bool with_checkpoint(cli *c, const char *operand, const char *verb) {
     uint32_t kind = SFT_CHECKPOINT_NONE;
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint;
     sft_error err;
 
-    if (!cli_ranks_possible(operand) || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
+    if (!cli_ranks_possible(operand) || sft_checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
         kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE) {
         return false;
     }
     cli_ranks_options(c, &o, NULL);
     o.flags = SFT_CHECKPOINT_PARTIAL; /* the layout is wanted, whatever the files hold */
-    if (api->checkpoint_open(&checkpoint, operand, &o, &err) != SFT_OK) {
+    if (sft_checkpoint_open(&checkpoint, operand, &o, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
         return true;
     }
-    if (api->checkpoint_layouts(checkpoint) != NULL) {
-        use_set(c, operand, verb, api, api->checkpoint_layouts(checkpoint));
+    if (sft_checkpoint_layouts(checkpoint) != NULL) {
+        use_set(c, operand, verb, sft_checkpoint_layouts(checkpoint));
     } else {
         cli_note(c, operand, "one rank, and nothing is cut");
     }
-    api->checkpoint_close(checkpoint);
+    sft_checkpoint_close(checkpoint);
     return true;
 }
 
@@ -260,23 +254,18 @@ static void with_set(cli *c, const char *operand, const char *verb) {
     sft_layout_set_options o;
     sft_layout_set *set = NULL;
     sft_error err;
-    const sft_checkpoint_api *api = cli_ranks_api(&err);
 
-    if (api == NULL) {
-        cli_fail_plainly(c, operand, &err);
-        return;
-    }
-    if (with_checkpoint(c, operand, verb, api)) {
+    if (with_checkpoint(c, operand, verb)) {
         return;
     }
     SFT_INIT(&o);
     o.ranks = cli_number(c, "ranks", 0);
-    if (api->layout_set_open(&set, operand, &o, &err) != SFT_OK) {
+    if (sft_layout_set_open(&set, operand, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
         return;
     }
-    use_set(c, operand, verb, api, set);
-    api->layout_set_free(set);
+    use_set(c, operand, verb, set);
+    sft_layout_set_free(set);
 }
 
 static void run(cli *c) {

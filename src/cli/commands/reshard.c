@@ -35,8 +35,8 @@ static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set
     sft_error err;
 
     SFT_INIT(&open);
-    if (b->api->checkpoint_part(part, whole, rank, b->api->layout_set_find_whole, set, &open,
-                                &err) != SFT_OK) {
+    if (sft_checkpoint_part(part, whole, rank, sft_layout_set_find_whole, set, &open, &err) !=
+        SFT_OK) {
         cli_fail_plainly(b->c, b->source, &err);
         return false;
     }
@@ -99,12 +99,12 @@ static bool add_layout(cli_batch *b, const sft_layout_set *set) {
     size_t size;
     sft_error err;
 
-    if (b->api->layout_set_write(set, NULL, 0, &size, &err) != SFT_OK) {
+    if (sft_layout_set_write(set, NULL, 0, &size, &err) != SFT_OK) {
         cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
         return false;
     }
     char *text = cli_alloc(size + 1, 1);
-    if (b->api->layout_set_write(set, text, size, &size, &err) != SFT_OK) {
+    if (sft_layout_set_write(set, text, size, &size, &err) != SFT_OK) {
         free(text);
         cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
         return false;
@@ -124,7 +124,7 @@ static void write_ranks(cli_batch *b, const sft_catalog *whole, bool opens) {
 static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set) {
     const char *given = cli_text(b->c, "name");
     const char *pattern = given != NULL ? given : "rank_{rank}/model.safetensors";
-    const uint64_t ranks = b->api->layout_set_ranks(set);
+    const uint64_t ranks = sft_layout_set_ranks(set);
     uint64_t made = 0;
 
     if (ranks > MOST_RANKS) {
@@ -143,7 +143,7 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
             free(name);
             made++;
         }
-        b->api->layout_set_trim(set, whole);
+        sft_layout_set_trim(set, whole);
         const bool opens = opens_again(pattern);
         if (made == ranks && add_layout(b, set) &&
             (!opens || cli_would_open(b, parts, (size_t)made, whole))) {
@@ -171,7 +171,7 @@ static void run_reshard(cli *c) {
         }
         cli_close(c, whole);
     }
-    b.api->layout_set_free(set);
+    sft_layout_set_free(set);
     cli_batch_reset(&b);
 }
 
@@ -236,9 +236,9 @@ static void run_slice(cli *c) {
     if (name != NULL && rank == UINT64_MAX) {
         cli_usage(c, "--rank K says whose part");
     } else if (name != NULL && open_target(c, "layout", &set) && cli_batch_open(&b, &whole)) {
-        if (rank >= b.api->layout_set_ranks(set)) {
+        if (rank >= sft_layout_set_ranks(set)) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
-                      (unsigned long long)b.api->layout_set_ranks(set));
+                      (unsigned long long)sft_layout_set_ranks(set));
         } else if (cli_batch_fits(&b, "layout", set, whole) &&
                    cut_rank(&b, whole, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
@@ -249,7 +249,7 @@ static void run_slice(cli *c) {
         cli_close(c, whole);
     }
     if (set != NULL) {
-        b.api->layout_set_free(set);
+        sft_layout_set_free(set);
     }
     cli_batch_reset(&b);
 }

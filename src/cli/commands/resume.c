@@ -4,7 +4,6 @@
  * ranks. Read ranks.h first.
  */
 #include "cli/operands/ranks.h"
-#include "cli/wing.h"
 #include <string.h>
 
 static void json_step(cli_json *j, const sft_resume_step *s) {
@@ -26,9 +25,8 @@ static void json_step(cli_json *j, const sft_resume_step *s) {
     cli_json_close(j, '}');
 }
 
-static void print_json(cli *c, const char *operand, const sft_checkpoint_api *api,
-                       const sft_resume *r) {
-    const sft_resume_step *chosen = api->resume_chosen(r);
+static void print_json(cli *c, const char *operand, const sft_resume *r) {
+    const sft_resume_step *chosen = sft_resume_chosen(r);
     const sft_resume_step *s;
     cli_json j;
 
@@ -46,7 +44,7 @@ static void print_json(cli *c, const char *operand, const sft_checkpoint_api *ap
     }
     cli_json_key(&j, "skipped");
     cli_json_open(&j, '[');
-    for (size_t i = 0; (s = api->resume_at(r, i)) != NULL; i++) {
+    for (size_t i = 0; (s = sft_resume_at(r, i)) != NULL; i++) {
         if (!s->complete) {
             json_step(&j, s);
         }
@@ -57,12 +55,11 @@ static void print_json(cli *c, const char *operand, const sft_checkpoint_api *ap
 }
 
 /* The name alone goes to standard output, for scripts; why others were skipped, to the other. */
-static void print_text(cli *c, const char *operand, const sft_checkpoint_api *api,
-                       const sft_resume *r) {
-    const sft_resume_step *chosen = api->resume_chosen(r);
+static void print_text(cli *c, const char *operand, const sft_resume *r) {
+    const sft_resume_step *chosen = sft_resume_chosen(r);
     const sft_resume_step *s;
 
-    for (size_t i = 0; (s = api->resume_at(r, i)) != NULL; i++) {
+    for (size_t i = 0; (s = sft_resume_at(r, i)) != NULL; i++) {
         char name[300];
         (void)sft_escape(name, sizeof name, s->name, strlen(s->name));
         if (!s->complete) {
@@ -77,23 +74,6 @@ static void print_text(cli *c, const char *operand, const sft_checkpoint_api *ap
     }
 }
 
-/* A step that only a library could look into which is not there: nobody knows which is the newest.
- */
-static bool is_told(cli *c, const char *operand, const sft_checkpoint_api *api,
-                    const sft_resume *r) {
-    const sft_resume_step *s;
-    sft_error err;
-
-    for (size_t i = 0; (s = api->resume_at(r, i)) != NULL; i++) {
-        if (!s->complete && s->why[0] != '\0' && cli_wing_get(CLI_WING_IMPORT, &err) == NULL &&
-            strstr(s->why, err.message) != NULL) {
-            cli_fail_plainly(c, operand, &err);
-            return false;
-        }
-    }
-    return true;
-}
-
 static void run(cli *c) {
     const char *operand = c->operands[0];
     const char *layout = cli_text(c, "layout");
@@ -102,7 +82,6 @@ static void run(cli *c) {
     sft_limits limits;
     sft_resume *r = NULL;
     sft_error err;
-    const sft_checkpoint_api *api = cli_ranks_api(&err);
 
     SFT_INIT(&open);
     SFT_INIT(&limits);
@@ -110,21 +89,21 @@ static void run(cli *c) {
     open.limits = &limits;
     cli_ranks_options(c, &o, &open);
     o.step = NULL;
-    if (api == NULL || (layout != NULL && cli_ranks_read_layout(layout, cli_number(c, "ranks", 0),
-                                                                &o.layouts, &err) != SFT_OK)) {
+    if (layout != NULL &&
+        cli_ranks_read_layout(layout, cli_number(c, "ranks", 0), &o.layouts, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
         return;
     }
-    if (api->resume_find(&r, operand, &o, &err) != SFT_OK) {
+    if (sft_resume_find(&r, operand, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
-    } else if (is_told(c, operand, api, r)) {
-        (c->json ? print_json : print_text)(c, operand, api, r);
+    } else {
+        (c->json ? print_json : print_text)(c, operand, r);
     }
-    if (r != NULL && api->resume_chosen(r) == NULL) {
+    if (r != NULL && sft_resume_chosen(r) == NULL) {
         cli_answer(c, CLI_NO);
     }
-    api->resume_free(r);
-    api->layout_set_free(o.layouts);
+    sft_resume_free(r);
+    sft_layout_set_free(o.layouts);
 }
 
 static const cli_opt options[] = {

@@ -9,13 +9,11 @@
 #include "cli/operands/scan_dir.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"
-#include "cli/wing.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct scanning {
     cli *c;
-    const sft_import_api *api;
     cli_json json; /* of SARIF: one document */
     bool sarif;
 } scanning;
@@ -28,16 +26,16 @@ typedef struct result {
     uint32_t verdict;
 } result;
 
-static size_t finding_count(const scanning *s, const result *r) {
-    return r->report != NULL ? s->api->report_count(r->report) : 1;
+static size_t finding_count(const result *r) {
+    return r->report != NULL ? sft_import_report_count(r->report) : 1;
 }
 
-static const sft_finding *finding_at(const scanning *s, const result *r, size_t i) {
-    return r->report != NULL ? s->api->report_at(r->report, i) : &r->own;
+static const sft_finding *finding_at(const result *r, size_t i) {
+    return r->report != NULL ? sft_import_report_at(r->report, i) : &r->own;
 }
 
-static uint32_t format_of(const scanning *s, const result *r) {
-    return r->report != NULL ? s->api->report_format(r->report) : (uint32_t)SFT_IMPORT_UNKNOWN;
+static uint32_t format_of(const result *r) {
+    return r->report != NULL ? sft_import_report_format(r->report) : (uint32_t)SFT_IMPORT_UNKNOWN;
 }
 
 static const char *verdict_word(uint32_t verdict) {
@@ -67,13 +65,13 @@ static void put_text(scanning *s, const result *r) {
     cli_puts(&c->out, verdict_word(verdict));
     cli_puts(&c->out, c->color ? CLI_NORMAL : "");
     if (r->report != NULL) {
-        cli_printf(&c->out, " (%s)", s->api->format_title(format_of(s, r)));
+        cli_printf(&c->out, " (%s)", sft_import_format_title(format_of(r)));
     } else if (verdict == SFT_SCAN_HARMLESS) {
         cli_printf(&c->out, " (%s)", r->own.message);
     }
     cli_puts(&c->out, "\n");
-    for (size_t i = 0; i < finding_count(s, r); i++) {
-        const sft_finding *f = finding_at(s, r, i);
+    for (size_t i = 0; i < finding_count(r); i++) {
+        const sft_finding *f = finding_at(r, i);
         const bool quiet = f->kind == SFT_FINDING_NOTE || f->kind == SFT_FINDING_LEFT_OUT ||
                            f->verdict == SFT_SCAN_HARMLESS;
         if (quiet && !c->verbose && f->kind != SFT_FINDING_BROKEN) {
@@ -114,13 +112,13 @@ static void put_json(scanning *s, const result *r) {
     cli_json_key(&j, "file");
     cli_json_string(&j, r->file);
     cli_json_key(&j, "format");
-    cli_json_string(&j, s->api->format_name(format_of(s, r)));
+    cli_json_string(&j, sft_import_format_name(format_of(r)));
     cli_json_key(&j, "verdict");
     cli_json_string(&j, verdict_word(r->verdict));
     cli_json_key(&j, "findings");
     cli_json_open(&j, '[');
-    for (size_t i = 0; i < finding_count(s, r); i++) {
-        const sft_finding *f = finding_at(s, r, i);
+    for (size_t i = 0; i < finding_count(r); i++) {
+        const sft_finding *f = finding_at(r, i);
         cli_json_open(&j, '{');
         cli_json_key(&j, "kind");
         cli_json_string(&j, kind_word(f->kind));
@@ -221,8 +219,8 @@ static void sarif_place(cli_json *j, const char *operand, const sft_finding *f) 
 static void put_sarif(scanning *s, const result *r) {
     cli_json *j = &s->json;
 
-    for (size_t i = 0; i < finding_count(s, r); i++) {
-        const sft_finding *f = finding_at(s, r, i);
+    for (size_t i = 0; i < finding_count(r); i++) {
+        const sft_finding *f = finding_at(r, i);
         cli_json_open(j, '{');
         cli_json_key(j, "ruleId");
         cli_json_string(j, f->rule);
@@ -248,9 +246,9 @@ static sft_status scan(scanning *s, const char *operand, const sft_import_option
     } else if (cli_is_url(operand)) {
         status = cli_url_source(s->c, operand, &source, err);
     } else {
-        return s->api->scan(report, operand, options, err);
+        return sft_scan(report, operand, options, err);
     }
-    return status == SFT_OK ? s->api->scan_source(report, source, options, err) : status;
+    return status == SFT_OK ? sft_scan_source(report, source, options, err) : status;
 }
 
 static void put(scanning *s, const result *r) {
@@ -265,7 +263,7 @@ static void put(scanning *s, const result *r) {
         (r->verdict == SFT_SCAN_UNKNOWN && !cli_flag(s->c, "allow-unknown"))) {
         cli_answer(s->c, CLI_NO);
     }
-    s->api->report_free(r->report);
+    sft_import_report_free(r->report);
 }
 
 /* What cannot be read is unknown, and said as such where each file has its object. */
@@ -301,7 +299,7 @@ static bool scan_file(scanning *s, const char *operand, result *r) {
         }
         return false;
     }
-    r->verdict = s->api->report_verdict(r->report);
+    r->verdict = sft_import_report_verdict(r->report);
     return true;
 }
 
@@ -402,13 +400,7 @@ static void scan_one(scanning *s, const char *operand) {
 
 static void run(cli *c) {
     scanning s = {.c = c, .sarif = cli_flag(c, "sarif")};
-    sft_error err;
 
-    s.api = cli_wing_get(CLI_WING_IMPORT, &err);
-    if (s.api == NULL) {
-        cli_fail_plainly(c, NULL, &err);
-        return;
-    }
     if (s.sarif) {
         sarif_begin(&s);
     }

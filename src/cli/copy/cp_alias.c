@@ -8,7 +8,6 @@
 #include "cli/operands/foreign.h"
 #include "cli/operands/other_name.h"
 #include "cli/outputs/lost.h"
-#include "cli/wing.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -235,11 +234,10 @@ static size_t apart_of(const cli_pair *pair) {
 }
 
 bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     const sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
     bool same = true;
 
-    if (api == NULL || !api->collects(&e) || copy->apart[apart_of(pair)]) {
+    if (!sft_import_collects(&e) || copy->apart[apart_of(pair)]) {
         return false;
     }
     (void)cli_lost_agree(copy->catalog, &e, &same);
@@ -247,7 +245,6 @@ bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
 }
 
 bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     const bool collects = cli_copy_collects(copy, pair);
     sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
     sft_metadata_entry now = e;
@@ -256,14 +253,14 @@ bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
     sft_error err;
 
     if (!collects &&
-        (copy->renamed + copy->cast + copy->dropped == 0 || api == NULL || !api->describes(&e))) {
+        (copy->renamed + copy->cast + copy->dropped == 0 || !sft_import_describes(&e))) {
         return true;
     }
     naming k = {copy, sort_items(copy), false};
     const sft_import_collection from = {&copy->catalog, 1, name_block, &k, cli_allocator()};
-    const sft_status status =
-        collects ? api->collect(&now, &memory, &size, &e, &from, &err)
-                 : api->describe(&now, &memory, &size, &e, name_now, &k, cli_allocator(), &err);
+    const sft_status status = collects ? sft_import_collect(&now, &memory, &size, &e, &from, &err)
+                                       : sft_import_describe(&now, &memory, &size, &e, name_now, &k,
+                                                             cli_allocator(), &err);
     free(k.sorted);
     if (collects && status != SFT_OK) { /* the first file's is kept, with a warning */
         copy->apart[apart_of(pair)] = true;

@@ -6,7 +6,6 @@
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
-#include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,17 +28,13 @@ static bool parse(const char *text, size_t len, uint32_t *out) {
 
 static sft_status compare(cli *c, const sft_catalog *catalog, size_t file, const char *text,
                           size_t len, sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
     uint32_t recorded = 0;
     uint32_t computed = 0;
     char shown[64];
 
-    if (api == NULL) {
-        return CLI_WING_MISSING;
-    }
     const bool number = parse(text, len, &recorded);
     const sft_status status =
-        api->ms_crc_num(catalog, file, cli_control(c, "comparing crc_num"), &computed, err);
+        sft_ms_crc_num(catalog, file, cli_control(c, "comparing crc_num"), &computed, err);
     cli_control_end(c);
     if (status != SFT_OK || (number && recorded == computed)) {
         return status;
@@ -109,7 +104,6 @@ static bool has_digests(const sft_catalog *catalog) {
 
 size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests) {
     const uint32_t kind = cli_ranks_kind(operand);
-    const sft_checkpoint_api *api = cli_ranks_api(NULL);
     sft_checkpoint *checkpoint;
     sft_open_options open;
     sft_limits limits;
@@ -117,7 +111,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
 
     *paths = NULL;
     *digests = false;
-    if (api == NULL || kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE ||
+    if (kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE ||
         kind == SFT_CHECKPOINT_STEPS) {
         return 0;
     }
@@ -132,7 +126,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     if (status != SFT_OK) {
         return 0;
     }
-    const sft_rank_part *parts = api->checkpoint_ranks(checkpoint, &count);
+    const sft_rank_part *parts = sft_checkpoint_ranks(checkpoint, &count);
     *paths = cli_alloc(count + 1, sizeof **paths);
     for (size_t i = 0; i < count; i++) {
         const char *path = sft_catalog_file_at(parts[i].catalog, 0)->path;
@@ -140,7 +134,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
         memcpy((*paths)[i], path, strlen(path));
         *digests = *digests || has_digests(parts[i].catalog);
     }
-    api->checkpoint_close(checkpoint);
+    sft_checkpoint_close(checkpoint);
     return count;
 }
 

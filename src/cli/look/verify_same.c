@@ -119,15 +119,14 @@ void cli_verify_replicas(cli *c, const char *operand) {
     SFT_INIT(&limits);
     limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     options.limits = &limits;
-    const sft_checkpoint_api *api = cli_ranks_api(&err);
-    if (api == NULL || cli_ranks_open(c, operand, &options, &checkpoint, &err) != SFT_OK) {
+    if (cli_ranks_open(c, operand, &options, &checkpoint, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
         return;
     }
     const sft_status status =
-        api->checkpoint_verify(checkpoint, cli_control(c, "comparing"), &compared, &err);
+        sft_checkpoint_verify(checkpoint, cli_control(c, "comparing"), &compared, &err);
     cli_control_end(c);
-    (void)api->checkpoint_ranks(checkpoint, &ranks);
+    (void)sft_checkpoint_ranks(checkpoint, &ranks);
     if (status != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
     }
@@ -151,5 +150,5 @@ void cli_verify_replicas(cli *c, const char *operand) {
         cli_printf(&c->out, ": replicas of %llu ranks are equal, %s compared\n",
                    (unsigned long long)ranks, cli_size(size, compared, c->units));
     }
-    api->checkpoint_close(checkpoint);
+    sft_checkpoint_close(checkpoint);
 }

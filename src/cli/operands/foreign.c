@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/foreign.c - operands that are no safetensors. The import wing is asked only after the core
+ * cli/operands/foreign.c - operands that are no safetensors. sft_import_* is asked only after the core
  * has refused a file, so that a safetensors file never waits for it. Read foreign.h first.
  */
 #include "cli/operands/foreign.h"
@@ -9,7 +9,6 @@
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
-#include "cli/wing.h"
 #include <string.h>
 
 enum { FOUND_MAX = 4096 };
@@ -67,12 +66,11 @@ void cli_import_options(cli *c, sft_import_options *options, sft_limits *limits)
     }
 }
 
-void cli_warn_report(cli *c, const char *operand, const sft_import_api *api,
-                     const sft_import_report *report) {
+void cli_warn_report(cli *c, const char *operand, const sft_import_report *report) {
     char subject[300];
 
-    for (size_t i = 0; i < api->report_count(report); i++) {
-        const sft_finding *f = api->report_at(report, i);
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
         (void)sft_escape(subject, sizeof subject, f->subject, strlen(f->subject));
         if (f->kind == SFT_FINDING_LEFT_OUT) {
             cli_warn(c, operand, "left out: %s%s%s", subject, subject[0] != '\0' ? ": " : "",
@@ -96,34 +94,30 @@ static sft_status open_bytes(cli *c, const char *operand, sft_source **out, sft_
                                      : sft_source_open(out, operand, SFT_ACCESS_READ, NULL, err);
 }
 
-/* source: of a URL or standard input; a path is opened by the wing itself, which may find files beside it. */
-static sft_status open_as(const sft_import_api *api, const char *operand, sft_source *source,
+/* source: of a URL or standard input; a path is opened by sft_import_open, which may find files beside it. */
+static sft_status open_as(const char *operand, sft_source *source,
                           const sft_import_options *options, sft_catalog **out,
                           sft_import_report **report, sft_error *err) {
     if (cli_is_url(operand) || strcmp(operand, "-") == 0) {
-        return api->open_source(out, source, options, report, err);
+        return sft_import_open_source(out, source, options, report, err);
     }
     sft_source_close(source);
-    return api->open(out, operand, options, report, err);
+    return sft_import_open(out, operand, options, report, err);
 }
 
 /* A folder or an index of files of other formats; SFT_E_NOT_FOUND: it is none. */
 static sft_status open_several(cli *c, const char *operand, sft_catalog **out, sft_error *err) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     sft_import_report *report = NULL;
     sft_import_options options;
     sft_limits limits;
 
     *out = NULL;
-    if (api == NULL) {
-        return SFT_E_NOT_FOUND;
-    }
     cli_import_options(c, &options, &limits);
-    const sft_status status = api->open(out, operand, &options, &report, err);
+    const sft_status status = sft_import_open(out, operand, &options, &report, err);
     if (status == SFT_OK) {
-        cli_note(c, operand, "%s", api->format_title(api->report_format(report)));
-        cli_warn_report(c, operand, api, report);
-        cli_lost_keep(c, api, report);
+        cli_note(c, operand, "%s", sft_import_format_title(sft_import_report_format(report)));
+        cli_warn_report(c, operand, report);
+        cli_lost_keep(c, report);
     }
     /* Of a folder with nothing in it; of a file that is no index. */
     return status == SFT_E_NOT_REGULAR || status == SFT_E_IO ||
@@ -154,18 +148,7 @@ static const char *find_path(const char *operand, sft_status status, char *found
         (status != SFT_E_NOT_FOUND && status != SFT_E_IO)) {
         return NULL;
     }
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
-    return api != NULL && api->locate(found, size, operand, NULL) == SFT_OK ? found : NULL;
-}
-
-/* Refused by the core; a wing that could tell more is not there to be asked. */
-static bool unasked(const char *operand, sft_status status, sft_error *err) {
-    if (!is_about_content(status) || cli_ends_with(operand, ".safetensors") ||
-        cli_ends_with(operand, ".safetensors.index.json")) {
-        return false;
-    }
-    return (cli_ranks_possible(operand) && cli_wing_gone(CLI_WING_CHECKPOINT, err)) ||
-           cli_wing_gone(CLI_WING_IMPORT, err);
+    return sft_import_locate(found, size, operand, NULL) == SFT_OK ? found : NULL;
 }
 
 sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_catalog **out,
@@ -178,11 +161,6 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     sft_source *source;
     sft_error why;
 
-    if (unasked(operand, status, &why)) {
-        *foreign = true;
-        *err = why;
-        return CLI_WING_MISSING;
-    }
     if (may_be_several(operand, status)) {
         const sft_status several = open_several(c, operand, out, &why);
         *foreign = several != SFT_E_NOT_FOUND;
@@ -195,8 +173,7 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     if (operand == NULL || open_bytes(c, operand, &source, &why) != SFT_OK) {
         return status;
     }
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
-    if (api != NULL && api->detect(source, &format, NULL) != SFT_OK) {
+    if (sft_import_detect(source, &format, NULL) != SFT_OK) {
         format = SFT_IMPORT_UNKNOWN;
     }
     if (format == SFT_IMPORT_UNKNOWN || format == SFT_IMPORT_SAFETENSORS) {
@@ -206,7 +183,7 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
     const sft_status core_status = status;
     const sft_error core_error = *err;
     cli_import_options(c, &options, &limits);
-    status = open_as(api, operand, source, &options, out, &report, err);
+    status = open_as(operand, source, &options, out, &report, err);
     *foreign = true;
     if (status == SFT_E_SCHEMA && format == SFT_IMPORT_PICKLE) {
         /* two bytes said pickle, the rest does not: it is a damaged file of ours as well as of
@@ -216,9 +193,9 @@ sft_status cli_open_foreign(cli *c, const char *operand, sft_status status, sft_
         return core_status;
     }
     if (status == SFT_OK) {
-        cli_note(c, operand, "%s", api->format_title(format));
-        cli_warn_report(c, operand, api, report);
-        cli_lost_keep(c, api, report);
+        cli_note(c, operand, "%s", sft_import_format_title(format));
+        cli_warn_report(c, operand, report);
+        cli_lost_keep(c, report);
     }
     return status;
 }

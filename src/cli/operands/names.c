@@ -36,9 +36,9 @@ static char *read_text(const char *path, size_t *size, sft_error *err) {
     return text;
 }
 
-static sft_names *open_rules(cli *c, const sft_checkpoint_api *api) {
+static sft_names *open_rules(cli *c) {
     const char *given = cli_text(c, "names");
-    const char *shipped = api->names_shipped_text(given);
+    const char *shipped = sft_names_shipped_text(given);
     size_t size = shipped != NULL ? strlen(shipped) : 0;
     sft_names *names = NULL;
     char *text = NULL;
@@ -48,7 +48,7 @@ static sft_names *open_rules(cli *c, const sft_checkpoint_api *api) {
         cli_fail_plainly(c, given, &err);
         return NULL;
     }
-    if (api->names_parse(&names, shipped != NULL ? shipped : text, size, NULL, &err) != SFT_OK) {
+    if (sft_names_parse(&names, shipped != NULL ? shipped : text, size, NULL, &err) != SFT_OK) {
         cli_fail_plainly(c, given, &err);
     }
     free(text);
@@ -134,8 +134,7 @@ static void warn(void *ctx, const char *message) {
     cli_warn(w->c, w->operand, "%s", message);
 }
 
-static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
-                  const char *operand, sft_catalog **catalog) {
+static bool apply(cli *c, const sft_names *names, const char *operand, sft_catalog **catalog) {
     sft_catalog *renamed;
     sft_names_options o;
     sft_error err;
@@ -150,7 +149,7 @@ static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
     warning w = {c, operand};
     o.warn = warn;
     o.warn_ctx = &w;
-    const sft_status status = api->names_apply(&renamed, *catalog, names, &o, NULL, &err);
+    const sft_status status = sft_names_apply(&renamed, *catalog, names, &o, NULL, &err);
     free(config);
     if (status != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
@@ -165,16 +164,12 @@ static bool apply(cli *c, const sft_checkpoint_api *api, const sft_names *names,
 
 bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog) {
     bool done = cli_text(c, "names") == NULL;
-    sft_error err;
 
     if (!done) {
-        const sft_checkpoint_api *api = cli_ranks_api(&err);
-        sft_names *names = NULL;
-        if (api == NULL) {
-            cli_fail_plainly(c, NULL, &err);
-        } else if ((names = open_rules(c, api)) != NULL) {
-            done = apply(c, api, names, operand, catalog);
-            api->names_free(names);
+        sft_names *names = open_rules(c);
+        if (names != NULL) {
+            done = apply(c, names, operand, catalog);
+            sft_names_free(names);
         }
         if (!done) {
             sft_catalog_close(*catalog);

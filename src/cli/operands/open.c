@@ -86,7 +86,7 @@ static sft_status open_stdin(cli *c, const sft_open_options *options, sft_catalo
 
 /* ---------------------------------------------------------------- operands */
 
-/* foreign: whether the import wing was asked. */
+/* foreign: whether it was read as another format. */
 static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
                            bool *foreign, sft_error *err) {
     sft_open_options options;

@@ -33,7 +33,7 @@ bool cli_rank_init(cli_rank *r, cli *c) {
     uint64_t given = 0;
     sft_error err;
 
-    *r = (cli_rank){NULL, NULL, 0, UINT64_MAX};
+    *r = (cli_rank){NULL, 0, UINT64_MAX};
     if (path == NULL && text == NULL) {
         return true;
     }
@@ -47,13 +47,12 @@ bool cli_rank_init(cli_rank *r, cli *c) {
     }
     SFT_INIT(&o);
     o.ranks = given;
-    r->api = cli_ranks_api(&err);
-    if (r->api == NULL || r->api->layout_set_open(&r->set, path, &o, &err) != SFT_OK) {
+    if (sft_layout_set_open(&r->set, path, &o, &err) != SFT_OK) {
         r->set = NULL;
         cli_fail_plainly(c, path, &err);
         return false;
     }
-    r->count = r->api->layout_set_ranks(r->set);
+    r->count = sft_layout_set_ranks(r->set);
     if ((given != 0 && given != r->count) || (text != NULL && r->rank >= r->count)) {
         cli_usage(c, "--rank %s: the layout has %llu ranks, from 0", text,
                   (unsigned long long)r->count);
@@ -65,7 +64,7 @@ bool cli_rank_init(cli_rank *r, cli *c) {
 
 void cli_rank_reset(cli_rank *r) {
     if (r->set != NULL) {
-        r->api->layout_set_free(r->set);
+        sft_layout_set_free(r->set);
         r->set = NULL;
     }
 }
@@ -75,6 +74,5 @@ sft_status cli_rank_cut(const cli_rank *r, const sft_catalog *whole, uint64_t ra
     sft_open_options open;
 
     SFT_INIT(&open);
-    return r->api->checkpoint_part(part, whole, rank, r->api->layout_set_find_whole, r->set, &open,
-                                   err);
+    return sft_checkpoint_part(part, whole, rank, sft_layout_set_find_whole, r->set, &open, err);
 }

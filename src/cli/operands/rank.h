@@ -10,7 +10,6 @@
 
 /* --layout FILE and --rank K or K/N, counted from 0. N is for layouts that do not say. */
 typedef struct cli_rank {
-    const sft_checkpoint_api *api;
     sft_layout_set *set; /* NULL: neither option is given */
     uint64_t count;      /* ranks of the layout */
     uint64_t rank;       /* UINT64_MAX: --rank is not given */

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/ranks.c - checkpoints of many ranks as operands. The wings do not know each other: files of
- * ranks that are no safetensors are opened by the import wing, through a callback from here. Read
- * ranks.h first.
+ * cli/operands/ranks.c - checkpoints of many ranks as operands. The extension libraries do not
+ * know each other: files of ranks that are no safetensors are opened by sft_import_open, through a
+ * callback from here. Read ranks.h first.
  */
 #include "cli/operands/ranks.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"
-#include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const sft_checkpoint_api *cli_ranks_api(sft_error *err) {
-    return cli_wing_get(CLI_WING_CHECKPOINT, err);
-}
 
 bool cli_ranks_possible(const char *operand) {
     static const char *const names[] = {"param_name_map.json", "metadata.json", "topology.json"};
@@ -37,9 +32,8 @@ bool cli_ranks_possible(const char *operand) {
 
 uint32_t cli_ranks_kind(const char *operand) {
     uint32_t kind = SFT_CHECKPOINT_NONE;
-    const sft_checkpoint_api *api = cli_ranks_possible(operand) ? cli_ranks_api(NULL) : NULL;
 
-    return api != NULL && api->checkpoint_detect(operand, &kind, NULL) == SFT_OK
+    return cli_ranks_possible(operand) && sft_checkpoint_detect(operand, &kind, NULL) == SFT_OK
                ? kind
                : SFT_CHECKPOINT_NONE;
 }
@@ -50,15 +44,11 @@ static sft_status open_other(void *ctx, const char *path, const sft_open_options
     cli *c = ctx;
     sft_import_options o;
     sft_limits limits;
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, err);
 
     *out = NULL;
-    if (api == NULL) {
-        return CLI_WING_MISSING;
-    }
     cli_import_options(c, &o, &limits);
     o.allocator = options->allocator;
-    return api->open(out, path, &o, NULL, err);
+    return sft_import_open(out, path, &o, NULL, err);
 }
 
 void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options *open) {
@@ -72,17 +62,13 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
 
 sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_set **out,
                                  sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
     sft_layout_set_options o;
     sft_error why;
 
     *out = NULL;
-    if (api == NULL) {
-        return CLI_WING_MISSING;
-    }
     SFT_INIT(&o);
     o.ranks = ranks;
-    const sft_status status = api->layout_set_open(out, path, &o, &why);
+    const sft_status status = sft_layout_set_open(out, path, &o, &why);
     if (status != SFT_OK) {
         return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
                              "%s: %s", path, why.message);
@@ -114,7 +100,6 @@ bool cli_ranks_unmatched(char *text, size_t cap, const cli *c, const sft_layout_
 
 void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_layout_set *layouts,
                     const sft_catalog *whole) {
-    const sft_checkpoint_api *api = cli_ranks_api(NULL);
     sft_layout_fit fit;
     char text[256];
 
@@ -128,7 +113,7 @@ void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_l
         return;
     }
     SFT_INIT(&fit);
-    (void)!api->layout_set_fit(layouts, whole, &fit, NULL);
+    (void)!sft_layout_set_fit(layouts, whole, &fit, NULL);
     fit.entries_unmatched = 0; /* were promises, and are kept or told */
     if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
         if (fit.bytes_unmatched > 8 * fit.tensors_unmatched) { /* no mere steps and rates */
@@ -146,7 +131,7 @@ sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
 
     *out = NULL;
     if (path == NULL) {
-        return cli_ranks_api(err) == NULL ? CLI_WING_MISSING : SFT_OK;
+        return SFT_OK;
     }
     return cli_ranks_read_layout(path, cli_number(c, "ranks", 0), out, err);
 }
@@ -166,7 +151,7 @@ void cli_ranks_end(cli *c) {
     sft_catalog_close(c->unnamed);
     c->unnamed = NULL;
     for (size_t i = 0; i < c->layout_count; i++) {
-        cli_ranks_api(NULL)->layout_set_free(c->layouts[i]);
+        sft_layout_set_free(c->layouts[i]);
     }
     free(c->layouts);
     c->layouts = NULL;
@@ -175,24 +160,20 @@ void cli_ranks_end(cli *c) {
 
 sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *options,
                           sft_checkpoint **out, sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
     sft_checkpoint_options o;
     sft_layout_set *layouts;
 
     *out = NULL;
-    if (api == NULL) {
-        return CLI_WING_MISSING;
-    }
     sft_status status = lasting_layout(c, &layouts, err);
     if (status != SFT_OK) {
         return status;
     }
     cli_ranks_options(c, &o, options);
     o.layouts = layouts;
-    status = api->checkpoint_open(out, operand, &o, err);
+    status = sft_checkpoint_open(out, operand, &o, err);
     if (status == SFT_OK) {
-        const char *found = api->checkpoint_layout_path(*out);
-        cli_note(c, operand, "%s%s%s", api->checkpoint_kind_title(api->checkpoint_kind_of(*out)),
+        const char *found = sft_checkpoint_layout_path(*out);
+        cli_note(c, operand, "%s%s%s", sft_checkpoint_kind_title(sft_checkpoint_kind_of(*out)),
                  found[0] != '\0' ? ", cut as told in " : "", found);
     }
     return status;
@@ -200,14 +181,13 @@ sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *o
 
 sft_status cli_ranks_take(cli *c, const char *operand, sft_checkpoint *checkpoint,
                           const sft_open_options *options, sft_catalog **out, sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
-    const bool ranks = api->checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS;
-    const sft_layout_set *layouts = ranks ? api->checkpoint_layouts(checkpoint) : NULL;
+    const bool ranks = sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS;
+    const sft_layout_set *layouts = ranks ? sft_checkpoint_layouts(checkpoint) : NULL;
     char absent[256];
 
     /* both go with the catalog, but for the text */
-    (void)snprintf(absent, sizeof absent, "%s", api->checkpoint_absent(checkpoint));
-    const sft_status status = api->checkpoint_take_whole(out, checkpoint, options, err);
+    (void)snprintf(absent, sizeof absent, "%s", sft_checkpoint_absent(checkpoint));
+    const sft_status status = sft_checkpoint_take_whole(out, checkpoint, options, err);
     if (status == SFT_OK) {
         cli_ranks_tell(c, operand, absent, layouts, *out);
     }
@@ -225,13 +205,8 @@ sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_opti
     if (!cli_ranks_possible(operand)) {
         return SFT_OK;
     }
-    const sft_checkpoint_api *api = cli_ranks_api(NULL);
     const bool stepped = cli_text(c, "step") != NULL && cli_sys_kind(operand) == CLI_KIND_FOLDER;
-    if (api == NULL && (stepped || cli_text(c, "layout") != NULL)) {
-        *ours = true;
-        return cli_wing_get(CLI_WING_CHECKPOINT, err) == NULL ? CLI_WING_MISSING : SFT_OK;
-    }
-    if (api == NULL || api->checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
+    if (sft_checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
         (kind == SFT_CHECKPOINT_NONE && !stepped)) {
         return SFT_OK; /* the core says what is wrong with it */
     }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/ranks.h - operands that are checkpoints of many ranks, through the checkpoint wing. Read
- * wing.h first.
+ * cli/operands/ranks.h - operands that are checkpoints of many ranks. Read cmd.h first.
  */
 #ifndef SFT_CLI_RANKS_H
 #define SFT_CLI_RANKS_H
 
 #include "cli/cmd.h"
-#include <sft/checkpoint_api.h>
-
-/* The wing; NULL: *err says what is missing. */
-const sft_checkpoint_api *cli_ranks_api(sft_error *err);
+#include <sft/checkpoint_group.h>
+#include <sft/dedupe.h>
+#include <sft/names.h>
 
 /* May the operand be such a checkpoint, by its name and kind of file? */
 bool cli_ranks_possible(const char *operand);
@@ -26,7 +24,7 @@ sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_opti
  * have not in common. */
 sft_status cli_ranks_take(cli *c, const char *operand, sft_checkpoint *checkpoint,
                           const sft_open_options *options, sft_catalog **out, sft_error *err);
-/* The same, rank by rank: api->checkpoint_close(*out). SFT_E_FORMAT if it is none. */
+/* The same, rank by rank: sft_checkpoint_close(*out). SFT_E_FORMAT if it is none. */
 sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *options,
                           sft_checkpoint **out, sft_error *err);
 /* What --layout says, made anew: the caller frees it. *out NULL if the option is not given. */

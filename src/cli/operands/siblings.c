@@ -11,7 +11,6 @@
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
-#include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,14 +183,14 @@ static bool is_marked(uint32_t format) {
 }
 
 /* By the file's bytes; UNKNOWN: no weights, as far as these tell. */
-static uint32_t format_of(const char *folder, const char *name, const sft_import_api *api) {
+static uint32_t format_of(const char *folder, const char *name) {
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_source *source;
     char *path = cli_path_in(folder, name);
 
     if (cli_sys_kind(path) == CLI_KIND_FILE &&
         sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
-        if (api->detect(source, &format, NULL) != SFT_OK) {
+        if (sft_import_detect(source, &format, NULL) != SFT_OK) {
             format = SFT_IMPORT_UNKNOWN;
         }
         sft_source_close(source);
@@ -201,20 +200,17 @@ static uint32_t format_of(const char *folder, const char *name, const sft_import
 }
 
 static void tell_file(cli *c, const char *operand, const char *folder, const found *f) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
-
     if (f->named) {
         cli_lost_tell(c, operand, f->name,
                       "weights that are none of this model's: not carried along (name the file to "
                       "take them)");
         return;
     }
-    const uint32_t format =
-        api != NULL ? format_of(folder, f->name, api) : (uint32_t)SFT_IMPORT_UNKNOWN;
+    const uint32_t format = format_of(folder, f->name);
     if (format != SFT_IMPORT_UNKNOWN) {
         cli_lost_tell(c, operand, f->name,
                       "%s, none of this model's: not carried along (name the file to take it)",
-                      api->format_title(format));
+                      sft_import_format_title(format));
     }
 }
 
@@ -319,7 +315,6 @@ static char *folder_of(const char *operand) {
 }
 
 static sft_catalog *open_again(cli *c, const char *operand) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     sft_catalog *catalog = NULL;
     sft_import_options options;
     sft_limits limits;
@@ -328,8 +323,7 @@ static sft_catalog *open_again(cli *c, const char *operand) {
     cli_import_options(c, &options, &limits);
     options.key = NULL; /* which files it has, nothing else */
     options.flags = SFT_IMPORT_ALLOW_OPAQUE | SFT_IMPORT_NO_CRC;
-    return api != NULL && api->open(&catalog, operand, &options, NULL, &err) == SFT_OK ? catalog
-                                                                                       : NULL;
+    return sft_import_open(&catalog, operand, &options, NULL, &err) == SFT_OK ? catalog : NULL;
 }
 
 /* Does the output lie in the directory? Then nothing is left behind. */

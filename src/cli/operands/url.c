@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/url.c - operands that are URLs. The remote wing is opened when the first of them is met. Read
+ * cli/operands/url.c - operands that are URLs. libcurl is looked for when the first of them is met. Read
  * url.h first.
  */
 #include "cli/operands/url.h"
-#include "cli/wing.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,17 +143,17 @@ const char *cli_url_real(const cli *c, const char *operand) {
 
 /* ---------------------------------------------------------------- opening */
 
+#ifdef SFT_TOOL_REMOTE
 static int poll_stopped(void *ctx, const sft_progress *progress) {
     (void)progress; /* what is under way is told by whoever asked for it */
     return cli_stopped(ctx) ? 1 : 0;
 }
 
-const sft_remote_api *cli_url_api(cli *c, sft_error *err) {
-    const sft_remote_api *api = cli_wing_get(CLI_WING_REMOTE, err);
+sft_status cli_url_begin(cli *c, sft_error *err) {
     sft_remote_options o;
 
-    if (api == NULL || c->remote != NULL) {
-        return api;
+    if (c->remote != NULL) {
+        return SFT_OK;
     }
     SFT_INIT(&c->remote_control);
     c->remote_control.poll = poll_stopped;
@@ -166,19 +165,22 @@ const sft_remote_api *cli_url_api(cli *c, sft_error *err) {
     o.flags = SFT_REMOTE_ENVIRONMENT | SFT_REMOTE_ONE_COMMIT |
               (cli_flag(c, "allow-http") ? SFT_REMOTE_ALLOW_HTTP : 0) |
               (cli_flag(c, "offline") ? SFT_REMOTE_OFFLINE : 0);
-    return api->create(&c->remote, &o, err) == SFT_OK ? api : NULL;
+    const sft_status status = sft_remote_create(&c->remote, &o, err);
+    if (status ==
+        SFT_E_UNSUPPORTED) { /* without libcurl: the system's fault, not the command line's */
+        err->status = SFT_E_IO;
+    }
+    return status == SFT_E_UNSUPPORTED ? SFT_E_IO : status;
 }
 
 sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
                         sft_catalog **out, sft_error *err) {
     sft_error why;
-    const sft_remote_api *api = cli_url_api(c, &why);
-    const sft_status status =
-        api != NULL ? api->open(out, c->remote, cli_url_real(c, operand), options, &why)
-                    : (sft_status)why.status;
 
-    if (api == NULL) {
-        *out = NULL;
+    *out = NULL;
+    sft_status status = cli_url_begin(c, &why);
+    if (status == SFT_OK) {
+        status = sft_remote_open(out, c->remote, cli_url_real(c, operand), options, &why);
     }
     if (status != SFT_OK && err != NULL) {
         *err = why;
@@ -187,12 +189,66 @@ sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *opt
 }
 
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err) {
-    const sft_remote_api *api = cli_url_api(c, err);
+    const sft_status status = cli_url_begin(c, err);
 
     *out = NULL;
-    return api != NULL ? api->source_open(out, c->remote, cli_url_real(c, operand), err)
-                       : CLI_WING_MISSING;
+    return status == SFT_OK ? sft_remote_source_open(out, c->remote, cli_url_real(c, operand), err)
+                            : status;
 }
+
+sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+                         const sft_fetch_options *options, sft_fetch_result *result,
+                         sft_error *err) {
+    return sft_remote_fetch(c->remote, cli_url_real(c, operand), folder, options, result, err);
+}
+
+static void end_remote(cli *c) {
+    if (c->verbose) {
+        sft_remote_counts n;
+        sft_remote_count(c->remote, &n);
+        cli_note(c, NULL, "%llu requests, %llu bytes received, %llu retries, %llu redirects",
+                 (unsigned long long)n.requests, (unsigned long long)n.bytes,
+                 (unsigned long long)n.retries, (unsigned long long)n.redirects);
+    }
+    sft_remote_free(c->remote);
+    c->remote = NULL;
+}
+#else
+sft_status cli_url_begin(cli *c, sft_error *err) {
+    (void)c;
+    return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
+                         "reading from a URL needs libsafetensors-remote, which this build of the "
+                         "tool does not have");
+}
+
+sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
+                        sft_catalog **out, sft_error *err) {
+    (void)operand;
+    (void)options;
+    *out = NULL;
+    return cli_url_begin(c, err);
+}
+
+sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err) {
+    (void)operand;
+    *out = NULL;
+    return cli_url_begin(c, err);
+}
+
+sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+                         const sft_fetch_options *options, sft_fetch_result *result,
+                         sft_error *err) {
+    (void)operand;
+    (void)folder;
+    (void)options;
+    (void)result;
+    return cli_url_begin(c, err);
+}
+
+static void end_remote(cli *c) {
+    (void)c;
+}
+#endif
 
 void cli_url_end(cli *c) {
     while (c->secrets != NULL) {
@@ -203,15 +259,6 @@ void cli_url_end(cli *c) {
         free(s);
     }
     if (c->remote != NULL) {
-        const sft_remote_api *api = cli_wing_get(CLI_WING_REMOTE, NULL);
-        if (c->verbose) {
-            sft_remote_counts n;
-            api->count(c->remote, &n);
-            cli_note(c, NULL, "%llu requests, %llu bytes received, %llu retries, %llu redirects",
-                     (unsigned long long)n.requests, (unsigned long long)n.bytes,
-                     (unsigned long long)n.retries, (unsigned long long)n.redirects);
-        }
-        api->free(c->remote);
-        c->remote = NULL;
+        end_remote(c);
     }
 }

@@ -19,16 +19,9 @@
 /* ---------------------------------------------------------------- the list */
 
 bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
-    sft_error err;
-
     memset(b, 0, sizeof *b);
     b->c = c;
     b->source = source;
-    b->api = cli_ranks_api(&err);
-    if (b->api == NULL) {
-        cli_fail_plainly(c, NULL, &err);
-        return false;
-    }
     b->target = cli_text(c, "output");
     if (b->target == NULL) {
         cli_usage(c, "-o OUT says where to");
@@ -156,7 +149,6 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
 
 static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_catalog **out,
                            sft_error *err) {
-    const sft_checkpoint_api *api = cli_ranks_api(err);
     sft_open_options open;
     sft_limits limits;
     sft_checkpoint_options o;
@@ -176,7 +168,7 @@ static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_
     c->layouts =
         cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts); /* freed at the end */
     c->layouts[c->layout_count++] = set;
-    status = api->checkpoint_open(&checkpoint, operand, &o, err);
+    status = sft_checkpoint_open(&checkpoint, operand, &o, err);
     return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, &open, out, err) : status;
 }
 
@@ -222,8 +214,7 @@ bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
     sft_error err;
 
     SFT_INIT(&fit);
-    if (b->api->layout_set_fit(set, whole, &fit, &err) != SFT_OK &&
-        !cli_flag(c, "allow-replicated")) {
+    if (sft_layout_set_fit(set, whole, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
         cli_fail(c, cli_text(c, option), &err);
         return false;
     }
@@ -301,9 +292,9 @@ static void print_plan(cli_batch *b, const sft_job *job) {
     cli_json j;
 
     tell_siblings(b);
-    (void)b->api->job_plan(job, plan_line, b->c, NULL); /* its visitor never fails */
-    b->api->job_total(job, &total);
-    b->api->job_key(job, key);
+    (void)sft_job_plan(job, plan_line, b->c, NULL); /* its visitor never fails */
+    sft_job_total(job, &total);
+    sft_job_key(job, key);
     cli_json_init(&j, &b->c->out);
     cli_json_open(&j, '{');
     cli_json_key(&j, "files");
@@ -320,7 +311,7 @@ static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r
     sft_job_cost total;
     cli_json j;
 
-    b->api->job_total(job, &total);
+    sft_job_total(job, &total);
     const struct {
         const char *key;
         uint64_t value;
@@ -360,7 +351,7 @@ static void print_text(cli_batch *b, const sft_job *job, const sft_job_result *r
     if (c->quiet) {
         return;
     }
-    b->api->job_total(job, &total);
+    sft_job_total(job, &total);
     cli_printf(&c->out, "%llu %s, %s, in %llu %s", (unsigned long long)total.tensors,
                total.tensors == 1 ? "tensor" : "tensors", cli_size(size, total.bytes, c->units),
                (unsigned long long)b->count, b->count == 1 ? "file" : "files");
@@ -478,7 +469,7 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         o.proof_ctx = b;
     }
     const sft_status status = c->team != NULL ? cli_team_run(c, job, b->folder, &o, &result, &err)
-                                              : b->api->job_run(job, b->folder, &o, &result, &err);
+                                              : sft_job_run(job, b->folder, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {
         tell_siblings(b);
@@ -572,7 +563,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     if (b->carries) {
         cli_batch_metadata(b);
     }
-    if (b->api->job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
+    if (sft_job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return;
     }
@@ -581,7 +572,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     } else {
         replace_older(b, job, label);
     }
-    b->api->job_free(job);
+    sft_job_free(job);
 }
 
 /* ---------------------------------------------------------------- text */

@@ -16,7 +16,6 @@ typedef struct cli_batch_number {
 
 typedef struct cli_batch {
     cli *c;
-    const sft_checkpoint_api *api;
     const char *source;  /* for messages */
     const char *target;  /* for messages: the folder or file asked for */
     char *owned_target;  /* what it leads to, if it is a link */

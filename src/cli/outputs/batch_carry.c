@@ -9,7 +9,6 @@
 #include "cli/operands/other_name.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
-#include "cli/wing.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,7 +361,6 @@ static void give(cli_batch *b, const sft_metadata_entry *e) {
 
 /* The objects that the files have under the key, as one. False: it is no such key, or they are no objects. */
 static bool put_together(cli_batch *b, const sft_metadata_entry *like) {
-    const sft_import_api *api = cli_wing_get(CLI_WING_IMPORT, NULL);
     const sft_import_collection from = {&b->named, 1, NULL, NULL, cli_allocator()};
     const size_t i = b->together[0] != NULL;
     sft_metadata_entry e;
@@ -370,8 +368,8 @@ static bool put_together(cli_batch *b, const sft_metadata_entry *like) {
     bool same;
 
     (void)cli_lost_agree(b->named, like, &same);
-    if (same || api == NULL || !api->collects(like) ||
-        api->collect(&e, &b->together[i], &size, like, &from, NULL) != SFT_OK) {
+    if (same || !sft_import_collects(like) ||
+        sft_import_collect(&e, &b->together[i], &size, like, &from, NULL) != SFT_OK) {
         return false;
     }
     if (e.key != NULL) {

@@ -4,7 +4,6 @@
  * read, in one list. And names of outputs that promise another format. Read lost.h first.
  */
 #include "cli/outputs/lost.h"
-#include "cli/wing.h"
 #include <sft/digest.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,10 +17,10 @@ struct cli_left {
 
 /* ---------------------------------------------------------------- reports */
 
-void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report) {
+void cli_lost_keep(cli *c, sft_import_report *report) {
     c->other_formats = true;
-    if (api->report_count(report) == 0) {
-        api->report_free(report);
+    if (sft_import_report_count(report) == 0) {
+        sft_import_report_free(report);
         return;
     }
     c->reports = cli_resize(c->reports, c->report_count + 1, sizeof *c->reports);
@@ -40,10 +39,9 @@ void cli_lost_views(cli *c) {
 }
 
 void cli_lost_end(cli *c) {
-    const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
 
-    while (api != NULL && c->report_count != 0) {
-        api->report_free(c->reports[--c->report_count]);
+    while (c->report_count != 0) {
+        sft_import_report_free(c->reports[--c->report_count]);
     }
     free(c->reports);
     for (size_t i = 0; i < c->left_count; i++) {
@@ -123,12 +121,11 @@ static void tell_retyped(void *ctx, const sft_metadata_entry *e) {
 
 void cli_lost_retyped(cli *c, const char *operand, const sft_catalog *catalog) {
     const bool several = sft_catalog_file_count(catalog) > 1;
-    const sft_import_api *api = several ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
     const sft_import_collection from = {&catalog, 1, NULL, NULL, cli_allocator()};
     retyping k = {c, operand};
     sft_error err;
 
-    if (api != NULL && api->retyped(&from, tell_retyped, &k, &err) != SFT_OK) {
+    if (several && sft_import_retyped(&from, tell_retyped, &k, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
     }
 }
@@ -182,12 +179,11 @@ uint64_t cli_lost_problems(cli *c, const sft_catalog *catalog) {
  * are. */
 static uint64_t walk(const cli *c, uint32_t kind, void (*each)(cli_json *j, const sft_finding *f),
                      cli_json *j) {
-    const sft_import_api *api = c->report_count != 0 ? cli_wing_get(CLI_WING_IMPORT, NULL) : NULL;
     uint64_t all = 0;
 
-    for (size_t k = 0; api != NULL && k < c->report_count; k++) {
-        for (size_t i = 0; i < api->report_count(c->reports[k]); i++) {
-            const sft_finding *f = api->report_at(c->reports[k], i);
+    for (size_t k = 0; k < c->report_count; k++) {
+        for (size_t i = 0; i < sft_import_report_count(c->reports[k]); i++) {
+            const sft_finding *f = sft_import_report_at(c->reports[k], i);
             if (f->kind == kind) {
                 all += f->count;
                 if (each != NULL) {

@@ -10,7 +10,7 @@
 #include <sft/import.h>
 
 /* The report about an operand that is open: taken over, kept until the end. */
-void cli_lost_keep(cli *c, const sft_import_api *api, sft_import_report *report);
+void cli_lost_keep(cli *c, sft_import_report *report);
 void cli_lost_end(cli *c);
 /* At the end: warns of every --view-as that no tensor met. */
 void cli_lost_views(cli *c);

@@ -137,7 +137,7 @@ static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_p
 }
 
 /* All of them are of the model whose layout.json lies there: it opens, and is whole. */
-static bool proven(const cli_old_ranks *old, const sft_checkpoint_api *api) {
+static bool proven(const cli_old_ranks *old) {
     char *layout = cli_path_in(old->folder, "layout.json");
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint = NULL;
@@ -146,16 +146,16 @@ static bool proven(const cli_old_ranks *old, const sft_checkpoint_api *api) {
     bool all = false;
 
     SFT_INIT(&o);
-    if (api->checkpoint_open(&checkpoint, old->folder, &o, NULL) == SFT_OK) {
-        const sft_rank_part *parts = api->checkpoint_ranks(checkpoint, &count);
-        all = api->checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
-              cli_sys_same_file(api->checkpoint_layout_path(checkpoint), layout) &&
-              api->checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
+    if (sft_checkpoint_open(&checkpoint, old->folder, &o, NULL) == SFT_OK) {
+        const sft_rank_part *parts = sft_checkpoint_ranks(checkpoint, &count);
+        all = sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
+              cli_sys_same_file(sft_checkpoint_layout_path(checkpoint), layout) &&
+              sft_checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
         sft_catalog_close(whole);
         for (size_t i = 0; i < old->count; i++) {
             all = all && belongs(old, old->files[i], parts, count);
         }
-        api->checkpoint_close(checkpoint);
+        sft_checkpoint_close(checkpoint);
     }
     free(layout);
     return all;
@@ -239,7 +239,6 @@ static bool find_record(cli_old_ranks *old, cli *c, const char *const *planned, 
 
 bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
                         size_t count) {
-    const sft_checkpoint_api *api;
 
     memset(old, 0, sizeof *old);
     old->folder = folder;
@@ -258,8 +257,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
     }
     if (c->force) {
         old->journal = is_named(old);
-        api = cli_ranks_api(NULL);
-        if (old->journal || (api != NULL && proven(old, api))) {
+        if (old->journal || proven(old)) {
             return true;
         }
     }
@@ -414,20 +412,19 @@ bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
     for (size_t i = 0; i < count; i++) {
         ranks[i] = (sft_rank_part){parts[i], i};
     }
-    sft_status status =
-        b->api->layout_set_parse(&set, text->data, text->size, text->name, NULL, &err);
+    sft_status status = sft_layout_set_parse(&set, text->data, text->size, text->name, NULL, &err);
     if (status == SFT_OK) {
-        status = b->api->checkpoint_from_ranks(&checkpoint, ranks, count, set, &err);
+        status = sft_checkpoint_from_ranks(&checkpoint, ranks, count, set, &err);
     }
     if (status == SFT_OK) {
-        status = b->api->checkpoint_join_ranks(&read, checkpoint, NULL, &err);
+        status = sft_checkpoint_join_ranks(&read, checkpoint, NULL, &err);
     }
     if (status == SFT_OK) {
         status = compare(read, whole, &err);
     }
     sft_catalog_close(read);
-    b->api->checkpoint_close(checkpoint);
-    b->api->layout_set_free(set);
+    sft_checkpoint_close(checkpoint);
+    sft_layout_set_free(set);
     free(ranks);
     if (status != SFT_E_SHAPE &&
         is_bad(b, status, &err)) { /* what only warns is said afterwards, too */
@@ -445,9 +442,9 @@ void cli_read_again(cli_batch *b, const sft_catalog *whole) {
     sft_catalog *read = NULL;
     sft_error err;
 
-    sft_status status = b->api->checkpoint_open(&checkpoint, b->folder, NULL, &err);
+    sft_status status = sft_checkpoint_open(&checkpoint, b->folder, NULL, &err);
     if (status == SFT_OK) {
-        status = b->api->checkpoint_take_whole(&read, checkpoint, NULL, &err);
+        status = sft_checkpoint_take_whole(&read, checkpoint, NULL, &err);
     }
     if (status == SFT_OK) {
         status = compare(read, whole, &err);

@@ -8,8 +8,35 @@
 #include "base/checked.h"
 #include "base/thread/thread.h"
 #include "import/core/import.h"
+#if SFT_HAVE_ZLIB
 #include <zlib.h>
+#endif
 
+sft_status sft__import_source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
+                                    uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
+    const size_t most = size < 256 << 10 ? (size_t)size : 256 << 10;
+    sft_status status = SFT_OK;
+
+    *crc = 0;
+    if (most == 0) {
+        return SFT_OK;
+    }
+    uint8_t *block = sft__base_alloc(allocator, most);
+    if (block == NULL) {
+        return sft__base_fail_nomem(err, most);
+    }
+    while (size > 0 && status == SFT_OK) {
+        const size_t n = size < most ? (size_t)size : most;
+        status = sft_source_read(source, offset, block, n, err);
+        *crc = status == SFT_OK ? sft__import_crc32(*crc, block, n) : 0;
+        offset += n;
+        size -= n;
+    }
+    sft__base_free(allocator, block, most);
+    return status;
+}
+
+#if SFT_HAVE_ZLIB
 enum {
     LANES = 4,
     HISTORY = 4 << 20, /* a power of two: positions wrap by a mask */
@@ -65,30 +92,6 @@ struct sft__import_inflater {
     size_t next_point; /* to be given away */
     point *points;     /* POINTS of them, or NULL */
 };
-
-sft_status sft__import_source_crc32(const sft_source *source, uint64_t offset, uint64_t size,
-                                    uint32_t *crc, const sft_allocator *allocator, sft_error *err) {
-    const size_t most = size < 256 << 10 ? (size_t)size : 256 << 10;
-    sft_status status = SFT_OK;
-
-    *crc = 0;
-    if (most == 0) {
-        return SFT_OK;
-    }
-    uint8_t *block = sft__base_alloc(allocator, most);
-    if (block == NULL) {
-        return sft__base_fail_nomem(err, most);
-    }
-    while (size > 0 && status == SFT_OK) {
-        const size_t n = size < most ? (size_t)size : most;
-        status = sft_source_read(source, offset, block, n, err);
-        *crc = status == SFT_OK ? sft__import_crc32(*crc, block, n) : 0;
-        offset += n;
-        size -= n;
-    }
-    sft__base_free(allocator, block, most);
-    return status;
-}
 
 /* ---------------------------------------------------------------- the shared inflaters */
 
@@ -481,3 +484,17 @@ sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
     sft__base_mutex_unlock(&job->inflater->lock);
     return SFT_OK;
 }
+#else
+void sft__import_inflater_drop(struct sft__import_inflater *inflater) {
+    (void)inflater;
+}
+
+sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
+                                      const sft__import_deflated *d, sft_error *err) {
+    (void)job;
+    *out = NULL;
+    return sft__base_fail_at(err, SFT_E_UNSUPPORTED, d->offset,
+                             "zip-deflate: member %s is deflated, and this was built without zlib",
+                             d->name);
+}
+#endif

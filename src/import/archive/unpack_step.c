@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/archive/unpack_step.c - zlib, and where they were there when this was built
- * (SFT_HAVE_BZIP2, SFT_HAVE_LZMA) libbz2 and liblzma, behind one function. Read first:
+ * import/archive/unpack_step.c - what was there when this was built (SFT_HAVE_ZLIB, SFT_HAVE_BZIP2,
+ * SFT_HAVE_LZMA) of zlib, libbz2 and liblzma, behind one function. Read first:
  * unpack_step.h.
  */
 #include "import/archive/unpack_step.h"
 #include "base/checked.h"
+#if SFT_HAVE_ZLIB
 #include <zlib.h>
+#endif
 #if SFT_HAVE_BZIP2
 #include <bzlib.h>
 #endif
@@ -21,7 +23,9 @@ struct sft__import_stepper {
     const sft_allocator *allocator;
     sft__import_pack pack;
     bool started;
+#if SFT_HAVE_ZLIB
     z_stream z;
+#endif
 #if SFT_HAVE_BZIP2
     bz_stream b;
 #endif
@@ -61,9 +65,11 @@ static void step_release(void *stepper, void *p) {
     }
 }
 
+#if SFT_HAVE_ZLIB
 static voidpf zlib_alloc(voidpf stepper, uInt count, uInt size) {
     return step_alloc(stepper, count, size);
 }
+#endif
 
 #if SFT_HAVE_BZIP2
 static void *bzip2_alloc(void *stepper, int count, int size) {
@@ -75,10 +81,12 @@ static void *bzip2_alloc(void *stepper, int count, int size) {
 
 bool sft__import_pack_is_read(sft__import_pack pack) {
     switch (pack) {
+#if SFT_HAVE_ZLIB
     case SFT__PACK_GZIP:
     case SFT__PACK_ZLIB:
     case SFT__PACK_DEFLATE:
         return true;
+#endif
 #if SFT_HAVE_BZIP2
     case SFT__PACK_BZIP2:
         return true;
@@ -109,7 +117,9 @@ static void step_stop(sft__import_stepper *s) {
         return;
     }
 #endif
+#if SFT_HAVE_ZLIB
     (void)inflateEnd(&s->z);
+#endif
 }
 
 bool sft__import_step_restart(sft__import_stepper *s) {
@@ -135,6 +145,7 @@ bool sft__import_step_restart(sft__import_stepper *s) {
         return s->started;
     }
 #endif
+#if SFT_HAVE_ZLIB
     if (s->started) {
         return inflateReset(&s->z) == Z_OK;
     }
@@ -143,6 +154,9 @@ bool sft__import_step_restart(sft__import_stepper *s) {
     s->z.opaque = s;
     s->started = inflateInit2(&s->z, s->pack == SFT__PACK_ZLIB ? MAX_WBITS : -MAX_WBITS) == Z_OK;
     return s->started;
+#else
+    return false; /* no stream is asked for that is not read */
+#endif
 }
 
 sft__import_stepper *sft__import_step_create(sft__import_pack pack,
@@ -207,14 +221,31 @@ static sft__import_step_result step_lzma(lzma_stream *l, const uint8_t *in, size
 }
 #endif
 
-sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
-                                         size_t *used, uint8_t *out, size_t room, size_t *got,
-                                         bool last) {
+#if SFT_HAVE_ZLIB
+static sft__import_step_result step_zlib(z_stream *z, const uint8_t *in, size_t *used, uint8_t *out,
+                                         size_t *got) {
     union {
         const uint8_t *from;
         Bytef *to;
     } cast = {in}; /* zlib never writes there */
 
+    z->next_in = cast.to;
+    z->avail_in = (uInt)*used;
+    z->next_out = out;
+    z->avail_out = (uInt)*got;
+    const int result = inflate(z, Z_NO_FLUSH);
+    *used -= z->avail_in;
+    *got -= z->avail_out;
+    return result == Z_STREAM_END                    ? SFT__STEP_END
+           : result == Z_OK || result == Z_BUF_ERROR ? SFT__STEP_GO
+           : result == Z_MEM_ERROR                   ? SFT__STEP_NOMEM
+                                                     : SFT__STEP_BAD;
+}
+#endif
+
+sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
+                                         size_t *used, uint8_t *out, size_t room, size_t *got,
+                                         bool last) {
     *used = in_len;
     *got = room;
 #if SFT_HAVE_BZIP2
@@ -228,15 +259,12 @@ sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *
     }
 #endif
     (void)last;
-    s->z.next_in = cast.to;
-    s->z.avail_in = (uInt)in_len;
-    s->z.next_out = out;
-    s->z.avail_out = (uInt)room;
-    const int result = inflate(&s->z, Z_NO_FLUSH);
-    *used -= s->z.avail_in;
-    *got -= s->z.avail_out;
-    return result == Z_STREAM_END                    ? SFT__STEP_END
-           : result == Z_OK || result == Z_BUF_ERROR ? SFT__STEP_GO
-           : result == Z_MEM_ERROR                   ? SFT__STEP_NOMEM
-                                                     : SFT__STEP_BAD;
+    (void)in;
+    (void)out;
+#if SFT_HAVE_ZLIB
+    return step_zlib(&s->z, in, used, out, got);
+#else
+    (void)s;
+    return SFT__STEP_BAD;
+#endif
 }

@@ -2,11 +2,29 @@
  *
  * import/core/crc32.c - CRC-32 (zlib's) of large blocks by carry-less multiplication where the processor
  * has it (x86-64), several times faster than tables, so that a checksum beside a copy costs little;
- * all else is zlib's. Source: Gopal and others, Fast CRC Computation for Generic Polynomials Using
- * PCLMULQDQ Instruction (2009), with its constants for this polynomial. Read first: import.h.
+ * all else is zlib's, or of a small table where this was built without zlib. Source: Gopal and others,
+ * Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction (2009), with its constants
+ * for this polynomial. Read first: import.h.
  */
 #include "import/core/import.h"
+#if SFT_HAVE_ZLIB
 #include <zlib.h>
+#else
+/* By half bytes; as zlib's of this name. */
+static uint32_t crc32_z(uint32_t crc, const uint8_t *p, size_t size) {
+    static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                       0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                       0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                       0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+
+    crc = ~crc;
+    for (size_t i = 0; i < size; i++) {
+        crc = table[(crc ^ p[i]) & 15] ^ (crc >> 4);
+        crc = table[(crc ^ (p[i] >> 4)) & 15] ^ (crc >> 4);
+    }
+    return ~crc;
+}
+#endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CRC_FOLDS 1

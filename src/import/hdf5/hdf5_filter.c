@@ -9,7 +9,9 @@
 #include "base/checked.h"
 #include "base/thread/thread.h"
 #include "import/hdf5/hdf5.h"
+#if SFT_HAVE_ZLIB
 #include <zlib.h>
+#endif
 
 enum {
     DEFLATE = 1,
@@ -39,8 +41,10 @@ struct sft__import_h5_decoder {
     slot slots[SLOTS];
     uint8_t *work[2];
     size_t room; /* of each */
+#if SFT_HAVE_ZLIB
     z_stream z;
     bool started;
+#endif
 };
 
 typedef struct chunks {
@@ -93,9 +97,11 @@ void sft__import_h5_decoder_drop(struct sft__import_h5_decoder *decoder) {
     for (size_t i = 0; i < SLOTS; i++) {
         slot_reset(decoder, &decoder->slots[i]);
     }
+#if SFT_HAVE_ZLIB
     if (decoder->started) {
         (void)inflateEnd(&decoder->z);
     }
+#endif
     for (int i = 0; i < 2; i++) {
         sft__base_free(decoder->allocator, decoder->work[i], decoder->room);
     }
@@ -212,6 +218,7 @@ static void unshuffle(uint8_t *dst, const uint8_t *src, size_t n, size_t unit) {
     memcpy(dst + count * unit, src + count * unit, n - count * unit);
 }
 
+#if SFT_HAVE_ZLIB
 static sft_status unpack(const chunks *c, const sft__import_h5_chunk *k, uint8_t *dst, uint8_t *src,
                          size_t *n, sft_error *err) {
     struct sft__import_h5_decoder *s = c->shared;
@@ -234,6 +241,16 @@ static sft_status unpack(const chunks *c, const sft__import_h5_chunk *k, uint8_t
                ? SFT_OK
                : broken(c, k, err, "a chunk whose deflate stream is damaged or ends early");
 }
+#else
+static sft_status unpack(const chunks *c, const sft__import_h5_chunk *k, uint8_t *dst, uint8_t *src,
+                         size_t *n, sft_error *err) {
+    (void)dst;
+    (void)src;
+    (void)n;
+    return sft__base_fail_at(err, SFT_E_UNSUPPORTED, c->base + k->addr,
+                             "hdf5-deflate: a chunk is deflated, and this was built without zlib");
+}
+#endif
 
 /* Chunk number i into work[0] or work[1]; which one. */
 static sft_status decode(const chunks *c, size_t i, const uint8_t **out, sft_error *err) {

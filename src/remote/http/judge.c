@@ -17,8 +17,8 @@
  *  - Everything else is the end.
  */
 #include "base/checked.h"
+#include "remote/http/curl.h"
 #include "remote/http/transfer.h"
-#include <curl/curl.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
  */
 #include "remote/http/transfer.h"
 #include "base/checked.h"
-#include <curl/curl.h>
+#include "remote/http/curl.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +25,9 @@ enum {
 
 struct sft__remote_lane {
     sft__remote_lane *next;
-    CURLM *multi;
-    CURL *spare[SPARE_MAX];
+    const sft__remote_curl *curl;
+    void *multi;
+    void *spare[SPARE_MAX];
     size_t spare_count;
 };
 
@@ -52,10 +53,10 @@ typedef struct batch {
 
 static void lane_free(sft__remote_lane *lane, const sft_allocator *a) {
     for (size_t i = 0; i < lane->spare_count; i++) {
-        curl_easy_cleanup(lane->spare[i]);
+        lane->curl->easy_cleanup(lane->spare[i]);
     }
     if (lane->multi != NULL) {
-        (void)curl_multi_cleanup(lane->multi);
+        (void)lane->curl->multi_cleanup(lane->multi);
     }
     sft__base_free(a, lane, sizeof *lane);
 }
@@ -80,13 +81,14 @@ static sft__remote_lane *lane_take(sft_remote *remote) {
         if (lane == NULL) {
             return NULL;
         }
-        lane->multi = curl_multi_init();
+        lane->curl = &remote->curl;
+        lane->multi = lane->curl->multi_init();
         if (lane->multi == NULL) {
             lane_free(lane, remote->allocator);
             return NULL;
         }
-        (void)curl_multi_setopt(lane->multi, CURLMOPT_MAXCONNECTS, 64L);
-        (void)curl_multi_setopt(lane->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
+        (void)lane->curl->multi_setopt(lane->multi, CURLMOPT_MAXCONNECTS, 64L);
+        (void)lane->curl->multi_setopt(lane->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
     }
     return lane;
 }
@@ -135,12 +137,12 @@ static size_t on_body(char *data, size_t one, size_t len, void *ctx) {
 }
 
 /* An address is about to be connected to. */
-static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to) {
+static int on_socket(void *ctx, int purpose, struct curl_sockaddr *to) {
     sft__remote_exchange *x = ctx;
 
     if (purpose != CURLSOCKTYPE_IPCXN ||
         (!x->proxied &&
-         !sft__remote_exchange_may_reach(x, sft__remote_reach_sockaddr(&to->addr)))) {
+         !sft__remote_exchange_may_reach(x, sft__remote_reach_sockaddr((const void *)to->addr)))) {
         return CURL_SOCKET_BAD;
     }
     return sft__remote_socket_open(to->family, to->socktype, to->protocol);
@@ -164,28 +166,33 @@ static int on_connected(void *ctx, char *ip, char *local, int port, int local_po
 
 /* ---------------------------------------------------------------- one request */
 
-static CURL *easy_take(sft__remote_lane *lane) {
-    if (lane->spare_count > 0) {
-        CURL *easy = lane->spare[--lane->spare_count];
-        curl_easy_reset(easy);
-        return easy;
-    }
-    return curl_easy_init();
+static const sft__remote_curl *curl_of(const sft__remote_exchange *x) {
+    return &x->get->object->remote->curl;
 }
 
-static void easy_give(sft__remote_lane *lane, CURL *easy) {
+static void *easy_take(sft__remote_lane *lane) {
+    if (lane->spare_count > 0) {
+        void *easy = lane->spare[--lane->spare_count];
+        lane->curl->easy_reset(easy);
+        return easy;
+    }
+    return lane->curl->easy_init();
+}
+
+static void easy_give(sft__remote_lane *lane, void *easy) {
     if (lane->spare_count < SPARE_MAX) {
         lane->spare[lane->spare_count++] = easy;
     } else {
-        curl_easy_cleanup(easy);
+        lane->curl->easy_cleanup(easy);
     }
 }
 
-static bool header_add(struct curl_slist **list, const char *name, const char *value) {
+static bool header_add(const sft__remote_curl *curl, struct curl_slist **list, const char *name,
+                       const char *value) {
     char line[1200];
     const int n = snprintf(line, sizeof line, "%s: %s", name, value);
     struct curl_slist *longer =
-        n > 0 && (size_t)n < sizeof line ? curl_slist_append(*list, line) : NULL;
+        n > 0 && (size_t)n < sizeof line ? curl->slist_append(*list, line) : NULL;
     if (longer == NULL) {
         return false;
     }
@@ -193,7 +200,7 @@ static bool header_add(struct curl_slist **list, const char *name, const char *v
     return true;
 }
 
-static bool set_credentials(sft__remote_exchange *x, CURL *easy, struct curl_slist **headers) {
+static bool set_credentials(sft__remote_exchange *x, void *easy, struct curl_slist **headers) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     char text[1100];
 
@@ -204,46 +211,47 @@ static bool set_credentials(sft__remote_exchange *x, CURL *easy, struct curl_sli
     x->sent_credential = true;
     if (x->get->object->credential == SFT__BEARER) {
         const int n = snprintf(text, sizeof text, "Bearer %s", o->hf_token);
-        return n > 0 && (size_t)n < sizeof text && header_add(headers, "Authorization", text);
+        return n > 0 && (size_t)n < sizeof text &&
+               header_add(curl_of(x), headers, "Authorization", text);
     }
     int n = snprintf(text, sizeof text, "aws:amz:%s:s3", o->s3_region);
     if (n < 0 || (size_t)n >= sizeof text ||
-        curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, text) != CURLE_OK) {
+        curl_of(x)->easy_setopt(easy, CURLOPT_AWS_SIGV4, text) != CURLE_OK) {
         return false;
     }
     /* set apart, so that a colon in either is no matter */
-    if (curl_easy_setopt(easy, CURLOPT_USERNAME, o->s3_access_key) != CURLE_OK ||
-        curl_easy_setopt(easy, CURLOPT_PASSWORD, o->s3_secret_key) != CURLE_OK) {
+    if (curl_of(x)->easy_setopt(easy, CURLOPT_USERNAME, o->s3_access_key) != CURLE_OK ||
+        curl_of(x)->easy_setopt(easy, CURLOPT_PASSWORD, o->s3_secret_key) != CURLE_OK) {
         return false;
     }
     /* Amazon wants it in every request; that of no body at all. */
     static const char empty[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-    if (!header_add(headers, "x-amz-content-sha256", empty)) {
+    if (!header_add(curl_of(x), headers, "x-amz-content-sha256", empty)) {
         return false;
     }
     return o->s3_session_token == NULL ||
-           header_add(headers, "x-amz-security-token", o->s3_session_token);
+           header_add(curl_of(x), headers, "x-amz-security-token", o->s3_session_token);
 }
 
-static bool set_headers(sft__remote_exchange *x, CURL *easy, struct curl_slist **headers) {
+static bool set_headers(sft__remote_exchange *x, void *easy, struct curl_slist **headers) {
     sft__remote_object *object = x->get->object;
     char range[SFT__ASK_TEXT];
 
     sft__remote_exchange_ask(x, range);
-    bool good = curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK &&
-                header_add(headers, "Accept-Encoding", "identity") &&
+    bool good = curl_of(x)->easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK &&
+                header_add(curl_of(x), headers, "Accept-Encoding", "identity") &&
                 set_credentials(x, easy, headers);
     sft__base_mutex_lock(&object->mutex);
     if (good && object->known && sft__remote_etag_strong(object->etag)) {
-        good = header_add(headers, "If-Range", object->etag);
+        good = header_add(curl_of(x), headers, "If-Range", object->etag);
     }
     sft__base_mutex_unlock(&object->mutex);
-    return good && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) == CURLE_OK;
+    return good && curl_of(x)->easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) == CURLE_OK;
 }
 
 /* Through which proxy, and to which addresses. A connection may be one that another request made:
  * so its address is looked at before it is used, too. */
-static bool set_route(sft__remote_exchange *x, CURL *easy) {
+static bool set_route(sft__remote_exchange *x, void *easy) {
     sft__remote_url u;
     const char *proxy = sft__remote_url_parse(&u, x->url)
                             ? sft__remote_proxy_for(&x->get->object->remote->settings.proxies, &u)
@@ -251,43 +259,44 @@ static bool set_route(sft__remote_exchange *x, CURL *easy) {
 
     x->proxied = proxy != NULL;
     /* "" keeps curl off its own choice, and off no_proxy, which was looked at here. */
-    return curl_easy_setopt(easy, CURLOPT_PROXY, proxy != NULL ? proxy : "") == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_NOPROXY, "") == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, x) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_PREREQDATA, x) == CURLE_OK;
+    return curl_of(x)->easy_setopt(easy, CURLOPT_PROXY, proxy != NULL ? proxy : "") == CURLE_OK &&
+           curl_of(x)->easy_setopt(easy, CURLOPT_NOPROXY, "") == CURLE_OK &&
+           curl_of(x)->easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket) == CURLE_OK &&
+           curl_of(x)->easy_setopt(easy, CURLOPT_OPENSOCKETDATA, x) == CURLE_OK &&
+           curl_of(x)->easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected) == CURLE_OK &&
+           curl_of(x)->easy_setopt(easy, CURLOPT_PREREQDATA, x) == CURLE_OK;
 }
 
-static bool set_network(sft__remote_exchange *x, CURL *easy) {
+static bool set_network(sft__remote_exchange *x, void *easy) {
     const sft_remote_options *o = &x->get->object->remote->settings.o;
     bool good = true;
 
     /* A handle that shared an HTTP/2 connection still in use keeps its buffer, whose size is then
      * refused: it stays as it is. */
-    (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, x->get->bulk ? 262144L : 65536L);
-    good &= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
-                             x->get->bulk ? (long)CURL_HTTP_VERSION_1_1
-                                          : (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK;
-    good &= curl_easy_setopt(easy, CURLOPT_PIPEWAIT, x->get->bulk ? 0L : 1L) == CURLE_OK;
+    (void)curl_of(x)->easy_setopt(easy, CURLOPT_BUFFERSIZE, x->get->bulk ? 262144L : 65536L);
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
     good &=
-        curl_easy_setopt(easy, CURLOPT_USERAGENT, "libsafetensors/" SFT_VERSION_STRING) == CURLE_OK;
+        curl_of(x)->easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                                    x->get->bulk ? (long)CURL_HTTP_VERSION_1_1
+                                                 : (long)CURL_HTTP_VERSION_2TLS) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_PIPEWAIT, x->get->bulk ? 0L : 1L) == CURLE_OK;
+    good &= curl_of(x)->easy_setopt(easy, CURLOPT_USERAGENT,
+                                    "libsafetensors/" SFT_VERSION_STRING) == CURLE_OK;
     if (o->ca_file != NULL) {
-        good &= curl_easy_setopt(easy, CURLOPT_CAINFO, o->ca_file) == CURLE_OK;
+        good &= curl_of(x)->easy_setopt(easy, CURLOPT_CAINFO, o->ca_file) == CURLE_OK;
     }
     return good && set_route(x, easy);
 }
 
 /* Begins a request for what is still wanted. False: no memory. */
 static bool request_begin(batch *b, sft__remote_exchange *x) {
-    CURL *easy = easy_take(b->lane);
+    void *easy = easy_take(b->lane);
     struct curl_slist *headers = NULL;
 
     if (easy == NULL) {
@@ -308,17 +317,17 @@ static bool request_begin(batch *b, sft__remote_exchange *x) {
     x->window_begin = sft__remote_now_ms();
     x->reason[0] = '\0';
     bool good = set_network(x, easy) && set_headers(x, easy, &headers);
-    good = good && curl_easy_setopt(easy, CURLOPT_URL, x->url) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->reason) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_HEADERDATA, x) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_WRITEDATA, x) == CURLE_OK;
-    good = good && curl_easy_setopt(easy, CURLOPT_PRIVATE, x) == CURLE_OK;
-    good = good && curl_multi_add_handle(b->lane->multi, easy) == CURLM_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_URL, x->url) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_ERRORBUFFER, x->reason) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_head) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_HEADERDATA, x) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_WRITEDATA, x) == CURLE_OK;
+    good = good && b->lane->curl->easy_setopt(easy, CURLOPT_PRIVATE, x) == CURLE_OK;
+    good = good && b->lane->curl->multi_add_handle(b->lane->multi, easy) == CURLM_OK;
     if (!good) {
-        curl_slist_free_all(headers);
-        curl_easy_cleanup(easy);
+        b->lane->curl->slist_free_all(headers);
+        b->lane->curl->easy_cleanup(easy);
         return false;
     }
     atomic_fetch_add_explicit(&b->remote->requests, 1, memory_order_relaxed);
@@ -329,9 +338,9 @@ static bool request_begin(batch *b, sft__remote_exchange *x) {
 
 static void request_end(batch *b, sft__remote_exchange *x) {
     if (x->easy != NULL) {
-        (void)curl_multi_remove_handle(b->lane->multi, x->easy);
+        (void)b->lane->curl->multi_remove_handle(b->lane->multi, x->easy);
         easy_give(b->lane, x->easy);
-        curl_slist_free_all(x->headers);
+        b->lane->curl->slist_free_all(x->headers);
         x->easy = NULL;
         x->headers = NULL;
     }
@@ -424,7 +433,7 @@ static sft__remote_reach server_reach(const sft__remote_exchange *x) {
     char *ip = NULL;
     sft__remote_url u;
 
-    if (!x->proxied && curl_easy_getinfo(x->easy, CURLINFO_PRIMARY_IP, &ip) == CURLE_OK &&
+    if (!x->proxied && curl_of(x)->easy_getinfo(x->easy, CURLINFO_PRIMARY_IP, &ip) == CURLE_OK &&
         ip != NULL && sft__remote_reach_literal(ip, strlen(ip), &reach)) {
         return reach;
     }
@@ -437,7 +446,7 @@ static sft__remote_reach server_reach(const sft__remote_exchange *x) {
 static void exchange_redirect(batch *b, sft__remote_exchange *x) {
     const char *to = NULL;
 
-    (void)curl_easy_getinfo(x->easy, CURLINFO_REDIRECT_URL, &to);
+    (void)b->lane->curl->easy_getinfo(x->easy, CURLINFO_REDIRECT_URL, &to);
     const sft_status status = sft__remote_exchange_follow(x, to, server_reach(x));
     if (status != SFT_OK) {
         exchange_end(b, x, status);
@@ -448,7 +457,7 @@ static void exchange_redirect(batch *b, sft__remote_exchange *x) {
 }
 
 /* A request has come to its end in whatever way. */
-static void exchange_step(batch *b, sft__remote_exchange *x, CURLcode code) {
+static void exchange_step(batch *b, sft__remote_exchange *x, int code) {
     const bool cut = code == CURLE_WRITE_ERROR && x->enough;
 
     if (x->explaining) {
@@ -465,7 +474,7 @@ static void exchange_step(batch *b, sft__remote_exchange *x, CURLcode code) {
             exchange_end(b, x, sft__remote_exchange_fail(x));
             return;
         }
-        sft__remote_exchange_broken(x, (int)code, curl_easy_strerror(code));
+        sft__remote_exchange_broken(x, (int)code, b->lane->curl->easy_strerror(code));
         if (x->refused != NULL) {
             sft__remote_exchange_refused(x);
             exchange_end(b, x, sft__remote_exchange_fail(x));
@@ -611,11 +620,11 @@ static void collect(batch *b) {
     int left;
     const CURLMsg *m;
 
-    while ((m = curl_multi_info_read(b->lane->multi, &left)) != NULL) {
+    while ((m = b->lane->curl->multi_info_read(b->lane->multi, &left)) != NULL) {
         char *x = NULL;
         if (m->msg == CURLMSG_DONE) {
-            const CURLcode code = m->data.result;
-            (void)curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
+            const int code = m->data.result;
+            (void)b->lane->curl->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
             exchange_step(b, (sft__remote_exchange *)(void *)x, code);
         }
     }
@@ -643,7 +652,7 @@ static void run(batch *b) {
         atomic_fetch_add_explicit(&b->remote->active, (unsigned)(b->busy - before),
                                   memory_order_relaxed);
         before = b->busy;
-        if (curl_multi_perform(b->lane->multi, &running) != CURLM_OK) {
+        if (b->lane->curl->multi_perform(b->lane->multi, &running) != CURLM_OK) {
             b->stop = true;
             b->stop_status = SFT_E_NOMEM;
         }
@@ -659,7 +668,7 @@ static void run(batch *b) {
         atomic_fetch_sub_explicit(&b->remote->active, (unsigned)(before - b->busy),
                                   memory_order_relaxed);
         if (b->busy > 0 && b->busy == before) {
-            (void)curl_multi_poll(b->lane->multi, NULL, 0, wait, NULL);
+            (void)b->lane->curl->multi_poll(b->lane->multi, NULL, 0, wait, NULL);
         }
     }
 }
