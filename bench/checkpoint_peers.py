@@ -387,8 +387,6 @@ def main() -> int:
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
     args.tool = os.path.abspath(args.tool)
-    os.environ.setdefault("SAFETENSORS_CHECKPOINT_LIBRARY",
-                          os.path.join(os.path.dirname(args.tool), "libsafetensors-checkpoint.so.0"))  # fmt: skip
     folder = tempfile.mkdtemp(prefix="checkpoint-peers-", dir=args.folder)
     rows: list[dict] = []
     try:

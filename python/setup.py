@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds safetensors_c._core from src/*.c and the amalgamation of the library (sft.h, sft.c; sft_remote.h,
-sft_cuda.h and sft_checkpoint.h are the headers of libraries that are opened when they are needed).
+"""Builds safetensors_c._core from src/*.c, the amalgamation of the core (sft.h, sft.c) and the sources of the libraries for
+other formats, checkpoints and URLs (library/). zlib, libbz2 and liblzma are linked where their headers are: without one,
+what is compressed with it is refused. libcurl is found when the first URL is met, libsafetensors-cuda when it is needed.
 
-In a checkout the amalgamation is made by ../scripts/amalgamate.py; an sdist carries it. One extension for
+In a checkout amalgamation/ and library/ are made of the sources beside python/; an sdist carries them. One extension for
 every CPython from 3.11 on (limited API), one of its own for 3.10 and for free-threaded builds.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import glob
 import os
-import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -27,38 +30,25 @@ except ImportError:  # setuptools before 70.1
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
-# Headers of libraries that are opened when they are needed: each with all that it includes of such libraries.
-WINGS = {"sft_cuda.h": "cuda", "sft_import.h": "import", "sft_checkpoint.h": "checkpoint_api"}
+ROOMS = ["import", "layout", "checkpoint"] + ([] if sys.platform == "win32" else ["remote"])
+# macro, header, function, library
+PACKED = [
+    ("SFT_HAVE_ZLIB", "zlib.h", "inflate", "z"),
+    ("SFT_HAVE_BZIP2", "bzlib.h", "BZ2_bzDecompress", "bz2"),
+    ("SFT_HAVE_LZMA", "lzma.h", "lzma_code", "lzma"),
+]
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMITED = sys.version_info >= (3, 11) and not FREE_THREADED and not os.environ.get("SFT_FULL_API")
 
 
-def header(name: str, core: str, seen: set[str]) -> str:
-    """A public header behind those that it includes; without what sft.h has."""
-    seen.add(name)
-    with open(os.path.join(HERE, "..", "include", "sft", name + ".h"), encoding="utf-8") as f:
-        text = f.read()
-    before = ""
-    for other in re.findall(r"^#include <sft/(\w+)\.h>\n", text, re.M):
-        if other not in seen and f"#define SFT_{other.upper()}_H\n" not in core:
-            before += header(other, core, seen)
-    return before + re.sub(r"^#include <sft/\w+\.h>\n", "", text, flags=re.M)
-
-
 def amalgamate() -> None:
-    """Makes amalgamation/ anew where its sources are."""
+    """Makes amalgamation/ and library/ anew where their sources are."""
     if os.path.exists(SCRIPT):
         out = os.path.join(HERE, "amalgamation")
         subprocess.run([sys.executable, SCRIPT, "--out", out], check=True, stdout=subprocess.DEVNULL)
-        with open(os.path.join(HERE, "..", "include", "sft", "remote.h"), encoding="utf-8") as f:
-            text = f.read()
-        with open(os.path.join(out, "sft_remote.h"), "w", encoding="utf-8") as f:
-            f.write(text.replace("#include <sft/catalog.h>", '#include "sft.h"'))
-        with open(os.path.join(out, "sft.h"), encoding="utf-8") as f:
-            core = f.read()
-        for out_name, first in WINGS.items():
-            with open(os.path.join(out, out_name), "w", encoding="utf-8") as f:
-                f.write('#include "sft.h"\n' + header(first, core, set()))
+        shutil.rmtree(os.path.join(HERE, "library"), ignore_errors=True)
+        for part in ("include/sft", "src/base", "src/fs", *("src/" + room for room in ROOMS)):
+            shutil.copytree(os.path.join(HERE, "..", part), os.path.join(HERE, "library", part))
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 
@@ -67,6 +57,45 @@ class BuildExt(build_ext):
     def run(self) -> None:
         amalgamate()
         super().run()
+
+    def has(self, header: str, function: str, library: str) -> bool:
+        """Can a program that calls it be built?"""
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "has.c")
+            with open(source, "w", encoding="utf-8") as f:
+                f.write(
+                    f"#include <stdio.h>\n#include <{header}>\nint main(void) {{ return (void *){function} == NULL; }}\n"
+                )
+            null = os.open(os.devnull, os.O_WRONLY)
+            shown = os.dup(2)
+            os.dup2(null, 2)  # that there is none is no error
+            try:
+                objects = self.compiler.compile([source], output_dir=folder)
+                self.compiler.link_executable(objects, os.path.join(folder, "has"), libraries=[library])
+            except Exception:
+                return False
+            finally:
+                os.dup2(shown, 2)
+                os.close(shown)
+                os.close(null)
+        return True
+
+    def build_extension(self, ext: Extension) -> None:
+        ext.sources += sorted(
+            path for room in ROOMS for path in glob.glob(f"library/src/{room}/**/*.c", recursive=True)
+        )
+        for macro, header, function, library in PACKED:
+            there = self.has(header, function, library)
+            ext.define_macros.append((macro, str(int(there))))
+            ext.libraries += [library] if there else []
+        one = self.compiler.compile
+
+        def all_at_once(sources: list[str], **how: object) -> list[str]:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return [made for some in pool.map(lambda s: one([s], **how), sources) for made in some]
+
+        self.compiler.compile = all_at_once
+        super().build_extension(ext)
 
 
 class BuildPy(build_py):
@@ -110,8 +139,9 @@ class Wheel(bdist_wheel):
 
 
 def extension() -> Extension:
-    define = [("_FILE_OFFSET_BITS", "64"), ("SFT_STATIC", None)]
+    define = [("_FILE_OFFSET_BITS", "64"), ("SFT_STATIC", "1"), ("SFT_BUILDING", "1")]
     compile_args = ["-std=gnu11", "-O2", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    compile_args.append("-ffp-contract=off")  # dequantised values are rounded twice, as ggml's are
     link_args = []
     if sys.platform.startswith("linux"):
         define.append(("_GNU_SOURCE", None))
@@ -125,9 +155,9 @@ def extension() -> Extension:
         "safetensors_c._core",
         sources=sorted(glob.glob("src/*.c")) + ["amalgamation/sft.c"],
         depends=glob.glob("src/*.h")
-        + ["amalgamation/sft.h", "amalgamation/sft_remote.h", "src/core.map"]
-        + ["amalgamation/" + name for name in WINGS],
-        include_dirs=["amalgamation", "src"],
+        + ["amalgamation/sft.h", "src/core.map"]
+        + glob.glob("library/**/*.h", recursive=True),
+        include_dirs=["amalgamation", "library/include", "library/src", "src"],
         define_macros=define,
         extra_compile_args=compile_args,
         extra_link_args=link_args,

@@ -399,44 +399,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_export(const sft_catalog *catalog, 
                                                     const sft_export_options *options,
                                                     sft_import_converted *result, sft_error *err);
 
-/* ---------------------------------------------------------------- the library as a table */
-
-/* For programs that load this library on first use (dlopen, dlsym "sft_import_api_get"). */
-typedef struct sft_import_api {
-    size_t struct_size;
-    const char *version; /* sft_version() that it was built with */
-    sft_status (*detect)(const sft_source *, uint32_t *, sft_error *);
-    sft_status (*open)(sft_catalog **, const char *, const sft_import_options *,
-                       sft_import_report **, sft_error *);
-    sft_status (*open_source)(sft_catalog **, sft_source *, const sft_import_options *,
-                              sft_import_report **, sft_error *);
-    sft_status (*scan)(sft_import_report **, const char *, const sft_import_options *, sft_error *);
-    size_t (*report_count)(const sft_import_report *);
-    const sft_finding *(*report_at)(const sft_import_report *, size_t);
-    uint32_t (*report_format)(const sft_import_report *);
-    uint32_t (*report_verdict)(const sft_import_report *);
-    void (*report_free)(sft_import_report *);
-    const char *(*format_name)(uint32_t);
-    const char *(*format_title)(uint32_t);
-    sft_status (*convert)(const char *const *, size_t, const char *,
-                          const sft_import_convert_options *, sft_import_converted *,
-                          sft_import_report **, sft_error *);
-    sft_status (*export_file)(const sft_catalog *, uint32_t, const char *,
-                              const sft_export_options *, sft_import_converted *, sft_error *);
-    sft_status (*scan_source)(sft_import_report **, sft_source *, const sft_import_options *,
-                              sft_error *);
-    sft_status (*locate)(char *, size_t, const char *, sft_error *);
-    int (*describes)(const sft_metadata_entry *);
-    sft_status (*describe)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
-                           sft_import_namer, void *, const sft_allocator *, sft_error *);
-    int (*collects)(const sft_metadata_entry *);
-    sft_status (*collect)(sft_metadata_entry *, char **, size_t *, const sft_metadata_entry *,
-                          const sft_import_collection *, sft_error *);
-    sft_status (*retyped)(const sft_import_collection *, sft_import_retyped_fn, void *,
-                          sft_error *);
-} sft_import_api;
-SFT_API const sft_import_api *sft_import_api_get(void);
-
 #ifdef __cplusplus
 }
 #endif

@@ -158,25 +158,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_remote_fetch(sft_remote *remote, const cha
                                                    const sft_fetch_options *options,
                                                    sft_fetch_result *result, sft_error *err);
 
-/* ---------------------------------------------------------------- for those who load it at run
- * time */
-
-/* All of the above: what dlopen and dlsym("sft_remote_api_get") need. Grows at its end. */
-typedef struct sft_remote_api {
-    size_t struct_size;
-    const char *version; /* of the library, "major.minor.patch" */
-    sft_status (*create)(sft_remote **out, const sft_remote_options *options, sft_error *err);
-    void (*free)(sft_remote *remote);
-    sft_status (*open)(sft_catalog **out, sft_remote *remote, const char *url,
-                       const sft_open_options *options, sft_error *err);
-    sft_status (*source_open)(sft_source **out, sft_remote *remote, const char *url,
-                              sft_error *err);
-    void (*count)(const sft_remote *remote, sft_remote_counts *out);
-    sft_status (*fetch)(sft_remote *remote, const char *url, const char *folder,
-                        const sft_fetch_options *options, sft_fetch_result *result, sft_error *err);
-} sft_remote_api;
-SFT_API const sft_remote_api *sft_remote_api_get(void); /* static */
-
 #ifdef __cplusplus
 }
 #endif

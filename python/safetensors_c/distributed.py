@@ -7,9 +7,8 @@ and, without torch, open any training job's directory as one model, or one rank'
     with open_checkpoint("ckpt/step-100") as whole:    # numpy, no group: global tensors, read on request
         part = load_part(whole, "layout.json", rank=3)
 
-Needs libsafetensors-checkpoint of the same version, found by the system or named in SAFETENSORS_CHECKPOINT_LIBRARY;
-torch only for save and load. Tensor bytes travel only through files, which all processes must see; processes exchange a
-few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md lists what can be opened.
+torch is needed only for save and load. Tensor bytes travel only through files, which all processes must see; processes
+exchange a few bytes for each tensor. docs/python.md, "Training jobs", is the guide; docs/checkpoint.md lists what can be opened.
 """
 
 from __future__ import annotations

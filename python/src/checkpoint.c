@@ -1,39 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint.c - folders of training jobs as one model, and what one rank holds of a model: handles over
- * catalogs that libsafetensors-checkpoint makes. It is opened when it is first needed; the wheel does not carry
- * it. It works on the same structures as the copy of the library in here, so its version must be the very
- * same. Read core.h first.
+ * checkpoint.c - directories of training jobs as one model, and what one rank holds of a model: handles over
+ * catalogs that libsafetensors-checkpoint makes. Read core.h first.
  */
 #include "core.h"
-#include "sft_checkpoint.h"
+#include <sft/checkpoint_group.h>
 
 #include <stdlib.h>
-
-const sft_checkpoint_api *core_checkpoint_api(core_state *state) {
-    static const core_wing wing = {
-        .name = "libsafetensors-checkpoint",
-        .library = "libsafetensors-checkpoint.so.0",
-        .variable = "SAFETENSORS_CHECKPOINT_LIBRARY",
-        .symbol = "sft_checkpoint_api_get",
-        .needs = "checkpoints of many ranks need",
-    };
-    const sft_checkpoint_api *api = __atomic_load_n(&state->checkpoint, __ATOMIC_ACQUIRE);
-    const sft_checkpoint_api *(*getter)(void);
-
-    if (api != NULL) {
-        return api;
-    }
-    if (!core_wing_find(state, &wing, &getter)) {
-        return NULL;
-    }
-    api = getter();
-    if (!core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version)) {
-        return NULL;
-    }
-    __atomic_store_n(&state->checkpoint, api, __ATOMIC_RELEASE);
-    return api;
-}
 
 /* ---------------------------------------------------------------- what a catalog leans on */
 
@@ -41,32 +14,29 @@ const sft_checkpoint_api *core_checkpoint_api(core_state *state) {
 typedef struct leaning {
     core_file *parent; /* NULL: none */
     sft_layout_set *layouts;
-    const sft_checkpoint_api *api;
 } leaning;
 
 static void leaning_drop(void *self) {
     leaning *l = self;
 
     core_file_drop(l->parent);
-    l->api->layout_set_free(l->layouts);
+    sft_layout_set_free(l->layouts);
     free(l);
 }
 
 /* All given is taken over in every case. */
-static core_file *lean(const sft_checkpoint_api *api, sft_catalog *catalog, sft_layout_set *layouts,
-                       core_file *parent) {
+static core_file *lean(sft_catalog *catalog, sft_layout_set *layouts, core_file *parent) {
     core_file *file = core_file_over(catalog);
     leaning *l = file != NULL ? malloc(sizeof *l) : NULL;
 
     if (l == NULL) {
         core_file_drop(file);
         core_file_drop(parent);
-        api->layout_set_free(layouts);
+        sft_layout_set_free(layouts);
         return file != NULL ? (core_file *)core_no_memory(0) : NULL;
     }
     l->parent = parent;
     l->layouts = layouts;
-    l->api = api;
     file->leaning = l;
     file->leaning_drop = leaning_drop;
     return file;
@@ -91,15 +61,14 @@ const char *core_text(PyObject *value, const char *argument) {
 }
 
 bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out) {
-    const sft_checkpoint_api *api = core_checkpoint_api(state);
     sft_layout_set_options options;
     sft_status status;
     sft_error err;
 
     *out = NULL;
     SFT_INIT(&options);
-    if (value == NULL || value == Py_None || api == NULL) {
-        return api != NULL;
+    if (value == NULL || value == Py_None) {
+        return true;
     }
     if (ranks != NULL && ranks != Py_None && !core_u64(ranks, &options.ranks)) {
         return false;
@@ -111,14 +80,14 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
             return false;
         }
         Py_BEGIN_ALLOW_THREADS status =
-            api->layout_set_parse(out, text, (size_t)size, "the layout given", &options, &err);
+            sft_layout_set_parse(out, text, (size_t)size, "the layout given", &options, &err);
         Py_END_ALLOW_THREADS
     } else {
         const char *path = core_text(value, "layout");
         if (path == NULL) {
             return false;
         }
-        Py_BEGIN_ALLOW_THREADS status = api->layout_set_open(out, path, &options, &err);
+        Py_BEGIN_ALLOW_THREADS status = sft_layout_set_open(out, path, &options, &err);
         Py_END_ALLOW_THREADS
     }
     if (status != SFT_OK) {
@@ -130,11 +99,11 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 
 /* ---------------------------------------------------------------- opening */
 
-static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, const char *path,
+static sft_status open_whole(sft_catalog **out, const char *path,
                              const sft_checkpoint_options *options, sft_error *err) {
     sft_checkpoint *checkpoint;
     uint32_t kind = SFT_CHECKPOINT_NONE;
-    sft_status status = api->checkpoint_detect(path, &kind, err);
+    sft_status status = sft_checkpoint_detect(path, &kind, err);
 
     *out = NULL;
     if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && options->layouts == NULL &&
@@ -142,16 +111,15 @@ static sft_status open_whole(const sft_checkpoint_api *api, sft_catalog **out, c
         return sft_catalog_open(out, path, NULL, err);
     }
     if (status == SFT_OK) {
-        status = api->checkpoint_open(&checkpoint, path, options, err);
+        status = sft_checkpoint_open(&checkpoint, path, options, err);
     }
-    return status == SFT_OK ? api->checkpoint_take_whole(out, checkpoint, NULL, err) : status;
+    return status == SFT_OK ? sft_checkpoint_take_whole(out, checkpoint, NULL, err) : status;
 }
 
 /* options: without layouts. */
 static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options,
                             PyObject *layout, PyObject *ranks) {
     static const char doing[] = "Error while opening a checkpoint";
-    const sft_checkpoint_api *api;
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog = NULL;
     sft_status status;
@@ -165,17 +133,16 @@ static core_file *open_file(core_state *state, const char *path, sft_checkpoint_
         }
         return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
     }
-    api = core_checkpoint_api(state);
-    if (api == NULL || !core_layouts(state, layout, ranks, &layouts)) {
+    if (!core_layouts(state, layout, ranks, &layouts)) {
         return NULL;
     }
     options->layouts = layouts;
-    Py_BEGIN_ALLOW_THREADS status = open_whole(api, &catalog, path, options, &err);
+    Py_BEGIN_ALLOW_THREADS status = open_whole(&catalog, path, options, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
-        api->layout_set_free(layouts);
+        sft_layout_set_free(layouts);
         return (core_file *)core_raise(state, &err, doing);
     }
-    return lean(api, catalog, layouts, NULL);
+    return lean(catalog, layouts, NULL);
 }
 
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -246,16 +213,15 @@ PyObject *core_left_out(PyObject *module, PyObject *handle) {
 /* ---------------------------------------------------------------- parts */
 
 /* SFT_E_MISMATCH: a layout that fits no tensor, so that every rank would have all of the model. */
-static sft_status take_part(const sft_checkpoint_api *api, sft_catalog **out,
-                            const sft_catalog *whole, sft_layout_set *layouts, uint64_t rank,
-                            bool replicated, sft_error *err) {
-    const sft_status fit = api->layout_set_fit(layouts, whole, NULL, err);
+static sft_status take_part(sft_catalog **out, const sft_catalog *whole, sft_layout_set *layouts,
+                            uint64_t rank, bool replicated, sft_error *err) {
+    const sft_status fit = sft_layout_set_fit(layouts, whole, NULL, err);
 
     *out = NULL;
     if (fit != SFT_OK && (fit != SFT_E_MISMATCH || !replicated)) {
         return fit;
     }
-    return api->checkpoint_part(out, whole, rank, api->layout_set_find_whole, layouts, NULL, err);
+    return sft_checkpoint_part(out, whole, rank, sft_layout_set_find_whole, layouts, NULL, err);
 }
 
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -263,7 +229,6 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
                                              "allow_replicated"};
     static const core_signature signature = {"_part", parameters, 5, 3, 3};
     core_state *state = core_state_of(module);
-    const sft_checkpoint_api *api;
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog = NULL;
     core_file *whole, *file;
@@ -283,8 +248,7 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
     if (Py_TYPE(v[0]) != state->handle_type) {
         return core_wrong_type("handle", v[0], "safe_open");
     }
-    api = core_checkpoint_api(state);
-    if (api == NULL || !core_layouts(state, v[1], v[3], &layouts)) {
+    if (!core_layouts(state, v[1], v[3], &layouts)) {
         return NULL;
     }
     if (layouts == NULL) {
@@ -292,16 +256,16 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
     }
     whole = core_handle_file((core_handle *)v[0]);
     if (whole == NULL) {
-        api->layout_set_free(layouts);
+        sft_layout_set_free(layouts);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS status =
-        take_part(api, &catalog, whole->catalog, layouts, rank, replicated != 0, &err);
-    Py_END_ALLOW_THREADS api->layout_set_free(layouts);
+        take_part(&catalog, whole->catalog, layouts, rank, replicated != 0, &err);
+    Py_END_ALLOW_THREADS sft_layout_set_free(layouts);
     if (status != SFT_OK) {
         core_file_drop(whole);
         return core_raise(state, &err, "Error while taking a rank's part");
     }
-    file = lean(api, catalog, NULL, whole);
+    file = lean(catalog, NULL, whole);
     return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
 }

@@ -177,9 +177,8 @@ typedef struct core_state {
     sft_pool *pool;    /* atomic */
     long pool_process; /* atomic: who made it */
     core_spare *spare;
-    PyObject *slice_fields[3];                   /* "start", "stop", "step" */
-    struct core_remote *remote;                  /* atomic; remote.c */
-    const struct sft_checkpoint_api *checkpoint; /* atomic; checkpoint.c */
+    PyObject *slice_fields[3];  /* "start", "stop", "step" */
+    struct core_remote *remote; /* atomic; remote.c */
 } core_state;
 
 core_state *core_state_of(PyObject *module);
@@ -189,22 +188,22 @@ PyObject *core_import_attribute(const char *module, const char *name);
 /* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
 const sft_pool *core_pool(core_state *state);
 
-/* ---------------------------------------------------------------- wing.c, library_posix.c, library_win.c */
+/* ---------------------------------------------------------------- library.c, library_posix.c, library_win.c */
 
 /* A library that is opened when it is first needed. */
-typedef struct core_wing {
+typedef struct core_library {
     const char *name;     /* as it is called */
     const char *library;  /* what is opened, unless the environment names another */
     const char *variable; /* ... in this variable */
     const char *symbol;   /* the function that returns its API */
     const char *needs;    /* begins the sentence where there is none: "reading from a URL needs" */
-} core_wing;
+} core_library;
 
 /* getter: points to a pointer to that function. False with an exception. */
-bool core_wing_find(core_state *state, const core_wing *wing, void *getter);
+bool core_library_find(core_state *state, const core_library *library, void *getter);
 /* Whether the API that was got is large enough and of this version; false with an exception. */
-bool core_wing_fits(core_state *state, const core_wing *wing, bool large_enough,
-                    const char *version);
+bool core_library_fits(core_state *state, const core_library *library, bool large_enough,
+                       const char *version);
 /* getter: where a pointer to a function is put; if there is none, NULL, and why says why. */
 bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why,
                          size_t size);
@@ -220,10 +219,7 @@ void core_remote_end(core_state *state);
 
 /* ---------------------------------------------------------------- checkpoint.c */
 
-struct sft_checkpoint_api;
 struct sft_layout_set;
-/* The library, opened on first use; NULL with an exception. */
-const struct sft_checkpoint_api *core_checkpoint_api(core_state *state);
 /* Text without NUL from a str; NULL with an exception. Lives as long as the object. */
 const char *core_text(PyObject *value, const char *argument);
 /* A layout set from a path (str) or the description itself (bytes); None: *out is NULL. ranks: None or a number. */

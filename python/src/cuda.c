@@ -5,7 +5,7 @@
  * library in here, so its version must be the very same. Read core.h first.
  */
 #include "core.h"
-#include "sft_cuda.h"
+#include <sft/cuda.h>
 
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ typedef struct loaded {
 } loaded;
 
 static const sft_cuda_api *cuda_api(core_state *state) {
-    static const core_wing wing = {
+    static const core_library library = {
         .name = "libsafetensors-cuda",
         .library = "libsafetensors-cuda.so.0",
         .variable = "SAFETENSORS_CUDA_LIBRARY",
@@ -36,11 +36,12 @@ static const sft_cuda_api *cuda_api(core_state *state) {
     const sft_cuda_api *(*getter)(void);
     const sft_cuda_api *api;
 
-    if (!core_wing_find(state, &wing, &getter)) {
+    if (!core_library_find(state, &library, &getter)) {
         return NULL;
     }
     api = getter();
-    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
+    return core_library_fits(state, &library, api->struct_size >= sizeof *api, api->version) ? api
+                                                                                             : NULL;
 }
 
 /* ---------------------------------------------------------------- devices */

@@ -1,33 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * foreign.c - weight files of other formats: open_any and conversions. libsafetensors-import is opened at the
- * first use; the wheel does not carry it. It works on the same structures as the copy of the library in here,
- * so its version must be the very same. Nothing of a file is executed. Read core.h first.
+ * foreign.c - weight files of other formats: open_any and conversions. Nothing of a file is executed. Read
+ * core.h first.
  */
 #include "core.h"
-#include "sft_import.h"
+#include <sft/import.h>
 
 #include <stdlib.h>
 
 #define WARNINGS_MAX 8
-
-static const sft_import_api *import_api(core_state *state) {
-    static const core_wing wing = {
-        .name = "libsafetensors-import",
-        .library = "libsafetensors-import.so.0",
-        .variable = "SAFETENSORS_IMPORT_LIBRARY",
-        .symbol = "sft_import_api_get",
-        .needs = "files of other formats need",
-    };
-    const sft_import_api *(*getter)(void);
-    const sft_import_api *api;
-
-    if (!core_wing_find(state, &wing, &getter)) {
-        return NULL;
-    }
-    api = getter();
-    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
-}
 
 /* ---------------------------------------------------------------- how to read */
 
@@ -240,11 +221,11 @@ static bool warn_one(const char *name, const sft_finding *f) {
 }
 
 /* What is not in the catalog is told, not swallowed; and what is in it more than once. */
-static bool warn_all(const sft_import_api *api, const sft_import_report *report, const char *name) {
+static bool warn_all(const sft_import_report *report, const char *name) {
     size_t left = 0;
 
-    for (size_t i = 0; i < api->report_count(report); i++) {
-        const sft_finding *f = api->report_at(report, i);
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
         const bool shared = f->kind == SFT_FINDING_NOTE && strcmp(f->rule, "shared") == 0;
         if ((shared && !warn_one(name, f)) ||
             (f->kind == SFT_FINDING_LEFT_OUT && left++ < WARNINGS_MAX && !warn_one(name, f))) {
@@ -257,7 +238,6 @@ static bool warn_all(const sft_import_api *api, const sft_import_report *report,
 
 bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path,
                        PyObject *how) {
-    const sft_import_api *api = import_api(state);
     sft_import_report *report = NULL;
     sft_import_options options;
     PyThreadState *thread;
@@ -268,14 +248,13 @@ bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source,
     bool done;
 
     *out = NULL;
-    if (api == NULL || !read_options(how, &options, &views) ||
-        !view_begin(&v, views, &thread, &options)) {
+    if (!read_options(how, &options, &views) || !view_begin(&v, views, &thread, &options)) {
         sft_source_close(source);
         return false;
     }
     thread = PyEval_SaveThread();
-    status = source != NULL ? api->open_source(out, source, &options, &report, &err)
-                            : api->open(out, path, &options, &report, &err);
+    status = source != NULL ? sft_import_open_source(out, source, &options, &report, &err)
+                            : sft_import_open(out, path, &options, &report, &err);
     PyEval_RestoreThread(thread);
     done = view_end(&v, status == SFT_OK, path);
     if (status != SFT_OK) {
@@ -284,8 +263,8 @@ bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source,
         }
         return false;
     }
-    done = done && warn_all(api, report, path);
-    api->report_free(report);
+    done = done && warn_all(report, path);
+    sft_import_report_free(report);
     if (!done) {
         sft_catalog_close(*out);
         *out = NULL;
@@ -496,9 +475,9 @@ static bool read_wanted(PyObject **v, wanted *w) {
     return w->how != NULL;
 }
 
-static sft_status into_safetensors(converting *k, const wanted *w, const sft_import_api *api,
-                                   const sft_import_options *read, sft_import_converted *result,
-                                   sft_import_report **report, sft_error *err) {
+static sft_status into_safetensors(converting *k, const wanted *w, const sft_import_options *read,
+                                   sft_import_converted *result, sft_import_report **report,
+                                   sft_error *err) {
     sft_import_convert_options o;
     sft_write_options write;
 
@@ -517,23 +496,23 @@ static sft_status into_safetensors(converting *k, const wanted *w, const sft_imp
     o.metadata_count = w->texts.count;
     o.max_shard_bytes = w->shard;
     o.flags = w->flags;
-    return api->convert(w->inputs, (size_t)w->count, w->output, &o, result, report, err);
+    return sft_import_convert(w->inputs, (size_t)w->count, w->output, &o, result, report, err);
 }
 
 /* What was left out while the one input of another output was opened; a conversion to safetensors counts it. */
-static uint64_t left_out(const sft_import_api *api, const sft_import_report *report) {
+static uint64_t left_out(const sft_import_report *report) {
     uint64_t count = 0;
 
-    for (size_t i = 0; i < api->report_count(report); i++) {
-        const sft_finding *f = api->report_at(report, i);
+    for (size_t i = 0; i < sft_import_report_count(report); i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
         count += f->kind == SFT_FINDING_LEFT_OUT ? f->count : 0;
     }
     return count;
 }
 
-static sft_status into_other(converting *k, const wanted *w, const sft_import_api *api,
-                             const sft_import_options *read, sft_import_converted *result,
-                             sft_import_report **report, sft_error *err) {
+static sft_status into_other(converting *k, const wanted *w, const sft_import_options *read,
+                             sft_import_converted *result, sft_import_report **report,
+                             sft_error *err) {
     sft_export_options o;
     sft_import_report *lost = NULL;
     sft_catalog *catalog;
@@ -544,8 +523,8 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
     how.flags |= (w->flags & SFT_CONVERT_VERIFY) != 0 ? SFT_IMPORT_CHECKSUMS : 0;
     status = open_url(k, w->inputs[0], &source, err);
     if (status == SFT_OK) {
-        status = source != NULL ? api->open_source(&catalog, source, &how, report, err)
-                                : api->open(&catalog, w->inputs[0], &how, report, err);
+        status = source != NULL ? sft_import_open_source(&catalog, source, &how, report, err)
+                                : sft_import_open(&catalog, w->inputs[0], &how, report, err);
     }
     if (status != SFT_OK) {
         return status;
@@ -561,18 +540,17 @@ static sft_status into_other(converting *k, const wanted *w, const sft_import_ap
     o.durability = w->durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
     o.flags = w->flags;
     o.report = &lost;
-    status = api->export_file(catalog, w->format, w->output, &o, result, err);
-    result->left_out += left_out(api, *report);
+    status = sft_import_export(catalog, w->format, w->output, &o, result, err);
+    result->left_out += left_out(*report);
     k->lost = lost;
     sft_catalog_close(catalog);
     return status;
 }
 
 /* Findings of one kind as (subject, sentence), into the list. */
-static PyObject *findings(PyObject *list, const sft_import_api *api,
-                          const sft_import_report *report, uint32_t kind) {
-    for (size_t i = 0; list != NULL && i < api->report_count(report); i++) {
-        const sft_finding *f = api->report_at(report, i);
+static PyObject *findings(PyObject *list, const sft_import_report *report, uint32_t kind) {
+    for (size_t i = 0; list != NULL && i < sft_import_report_count(report); i++) {
+        const sft_finding *f = sft_import_report_at(report, i);
         PyObject *subject, *one;
         if (f->kind != kind) {
             continue;
@@ -588,27 +566,28 @@ static PyObject *findings(PyObject *list, const sft_import_api *api,
     return list;
 }
 
-static PyObject *told(const converting *k, const sft_import_api *api,
-                      const sft_import_report *report, const sft_import_converted *r) {
-    PyObject *left = findings(PyList_New(0), api, report, SFT_FINDING_LEFT_OUT), *notes = NULL;
+static PyObject *told(const converting *k, const sft_import_report *report,
+                      const sft_import_converted *r) {
+    PyObject *left = findings(PyList_New(0), report, SFT_FINDING_LEFT_OUT), *notes = NULL;
 
-    left = findings(left, api, k->lost, SFT_FINDING_LEFT_OUT);
+    left = findings(left, k->lost, SFT_FINDING_LEFT_OUT);
     if (left != NULL) {
-        notes = findings(PyList_New(0), api, report, SFT_FINDING_NOTE);
+        notes = findings(PyList_New(0), report, SFT_FINDING_NOTE);
     }
     if (notes == NULL) {
         Py_XDECREF(left);
         return NULL;
     }
-    return Py_BuildValue(
-        "{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:O}", "format",
-        api->format_name(api->report_format(report)), "tensors", (unsigned long long)r->tensors,
-        "aliases", (unsigned long long)r->aliases, "left_out", (unsigned long long)r->left_out,
-        "cast", (unsigned long long)r->cast, "gathered", (unsigned long long)r->gathered,
-        "data_bytes", (unsigned long long)r->data_bytes, "file_bytes",
-        (unsigned long long)r->file_bytes, "unused_bytes", (unsigned long long)r->unused_bytes,
-        "files", (unsigned long long)r->files, "verified", (unsigned long long)r->verified,
-        "left_out_parts", left, "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
+    return Py_BuildValue("{s:s,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:N,s:N,s:O}", "format",
+                         sft_import_format_name(sft_import_report_format(report)), "tensors",
+                         (unsigned long long)r->tensors, "aliases", (unsigned long long)r->aliases,
+                         "left_out", (unsigned long long)r->left_out, "cast",
+                         (unsigned long long)r->cast, "gathered", (unsigned long long)r->gathered,
+                         "data_bytes", (unsigned long long)r->data_bytes, "file_bytes",
+                         (unsigned long long)r->file_bytes, "unused_bytes",
+                         (unsigned long long)r->unused_bytes, "files", (unsigned long long)r->files,
+                         "verified", (unsigned long long)r->verified, "left_out_parts", left,
+                         "notes", notes, "plan", k->plan != NULL ? k->plan : Py_None);
 }
 
 static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
@@ -621,10 +600,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     sft_status status;
     sft_error err;
     viewing view;
-    const sft_import_api *api = import_api(state);
 
-    if (api == NULL || !read_options(w->how, &read, &views) ||
-        !view_begin(&view, views, &k.watch.thread, &read)) {
+    if (!read_options(w->how, &read, &views) || !view_begin(&view, views, &k.watch.thread, &read)) {
         return NULL;
     }
     memset(&converted, 0, sizeof converted);
@@ -634,8 +611,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     if (k.names != NULL && (k.plan != NULL || (w->flags & SFT_CONVERT_PLAN) == 0)) {
         core_watch_begin(&k.watch, core_none(v[TO_PROGRESS]));
         status = w->format == SFT_IMPORT_SAFETENSORS
-                     ? into_safetensors(&k, w, api, &read, &converted, &report, &err)
-                     : into_other(&k, w, api, &read, &converted, &report, &err);
+                     ? into_safetensors(&k, w, &read, &converted, &report, &err)
+                     : into_other(&k, w, &read, &converted, &report, &err);
         core_watch_end(&k.watch);
         viewed =
             view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL, w->inputs[w->count - 1]);
@@ -643,12 +620,11 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
-        } else if (warn_all(api, report, w->inputs[w->count - 1]) &&
-                   warn_all(api, k.lost, w->inputs[0])) {
-            result = told(&k, api, report, &converted);
+        } else if (warn_all(report, w->inputs[w->count - 1]) && warn_all(k.lost, w->inputs[0])) {
+            result = told(&k, report, &converted);
         }
-        api->report_free(report);
-        api->report_free(k.lost);
+        sft_import_report_free(report);
+        sft_import_report_free(k.lost);
     } else {
         (void)view_end(&view, false, NULL);
     }

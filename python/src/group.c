@@ -5,7 +5,7 @@
  * the types of Python objects. distributed.py is the one caller. Read core.h first.
  */
 #include "core.h"
-#include "sft_checkpoint.h"
+#include <sft/checkpoint_group.h>
 
 #include <stdlib.h>
 
@@ -226,8 +226,8 @@ enum {
     SAVE_COUNT
 };
 
-static PyObject *save(core_state *state, const sft_checkpoint_api *api, const char *path,
-                      PyObject **v, const core_metadata *metadata) {
+static PyObject *save(core_state *state, const char *path, PyObject **v,
+                      const core_metadata *metadata) {
     sft_group_save_options options;
     sft_group_result result;
     const sft_group *group;
@@ -253,8 +253,8 @@ static PyObject *save(core_state *state, const sft_checkpoint_api *api, const ch
     options.pool = core_pool(state);
     core_watch_begin(&watch, core_none(v[SAVE_PROGRESS]));
     options.control = &watch.control;
-    status = api->checkpoint_save_group(group, path, tensors.items, tensors.count, &options,
-                                        &result, &err);
+    status = sft_checkpoint_save_group(group, path, tensors.items, tensors.count, &options, &result,
+                                       &err);
     core_watch_end(&watch);
     parts_free(&tensors);
     if (status != SFT_OK || PyErr_Occurred()) {
@@ -269,18 +269,17 @@ PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const core_signature signature = {"_save_group", parameters, SAVE_COUNT, SAVE_COUNT,
                                              SAVE_COUNT};
     core_state *state = core_state_of(module);
-    const sft_checkpoint_api *api;
     PyObject *v[SAVE_COUNT], *path = NULL, *result = NULL;
     core_metadata metadata;
     const char *name;
 
-    if (!core_parse(&signature, args, kwargs, v) || (api = core_checkpoint_api(state)) == NULL) {
+    if (!core_parse(&signature, args, kwargs, v)) {
         return NULL;
     }
     name = path_of(v[SAVE_PATH], &path);
     if (name != NULL) {
         if (core_metadata_read(v[SAVE_METADATA], &metadata)) {
-            result = save(state, api, name, v, &metadata);
+            result = save(state, name, v, &metadata);
         }
         core_metadata_free(&metadata);
     }
@@ -303,8 +302,8 @@ enum {
     LOAD_COUNT
 };
 
-static PyObject *load(core_state *state, const sft_checkpoint_api *api, const char *path,
-                      PyObject **v, const sft_checkpoint_options *source) {
+static PyObject *load(core_state *state, const char *path, PyObject **v,
+                      const sft_checkpoint_options *source) {
     sft_group_load_options options;
     sft_group_result result;
     const sft_group *group;
@@ -326,8 +325,8 @@ static PyObject *load(core_state *state, const sft_checkpoint_api *api, const ch
     options.pool = core_pool(state);
     core_watch_begin(&watch, core_none(v[LOAD_PROGRESS]));
     options.control = &watch.control;
-    status = api->checkpoint_load_group(group, path, tensors.items, tensors.count, &options,
-                                        &result, &err);
+    status = sft_checkpoint_load_group(group, path, tensors.items, tensors.count, &options, &result,
+                                       &err);
     core_watch_end(&watch);
     parts_free(&tensors);
     if (status != SFT_OK || PyErr_Occurred()) {
@@ -342,12 +341,11 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const core_signature signature = {"_load_group", parameters, LOAD_COUNT, LOAD_COUNT,
                                              LOAD_COUNT};
     core_state *state = core_state_of(module);
-    const sft_checkpoint_api *api;
     sft_checkpoint_options source;
     PyObject *v[LOAD_COUNT], *path = NULL, *result = NULL;
     const char *name;
 
-    if (!core_parse(&signature, args, kwargs, v) || (api = core_checkpoint_api(state)) == NULL) {
+    if (!core_parse(&signature, args, kwargs, v)) {
         return NULL;
     }
     SFT_INIT(&source);
@@ -355,10 +353,10 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs) {
     if (name != NULL &&
         (v[LOAD_STEP] == Py_None || (source.step = core_text(v[LOAD_STEP], "step")) != NULL) &&
         core_layouts(state, v[LOAD_LAYOUT], v[LOAD_RANKS], &source.layouts)) {
-        result = load(state, api, name, v, &source);
+        result = load(state, name, v, &source);
     }
     if (source.layouts != NULL) {
-        api->layout_set_free(source.layouts);
+        sft_layout_set_free(source.layouts);
     }
     Py_XDECREF(path);
     return result;

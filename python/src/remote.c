@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * remote.c - catalogs behind URLs. libsafetensors-remote is opened when the first URL is met (wing.c). Read
- * core.h first.
+ * remote.c - catalogs behind URLs. libcurl is found when the first URL is met. Read core.h first.
  */
 #include "core.h"
-#include "sft_remote.h"
+#include <sft/remote.h>
 
 #include <stdlib.h>
 
 /* What a process has of it; a forked child makes its own, for connections must not be shared. */
 struct core_remote {
-    const sft_remote_api *api;
     sft_remote *remote;
     long process;
 };
@@ -26,33 +24,11 @@ int core_is_url(const char *text) {
     return 0;
 }
 
-static const sft_remote_api *load_api(core_state *state) {
-    static const core_wing wing = {
-        .name = "libsafetensors-remote",
-        .library = "libsafetensors-remote.so.0",
-        .variable = "SAFETENSORS_REMOTE_LIBRARY",
-        .symbol = "sft_remote_api_get",
-        .needs = "reading from a URL needs",
-    };
-    const sft_remote_api *(*getter)(void);
-    const sft_remote_api *api;
-
-    if (!core_wing_find(state, &wing, &getter)) {
-        return NULL;
-    }
-    api = getter();
-    return core_wing_fits(state, &wing, api->struct_size >= sizeof *api, api->version) ? api : NULL;
-}
-
 static struct core_remote *make(core_state *state) {
     struct core_remote *r;
     sft_remote_options options;
-    const sft_remote_api *api = load_api(state);
     sft_error err;
 
-    if (api == NULL) {
-        return NULL;
-    }
     r = malloc(sizeof *r);
     if (r == NULL) {
         core_no_memory(0);
@@ -60,9 +36,8 @@ static struct core_remote *make(core_state *state) {
     }
     SFT_INIT(&options);
     options.flags = SFT_REMOTE_ENVIRONMENT;
-    r->api = api;
     r->process = core_process();
-    if (api->create(&r->remote, &options, &err) != SFT_OK) {
+    if (sft_remote_create(&r->remote, &options, &err) != SFT_OK) {
         free(r);
         core_raise(state, &err, NULL);
         return NULL;
@@ -81,7 +56,7 @@ static struct core_remote *remote_of(core_state *state) {
     fresh = make(state);
     if (fresh != NULL && !__atomic_compare_exchange_n(&state->remote, &now, fresh, false,
                                                       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        fresh->api->free(fresh->remote);
+        sft_remote_free(fresh->remote);
         free(fresh);
         return now;
     }
@@ -97,7 +72,7 @@ bool core_remote_open(core_state *state, sft_catalog **out, const char *url, con
     if (r == NULL) {
         return false;
     }
-    Py_BEGIN_ALLOW_THREADS status = r->api->open(out, r->remote, url, NULL, &err);
+    Py_BEGIN_ALLOW_THREADS status = sft_remote_open(out, r->remote, url, NULL, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_raise(state, &err, doing);
         return false;
@@ -114,7 +89,7 @@ bool core_remote_source(core_state *state, sft_source **out, const char *url) {
     if (r == NULL) {
         return false;
     }
-    Py_BEGIN_ALLOW_THREADS status = r->api->source_open(out, r->remote, url, &err);
+    Py_BEGIN_ALLOW_THREADS status = sft_remote_source_open(out, r->remote, url, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
         core_raise(state, &err, NULL);
         return false;
@@ -127,7 +102,7 @@ void core_remote_end(core_state *state) {
 
     state->remote = NULL;
     if (r != NULL && r->process == core_process()) {
-        r->api->free(r->remote);
+        sft_remote_free(r->remote);
         free(r);
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """URLs as places of tensors: the same as from the local file, through nginx; and what is said without the library.
 
-The remote library is that of the build folder, which the tests run in, or the one in SAFETENSORS_REMOTE_LIBRARY.
+The package reads URLs with the system's libcurl.
 """
 
 from __future__ import annotations
@@ -18,17 +18,8 @@ import safetensors_c.numpy as ours
 from safetensors_c import SafetensorError, safe_open
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIBRARY = os.environ.get("SAFETENSORS_REMOTE_LIBRARY") or os.path.join(
-    os.getcwd(), "libsafetensors-remote.so.0"
-)
 INDEX = "model.safetensors.index.json"
 SHARD = "model-00001-of-00002.safetensors"
-
-
-@pytest.fixture(autouse=True)
-def library(monkeypatch):
-    assert os.path.exists(LIBRARY), "run in the build folder: " + LIBRARY
-    monkeypatch.setenv("SAFETENSORS_REMOTE_LIBRARY", LIBRARY)
 
 
 @pytest.fixture(scope="module")
@@ -138,13 +129,15 @@ def test_errors(server):
     assert caught.value.status == "SFT_E_PATH"
 
 
-def test_without_the_library(server, tmp_path):
+def test_without_libcurl(server, tmp_path):
     script = (
         "import safetensors_c as s, sys\n"
         "try: s.safe_open(sys.argv[1], 'np')\n"
         "except s.SafetensorError as e: print(e.status, e)"
     )
-    env = {**os.environ, "SAFETENSORS_REMOTE_LIBRARY": str(tmp_path / "none.so")}
+    for name in ("libcurl.so.4", "libcurl-gnutls.so.4"):
+        (tmp_path / name).touch()  # no library, and the search ends here
+    env = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", script, server[0].plain + "/numbers.safetensors"],
         env=env,
@@ -152,8 +145,7 @@ def test_without_the_library(server, tmp_path):
         text=True,
         check=True,
     )
-    assert done.stdout.startswith("SFT_E_UNSUPPORTED") and "libsafetensors-remote" in done.stdout
-    assert "install" in done.stdout and "SAFETENSORS_REMOTE_LIBRARY" in done.stdout
+    assert done.stdout.startswith("SFT_E_UNSUPPORTED") and "needs libcurl 7.85 or later" in done.stdout
 
 
 def test_fork_makes_its_own(server):

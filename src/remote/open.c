@@ -459,10 +459,3 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
     sft__remote_place_reset(&place);
     return status;
 }
-
-const sft_remote_api *sft_remote_api_get(void) {
-    static const sft_remote_api api = {sizeof api,       SFT_VERSION_STRING, sft_remote_create,
-                                       sft_remote_free,  sft_remote_open,    sft_remote_source_open,
-                                       sft_remote_count, sft_remote_fetch};
-    return &api;
-}

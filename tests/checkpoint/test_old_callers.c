@@ -9,7 +9,9 @@
 #include "checkpoint/names/names.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
-#include <sft/checkpoint_api.h>
+#include <sft/checkpoint_group.h>
+#include <sft/dedupe.h>
+#include <sft/names.h>
 #include <sft/write.h>
 
 static char base[64];

@@ -9,7 +9,9 @@
 #include "checkpoint/open/space.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
-#include <sft/checkpoint_api.h>
+#include <sft/checkpoint_group.h>
+#include <sft/dedupe.h>
+#include <sft/names.h>
 #include <sft/read.h>
 #include <sft/write.h>
 
@@ -127,9 +129,8 @@ static void check_whole(const sft_catalog *whole) {
 /* Opens and joins with memory that runs out at the n-th call, for every n; and with all that it
  * wants. */
 static void check_folder(uint32_t kind) {
-    const sft_checkpoint_api *const api = sft_checkpoint_api_get();
     uint32_t seen;
-    assert_int_equal(api->checkpoint_detect(base, &seen, NULL), SFT_OK);
+    assert_int_equal(sft_checkpoint_detect(base, &seen, NULL), SFT_OK);
     assert_int_equal(seen, kind);
     for (size_t n = 1;; n++) {
         sft_checkpoint_options options;
@@ -145,11 +146,11 @@ static void check_folder(uint32_t kind) {
         open.allocator = &c.allocator;
         options.open = &open;
         memset(&err, 0, sizeof err);
-        sft_status status = api->checkpoint_open(&checkpoint, base, &options, &err);
+        sft_status status = sft_checkpoint_open(&checkpoint, base, &options, &err);
         assert_int_equal(err.status, status);
         if (status == SFT_OK) {
-            assert_int_equal(api->checkpoint_kind_of(checkpoint), kind);
-            status = api->checkpoint_take_whole(&whole, checkpoint, &open, &err);
+            assert_int_equal(sft_checkpoint_kind_of(checkpoint), kind);
+            status = sft_checkpoint_take_whole(&whole, checkpoint, &open, &err);
         } else {
             assert_null(checkpoint);
         }

@@ -533,33 +533,3 @@ sft_status sft_scan(sft_import_report **out, const char *path, const sft_import_
     SFT_TRY(any_source(&source, &path, found, options, err));
     return sft__import_scan_file(out, source, path, options, err);
 }
-
-/* ---------------------------------------------------------------- the table */
-
-const sft_import_api *sft_import_api_get(void) {
-    static const sft_import_api api = {
-        .struct_size = sizeof api,
-        .version = SFT_VERSION_STRING,
-        .detect = sft_import_detect,
-        .open = sft_import_open,
-        .open_source = sft_import_open_source,
-        .scan = sft_scan,
-        .report_count = sft_import_report_count,
-        .report_at = sft_import_report_at,
-        .report_format = sft_import_report_format,
-        .report_verdict = sft_import_report_verdict,
-        .report_free = sft_import_report_free,
-        .format_name = sft_import_format_name,
-        .format_title = sft_import_format_title,
-        .convert = sft_import_convert,
-        .export_file = sft_import_export,
-        .scan_source = sft_scan_source,
-        .locate = sft_import_locate,
-        .describes = sft_import_describes,
-        .describe = sft_import_describe,
-        .collects = sft_import_collects,
-        .collect = sft_import_collect,
-        .retyped = sft_import_retyped,
-    };
-    return &api;
-}
