@@ -9,7 +9,14 @@
 #include <stdio.h>
 
 int main(void) {
+    sft_error err;
+    sft_remote *remote = NULL;
+
     printf("libsafetensors %s: %s, %s\n", sft_version(),
-           sft_checkpoint_kind_name(SFT_CHECKPOINT_RANKS), sft_import_format_name(SFT_IMPORT_NPZ));
-    return sft_remote_is_url("hf://org/model") ? 0 : 1;
+           sft_checkpoint_kind_title(SFT_CHECKPOINT_RANKS), sft_import_format_name(SFT_IMPORT_NPZ));
+    if (sft_remote_create(&remote, NULL, &err) != SFT_OK) { /* no libcurl here: said so */
+        return err.status == SFT_E_UNSUPPORTED ? 0 : 1;
+    }
+    sft_remote_free(remote);
+    return 0;
 }
