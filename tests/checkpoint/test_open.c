@@ -6,7 +6,7 @@
  */
 #include "unit/cm.h"
 
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
 #include <sft/checkpoint_group.h>

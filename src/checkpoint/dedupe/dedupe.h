@@ -8,7 +8,7 @@
 #define SFT_CHECKPOINT_DEDUPE_H
 
 #include "base/text/buf.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include <sft/dedupe.h>
 
 #define SFT__KEEP_ALL      SIZE_MAX

@@ -6,7 +6,7 @@
  */
 #include "base/text/json.h"
 #include "checkpoint/group/group_save.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include "fs/output/staged.h"
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #include "checkpoint/open/join.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include <stdio.h>
 #include <stdlib.h>
 

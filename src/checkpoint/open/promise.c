@@ -2,10 +2,10 @@
  *
  * checkpoint/open/promise.c - what a checkpoint must hold: the names that its layout or description
  * gives to ranks, and the ranks themselves. Files cannot tell what is missing altogether. Boxes of
- * tensors that are there are join's matter. Read checkpoint/open/space.h first.
+ * tensors that are there are join's matter. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 
 #define RECORD     "dedupe.json"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/replicas.c - are replicas equal? For each tensor and each part of it, every holder's
- * bytes against the first one's. Read checkpoint/open/space.h first.
+ * bytes against the first one's. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/checked.h"
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 
 #define BLOCK (UINT64_C(1) << 20)
 

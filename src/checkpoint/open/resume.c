@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/resume.c - the newest step of a training job's folder that is complete over all ranks,
- * and why newer ones are not. What is complete is found out by opening it. Read checkpoint/open/space.h
+ * and why newer ones are not. What is complete is found out by opening it. Read checkpoint/open/checkpoint.h
  * first.
  */
 #include "base/error.h"
 #include "base/options.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include "fs/file.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/space_boxes.c - checkpoints that say of each file which box of each tensor it holds:
+ * checkpoint/open/boxes.c - checkpoints that say of each file which box of each tensor it holds:
  * PyTorch's shards in safetensors (in their metadata), MindFormers 2.0 (metadata.json) and
  * topology.json. Files are numbered, a number is a rank, and the boxes become a layout set. Read
- * checkpoint/open/space.h first.
+ * checkpoint/open/checkpoint.h first.
  */
 #include "base/checked.h"
 #include "base/error.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 
 /* ---------------------------------------------------------------- boxes, one by one */

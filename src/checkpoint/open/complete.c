@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/space_complete.c - MindSpore's complete weights: part files, a param_name_map.json
+ * checkpoint/open/complete.c - MindSpore's complete weights: part files, a param_name_map.json
  * that says which parameter lies in which ({"weight_map": {...}} or flat), and
  * hyper_param.safetensors with what is no weight. The map becomes an index, so that the catalog's
- * rules for indexes hold. Read checkpoint/open/space.h first.
+ * rules for indexes hold. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
 #include "base/text/json.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 
 #define NAME_MAP "param_name_map.json"
 #define HYPER    "hyper_param.safetensors"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/space_ranks.c - a folder for each rank, rank_N/NAME_rank_N-EPOCH_STEP.safetensors or
- * .ckpt: which of its files is meant, and where the layout is. Read checkpoint/open/space.h first.
+ * checkpoint/open/ranks.c - a folder for each rank, rank_N/NAME_rank_N-EPOCH_STEP.safetensors or
+ * .ckpt: which of its files is meant, and where the layout is. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
-#include "checkpoint/open/space.h"
+#include "checkpoint/open/checkpoint.h"
 #include "fs/file.h"
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/space.h - an open checkpoint: the files of its ranks, and how tensors are cut among
+ * checkpoint/open/checkpoint.h - an open checkpoint: the files of its ranks, and how tensors are cut among
  * them. Read <sft/checkpoint_open.h> first.
  */
-#ifndef SFT_CHECKPOINT_SPACE_H
-#define SFT_CHECKPOINT_SPACE_H
+#ifndef SFT_CHECKPOINT_OPEN_CHECKPOINT_H
+#define SFT_CHECKPOINT_OPEN_CHECKPOINT_H
 
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/open/assembly.h"
@@ -78,6 +78,9 @@ sft_status sft__checkpoint_check_named(const sft_checkpoint *c, sft_error *err);
 /* open/promise.c: every name that the layouts give to a rank is held by one of its ranks, else
  * SFT_E_HOLE, or gaps where that is asked for. */
 sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err);
+
+/* open/detect.c: the directory that a path names, and its kind; folder stays NULL where there is none. */
+sft_status sft__checkpoint_detect(sft_checkpoint *c, const char *path, sft_error *err);
 
 /* The kinds: fill parts and layouts. */
 sft_status sft__checkpoint_complete(sft_checkpoint *c, sft_error *err);
