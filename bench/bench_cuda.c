@@ -5,7 +5,7 @@
  *
  *     sft_bench_cuda WHAT MODEL [name=value ...]
  *
- * WHAT: load (the wing), pcie (pinned memory to the device), storage (the files by pread, O_DIRECT
+ * WHAT: load (libsafetensors-cuda), pcie (pinned memory to the device), storage (the files by pread, O_DIRECT
  * if direct=1, same threads). Values: driver= cufile= device= threads= chunk= ring= streams=
  * strategy= gds= direct= check=1 (compare what lies on the device with reads). Prints one JSON
  * object; "gpu": null with the reason where there is no GPU. Exit status: 0 also then.
@@ -250,7 +250,7 @@ static int storage(const settings *s, const sft_catalog *model, sft_pool *pool) 
     return atomic_load(&r.failed);
 }
 
-/* ---------------------------------------------------------------- the wing */
+/* ---------------------------------------------------------------- libsafetensors-cuda */
 
 /* Tensors that differ from what reads give; the context is made current around the copies. */
 static size_t differing(const settings *s, const sft_catalog *model, const sft_cuda_loaded *l) {

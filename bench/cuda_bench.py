@@ -7,7 +7,7 @@ cuda_bench.py SFT_BENCH_CUDA MODEL [--device N] [--reps N] [--threads N] [--json
 MODEL is a .safetensors file or a folder of them. Measured, interleaved, one process per run, median and
 spread over the repetitions, cold (page cache dropped by posix_fadvise, and proven so) and warm:
 
-  sft auto, read, direct, gds   the wing; seconds from sft_cuda_load to all bytes on the device
+  sft auto, read, direct, gds   libsafetensors-cuda; seconds from sft_cuda_load to all bytes on the device
   load_file                     safetensors.torch.load_file(device="cuda")        (needs torch with CUDA)
   prefetch                      safe_open(...).prefetch() of safetensors 0.9rc    (needs that version)
   storage                       the files by pread alone, as many threads         (the first bound)

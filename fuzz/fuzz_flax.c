@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_flax.c - any bytes as a file of the import wing; the seeds are msgpack files of Flax.
+ * fuzz/fuzz_flax.c - any bytes as a file of the import library; the seeds are msgpack files of Flax.
  */
 #include "import_check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_gguf.c - any bytes as a file of the import wing; the seeds are GGUF files.
+ * fuzz/fuzz_gguf.c - any bytes as a file of the import library; the seeds are GGUF files.
  */
 #include "import_check.h"
 

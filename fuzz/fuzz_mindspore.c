@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_mindspore.c - any bytes as a file of the import wing; the seeds are MindSpore checkpoints.
+ * fuzz/fuzz_mindspore.c - any bytes as a file of the import library; the seeds are MindSpore checkpoints.
  */
 #include "import_check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_npy.c - any bytes as a file of the import wing; the seeds are numpy arrays and archives.
+ * fuzz/fuzz_npy.c - any bytes as a file of the import library; the seeds are numpy arrays and archives.
  */
 #include "import_check.h"
 

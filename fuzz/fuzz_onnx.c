@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_onnx.c - any bytes as a file of the import wing; the seeds are ONNX models.
+ * fuzz/fuzz_onnx.c - any bytes as a file of the import library; the seeds are ONNX models.
  */
 #include "import_check.h"
 

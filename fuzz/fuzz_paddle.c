@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_paddle.c - any bytes as a file of the import wing; the seeds are pickles of Paddle.
+ * fuzz/fuzz_paddle.c - any bytes as a file of the import library; the seeds are pickles of Paddle.
  */
 #include "import_check.h"
 

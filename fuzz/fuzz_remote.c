@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_remote.c - what the remote wing reads as text. The first byte chooses: 'h' the head of
+ * fuzz/fuzz_remote.c - what the remote library reads as text. The first byte chooses: 'h' the head of
  * an answer, 'm' a body in parts, 'r' a Content-Range, 'd' a date, 'u' a URL with a name beside it
  * (after a line end), 'f' what follows hf:// or s3://.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/fuzz_zip.c - any bytes as a file of the import wing; the seeds are zip archives of PyTorch.
+ * fuzz/fuzz_zip.c - any bytes as a file of the import library; the seeds are zip archives of PyTorch.
  */
 #include "import_check.h"
 

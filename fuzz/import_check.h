@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fuzz/import_check.h - for the fuzz targets of the import wing: any bytes as a file, scanned,
+ * fuzz/import_check.h - for the fuzz targets of the import library: any bytes as a file, scanned,
  * opened strictly and with everything allowed, and read. A target that includes this is linked with
- * the wing.
+ * the library.
  */
 #ifndef SFT_FUZZ_IMPORT_CHECK_H
 #define SFT_FUZZ_IMPORT_CHECK_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Writes the seeds of the import wing's targets in fuzz/corpus, from the cases of tests/import/hostile.py and from
+"""Writes the seeds of the import library's targets in fuzz/corpus, from the cases of tests/import/hostile.py and from
 what real pickles hold. Run it by hand after a change; the seeds are checked in."""
 
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# run_import.sh [READER...] - fuzzes the readers of the import wing (all targets that include import_check.h) under
+# run_import.sh [READER...] - fuzzes the readers of the import library (all targets that include import_check.h) under
 # ASan and UBSan, FUZZ_RUNS executions each (default 10,000,000), FUZZ_SECONDS at most (default 7,200), FUZZ_JOBS of
 # them side by side (default 1), inputs of at most FUZZ_MAX_LEN bytes (default: the largest seed, 1,024 at least). What is
 # found is merged into build/fuzz-import/READER/corpus, which the next run begins with; FUZZ_FRESH=1 begins with the

@@ -56,7 +56,7 @@ look_test() {
     python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' \
         >/dev/null 2>&1 || lack python3-dev
     need_command strace strace
-    # The MPI wing is built where these are; its tests run mpirun.
+    # libsafetensors-mpi is built where these are; its tests run mpirun.
     need_command mpirun openmpi-bin
     need_file libopenmpi-dev /usr/lib/*/openmpi/include/mpi.h /usr/include/mpi.h /usr/include/*/mpi.h /usr/local/include/mpi.h
     # Two machines of namespaces for the tests of redirects.

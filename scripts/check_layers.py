@@ -29,7 +29,7 @@ GROUND = ["base", "fs"]
 LENT = ["io/reader.h", "move/loop.h"]
 # Rooms of other libraries: the rooms besides their own, and single headers, that they may include. Layouts are
 # arithmetic.
-WINGS = {
+EXTENSIONS = {
     "import": GROUND + LENT,
     "remote": GROUND,
     "cuda": GROUND + LENT,
@@ -38,7 +38,7 @@ WINGS = {
     "layout": ["base"],
     "checkpoint": GROUND + ["layout"] + LENT,
 }
-ALONE = list(WINGS) + ["cli"]
+ALONE = list(EXTENSIONS) + ["cli"]
 LONGEST = 900
 CROWDED = 25
 PARAMETERS = 6
@@ -195,7 +195,7 @@ class Checker:
             if room in ALONE:
                 if room == "cli" and first == "fs" and name == "files.c":
                     continue
-                if "/" in what and first != room and not {first, what} & set(WINGS.get(room, [])):
+                if "/" in what and first != room and not {first, what} & set(EXTENSIONS.get(room, [])):
                     self.fault(path, number, 'src/%s may include only <sft/...>, not "%s"' % (room, what))
                 continue
             if first not in RANKS or "/" not in what:

@@ -10,12 +10,12 @@
 #   4. the shared library needs libc (libpthread, libm, the loader) alone
 #   5. src/format needs nothing but mem*, str*n* and private helpers: no I/O (nor src/fs), no allocation of its own
 #   6. the stripped shared library has at most SIZE_LIMIT bytes (default 320,000, which is said of gcc)
-# For a wing: HEADER is its public header (3), NEEDED a pattern of the libraries it may need (4); 5 and 6 are
-# the core's. Prints each offence and exits 1.
+# For an extension library: HEADER is its public header (3), NEEDED a pattern of the libraries it may need (4);
+# 5 and 6 are the core's. Prints each offence and exits 1.
 set -u
 static=$1
 shared=$2
-wing=${3:-}
+extension=${3:-}
 needed=${4:-}
 cd "$(dirname "$0")/.." || exit 4
 LIMIT=${SIZE_LIMIT:-320000}
@@ -37,7 +37,7 @@ done < <(grep -v '^sft_' "$tmp/defined")
 # 2
 nm -D --defined-only "$shared" | awk 'NF == 3 && $2 != "A" && $3 !~ /@SFT_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' |
     sort -u >"$tmp/exported"
-if [ -z "$wing" ]; then
+if [ -z "$extension" ]; then
     nm -D --defined-only "$shared" | awk '$3 ~ /@SFT_PRIVATE/ { sub(/@.*/, "", $3); print $3 }' | sort -u >"$tmp/private"
     find src -name '*.h' -exec cat {} + | tr '\n' ' ' | grep -oE 'SFT_API [^;{(]*\bsft__[a-z0-9_]+ *\(' |
         grep -oE 'sft__[a-z0-9_]+ *\(' | tr -d ' (' | sort -u >"$tmp/lent"
@@ -50,10 +50,10 @@ while read -r name; do
 done < <(grep -vE '^sft_[a-z0-9]' "$tmp/exported")
 
 # 3
-if [ -n "$wing" ]; then
-    headers=$wing
+if [ -n "$extension" ]; then
+    headers=$extension
 else
-    # the wings' headers are theirs
+    # the extension libraries' headers are theirs
     headers=$(printf '%s\n' include/sft/*.h | grep -vE '/(import|remote|cuda|mpi|layout|mindspore|checkpoint|layout_set|job|names|checkpoint_open|checkpoint_group|dedupe)\.h$')
 fi
 # shellcheck disable=SC2086
@@ -80,7 +80,7 @@ if command -v readelf >/dev/null 2>&1; then
     readelf -lW "$shared" | awk '/GNU_STACK/ { print $(NF-1) }' | grep -q 'E' && fault "executable stack"
 fi
 
-if [ -n "$wing" ]; then
+if [ -n "$extension" ]; then
     echo "$(wc -l <"$tmp/defined") symbols defined, $(wc -l <"$tmp/exported") exported, $faults faults"
     [ "$faults" -eq 0 ]
     exit

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# import_peers.sh - the import wing against writers that the ordinary tests do not install: onnx and flax, mindspore,
+# import_peers.sh - the import library against writers that the ordinary tests do not install: onnx and flax, mindspore,
 # paddlepaddle, h5py and keras, tensorflow, torchao. Each makes its files afresh, the tool converts them, the values are those that the writer's own library
 # loads; mindspore loads what the tool writes, 528 MiB in two pieces included. Part of `make test-peers`.
 #

@@ -334,7 +334,7 @@ def pipeline(base):
 
 
 def checkpoint_files(base):
-    """Ranks in MindSpore's own .ckpt, through the import wing."""
+    """Ranks in MindSpore's own .ckpt, through the import library."""
     truth, ranks, layout = job4()
     folder = os.path.join(base, "old")
 

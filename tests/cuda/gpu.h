@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/cuda/gpu.h - what the tests of the CUDA wing share: the stand-in's own functions, random
+ * tests/cuda/gpu.h - what the tests of libsafetensors-cuda share: the stand-in's own functions, random
  * models, and the comparison of what lies on the device with what sft_tensor_read gives.
  */
 #ifndef SFT_TESTS_GPU_H

@@ -2,7 +2,7 @@
  *
  * tests/cuda/standin.c - see standin.h. Everything under one lock; a call that waits carries out
  * queued work, of streams drawn by chance, until what it waits for is done. The calls are those of
- * NVIDIA's public description; only what the wing uses is there.
+ * NVIDIA's public description; only what the library uses is there.
  */
 #include "standin.h"
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/import/test_crc32.c - the wing's CRC-32 against zlib's, at every length and alignment that
+ * tests/import/test_crc32.c - the library's CRC-32 against zlib's, at every length and alignment that
  * its ways of computing tell apart, and the checksum of a whole from those of its parts.
  */
 #include "import/write/export.h"

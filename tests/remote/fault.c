@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * tests/remote/fault.c - every allocation of the wing fails in turn, against a real server:
+ * tests/remote/fault.c - every allocation of the library fails in turn, against a real server:
  *     fault URL FOLDER
  * Opening and hashing, a batch of reads, a download: each must end with SFT_E_NOMEM and everything
  * given back, or succeed. Prints how many allocations failed.

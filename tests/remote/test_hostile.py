@@ -855,7 +855,7 @@ def killed(t: harness.Tests) -> None:
 
 
 def allocations(t: harness.Tests) -> None:
-    """Every allocation of the wing fails in turn, against this server."""
+    """Every allocation of the library fails in turn, against this server."""
     if t.args.fault is None:
         return
     other = start(t, "other")

@@ -437,7 +437,7 @@ def ranks(t: harness.Tests) -> None:
 
 
 def starting(t: harness.Tests) -> None:
-    """A local file is listed without libcurl and the wing being opened."""
+    """A local file is listed without libcurl being opened."""
     strace = shutil.which("strace")
     t.check("strace is there", strace is not None)
     if strace is None:

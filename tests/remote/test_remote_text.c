@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of what the remote wing reads as text: URLs, heads of answers, dates, entity tags; and
+ * Unit tests of what the remote library reads as text: URLs, heads of answers, dates, entity tags; and
  * of the cache of blocks.
  */
 #include "unit/cm.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/import.h - what every reader of the wing works with: the job of reading one file, and the
+ * import/core/import.h - what every reader of the library works with: the job of reading one file, and the
  * table of readers. To add a format: write FORMAT.c with a `probe` and an `open`, declare its row
  * below and put it into the table in readers.c. Everything a reader finds goes to the job's builder
  * (sft__import_tensor), everything it will not take to sft__import_opaque or sft__import_trick;
