@@ -7,6 +7,7 @@
  */
 #ifndef _WIN32
 #include "fs/copy_any.h"
+#include "fs/probe.h"
 #include "fs/stream_posix.h"
 #include <errno.h>
 #include <unistd.h>
@@ -14,7 +15,6 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
-#include <sys/vfs.h>
 
 enum { BLOCK = 4096 };
 static const uint64_t COPY_STEP = (uint64_t)64 << 20;
@@ -110,40 +110,12 @@ sft_status sft__fs_copy_range(const sft__fs_copy *copy, sft_error *err) {
 }
 #endif
 
-#if defined(__linux__)
-/* Inside the kernel pages are copied one by one, at half the speed of reading and writing blocks
- * that stay in the processor's cache: worth while only where a server does the copying, or where
- * blocks of a file system are shared. Numbers from statfs(2) and the kernel's magic.h. */
-static bool kernel_is_better(int fd, uint64_t from, uint64_t to) {
-    struct statfs s;
-    if (fstatfs(fd, &s) != 0) {
-        return false;
-    }
-    switch ((uint32_t)s.f_type) {
-    case 0x6969:     /* nfs */
-    case 0xFF534D42: /* cifs */
-    case 0xFE534D42: /* smb2 */
-    case 0x00C36400: /* ceph */
-    case 0x65735546: /* fuse */
-    case 0x5346414F: /* afs */
-        return true;
-    case 0x9123683E: /* btrfs */
-    case 0x58465342: /* xfs */
-    case 0xCA451A4E: /* bcachefs */
-    case 0x2FC12FC1: /* zfs */
-    case 0x7461636F: /* ocfs2 */
-        return (from - to) % 4096 == 0;
-    default:
-        return false;
-    }
-}
-#endif
-
 sft_status sft__fs_copy_cheaply(sft__fs_handle file, const char *name, uint64_t offset, int fd,
                                 uint64_t from, uint64_t size, uint64_t *moved, sft_error *err) {
     *moved = 0;
 #if defined(__linux__)
-    while (*moved < size && kernel_is_better((int)file, from, offset)) {
+    const bool aligned = (from - offset) % BLOCK == 0;
+    while (*moved < size && sft__fs_copies_well((int)file, aligned)) {
         off_t src = (off_t)(from + *moved);
         off_t dst = (off_t)(offset + *moved);
         const ssize_t n = copy_file_range(fd, &src, (int)file, &dst, (size_t)(size - *moved), 0);

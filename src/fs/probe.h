@@ -23,6 +23,9 @@ typedef enum sft__fs_kind {
 
 /* The kind of file system and its name ("unknown" if it has none here). */
 sft__fs_kind sft__fs_system(int fd, const char **name);
+/* Is a copy from file to file on it best left to the kernel: a server does it, or blocks are shared?
+ * aligned: the offsets differ by whole blocks. False where that is not known. */
+bool sft__fs_copies_well(int fd, bool aligned);
 /* Percent of `size` bytes that are in the page cache, from samples; -1: the system does not tell.
  */
 int sft__fs_cached(int fd, uint64_t size);

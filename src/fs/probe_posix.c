@@ -60,36 +60,66 @@ bool sft__fs_read_vector(int fd, const sft_io_range *ranges, size_t count) {
 }
 
 #if defined(__linux__)
-/* Numbers from statfs(2) and the kernel's magic.h. */
+/* What a copy from file to file inside the kernel is worth: pages are copied there one by one, at half
+ * the speed of reading and writing blocks that stay in the processor's cache. */
+enum copy_worth {
+    COPY_SLOW,
+    COPY_BLOCKS, /* aligned blocks can be shared instead */
+    COPY_SERVER  /* a server copies, and nothing crosses the network */
+};
+
+/* The one list of file systems. Numbers from statfs(2) and the kernel's magic.h. */
 static const struct fs_row {
     uint32_t magic;
     uint8_t kind; /* sft__fs_kind */
+    uint8_t copy; /* enum copy_worth */
     char name[9];
 } fs_rows[] = {
-    {0xEF53, SFT__FS_LOCAL, "ext"},          {0x58465342, SFT__FS_LOCAL, "xfs"},
-    {0x9123683E, SFT__FS_LOCAL, "btrfs"},    {0xF2F52010, SFT__FS_LOCAL, "f2fs"},
-    {0x2FC12FC1, SFT__FS_LOCAL, "zfs"},      {0x794C7630, SFT__FS_LOCAL, "overlay"},
-    {0x01021994, SFT__FS_MEMORY, "tmpfs"},   {0x858458F6, SFT__FS_MEMORY, "ramfs"},
-    {0x958458F6, SFT__FS_MEMORY, "hugetlb"}, {0x6969, SFT__FS_NETWORK, "nfs"},
-    {0x0BD00BD0, SFT__FS_NETWORK, "lustre"}, {0xFF534D42, SFT__FS_NETWORK, "cifs"},
-    {0xFE534D42, SFT__FS_NETWORK, "smb2"},   {0x01021997, SFT__FS_NETWORK, "9p"},
-    {0x00C36400, SFT__FS_NETWORK, "ceph"},   {0x47504653, SFT__FS_NETWORK, "gpfs"},
-    {0x5346414F, SFT__FS_NETWORK, "afs"},    {0x65735546, SFT__FS_FUSE, "fuse"},
+    {0xEF53, SFT__FS_LOCAL, COPY_SLOW, "ext"},
+    {0x58465342, SFT__FS_LOCAL, COPY_BLOCKS, "xfs"},
+    {0x9123683E, SFT__FS_LOCAL, COPY_BLOCKS, "btrfs"},
+    {0xF2F52010, SFT__FS_LOCAL, COPY_SLOW, "f2fs"},
+    {0x2FC12FC1, SFT__FS_LOCAL, COPY_BLOCKS, "zfs"},
+    {0x794C7630, SFT__FS_LOCAL, COPY_SLOW, "overlay"},
+    {0xCA451A4E, SFT__FS_UNKNOWN, COPY_BLOCKS,
+     "unknown"}, /* bcachefs: its reads were never measured */
+    {0x7461636F, SFT__FS_UNKNOWN, COPY_BLOCKS, "unknown"}, /* ocfs2: the same */
+    {0x01021994, SFT__FS_MEMORY, COPY_SLOW, "tmpfs"},
+    {0x858458F6, SFT__FS_MEMORY, COPY_SLOW, "ramfs"},
+    {0x958458F6, SFT__FS_MEMORY, COPY_SLOW, "hugetlb"},
+    {0x6969, SFT__FS_NETWORK, COPY_SERVER, "nfs"},
+    {0x0BD00BD0, SFT__FS_NETWORK, COPY_SLOW, "lustre"},
+    {0xFF534D42, SFT__FS_NETWORK, COPY_SERVER, "cifs"},
+    {0xFE534D42, SFT__FS_NETWORK, COPY_SERVER, "smb2"},
+    {0x01021997, SFT__FS_NETWORK, COPY_SLOW, "9p"},
+    {0x00C36400, SFT__FS_NETWORK, COPY_SERVER, "ceph"},
+    {0x47504653, SFT__FS_NETWORK, COPY_SLOW, "gpfs"},
+    {0x5346414F, SFT__FS_NETWORK, COPY_SERVER, "afs"},
+    {0x65735546, SFT__FS_FUSE, COPY_SERVER, "fuse"},
 };
 
-sft__fs_kind sft__fs_system(int fd, const char **name) {
+static const struct fs_row *row_of(int fd) {
     struct statfs s;
-    *name = "unknown";
     if (fstatfs(fd, &s) != 0) {
-        return SFT__FS_UNKNOWN;
+        return NULL;
     }
     for (size_t i = 0; i < sizeof fs_rows / sizeof fs_rows[0]; i++) {
         if (fs_rows[i].magic == (uint32_t)s.f_type) {
-            *name = fs_rows[i].name;
-            return (sft__fs_kind)fs_rows[i].kind;
+            return &fs_rows[i];
         }
     }
-    return SFT__FS_UNKNOWN;
+    return NULL;
+}
+
+sft__fs_kind sft__fs_system(int fd, const char **name) {
+    const struct fs_row *const row = row_of(fd);
+    *name = row != NULL ? row->name : "unknown";
+    return row != NULL ? (sft__fs_kind)row->kind : SFT__FS_UNKNOWN;
+}
+
+bool sft__fs_copies_well(int fd, bool aligned) {
+    const struct fs_row *const row = row_of(fd);
+    return row != NULL && (row->copy == COPY_SERVER || (row->copy == COPY_BLOCKS && aligned));
 }
 
 enum {
@@ -194,6 +224,11 @@ sft__fs_kind sft__fs_system(int fd, const char **name) {
     (void)fd;
     *name = "unknown";
     return SFT__FS_UNKNOWN;
+}
+
+bool sft__fs_copies_well(int fd, bool aligned) {
+    (void)fd, (void)aligned;
+    return false;
 }
 
 int sft__fs_cached(int fd, uint64_t size) {

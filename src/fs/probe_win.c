@@ -11,6 +11,11 @@ sft__fs_kind sft__fs_system(int fd, const char **name) {
     return SFT__FS_UNKNOWN;
 }
 
+bool sft__fs_copies_well(int fd, bool aligned) {
+    (void)fd, (void)aligned;
+    return false;
+}
+
 int sft__fs_cached(int fd, uint64_t size) {
     (void)fd, (void)size;
     return -1;
