@@ -27,11 +27,7 @@ LIBRARIES = {
     "mpi": (["mpi"], ["mpi"]),
 }
 CORE = ["base", "fs", "format", "io", "catalog", "move"]
-KNOWN = set(
-    """
-    sft_mpi_job_run
-    """.split()
-)
+KNOWN = set()
 
 DECLARED = re.compile(r"\bSFT_API\b([^;{]*?)\b(sft_[a-z0-9_]+)\s*\(")
 TABLE = re.compile(r"struct\s+sft_\w+_api\s*\{(.*?)\}\s*sft_", re.S)

@@ -28,7 +28,8 @@ extern "C" {
  * this is a thread that may not call it. */
 SFT_API SFT_MUST_CHECK sft_status sft_mpi_group(sft_group *out, const void *comm, sft_error *err);
 
-/* sft_checkpoint_save_group, sft_checkpoint_load_group and sft_job_run_group over a communicator. */
+/* sft_checkpoint_save_group and sft_checkpoint_load_group over a communicator. A job goes over one with
+ * sft_mpi_group and sft_job_run_group. */
 SFT_API SFT_MUST_CHECK sft_status sft_mpi_save(const void *comm, const char *path,
                                                const sft_group_tensor *tensors, size_t count,
                                                const sft_group_save_options *options,
@@ -37,10 +38,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_mpi_load(const void *comm, const char *pat
                                                const sft_group_tensor *tensors, size_t count,
                                                const sft_group_load_options *options,
                                                sft_group_result *result, sft_error *err);
-SFT_API SFT_MUST_CHECK sft_status sft_mpi_job_run(const void *comm, const sft_job *job,
-                                                  const char *directory,
-                                                  const sft_job_run_options *options,
-                                                  sft_job_result *result, sft_error *err);
 
 #ifdef __cplusplus
 }

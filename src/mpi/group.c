@@ -104,11 +104,3 @@ sft_status sft_mpi_load(const void *comm, const char *path, const sft_group_tens
                ? status
                : sft_checkpoint_load_group(&g, path, tensors, count, options, result, err);
 }
-
-sft_status sft_mpi_job_run(const void *comm, const sft_job *job, const char *directory,
-                           const sft_job_run_options *options, sft_job_result *result,
-                           sft_error *err) {
-    sft_group g;
-    const sft_status status = sft_mpi_group(&g, comm, err);
-    return status != SFT_OK ? status : sft_job_run_group(job, directory, options, &g, result, err);
-}
