@@ -30,6 +30,14 @@ except ImportError:  # setuptools before 70.1
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "..", "scripts", "amalgamate.py")
+CORE = [
+    "base",
+    "fs",
+    "format",
+    "io",
+    "catalog",
+    "move",
+]  # in amalgamation/sft.c; the rooms below see their headers
 ROOMS = ["import", "layout", "checkpoint"] + ([] if sys.platform == "win32" else ["remote"])
 # macro, header, function, library
 PACKED = [
@@ -47,8 +55,11 @@ def amalgamate() -> None:
         out = os.path.join(HERE, "amalgamation")
         subprocess.run([sys.executable, SCRIPT, "--out", out], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(os.path.join(HERE, "library"), ignore_errors=True)
-        for part in ("include/sft", "src/base", "src/fs", *("src/" + room for room in ROOMS)):
-            shutil.copytree(os.path.join(HERE, "..", part), os.path.join(HERE, "library", part))
+        for part in ("include/sft", *("src/" + room for room in CORE + ROOMS)):
+            sources = None if os.path.basename(part) in ROOMS else shutil.ignore_patterns("*.c")
+            shutil.copytree(
+                os.path.join(HERE, "..", part), os.path.join(HERE, "library", part), ignore=sources
+            )
     elif not os.path.exists(os.path.join(HERE, "amalgamation", "sft.c")):
         raise SystemExit("amalgamation/sft.c is missing: build from a checkout or from an sdist")
 
