@@ -45,8 +45,8 @@ test-windows test-s390x test-32 test-clang test-asan test-tsan sanitize valgrind
 	@scripts/bootstrap.sh $(patsubst test-%,%,$@)
 	@scripts/ports.sh $(patsubst test-%,%,$@)
 
-check-all: ## what the check of a change runs: make test, then ASan+UBSan, TSan, 32 bit and clang; within 60 minutes on two cores
-	@.ci/run
+check-all: ## make test, then ASan+UBSan, TSan, 32 bit and clang
+	@scripts/check_all.sh
 
 test-fresh-root: ## make demo and make test inside a fresh Debian root (needs root and debootstrap)
 	@scripts/bootstrap.sh fresh-root

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # ports.sh [--short] PORT... - builds and tests on other targets and under other tools: asan (with UBSan),
-# tsan, sanitize (both), valgrind, clang, 32, s390x, windows; all: each of them. --short: what .ci/run has
+# tsan, sanitize (both), valgrind, clang, 32, s390x, windows; all: each of them. --short: what make check-all has
 # time for. One line with the counts per port, the same lines kept in build/ports.txt; then what was left
 # out and why, and "N passed, N failed" of all ports; exit 1 if any failed. What is missing on this machine
 # fails.
@@ -77,7 +77,7 @@ run_asan() {
     export LD_LIBRARY_PATH=$PWD/build/asan SFT_SANITIZED=1
     not_run asan "check, package, oracle: rules of the sources, installed libraries and Python packages are those of make test"
     if [ "$short" = 1 ]; then
-        not_run asan "fault, cli, remote, stress, mpi: make test-asan runs them, .ci/run has no time for them"
+        not_run asan "fault, cli, remote, stress, mpi: make test-asan runs them, make check-all leaves them to it"
         port asan asan -L 'unit|hostile|conformance'
     else
         not_run asan "fault_kill: it counts system calls, of which the sanitizer's allocator makes some of its own"
