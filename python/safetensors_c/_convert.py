@@ -11,7 +11,6 @@ import os
 import re
 import warnings
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import TypedDict
 
 from . import _core
@@ -162,7 +161,7 @@ def _unmet(asked: Iterable[str], **choices: Any) -> list[str]:
     messages = []
     for word, what in choices.items():
         if isinstance(what, str) and word in ("select", "drop"):
-            wanted = [] if any(fnmatchcase(name, what) for name in asked) else [what]
+            wanted = [] if _core._glob(what, asked) else [what]
         elif isinstance(what, list) or hasattr(what, "items"):
             wanted = [name for name in what if name not in asked]
         else:
@@ -193,7 +192,7 @@ def _size(value: int | str | None) -> int:
 def _matcher(what: Any) -> Callable[[str], bool]:
     """A glob, a predicate, or names, as a predicate."""
     if isinstance(what, str):
-        return lambda name: fnmatchcase(name, what)
+        return lambda name: bool(_core._glob(what, (name,)))
     if callable(what):
         return what  # type: ignore[no-any-return]
     names = set(what)

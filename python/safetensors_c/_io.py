@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-from fnmatch import fnmatchcase
 from typing import Any, Generic, TypeVar
 
 from . import _alias, _core
@@ -365,7 +364,7 @@ def chooser(select: Any) -> Callable[[Iterable[str]], list[str]] | None:
         return None
     if isinstance(select, str):
         pattern = select
-        return lambda names: [n for n in names if fnmatchcase(n, pattern)]
+        return lambda names: _core._glob(pattern, names)
     if callable(select):
         return lambda names: [n for n in names if select(n)]
     wanted = list(select)

@@ -361,6 +361,7 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_bytes(PyObject *module, PyObject *args);
+PyObject *core_glob(PyObject *module, PyObject *args);
 PyObject *core_array_address(PyObject *module, PyObject *array);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);
