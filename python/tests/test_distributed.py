@@ -163,7 +163,7 @@ def sharded_like(whole, dtensor):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory, library):
+def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     for size in (1, 2, 4):
         job(size, folder, save_all)
