@@ -179,6 +179,7 @@ typedef struct core_state {
     core_spare *spare;
     PyObject *slice_fields[3];  /* "start", "stop", "step" */
     struct core_remote *remote; /* atomic; remote.c */
+    PyObject *cpu; /* bytes: what SFT_CPU said at import; NULL: nothing that is known */
 } core_state;
 
 core_state *core_state_of(PyObject *module);
@@ -187,6 +188,10 @@ PyObject *core_once(PyObject **slot, PyObject *fresh);
 PyObject *core_import_attribute(const char *module, const char *name);
 /* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
 const sft_pool *core_pool(core_state *state);
+/* The pool for work on so many bytes: NULL where it would not pay and SFT_CPU says nothing. */
+const sft_pool *core_pool_for(core_state *state, uint64_t bytes);
+/* Takes SFT_CPU into the state; warns of a word in it that is none. False with an exception. */
+bool core_read_cpu(core_state *state);
 
 /* ---------------------------------------------------------------- library.c, library_posix.c, library_win.c */
 
@@ -362,6 +367,7 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
 PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_bytes(PyObject *module, PyObject *args);
 PyObject *core_glob(PyObject *module, PyObject *args);
+PyObject *core_without(PyObject *module, PyObject *none);
 PyObject *core_array_address(PyObject *module, PyObject *array);
 PyObject *core_deserialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_reopen(PyObject *module, PyObject *args);

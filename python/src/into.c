@@ -178,7 +178,7 @@ static sft_status read_later(core_state *state, core_file *file, const place_for
         SFT_INIT(&options);
         options.dtype = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
         options.control = &watch->control;
-        options.pool = p->nbytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+        options.pool = core_pool_for(state, p->nbytes);
         if (!p->later || p->nbytes == 0) {
             continue;
         }
@@ -240,7 +240,7 @@ static sft_status read_together(core_state *state, core_file *file, const togeth
     options.places = t->places;
     options.control = &watch->control;
     options.flags = verify ? SFT_LOAD_VERIFY : 0;
-    options.pool = t->bytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    options.pool = core_pool_for(state, t->bytes);
     if (t->count == 0) {
         return SFT_OK;
     }

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define POOL_THREADS     8
+#define ALONE            ((uint64_t)8 << 20) /* less is done sooner by the calling thread */
 #define MANY             256
 #define FEW              16
 #define POLL_NANOSECONDS 50000000
@@ -35,8 +36,9 @@ const sft_pool *core_pool(core_state *state) {
         sft_pool_free(fresh);
         fresh = most;
     }
-    (void)!sft_pool_set_cpu(fresh, getenv("SFT_CPU"),
-                            NULL); /* a word that it does not know leaves all on */
+    if (state->cpu != NULL) {
+        (void)!sft_pool_set_cpu(fresh, PyBytes_AsString(state->cpu), NULL);
+    }
     if (!__atomic_compare_exchange_n(&state->pool, &now, fresh, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
         sft_pool_free(fresh);
@@ -44,6 +46,35 @@ const sft_pool *core_pool(core_state *state) {
     }
     __atomic_store_n(&state->pool_process, process, __ATOMIC_RELEASE);
     return fresh;
+}
+
+const sft_pool *core_pool_for(core_state *state, uint64_t bytes) {
+    return bytes >= ALONE || state->cpu != NULL ? core_pool(state) : NULL;
+}
+
+bool core_read_cpu(core_state *state) {
+    const char *text = getenv("SFT_CPU");
+    sft_pool *pool;
+    bool good = true;
+    sft_error err;
+
+    if (text == NULL || *text == '\0' || sft_pool_create(&pool, 1, NULL, NULL) != SFT_OK) {
+        return true;
+    }
+    if (sft_pool_set_cpu(pool, text, &err) == SFT_OK) {
+        state->cpu = PyBytes_FromString(text);
+        good = state->cpu != NULL;
+    } else {
+        good = PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "SFT_CPU: %s; nothing is left out",
+                                err.message) == 0;
+    }
+    sft_pool_free(pool);
+    return good;
+}
+
+PyObject *core_without(PyObject *module, PyObject *none) {
+    (void)none;
+    return PyLong_FromUnsignedLong(sft_pool_without(core_pool(core_state_of(module))));
 }
 
 /* ---------------------------------------------------------------- watching */
@@ -358,7 +389,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     SFT_INIT(&options);
     options.select = c->positions;
     options.select_count = c->positions != NULL ? c->count : 0;
-    options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
+    options.pool = core_pool_for(state, size);
     options.strategy = wish->strategy;
     options.flags = wish->verify ? SFT_LOAD_VERIFY : 0;
     core_watch_begin(&watch, wish->progress);
@@ -459,7 +490,7 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     }
     place.data = place.memory->base;
     SFT_INIT(&options);
-    options.pool = tensor->nbytes >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    options.pool = core_pool_for(state, tensor->nbytes);
     core_watch_begin(&watch, wish->progress);
     options.control = &watch.control;
     status = sft_tensor_read(file->catalog, tensor, &options, place.data, place.memory->size, &err);

@@ -37,6 +37,8 @@ static PyMethodDef methods[] = {
      "_array_address(array, /): array.ctypes.data, in a tenth of its time."},
     {"_glob", core_glob, METH_VARARGS,
      "_glob(pattern, names, /)\n--\n\nThe names that a pattern fits, in their order."},
+    {"_without", core_without, METH_NOARGS,
+     "_without()\n--\n\nBits of the processor's features that SFT_CPU leaves out."},
     {"deserialize", CALL(core_deserialize), METH_VARARGS | METH_KEYWORDS,
      "deserialize(bytes)\n--\n\n[(name, {'shape': ..., 'dtype': ..., 'data': bytearray}), ...]"},
     {"_safe_open_handle", CALL(core_safe_open_handle), METH_VARARGS | METH_KEYWORDS,
@@ -95,6 +97,9 @@ static int module_exec(PyObject *module) {
     s->spare = core_spare_new();
     if (s->spare == NULL) {
         core_no_memory(0);
+        return -1;
+    }
+    if (!core_read_cpu(s)) {
         return -1;
     }
     for (size_t i = 0; i < 3; i++) {
@@ -181,6 +186,7 @@ static void module_free(void *module) {
     core_state *s = core_state_of(module);
 
     (void)module_clear(module);
+    Py_CLEAR(s->cpu); /* not before: the pool is made with it */
     core_remote_end(s);
     core_spare_end(s->spare);
     s->spare = NULL;

@@ -110,7 +110,7 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs) {
     if (result != NULL) {
         buffer = PyBytes_AsString(result);
         core_pages_huge(buffer, size);
-        options.pool = size >= ((size_t)8 << 20) ? core_pool(state) : NULL;
+        options.pool = core_pool_for(state, size);
         core_watch_begin(&watch, values[3] != NULL ? core_none(values[3]) : NULL);
         options.control = &watch.control;
         status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries,
@@ -185,7 +185,7 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
         job_free(&j);
         return NULL;
     }
-    options.pool = job_bytes(&j) >= ((uint64_t)8 << 20) ? core_pool(state) : NULL;
+    options.pool = core_pool_for(state, job_bytes(&j));
     core_watch_begin(&watch,
                      values[FILE_PROGRESS] != NULL ? core_none(values[FILE_PROGRESS]) : NULL);
     options.control = &watch.control;

@@ -419,7 +419,7 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r) {
         }
         return memory;
     }
-    options.pool = r->nbytes >= ((uint64_t)8 << 20) ? core_pool(s->state) : NULL;
+    options.pool = core_pool_for(s->state, r->nbytes);
     core_watch_begin(&watch, NULL);
     options.control = &watch.control;
     status =
