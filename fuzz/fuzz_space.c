@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sft_status status = sft_checkpoint_open(&checkpoint, folder, NULL, &err);
     CHECK(err.status == (int32_t)status);
     if (status == SFT_OK) {
-        status = sft_checkpoint_take_whole(&whole, checkpoint, NULL, &err);
+        status = sft_checkpoint_take_global(&whole, checkpoint, NULL, &err);
         CHECK(err.status == (int32_t)status);
         if (status == SFT_OK) {
             read_all(whole);

@@ -123,10 +123,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join_ranks(sft_catalog **out,
                                                             sft_error *err);
 /* The same as a catalog of its own: closing it closes the checkpoint, which is taken over in every
  * case. */
-SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_take_whole(sft_catalog **out,
-                                                            sft_checkpoint *checkpoint,
-                                                            const sft_open_options *options,
-                                                            sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_take_global(sft_catalog **out,
+                                                             sft_checkpoint *checkpoint,
+                                                             const sft_open_options *options,
+                                                             sft_error *err);
 
 /* Compares every replica with the one that join would take, byte by byte. *compared: bytes that
  * were (may be NULL). SFT_E_MISMATCH names the tensor, the two ranks and the place. Memory: 2 MiB.

@@ -65,9 +65,9 @@ SFT_API uint64_t sft_layout_set_ranks(const sft_layout_set *set);
 SFT_API const sft_ms_strategy *sft_layout_set_strategy(const sft_layout_set *set);
 
 /* An sft_layout_find (sft/checkpoint.h) for sft_checkpoint_part, with the set as ctx. */
-SFT_API sft_status sft_layout_set_find_whole(void *set, const sft_tensor *tensor, uint64_t rank,
-                                             const sft_layout **layout, uint64_t *shape,
-                                             size_t *dims, sft_error *err);
+SFT_API sft_status sft_layout_set_find_global(void *set, const sft_tensor *tensor, uint64_t rank,
+                                              const sft_layout **layout, uint64_t *shape,
+                                              size_t *dims, sft_error *err);
 
 typedef enum sft_layout_match {
     SFT_LAYOUT_MATCH_NAME = 0,    /* exactly this name */

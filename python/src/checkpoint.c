@@ -113,7 +113,7 @@ static sft_status open_whole(sft_catalog **out, const char *path,
     if (status == SFT_OK) {
         status = sft_checkpoint_open(&checkpoint, path, options, err);
     }
-    return status == SFT_OK ? sft_checkpoint_take_whole(out, checkpoint, NULL, err) : status;
+    return status == SFT_OK ? sft_checkpoint_take_global(out, checkpoint, NULL, err) : status;
 }
 
 /* options: without layouts. */
@@ -221,7 +221,7 @@ static sft_status take_part(sft_catalog **out, const sft_catalog *whole, sft_lay
     if (fit != SFT_OK && (fit != SFT_E_MISMATCH || !replicated)) {
         return fit;
     }
-    return sft_checkpoint_part(out, whole, rank, sft_layout_set_find_whole, layouts, NULL, err);
+    return sft_checkpoint_part(out, whole, rank, sft_layout_set_find_global, layouts, NULL, err);
 }
 
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {

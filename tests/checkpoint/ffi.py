@@ -106,7 +106,7 @@ class LayoutSet:
         t = Tensor(data, len(data), None, numbers(shape), None, 0, len(shape), 0, 0, 0)
         layout, dims, full = ctypes.c_void_p(), ctypes.c_size_t(len(shape)), numbers([0] * 64)
         self.check(
-            self.lib.sft_layout_set_find_whole(
+            self.lib.sft_layout_set_find_global(
                 self.handle,
                 ctypes.byref(t),
                 ctypes.c_uint64(rank),

@@ -202,7 +202,7 @@ static void assert_folder_is_whole(const char *path, uint32_t kind_wanted) {
             assert_int_equal(sft_catalog_verify(parts[i].catalog, NULL, NULL, &err), SFT_OK);
         }
     }
-    assert_int_equal(sft_checkpoint_take_whole(&whole, c, NULL, &err), SFT_OK);
+    assert_int_equal(sft_checkpoint_take_global(&whole, c, NULL, &err), SFT_OK);
     assert_int_equal(sft_catalog_count(whole), TENSORS);
     for (size_t i = 0; i < TENSORS; i++) {
         const sft_tensor *const t = sft_catalog_find(whole, rows[i].name, strlen(rows[i].name));
@@ -527,7 +527,8 @@ static void fill_cut(sft_layout_set *set, uint32_t rank, const cut_one *c, uint3
     t.name_len = strlen(c->name);
     t.shape = c->shape;
     t.rank = c->dims;
-    assert_int_equal(sft_layout_set_find_whole(set, &t, rank, &layout, shape, &dims, NULL), SFT_OK);
+    assert_int_equal(sft_layout_set_find_global(set, &t, rank, &layout, shape, &dims, NULL),
+                     SFT_OK);
     if (layout == NULL) {
         *nbytes = 4 * volume(c->shape, c->dims);
         for (uint64_t i = 0; i < *nbytes / 4 && fill; i++) {
@@ -606,7 +607,7 @@ static void layouts_with_blocks_and_flat_ranges(void **state) {
         fail_msg("%s: %s", err.tensor, err.message);
     }
     assert_int_equal(sft_checkpoint_kind_of(c), SFT_CHECKPOINT_RANKS);
-    assert_int_equal(sft_checkpoint_take_whole(&whole, c, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_checkpoint_take_global(&whole, c, NULL, NULL), SFT_OK);
     for (size_t i = 0; i < 4; i++) {
         uint32_t data[128];
         const sft_tensor *const x =

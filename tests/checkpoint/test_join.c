@@ -491,7 +491,7 @@ static void mindspore_ranks_are_joined(void **state) {
     }
     for (uint64_t r = 0; r < 4; r++) {
         assert_int_equal(sft_checkpoint_part(&part, joined, r,
-                                             sft__checkpoint_ms_layouts_find_whole, layouts, NULL,
+                                             sft__checkpoint_ms_layouts_find_global, layouts, NULL,
                                              NULL),
                          SFT_OK);
         assert_same(files[r].catalog, part);

@@ -41,7 +41,7 @@ static int local_of(sft_layout_set *set, const char *name, const uint64_t *shape
     uint64_t full[SFT_LAYOUT_RANK];
     size_t dims = t.rank;
     sft_error err;
-    if (sft_layout_set_find_whole(set, &t, rank, &layout, full, &dims, &err) != SFT_OK) {
+    if (sft_layout_set_find_global(set, &t, rank, &layout, full, &dims, &err) != SFT_OK) {
         fail_msg("%s: %s", err.tensor, err.message);
     }
     if (layout == NULL) {

@@ -169,7 +169,7 @@ static void names(void **state) {
     const char *const text = sft_names_shipped_text(sft__checkpoint_names_shipped(0, NULL));
     assert_non_null(text);
     assert_int_equal(sft_names_parse(&parsed, text, strlen(text), NULL, &err), SFT_OK);
-    assert_int_equal(sft_checkpoint_take_whole(&whole, c, NULL, &err), SFT_OK);
+    assert_int_equal(sft_checkpoint_take_global(&whole, c, NULL, &err), SFT_OK);
     SFT_INIT(&o);
     SHORTEN(&o, open);
     SFT_INIT(&result);

@@ -150,7 +150,7 @@ static void check_folder(uint32_t kind) {
         assert_int_equal(err.status, status);
         if (status == SFT_OK) {
             assert_int_equal(sft_checkpoint_kind_of(checkpoint), kind);
-            status = sft_checkpoint_take_whole(&whole, checkpoint, &open, &err);
+            status = sft_checkpoint_take_global(&whole, checkpoint, &open, &err);
         } else {
             assert_null(checkpoint);
         }
@@ -286,7 +286,7 @@ static void refused(void **state) {
     options.layouts = set;
     assert_int_equal(sft_checkpoint_open(&checkpoint, base, &options, &err), SFT_OK);
     sft_catalog *whole;
-    assert_int_equal(sft_checkpoint_take_whole(&whole, checkpoint, NULL, &err), SFT_E_LIMIT);
+    assert_int_equal(sft_checkpoint_take_global(&whole, checkpoint, NULL, &err), SFT_E_LIMIT);
     sft_layout_set_free(set);
     assert_int_equal(unlink(in_folder(base, "layout.json")), 0);
     assert_int_equal(sft_checkpoint_open(&checkpoint, base, NULL, &err), SFT_E_NOT_FOUND);

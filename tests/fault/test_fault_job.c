@@ -113,7 +113,7 @@ static sft_status cut(const sft_checkpoint *c, sft_catalog **whole, sft_catalog 
     memset(files, 0, sizeof files);
     for (size_t i = 0; i < 3 && status == SFT_OK; i++) {
         status =
-            sft_checkpoint_part(&parts[i], *whole, i, sft_layout_set_find_whole, set, open, err);
+            sft_checkpoint_part(&parts[i], *whole, i, sft_layout_set_find_global, set, open, err);
         files[i].name = names[i];
         files[i].catalog = parts[i];
         files[i].flags = SFT_JOB_FILE_METADATA;

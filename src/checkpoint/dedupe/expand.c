@@ -43,8 +43,8 @@ static sft_status find_layout(const expanding *e, const sft_tensor *t, uint64_t 
     uint64_t shape[SFT_LAYOUT_RANK];
     size_t dims = t->rank;
     *layout = NULL;
-    return sft_layout_set_find_whole(e->d->checkpoint->layouts, t, rank, layout, shape, &dims,
-                                     e->err);
+    return sft_layout_set_find_global(e->d->checkpoint->layouts, t, rank, layout, shape, &dims,
+                                      e->err);
 }
 
 /* ---------------------------------------------------------------- one file */
@@ -110,7 +110,7 @@ static sft_status put_together(const expanding *e, const wanted *w, sft_catalog 
     sft_catalog *part;
     sft__checkpoint_assembly a;
     *out = NULL;
-    SFT_TRY(sft_checkpoint_part(&part, e->whole, w->rank, sft_layout_set_find_whole,
+    SFT_TRY(sft_checkpoint_part(&part, e->whole, w->rank, sft_layout_set_find_global,
                                 e->d->checkpoint->layouts, e->open, e->err));
     SFT_TRY(own(e->d, part, e->err));
     catalogs[0] = part;

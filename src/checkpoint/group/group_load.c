@@ -42,7 +42,7 @@ static sft_status open_whole(loading *l, const char *path, sft_error *err) {
         }
     }
     SFT_TRY(sft_checkpoint_open(&checkpoint, path, given, err));
-    return sft_checkpoint_take_whole(&l->whole, checkpoint, open, err);
+    return sft_checkpoint_take_global(&l->whole, checkpoint, open, err);
 }
 
 /* ---------------------------------------------------------------- parts */

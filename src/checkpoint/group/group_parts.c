@@ -66,7 +66,7 @@ static sft_status take_layout(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
     like.dtype = t->dtype;
     like.shape = t->shape;
     like.rank = t->dims;
-    SFT_TRY(sft_layout_set_find_whole(layouts, &like, rank, &p->layout, shape, &dims, err));
+    SFT_TRY(sft_layout_set_find_global(layouts, &like, rank, &p->layout, shape, &dims, err));
     if (p->layout == NULL) {
         p->local = t->shape;
         p->local_dims = t->dims;

@@ -544,14 +544,14 @@ sft_status sft__checkpoint_lset_find_part(void *set_pointer, const sft_tensor *t
     return SFT_OK;
 }
 
-sft_status sft_layout_set_find_whole(void *set_pointer, const sft_tensor *tensor, uint64_t rank,
-                                     const sft_layout **layout, uint64_t *shape, size_t *dims,
-                                     sft_error *err) {
+sft_status sft_layout_set_find_global(void *set_pointer, const sft_tensor *tensor, uint64_t rank,
+                                      const sft_layout **layout, uint64_t *shape, size_t *dims,
+                                      sft_error *err) {
     const sft_layout_set *const set = set_pointer;
     *layout = NULL;
     if (set->ms != NULL) {
-        return sft__checkpoint_ms_layouts_find_whole(set->ms, tensor, rank, layout, shape, dims,
-                                                     err);
+        return sft__checkpoint_ms_layouts_find_global(set->ms, tensor, rank, layout, shape, dims,
+                                                      err);
     }
     const sft__checkpoint_lset_entry *const e = sft__checkpoint_lset_entry_of(set, tensor, rank);
     if (e == NULL || e->kind == SFT__LSET_WHOLE) {

@@ -76,9 +76,9 @@ sft_status sft__checkpoint_ms_layouts_find_part(void *layouts, const sft_tensor 
                                                 uint64_t rank, const sft_layout **layout,
                                                 uint64_t *shape, size_t *dims, sft_error *err);
 /* For part: the tensor given is the full one. */
-sft_status sft__checkpoint_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor,
-                                                 uint64_t rank, const sft_layout **layout,
-                                                 uint64_t *shape, size_t *dims, sft_error *err);
+sft_status sft__checkpoint_ms_layouts_find_global(void *layouts, const sft_tensor *tensor,
+                                                  uint64_t rank, const sft_layout **layout,
+                                                  uint64_t *shape, size_t *dims, sft_error *err);
 void sft__checkpoint_ms_layouts_free(sft__checkpoint_ms_layouts *layouts); /* NULL is fine */
 
 struct sft_layout_set {

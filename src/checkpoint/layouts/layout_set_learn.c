@@ -151,7 +151,7 @@ static sft_status learn(learning *l, const sft_tensor *t, uint64_t rank, bool *s
     *settled = true;
     /* As a whole tensor: then no shape is asked for, and none can be missing. */
     if (is_learnt(l->set, t) || t->rank > SFT_LAYOUT_RANK ||
-        sft_layout_set_find_whole(l->set, t, rank, &layout, shape, &dims, NULL) != SFT_OK ||
+        sft_layout_set_find_global(l->set, t, rank, &layout, shape, &dims, NULL) != SFT_OK ||
         layout == NULL || layout->kind != SFT__LAYOUT_CUT || layout->dims != t->rank ||
         !is_uneven(layout)) {
         return SFT_OK;

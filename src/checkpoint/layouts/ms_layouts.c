@@ -97,9 +97,9 @@ sft_status sft__checkpoint_ms_layouts_find_part(void *layouts, const sft_tensor 
     return sft__layout_ms_full_shape(p, tensor->shape, tensor->rank, shape, err);
 }
 
-sft_status sft__checkpoint_ms_layouts_find_whole(void *layouts, const sft_tensor *tensor,
-                                                 uint64_t rank, const sft_layout **layout,
-                                                 uint64_t *shape, size_t *dims, sft_error *err) {
+sft_status sft__checkpoint_ms_layouts_find_global(void *layouts, const sft_tensor *tensor,
+                                                  uint64_t rank, const sft_layout **layout,
+                                                  uint64_t *shape, size_t *dims, sft_error *err) {
     const sft__checkpoint_ms_layouts *const l = layouts;
     (void)shape;
     (void)dims;

@@ -120,8 +120,8 @@ static void close_checkpoint(void *self) {
     sft_checkpoint_close(self);
 }
 
-sft_status sft_checkpoint_take_whole(sft_catalog **out, sft_checkpoint *checkpoint,
-                                     const sft_open_options *options, sft_error *err) {
+sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpoint,
+                                      const sft_open_options *options, sft_error *err) {
     sft_source_vtable vtable;
     sft_source *keeper;
     *out = NULL;

@@ -398,7 +398,7 @@ static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft
     options.step = r->ranks || r->flat ? step->name : NULL;
     options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
-    sft_status status = sft_checkpoint_take_whole(&whole, c, options.open, why);
+    sft_status status = sft_checkpoint_take_global(&whole, c, options.open, why);
     if (status == SFT_OK) {
         status = check_tensors(r, whole, why);
         sft_catalog_close(whole);

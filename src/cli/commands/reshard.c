@@ -35,7 +35,7 @@ static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set
     sft_error err;
 
     SFT_INIT(&open);
-    if (sft_checkpoint_part(part, whole, rank, sft_layout_set_find_whole, set, &open, &err) !=
+    if (sft_checkpoint_part(part, whole, rank, sft_layout_set_find_global, set, &open, &err) !=
         SFT_OK) {
         cli_fail_plainly(b->c, b->source, &err);
         return false;

@@ -74,5 +74,5 @@ sft_status cli_rank_cut(const cli_rank *r, const sft_catalog *whole, uint64_t ra
     sft_open_options open;
 
     SFT_INIT(&open);
-    return sft_checkpoint_part(part, whole, rank, sft_layout_set_find_whole, r->set, &open, err);
+    return sft_checkpoint_part(part, whole, rank, sft_layout_set_find_global, r->set, &open, err);
 }

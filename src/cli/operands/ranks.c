@@ -187,7 +187,7 @@ sft_status cli_ranks_take(cli *c, const char *operand, sft_checkpoint *checkpoin
 
     /* both go with the catalog, but for the text */
     (void)snprintf(absent, sizeof absent, "%s", sft_checkpoint_absent(checkpoint));
-    const sft_status status = sft_checkpoint_take_whole(out, checkpoint, options, err);
+    const sft_status status = sft_checkpoint_take_global(out, checkpoint, options, err);
     if (status == SFT_OK) {
         cli_ranks_tell(c, operand, absent, layouts, *out);
     }

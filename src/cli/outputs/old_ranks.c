@@ -444,7 +444,7 @@ void cli_read_again(cli_batch *b, const sft_catalog *whole) {
 
     sft_status status = sft_checkpoint_open(&checkpoint, b->folder, NULL, &err);
     if (status == SFT_OK) {
-        status = sft_checkpoint_take_whole(&read, checkpoint, NULL, &err);
+        status = sft_checkpoint_take_global(&read, checkpoint, NULL, &err);
     }
     if (status == SFT_OK) {
         status = compare(read, whole, &err);
