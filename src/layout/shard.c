@@ -197,9 +197,9 @@ sft_status sft__layout_check(const sft_layout *layout, const uint64_t *shape, si
 
 /* ---------------------------------------------------------------- flat ranges */
 
-/* Elements [begin, end) of the device. */
+/* The elements of the device. */
 static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                             uint64_t device, uint64_t *begin, uint64_t *end, sft_error *err) {
+                             uint64_t device, span *range, sft_error *err) {
     const sft__layout_dim_cut *const cut = &layout->cuts[0];
     uint64_t n = 0;
     uint64_t part = 0;
@@ -212,9 +212,9 @@ static sft_status flat_range(const sft_layout *layout, const uint64_t *shape, si
     if (over != 0 && !sft__base_add64(size, layout->align - over, &size)) {
         size = UINT64_MAX;
     }
-    *begin = size != 0 && part > n / size ? n : part * size;
-    *begin = *begin < n ? *begin : n;
-    *end = size < n - *begin ? *begin + size : n;
+    const uint64_t begin = size != 0 && part > n / size ? n : part * size;
+    range->start = begin < n ? begin : n;
+    range->count = size < n - range->start ? size : n - range->start;
     return SFT_OK;
 }
 
@@ -249,27 +249,25 @@ static uint64_t flat_box(const uint64_t *shape, size_t dims, uint64_t x, uint64_
     return step * many;
 }
 
-static sft_status flat_shard(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                             uint64_t device, uint64_t index, const sft__layout_shard *out,
-                             uint64_t *count, sft_error *err) {
+/* The boxes of a range, in order: box `index` into out (NULL: none is asked for); their number, unless it
+ * was found. */
+static uint64_t flat_boxes(const uint64_t *shape, size_t dims, span range, uint64_t index,
+                           const sft__layout_shard *out) {
     uint64_t starts[SFT_LAYOUT_RANK];
     uint64_t counts[SFT_LAYOUT_RANK];
     const sft__layout_shard scratch = {starts, counts, NULL};
     const sft__layout_shard *const to = out != NULL ? out : &scratch;
-    uint64_t begin;
-    uint64_t end;
+    const uint64_t end = range.start + range.count; /* of the tensor's elements */
     uint64_t n = 0;
-    SFT_TRY(flat_range(layout, shape, dims, device, &begin, &end, err));
-    for (uint64_t x = begin; x < end; n++) {
+    for (uint64_t x = range.start; x < end; n++) {
         const uint64_t taken = flat_box(shape, dims, x, end, to);
         if (out != NULL && n == index) {
-            out->local_start[0] = x - begin;
-            return SFT_OK;
+            out->local_start[0] = x - range.start;
+            return n;
         }
         x += taken;
     }
-    *count = n;
-    return SFT_OK;
+    return n;
 }
 
 /* ---------------------------------------------------------------- the questions */
@@ -290,10 +288,9 @@ sft_status sft_layout_local_shape(const sft_layout *layout, const uint64_t *shap
     uint64_t blocks;
     SFT_TRY(ready(layout, shape, dims, rank, &device, err));
     if (layout->kind == SFT__LAYOUT_FLAT) {
-        uint64_t begin;
-        uint64_t end;
-        SFT_TRY(flat_range(layout, shape, dims, device, &begin, &end, err));
-        local[0] = end - begin;
+        span range;
+        SFT_TRY(flat_range(layout, shape, dims, device, &range, err));
+        local[0] = range.count;
         return SFT_OK;
     }
     for (size_t i = 0; i < dims; i++) {
@@ -323,7 +320,10 @@ sft_status sft__layout_shard_count(const sft_layout *layout, const uint64_t *sha
     uint64_t device;
     SFT_TRY(ready(layout, shape, dims, rank, &device, err));
     if (layout->kind == SFT__LAYOUT_FLAT) {
-        return flat_shard(layout, shape, dims, device, 0, NULL, count, err);
+        span range;
+        SFT_TRY(flat_range(layout, shape, dims, device, &range, err));
+        *count = flat_boxes(shape, dims, range, 0, NULL);
+        return SFT_OK;
     }
     *count = box_count(layout, shape, device);
     return SFT_OK;
@@ -362,7 +362,10 @@ sft_status sft__layout_shard_at(const sft_layout *layout, const uint64_t *shape,
     }
     (void)sft__layout_device(layout, rank, &device);
     if (layout->kind == SFT__LAYOUT_FLAT) {
-        return flat_shard(layout, shape, dims, device, index, out, &count, err);
+        span range;
+        SFT_TRY(flat_range(layout, shape, dims, device, &range, err));
+        (void)flat_boxes(shape, dims, range, index, out);
+        return SFT_OK;
     }
     box_at(layout, shape, device, index, out);
     return SFT_OK;

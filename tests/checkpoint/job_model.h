@@ -6,7 +6,7 @@
 #ifndef SFT_TESTS_JOB_MODEL_H
 #define SFT_TESTS_JOB_MODEL_H
 
-#include "checkpoint/open/assembly.h"
+#include "checkpoint/join_find.h"
 #include "layout/layout.h"
 #include "unit/folder.h"
 #include <sft/checkpoint.h>
@@ -263,7 +263,7 @@ static void joined_open(joined *j, const char *folder, cuts *c) {
                          SFT_OK);
         given[r] = (sft_rank_part){j->list[r], r};
     }
-    if (sft__checkpoint_join_find(&j->whole, given, j->count, find, c, NULL, &err) != SFT_OK) {
+    if (join_find(&j->whole, given, j->count, find, c, NULL, &err) != SFT_OK) {
         fail_msg("%s: %s", err.tensor, err.message);
     }
 }

@@ -5,8 +5,8 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/join_find.h"
 #include "checkpoint/layouts/layout_set.h"
-#include "checkpoint/open/assembly.h"
 #include "unit/counting.h"
 #include <sft/checkpoint.h>
 #include <sft/extend.h>
@@ -219,8 +219,7 @@ static sft_catalog *put_together(plan *p, const memory_file *files) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    if (sft__checkpoint_join_find(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) !=
-        SFT_OK) {
+    if (join_find(&whole, parts, (size_t)p->ranks, find_in_plan, p, NULL, &err) != SFT_OK) {
         fail_msg("%llu ranks: %s: %s", (unsigned long long)p->ranks, err.tensor, err.message);
     }
     return whole;
@@ -349,24 +348,20 @@ static void what_nobody_holds_is_named(void **state) {
         parts[r].rank = r;
     }
     /* ranks 0 and 2 hold 0:5, ranks 1 and 3 hold 5:9 */
-    assert_int_equal(sft__checkpoint_join_find(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err),
-                     SFT_OK);
+    assert_int_equal(join_find(&joined, parts + 1, 2, find_in_plan, &p, NULL, &err), SFT_OK);
     assert_same(whole.catalog, joined);
     sft_catalog_close(joined);
     const sft_rank_part even[] = {parts[0], parts[2]};
-    assert_int_equal(sft__checkpoint_join_find(&joined, even, 2, find_in_plan, &p, NULL, &err),
-                     SFT_E_HOLE);
+    assert_int_equal(join_find(&joined, even, 2, find_in_plan, &p, NULL, &err), SFT_E_HOLE);
     assert_null(joined);
     assert_string_equal(err.tensor, "bias");
     assert_string_equal(err.message,
                         "no file holds the box [5:9], which is rank 1's (it has no file)");
     parts[3].rank = 0;
-    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err),
-                     SFT_E_DUPLICATE);
+    assert_int_equal(join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err), SFT_E_DUPLICATE);
     parts[3].rank = 2; /* rank 3's shape is not rank 2's */
     parts[2].rank = 3;
-    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err),
-                     SFT_E_MISMATCH);
+    assert_int_equal(join_find(&joined, parts, 4, find_in_plan, &p, NULL, &err), SFT_E_MISMATCH);
     assert_string_equal(err.message, "rank 3 has another shape than the layout gives it");
     for (size_t r = 0; r < 4; r++) {
         drop(&files[r]);
@@ -414,7 +409,7 @@ static void boxes_must_tile(void **state) {
             parts[r].catalog = files[r].catalog;
             parts[r].rank = r;
         }
-        assert_int_equal(sft__checkpoint_join_find(&joined, parts, 2, find_in_plan, &p, NULL, &err),
+        assert_int_equal(join_find(&joined, parts, 2, find_in_plan, &p, NULL, &err),
                          rows[i].status);
         if (joined != NULL) {
             uint32_t got[9];
@@ -478,10 +473,9 @@ static void mindspore_ranks_are_joined(void **state) {
         parts[r].catalog = files[r].catalog;
         parts[r].rank = r;
     }
-    assert_int_equal(sft__checkpoint_join_find(&joined, parts, 4,
-                                               sft__checkpoint_ms_layouts_find_part, layouts, NULL,
-                                               NULL),
-                     SFT_OK);
+    assert_int_equal(
+        join_find(&joined, parts, 4, sft__checkpoint_ms_layouts_find_part, layouts, NULL, NULL),
+        SFT_OK);
     const sft_tensor *const w = sft_catalog_find(joined, "w", 1);
     assert_int_equal(w->shape[0], 8);
     assert_int_equal(w->piece_count, 4);
@@ -529,7 +523,7 @@ static void memory_may_run_out(void **state) {
             options.allocator = &c.allocator;
             const sft_status status =
                 what == 0
-                    ? sft__checkpoint_join_find(&out, parts, 3, find_in_plan, &p, &options, NULL)
+                    ? join_find(&out, parts, 3, find_in_plan, &p, &options, NULL)
                     : sft_checkpoint_part(&out, whole.catalog, 1, find_in_plan, &p, &options, NULL);
             assert_true((status == SFT_OK) == (out != NULL));
             sft_catalog_close(out);

@@ -6,8 +6,8 @@
  */
 #include "unit/cm.h"
 
+#include "checkpoint/join_find.h"
 #include "checkpoint/layouts/layout_set.h"
-#include "checkpoint/open/assembly.h"
 #include "unit/counting.h"
 #include <sft/layout_set.h>
 #include <sft/write.h>
@@ -394,8 +394,7 @@ static void test_learn(void **state) {
     assert_int_equal(shape[0], 10);
     assert_int_equal(shape[1], 7);
     sft_catalog *whole;
-    assert_int_equal(sft__checkpoint_join_find(&whole, parts, 8, sft__checkpoint_lset_find_part,
-                                               set, NULL, &err),
+    assert_int_equal(join_find(&whole, parts, 8, sft__checkpoint_lset_find_part, set, NULL, &err),
                      SFT_OK);
     assert_int_equal(sft_catalog_at(whole, 0)->shape[0], 10);
     assert_int_equal(sft_catalog_at(whole, 0)->shape[1], 7);

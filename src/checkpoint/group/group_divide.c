@@ -176,15 +176,23 @@ static void fill(const sft__checkpoint_gset *s, record *out, size_t first, size_
 }
 
 /* Everybody's records, `each` of every process at a time. */
-static sft_status take_rounds(division *d, const uint64_t *counts, uint64_t most, record *mine,
-                              record *all, size_t each, sft_error *err) {
+typedef struct rounds {
+    const uint64_t *counts; /* of each process */
+    uint64_t most;          /* of them */
+    record *mine;           /* each */
+    record *all;            /* each of every process */
+    size_t each;
+} rounds;
+
+static sft_status take_rounds(division *d, const rounds *r, sft_error *err) {
     const size_t size = d->set->group != NULL ? d->set->group->size : 1;
-    for (uint64_t first = 0; first < most; first += each) {
-        fill(d->set, mine, (size_t)first, each);
-        SFT_TRY(sft__checkpoint_group_gather(d->set->group, mine, each * sizeof *mine, all, err));
+    for (uint64_t first = 0; first < r->most; first += r->each) {
+        fill(d->set, r->mine, (size_t)first, r->each);
+        SFT_TRY(sft__checkpoint_group_gather(d->set->group, r->mine, r->each * sizeof *r->mine,
+                                             r->all, err));
         for (size_t k = 0; k < size; k++) {
-            for (size_t i = 0; i < each && first + i < counts[k]; i++) {
-                SFT_TRY(take_record(d, &all[k * each + i], (uint32_t)k, err));
+            for (size_t i = 0; i < r->each && first + i < r->counts[k]; i++) {
+                SFT_TRY(take_record(d, &r->all[k * r->each + i], (uint32_t)k, err));
             }
         }
     }
@@ -211,8 +219,9 @@ static sft_status take_all(division *d, sft_error *err) {
     record *const mine = sft__base_alloc_array(d->allocator, each, sizeof *mine);
     record *const all = sft__base_alloc_array(d->allocator, each * size, sizeof *all);
     if (status == SFT_OK && most > 0) {
-        status = mine == NULL || all == NULL ? sft__base_fail_nomem(err, each * size * sizeof *all)
-                                             : take_rounds(d, counts, most, mine, all, each, err);
+        status = mine == NULL || all == NULL
+                     ? sft__base_fail_nomem(err, each * size * sizeof *all)
+                     : take_rounds(d, &(rounds){counts, most, mine, all, each}, err);
     }
     sft__base_free(d->allocator, counts, size * sizeof *counts);
     sft__base_free(d->allocator, mine, each * sizeof *mine);

@@ -150,13 +150,19 @@ static slice slice_at(const sft__checkpoint_job_cluster *k, uint64_t band) {
     return s;
 }
 
-/* The part of a box at [at, at + count) in the slice: rows [*first, *first + *rows) of the grid;
- * sum of the strides of the dimensions before. False: none. */
-static bool cut(const slice *s, const int64_t *at, const uint64_t *start, const uint64_t *count,
-                const uint64_t *stride, uint64_t *before, uint64_t *first, uint64_t *rows) {
+/* Rows [first, first + rows) of the grid. */
+typedef struct stretch {
+    uint64_t first;
+    uint64_t rows;
+    uint64_t before; /* sum of the strides of the dimensions before */
+} stretch;
+
+/* The part of a box at [at, at + count) in the slice. False: none. */
+static bool find_stretch(const slice *s, const int64_t *at, const uint64_t *start,
+                         const uint64_t *count, const uint64_t *stride, stretch *out) {
     const uint32_t level = s->k->level;
     uint64_t number = s->prefix;
-    *before = 0;
+    out->before = 0;
     for (uint32_t d = level; d-- > 0;) {
         const uint64_t index = number % s->k->extent[d];
         const uint64_t low = (uint64_t)at[d] + (start != NULL ? start[d] : 0);
@@ -164,13 +170,13 @@ static bool cut(const slice *s, const int64_t *at, const uint64_t *start, const 
         if (index < low || index - low >= count[d]) {
             return false;
         }
-        *before += (index - (uint64_t)at[d]) * stride[d];
+        out->before += (index - (uint64_t)at[d]) * stride[d];
     }
     const uint64_t low = (uint64_t)at[level] + (start != NULL ? start[level] : 0);
     const uint64_t end = low + count[level] < s->high ? low + count[level] : s->high;
-    *first = low > s->low ? low : s->low;
-    *rows = *first < end ? end - *first : 0;
-    return *rows > 0;
+    out->first = low > s->low ? low : s->low;
+    out->rows = out->first < end ? end - out->first : 0;
+    return out->rows > 0;
 }
 
 /* What a node has in the slice. */
@@ -183,12 +189,13 @@ typedef struct part {
 
 static part part_of(const slice *s, const sft__checkpoint_job_node *n) {
     part p = {NULL, 0, 0, 0};
-    uint64_t before;
-    uint64_t rows;
-    if (cut(s, n->at, NULL, n->count, n->stride, &before, &p.first, &rows)) {
+    stretch in = {0, 0, 0};
+    const bool any = find_stretch(s, n->at, NULL, n->count, n->stride, &in);
+    p.first = in.first;
+    if (any) {
         const uint32_t level = s->k->level;
-        p.offset = n->base + before + (p.first - (uint64_t)n->at[level]) * n->stride[level];
-        p.size = rows * n->pitch;
+        p.offset = n->base + in.before + (p.first - (uint64_t)n->at[level]) * n->stride[level];
+        p.size = in.rows * n->pitch;
     }
     return p;
 }
@@ -283,15 +290,13 @@ static void scatter(const sft_job *job, const slice *s, const sft__checkpoint_jo
     const part *const a = &parts[m->source_node - s->k->first_node];
     const part *const b = &parts[m->target_node - s->k->first_node];
     const uint32_t level = s->k->level;
-    uint64_t before;
-    uint64_t first;
-    uint64_t rows;
+    stretch in;
     loop l;
-    if (!cut(s, to->at, m->start, m->count, to->stride, &before, &first, &rows)) {
+    if (!find_stretch(s, to->at, m->start, m->count, to->stride, &in)) {
         return;
     }
-    uint64_t src = (first - a->first) * from->pitch;
-    uint64_t dst = (first - b->first) * to->pitch;
+    uint64_t src = (in.first - a->first) * from->pitch;
+    uint64_t dst = (in.first - b->first) * to->pitch;
     l.run = m->element;
     l.depth = 0;
     for (uint32_t d = m->rank; d-- > level + 1;) {
@@ -299,7 +304,7 @@ static void scatter(const sft_job *job, const slice *s, const sft__checkpoint_jo
         dst += m->start[d] * to->stride[d];
         add_dimension(&l, m->count[d], from->stride[d], to->stride[d]);
     }
-    add_dimension(&l, rows, from->pitch, to->pitch);
+    add_dimension(&l, in.rows, from->pitch, to->pitch);
     copy_loop(b->data + dst, a->data + (src - from->low), &l);
 }
 

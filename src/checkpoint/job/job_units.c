@@ -42,14 +42,15 @@ static void sort_runs(sft_job *job) {
 
 /* ---------------------------------------------------------------- units */
 
-static sft_status add_unit(sft_job *job, sft__checkpoint_unit_kind kind, size_t which,
-                           uint64_t first, uint64_t end, uint64_t bytes, sft_error *err) {
+/* which: the file or band of the unit, which has that field unset. */
+static sft_status add_unit(sft_job *job, size_t which, sft__checkpoint_job_unit unit,
+                           sft_error *err) {
     if (which > UINT32_MAX || !sft__base_grow(job->allocator, &job->units, &job->unit_room,
                                               job->unit_count + 1, sizeof *job->units)) {
         return sft__base_fail_nomem(err, (job->unit_count + 1) * sizeof *job->units);
     }
-    job->units[job->unit_count++] =
-        (sft__checkpoint_job_unit){(uint32_t)kind, (uint32_t)which, first, end, bytes};
+    unit.which = (uint32_t)which;
+    job->units[job->unit_count++] = unit;
     return SFT_OK;
 }
 
@@ -66,7 +67,9 @@ static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
             const uint64_t room = sft__base_size.job_unit - at % sft__base_size.job_unit;
             const uint64_t left = r->to + r->size - at;
             if (bytes > 0 && at / sft__base_size.job_unit != first / sft__base_size.job_unit) {
-                SFT_TRY(add_unit(job, SFT__UNIT_RUNS, file, first, end, bytes, err));
+                SFT_TRY(add_unit(job, file,
+                                 (sft__checkpoint_job_unit){SFT__UNIT_RUNS, 0, first, end, bytes},
+                                 err));
                 bytes = 0;
             }
             first = bytes == 0 ? at : first;
@@ -75,7 +78,10 @@ static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
             at = end;
         }
     }
-    return bytes > 0 ? add_unit(job, SFT__UNIT_RUNS, file, first, end, bytes, err) : SFT_OK;
+    return bytes > 0
+               ? add_unit(job, file,
+                          (sft__checkpoint_job_unit){SFT__UNIT_RUNS, 0, first, end, bytes}, err)
+               : SFT_OK;
 }
 
 static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
@@ -88,8 +94,9 @@ static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
     for (uint64_t at = 0; at < k->bands; at += step) {
         const uint64_t n = k->bands - at < step ? k->bands - at : step;
         const uint64_t left = at * each < k->bytes ? k->bytes - at * each : 0;
-        SFT_TRY(add_unit(job, SFT__UNIT_BANDS, which, at, at + n, n * each < left ? n * each : left,
-                         err));
+        const uint64_t bytes = n * each < left ? n * each : left;
+        SFT_TRY(add_unit(job, which,
+                         (sft__checkpoint_job_unit){SFT__UNIT_BANDS, 0, at, at + n, bytes}, err));
     }
     return SFT_OK;
 }
@@ -99,7 +106,8 @@ static sft_status cut_whole(sft_job *job, size_t which, sft_error *err) {
     for (uint64_t at = 0; at < size; at += sft__base_size.job_unit) {
         const uint64_t n =
             size - at < sft__base_size.job_unit ? size - at : sft__base_size.job_unit;
-        SFT_TRY(add_unit(job, SFT__UNIT_WHOLE, which, at, at + n, n, err));
+        SFT_TRY(add_unit(job, which, (sft__checkpoint_job_unit){SFT__UNIT_WHOLE, 0, at, at + n, n},
+                         err));
     }
     return SFT_OK;
 }

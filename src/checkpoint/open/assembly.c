@@ -180,10 +180,13 @@ static sft_status cuts_a_block(const sft__checkpoint_assembly *a, const sft_tens
         t->dtype->name);
 }
 
-/* The box of a packed piece: its offset, and strides where it is not packed any more. stride: in elements. */
+/* The box of a packed piece: its offset, and strides where it is not packed any more. numbers: start and
+ * extent of the box; the strides are put behind them. */
 static sft_status place_packed(const sft__checkpoint_assembly *a, const sft_tensor *t,
-                               const sft_piece *p, const uint64_t *start, const uint64_t *extent,
-                               sft_piece *out, uint64_t *stride) {
+                               const sft_piece *p, sft_piece *out, uint64_t *numbers) {
+    const uint64_t *const start = numbers;
+    const uint64_t *const extent = numbers + t->rank;
+    uint64_t *const stride = numbers + 2 * (size_t)t->rank;
     uint64_t elements = 1;
     uint64_t at = 0;
     uint64_t step = 1;
@@ -291,7 +294,7 @@ sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t whic
         }
         SFT_TRY(source_index(a, which, p->source, &out->source));
         if (p->strides == NULL) {
-            SFT_TRY(place_packed(a, tensor, p, start, extent, out, stride));
+            SFT_TRY(place_packed(a, tensor, p, out, numbers));
         } else {
             place_strided(tensor, p, start, out, stride);
         }

@@ -80,8 +80,7 @@ sft_status sft__checkpoint_assembly_add(sft__checkpoint_assembly *a, size_t whic
 sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tensor *tensor,
                                      const sft_layout *layout, uint64_t rank, sft_error *err);
 
-/* A join, and a source of the result that nothing reads: closed with it, it may close what the
- * result borrows. keeper: NULL for none; taken over in every case. */
+/* A join of ranks. */
 typedef struct sft__checkpoint_join {
     const sft_rank_part *parts;
     size_t count;
@@ -107,19 +106,17 @@ bool sft__checkpoint_describes_tensors(const sft_catalog *catalog, const sft_met
 /* crc_num alone: of all names and bytes of a file. */
 bool sft__checkpoint_is_crc_num(const char *key, size_t len);
 
+/* The global tensors. Every part of every tensor must be held by some rank, else SFT_E_HOLE names the
+ * tensor and says which box no file holds; missing ranks are no fault where replicas stand in.
+ * SFT_E_MISMATCH: ranks disagree about dtype or shape. SFT_E_OVERLAP: explicit boxes overlap. A rank given
+ * twice is SFT_E_DUPLICATE. Tensors come in the order of the first rank that has them. Metadata: entries
+ * that are equal wherever they are given, without those that speak of one file (crc_num,
+ * remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION).
+ * keeper: a source of the result that nothing reads: closed with it, it may close what the result borrows;
+ * NULL for none; taken over in every case.
+ * options: allocator and limits; NULL for defaults. Cost: O(parts * tensors), from headers alone. */
 sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint_join *what,
                                         const sft_open_options *options, sft_source *keeper,
                                         sft_error *err);
-
-/* The whole. Every part of every tensor must be held by some rank, else SFT_E_HOLE names the tensor and says
- * which box no file holds; missing ranks are no fault where replicas stand in. SFT_E_MISMATCH: ranks
- * disagree about dtype or shape. SFT_E_OVERLAP: explicit boxes overlap. A rank given twice is
- * SFT_E_DUPLICATE. Tensors come in the order of the first rank that has them. Metadata: entries that are
- * equal wherever they are given, without those that speak of one file (crc_num, remove_redundancy,
- * DCP_SHARDING_INFO, DCP_VERSION).
- * options: allocator and limits; NULL for defaults. Cost: O(parts * tensors), from headers alone. */
-sft_status sft__checkpoint_join_find(sft_catalog **out, const sft_rank_part *parts, size_t count,
-                                     sft_layout_find find, void *ctx,
-                                     const sft_open_options *options, sft_error *err);
 
 #endif

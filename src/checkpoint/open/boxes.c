@@ -28,23 +28,20 @@ typedef struct collection {
     size_t room;
 } collection;
 
-static sft_status collect(collection *b, const char *name, size_t len, uint64_t file,
-                          uint64_t **numbers, size_t dims, sft_error *err) {
-    if (dims > SFT_LAYOUT_RANK) {
-        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, name, len,
+/* A box of `box`, whose numbers the caller then fills in. */
+static sft_status collect(collection *b, const one_box *box, uint64_t **numbers, sft_error *err) {
+    if (box->dims > SFT_LAYOUT_RANK) {
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, box->name, box->len,
                                      "more than %u dimensions", SFT_LAYOUT_RANK);
     }
     if (!sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list)) {
         return sft__base_fail_nomem(err, (b->count + 1) * sizeof *b->list);
     }
-    SFT_TRY(sft__checkpoint_lset_take(b->set, numbers, 2 * dims, sizeof **numbers, err));
+    SFT_TRY(sft__checkpoint_lset_take(b->set, numbers, 2 * box->dims, sizeof **numbers, err));
     one_box *const one = &b->list[b->count++];
-    SFT_TRY(sft__checkpoint_lset_copy(b->set, &one->name, name, len, err));
-    one->len = len;
-    one->file = file;
+    *one = *box;
     one->numbers = *numbers;
-    one->dims = dims;
-    return SFT_OK;
+    return sft__checkpoint_lset_copy(b->set, &one->name, box->name, box->len, err);
 }
 
 static int by_name_and_file(const void *a, const void *b) {
@@ -198,7 +195,8 @@ static sft_status take_tensor(collection *b, const sharding_info *info, const sf
                 (unsigned)t->rank);
         }
     }
-    SFT_TRY(collect(b, t->name, t->name_len, file, &numbers, t->rank, err));
+    const one_box box = {t->name, t->name_len, file, NULL, t->rank};
+    SFT_TRY(collect(b, &box, &numbers, err));
     const sft__layout_jnode *m = offsets != NULL ? offsets->first : NULL;
     for (uint32_t d = 0; d < t->rank; d++) {
         int64_t v = 0;
@@ -489,17 +487,16 @@ static sft_status index_chunks(mindformers *m, sft_error *err) {
 }
 
 /* The local shape of the chunk at this offset. */
-static sft_status find_chunk(const mindformers *m, const sft__layout_jnode *item, const char *name,
-                             size_t len, const uint64_t *offset, size_t dims,
-                             const sft__layout_jnode **shape, sft_error *err) {
+static sft_status find_chunk(const mindformers *m, const sft__layout_jnode *item,
+                             const one_box *box, const sft__layout_jnode **shape, sft_error *err) {
     uint64_t key[SFT_LAYOUT_RANK + 1];
-    const size_t tensor = sft__base_strmap_find(&m->tensor_map, name, len);
+    const size_t tensor = sft__base_strmap_find(&m->tensor_map, box->name, box->len);
     key[0] = tensor;
-    memcpy(key + 1, offset, dims * sizeof *key);
+    memcpy(key + 1, box->numbers, box->dims * sizeof *key);
     const size_t at =
-        sft__base_strmap_find(&m->chunk_map, (const char *)key, (dims + 1) * sizeof *key);
+        sft__base_strmap_find(&m->chunk_map, (const char *)key, (box->dims + 1) * sizeof *key);
     *shape = at != SFT__STRMAP_NONE ? m->chunks[at].shape : NULL;
-    if (*shape == NULL || (*shape)->type != SFT__J_ARRAY || (*shape)->len != dims) {
+    if (*shape == NULL || (*shape)->type != SFT__J_ARRAY || (*shape)->len != box->dims) {
         return about(item, "no chunk of state_dict_metadata is at this offset", err);
     }
     return SFT_OK;
@@ -530,28 +527,26 @@ static sft_status take_shard(mindformers *m, const sft__layout_jnode *item, char
                              sft_error *err) {
     uint64_t offset[SFT_LAYOUT_RANK];
     const sft__layout_jnode *shape;
-    size_t len;
-    size_t dims;
-    if (!shard_key(item, name, &len, offset, &dims)) {
+    one_box box = {name, 0, 0, offset, 0};
+    if (!shard_key(item, name, &box.len, offset, &box.dims)) {
         return about(item, "expected a key like ('name', (0, 0))", err);
     }
-    SFT_TRY(find_chunk(m, item, name, len, offset, dims, &shape, err));
+    SFT_TRY(find_chunk(m, item, &box, &shape, err));
     if (item->type != SFT__J_ARRAY) {
         return about(item, "expected a list of files", err);
     }
     for (const sft__layout_jnode *f = item->first; f != NULL; f = f->next) {
         const sft__layout_jnode *size = shape->first;
         uint64_t *numbers;
-        uint64_t file = 0;
-        SFT_TRY(file_number(m, f, &file, err));
-        SFT_TRY(collect(&m->boxes, name, len, file, &numbers, dims, err));
-        for (size_t d = 0; d < dims; d++, size = size->next) {
+        SFT_TRY(file_number(m, f, &box.file, err));
+        SFT_TRY(collect(&m->boxes, &box, &numbers, err));
+        for (size_t d = 0; d < box.dims; d++, size = size->next) {
             int64_t v;
             if (!sft__layout_jtree_int(size, &v) || v < 0) {
                 return about(item, "local_shape is no list of sizes", err);
             }
             numbers[d] = offset[d];
-            numbers[dims + d] = (uint64_t)v;
+            numbers[box.dims + d] = (uint64_t)v;
         }
     }
     return SFT_OK;

@@ -488,10 +488,3 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint
     sft__base_free(j.allocator, j.groups, j.group_room * sizeof *j.groups);
     return status;
 }
-
-sft_status sft__checkpoint_join_find(sft_catalog **out, const sft_rank_part *parts, size_t count,
-                                     sft_layout_find find, void *ctx,
-                                     const sft_open_options *options, sft_error *err) {
-    const sft__checkpoint_join what = {parts, count, find, ctx, NULL, 0, NULL, false};
-    return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
-}

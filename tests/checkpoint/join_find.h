@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/join_find.h - a join of ranks by a function that finds their layouts, and nothing else of a
+ * checkpoint. Read checkpoint/open/assembly.h first.
+ */
+#ifndef SFT_TESTS_JOIN_FIND_H
+#define SFT_TESTS_JOIN_FIND_H
+
+#include "checkpoint/open/assembly.h"
+
+static inline sft_status join_find(sft_catalog **out, const sft_rank_part *parts, size_t count,
+                                   sft_layout_find find, void *ctx, const sft_open_options *options,
+                                   sft_error *err) {
+    const sft__checkpoint_join what = {parts, count, find, ctx, NULL, 0, NULL, false};
+    return sft__checkpoint_join_keeping(out, &what, options, NULL, err);
+}
+
+#endif
