@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/dedupe/dedupe.c - a folder of ranks without replicas: from headers to shards, from kept
+ * checkpoint/dedupe/dedupe.c - a directory of ranks without replicas: from headers to shards, from kept
  * copies to the files of a job, and the record of what was there. Read checkpoint/dedupe/dedupe.h first.
  */
 #include "checkpoint/dedupe/dedupe.h"
@@ -609,7 +609,7 @@ static sft_status make_files(sft_dedupe *d, const uint8_t *kept, sft_error *err)
     return status;
 }
 
-/* The record comes before layout.json, which makes the folder one that opens by itself. */
+/* The record comes before layout.json, which makes the directory one that opens by itself. */
 static sft_status end_record(sft_dedupe *d, sft_error *err) {
     sft__base_buf_text(&d->record, "\n ],\n \"order\": ");
     sft__base_buf_text(&d->record,

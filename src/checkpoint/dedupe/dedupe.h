@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/dedupe/dedupe.h - a folder of ranks as *shards*, each with its *copies*. dedupe.c: from
+ * checkpoint/dedupe/dedupe.h - a directory of ranks as *shards*, each with its *copies*. dedupe.c: from
  * headers to shards, and from kept copies to files; dedupe_rules.c: who keeps what;
  * dedupe_compare.c: are copies equal; expand.c: the way back. Read <sft/dedupe.h> first.
  */
@@ -70,7 +70,7 @@ static inline const sft_tensor *sft__checkpoint_dedupe_tensor(const sft_dedupe *
     const sft__checkpoint_copy *const c = &d->copies[copy];
     return sft_catalog_at(d->checkpoint->parts[c->part].catalog, c->tensor);
 }
-/* A file's name relative to the folder, always with .safetensors. NULL: no memory. */
+/* A file's name relative to the directory, always with .safetensors. NULL: no memory. */
 const char *sft__checkpoint_dedupe_name(sft_dedupe *d, const sft_catalog *rank);
 /* Metadata of a rank's file without `drop` (may be NULL) and with this remove_redundancy in place
  * of its own; put: also where it has none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/dedupe/expand.c - every rank's full set out of a folder without replicas: what the record of
+ * checkpoint/dedupe/expand.c - every rank's full set out of a directory without replicas: what the record of
  * it says, or what the layout gives to each rank. A rank's own tensors come from its own file, the
  * others out of the whole. Read checkpoint/dedupe/dedupe.h first.
  */

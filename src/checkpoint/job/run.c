@@ -44,7 +44,7 @@ static sft_status write_texts(running *r, sft_error *err) {
     return status;
 }
 
-/* The entries of the staging folder reach the disk. */
+/* The entries of the staging directory reach the disk. */
 static sft_status flush_folder(const running *r, sft_error *err) {
     const char *folder = r->stage.folder;
     const sft_status status = r->stage.durable ? sft__fs_sync_directory(folder, err) : SFT_OK;
@@ -170,7 +170,7 @@ static sft_status end(running *r, bool *published, sft_error *err) {
 
 /* ---------------------------------------------------------------- all of it */
 
-/* A run that was killed between renaming the folder and removing the journals has done everything.
+/* A run that was killed between renaming the directory and removing the journals has done everything.
  */
 sft_status sft__checkpoint_run_is_published(running *r, bool *published, sft_error *err) {
     sft__checkpoint_done found = r->done;

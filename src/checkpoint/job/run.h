@@ -17,7 +17,7 @@ typedef struct sft__checkpoint_idle {
 } sft__checkpoint_idle;
 
 /* What a process of a group knows of the others while all of them work: from a small file in the
- * staging folder, for nothing but files may be used from the pool's threads. */
+ * staging directory, for nothing but files may be used from the pool's threads. */
 typedef struct sft__checkpoint_crew {
     const sft_group *group; /* NULL: there is none */
     uint32_t *owner;        /* by unit: who does it */
@@ -93,7 +93,7 @@ sft_status sft__checkpoint_run_finish_files(sft__checkpoint_running *r, size_t f
 sft_status sft__checkpoint_run_sum_headers(const sft__checkpoint_running *r, uint32_t *crc,
                                            sft_error *err);
 /* What journals that say "commit" speak of is all there, byte for byte: in `folder`, or if that is
- * NULL in the staging folder and, renamed, in the target. SFT_E_MISMATCH: it is not. */
+ * NULL in the staging directory and, renamed, in the target. SFT_E_MISMATCH: it is not. */
 sft_status sft__checkpoint_run_prove_committed(const sft__checkpoint_running *r,
                                                const sft__checkpoint_done *done, const char *folder,
                                                sft_error *err);
@@ -102,11 +102,11 @@ sft_status sft__checkpoint_run_commit(sft__checkpoint_running *r, sft_error *err
 /* Gives the message of a source that has changed to what reading it said. */
 sft_status sft__checkpoint_run_explain(const sft__checkpoint_running *r, sft_status status,
                                        sft_error *err);
-/* A staging folder that is gone was published, as *published says then, not removed: what this
+/* A staging directory that is gone was published, as *published says then, not removed: what this
  * process wrote is not lost. SFT_E_STATE: it is. */
 sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool *published,
                                           sft_error *err);
-/* After a failure: a staging folder that nobody can go on from is not left behind. */
+/* After a failure: a staging directory that nobody can go on from is not left behind. */
 void sft__checkpoint_run_leave(sft__checkpoint_running *r);
 /* Counts bytes, and asks whether to go on. */
 sft_status sft__checkpoint_run_advance(sft__checkpoint_running *r, uint64_t bytes);

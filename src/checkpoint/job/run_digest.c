@@ -3,7 +3,7 @@
  * checkpoint/job/run_digest.c - the end of files: digests of their tensors, if they are wanted, then their
  * headers. Read run.h and <sft/digest.h> first.
  *
- * Digests are of what lies in the staging folder, read again when all of it is there: so it does not
+ * Digests are of what lies in the staging directory, read again when all of it is there: so it does not
  * matter who wrote it, in which order, or in how many runs. Headers are planned with zeros in their
  * places. Many tensors are looked at side by side, and large ones in parts, whose CRC32C are combined.
  */

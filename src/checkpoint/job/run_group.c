@@ -263,7 +263,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     return SFT_OK;
 }
 
-/* Everybody has come to the end: what is in the staging folder is for the next run, if anything. */
+/* Everybody has come to the end: what is in the staging directory is for the next run, if anything. */
 static void leave(running *r) {
     if (r->crew.group->rank == 0 && r->journal != SFT__FS_NO_HANDLE &&
         sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/job/run_leave.c - what a run that ends leaves to others, or finds that others have left.
- * Whoever is at work in a staging folder holds it (stage.h); only who has it alone removes it. Read
+ * Whoever is at work in a staging directory holds it (stage.h); only who has it alone removes it. Read
  * run.h first.
  */
 #include "checkpoint/job/run.h"

@@ -8,7 +8,7 @@
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
-/* Files are read where they are: in the staging folder, or where they have been renamed to. */
+/* Files are read where they are: in the staging directory, or where they have been renamed to. */
 typedef struct proof {
     const sft__checkpoint_running *r;
     const char *folder; /* the only one, or NULL: staging, then the target */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/layouts/layout_set_open.c - which of the forms a text is, and reading it from a file or from a
- * folder of strategies. Read checkpoint/layouts/layout_set.h first.
+ * directory of strategies. Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
 #include "checkpoint/layouts/layout_set.h"
@@ -132,7 +132,7 @@ static void drop(const sft_layout_set *set, text *t) {
     sft__base_free(set->allocator, t->data, t->room);
 }
 
-/* ---------------------------------------------------------------- a folder of strategies */
+/* ---------------------------------------------------------------- a directory of strategies */
 
 typedef struct strategies {
     sft_layout_set *set;

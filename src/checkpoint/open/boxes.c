@@ -634,7 +634,7 @@ static sft_status open_mindformers(mindformers *m, sft__checkpoint_text *text, s
     return open_files(c, files, m->file_count, err);
 }
 
-/* The folder of all iterations: the tracker says which one was committed last. */
+/* The directory of all iterations: the tracker says which one was committed last. */
 static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
     char folder[] = "iteration_00000000";
     sft__checkpoint_text text;
@@ -643,7 +643,7 @@ static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
     size_t n = 0;
     SFT_TRY(sft__checkpoint_path(c, c->folder, "latest_checkpointed_iteration.txt", &path, err));
     if (sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
-        return SFT_OK; /* the folder of one iteration */
+        return SFT_OK; /* the directory of one iteration */
     }
     while (n < text.size && n < 8 && text.data[n] >= '0' && text.data[n] <= '9') {
         number = number * 10 + (uint64_t)(text.data[n++] - '0');

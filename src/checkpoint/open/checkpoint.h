@@ -65,7 +65,7 @@ sft_status sft__checkpoint_nomem(const sft_checkpoint *c, size_t size, sft_error
 /* Adds a rank's catalog, which is taken over in every case. */
 sft_status sft__checkpoint_add(sft_checkpoint *c, uint64_t rank, sft_catalog *catalog,
                                sft_error *err);
-/* Opens a file of the folder that a description names, by the catalog's rules for names of shards;
+/* Opens a file of the directory that a description names, by the catalog's rules for names of shards;
  * *missing: there is none. */
 sft_status sft__checkpoint_open_named(sft_checkpoint *c, const char *name, sft_catalog **out,
                                       bool *missing, sft_error *err);
@@ -79,7 +79,7 @@ sft_status sft__checkpoint_check_named(const sft_checkpoint *c, sft_error *err);
  * SFT_E_HOLE, or gaps where that is asked for. */
 sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err);
 
-/* open/detect.c: the directory that a path names, and its kind; folder stays NULL where there is none. */
+/* open/detect.c: the directory that a path names, and its kind; c->folder stays NULL where there is none. */
 sft_status sft__checkpoint_detect(sft_checkpoint *c, const char *path, sft_error *err);
 
 /* The kinds: fill parts and layouts. */
@@ -89,14 +89,14 @@ sft_status sft__checkpoint_dcp(sft_checkpoint *c, sft_error *err);
 sft_status sft__checkpoint_mindformers(sft_checkpoint *c, sft_error *err);
 sft_status sft__checkpoint_topology(sft_checkpoint *c, sft_error *err);
 sft_status sft__checkpoint_steps(sft_checkpoint *c, sft_error *err);
-/* Is the folder, whose weight files all have steps in their names, one file for each step? They
+/* Is the directory, whose weight files all have steps in their names, one file for each step? They
  * share names of tensors then; shards of one model do not. */
 sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
                                      sft_error *err);
 
-/* A rank's folder and the file chosen in it; or a folder of steps, with SFT__NO_RANK. */
+/* A rank's directory and the file chosen in it; or a directory of steps, with SFT__NO_RANK. */
 #define SFT__NO_RANK UINT64_MAX
-/* Of a folder whose number has more than 18 digits: a rank, but of no layout. */
+/* Of a directory whose number has more than 18 digits: a rank, but of no layout. */
 #define SFT__RANK_BEYOND UINT64_C(1000000000000000000)
 typedef struct sft__checkpoint_rank_directory {
     uint64_t rank;
@@ -134,7 +134,7 @@ bool sft__checkpoint_is_shard(const char *name);
 sft_status sft__checkpoint_note_shards(sft_checkpoint *c, const sft__checkpoint_names *names,
                                        sft_error *err);
 
-/* A file below a folder, through links only if they stay inside. *missing: not there. */
+/* A file below a directory, through links only if they stay inside. *missing: not there. */
 sft_status sft__checkpoint_open_below(const char *folder, const char *name,
                                       const sft_allocator *allocator, sft_source **out,
                                       bool *missing, sft_error *err);

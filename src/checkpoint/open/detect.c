@@ -55,7 +55,7 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
     return SFT_OK;
 }
 
-/* One file of a folder that PyTorch wrote says what is in it. What cannot be opened says nothing.
+/* One file of a directory that PyTorch wrote says what is in it. What cannot be opened says nothing.
  */
 static sft_status has_sharding_info(sft_checkpoint *c, const char *folder, const char *name,
                                     bool *found, sft_error *err) {
@@ -71,7 +71,7 @@ static sft_status has_sharding_info(sft_checkpoint *c, const char *folder, const
     return status == SFT_E_NOMEM ? sft__base_fail_nomem(err, sizeof key) : SFT_OK;
 }
 
-/* The text of a description in the folder; *found: it could be read. */
+/* The text of a description in the directory; *found: it could be read. */
 static sft_status read_if_there(sft_checkpoint *c, const char *folder, const char *name,
                                 sft__checkpoint_text *text, bool *found, sft_error *err) {
     const char *path;
@@ -81,7 +81,7 @@ static sft_status read_if_there(sft_checkpoint *c, const char *folder, const cha
     return status == SFT_E_NOMEM ? sft__base_fail_nomem(err, 1) : SFT_OK;
 }
 
-/* A folder's metadata.json may be anybody's. */
+/* A directory's metadata.json may be anybody's. */
 static sft_status is_mindformers(sft_checkpoint *c, const char *folder, bool *found,
                                  sft_error *err) {
     static const char key[] = "\"state_dict_metadata\"";
@@ -130,7 +130,7 @@ static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
     return SFT_OK;
 }
 
-/* The folder of a description that was named instead of it. */
+/* The directory of a description that was named instead of it. */
 static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *err) {
     static const char *const descriptions[] = {"param_name_map.json", "metadata.json",
                                                "topology.json"};
@@ -149,7 +149,7 @@ static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *er
         c->folder = base == 0 ? sft__base_arena_copy(&c->arena, ".", 1)
                               : sft__base_arena_copy(&c->arena, path, base);
     } else {
-        return SFT_OK; /* folder stays NULL: nothing of ours */
+        return SFT_OK; /* c->folder stays NULL: nothing of ours */
     }
     return c->folder != NULL ? SFT_OK : sft__checkpoint_nomem(c, len, err);
 }

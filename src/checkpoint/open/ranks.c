@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/ranks.c - a folder for each rank, rank_N/NAME_rank_N-EPOCH_STEP.safetensors or
+ * checkpoint/open/ranks.c - a directory for each rank, rank_N/NAME_rank_N-EPOCH_STEP.safetensors or
  * .ckpt: which of its files is meant, and where the layout is. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
@@ -110,7 +110,7 @@ static int by_rank(const void *a, const void *b) {
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* Is there a folder? A wrong answer would leave something out. */
+/* Is there a directory? A wrong answer would leave something out. */
 static sft_status look(const char *path, bool *folder, sft_error *err) {
     sft__fs_stat st;
     sft_error why;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/resume.c - the newest step of a training job's folder that is complete over all ranks,
+ * checkpoint/open/resume.c - the newest step of a training job's directory that is complete over all ranks,
  * and why newer ones are not. What is complete is found out by opening it. Read checkpoint/open/checkpoint.h
  * first.
  */
@@ -19,7 +19,7 @@ struct sft_resume {
     size_t shown;  /* steps that were looked into */
     size_t chosen; /* shown - 1, or SIZE_MAX */
     const sft_checkpoint_options *options;
-    bool ranks;       /* folders of ranks, each with files of all steps */
+    bool ranks;       /* directories of ranks, each with files of all steps */
     bool flat;        /* a file for each step */
     uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
     uint64_t tensors; /* of the step that was looked into last; UINT64_MAX: not known */
@@ -54,7 +54,7 @@ static sft_status keep_text(sft_resume *r, const char *text, size_t len, const c
     return *out != NULL ? SFT_OK : sft__checkpoint_nomem(r->c, len, err);
 }
 
-/* ---------------------------------------------------------------- folders of ranks */
+/* ---------------------------------------------------------------- directories of ranks */
 
 /* {"last_epoch": 3, "last_step": 2, ...}; false: none, or broken, and then nothing is known. */
 static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, uint64_t *step) {
@@ -159,7 +159,7 @@ static sft_status collect_ranks(sft_resume *r, const sft__checkpoint_names *fold
     return SFT_OK;
 }
 
-/* A file for each step, in the folder itself. */
+/* A file for each step, in the directory itself. */
 static sft_status collect_flat(sft_resume *r, sft_error *err) {
     sft__checkpoint_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     uint64_t epoch = UINT64_MAX;
@@ -175,7 +175,7 @@ static sft_status collect_flat(sft_resume *r, sft_error *err) {
     return status;
 }
 
-/* ---------------------------------------------------------------- a folder for each step */
+/* ---------------------------------------------------------------- a directory for each step */
 
 /* What holds a part of a model is no step of its training: mp_rank_01, Shard-2, tp_1. `end`: of the
  * word before the number and its separator. */
@@ -347,7 +347,7 @@ static bool is_begun(const char *path) {
            fact.size == 0;
 }
 
-/* folders: gets those in the folder; NULL: they are passed over. */
+/* folders: gets those in the directory; NULL: they are passed over. */
 static sft_status check_files(const sft_resume *r, const char *folder,
                               sft__checkpoint_names *folders, sft_error *why) {
     sft__checkpoint_names all = {r->c, NULL, 0, 0, {NULL, NULL}};
@@ -375,7 +375,7 @@ static sft_status check_files(const sft_resume *r, const char *folder,
     return status;
 }
 
-/* In the folder of a step, and one level below (DeepSpeed's global_stepN). */
+/* In the directory of a step, and one level below (DeepSpeed's global_stepN). */
 static sft_status check_begun(const sft_resume *r, const char *folder, sft_error *why) {
     sft__checkpoint_names below = {r->c, NULL, 0, 0, {NULL, NULL}};
     sft_status status = check_files(r, folder, &below, why);
@@ -427,7 +427,7 @@ static sft_status try_described(sft_resume *r, const sft_resume_step *step, bool
     return status == SFT_E_UNSUPPORTED || status == SFT_E_LIMIT || !*is ? SFT_OK : status;
 }
 
-/* A folder of one model, which the trainer finishes with trainer_state.json; or PyTorch's own. */
+/* A directory of one model, which the trainer finishes with trainer_state.json; or PyTorch's own. */
 static sft_status try_plain(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     const char *state;
     sft_catalog *catalog;
@@ -443,7 +443,7 @@ static sft_status try_plain(sft_resume *r, const sft_resume_step *step, sft_erro
         memset(&other, 0, sizeof other);
         status = r->c->other(r->c->other_ctx, step->path, &r->c->open, &catalog, &other);
         if (status != SFT_OK && status != SFT_E_FORMAT && status != SFT_E_NOT_REGULAR) {
-            *why = other; /* else what the folder lacks says more */
+            *why = other; /* else what the directory lacks says more */
         }
     }
     SFT_TRY(status);

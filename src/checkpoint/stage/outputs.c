@@ -182,7 +182,7 @@ sft_status sft__checkpoint_outputs_sync(sft__checkpoint_outputs *o, sft_error *e
     return SFT_OK;
 }
 
-/* The file's entry in its folder, and that one's. */
+/* The file's entry in its directory, and that one's. */
 static sft_status sync_parents(sft__checkpoint_outputs *o, size_t file, sft_error *err) {
     const char *const name = o->stage->job->files[file].given.name;
     sft_error why;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/stage/outputs.h - the files of a job in its staging folder, opened when they are written to,
+ * checkpoint/stage/outputs.h - the files of a job in its staging directory, opened when they are written to,
  * and not too many at once. Read stage.h first.
  */
 #ifndef SFT_CHECKPOINT_OUTPUTS_H

@@ -30,7 +30,7 @@ static bool is_slash(char c) {
 #endif
 }
 
-/* PATH up to `len` bytes (none: the current folder), then the name of the staging folder for NAME.
+/* PATH up to `len` bytes (none: the current directory), then the name of the staging directory for NAME.
  */
 static sft_status name_folder(sft__checkpoint_stage *s, const char *path, size_t len,
                               const char *name, sft_error *err) {
@@ -58,7 +58,7 @@ static sft_status count_entry(void *ctx, const char *name, size_t len, sft_error
     return SFT_OK;
 }
 
-/* Can the folder itself be replaced by a rename? */
+/* Can the directory itself be replaced by a rename? */
 static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent, bool *yes,
                               sft_error *err) {
     const char *const base = sft__fs_base_name(s->root);
@@ -122,7 +122,7 @@ sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *j
     SFT_TRY(begin(s, directory, durable, job->allocator, err));
     s->job = job;
     if (job->count == 1 && job->text_count == 0) { /* one file is renamed by itself; its name may
-                                                      hold folders: the last part counts */
+                                                      hold directories: the last part counts */
         name = job->files[0].given.name;
         name = sft__fs_base_name(name);
     }
@@ -229,7 +229,7 @@ sft_status sft__checkpoint_stage_journal(const sft__checkpoint_stage *s, uint32_
 }
 
 #ifdef _WIN32
-/* Beside the staging folder: none is renamed while something in it is open. */
+/* Beside the staging directory: none is renamed while something in it is open. */
 sft_status sft__checkpoint_stage_guard(const sft__checkpoint_stage *s, sft__base_buf *out,
                                        sft_error *err) {
     out->len = 0;
