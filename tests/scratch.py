@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Where tests work and what the programs that they start may take. Standard library only."""
 
-import contextlib
 import os
 import resource
+import subprocess
 import tempfile
 
 ROOM = 1 << 30
@@ -24,15 +24,22 @@ def in_memory():
         tempfile.tempdir = "/dev/shm"
 
 
-@contextlib.contextmanager
-def address_space(most):
-    """Programs started within have no more than `most` bytes, or no limit with None. They inherit it from this
-    process, which needs little while it starts one: a function that runs between fork and exec (preexec_fn) would
-    cost more than most of the runs themselves."""
+def launch(most, command, **how):
+    """subprocess.Popen of a program that has no more than `most` bytes of address space (None: no limit). It inherits the
+    limit from this process, which needs little while it starts one: a function that runs between fork and exec
+    (preexec_fn) would cost more than most of the runs themselves. It is used where this process is itself too large."""
+    if most is None:
+        return subprocess.Popen(command, **how)
     before = resource.getrlimit(resource.RLIMIT_AS)
-    if most is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    limit = (most, before[1])
+    with open("/proc/self/statm", encoding="ascii") as f:
+        own = int(f.read().split()[0]) * resource.getpagesize()
+    if own > most // 2:
+        return subprocess.Popen(
+            command, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit), **how
+        )
+    resource.setrlimit(resource.RLIMIT_AS, limit)
     try:
-        yield
+        return subprocess.Popen(command, **how)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from scratch import address_space, in_memory  # noqa: E402
+from scratch import in_memory, launch  # noqa: E402
 
 in_memory()
 D, U, H = "dangerous", "unknown", "harmless"
@@ -37,8 +37,8 @@ def case(name, data, verdict, error, *args):
 class Run:
     def __init__(self, tool, args, folder, again=2):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        with address_space(None if SANITIZED else LIMIT_BYTES + (64 << 20)):
-            p = subprocess.Popen([tool, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        most = None if SANITIZED else LIMIT_BYTES + (64 << 20)
+        p = launch(most, [tool, *args], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             self.out, self.err = p.communicate(timeout=300)
         except subprocess.TimeoutExpired:

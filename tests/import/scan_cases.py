@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from scratch import address_space, in_memory  # noqa: E402
+from scratch import in_memory, launch  # noqa: E402
 
 in_memory()
 D, U, H = "dangerous", "unknown", "harmless"
@@ -38,10 +38,9 @@ def js(value):
 
 def scan(tool, *paths):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with address_space(None if SANITIZED else LIMIT_BYTES + (256 << 20)):
-        p = subprocess.Popen(
-            [tool, "scan", "-v", "--json", *map(str, paths)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+    most = None if SANITIZED else LIMIT_BYTES + (256 << 20)
+    command = [tool, "scan", "-v", "--json", *map(str, paths)]
+    p = launch(most, command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = p.communicate(timeout=300)
     except subprocess.TimeoutExpired:  # its status says that it was killed
