@@ -39,7 +39,7 @@ static sft_status bad(sft_error *err, const char *text) {
 /* Is it an object of this class? Of which module differs between versions. */
 static bool is_a(const sft__import_dcp *d, uint32_t id, const char *class) {
     const sft__import_pk_node *n = node(d, id);
-    const sft__import_pk_node *c = node(d, n->a);
+    const sft__import_pk_node *c = node(d, n->callable);
     const size_t len = strlen(class);
 
     return n->type == SFT__PK_CALL && c->type == SFT__PK_GLOBAL && c->count > len &&
@@ -129,8 +129,8 @@ static sft_status read_properties(sft__import_dcp *d, uint32_t id, tensor *t, sf
                                : sft__import_pk_get(&d->p, p->state, "dtype");
     const sft__import_pk_node *g = node(d, dtype);
 
-    t->dtype = g->type == SFT__PK_GLOBAL && g->known == SFT__G_DTYPE && g->b != 0
-                   ? sft__import_dtype(g->b)
+    t->dtype = g->type == SFT__PK_GLOBAL && g->known == SFT__G_DTYPE && g->argument != 0
+                   ? sft__import_dtype(g->argument)
                    : NULL;
     if (t->dtype == NULL) {
         return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,

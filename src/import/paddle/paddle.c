@@ -40,14 +40,14 @@ static sft_status take_slice(sft__import_torch *t, uint32_t dict, uint32_t name,
     if (id == SFT__PK_NO || !sft__import_torch_is_array(t, slice)) {
         return bad(err, "a slice is not there, or no array");
     }
-    if (slice->extra == 0) {
+    if (!slice->holds_tensor) {
         return bad(err, "a slice is used twice");
     }
     SFT_TRY(sft__import_torch_numpy(t, slice, &v, err));
     if (v.rank != 1 || v.swap || (*dtype != NULL && *dtype != v.dtype)) {
         return bad(err, "the slices of a parameter are not vectors of one type");
     }
-    slice->extra = 0; /* no tensor of its own any more */
+    slice->holds_tensor = false; /* no tensor of its own any more */
     sft__import_torch_meet(t, id);
     *dtype = v.dtype;
     *run = (sft__import_run){v.first, v.high - v.low, v.source};
@@ -204,11 +204,11 @@ sft_status sft__import_paddle_latin1(sft__import_torch *t, uint32_t id, sft__imp
     const sft__import_pk_node *bytes = sft__import_pk_at(t->p, id);
     const bool call = bytes->type == SFT__PK_CALL;
     sft__import_pk_node *text =
-        sft__import_pk_at(t->p, call ? sft__import_pk_item(t->p, bytes->b, 0) : id);
+        sft__import_pk_at(t->p, call ? sft__import_pk_item(t->p, bytes->args, 0) : id);
 
-    const bool named =
-        text->type == SFT__PK_STR &&
-        (!call || sft__import_pk_is_text(t->p, sft__import_pk_item(t->p, bytes->b, 1), "latin1"));
+    const bool named = text->type == SFT__PK_STR &&
+                       (!call || sft__import_pk_is_text(
+                                     t->p, sft__import_pk_item(t->p, bytes->args, 1), "latin1"));
     if (named && text->state != 0) { /* another array has it, too */
         take_decoded(&t->texts[text->state - 1], v);
         return SFT_OK;

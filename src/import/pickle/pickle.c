@@ -30,9 +30,8 @@ static sft_status push_global(sft__import_machine *m, const char *module, size_t
     SFT_TRY(sft__import_pm_push_new(m, SFT__PK_GLOBAL, &n, err));
     n->u.text = text;
     n->count = (uint32_t)(module_len + 1 + name_len);
-    n->a = (uint32_t)module_len;
     n->known = row != NULL ? row->known : SFT__G_UNKNOWN;
-    n->b = row != NULL ? row->argument : 0;
+    n->argument = row != NULL ? row->argument : 0;
     if (m->job->named && m->job->format != SFT_IMPORT_TORCH_TAR) {
         return SFT_OK; /* of a tar only this code sees all */
     }
@@ -156,9 +155,9 @@ static sft_status record_call(sft__import_machine *m, uint32_t callable, uint32_
     bool made = false;
 
     if (c->type == SFT__PK_PID &&
-        sft__import_pk_is_text(m->p, sft__import_pk_item(m->p, c->a, 0), "module")) {
-        callable =
-            sft__import_pk_item(m->p, c->a, 1); /* PyTorch before 1.6: a class with its source */
+        sft__import_pk_is_text(m->p, sft__import_pk_item(m->p, c->persistent_id, 0), "module")) {
+        /* PyTorch before 1.6: a class with its source */
+        callable = sft__import_pk_item(m->p, c->persistent_id, 1);
         c = sft__import_pk_at(m->p, callable);
     }
     if (sft__import_pk_at(m->p, args)->type != SFT__PK_TUPLE) {
@@ -184,9 +183,9 @@ static sft_status record_call(sft__import_machine *m, uint32_t callable, uint32_
     if (made) {
         SFT_TRY(sft__import_pm_top(m, &made_of, err));
         if (c->known != SFT__G_EVAL) {
-            sft__import_pk_at(m->p, made_of)->a =
-                callable;                               /* which kind of dict, set, tuple it is */
-            sft__import_pk_at(m->p, made_of)->b = args; /* tensors in them are not forgotten */
+            sft__import_pk_node *data = sft__import_pk_at(m->p, made_of);
+            data->callable = callable; /* which kind of dict, set, tuple it is */
+            data->args = args;         /* tensors in them are not forgotten */
         }
         return SFT_OK;
     }
@@ -197,8 +196,8 @@ static sft_status record_call(sft__import_machine *m, uint32_t callable, uint32_
         n->known =
             class->known; /* copyreg._reconstructor(class, object, None): protocols 0 and 1 */
     }
-    n->a = callable;
-    n->b = args;
+    n->callable = callable;
+    n->args = args;
     return SFT_OK;
 }
 
@@ -242,7 +241,7 @@ static sft_status op_build(sft__import_machine *m, sft_error *err) {
 static sft_status put_pid(sft__import_machine *m, uint32_t id, sft_error *err) {
     sft__import_pk_node *n;
     SFT_TRY(sft__import_pm_push_new(m, SFT__PK_PID, &n, err));
-    n->a = id;
+    n->persistent_id = id;
     return SFT_OK;
 }
 

@@ -20,15 +20,15 @@ typedef enum sft__import_pk_type {
     SFT__PK_FLOAT, /* real; from text (protocol 0): known = 1 and text */
     SFT__PK_STR, /* text, count bytes of UTF-8, perhaps with lone surrogates; known: it is a string of
                       Python 2, sft__import_pk_string */
-    SFT__PK_BYTES, /* count_at: absolute place in the source; size in a and b */
-    SFT__PK_LIST, /* items; here and in the next three a: what made it (OrderedDict, torch.Size), or
-                     0 */
+    SFT__PK_BYTES,  /* at: absolute place in the source; size: sft__import_pk_bytes */
+    SFT__PK_LIST,   /* items; here and in the next three callable and args: of the call that made it
+                      (OrderedDict, torch.Size), or 0 */
     SFT__PK_TUPLE,  /* items */
     SFT__PK_DICT,   /* items: key, value, key, value ...; state: attributes, ignored */
     SFT__PK_SET,    /* items; known: 1 if frozen */
-    SFT__PK_GLOBAL, /* text "module.name", count bytes; a: bytes of module; known */
-    SFT__PK_CALL,   /* a: what is called; b: arguments; state; items: what was appended or set */
-    SFT__PK_PID     /* a: the persistent id */
+    SFT__PK_GLOBAL, /* text "module.name", count bytes; argument; known */
+    SFT__PK_CALL,   /* callable; args; state; items: what was appended or set */
+    SFT__PK_PID     /* persistent_id */
 } sft__import_pk_type;
 
 /* Strings of Python 2 are bytes, and texts as far as anybody reads them as such. RAW: the text is the
@@ -51,7 +51,7 @@ typedef struct sft__import_pk_list {
 
 typedef struct sft__import_pk_node {
     uint8_t type;   /* sft__import_pk_type */
-    uint8_t colour; /* for whoever walks the tree */
+    uint8_t walked; /* how far a walk of the tree is with it: torch_walk.h */
     uint16_t known; /* GLOBAL, CALL: sft__import_known of the global */
     uint32_t count;
     union {
@@ -61,11 +61,22 @@ typedef struct sft__import_pk_node {
         uint64_t at;
         sft__import_pk_list *list; /* NULL while empty */
     } u;
-    uint32_t a;
-    uint32_t b;
+    union {
+        uint32_t callable;      /* CALL, LIST, TUPLE, DICT, SET: what is called */
+        uint32_t persistent_id; /* PID */
+        uint32_t number_high;   /* BYTES, STR: sft__import_pk_set_number */
+    };
+    union {
+        uint32_t args;     /* CALL, LIST, TUPLE, DICT, SET: of the call */
+        uint32_t argument; /* GLOBAL: sft__import_global.argument */
+        uint32_t number_low;
+    };
     uint32_t state;
-    uint32_t extra; /* for whoever interprets the tree */
+    bool holds_tensor; /* is one, or something in it is: found by a walk */
 } sft__import_pk_node;
+
+/* Files of millions of objects make millions of them. */
+_Static_assert(sizeof(sft__import_pk_node) == 32, "a node has grown");
 
 enum { SFT__PK_CHUNK = 1024 };
 
@@ -107,12 +118,18 @@ static inline sft__import_pk_node *sft__import_pk_at(const sft__import_pickle *p
 }
 
 static inline uint64_t sft__import_pk_bytes(const sft__import_pk_node *n) {
-    return (uint64_t)n->a << 32 | n->b;
+    return (uint64_t)n->number_high << 32 | n->number_low;
+}
+
+/* Of BYTES the size, of a STR that is SFT__PK_RAW its place. */
+static inline void sft__import_pk_set_number(sft__import_pk_node *n, uint64_t number) {
+    n->number_high = (uint32_t)(number >> 32);
+    n->number_low = (uint32_t)number;
 }
 
 /* Of a STR that is SFT__PK_RAW: where it lies in the source. */
 static inline uint64_t sft__import_pk_place(const sft__import_pk_node *n) {
-    return (uint64_t)n->a << 32 | n->b;
+    return (uint64_t)n->number_high << 32 | n->number_low;
 }
 
 sft_status sft__import_pickle_init(sft__import_pickle *p, sft__import *job,

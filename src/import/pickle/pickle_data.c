@@ -149,8 +149,7 @@ static sft_status bytes_of(sft__import_machine *m, size_t width, sft_error *err)
     SFT_TRY(sft__import_pm_operand(m, width, &size, err));
     SFT_TRY(sft__import_pm_push_new(m, SFT__PK_BYTES, &n, err));
     n->u.at = sft__import_pk_tell(m->in);
-    n->a = (uint32_t)(size >> 32);
-    n->b = (uint32_t)size;
+    sft__import_pk_set_number(n, size);
     return sft__import_pk_skip(m->in, size, err);
 }
 
@@ -173,8 +172,7 @@ static sft_status put_string(sft__import_machine *m, uint64_t len, sft_error *er
     SFT_TRY(put_text(m, len, err));
     sft__import_pk_node *n = sft__import_pk_at(m->p, m->stack.at[m->stack.count - 1]);
     n->known = SFT__PK_RAW;
-    n->a = (uint32_t)(at >> 32);
-    n->b = (uint32_t)at;
+    sft__import_pk_set_number(n, at);
     return SFT_OK;
 }
 
@@ -200,7 +198,7 @@ sft_status sft__import_op_binstring(sft__import_machine *m, sft_error *err) {
     }
     SFT_TRY(sft__import_pm_push_new(m, SFT__PK_BYTES, &n, err));
     n->u.at = sft__import_pk_tell(m->in);
-    n->b = size;
+    sft__import_pk_set_number(n, size);
     return sft__import_pk_skip(m->in, size, err);
 }
 

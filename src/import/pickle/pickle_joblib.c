@@ -70,7 +70,7 @@ sft_status sft__import_pm_joblib(sft__import_machine *m, sft__import_pk_node *ar
     const sft__import_pk_node *dtype =
         sft__import_pk_at(m->p, sft__import_pk_get(m->p, state, "dtype"));
     const sft__import_pk_node *code =
-        sft__import_pk_at(m->p, sft__import_pk_item(m->p, dtype->b, 0));
+        sft__import_pk_at(m->p, sft__import_pk_item(m->p, dtype->args, 0));
     uint64_t size;
     uint32_t item;
     uint32_t id;
@@ -101,7 +101,6 @@ sft_status sft__import_pm_joblib(sft__import_machine *m, sft__import_pk_node *ar
     SFT_TRY(sft__import_pm_node(m->p, SFT__PK_BYTES, &id, err));
     sft__import_pk_node *bytes = sft__import_pk_at(m->p, id);
     bytes->u.at = at;
-    bytes->a = (uint32_t)(size >> 32);
-    bytes->b = (uint32_t)size;
+    sft__import_pk_set_number(bytes, size);
     return sft__import_pm_items_add(m, array, &id, 1, err);
 }

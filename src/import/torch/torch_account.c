@@ -64,11 +64,12 @@ static bool next_edge(const walk *w, step *s, edge *e) {
     }
     while (s->stage < NOTHING) {
         const uint32_t how = s->stage++;
-        const uint32_t to = !has_items(n)
-                                ? (how == CALLED && n->type == SFT__PK_PID ? n->a : SFT__PK_NO)
-                            : how == ARGUMENTS ? n->b
-                            : how == STATE     ? n->state
-                                               : n->a;
+        const uint32_t to =
+            !has_items(n)
+                ? (how == CALLED && n->type == SFT__PK_PID ? n->persistent_id : SFT__PK_NO)
+            : how == ARGUMENTS ? n->args
+            : how == STATE     ? n->state
+                               : n->callable;
         if (to != SFT__PK_NO && !is_scalar(node(w, to))) {
             *e = (edge){to, how, false};
             return true;
@@ -104,8 +105,8 @@ static sft_status hold(walk *w, uint32_t id, sft_error *err) {
     const bool tensor = sft__import_torch_is_tensor(w->t, id);
 
     SFT_TRY(push(w, id, err));
-    n->colour = GREY;
-    n->extra = tensor;
+    n->walked = WALKING;
+    n->holds_tensor = tensor;
     if (tensor || sft__import_torch_is_wrapper(w->t, id)) {
         w->stack[w->depth - 1].stage = n->type == SFT__PK_PID ? NOTHING : ATTRIBUTES;
     }
@@ -119,17 +120,17 @@ sft_status sft__import_tree_holders(walk *w, uint32_t root, sft_error *err) {
     while (w->depth > 0) {
         sft__import_pk_node *n = node(w, w->stack[w->depth - 1].id);
         if (next_edge(w, &w->stack[w->depth - 1], &e)) {
-            if (node(w, e.to)->colour == WHITE) { /* each node once */
+            if (node(w, e.to)->walked == UNWALKED) { /* each node once */
                 SFT_TRY(hold(w, e.to, err));
             } else {
-                n->extra |= node(w, e.to)->extra;
+                n->holds_tensor |= node(w, e.to)->holds_tensor;
             }
             continue;
         }
-        n->colour = BLACK;
+        n->walked = WALKED;
         w->depth--;
         if (w->depth > 0) {
-            node(w, w->stack[w->depth - 1].id)->extra |= n->extra;
+            node(w, w->stack[w->depth - 1].id)->holds_tensor |= n->holds_tensor;
         }
     }
     return SFT_OK;
@@ -192,7 +193,8 @@ static const char *reason_of(const walk *w, char text[SUBJECT]) {
     for (size_t i = 0; i + 1 < w->depth; i++) {
         const step *s = &w->stack[i];
         const sft__import_pk_node *n = node(w, s->id);
-        const sft__import_pk_node *class = node(w, n->type == SFT__PK_CALL ? n->a : SFT__PK_NO);
+        const sft__import_pk_node *class =
+            node(w, n->type == SFT__PK_CALL ? n->callable : SFT__PK_NO);
         if (sft__import_torch_is_tensor(w->t, s->id) || sft__import_torch_is_wrapper(w->t, s->id)) {
             return "a tensor beside the bytes of another one, which has no place for it";
         }
@@ -223,9 +225,9 @@ static bool is_one(const walk *w, uint32_t id) {
 
     if (n->type == SFT__PK_PID) {
         return w->t->tensor != NULL
-                   ? node(w, n->a)->type != SFT__PK_TUPLE
-                   : sft__import_pk_is_text(w->t->p, sft__import_pk_item(w->t->p, n->a, 0),
-                                            "storage");
+                   ? node(w, n->persistent_id)->type != SFT__PK_TUPLE
+                   : sft__import_pk_is_text(
+                         w->t->p, sft__import_pk_item(w->t->p, n->persistent_id, 0), "storage");
     }
     return n->type == SFT__PK_CALL &&
            ((n->known >= SFT__G_REBUILD_TENSOR && n->known <= SFT__G_REBUILD_FROM_CPU) ||
@@ -295,7 +297,7 @@ static sft_status account(walk *w, uint8_t inherited, sft_error *err) {
 static sft_status account_again(walk *w, const edge *e, uint8_t inherited, sft_error *err) {
     const uint8_t mark = w->t->marks[e->to];
 
-    if (inherited != SFT__TORCH_NAMELESS || node(w, e->to)->extra == 0 ||
+    if (inherited != SFT__TORCH_NAMELESS || !node(w, e->to)->holds_tensor ||
         (mark & (SFT__TORCH_TOLD | SFT__TORCH_PART)) != 0) {
         return SFT_OK;
     }

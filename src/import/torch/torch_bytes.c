@@ -14,9 +14,10 @@ static const sft__import_pk_node *node(const sft__import_torch *t, uint32_t id) 
 }
 
 bool sft__import_torch_is_no_bytes(const sft__import_torch *t, const sft__import_pk_node *n) {
-    const sft__import_pk_node *class = node(t, n->a);
+    const sft__import_pk_node *class = node(t, n->callable);
 
-    return n->type == SFT__PK_CALL && class->type == SFT__PK_GLOBAL && node(t, n->b)->count == 0 &&
+    return n->type == SFT__PK_CALL && class->type == SFT__PK_GLOBAL &&
+           node(t, n->args)->count == 0 &&
            (strcmp(class->u.text, "builtins.bytes") == 0 ||
             strcmp(class->u.text, "__builtin__.bytes") == 0);
 }
@@ -50,7 +51,7 @@ sft_status sft__import_torch_bytes(const sft__import_torch *t, uint32_t id, uint
         return sft__import_alloc(t->job, bytes, 1, 1, err);
     }
     if (call || (n->type == SFT__PK_STR && n->known == SFT__PK_LATIN1)) {
-        n = call ? node(t, sft__import_pk_item(t->p, n->b, 0)) : n;
+        n = call ? node(t, sft__import_pk_item(t->p, n->args, 0)) : n;
         return n->type == SFT__PK_STR ? decode(t, n, bytes, size, err) : SFT_OK;
     }
     const bool raw = n->type == SFT__PK_STR && n->known == SFT__PK_RAW;
@@ -71,9 +72,9 @@ static bool is_np_text(const sft__import_torch *t, const sft__import_pk_node *n)
     if (n->type != SFT__PK_CALL || n->known != SFT__G_NP_SCALAR) {
         return false;
     }
-    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->b, 0));
-    const sft__import_pk_node *code = node(t, sft__import_pk_item(t->p, dtype->b, 0));
-    const sft__import_pk_node *bytes = node(t, sft__import_pk_item(t->p, n->b, 1));
+    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->args, 0));
+    const sft__import_pk_node *code = node(t, sft__import_pk_item(t->p, dtype->args, 0));
+    const sft__import_pk_node *bytes = node(t, sft__import_pk_item(t->p, n->args, 1));
     return dtype->type == SFT__PK_CALL && dtype->known == SFT__G_NP_DTYPE &&
            code->type == SFT__PK_STR && code->count > 1 && code->u.text[0] == 'U' &&
            (bytes->type != SFT__PK_BYTES || sft__import_pk_bytes(bytes) <= TEXT_MAX);
@@ -87,14 +88,14 @@ static uint32_t character(const uint8_t *bytes, bool big) {
 
 /* Four bytes a character, padded with zeros; what is no such text stays what it was. */
 static sft_status make_text(sft__import_torch *t, sft__import_pk_node *n, sft_error *err) {
-    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->b, 0));
+    const sft__import_pk_node *dtype = node(t, sft__import_pk_item(t->p, n->args, 0));
     const bool big = sft__import_pk_is_text(t->p, sft__import_pk_item(t->p, dtype->state, 1), ">");
     uint8_t *bytes;
     size_t size;
     size_t len = 0;
     char *text;
 
-    SFT_TRY(sft__import_torch_bytes(t, sft__import_pk_item(t->p, n->b, 1), &bytes, &size, err));
+    SFT_TRY(sft__import_torch_bytes(t, sft__import_pk_item(t->p, n->args, 1), &bytes, &size, err));
     if (bytes == NULL || size % 4 != 0 || size > TEXT_MAX) {
         return SFT_OK;
     }
@@ -110,7 +111,7 @@ static sft_status make_text(sft__import_torch *t, sft__import_pk_node *n, sft_er
         len += sft__base_utf8_encode(text + len, c);
     }
     text[len] = '\0';
-    *n = (sft__import_pk_node){.type = SFT__PK_STR, .colour = n->colour, .count = (uint32_t)len};
+    *n = (sft__import_pk_node){.type = SFT__PK_STR, .walked = n->walked, .count = (uint32_t)len};
     n->u.text = text;
     return SFT_OK;
 }

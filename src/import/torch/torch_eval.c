@@ -14,7 +14,7 @@ static sft_status bad(sft_error *err, const char *rule, const char *text) {
 }
 
 static uint32_t arg(const sft__import_torch *t, const sft__import_pk_node *call, uint32_t i) {
-    return sft__import_pk_item(t->p, call->b, i);
+    return sft__import_pk_item(t->p, call->args, i);
 }
 
 static const sft__import_pk_node *node(const sft__import_torch *t, uint32_t id) {
@@ -24,7 +24,7 @@ static const sft__import_pk_node *node(const sft__import_torch *t, uint32_t id) 
 /* ---------------------------------------------------------------- storages */
 
 static const sft_dtype *dtype_of(const sft__import_pk_node *global) {
-    return global->b != 0 ? sft__import_dtype(global->b) : NULL;
+    return global->argument != 0 ? sft__import_dtype(global->argument) : NULL;
 }
 
 static sft_status storage_grow(sft__import_torch *t, sft_error *err) {
@@ -50,15 +50,17 @@ static sft_status storage_grow(sft__import_torch *t, sft_error *err) {
  */
 static sft_status storage_describe(const sft__import_torch *t, const sft__import_pk_node *pid,
                                    sft__import_storage *s, sft_error *err) {
-    const sft__import_pk_node *id = node(t, pid->a);
-    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, pid->a, 1));
-    const sft__import_pk_node *key = node(t, sft__import_pk_item(t->p, pid->a, 2));
+    const sft__import_pk_node *id = node(t, pid->persistent_id);
+    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, pid->persistent_id, 1));
+    const sft__import_pk_node *key = node(t, sft__import_pk_item(t->p, pid->persistent_id, 2));
     uint64_t unit = 1;
 
     memset(s, 0, sizeof *s);
     if (id->type != SFT__PK_TUPLE || id->count < 5 || key->type != SFT__PK_STR ||
-        !sft__import_pk_is_text(t->p, sft__import_pk_item(t->p, pid->a, 0), "storage") ||
-        !sft__import_pk_uint(t->p, sft__import_pk_item(t->p, pid->a, 4), &s->elements)) {
+        !sft__import_pk_is_text(t->p, sft__import_pk_item(t->p, pid->persistent_id, 0),
+                                "storage") ||
+        !sft__import_pk_uint(t->p, sft__import_pk_item(t->p, pid->persistent_id, 4),
+                             &s->elements)) {
         return bad(err, "torch-storage", "a persistent id that does not describe a storage");
     }
     if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_STORAGE) {
@@ -181,7 +183,7 @@ sft_status sft__import_torch_view(sft__import_view *v, uint64_t offset, const ui
  * elements). */
 static sft_status view_storage(const sft__import_torch *t, const sft__import_pk_node *pid,
                                const sft__import_storage *s, sft__import_view *v, sft_error *err) {
-    const uint32_t part = sft__import_pk_item(t->p, pid->a, 5);
+    const uint32_t part = sft__import_pk_item(t->p, pid->persistent_id, 5);
     const uint64_t unit = s->dtype != NULL ? s->dtype->block_bytes : 1;
     uint64_t first;
     uint64_t count;
@@ -206,7 +208,7 @@ static sft_status view_storage(const sft__import_torch *t, const sft__import_pk_
 
 /* Of a storage's class: values that share a byte while the tensor counts each of them. */
 static uint32_t values_per_byte(const sft__import_torch *t, const sft__import_pk_node *pid) {
-    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, pid->a, 1));
+    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, pid->persistent_id, 1));
 
     return class->type != SFT__PK_GLOBAL                         ? 1
            : strcmp(class->u.text, "torch.QUInt4x2Storage") == 0 ? 2
@@ -319,8 +321,8 @@ static uint32_t strip(const sft__import_torch *t, uint32_t id, sft__import_pk_no
             }
             const uint32_t args = arg(t, call, 2);
             call->known = func->known;
-            call->b = args;
-            call->a = arg(t, call, 0);
+            call->args = args;
+            call->callable = arg(t, call, 0);
             continue;
         }
         uint32_t next = SFT__PK_NO;
@@ -328,8 +330,8 @@ static uint32_t strip(const sft__import_torch *t, uint32_t id, sft__import_pk_no
             known == SFT__G_REBUILD_FROM_CPU) {
             next = arg(t, call, 0);
         } else if (known == SFT__G_PARAMETER) { /* before 0.4: the state is (tensor, ...) */
-            next = node(t, call->b)->count != 0 ? arg(t, call, 0)
-                                                : sft__import_pk_item(t->p, call->state, 0);
+            next = node(t, call->args)->count != 0 ? arg(t, call, 0)
+                                                   : sft__import_pk_item(t->p, call->state, 0);
         } else {
             return known >= SFT__G_REBUILD_TENSOR || sft__import_torch_is_array(t, call)
                        ? known
@@ -495,7 +497,7 @@ static sft_status eval_qtensor(sft__import_torch *t, const sft__import_pk_node *
     parts[0].suffix = "";
     parts[1].suffix = ".scale";
     parts[2].suffix = ".zero_point";
-    if (scheme->b == 0) {
+    if (scheme->argument == 0) {
         const sft__import_pk_node *scale = node(t, scale_id);
         const sft__import_pk_node *zero = node(t, zero_id);
         uint64_t bits;

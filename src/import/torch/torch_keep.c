@@ -172,8 +172,8 @@ static sft_status np_real(const np_scalar *s, uint64_t bits, double *value, sft_
 /* scalar(dtype('f8', ...), bytes) */
 static sft_status put_numpy(keeping *k, const sft__import_pk_node *n, uint32_t len,
                             sft_error *err) {
-    const sft__import_pk_node *dtype = node(k, sft__import_pk_item(k->p, n->b, 0));
-    const sft__import_pk_node *code = node(k, sft__import_pk_item(k->p, dtype->b, 0));
+    const sft__import_pk_node *dtype = node(k, sft__import_pk_item(k->p, n->args, 0));
+    const sft__import_pk_node *code = node(k, sft__import_pk_item(k->p, dtype->args, 0));
     const bool big = sft__import_pk_is_text(k->p, sft__import_pk_item(k->p, dtype->state, 1), ">");
     sft__base_buf *b = &k->w->json;
     const np_scalar *s = NULL;
@@ -187,8 +187,8 @@ static sft_status put_numpy(keeping *k, const sft__import_pk_node *n, uint32_t l
             s = &np_scalars[i];
         }
     }
-    SFT_TRY(
-        sft__import_torch_bytes(k->w->t, sft__import_pk_item(k->p, n->b, 1), &bytes, &size, err));
+    SFT_TRY(sft__import_torch_bytes(k->w->t, sft__import_pk_item(k->p, n->args, 1), &bytes, &size,
+                                    err));
     if (s == NULL || bytes == NULL || size != s->bytes) {
         return left_out(k, len, err, "a NumPy scalar of this type");
     }
@@ -229,7 +229,7 @@ static sft_status put_text(keeping *k, const sft__import_pk_node *n, uint32_t le
 
 static sft_status put_record(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
     const sft__import_pk_node *n = node(k, id);
-    const sft__import_pk_node *class = node(k, n->a);
+    const sft__import_pk_node *class = node(k, n->callable);
     const char *name = class->type == SFT__PK_GLOBAL ? class->u.text : "something called";
     sft__base_buf *b = &k->w->json;
     double re;
@@ -244,13 +244,13 @@ static sft_status put_record(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return put_numpy(k, n, len, err);
     }
     if (strcmp(name, "torch.torch_version.TorchVersion") == 0 &&
-        node(k, sft__import_pk_item(k->p, n->b, 0))->type ==
+        node(k, sft__import_pk_item(k->p, n->args, 0))->type ==
             SFT__PK_STR) { /* a text, but by its class */
-        return put_text(k, node(k, sft__import_pk_item(k->p, n->b, 0)), len, err);
+        return put_text(k, node(k, sft__import_pk_item(k->p, n->args, 0)), len, err);
     }
     if ((strcmp(name, "builtins.complex") == 0 || strcmp(name, "__builtin__.complex") == 0) &&
-        real_of(node(k, sft__import_pk_item(k->p, n->b, 0)), &re) &&
-        real_of(node(k, sft__import_pk_item(k->p, n->b, 1)), &im)) {
+        real_of(node(k, sft__import_pk_item(k->p, n->args, 0)), &re) &&
+        real_of(node(k, sft__import_pk_item(k->p, n->args, 1)), &im)) {
         sft__base_buf_text(b, "{\"$\":\"complex\",\"v\":[");
         put_real(b, re);
         sft__base_buf_text(b, ",");
@@ -328,7 +328,7 @@ static sft_status put_scalar(keeping *k, uint32_t id, uint32_t len, sft_error *e
 static void tell_gradient(keeping *k, uint32_t id) {
     const sft__import_pk_node *n = node(k, id);
     const bool v2 = n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_TENSOR_V2;
-    const sft__import_pk_node *needs = v2 ? node(k, sft__import_pk_item(k->p, n->b, 4)) : NULL;
+    const sft__import_pk_node *needs = v2 ? node(k, sft__import_pk_item(k->p, n->args, 4)) : NULL;
 
     if ((n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_PARAMETER) ||
         (needs != NULL && needs->type == SFT__PK_BOOL && needs->u.integer != 0)) {
@@ -363,7 +363,7 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return SFT_OK;
     }
     const uint32_t attributes = sft__import_torch_attributes(w->t, id);
-    if (attributes != SFT__PK_NO && node(k, attributes)->extra != 0) {
+    if (attributes != SFT__PK_NO && node(k, attributes)->holds_tensor) {
         SFT_TRY(left_out(k, len, err, "what a tensor has as attributes"));
         w->json.len -= 4; /* its "null" */
     }
@@ -423,7 +423,7 @@ static sft_status tag_of(keeping *k, const sft__import_pk_node *n, uint32_t len,
         {SFT__PK_SET, "builtins.frozenset", "frozenset"},
         {SFT__PK_SET, "__builtin__.frozenset", "frozenset"},
     };
-    const sft__import_pk_node *by = node(k, n->a);
+    const sft__import_pk_node *by = node(k, n->callable);
 
     *tag = n->type == SFT__PK_TUPLE ? "tuple" : n->type == SFT__PK_SET ? "set" : NULL;
     if (n->type == SFT__PK_SET && n->known == 1) {
@@ -432,16 +432,16 @@ static sft_status tag_of(keeping *k, const sft__import_pk_node *n, uint32_t len,
     if (n->type == SFT__PK_DICT && !has_plain_keys(k, n)) {
         *tag = "dict";
     }
-    for (size_t i = 0; n->a != SFT__PK_NO && i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; n->callable != SFT__PK_NO && i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].type == n->type && strcmp(rows[i].made_by, by->u.text) == 0) {
             *tag = rows[i].tag;
         }
     }
-    if (n->a != SFT__PK_NO && by->known == SFT__G_DEFAULTDICT) {
+    if (n->callable != SFT__PK_NO && by->known == SFT__G_DEFAULTDICT) {
         return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
                                   "tree: a collections.defaultdict is kept as a dict");
     }
-    if (n->a != SFT__PK_NO && strcmp(by->u.text, "collections.deque") == 0) {
+    if (n->callable != SFT__PK_NO && strcmp(by->u.text, "collections.deque") == 0) {
         return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
                                   "tree: a collections.deque is kept as a list");
     }
@@ -453,7 +453,7 @@ static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
     sft__base_buf *b = &k->w->json;
     const char *tag;
 
-    if (n->colour == ON_PATH) {
+    if (n->walked == ON_PATH) {
         return left_out(k, len, err, "a container that holds itself");
     }
     if (k->depth > DEPTH_MAX) {
@@ -470,7 +470,7 @@ static sft_status enter(keeping *k, uint32_t id, uint32_t len, sft_error *err) {
                           : n->type == SFT__PK_DICT ? "}"
                                                     : "]",
                  .it = sft__import_pk_begin(n)};
-    n->colour = ON_PATH;
+    n->walked = ON_PATH;
     if (tag != NULL) {
         sft__base_buf_text(b, "{\"$\":\"");
         sft__base_buf_text(b, tag);
@@ -561,7 +561,7 @@ static sft_status next(keeping *k, sft_error *err) {
 
     if (!sft__import_pk_next(&f->it, &value)) {
         sft__base_buf_text(b, f->close);
-        node(k, f->id)->colour = BLACK;
+        node(k, f->id)->walked = WALKED;
         k->depth--;
         if (k->depth > 0 && k->frames[k->depth - 1].dict && !k->frames[k->depth - 1].plain) {
             sft__base_buf_text(b, "]"); /* of the pair that this was the value of */

@@ -141,8 +141,8 @@ static sft_status choose(finding *f, uint32_t *found, sft_error *err) {
         if (x->used != f->len || (i != 0 && x->number == UINT32_MAX && x->key == SFT__PK_NO)) {
             continue; /* the object counts, not its state */
         }
-        const bool holds = node(f->w, x->id)->extra != 0;
-        const bool held = best != SIZE_MAX && node(f->w, f->ways[best].id)->extra != 0;
+        const bool holds = node(f->w, x->id)->holds_tensor;
+        const bool held = best != SIZE_MAX && node(f->w, f->ways[best].id)->holds_tensor;
         if (holds && held) {
             char one[PATH_MAX_TEXT];
             char other[PATH_MAX_TEXT];

@@ -52,7 +52,7 @@ static sft_status place(sft__import_torch *t, sft__import_storage *s, sft_error 
  * over the root's bytes. */
 static sft_status check_view(sft__import_pickle *p, const sft__import_pk_node *pid,
                              sft_error *err) {
-    const uint32_t view = sft__import_pk_item(p, pid->a, 5);
+    const uint32_t view = sft__import_pk_item(p, pid->persistent_id, 5);
     if (sft__import_pk_at(p, view)->type == SFT__PK_NONE) {
         return SFT_OK;
     }
@@ -69,7 +69,8 @@ static sft_status register_all(legacy *l, sft_error *err) {
         if (n->type != SFT__PK_PID) {
             continue;
         }
-        if (sft__import_pk_is_text(&l->p, sft__import_pk_item(&l->p, n->a, 0), "module")) {
+        if (sft__import_pk_is_text(&l->p, sft__import_pk_item(&l->p, n->persistent_id, 0),
+                                   "module")) {
             SFT_TRY(sft__import_opaque(l->t.job, "module", 6, l->p.end, err,
                                        "torch-module: source code of a class; it is never read"));
             continue;

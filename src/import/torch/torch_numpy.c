@@ -34,7 +34,7 @@ static sft_status np_dtype(const sft__import_torch *t, uint32_t id, const sft_dt
                            bool *swap, sft_error *err) {
     const sft__import_pk_node *call = sft__import_pk_at(t->p, id);
     const sft__import_pk_node *code =
-        sft__import_pk_at(t->p, sft__import_pk_item(t->p, call->b, 0));
+        sft__import_pk_at(t->p, sft__import_pk_item(t->p, call->args, 0));
     const sft__import_pk_node *order =
         sft__import_pk_at(t->p, sft__import_pk_item(t->p, call->state, 1));
 
@@ -156,9 +156,10 @@ sft_status sft__import_torch_numpy(sft__import_torch *t, const sft__import_pk_no
 
     memset(v, 0, sizeof *v);
     if (call->known == SFT__G_NP_FROMBUFFER) {
-        const bool fortran = sft__import_pk_is_text(p, sft__import_pk_item(p, call->b, 3), "F");
-        return np_fill(t, sft__import_pk_item(p, call->b, 2), sft__import_pk_item(p, call->b, 1),
-                       fortran, sft__import_pk_item(p, call->b, 0), v, err);
+        const bool fortran = sft__import_pk_is_text(p, sft__import_pk_item(p, call->args, 3), "F");
+        return np_fill(t, sft__import_pk_item(p, call->args, 2),
+                       sft__import_pk_item(p, call->args, 1), fortran,
+                       sft__import_pk_item(p, call->args, 0), v, err);
     }
     if (call->known == SFT__G_JOBLIB_ARRAY) {
         sft__import_pk_iter it = sft__import_pk_begin(call);

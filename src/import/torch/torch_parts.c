@@ -10,7 +10,7 @@
 #include "import/torch/torch_walk.h"
 #include <stdio.h>
 
-enum { WORD_MAX = 32, COUNTED = 4 /* node.colour */ };
+enum { WORD_MAX = 32 };
 
 static sft__import_pk_node *node(const walk *w, uint32_t id) {
     return sft__import_pk_at(w->t->p, id);
@@ -156,7 +156,7 @@ static bool has_keys(const walk *w, uint32_t x, uint32_t y) {
     sft__import_pk_iter of_x = sft__import_pk_begin(node(w, x));
     for (sft__import_pk_iter of_y = sft__import_pk_begin(node(w, y));
          sft__import_pk_next(&of_y, &key) && sft__import_pk_next(&of_y, &value);) {
-        bool found = node(w, value)->extra == 0;
+        bool found = !node(w, value)->holds_tensor;
         while (!found && sft__import_pk_next(&of_x, &k) && sft__import_pk_next(&of_x, &v)) {
             found = same_key(node(w, k), node(w, key));
         }
@@ -207,13 +207,13 @@ typedef struct counting {
 static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
     sft__import_pk_node *n = node(w, id);
 
-    if (id == SFT__PK_NO || n->extra == 0 || n->colour == COUNTED) {
+    if (id == SFT__PK_NO || !n->holds_tensor || n->walked == COUNTED) {
         return SFT_OK;
     }
     if (!sft__base_grow(w->t->job->allocator, &c->seen, &c->room, c->count + 1, sizeof *c->seen)) {
         return sft__base_fail_nomem(err, c->count * sizeof *c->seen);
     }
-    n->colour = COUNTED;
+    n->walked = COUNTED;
     c->seen[c->count++] = id;
     return SFT_OK;
 }
@@ -236,7 +236,7 @@ static sft_status count_node(walk *w, counting *c, uint32_t id, sft_error *err) 
             SFT_TRY(ahead(w, c, child, err));
         }
     }
-    SFT_TRY(ahead(w, c, call ? n->b : SFT__PK_NO, err));
+    SFT_TRY(ahead(w, c, call ? n->args : SFT__PK_NO, err));
     return ahead(w, c, call || n->type == SFT__PK_DICT ? n->state : SFT__PK_NO, err);
 }
 
@@ -249,7 +249,7 @@ static sft_status count_part(walk *w, uint32_t root, uint64_t *tensors, sft_erro
         status = count_node(w, &c, c.seen[i], err);
     }
     for (size_t i = 0; i < c.count; i++) {
-        node(w, c.seen[i])->colour = BLACK;
+        node(w, c.seen[i])->walked = WALKED;
     }
     sft__base_free(w->t->job->allocator, c.seen, c.room * sizeof *c.seen);
     *tensors = c.tensors;
@@ -294,7 +294,7 @@ static sft_status beside(walk *w, uint32_t root, uint32_t model_key, uint32_t mo
 
     for (sft__import_pk_iter it = sft__import_pk_begin(node(w, root));
          sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &id);) {
-        if (id == model || node(w, id)->extra == 0) {
+        if (id == model || !node(w, id)->holds_tensor) {
             continue;
         }
         SFT_TRY(sft__import_tree_visit(w, look_cost(w, model, key, id), err));
@@ -334,7 +334,8 @@ sft_status sft__import_tree_part(walk *w, uint32_t root, uint32_t *part, sft_err
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const uint32_t id = sft__import_pk_get(w->t->p, root, names[i]);
         bool all = true;
-        if (id == SFT__PK_NO || node(w, id)->extra == 0 || sft__import_torch_is_tensor(w->t, id)) {
+        if (id == SFT__PK_NO || !node(w, id)->holds_tensor ||
+            sft__import_torch_is_tensor(w->t, id)) {
             continue;
         }
         const uint32_t key = key_of(w, root, names[i]);

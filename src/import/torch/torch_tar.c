@@ -288,10 +288,11 @@ static sft_status read_storages(tar *a, sft_error *err) {
         const sft__import_pk_node *class =
             sft__import_pk_at(&a->p, sft__import_pk_item(&a->p, root, 2));
         SFT_TRY(key_text(a, sft__import_pk_item(&a->p, root, 0), &made.key, &made.key_len, err));
-        if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_STORAGE || class->b == 0) {
+        if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_STORAGE ||
+            class->argument == 0) {
             return bad(err, s.at, "a storage without a known class");
         }
-        made.dtype = sft__import_dtype(class->b);
+        made.dtype = sft__import_dtype(class->argument);
         SFT_TRY(next_bytes(a, &s, head, 8, err));
         made.elements = sft__base_load_le64(head);
         made.offset = s.at;
@@ -356,10 +357,11 @@ static sft_status read_tensors(tar *a, sft_error *err) {
         SFT_TRY(key_text(a, sft__import_pk_item(&a->p, root, 1), &made.storage, &len, err));
         const sft__import_pk_node *class =
             sft__import_pk_at(&a->p, sft__import_pk_item(&a->p, root, 2));
-        if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_TENSOR_CLASS || class->b == 0) {
+        if (class->type != SFT__PK_GLOBAL || class->known != SFT__G_TENSOR_CLASS ||
+            class->argument == 0) {
             return bad(err, s.at, "a tensor without a known class");
         }
-        made.dtype = sft__import_dtype(class->b);
+        made.dtype = sft__import_dtype(class->argument);
         SFT_TRY(next_bytes(a, &s, head, 8, err));
         made.rank = sft__base_load_le32(head);
         made.place = s.at;
@@ -399,11 +401,11 @@ static sft_status tensor_of(sft__import_torch *t, const sft__import_pk_node *pid
     uint8_t numbers[(2 * SFT__TORCH_RANK_MAX + 1) * 8];
     uint64_t strides[SFT__TORCH_RANK_MAX + 1];
 
-    if (sft__import_pk_at(&a->p, pid->a)->type == SFT__PK_TUPLE) {
+    if (sft__import_pk_at(&a->p, pid->persistent_id)->type == SFT__PK_TUPLE) {
         return sft__base_fail(err, SFT_E_UNSUPPORTED,
                               "tar: source code of a module; it is never read");
     }
-    SFT_TRY(key_text(a, pid->a, &key, &len, err));
+    SFT_TRY(key_text(a, pid->persistent_id, &key, &len, err));
     const size_t i = sft__base_strmap_find(&a->tensor_keys, key, len);
     if (i == SFT__STRMAP_NONE) {
         return bad(err, SFT_NO_OFFSET, "the object refers to a tensor that is not there");

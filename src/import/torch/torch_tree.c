@@ -82,8 +82,8 @@ static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
     }
     if (s->stage == ARGUMENTS) {
         s->stage = STATE;
-        if (n->b != SFT__PK_NO) {
-            *child = n->b;
+        if (n->args != SFT__PK_NO) {
+            *child = n->args;
             return true;
         }
     }
@@ -248,14 +248,14 @@ static sft_status enter_parts(walk *w, uint32_t id, uint32_t len, sft_error *err
     sft__import_pk_node *n = node(w, attributes);
     char joint;
 
-    if (attributes == SFT__PK_NO || n->extra == 0) {
+    if (attributes == SFT__PK_NO || !n->holds_tensor) {
         return SFT_OK;
     }
-    if (n->colour == ON_PATH) {
+    if (n->walked == ON_PATH) {
         return told_out(w, len, "pickle-cycle: a container that holds itself", err);
     }
     SFT_TRY(sft__import_tree_wrapper(w, id, &len, &joint, err));
-    n->colour = ON_PATH;
+    n->walked = ON_PATH;
     SFT_TRY(enter(w, attributes, len, err));
     w->stack[w->depth - 1].joint = joint;
     w->stack[w->depth - 1].wrapper = true;
@@ -271,9 +271,9 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     bool good;
 
     const uint32_t text = node(w, key)->type == SFT__PK_STR ? node(w, key)->count : 0;
-    SFT_TRY(sft__import_tree_visit(w, c->extra != 0 ? text / SFT__TREE_TEXT : 0, err));
+    SFT_TRY(sft__import_tree_visit(w, c->holds_tensor ? text / SFT__TREE_TEXT : 0, err));
     const bool wrapper = sft__import_torch_is_wrapper(w->t, child);
-    if (c->extra == 0 && !wrapper) {
+    if (!c->holds_tensor && !wrapper) {
         w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
         return SFT_OK;
     }
@@ -298,13 +298,13 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     }
     if (wrapper) {
         sft__import_torch_meet(w->t, child);
-        return c->extra != 0 ? enter_parts(w, child, len, err)
-                             : told_out(w, len, "a tensor of a class without any bytes", err);
+        return c->holds_tensor ? enter_parts(w, child, len, err)
+                               : told_out(w, len, "a tensor of a class without any bytes", err);
     }
-    if (c->colour == ON_PATH) {
+    if (c->walked == ON_PATH) {
         return told_out(w, len, "pickle-cycle: a container that holds itself", err);
     }
-    c->colour = ON_PATH;
+    c->walked = ON_PATH;
     SFT_TRY(enter(w, child, len, err));
     w->stack[w->depth - 1].named = named;
     return SFT_OK;
@@ -315,10 +315,10 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
         SFT_TRY(sft__import_tree_name(w, 0, "tensor", 6, err));
         return sft__import_tree_tensor(w, root, 6, err);
     }
-    if (node(w, root)->extra == 0) {
+    if (!node(w, root)->holds_tensor) {
         return SFT_OK;
     }
-    node(w, root)->colour = ON_PATH;
+    node(w, root)->walked = ON_PATH;
     if (sft__import_torch_is_wrapper(w->t, root)) {
         SFT_TRY(sft__import_tree_name(w, 0, "tensor", 6, err));
         sft__import_torch_meet(w->t, root);
@@ -333,7 +333,7 @@ static sft_status flatten(walk *w, uint32_t root, sft_error *err) {
             SFT_TRY(take_child(w, key, child, err));
         } else {
             w->inside -= w->stack[w->depth - 1].wrapper;
-            node(w, w->stack[w->depth - 1].id)->colour = BLACK;
+            node(w, w->stack[w->depth - 1].id)->walked = WALKED;
             w->depth--;
         }
     }

@@ -11,8 +11,8 @@
 
 enum { SFT__TREE_NAME_MAX = 65536 };
 
-/* node.colour while searching */
-enum { WHITE = 0, GREY = 1, BLACK = 2, ON_PATH = 3 };
+/* node.walked. ON_PATH: the walk is inside it; COUNTED: by the search for the model. */
+enum { UNWALKED = 0, WALKING, WALKED, ON_PATH, COUNTED };
 
 /* One tensor of the catalog to be. */
 typedef struct leaf {
@@ -94,7 +94,7 @@ sft_status sft__import_tree_outside(walk *w, uint32_t id, sft_error *err);
 /* Parts of a pickled module that are no parts of its tensors' names. */
 bool sft__import_tree_is_module_part(const sft__import_pk_node *key);
 
-/* torch_account.c: sets extra = 1 in every node below root that is a tensor or holds one. */
+/* torch_account.c: sets holds_tensor in every node below root that is a tensor or holds one. */
 sft_status sft__import_tree_holders(walk *w, uint32_t root, sft_error *err);
 /* Names every tensor below root that is in no view and was not told of; all: those that nothing leads
  * to, too. */

@@ -25,16 +25,16 @@ static uint32_t resolve(const sft__import_torch *t, uint32_t id, uint32_t *state
         if (n->type != SFT__PK_CALL || n->known != SFT__G_REBUILD_PARAMETER) {
             return id;
         }
-        if (node(t, sft__import_pk_item(t->p, n->b, 3))->type == SFT__PK_DICT) {
-            *state = sft__import_pk_item(t->p, n->b, 3);
+        if (node(t, sft__import_pk_item(t->p, n->args, 3))->type == SFT__PK_DICT) {
+            *state = sft__import_pk_item(t->p, n->args, 3);
         }
-        id = sft__import_pk_item(t->p, n->b, 0);
+        id = sft__import_pk_item(t->p, n->args, 0);
     }
     return SFT__PK_NO;
 }
 
 static bool is_jagged(const sft__import_torch *t, const sft__import_pk_node *call) {
-    const sft__import_pk_node *func = node(t, sft__import_pk_item(t->p, call->b, 0));
+    const sft__import_pk_node *func = node(t, sft__import_pk_item(t->p, call->args, 0));
     return func->type == SFT__PK_GLOBAL &&
            strcmp(func->u.text, "torch.nested._internal.nested_tensor._rebuild_njt") == 0;
 }
@@ -47,9 +47,9 @@ uint32_t sft__import_torch_attributes(const sft__import_torch *t, uint32_t id) {
         return state;
     }
     if (is_jagged(t, n)) {
-        return sft__import_pk_item(t->p, sft__import_pk_item(t->p, n->b, 2), 0);
+        return sft__import_pk_item(t->p, sft__import_pk_item(t->p, n->args, 2), 0);
     }
-    state = sft__import_pk_item(t->p, n->b, 3);
+    state = sft__import_pk_item(t->p, n->args, 3);
     if (node(t, state)->type == SFT__PK_TUPLE) { /* (attributes, slots) */
         const uint32_t dict = sft__import_pk_item(t->p, state, 0);
         const bool alone = node(t, sft__import_pk_item(t->p, state, 1))->count == 0;
@@ -68,7 +68,7 @@ bool sft__import_torch_is_wrapper(const sft__import_torch *t, uint32_t id) {
     if (n->known != SFT__G_REBUILD_FROM_TYPE) {
         return n->known == SFT__G_REBUILD_WRAPPER;
     }
-    const sft__import_pk_node *func = node(t, sft__import_pk_item(t->p, n->b, 0));
+    const sft__import_pk_node *func = node(t, sft__import_pk_item(t->p, n->args, 0));
     return func->type == SFT__PK_GLOBAL &&
            (func->known == SFT__G_REBUILD_WRAPPER || is_jagged(t, n));
 }
@@ -77,7 +77,7 @@ bool sft__import_torch_is_wrapper(const sft__import_torch *t, uint32_t id) {
 static const char *class_of(const sft__import_torch *t, uint32_t id) {
     uint32_t state;
     const sft__import_pk_node *n = node(t, resolve(t, id, &state));
-    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, n->b, 1));
+    const sft__import_pk_node *class = node(t, sft__import_pk_item(t->p, n->args, 1));
 
     return n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_FROM_TYPE &&
                    class->type == SFT__PK_GLOBAL
@@ -149,12 +149,12 @@ static sft_status push(telling *k, const sft__import_pk_node *n, bool dict, cons
 
 /* An object: an enumeration's member, or a record by its fields. */
 static sft_status put_record(telling *k, const sft__import_pk_node *n, sft_error *err) {
-    const sft__import_pk_node *class = node(k->w->t, n->a);
-    const sft__import_pk_node *value = node(k->w->t, sft__import_pk_item(k->w->t->p, n->b, 0));
+    const sft__import_pk_node *class = node(k->w->t, n->callable);
+    const sft__import_pk_node *value = node(k->w->t, sft__import_pk_item(k->w->t->p, n->args, 0));
     const sft__import_pk_node *state = node(k->w->t, n->state);
     const char *name = class->type == SFT__PK_GLOBAL ? class->u.text : "object";
 
-    if (node(k->w->t, n->b)->count == 1 && value->type == SFT__PK_STR) {
+    if (node(k->w->t, n->args)->count == 1 && value->type == SFT__PK_STR) {
         put_member(k->b, name, value);
         return SFT_OK;
     }
@@ -172,9 +172,9 @@ static sft_status put_record(telling *k, const sft__import_pk_node *n, sft_error
         sft__base_buf_text(k->b, "{");
         return push(k, state, true, "}}", err);
     }
-    if (node(k->w->t, n->b)->type == SFT__PK_TUPLE) {
+    if (node(k->w->t, n->args)->type == SFT__PK_TUPLE) {
         sft__base_buf_text(k->b, "[");
-        return push(k, node(k->w->t, n->b), false, "]}", err);
+        return push(k, node(k->w->t, n->args), false, "]}", err);
     }
     sft__base_buf_text(k->b, "null}");
     return SFT_OK;
@@ -204,7 +204,7 @@ static sft_status put_value(telling *k, uint32_t id, sft_error *err) {
     } else if (n->type == SFT__PK_DICT) {
         sft__base_buf_text(k->b, "{");
         return push(k, n, true, "}", err);
-    } else if (n->type == SFT__PK_CALL && n->extra == 0) {
+    } else if (n->type == SFT__PK_CALL && !n->holds_tensor) {
         return put_record(k, n, err);
     } else {
         sft__base_buf_text(k->b, "null");
@@ -227,7 +227,7 @@ static sft_status put_all(telling *k, size_t floor, sft_error *err) {
         const sft__import_pk_node *name = node(k->w->t, key);
         if (f->dict && (name->type != SFT__PK_STR || name->count > TEXT_MAX ||
                         sft__base_utf8_valid(name->u.text, name->count) != name->count ||
-                        node(k->w->t, value)->extra != 0)) {
+                        node(k->w->t, value)->holds_tensor)) {
             continue;
         }
         sft__base_buf_text(k->b, f->first ? "" : ",");
@@ -255,7 +255,7 @@ static sft_status put_names(telling *k, const sft__import_pk_node *attributes, s
            sft__import_pk_next(&it, &value)) {
         const sft__import_pk_node *name = node(k->w->t, key);
         SFT_TRY(sft__import_tree_visit(k->w, 0, err));
-        if (node(k->w->t, value)->extra == 0 || name->type != SFT__PK_STR ||
+        if (!node(k->w->t, value)->holds_tensor || name->type != SFT__PK_STR ||
             name->count > TEXT_MAX ||
             sft__base_utf8_valid(name->u.text, name->count) != name->count) {
             continue;
@@ -272,7 +272,7 @@ static sft_status put_names(telling *k, const sft__import_pk_node *attributes, s
 static sft_status put_self(telling *k, uint32_t id, const char *class, sft_error *err) {
     uint32_t state;
     const sft__import_pk_node *n = node(k->w->t, resolve(k->w->t, id, &state));
-    const uint32_t args = sft__import_pk_item(k->w->t->p, n->b, 2);
+    const uint32_t args = sft__import_pk_item(k->w->t->p, n->args, 2);
     const bool ao = is_torchao(class);
     const char *name = class != NULL ? bare(class) : "";
     const bool int4 = strncmp(name, "Int4", 4) == 0;
