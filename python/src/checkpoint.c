@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint.c - directories of training jobs as one model, and what one rank holds of a model: handles over
- * catalogs that libsafetensors-checkpoint makes. Read core.h first.
+ * catalogs that src/checkpoint makes. Read core.h first.
  */
 #include "core.h"
 #include <sft/checkpoint_group.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * group.c - what the processes of a job save and load together: libsafetensors-checkpoint's calls, which
+ * group.c - what the processes of a job save and load together: src/checkpoint's calls, which
  * exchange a few bytes through a Python function. What is checked here is only what the C side cannot:
  * the types of Python objects. distributed.py is the one caller. Read core.h first.
  */

@@ -73,7 +73,7 @@ static PyMethodDef methods[] = {
      "no_crc=False, checksums=False, follow_links=False, dequantize=False, tree=False)\n--\n\n"
      "safe_open of a file of any known format: PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ... "
      "Nothing of it is "
-     "executed. Needs libsafetensors-import."},
+     "executed."},
     {"_convert", CALL(core_convert), METH_VARARGS | METH_KEYWORDS,
      "What safetensors_c.convert calls."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
