@@ -153,7 +153,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_model_check(const char *directory, sft_err
 /* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and truncated. */
 SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
                                  const char *tensor, size_t tensor_len, const char *format, ...)
-#if defined(__GNUC__)
+#if defined(__MINGW32__)
+    __attribute__((format(gnu_printf, 7, 8))) /* %zu and %llu there, too */
+#elif defined(__GNUC__)
     __attribute__((format(printf, 7, 8)))
 #endif
     ;

@@ -16,12 +16,16 @@
 #include <string.h>
 
 #if defined(__GNUC__)
-#define SFT_LIKELY(x)          __builtin_expect(!!(x), 1)
-#define SFT_UNLIKELY(x)        __builtin_expect(!!(x), 0)
+#define SFT_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define SFT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#if defined(__MINGW32__)
+#define SFT_PRINTF(fmt, first) __attribute__((format(gnu_printf, fmt, first)))
+#else
 #define SFT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#define SFT_NOINLINE           __attribute__((noinline))
-#define SFT_COLD               __attribute__((cold, noinline))
-#define SFT_PREFETCH(p)        __builtin_prefetch(p)
+#endif
+#define SFT_NOINLINE    __attribute__((noinline))
+#define SFT_COLD        __attribute__((cold, noinline))
+#define SFT_PREFETCH(p) __builtin_prefetch(p)
 #else
 #define SFT_LIKELY(x)   (x)
 #define SFT_UNLIKELY(x) (x)

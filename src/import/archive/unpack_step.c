@@ -37,6 +37,7 @@ struct sft__import_stepper {
 
 /* ---------------------------------------------------------------- the libraries' memory is the caller's */
 
+#if SFT_HAVE_ZLIB || SFT_HAVE_BZIP2 || SFT_HAVE_LZMA
 enum { SIZE_BEFORE = 16 }; /* each block's size, which freeing needs; aligned as malloc does */
 
 static void *step_alloc(void *stepper, size_t count, size_t size) {
@@ -64,6 +65,7 @@ static void step_release(void *stepper, void *p) {
         sft__base_free(s->allocator, block, all);
     }
 }
+#endif
 
 #if SFT_HAVE_ZLIB
 static voidpf zlib_alloc(voidpf stepper, uInt count, uInt size) {
@@ -155,6 +157,7 @@ bool sft__import_step_restart(sft__import_stepper *s) {
     s->started = inflateInit2(&s->z, s->pack == SFT__PACK_ZLIB ? MAX_WBITS : -MAX_WBITS) == Z_OK;
     return s->started;
 #else
+    (void)s;
     return false; /* no stream is asked for that is not read */
 #endif
 }
