@@ -19,7 +19,9 @@ step() {
     echo "== $* (after $((start / 60 - began / 60)) minutes)"
     "$@" 2>&1 | tee "$log"
     [ "${PIPESTATUS[0]}" -eq 0 ] || status=1
-    tail -n 1 "$log" | grep -qE '^[0-9]+ passed, [0-9]+ failed$' || echo "0 passed, 1 failed" >>"$log"
+    # Make's own line about a failed target may stand behind the result; a step without one has failed.
+    grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1 >"$log.result"
+    [ -s "$log.result" ] || echo "0 passed, 1 failed" >"$log.result"
 }
 
 began=$(date +%s)
@@ -31,9 +33,11 @@ done
 echo "== the whole"
 echo "not run: s390x, windows, valgrind: make test-ports runs them; they need emulators, or hours"
 grep -h '^not run: ' "${logs[@]}"
+# What ctest, pytest and the compilers said of a failure, once more at the end.
+grep -hE '^[[:space:]]*[0-9]+ - .*\((Failed|Timeout|Not Run|SEGFAULT|Subprocess aborted)\)|^FAILED |: (fatal )?error: ' "${logs[@]}" | head -40
 passed=0 failed=0
 for log in "${logs[@]}"; do
-    read -r p _ f _ < <(tail -n 1 "$log")
+    read -r p _ f _ <"$log.result"
     echo "$(basename "$log" .log | cut -d- -f2): $p passed, $f failed"
     passed=$((passed + p)) failed=$((failed + f))
 done

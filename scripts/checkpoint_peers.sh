@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 4
 build=${BUILD:-build}
 count=$((2000 * ${SCALE:-1}))
 tool=$PWD/$build/safetensors
-library=$(ls "$PWD/$build"/libsafetensors-checkpoint.so.*.*.* | tail -n 1)
+library=$PWD/$build/tests/layout/liblayout_ffi.so
 export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu
 passed=0
 failed=0
