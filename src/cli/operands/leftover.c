@@ -79,7 +79,8 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
     if (name[0] == '.' &&
         (is_folder ? cli_ends_with(name, ".sft-part")
                    : cli_ends_with(name, ".sft-half") || cli_ends_with(name, ".sft-older") ||
-                         cli_ends_with(name, ".part.journal"))) {
+                         cli_ends_with(name, ".part.journal") ||
+                         strncmp(name, ".sft-journal-", 13) == 0)) { /* renamed, and then killed */
         tell(ctx, name);
     }
 }
