@@ -5,7 +5,7 @@
 # huggingface_hub, accelerate and peft, tiny models through transformers and its kin, and the differential
 # tests with 1,000 examples each and every framework. Part of `make test-peers`.
 #
-# build/venv-python: python/tests/requirements-peers.txt, from which the package `safetensors` is taken out;
+# build/venv-python: tests/python/requirements-peers.txt, from which the package `safetensors` is taken out;
 # build/reference: that package alone, for comparisons. REFERENCE: its version. Ends with "N passed, N failed".
 set -u
 cd "$(dirname "$0")/.." || exit 4
@@ -13,7 +13,7 @@ venv=build/venv-python
 reference=$PWD/build/reference
 version=${REFERENCE:-0.9.0rc1}
 export TF_CPP_MIN_LOG_LEVEL=3 PYTHONDONTWRITEBYTECODE=1
-scripts/venv.sh python/tests/requirements-peers.txt "$venv" || exit 1
+scripts/venv.sh tests/python/requirements-peers.txt "$venv" || exit 1
 "$venv/bin/python" -m pip uninstall --quiet --yes safetensors 2>/dev/null
 if [ ! -f "$reference/.$version" ]; then
     rm -rf "$reference"
@@ -33,18 +33,18 @@ run() {
     fi
 }
 pytest=("$python" -m pytest -q -p no:cacheprovider)
-run "$python" python/tests/reference_suite.py --python "$python" --version "$version"
-run "$python" python/tests/compare_api.py --reference "$reference" --version "$version"
-run env SAFETENSORS_C=1 "${pytest[@]}" python/tests/peer_round_trips.py
-run "$python" python/tests/peer_suites.py --python "$python" --reference "$reference"
+run "$python" tests/python/reference_suite.py --python "$python" --version "$version"
+run "$python" tests/python/compare_api.py --reference "$reference" --version "$version"
+run env SAFETENSORS_C=1 "${pytest[@]}" tests/python/peer_round_trips.py
+run "$python" tests/python/peer_suites.py --python "$python" --reference "$reference"
 # A process for each framework: some of them do not bear each other.
 for test in numpy deserialize slices torch sharing flax tensorflow paddle; do
     run env PYTHONPATH="$reference" SFT_EXAMPLES="${SFT_EXAMPLES:-1000}" SFT_SEED=1 \
-        "${pytest[@]}" python/tests/test_differential.py -k "test_$test or $test"
+        "${pytest[@]}" tests/python/test_differential.py -k "test_$test or $test"
 done
 for test in tensorflow paddle callers "not (tensorflow or paddle or callers)"; do
-    run env SAFETENSORS_C=1 "${pytest[@]}" python/tests/test_differences.py -k "$test"
+    run env SAFETENSORS_C=1 "${pytest[@]}" tests/python/test_differences.py -k "$test"
 done
-run "${pytest[@]}" python/tests/test_types.py
+run "${pytest[@]}" tests/python/test_types.py
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

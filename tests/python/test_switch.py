@@ -280,7 +280,7 @@ def test_torchrun(tmp_path):
 
 # ---------------------------------------------------------------- the alias distribution
 
-ALIAS = HERE.parent / "alias"
+ALIAS = HERE.parents[1] / "python" / "alias"
 need_alias = pytest.mark.skipif(not ALIAS.is_dir(), reason="python/alias is not here")
 
 

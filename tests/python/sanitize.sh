@@ -14,7 +14,9 @@ python=$1
 kind=${2:-address}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/tests"
 cp -R python scripts src include "$work/"
+cp -R tests/python "$work/tests/"
 rm -rf "$work/python/build"
 cd "$work/python"
 export PYTHONPATH="$work/python" PYTHONDONTWRITEBYTECODE=1
@@ -26,10 +28,10 @@ if [ "$kind" = thread ]; then
     build -fsanitize=thread
     # A fixed layout of memory: the detector knows no other.
     LD_PRELOAD="$(gcc -print-file-name=libtsan.so)" TSAN_OPTIONS=halt_on_error=1:exitcode=66 \
-        setarch -R "$python" tests/stress_threads.py 20
+        setarch -R "$python" ../tests/python/stress_threads.py 20
     exit 0
 fi
 build "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
     ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
-    "$python" -m pytest -q -p no:cacheprovider -k "not no_leaks and not bounded" tests/test_core_*.py
+    "$python" -m pytest -q -p no:cacheprovider -k "not no_leaks and not bounded" ../tests/python/test_core_*.py
