@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * args.c - parameters by position and by name, with the sentences that users of the reference know for what
- * is missing or too much; its devices. Read core.h first.
+ * is missing or too much; what the types in here have in common. Read core.h first.
  */
 #include "core.h"
 
@@ -91,6 +91,13 @@ PyObject *core_none(PyObject *value) {
     return value == Py_None ? NULL : value;
 }
 
+bool core_truth(PyObject *value, bool *out) {
+    const int truth = value != NULL ? PyObject_IsTrue(value) : 0;
+
+    *out = truth > 0;
+    return truth >= 0;
+}
+
 bool core_u64(PyObject *value, uint64_t *out) {
     PyObject *index = PyNumber_Index(value);
     PyObject *zero;
@@ -117,4 +124,23 @@ bool core_u64(PyObject *value, uint64_t *out) {
         return false;
     }
     return true;
+}
+
+/* ---------------------------------------------------------------- what our types have in common */
+
+PyObject *core_enter(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+int core_always(PyObject *self) {
+    (void)self;
+    return 1;
+}
+
+void core_object_free(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_Free(self);
+    Py_DECREF(type);
 }

@@ -265,11 +265,15 @@ typedef struct core_place {
 int core_framework_find(const char *name, Py_ssize_t len); /* -1: none */
 extern const char *const core_framework_name[CORE_FRAMEWORKS];
 
-/* A tensor of the framework over memory that it keeps alive. shape in elements. device: NULL is the CPU.
- */
-PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device,
-                      const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
-                      const core_place *place);
+/* What tensors are made for. */
+typedef struct core_target {
+    core_framework framework;
+    PyObject *device; /* NULL: the CPU */
+} core_target;
+
+/* A tensor of the framework over memory that it keeps alive. shape in elements. */
+PyObject *core_tensor(core_state *state, const core_target *target, const sft_dtype *dtype,
+                      const uint64_t *shape, uint32_t rank, const core_place *place);
 PyObject *core_shape_tuple(const uint64_t *shape, size_t rank);
 PyObject *core_shape_list(const uint64_t *shape, size_t rank);
 PyObject *core_name(const sft_tensor *tensor);
@@ -288,6 +292,7 @@ bool core_torch_ready(core_state *state);
  * the GIL back for a moment now and then. */
 typedef struct core_watch {
     sft_control control;
+    sft_error err; /* for the call that is watched */
     PyThreadState *thread;
     unsigned long caller;
     PyObject *progress; /* callable(done, total) or NULL */
@@ -300,13 +305,12 @@ typedef struct core_watch {
 
 void core_watch_begin(core_watch *watch, PyObject *progress); /* releases the GIL */
 void core_watch_end(core_watch *watch);                       /* takes it back */
-/* After the end: raises what the callback raised, or the error. */
-PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err,
-                           const char *doing);
+/* The end of a call that returned `status` and has watch->err. False with the exception of the callback, or the
+ * error's. */
+bool core_watch_done(core_watch *watch, core_state *state, sft_status status, const char *doing);
 
 typedef struct core_wish {
-    core_framework framework;
-    PyObject *device;
+    core_target target;
     PyObject *names;    /* NULL: all */
     PyObject *progress; /* NULL or callable */
     bool owned;         /* in memory of our own */
@@ -315,6 +319,17 @@ typedef struct core_wish {
 } core_wish;
 
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
+
+/* What of a file is wanted: all its tensors, or those whose names a sequence gives. */
+typedef struct core_chosen {
+    const sft_tensor **tensors;
+    size_t *positions; /* in the catalog; only where names are given */
+    size_t count;
+} core_chosen;
+/* names: NULL for all. False with an exception; core_chosen_free in every case. */
+bool core_choose(core_state *state, core_file *file, PyObject *names, core_chosen *c);
+void core_chosen_free(core_chosen *c);
+
 /* All tensors as a dict, each where `where` says. */
 typedef bool (*core_where)(void *ctx, const sft_tensor *tensor, core_place *place);
 PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework,
@@ -339,7 +354,17 @@ bool core_parse(const core_signature *signature, PyObject *args, PyObject *kwarg
                 PyObject **values);
 /* A string among others: -2 with an exception, -1 if it is none of them. choices ends with NULL. */
 int core_choice(PyObject *value, const char *argument, const char *const *choices);
-PyObject *core_none(PyObject *value); /* NULL for None */
+PyObject *core_none(PyObject *value); /* NULL for None, and where no value is given */
+/* What a value is in a condition; false where none is given. False with an exception. */
+bool core_truth(PyObject *value, bool *out);
+
+/* Entries of tables of methods and slots. */
+#define CORE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+#define CORE_KEYWORDS         (METH_VARARGS | METH_KEYWORDS)
+PyObject *core_enter(PyObject *self, PyObject *ignored); /* __enter__: the object itself */
+int core_always(PyObject *self); /* __bool__ of a handle, which is true even when it is empty */
+/* Frees an object of one of our types, whose members are released already. */
+void core_object_free(PyObject *self);
 
 /* ---------------------------------------------------------------- handle.c, slice.c, save.c ... */
 
@@ -351,11 +376,15 @@ extern PyType_Spec core_meta_spec;
 extern PyType_Spec core_writer_spec;
 extern PyType_Spec core_stream_spec;
 
-PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
-                         core_framework framework, PyObject *device, bool owned);
-/* An index as the library's slices, checked against the tensor; room for CORE_MAX_RANK + 2. */
-bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index,
-                 sft_slice *slices, size_t *count);
+/* An index as the library's slices. */
+typedef struct core_index {
+    sft_slice items[CORE_MAX_RANK + 2];
+    size_t count;
+} core_index;
+/* The index that `slices` (a dict of them, or NULL) has for the tensor, checked against it. 1; 0: none; -1: an
+ * exception. */
+int core_index_for(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *slices,
+                   core_index *out);
 PyObject *core_view_new(core_state *state, PyObject *handle, int what);
 PyObject *core_meta_new(core_state *state, core_file *file, const sft_tensor *tensor);
 const sft_tensor *core_find(core_state *state, core_file *file, PyObject *name);
@@ -391,19 +420,27 @@ PyObject *core_cuda_stats(PyObject *module, PyObject *capsule);
 
 /* X(id, name): what frameworks call a type; where numpy has none of that name it is ml_dtypes'. Types that no framework
  * has are not here. torch's float4_e2m1fn_x2 holds two elements of F4. */
-#define CORE_DTYPE_MAP(X, between)                                                                 \
+#define CORE_DTYPE_MAP(X)                                                                          \
     X(SFT_BOOL, "bool")                                                                            \
-    between X(SFT_I8, "int8") between X(SFT_U8, "uint8") between X(SFT_I16, "int16")               \
-        between X(SFT_U16, "uint16") between X(SFT_I32, "int32") between X(SFT_U32, "uint32")      \
-            between X(SFT_I64, "int64") between X(SFT_U64, "uint64") between X(SFT_F16, "float16") \
-                between X(SFT_F32, "float32") between X(SFT_F64, "float64")                        \
-                    between X(SFT_BF16, "bfloat16") between X(SFT_F8_E4M3, "float8_e4m3fn")        \
-                        between X(SFT_F8_E4M3FNUZ, "float8_e4m3fnuz")                              \
-                            between X(SFT_F8_E5M2, "float8_e5m2")                                  \
-                                between X(SFT_F8_E5M2FNUZ, "float8_e5m2fnuz")                      \
-                                    between X(SFT_F8_E8M0, "float8_e8m0fnu")                       \
-                                        between X(SFT_F4, "float4_e2m1fn_x2")                      \
-                                            between X(SFT_C64, "complex64")
+    X(SFT_I8, "int8")                                                                              \
+    X(SFT_U8, "uint8")                                                                             \
+    X(SFT_I16, "int16")                                                                            \
+    X(SFT_U16, "uint16")                                                                           \
+    X(SFT_I32, "int32")                                                                            \
+    X(SFT_U32, "uint32")                                                                           \
+    X(SFT_I64, "int64")                                                                            \
+    X(SFT_U64, "uint64")                                                                           \
+    X(SFT_F16, "float16")                                                                          \
+    X(SFT_F32, "float32")                                                                          \
+    X(SFT_F64, "float64")                                                                          \
+    X(SFT_BF16, "bfloat16")                                                                        \
+    X(SFT_F8_E4M3, "float8_e4m3fn")                                                                \
+    X(SFT_F8_E4M3FNUZ, "float8_e4m3fnuz")                                                          \
+    X(SFT_F8_E5M2, "float8_e5m2")                                                                  \
+    X(SFT_F8_E5M2FNUZ, "float8_e5m2fnuz")                                                          \
+    X(SFT_F8_E8M0, "float8_e8m0fnu")                                                               \
+    X(SFT_F4, "float4_e2m1fn_x2")                                                                  \
+    X(SFT_C64, "complex64")
 
 /* The names by id, NULL where there is none; static storage. */
 extern const char *const core_dtype_name[SFT_DTYPE_COUNT + 1];
@@ -474,6 +511,7 @@ PyObject *core_handle_stamps(core_file *file);
 /* The file with a count of one more, or NULL and "File is closed". */
 core_file *core_handle_file(core_handle *handle);
 
+PyObject *core_slice_new(core_handle *handle, core_file *file, const sft_tensor *tensor);
 PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, PyObject *kwargs);
 
 #endif

@@ -137,7 +137,7 @@ static void loaded_end(PyObject *capsule) {
 
 typedef struct items {
     sft_cuda_item *list;
-    sft_slice *slices;
+    core_index *slices;
     size_t count;
 } items;
 
@@ -146,39 +146,34 @@ static void items_reset(items *w) {
     free(w->slices);
 }
 
-/* names: a list, or NULL for every tensor; slices: a dict from names to indexes, or NULL. */
+/* names: a sequence, or NULL for every tensor; slices: a dict from names to indexes, or NULL. */
 static bool items_read(items *w, core_state *state, core_file *file, PyObject *names,
                        PyObject *slices) {
-    w->count = names != NULL ? (size_t)PyList_Size(names) : sft_catalog_count(file->catalog);
-    w->list = calloc(w->count + 1, sizeof *w->list);
-    w->slices =
-        slices != NULL ? calloc(w->count + 1, (CORE_MAX_RANK + 2) * sizeof *w->slices) : NULL;
-    if (w->list == NULL || (slices != NULL && w->slices == NULL)) {
-        core_no_memory(0);
-        return false;
-    }
-    for (size_t i = 0; i < w->count; i++) {
-        sft_cuda_item *item = &w->list[i];
-        item->tensor = names != NULL ? core_find(state, file, PyList_GetItem(names, (Py_ssize_t)i))
-                                     : sft_catalog_at(file->catalog, i);
-        if (item->tensor == NULL) {
-            return false;
+    core_chosen c;
+    bool done = core_choose(state, file, names, &c);
+
+    if (done) {
+        w->list = calloc(c.count + 1, sizeof *w->list);
+        w->slices = slices != NULL ? calloc(c.count + 1, sizeof *w->slices) : NULL;
+        done = w->list != NULL && (slices == NULL || w->slices != NULL);
+        if (!done) {
+            core_no_memory(0);
         }
+    }
+    for (; done && w->count < c.count; w->count++) {
+        sft_cuda_item *item = &w->list[w->count];
+        int sliced = 0;
+        item->tensor = c.tensors[w->count];
         if (slices != NULL) {
-            PyObject *name = core_name(item->tensor);
-            PyObject *index = name != NULL ? PyDict_GetItemWithError(slices, name) : NULL;
-            sft_slice *room = w->slices + i * (CORE_MAX_RANK + 2);
-            const bool good = name != NULL && (index != NULL || PyErr_Occurred() == NULL) &&
-                              (index == NULL || core_slices(state, file, item->tensor, index, room,
-                                                            &item->slice_count));
-            item->slices = index != NULL ? room : NULL;
-            Py_XDECREF(name);
-            if (!good) {
-                return false;
-            }
+            core_index *index = &w->slices[w->count];
+            sliced = core_index_for(state, file, item->tensor, slices, index);
+            item->slices = sliced > 0 ? index->items : NULL;
+            item->slice_count = index->count;
         }
+        done = sliced >= 0;
     }
-    return true;
+    core_chosen_free(&c);
+    return done;
 }
 
 /* [(name, dtype, shape, nbytes, address), ...] */
@@ -207,7 +202,6 @@ static PyObject *load(core_state *state, device *d, core_file *file, const items
     sft_cuda_load_options options;
     core_watch watch;
     sft_status status;
-    sft_error err;
     PyObject *capsule, *list;
     loaded *l = calloc(1, sizeof *l);
 
@@ -221,10 +215,8 @@ static PyObject *load(core_state *state, device *d, core_file *file, const items
     options.flags = flags;
     core_watch_begin(&watch, progress);
     options.control = &watch.control;
-    status = d->api->load(&l->loaded, d->cuda, file->catalog, &options, &err);
-    core_watch_end(&watch);
-    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
-        core_watch_raise(&watch, state, &err, NULL);
+    status = d->api->load(&l->loaded, d->cuda, file->catalog, &options, &watch.err);
+    if (!core_watch_done(&watch, state, status, NULL)) {
         if (status == SFT_OK) {
             d->api->loaded_free(l->loaded);
         }
@@ -251,41 +243,31 @@ PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs) {
                                              "direct", "progress", NULL};
     static const core_signature signature = {"_cuda_load", parameters, 6, 6, 6};
     core_state *state = core_state_of(module);
-    PyObject *values[6], *names = NULL, *result = NULL;
-    core_handle *handle;
-    core_file *file = NULL;
+    PyObject *values[6], *result = NULL;
+    core_file *file;
     items w = {NULL, NULL, 0};
     device *d;
-    int direct;
+    bool direct;
 
     if (!core_parse(&signature, args, kwargs, values)) {
         return NULL;
     }
     d = PyCapsule_GetPointer(values[0], DEVICE_NAME);
-    direct = PyObject_IsTrue(values[4]);
-    if (d == NULL || direct < 0) {
+    if (d == NULL || !core_truth(values[4], &direct)) {
         return NULL;
     }
     if (!PyObject_TypeCheck(values[1], state->handle_type)) {
         return core_wrong_type("handle", values[1], "safe_open");
     }
-    handle = (core_handle *)values[1];
-    CORE_BEGIN_LOCKED(handle);
-    file = handle->file != NULL ? core_file_keep(handle->file) : NULL;
-    CORE_END_LOCKED();
+    file = core_handle_file((core_handle *)values[1]);
     if (file == NULL) {
-        return core_raise_text(state, SFT_E_STATE, NULL, "File is closed");
+        return NULL;
     }
-    if (core_none(values[2]) != NULL) {
-        names = PySequence_List(values[2]);
-    }
-    if ((names != NULL || core_none(values[2]) == NULL) &&
-        items_read(&w, state, file, names, core_none(values[3]))) {
-        result = load(state, d, file, &w, core_none(values[5]),
-                      direct != 0 ? SFT_CUDA_DIRECT_STORAGE : 0);
+    if (items_read(&w, state, file, core_none(values[2]), core_none(values[3]))) {
+        result =
+            load(state, d, file, &w, core_none(values[5]), direct ? SFT_CUDA_DIRECT_STORAGE : 0);
     }
     items_reset(&w);
-    Py_XDECREF(names);
     core_file_drop(file);
     return result;
 }

@@ -7,7 +7,7 @@
 
 const char *const core_dtype_name[SFT_DTYPE_COUNT + 1] = {
 #define NAME(id, name) [id] = name,
-    CORE_DTYPE_MAP(NAME, )
+    CORE_DTYPE_MAP(NAME)
 #undef NAME
 };
 

@@ -64,14 +64,12 @@ static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, s
     return status;
 }
 
-/* group: None, or (rank, size, gather). *out: NULL for None. */
+/* group: None, or (rank, size, gather). t: zeros, and *out NULL, which it stays for None. */
 static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_group **out) {
     uint64_t rank, size;
 
-    memset(t, 0, sizeof *t);
     SFT_INIT(&t->group);
     t->watch = watch;
-    *out = NULL;
     if (group == Py_None) {
         return true;
     }
@@ -169,12 +167,12 @@ static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out) {
     return true;
 }
 
-/* list: a list of entries, or a str: why this process has failed. The list must stay. */
+/* list: a list of entries, or a str: why this process has failed. The list must stay. p: zeros; to be freed in every
+ * case. */
 static bool parts_read(parts *p, PyObject *list, sft_error *err) {
     size_t count;
     bool done;
 
-    memset(p, 0, sizeof *p);
     if (PyUnicode_Check(list)) {
         const char *why = PyUnicode_AsUTF8AndSize(list, NULL);
         p->count = SFT_GROUP_FAILED;
@@ -196,71 +194,76 @@ static bool parts_read(parts *p, PyObject *list, sft_error *err) {
         done = part_of(p, PyList_GetItem(list, (Py_ssize_t)p->count), &p->items[p->count]);
         p->count += done ? 1 : 0;
     }
-    if (!done) {
-        parts_free(p);
-    }
     return done;
 }
 
-static PyObject *told(const sft_group_result *r) {
+/* ---------------------------------------------------------------- what both do */
+
+enum { PATH, TENSORS, GROUP, OWN }; /* the first parameters; then those of each */
+
+/* A call of the library for all processes. */
+typedef struct call {
+    const sft_group *group; /* NULL: this process alone */
+    const char *path;
+    PyObject *path_object; /* that `path` lives as long as */
+    parts tensors;
+    sft_group_result result;
+    core_watch watch;
+    talk talk;
+} call;
+
+/* False with an exception; call_free in every case. */
+static bool call_read(call *c, PyObject **v) {
+    memset(c, 0, sizeof *c);
+    SFT_INIT(&c->result);
+    c->path_object = core_path(v[PATH]);
+    c->path = c->path_object != NULL ? core_text(c->path_object, "path") : NULL;
+    return c->path != NULL && talk_begin(&c->talk, &c->watch, v[GROUP], &c->group) &&
+           parts_read(&c->tensors, v[TENSORS], &c->watch.err);
+}
+
+static void call_free(call *c) {
+    parts_free(&c->tensors);
+    Py_XDECREF(c->path_object);
+}
+
+static PyObject *call_done(call *c, core_state *state, sft_status status, const char *doing) {
+    const sft_group_result *r = &c->result;
+
+    if (!core_watch_done(&c->watch, state, status, doing)) {
+        return NULL;
+    }
     return Py_BuildValue("(KKKK)", (unsigned long long)r->bytes, (unsigned long long)r->tensors,
                          (unsigned long long)r->total_bytes, (unsigned long long)r->total_files);
 }
 
-/* The path as text; *path is to be let go of. */
-static const char *path_of(PyObject *object, PyObject **path) {
-    *path = core_path(object);
-    return *path != NULL ? core_text(*path, "path") : NULL;
-}
-
 /* ---------------------------------------------------------------- save */
 
-enum {
-    SAVE_PATH,
-    SAVE_TENSORS,
-    SAVE_GROUP,
-    SAVE_METADATA,
-    SAVE_DIGESTS,
-    SAVE_DURABLE,
-    SAVE_PROGRESS,
-    SAVE_COUNT
-};
+enum { SAVE_METADATA = OWN, SAVE_DIGESTS, SAVE_DURABLE, SAVE_PROGRESS, SAVE_COUNT };
 
-static PyObject *save(core_state *state, const char *path, PyObject **v,
-                      const core_metadata *metadata) {
+static PyObject *save(core_state *state, PyObject **v, call *c) {
     sft_group_save_options options;
-    sft_group_result result;
-    const sft_group *group;
-    core_watch watch;
-    sft_status status;
-    sft_error err;
-    parts tensors;
-    talk t;
-    const int durable = PyObject_IsTrue(v[SAVE_DURABLE]);
+    core_metadata metadata;
+    PyObject *result = NULL;
+    bool durable;
 
     SFT_INIT(&options);
-    SFT_INIT(&result);
-    if (durable < 0 || !core_digests(v[SAVE_DIGESTS], &options.digests)) {
-        return NULL;
+    if (core_metadata_read(v[SAVE_METADATA], &metadata) && core_truth(v[SAVE_DURABLE], &durable) &&
+        core_digests(v[SAVE_DIGESTS], &options.digests)) {
+        options.metadata = metadata.entries;
+        options.metadata_count = metadata.count;
+        options.durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+        options.pool = core_pool(state);
+        core_watch_begin(&c->watch, core_none(v[SAVE_PROGRESS]));
+        options.control = &c->watch.control;
+        result = call_done(c, state,
+                           sft_checkpoint_save_group(c->group, c->path, c->tensors.items,
+                                                     c->tensors.count, &options, &c->result,
+                                                     &c->watch.err),
+                           CORE_SERIALIZING);
     }
-    if (!talk_begin(&t, &watch, v[SAVE_GROUP], &group) ||
-        !parts_read(&tensors, v[SAVE_TENSORS], &err)) {
-        return NULL;
-    }
-    options.metadata = metadata->entries;
-    options.metadata_count = metadata->count;
-    options.durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
-    options.pool = core_pool(state);
-    core_watch_begin(&watch, core_none(v[SAVE_PROGRESS]));
-    options.control = &watch.control;
-    status = sft_checkpoint_save_group(group, path, tensors.items, tensors.count, &options, &result,
-                                       &err);
-    core_watch_end(&watch);
-    parts_free(&tensors);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        return core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
-    }
-    return told(&result);
+    core_metadata_free(&metadata);
+    return result;
 }
 
 PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -268,32 +271,20 @@ PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs) {
                                              "digests", "durable", "progress"};
     static const core_signature signature = {"_save_group", parameters, SAVE_COUNT, SAVE_COUNT,
                                              SAVE_COUNT};
-    core_state *state = core_state_of(module);
-    PyObject *v[SAVE_COUNT], *path = NULL, *result = NULL;
-    core_metadata metadata;
-    const char *name;
+    PyObject *v[SAVE_COUNT], *result = NULL;
+    call c;
 
-    if (!core_parse(&signature, args, kwargs, v)) {
-        return NULL;
+    if (core_parse(&signature, args, kwargs, v)) {
+        result = call_read(&c, v) ? save(core_state_of(module), v, &c) : NULL;
+        call_free(&c);
     }
-    name = path_of(v[SAVE_PATH], &path);
-    if (name != NULL) {
-        if (core_metadata_read(v[SAVE_METADATA], &metadata)) {
-            result = save(state, name, v, &metadata);
-        }
-        core_metadata_free(&metadata);
-    }
-    Py_XDECREF(path);
     return result;
 }
 
 /* ---------------------------------------------------------------- load */
 
 enum {
-    LOAD_PATH,
-    LOAD_TENSORS,
-    LOAD_GROUP,
-    LOAD_LAYOUT,
+    LOAD_LAYOUT = OWN,
     LOAD_RANKS,
     LOAD_STEP,
     LOAD_CAST,
@@ -302,37 +293,32 @@ enum {
     LOAD_COUNT
 };
 
-static PyObject *load(core_state *state, const char *path, PyObject **v,
-                      const sft_checkpoint_options *source) {
+static PyObject *load(core_state *state, PyObject **v, call *c) {
+    sft_checkpoint_options source;
     sft_group_load_options options;
-    sft_group_result result;
-    const sft_group *group;
-    core_watch watch;
-    sft_status status;
-    sft_error err;
-    parts tensors;
-    talk t;
-    const int cast = PyObject_IsTrue(v[LOAD_CAST]), missing = PyObject_IsTrue(v[LOAD_MISSING]);
+    PyObject *result = NULL;
+    bool cast, missing;
 
+    SFT_INIT(&source);
     SFT_INIT(&options);
-    SFT_INIT(&result);
-    if (cast < 0 || missing < 0 || !talk_begin(&t, &watch, v[LOAD_GROUP], &group) ||
-        !parts_read(&tensors, v[LOAD_TENSORS], &err)) {
-        return NULL;
+    if ((v[LOAD_STEP] == Py_None || (source.step = core_text(v[LOAD_STEP], "step")) != NULL) &&
+        core_truth(v[LOAD_CAST], &cast) && core_truth(v[LOAD_MISSING], &missing) &&
+        core_layouts(state, v[LOAD_LAYOUT], v[LOAD_RANKS], &source.layouts)) {
+        options.source = &source;
+        options.flags = (cast ? SFT_GROUP_CAST : 0) | (missing ? SFT_GROUP_MISSING : 0);
+        options.pool = core_pool(state);
+        core_watch_begin(&c->watch, core_none(v[LOAD_PROGRESS]));
+        options.control = &c->watch.control;
+        result = call_done(c, state,
+                           sft_checkpoint_load_group(c->group, c->path, c->tensors.items,
+                                                     c->tensors.count, &options, &c->result,
+                                                     &c->watch.err),
+                           NULL);
     }
-    options.source = source;
-    options.flags = (cast ? SFT_GROUP_CAST : 0) | (missing ? SFT_GROUP_MISSING : 0);
-    options.pool = core_pool(state);
-    core_watch_begin(&watch, core_none(v[LOAD_PROGRESS]));
-    options.control = &watch.control;
-    status = sft_checkpoint_load_group(group, path, tensors.items, tensors.count, &options, &result,
-                                       &err);
-    core_watch_end(&watch);
-    parts_free(&tensors);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        return core_watch_raise(&watch, state, &err, NULL);
+    if (source.layouts != NULL) {
+        sft_layout_set_free(source.layouts);
     }
-    return told(&result);
+    return result;
 }
 
 PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -340,24 +326,12 @@ PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs) {
                                              "step", "cast",    "missing", "progress"};
     static const core_signature signature = {"_load_group", parameters, LOAD_COUNT, LOAD_COUNT,
                                              LOAD_COUNT};
-    core_state *state = core_state_of(module);
-    sft_checkpoint_options source;
-    PyObject *v[LOAD_COUNT], *path = NULL, *result = NULL;
-    const char *name;
+    PyObject *v[LOAD_COUNT], *result = NULL;
+    call c;
 
-    if (!core_parse(&signature, args, kwargs, v)) {
-        return NULL;
+    if (core_parse(&signature, args, kwargs, v)) {
+        result = call_read(&c, v) ? load(core_state_of(module), v, &c) : NULL;
+        call_free(&c);
     }
-    SFT_INIT(&source);
-    name = path_of(v[LOAD_PATH], &path);
-    if (name != NULL &&
-        (v[LOAD_STEP] == Py_None || (source.step = core_text(v[LOAD_STEP], "step")) != NULL) &&
-        core_layouts(state, v[LOAD_LAYOUT], v[LOAD_RANKS], &source.layouts)) {
-        result = load(state, name, v, &source);
-    }
-    if (source.layouts != NULL) {
-        sft_layout_set_free(source.layouts);
-    }
-    Py_XDECREF(path);
     return result;
 }

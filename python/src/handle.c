@@ -9,7 +9,6 @@
 
 static void handle_dealloc(PyObject *self) {
     core_handle *h = (core_handle *)self;
-    PyTypeObject *type = Py_TYPE(self);
 
     core_file_drop(h->file);
     Py_XDECREF(h->source);
@@ -17,8 +16,7 @@ static void handle_dealloc(PyObject *self) {
     Py_XDECREF(h->device);
     Py_XDECREF(h->backend);
     Py_XDECREF(h->how);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_object_free(self);
 }
 
 core_file *core_handle_file(core_handle *h) {
@@ -46,15 +44,6 @@ static PyObject *handle_close(PyObject *self, PyObject *ignored) {
     CORE_END_LOCKED();
     core_file_drop(file);
     Py_RETURN_NONE;
-}
-
-static PyObject *handle_enter(PyObject *self, PyObject *ignored) {
-    (void)ignored;
-    return Py_NewRef(self);
-}
-
-static PyObject *handle_exit(PyObject *self, PyObject *args) {
-    return handle_close(self, args);
 }
 
 static PyObject *get_closed(PyObject *self, void *closure) {
@@ -102,20 +91,33 @@ static PyObject *names(core_file *file, bool sorted) {
     return list;
 }
 
-static PyObject *handle_keys(PyObject *self, PyObject *ignored) {
+/* The result of `work`, which asks the open file for something. */
+static PyObject *on_file(PyObject *self, PyObject *(*work)(core_handle *h, core_file *file)) {
     core_file *file = core_handle_file((core_handle *)self);
-    PyObject *list = file != NULL ? names(file, true) : NULL;
-    (void)ignored;
+    PyObject *result = file != NULL ? work((core_handle *)self, file) : NULL;
+
     core_file_drop(file);
-    return list;
+    return result;
+}
+
+static PyObject *sorted_names(core_handle *h, core_file *file) {
+    (void)h;
+    return names(file, true);
+}
+
+static PyObject *handle_keys(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return on_file(self, sorted_names);
+}
+
+static PyObject *names_by_place(core_handle *h, core_file *file) {
+    (void)h;
+    return names(file, false);
 }
 
 static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored) {
-    core_file *file = core_handle_file((core_handle *)self);
-    PyObject *list = file != NULL ? names(file, false) : NULL;
     (void)ignored;
-    core_file_drop(file);
-    return list;
+    return on_file(self, names_by_place);
 }
 
 static PyObject *handle_iter(PyObject *self) {
@@ -130,12 +132,6 @@ static Py_ssize_t handle_length(PyObject *self) {
     Py_ssize_t count = file != NULL ? (Py_ssize_t)sft_catalog_count(file->catalog) : -1;
     core_file_drop(file);
     return count;
-}
-
-/* Closed or without tensors, it is a handle. */
-static int handle_bool(PyObject *self) {
-    (void)self;
-    return 1;
 }
 
 static int handle_contains(PyObject *self, PyObject *name) {
@@ -181,14 +177,10 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict) {
     return true;
 }
 
-static PyObject *handle_metadata(PyObject *self, PyObject *ignored) {
-    core_file *file = core_handle_file((core_handle *)self);
+static PyObject *metadata(core_handle *h, core_file *file) {
     PyObject *dict = NULL;
 
-    (void)ignored;
-    if (file == NULL) {
-        return NULL;
-    }
+    (void)h;
     for (size_t i = 0; i < sft_catalog_file_count(file->catalog); i++) {
         if (!sft_catalog_file_at(file->catalog, i)->has_metadata) {
             continue;
@@ -201,17 +193,21 @@ static PyObject *handle_metadata(PyObject *self, PyObject *ignored) {
             break;
         }
     }
-    core_file_drop(file);
     if (dict == NULL && !PyErr_Occurred()) {
         Py_RETURN_NONE;
     }
     return dict;
 }
 
+static PyObject *handle_metadata(PyObject *self, PyObject *ignored) {
+    (void)ignored;
+    return on_file(self, metadata);
+}
+
 /* ---------------------------------------------------------------- tensors */
 
 static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor) {
-    core_wish wish = {h->framework, h->device, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
+    core_wish wish = {{h->framework, h->device}, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     core_place place;
 
     if (h->owned || !core_file_can_map(file, tensor)) {
@@ -227,46 +223,46 @@ static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor) 
         PyErr_Clear(); /* a file system that cannot map */
         return core_load_one(h->state, file, tensor, &wish);
     }
-    return core_tensor(h->state, h->framework, h->device, tensor->dtype, tensor->shape,
-                       tensor->rank, &place);
+    return core_tensor(h->state, &wish.target, tensor->dtype, tensor->shape, tensor->rank, &place);
 }
 
-static const char *const name_parameters[] = {"name"};
-
-/* The file, and the tensor whose name is the only argument. */
-static core_file *enter_named(PyObject *self, const char *function, PyObject *args,
-                              PyObject *kwargs, const sft_tensor **tensor) {
-    core_signature signature = {function, name_parameters, 1, 1, 1};
+/* The result of `work` on the tensor whose name is the only argument of `function`. */
+static PyObject *on_tensor(PyObject *self, const char *function, PyObject *args, PyObject *kwargs,
+                           PyObject *(*work)(core_handle *h, core_file *file,
+                                             const sft_tensor *tensor)) {
+    static const char *const parameters[] = {"name"};
+    const core_signature signature = {function, parameters, 1, 1, 1};
     core_handle *h = (core_handle *)self;
+    PyObject *name, *result = NULL;
+    const sft_tensor *tensor;
     core_file *file;
-    PyObject *name;
 
     if (!core_parse(&signature, args, kwargs, &name)) {
         return NULL;
     }
     file = core_handle_file(h);
-    if (file == NULL) {
-        return NULL;
+    tensor = file != NULL ? core_find(h->state, file, name) : NULL;
+    if (tensor != NULL) {
+        result = work(h, file, tensor);
     }
-    *tensor = core_find(h->state, file, name);
-    if (*tensor == NULL) {
-        core_file_drop(file);
-        return NULL;
-    }
-    return file;
+    core_file_drop(file);
+    return result;
 }
 
 static PyObject *handle_get_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
-    const sft_tensor *tensor;
-    core_file *file = enter_named(self, "safe_open.get_tensor", args, kwargs, &tensor);
-    PyObject *result;
+    return on_tensor(self, "safe_open.get_tensor", args, kwargs, one);
+}
 
-    if (file == NULL) {
-        return NULL;
-    }
-    result = one((core_handle *)self, file, tensor);
-    core_file_drop(file);
-    return result;
+static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return on_tensor(self, "safe_open.get_slice", args, kwargs, core_slice_new);
+}
+
+static PyObject *meta(core_handle *h, core_file *file, const sft_tensor *tensor) {
+    return core_meta_new(h->state, file, tensor);
+}
+
+static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return on_tensor(self, "safe_open.get_tensor_meta", args, kwargs, meta);
 }
 
 static PyObject *handle_subscript(PyObject *self, PyObject *name) {
@@ -304,75 +300,43 @@ static PyObject *handle_get(PyObject *self, PyObject *args) {
     return there ? handle_subscript(self, name) : Py_NewRef(fallback);
 }
 
-static PyObject *handle_get_slice(PyObject *self, PyObject *args, PyObject *kwargs) {
-    core_handle *h = (core_handle *)self;
-    const sft_tensor *tensor;
-    core_file *file = enter_named(self, "safe_open.get_slice", args, kwargs, &tensor);
-    PyObject *result;
-
-    if (file == NULL) {
-        return NULL;
-    }
-    result = core_slice_new(h->state, file, tensor, h->framework, h->device, h->owned);
-    core_file_drop(file);
-    return result;
-}
-
-static PyObject *handle_get_tensor_meta(PyObject *self, PyObject *args, PyObject *kwargs) {
-    const sft_tensor *tensor;
-    core_file *file = enter_named(self, "safe_open.get_tensor_meta", args, kwargs, &tensor);
-    PyObject *result;
-
-    if (file == NULL) {
-        return NULL;
-    }
-    result = core_meta_new(((core_handle *)self)->state, file, tensor);
-    core_file_drop(file);
-    return result;
-}
-
 static const char *const strategies[] = {"auto", "map", "read", "direct", NULL};
 
-static bool truth(PyObject *value, bool *out) {
-    int given = value != NULL ? PyObject_IsTrue(value) : 0;
+/* -1 with an exception. */
+static int strategy_of(PyObject *value) {
+    const int strategy = core_choice(value, "strategy", strategies);
 
-    *out = given > 0;
-    return given >= 0;
+    if (strategy == -1) {
+        PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", value);
+    }
+    return strategy < 0 ? -1 : strategy;
 }
 
 static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"names", "owned", "strategy", "progress", "verify"};
     static const core_signature signature = {"safe_open.get_tensors", parameters, 5, 1, 0};
     core_handle *h = (core_handle *)self;
-    core_wish wish = {h->framework, h->device, NULL, NULL, h->owned, SFT_STRATEGY_AUTO, false};
+    core_wish wish = {{h->framework, h->device}, NULL, NULL, h->owned, SFT_STRATEGY_AUTO, false};
     PyObject *values[5], *result;
     core_file *file;
 
     if (!core_parse(&signature, args, kwargs, values)) {
         return NULL;
     }
-    wish.names = values[0] != NULL ? core_none(values[0]) : NULL;
-    wish.progress = values[3] != NULL ? core_none(values[3]) : NULL;
-    if (values[1] != NULL && values[1] != Py_None) {
-        int owned = PyObject_IsTrue(values[1]);
-        if (owned < 0) {
-            return NULL;
-        }
-        wish.owned = owned != 0;
+    wish.names = core_none(values[0]);
+    wish.progress = core_none(values[3]);
+    if (core_none(values[1]) != NULL && !core_truth(values[1], &wish.owned)) {
+        return NULL;
     }
-    if (values[2] != NULL && values[2] != Py_None) {
-        int strategy = core_choice(values[2], "strategy", strategies);
+    if (core_none(values[2]) != NULL) {
+        const int strategy = strategy_of(values[2]);
         if (strategy < 0) {
-            if (strategy == -1) {
-                PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct",
-                             values[2]);
-            }
             return NULL;
         }
         wish.strategy = strategy == 1 ? SFT_STRATEGY_AUTO : (sft_strategy)strategy;
         wish.owned = strategy != 1 && (strategy != 0 || wish.owned);
     }
-    if (!truth(values[4], &wish.verify)) {
+    if (!core_truth(values[4], &wish.verify)) {
         return NULL;
     }
     file = core_handle_file(h);
@@ -393,15 +357,14 @@ static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwar
     core_file *file;
     bool verify;
 
-    if (!core_parse(&signature, args, kwargs, values) || !truth(values[2], &verify)) {
+    if (!core_parse(&signature, args, kwargs, values) || !core_truth(values[2], &verify)) {
         return NULL;
     }
     file = core_handle_file(h);
     if (file == NULL) {
         return NULL;
     }
-    result = core_load_into(h->state, file, values[0],
-                            values[1] != NULL ? core_none(values[1]) : NULL, verify);
+    result = core_load_into(h->state, file, values[0], core_none(values[1]), verify);
     core_file_drop(file);
     return result;
 }
@@ -435,11 +398,7 @@ static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs
     if (!core_parse(&signature, args, kwargs, &value)) {
         return NULL;
     }
-    if (value != NULL && (wanted = core_choice(value, "strategy", strategies)) < 0) {
-        if (wanted == -1) {
-            PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct",
-                         value);
-        }
+    if (value != NULL && (wanted = strategy_of(value)) < 0) {
         return NULL;
     }
     file = core_handle_file(h);
@@ -467,8 +426,7 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
     sft_verify_result counts;
     core_watch watch;
     sft_status status;
-    sft_error err;
-    PyObject *progress;
+    PyObject *progress, *result = NULL;
     core_file *file;
 
     if (!core_parse(&signature, args, kwargs, &progress) || (file = core_handle_file(h)) == NULL) {
@@ -476,16 +434,15 @@ static PyObject *handle_verify(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     SFT_INIT(&options);
     options.pool = core_pool(h->state);
-    core_watch_begin(&watch, progress != NULL ? core_none(progress) : NULL);
+    core_watch_begin(&watch, core_none(progress));
     options.control = &watch.control;
-    status = sft_catalog_verify(file->catalog, &options, &counts, &err);
-    core_watch_end(&watch);
-    core_file_drop(file);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        return core_watch_raise(&watch, h->state, &err, NULL);
+    status = sft_catalog_verify(file->catalog, &options, &counts, &watch.err);
+    if (core_watch_done(&watch, h->state, status, NULL)) {
+        result = Py_BuildValue("{s:K,s:K}", "checked", (unsigned long long)counts.checked,
+                               "unlisted", (unsigned long long)counts.unlisted);
     }
-    return Py_BuildValue("{s:K,s:K}", "checked", (unsigned long long)counts.checked, "unlisted",
-                         (unsigned long long)counts.unlisted);
+    core_file_drop(file);
+    return result;
 }
 
 static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs) {
@@ -584,41 +541,39 @@ static PyObject *handle_repr(PyObject *self) {
     return result;
 }
 
-#define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef handle_methods[] = {
     {"keys", handle_keys, METH_NOARGS, "Names of the tensors, sorted."},
     {"offset_keys", handle_offset_keys, METH_NOARGS,
      "Names of the tensors, by their place in the file."},
     {"metadata", handle_metadata, METH_NOARGS, "The texts of __metadata__, or None."},
-    {"get_tensor", CALL(handle_get_tensor), METH_VARARGS | METH_KEYWORDS,
-     "The tensor of that name."},
-    {"get_tensors", CALL(handle_get_tensors), METH_VARARGS | METH_KEYWORDS,
+    {"get_tensor", CORE_METHOD(handle_get_tensor), CORE_KEYWORDS, "The tensor of that name."},
+    {"get_tensors", CORE_METHOD(handle_get_tensors), CORE_KEYWORDS,
      "All tensors, or those named, as a dict. owned=True: in memory of their own. verify=True: "
      "so, and compared with the recorded digests on the way."},
-    {"get_slice", CALL(handle_get_slice), METH_VARARGS | METH_KEYWORDS,
+    {"get_slice", CORE_METHOD(handle_get_slice), CORE_KEYWORDS,
      "A tensor to be sliced before it is read."},
-    {"get_tensor_meta", CALL(handle_get_tensor_meta), METH_VARARGS | METH_KEYWORDS,
+    {"get_tensor_meta", CORE_METHOD(handle_get_tensor_meta), CORE_KEYWORDS,
      "dtype, shape and place of a tensor; reads nothing."},
-    {"load_into", CALL(handle_load_into), METH_VARARGS | METH_KEYWORDS,
+    {"load_into", CORE_METHOD(handle_load_into), CORE_KEYWORDS,
      "Reads tensors into those of a dict, casting where types differ; verify=True: and compares "
      "with the recorded "
      "digests."},
-    {"explain", CALL(handle_explain), METH_VARARGS | METH_KEYWORDS,
+    {"explain", CORE_METHOD(handle_explain), CORE_KEYWORDS,
      "How each file would be read, and why."},
-    {"verify", CALL(handle_verify), METH_VARARGS | METH_KEYWORDS, "Compares the recorded digests."},
-    {"stream", CALL(handle_stream), METH_VARARGS | METH_KEYWORDS,
+    {"verify", CORE_METHOD(handle_verify), CORE_KEYWORDS, "Compares the recorded digests."},
+    {"stream", CORE_METHOD(handle_stream), CORE_KEYWORDS,
      "stream(names=None, *, order='file', memory=None, slices=None, verify=False): pairs (name, "
      "tensor), read ahead "
      "within so many bytes of memory."},
-    {"prefetch", CALL(handle_prefetch), METH_VARARGS | METH_KEYWORDS,
+    {"prefetch", CORE_METHOD(handle_prefetch), CORE_KEYWORDS,
      "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the "
      "background."},
     {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},
     {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},
     {"close", handle_close, METH_NOARGS, "Lets go of the file. Tensors stay."},
-    {"__enter__", handle_enter, METH_NOARGS, NULL},
-    {"__exit__", handle_exit, METH_VARARGS, NULL},
+    {"__enter__", core_enter, METH_NOARGS, NULL},
+    {"__exit__", handle_close, METH_VARARGS, NULL},
     {"__reduce__", handle_reduce, METH_NOARGS, NULL},
     {"__copy__", handle_copy, METH_NOARGS, NULL},
     {"__deepcopy__", handle_copy, METH_O, NULL},
@@ -642,7 +597,7 @@ static PyType_Slot handle_slots[] = {
     {Py_mp_length, (void *)handle_length},
     {Py_mp_subscript, (void *)handle_subscript},
     {Py_sq_contains, (void *)handle_contains},
-    {Py_nb_bool, (void *)handle_bool},
+    {Py_nb_bool, (void *)core_always},
     {0, NULL},
 };
 

@@ -16,6 +16,20 @@ typedef struct place_for {
     bool later; /* its tensor or some of its memory is another's, too: read after that */
 } place_for;
 
+/* A load into tensors that exist. */
+typedef struct into {
+    core_state *state;
+    core_file *file;
+    place_for *all; /* in the order of the dict */
+    size_t count;
+    /* Those that may be read side by side, in one load. */
+    size_t *select;
+    const sft_dtype **dtypes;
+    sft_load_place *places;
+    size_t side_by_side;
+    uint64_t bytes;
+} into;
+
 static PyObject *wrong(core_state *state, const sft_tensor *tensor, const char *why) {
     return core_raise_text(state, SFT_E_ARG, tensor->name, "cannot load into the tensor for %s: %s",
                            tensor->name, why);
@@ -103,12 +117,12 @@ static bool array_place(core_state *state, PyObject *object, place_for *p) {
     return done;
 }
 
-static bool find_place(core_state *state, core_file *file, PyObject *name, PyObject *object,
-                       place_for *p) {
+static bool find_place(const into *t, PyObject *name, PyObject *object, place_for *p) {
+    core_state *state = t->state;
     uint64_t elements = 1;
     sft_error err;
 
-    p->tensor = core_find(state, file, name);
+    p->tensor = core_find(state, t->file, name);
     if (p->tensor == NULL) {
         return false;
     }
@@ -150,172 +164,138 @@ static int by_order(const void *a, const void *b) {
 }
 
 /* What the pool may not write at the same time. seen: a byte per tensor of the catalog. */
-static void find_later(const core_file *file, place_for *places, size_t count,
-                       unsigned char *seen) {
+static void find_later(into *t, unsigned char *seen) {
     uintptr_t end = 0;
 
-    qsort(places, count, sizeof *places, by_address);
-    for (size_t i = 0; i < count; i++) {
-        uintptr_t begin = (uintptr_t)places[i].data;
-        places[i].later = begin < end && places[i].nbytes != 0;
-        end = begin + (uintptr_t)places[i].nbytes > end ? begin + (uintptr_t)places[i].nbytes : end;
+    qsort(t->all, t->count, sizeof *t->all, by_address);
+    for (size_t i = 0; i < t->count; i++) {
+        place_for *p = &t->all[i];
+        uintptr_t begin = (uintptr_t)p->data;
+        p->later = begin < end && p->nbytes != 0;
+        end = begin + (uintptr_t)p->nbytes > end ? begin + (uintptr_t)p->nbytes : end;
     }
-    qsort(places, count, sizeof *places, by_order);
-    for (size_t i = 0; i < count; i++) {
-        unsigned char *one = &seen[sft_catalog_index_of(file->catalog, places[i].tensor)];
-        places[i].later = places[i].later || *one != 0 || core_is_part(file, places[i].tensor);
+    qsort(t->all, t->count, sizeof *t->all, by_order);
+    for (size_t i = 0; i < t->count; i++) {
+        place_for *p = &t->all[i];
+        unsigned char *one = &seen[sft_catalog_index_of(t->file->catalog, p->tensor)];
+        p->later = p->later || *one != 0 || core_is_part(t->file, p->tensor);
         *one = 1;
     }
 }
 
-/* One by one, in the order of the dict. */
-static sft_status read_later(core_state *state, core_file *file, const place_for *places,
-                             size_t count, core_watch *watch, sft_error *err) {
-    for (size_t i = 0; i < count; i++) {
-        const place_for *p = &places[i];
-        sft_read_options options;
-        sft_status status;
-        SFT_INIT(&options);
-        options.dtype = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
-        options.control = &watch->control;
-        options.pool = core_pool_for(state, p->nbytes);
-        if (!p->later || p->nbytes == 0) {
-            continue;
-        }
-        status =
-            sft_tensor_read(file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes, err);
-        if (status != SFT_OK) {
-            return status;
-        }
-    }
-    return SFT_OK;
+static const sft_dtype *cast_to(const place_for *p) {
+    return p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
 }
 
-/* All that may be read side by side, in one load. */
-typedef struct together {
-    size_t *select;
-    const sft_dtype **dtypes;
-    sft_load_place *places;
-    size_t count;
-    uint64_t bytes;
-} together;
+static void find_side_by_side(into *t) {
+    for (size_t i = 0; i < t->count; i++) {
+        const place_for *p = &t->all[i];
+        if (!p->later) {
+            const size_t n = t->side_by_side++;
+            t->select[n] = sft_catalog_index_of(t->file->catalog, p->tensor);
+            t->dtypes[n] = cast_to(p);
+            t->places[n] = (sft_load_place){p->nbytes != 0 ? p->data : NULL, (size_t)p->nbytes};
+            t->bytes += p->nbytes;
+        }
+    }
+}
 
-static void together_free(together *t) {
+static void into_free(into *t) {
+    free(t->all);
     free(t->select);
     free((void *)t->dtypes);
     free(t->places);
 }
 
-static bool together_make(together *t, const core_file *file, const place_for *places,
-                          size_t count) {
-    memset(t, 0, sizeof *t);
-    t->select = malloc((count + 1) * sizeof *t->select);
-    t->dtypes = malloc((count + 1) * sizeof *t->dtypes);
-    t->places = malloc((count + 1) * sizeof *t->places);
-    for (size_t i = 0; t->select != NULL && t->dtypes != NULL && t->places != NULL && i < count;
-         i++) {
-        const place_for *p = &places[i];
-        if (p->later) {
-            continue;
-        }
-        t->select[t->count] = sft_catalog_index_of(file->catalog, p->tensor);
-        t->dtypes[t->count] = p->dtype->id != p->tensor->dtype->id ? p->dtype : NULL;
-        t->places[t->count] = (sft_load_place){p->nbytes != 0 ? p->data : NULL, (size_t)p->nbytes};
-        t->count++;
-        t->bytes += p->nbytes;
+/* The dict's tensors and their places. False with an exception; into_free in every case. */
+static bool into_find(into *t, PyObject *targets) {
+    const size_t room = (size_t)PyDict_Size(targets) + 1;
+    unsigned char *seen = calloc(sft_catalog_count(t->file->catalog) + 1, 1);
+    PyObject *name, *object;
+    Py_ssize_t position = 0;
+    bool found;
+
+    t->all = calloc(room, sizeof *t->all);
+    t->select = malloc(room * sizeof *t->select);
+    t->dtypes = malloc(room * sizeof *t->dtypes);
+    t->places = malloc(room * sizeof *t->places);
+    found = seen != NULL && t->all != NULL && t->select != NULL && t->dtypes != NULL &&
+            t->places != NULL;
+    if (!found) {
+        core_no_memory(0);
     }
-    return t->select != NULL && t->dtypes != NULL && t->places != NULL;
+    while (found && PyDict_Next(targets, &position, &name, &object)) {
+        t->all[t->count].order = t->count;
+        found = find_place(t, name, object, &t->all[t->count++]);
+    }
+    if (found) {
+        find_later(t, seen);
+        find_side_by_side(t);
+    }
+    free(seen);
+    return found;
 }
 
-static sft_status read_together(core_state *state, core_file *file, const together *t, bool verify,
-                                core_watch *watch, sft_error *err) {
+static sft_status read_side_by_side(const into *t, bool verify, core_watch *watch) {
     sft_loaded *loaded = NULL;
     sft_load_options options;
     sft_status status;
 
     SFT_INIT(&options);
     options.select = t->select;
-    options.select_count = t->count;
+    options.select_count = t->side_by_side;
     options.dtypes = t->dtypes;
     options.places = t->places;
     options.control = &watch->control;
     options.flags = verify ? SFT_LOAD_VERIFY : 0;
-    options.pool = core_pool_for(state, t->bytes);
-    if (t->count == 0) {
+    options.pool = core_pool_for(t->state, t->bytes);
+    if (t->side_by_side == 0) {
         return SFT_OK;
     }
-    status = sft_load(&loaded, file->catalog, &options, err);
+    status = sft_load(&loaded, t->file->catalog, &options, &watch->err);
     sft_loaded_free(loaded);
     return status;
 }
 
-static sft_status read_all(core_state *state, core_file *file, const place_for *places,
-                           size_t count, const together *t, bool verify, core_watch *watch,
-                           sft_error *err) {
-    sft_status status = read_together(state, file, t, verify, watch, err);
-    return status == SFT_OK ? read_later(state, file, places, count, watch, err) : status;
-}
+/* One by one, in the order of the dict. */
+static sft_status read_later(const into *t, core_watch *watch) {
+    sft_status status = SFT_OK;
 
-/* The dict's tensors and their places; NULL with an exception. */
-static place_for *find_places(core_state *state, core_file *file, PyObject *targets,
-                              size_t *count) {
-    place_for *places = calloc((size_t)PyDict_Size(targets) + 1, sizeof *places);
-    unsigned char *seen = calloc(sft_catalog_count(file->catalog) + 1, 1);
-    PyObject *name, *object;
-    Py_ssize_t position = 0;
-    bool found = places != NULL && seen != NULL;
-
-    *count = 0;
-    if (!found) {
-        core_no_memory(0);
+    for (size_t i = 0; i < t->count && status == SFT_OK; i++) {
+        const place_for *p = &t->all[i];
+        sft_read_options options;
+        if (!p->later || p->nbytes == 0) {
+            continue;
+        }
+        SFT_INIT(&options);
+        options.dtype = cast_to(p);
+        options.control = &watch->control;
+        options.pool = core_pool_for(t->state, p->nbytes);
+        status = sft_tensor_read(t->file->catalog, p->tensor, &options, p->data, (size_t)p->nbytes,
+                                 &watch->err);
     }
-    while (found && PyDict_Next(targets, &position, &name, &object)) {
-        places[*count].order = *count;
-        found = find_place(state, file, name, object, &places[(*count)++]);
-    }
-    if (found) {
-        find_later(file, places, *count, seen);
-    } else {
-        free(places);
-        places = NULL;
-    }
-    free(seen);
-    return places;
+    return status;
 }
 
 PyObject *core_load_into(core_state *state, core_file *file, PyObject *targets, PyObject *progress,
                          bool verify) {
+    into t = {.state = state, .file = file};
     PyObject *copy;
-    place_for *places;
-    size_t count = 0;
     core_watch watch;
     sft_status status;
-    sft_error err;
-    together t;
+    bool done = false;
 
     if (!PyDict_Check(targets)) {
         return core_wrong_type("tensors", targets, "dict");
     }
     copy = PyDict_Copy(targets); /* keeps the tensors */
-    places = copy != NULL ? find_places(state, file, copy, &count) : NULL;
-    if (places == NULL) {
-        Py_XDECREF(copy);
-        return NULL;
+    if (copy != NULL && into_find(&t, copy)) {
+        core_watch_begin(&watch, progress);
+        status = read_side_by_side(&t, verify, &watch);
+        status = status == SFT_OK ? read_later(&t, &watch) : status;
+        done = core_watch_done(&watch, state, status, NULL);
     }
-    if (!together_make(&t, file, places, count)) {
-        together_free(&t);
-        free(places);
-        Py_DECREF(copy);
-        return core_no_memory(0);
-    }
-    core_watch_begin(&watch, progress);
-    status = read_all(state, file, places, count, &t, verify, &watch, &err);
-    core_watch_end(&watch);
-    together_free(&t);
-    free(places);
-    Py_DECREF(copy);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        return core_watch_raise(&watch, state, &err, NULL);
-    }
-    Py_RETURN_NONE;
+    into_free(&t);
+    Py_XDECREF(copy);
+    return done ? Py_NewRef(Py_None) : NULL;
 }

@@ -136,67 +136,52 @@ void core_watch_end(core_watch *watch) {
     PyEval_RestoreThread(watch->thread);
 }
 
-PyObject *core_watch_raise(core_watch *watch, core_state *state, const sft_error *err,
-                           const char *doing) {
-    if (watch->failed && PyErr_Occurred()) {
-        return NULL;
+bool core_watch_done(core_watch *watch, core_state *state, sft_status status, const char *doing) {
+    core_watch_end(watch);
+    if (status != SFT_OK) {
+        core_raise(state, &watch->err, doing);
     }
-    return core_raise(state, err, doing);
+    return PyErr_Occurred() == NULL;
 }
 
 /* ---------------------------------------------------------------- which tensors */
 
-typedef struct chosen {
-    const sft_tensor **tensors;
-    size_t *positions; /* in the catalog; only where names are given */
-    size_t count;
-} chosen;
-
-static void chosen_free(chosen *c) {
+void core_chosen_free(core_chosen *c) {
     free((void *)c->tensors);
     free(c->positions);
 }
 
-static bool choose(core_state *state, core_file *file, PyObject *names, chosen *c) {
-    PyObject *fast = NULL;
+bool core_choose(core_state *state, core_file *file, PyObject *names, core_chosen *c) {
+    PyObject *list = names != NULL ? PySequence_List(names) : NULL;
+    bool done = names == NULL || list != NULL;
 
     memset(c, 0, sizeof *c);
-    if (names != NULL) {
-        fast = PySequence_List(names);
-        if (fast == NULL) {
-            return false;
-        }
+    if (!done) {
+        return false;
     }
-    c->count = fast != NULL ? (size_t)PyList_Size(fast) : sft_catalog_count(file->catalog);
+    c->count = list != NULL ? (size_t)PyList_Size(list) : sft_catalog_count(file->catalog);
     c->tensors = malloc((c->count + 1) * sizeof *c->tensors);
-    c->positions = fast != NULL ? malloc((c->count + 1) * sizeof *c->positions) : NULL;
-    if (c->tensors == NULL || (fast != NULL && c->positions == NULL)) {
+    c->positions = list != NULL ? malloc((c->count + 1) * sizeof *c->positions) : NULL;
+    if (c->tensors == NULL || (list != NULL && c->positions == NULL)) {
         core_no_memory(0);
-        goto fail;
+        done = false;
     }
-    for (size_t i = 0; i < c->count; i++) {
-        if (fast == NULL) {
-            c->tensors[i] = sft_catalog_at(file->catalog, i);
-            continue;
+    for (size_t i = 0; done && i < c->count; i++) {
+        c->tensors[i] = list != NULL ? core_find(state, file, PyList_GetItem(list, (Py_ssize_t)i))
+                                     : sft_catalog_at(file->catalog, i);
+        done = c->tensors[i] != NULL;
+        if (done && list != NULL) {
+            c->positions[i] = sft_catalog_index_of(file->catalog, c->tensors[i]);
         }
-        c->tensors[i] = core_find(state, file, PyList_GetItem(fast, (Py_ssize_t)i));
-        if (c->tensors[i] == NULL) {
-            goto fail;
-        }
-        c->positions[i] = sft_catalog_index_of(file->catalog, c->tensors[i]);
     }
-    Py_XDECREF(fast);
-    return true;
-fail:
-    Py_XDECREF(fast);
-    chosen_free(c);
-    return false;
+    Py_XDECREF(list);
+    return done;
 }
 
 /* ---------------------------------------------------------------- the dict */
 
 /* How many tensors from i on lie in the same source, `most` at most, and their dimensions. */
-static size_t alike(const chosen *c, size_t i, size_t most, size_t *dimensions) {
+static size_t alike(const core_chosen *c, size_t i, size_t most, size_t *dimensions) {
     uint32_t source = c->tensors[i]->pieces[0].source;
     size_t n = 0;
 
@@ -216,7 +201,7 @@ static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value
 }
 
 /* `where` tells each tensor's memory: the mapped file's, or that of a load. */
-static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObject *device,
+static bool fill_torch(core_state *state, PyObject *dict, const core_chosen *c, PyObject *device,
                        core_where where, void *ctx) {
     core_slab *slab = NULL;
     const core_memory *memory = NULL;
@@ -254,24 +239,23 @@ static bool fill_torch(core_state *state, PyObject *dict, const chosen *c, PyObj
     return done;
 }
 
-static PyObject *fill(core_state *state, const chosen *c, const core_wish *wish, core_where where,
-                      void *ctx) {
+static PyObject *fill(core_state *state, const core_chosen *c, const core_wish *wish,
+                      core_where where, void *ctx) {
     PyObject *dict = PyDict_New();
     bool done = dict != NULL;
     /* Nothing that is made here can be garbage yet; without this the collector walks all of it again and
      * again, a third of the time of a load of 20,000 tensors. */
     bool collecting = c->count >= MANY && PyGC_Disable() != 0;
 
-    if (done && wish->framework == CORE_TORCH) {
-        done = fill_torch(state, dict, c, wish->device, where, ctx);
+    if (done && wish->target.framework == CORE_TORCH) {
+        done = fill_torch(state, dict, c, wish->target.device, where, ctx);
     } else {
         for (size_t i = 0; done && i < c->count; i++) {
             const sft_tensor *t = c->tensors[i];
             core_place place;
-            done = where(ctx, t, &place) &&
-                   put_tensor(dict, t,
-                              core_tensor(state, wish->framework, wish->device, t->dtype, t->shape,
-                                          t->rank, &place));
+            done = where(ctx, t, &place) && put_tensor(dict, t,
+                                                       core_tensor(state, &wish->target, t->dtype,
+                                                                   t->shape, t->rank, &place));
         }
     }
     if (collecting) {
@@ -295,7 +279,7 @@ static bool where_mapped(void *ctx, const sft_tensor *tensor, core_place *place)
     return core_file_data(m->state, m->file, tensor, &place->data, &place->memory, &place->lender);
 }
 
-static bool all_map(core_file *file, const chosen *c) {
+static bool all_map(core_file *file, const core_chosen *c) {
     for (size_t i = 0; i < c->count; i++) {
         if (!core_file_can_map(file, c->tensors[i])) {
             return false;
@@ -305,7 +289,7 @@ static bool all_map(core_file *file, const chosen *c) {
 }
 
 /* The last tensor of each source speaks for those before it. */
-static bool holds_all(core_state *state, core_file *file, const chosen *c) {
+static bool holds_all(core_state *state, core_file *file, const core_chosen *c) {
     const sft_tensor *last = NULL;
 
     for (size_t i = 0; i < c->count; i++) {
@@ -343,7 +327,7 @@ static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place) 
 }
 
 /* Enough for the tensors wherever they lie; what is not used is never touched. */
-static bool room_for(core_file *file, const chosen *c, size_t *size) {
+static bool room_for(core_file *file, const core_chosen *c, size_t *size) {
     uint64_t wanted = 0, all = 0, room;
 
     for (size_t i = 0; i < c->count; i++) {
@@ -363,14 +347,13 @@ static bool room_for(core_file *file, const chosen *c, size_t *size) {
     return true;
 }
 
-static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
+static PyObject *load_owned(core_state *state, core_file *file, const core_chosen *c,
                             const core_wish *wish) {
     sft_load_options options;
     sft_arena *arena = NULL;
     owned o = {NULL, NULL, NULL};
     core_watch watch;
     sft_status status;
-    sft_error err;
     size_t size;
     PyObject *dict = NULL;
 
@@ -394,15 +377,12 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
     options.flags = wish->verify ? SFT_LOAD_VERIFY : 0;
     core_watch_begin(&watch, wish->progress);
     options.control = &watch.control;
-    status = sft_arena_create_over(&arena, o.memory->base, o.memory->size, NULL, &err);
+    status = sft_arena_create_over(&arena, o.memory->base, o.memory->size, NULL, &watch.err);
     options.arena = arena;
     if (status == SFT_OK && c->count != 0) {
-        status = sft_load(&o.loaded, file->catalog, &options, &err);
+        status = sft_load(&o.loaded, file->catalog, &options, &watch.err);
     }
-    core_watch_end(&watch);
-    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
-        core_watch_raise(&watch, state, &err, NULL);
-    } else {
+    if (core_watch_done(&watch, state, status, NULL)) {
         dict = fill(state, c, wish, where_owned, &o);
     }
     sft_loaded_free(o.loaded);
@@ -413,7 +393,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const chosen *c,
 }
 
 /* An alias that shows elements which do not lie in order is read by itself. */
-static bool any_scattered(core_file *file, const chosen *c) {
+static bool any_scattered(core_file *file, const core_chosen *c) {
     for (size_t i = 0; c->positions != NULL && i < c->count; i++) {
         if (core_is_part(file, c->tensors[i]) && c->tensors[i]->pieces[0].strides != NULL) {
             return true;
@@ -422,7 +402,7 @@ static bool any_scattered(core_file *file, const chosen *c) {
     return false;
 }
 
-static PyObject *load_each(core_state *state, core_file *file, const chosen *c,
+static PyObject *load_each(core_state *state, core_file *file, const core_chosen *c,
                            const core_wish *wish) {
     PyObject *dict = PyDict_New();
 
@@ -434,44 +414,54 @@ static PyObject *load_each(core_state *state, core_file *file, const chosen *c,
     return dict;
 }
 
-PyObject *core_load(core_state *state, core_file *file, const core_wish *wish) {
+static PyObject *load_chosen(core_state *state, core_file *file, const core_chosen *c,
+                             const core_wish *wish) {
     mapped m = {state, file};
-    PyObject *dict = NULL;
-    chosen c;
+    PyObject *dict;
 
-    if (wish->framework == CORE_TORCH && !core_torch_ready(state)) {
+    if (any_scattered(file, c)) {
+        return load_each(state, file, c, wish);
+    }
+    if (wish->owned || !all_map(file, c)) {
+        return load_owned(state, file, c, wish);
+    }
+    if (!holds_all(state, file, c)) {
         return NULL;
     }
-    if (!choose(state, file, wish->names, &c)) {
+    dict = fill(state, c, wish, where_mapped, &m);
+    if (dict == NULL && PyErr_ExceptionMatches(PyExc_OSError)) {
+        /* A file system that cannot map can still be read. */
+        PyErr_Clear();
+        dict = load_owned(state, file, c, wish);
+    }
+    return dict;
+}
+
+PyObject *core_load(core_state *state, core_file *file, const core_wish *wish) {
+    PyObject *dict = NULL;
+    core_chosen c;
+
+    if (wish->target.framework == CORE_TORCH && !core_torch_ready(state)) {
         return NULL;
     }
-    if (any_scattered(file, &c)) {
-        dict = load_each(state, file, &c, wish);
-    } else if (wish->owned || !all_map(file, &c)) {
-        dict = load_owned(state, file, &c, wish);
-    } else if (holds_all(state, file, &c)) {
-        dict = fill(state, &c, wish, where_mapped, &m);
-        if (dict == NULL && PyErr_ExceptionMatches(PyExc_OSError)) {
-            /* A file system that cannot map can still be read. */
-            PyErr_Clear();
-            dict = load_owned(state, file, &c, wish);
-        }
+    if (core_choose(state, file, wish->names, &c)) {
+        dict = load_chosen(state, file, &c, wish);
     }
-    chosen_free(&c);
+    core_chosen_free(&c);
     return dict;
 }
 
 PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework,
                            core_where where, void *ctx) {
-    core_wish wish = {framework, NULL, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
+    core_wish wish = {{framework, NULL}, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     PyObject *dict;
-    chosen c;
+    core_chosen c;
 
-    if ((framework == CORE_TORCH && !core_torch_ready(state)) || !choose(state, file, NULL, &c)) {
+    if (framework == CORE_TORCH && !core_torch_ready(state)) {
         return NULL;
     }
-    dict = fill(state, &c, &wish, where, ctx);
-    chosen_free(&c);
+    dict = core_choose(state, file, NULL, &c) ? fill(state, &c, &wish, where, ctx) : NULL;
+    core_chosen_free(&c);
     return dict;
 }
 
@@ -481,7 +471,6 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     sft_read_options options;
     core_watch watch;
     sft_status status;
-    sft_error err;
     PyObject *result = NULL;
 
     if (tensor->nbytes > SIZE_MAX / 2 ||
@@ -493,13 +482,11 @@ PyObject *core_load_one(core_state *state, core_file *file, const sft_tensor *te
     options.pool = core_pool_for(state, tensor->nbytes);
     core_watch_begin(&watch, wish->progress);
     options.control = &watch.control;
-    status = sft_tensor_read(file->catalog, tensor, &options, place.data, place.memory->size, &err);
-    core_watch_end(&watch);
-    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
-        core_watch_raise(&watch, state, &err, NULL);
-    } else {
-        result = core_tensor(state, wish->framework, wish->device, tensor->dtype, tensor->shape,
-                             tensor->rank, &place);
+    status = sft_tensor_read(file->catalog, tensor, &options, place.data, place.memory->size,
+                             &watch.err);
+    if (core_watch_done(&watch, state, status, NULL)) {
+        result =
+            core_tensor(state, &wish->target, tensor->dtype, tensor->shape, tensor->rank, &place);
     }
     core_memory_drop(place.memory);
     return result;

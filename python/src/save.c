@@ -31,11 +31,11 @@ static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, j
     if (!PyDict_Check(tensors)) {
         return core_wrong_type("tensor_dict", tensors, "dict") != NULL;
     }
-    if (metadata != NULL && metadata != Py_None && !PyDict_Check(metadata)) {
+    if (core_none(metadata) != NULL && !PyDict_Check(metadata)) {
         return core_wrong_type("metadata", metadata, "dict") != NULL;
     }
     j->tensors = PyDict_Copy(tensors);
-    j->metadata = metadata != NULL && metadata != Py_None ? PyDict_Copy(metadata) : NULL;
+    j->metadata = core_none(metadata) != NULL ? PyDict_Copy(metadata) : NULL;
     if (j->tensors == NULL || (j->metadata == NULL && PyErr_Occurred())) {
         goto fail;
     }
@@ -111,13 +111,11 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs) {
         buffer = PyBytes_AsString(result);
         core_pages_huge(buffer, size);
         options.pool = core_pool_for(state, size);
-        core_watch_begin(&watch, values[3] != NULL ? core_none(values[3]) : NULL);
+        core_watch_begin(&watch, core_none(values[3]));
         options.control = &watch.control;
         status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries,
-                                 j.texts.count, &options, &err);
-        core_watch_end(&watch);
-        if (status != SFT_OK || PyErr_Occurred()) {
-            core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
+                                 j.texts.count, &options, &watch.err);
+        if (!core_watch_done(&watch, state, status, CORE_SERIALIZING)) {
             Py_CLEAR(result);
         }
     }
@@ -144,20 +142,13 @@ static const char *const file_parameters[] = {"tensor_dict", "filename",       "
                                               "new_only",    "data_alignment", "progress"};
 static const core_signature file_signature = {"serialize_file", file_parameters, FILE_COUNT, 3, 2};
 
-static bool flag(PyObject *value, bool *out) {
-    int truth = value == NULL ? 0 : PyObject_IsTrue(value);
-    *out = truth > 0;
-    return truth >= 0;
-}
-
 static bool file_options(PyObject **v, sft_write_options *options) {
     bool durable, sidecar, new_only;
 
     SFT_INIT(options);
-    if (!flag(v[FILE_DURABLE], &durable) || !flag(v[FILE_SIDECAR], &sidecar) ||
-        !flag(v[FILE_NEW], &new_only) || !core_digests(v[FILE_DIGESTS], &options->digests) ||
-        (v[FILE_ALIGN] != NULL && v[FILE_ALIGN] != Py_None &&
-         !core_u64(v[FILE_ALIGN], &options->data_alignment))) {
+    if (!core_truth(v[FILE_DURABLE], &durable) || !core_truth(v[FILE_SIDECAR], &sidecar) ||
+        !core_truth(v[FILE_NEW], &new_only) || !core_digests(v[FILE_DIGESTS], &options->digests) ||
+        (core_none(v[FILE_ALIGN]) != NULL && !core_u64(v[FILE_ALIGN], &options->data_alignment))) {
         return false;
     }
     options->durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
@@ -172,7 +163,6 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
     sft_write_options options;
     core_watch watch;
     sft_status status;
-    sft_error err;
     const char *name;
     job j;
 
@@ -186,14 +176,10 @@ PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs
         return NULL;
     }
     options.pool = core_pool_for(state, job_bytes(&j));
-    core_watch_begin(&watch,
-                     values[FILE_PROGRESS] != NULL ? core_none(values[FILE_PROGRESS]) : NULL);
+    core_watch_begin(&watch, core_none(values[FILE_PROGRESS]));
     options.control = &watch.control;
-    status = sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
-    core_watch_end(&watch);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
-    } else {
+    status = sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &options, &watch.err);
+    if (core_watch_done(&watch, state, status, CORE_SERIALIZING)) {
         result = Py_NewRef(Py_None);
     }
     Py_DECREF(bytes);
@@ -210,7 +196,7 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) 
     sft_write_options options;
     core_watch watch;
     sft_status status;
-    sft_error err;
+    bool done;
     long fd;
     job j;
 
@@ -223,16 +209,13 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) 
     if ((fd == -1 && PyErr_Occurred()) || !job_read(state, values[0], values[2], &j)) {
         return NULL;
     }
-    core_watch_begin(&watch, values[4] != NULL ? core_none(values[4]) : NULL);
+    core_watch_begin(&watch, core_none(values[4]));
     options.control = &watch.control;
-    status =
-        sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options, &err);
-    core_watch_end(&watch);
+    status = sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options,
+                             &watch.err);
+    done = core_watch_done(&watch, state, status, CORE_SERIALIZING);
     job_free(&j);
-    if (status != SFT_OK || PyErr_Occurred()) {
-        return core_watch_raise(&watch, state, &err, CORE_SERIALIZING);
-    }
-    Py_RETURN_NONE;
+    return done ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---------------------------------------------------------------- deserialize */

@@ -19,40 +19,31 @@ typedef struct slice_object {
     PyObject_HEAD core_state *state;
     core_file *file;
     const sft_tensor *tensor;
-    PyObject *device;
-    core_framework framework;
+    core_target target;
     bool owned;
 } slice_object;
 
-PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
-                         core_framework framework, PyObject *device, bool owned) {
-    slice_object *s = PyObject_New(slice_object, state->slice_type);
+PyObject *core_slice_new(core_handle *handle, core_file *file, const sft_tensor *tensor) {
+    slice_object *s = PyObject_New(slice_object, handle->state->slice_type);
     if (s != NULL) {
-        s->state = state;
+        s->state = handle->state;
         s->file = core_file_keep(file);
         s->tensor = tensor;
-        s->device = Py_XNewRef(device);
-        s->framework = framework;
-        s->owned = owned;
+        s->target = (core_target){handle->framework, Py_XNewRef(handle->device)};
+        s->owned = handle->owned;
     }
     return (PyObject *)s;
 }
 
 static void slice_dealloc(PyObject *self) {
     slice_object *s = (slice_object *)self;
-    PyTypeObject *type = Py_TYPE(self);
+
     core_file_drop(s->file);
-    Py_XDECREF(s->device);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    Py_XDECREF(s->target.device);
+    core_object_free(self);
 }
 
 /* ---------------------------------------------------------------- indexes */
-
-typedef struct wanted {
-    sft_slice items[CORE_MAX_RANK + 2];
-    size_t count;
-} wanted;
 
 /* One bound of a slice object; None: omitted. */
 static bool bound(PyObject *slice, PyObject *field, int64_t *out) {
@@ -136,7 +127,7 @@ static bool read_item(slice_object *s, PyObject *item, size_t position, sft_slic
 }
 
 /* 2:, :20, 5, ..., 0:8:2 between commas, as the reference prints them. */
-static PyObject *describe(const wanted *w) {
+static PyObject *describe(const core_index *w) {
     PyObject *text = PyUnicode_FromString("");
 
     for (size_t i = 0; text != NULL && i < w->count; i++) {
@@ -163,7 +154,7 @@ static PyObject *describe(const wanted *w) {
     return text;
 }
 
-static bool outside(slice_object *s, const wanted *w, const char *format, ...) {
+static bool outside(slice_object *s, const core_index *w, const char *format, ...) {
     PyObject *text = describe(w);
     PyObject *shape = core_shape_list(s->tensor->shape, s->tensor->rank);
     PyObject *why;
@@ -183,7 +174,7 @@ static bool outside(slice_object *s, const wanted *w, const char *format, ...) {
 }
 
 /* The reference refuses what numpy would clip: a start or stop past the end. Negative bounds are Python's. */
-static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, uint32_t dim) {
+static bool check_item(slice_object *s, const core_index *w, const sft_slice *item, uint32_t dim) {
     int64_t size = (int64_t)s->tensor->shape[dim];
 
     if (item->kind == SFT_SLICE_INDEX) {
@@ -213,7 +204,7 @@ static bool check_item(slice_object *s, const wanted *w, const sft_slice *item, 
     return true;
 }
 
-static bool check(slice_object *s, const wanted *w) {
+static bool check(slice_object *s, const core_index *w) {
     uint32_t dim = 0, rank = s->tensor->rank;
     size_t dots = 0;
 
@@ -238,7 +229,7 @@ static bool check(slice_object *s, const wanted *w) {
     return true;
 }
 
-static bool read_index(slice_object *s, PyObject *index, wanted *w) {
+static bool read_index(slice_object *s, PyObject *index, core_index *w) {
     bool tuple = PyTuple_Check(index);
     Py_ssize_t count = tuple ? PyTuple_Size(index) : 1;
 
@@ -267,21 +258,22 @@ static bool read_index(slice_object *s, PyObject *index, wanted *w) {
     return check(s, w);
 }
 
-bool core_slices(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *index,
-                 sft_slice *slices, size_t *count) {
-    slice_object s;
-    wanted w;
+int core_index_for(core_state *state, core_file *file, const sft_tensor *tensor, PyObject *slices,
+                   core_index *out) {
+    PyObject *name = slices != NULL ? core_name(tensor) : NULL;
+    PyObject *index = name != NULL ? PyDict_GetItemWithError(slices, name) : NULL;
+    slice_object s; /* never seen by Python: what read_index looks at */
+    int found = index != NULL;
 
-    memset(&s, 0, sizeof s); /* never seen by Python: what read_index looks at */
+    memset(&s, 0, sizeof s);
     s.state = state;
     s.file = file;
     s.tensor = tensor;
-    if (!read_index(&s, index, &w)) {
-        return false;
+    if (PyErr_Occurred() != NULL || (index != NULL && !read_index(&s, index, out))) {
+        found = -1;
     }
-    memcpy(slices, w.items, w.count * sizeof *slices);
-    *count = w.count;
-    return true;
+    Py_XDECREF(name);
+    return found;
 }
 
 /* ---------------------------------------------------------------- results */
@@ -350,7 +342,7 @@ static int gather(slice_object *s, result *r, core_memory *memory) {
     Py_END_ALLOW_THREADS return done;
 }
 
-static bool resolve(slice_object *s, const wanted *w, result *r) {
+static bool resolve(slice_object *s, const core_index *w, result *r) {
     const sft_tensor *t = s->tensor;
     sft_dim dims[CORE_MAX_RANK];
     sft_read_options options;
@@ -391,7 +383,7 @@ static bool resolve(slice_object *s, const wanted *w, result *r) {
 }
 
 /* The bytes of the slice, read into memory of their own. */
-static core_memory *read_slice(slice_object *s, const wanted *w, result *r) {
+static core_memory *read_slice(slice_object *s, const core_index *w, result *r) {
     sft_read_options options;
     core_memory *memory;
     const bool map = core_file_can_map(s->file, s->tensor);
@@ -422,11 +414,9 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r) {
     options.pool = core_pool_for(s->state, r->nbytes);
     core_watch_begin(&watch, NULL);
     options.control = &watch.control;
-    status =
-        sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size, &err);
-    core_watch_end(&watch);
-    if (status != SFT_OK || (watch.failed && PyErr_Occurred())) {
-        core_watch_raise(&watch, s->state, &err, NULL);
+    status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size,
+                             &watch.err);
+    if (!core_watch_done(&watch, s->state, status, NULL)) {
         core_memory_drop(memory);
         return NULL;
     }
@@ -436,7 +426,7 @@ static core_memory *read_slice(slice_object *s, const wanted *w, result *r) {
 static PyObject *slice_read(slice_object *s, PyObject *index) {
     core_place place = {NULL, NULL, NULL};
     PyObject *tensor;
-    wanted w;
+    core_index w;
     result r;
 
     if (!read_index(s, index, &w) || !resolve(s, &w, &r)) {
@@ -450,8 +440,7 @@ static PyObject *slice_read(slice_object *s, PyObject *index) {
         if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory,
                            &place.lender)) {
             place.data += r.offset;
-            return core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank,
-                               &place);
+            return core_tensor(s->state, &s->target, s->tensor->dtype, r.shape, r.rank, &place);
         }
         if (!PyErr_ExceptionMatches(PyExc_OSError)) {
             return NULL;
@@ -463,14 +452,14 @@ static PyObject *slice_read(slice_object *s, PyObject *index) {
         return NULL;
     }
     place.data = place.memory->base;
-    tensor =
-        core_tensor(s->state, s->framework, s->device, s->tensor->dtype, r.shape, r.rank, &place);
+    tensor = core_tensor(s->state, &s->target, s->tensor->dtype, r.shape, r.rank, &place);
     core_memory_drop(place.memory);
     return tensor;
 }
 
 /* torch slices its own tensors: lists, masks and all; on the CPU, then the result moves. */
 static PyObject *slice_torch(slice_object *s, PyObject *index) {
+    static const core_target cpu = {CORE_TORCH, NULL};
     core_place place = {NULL, NULL, NULL};
     PyObject *whole, *part;
 
@@ -481,15 +470,15 @@ static PyObject *slice_torch(slice_object *s, PyObject *index) {
         PyErr_Clear();
         return slice_read(s, index);
     }
-    whole = core_tensor(s->state, CORE_TORCH, NULL, s->tensor->dtype, s->tensor->shape,
-                        s->tensor->rank, &place);
+    whole =
+        core_tensor(s->state, &cpu, s->tensor->dtype, s->tensor->shape, s->tensor->rank, &place);
     if (whole == NULL) {
         return NULL;
     }
     part = PyObject_GetItem(whole, index);
     Py_DECREF(whole);
-    if (part != NULL && s->device != NULL) {
-        CORE_SET(part, PyObject_CallMethod(part, "to", "O", s->device));
+    if (part != NULL && s->target.device != NULL) {
+        CORE_SET(part, PyObject_CallMethod(part, "to", "O", s->target.device));
     }
     return part;
 }
@@ -497,7 +486,7 @@ static PyObject *slice_torch(slice_object *s, PyObject *index) {
 static PyObject *slice_subscript(PyObject *self, PyObject *index) {
     slice_object *s = (slice_object *)self;
 
-    if (s->framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
+    if (s->target.framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
         return core_file_holds(s->state, s->file, s->tensor) ? slice_torch(s, index) : NULL;
     }
     return slice_read(s, index);
@@ -532,12 +521,6 @@ static Py_ssize_t slice_length(PyObject *self) {
         return -1;
     }
     return (Py_ssize_t)t->shape[0];
-}
-
-/* A handle on a tensor is never nothing, whatever its length. */
-static int slice_bool(PyObject *self) {
-    (void)self;
-    return 1;
 }
 
 /* Rows one after the other, for iter(): behind the last one an IndexError, which ends it. */
@@ -591,7 +574,7 @@ static PyType_Slot slice_slots[] = {
     {Py_mp_subscript, (void *)slice_subscript},
     {Py_mp_length, (void *)slice_length},
     {Py_sq_item, (void *)slice_item},
-    {Py_nb_bool, (void *)slice_bool},
+    {Py_nb_bool, (void *)core_always},
     {0, NULL},
 };
 

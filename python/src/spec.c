@@ -92,11 +92,11 @@ static bool spec_fill(core_state *state, spec_object *s, PyObject **values) {
     s->dtype = core_dtype_by_name(name, len);
     if (s->dtype == NULL) {
         static const char supported[] =
-#define NAME(id, text) text
-            CORE_DTYPE_MAP(NAME, ", ");
+#define NAME(id, text) ", " text
+            CORE_DTYPE_MAP(NAME);
 #undef NAME
         core_raise_text(state, SFT_E_DTYPE, NULL, "Unknown dtype \"%U\". Supported dtypes: %s",
-                        values[0], supported);
+                        values[0], supported + 2);
         return false;
     }
     /* "F4" is the format's name, and means its shape; torch's name means torch's. */
@@ -129,11 +129,10 @@ static PyObject *spec_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
 
 static void spec_dealloc(PyObject *self) {
     spec_object *s = (spec_object *)self;
-    PyTypeObject *type = Py_TYPE(self);
+
     free(s->shape);
     Py_XDECREF(s->owner);
-    PyObject_Free(self);
-    Py_DECREF(type);
+    core_object_free(self);
 }
 
 static PyObject *spec_dtype(PyObject *self, void *closure) {
@@ -266,7 +265,7 @@ bool core_digests(PyObject *value, uint32_t *out) {
     PyObject *list;
 
     *out = 0;
-    if (value == NULL || value == Py_None) {
+    if (core_none(value) == NULL) {
         return true;
     }
     if (PyUnicode_Check(value)) {
@@ -327,7 +326,7 @@ bool core_metadata_read(PyObject *metadata, core_metadata *out) {
 
     out->entries = NULL;
     out->count = 0;
-    if (metadata == NULL || metadata == Py_None) {
+    if (core_none(metadata) == NULL) {
         return true;
     }
     if (!PyDict_Check(metadata)) {

@@ -13,16 +13,15 @@
 typedef struct core_stream {
     PyObject_HEAD core_state *state;
     core_file *file;
-    sft_stream *stream;      /* NULL: closed, or lent to a call of next */
-    PyObject *device;        /* NULL: cpu */
+    sft_stream *stream; /* NULL: closed, or lent to a call of next */
+    core_target target;
     sft_read_options *reads; /* beside what was added; NULL: all whole */
-    sft_slice *slices;
+    core_index *slices;      /* so, too; NULL: none */
     struct assembly {
         core_memory *memory; /* NULL: no part of it came so far, or it was handed out */
         uint64_t copied;
     } *whole; /* beside reads: with order "any" parts come in any order, and between those of others */
     size_t count;
-    core_framework framework;
     bool running; /* under the object's lock */
     bool ended;
 } core_stream;
@@ -57,7 +56,7 @@ static void stream_dealloc(PyObject *self) {
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
     stream_drop(s);
-    Py_XDECREF(s->device);
+    Py_XDECREF(s->target.device);
     release(self);
     Py_DECREF(type);
 }
@@ -65,60 +64,43 @@ static void stream_dealloc(PyObject *self) {
 /* ---------------------------------------------------------------- what is wanted */
 
 /* One tensor, whole or the slice that `slices` (a dict, or NULL) has for it. */
-static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at,
-                       sft_error *err) {
+static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at) {
     sft_read_options *read = &s->reads[at];
-    PyObject *name = NULL, *index = NULL;
-    bool added = true;
+    const int sliced =
+        slices != NULL ? core_index_for(s->state, s->file, tensor, slices, &s->slices[at]) : 0;
+    sft_error err;
 
     SFT_INIT(read);
-    if (slices != NULL) {
-        name = core_name(tensor);
-        index = name != NULL ? PyDict_GetItemWithError(slices, name) : NULL;
-        added = name != NULL && (index != NULL || PyErr_Occurred() == NULL);
-        if (added && index != NULL) {
-            sft_slice *room = s->slices + at * (CORE_MAX_RANK + 2);
-            added = core_slices(s->state, s->file, tensor, index, room, &read->slice_count);
-            read->slices = room;
-        }
-        Py_XDECREF(name);
+    if (sliced > 0) {
+        read->slices = s->slices[at].items;
+        read->slice_count = s->slices[at].count;
     }
-    if (added &&
-        sft_stream_add(s->stream, tensor, index != NULL ? read : NULL, NULL, 0, err) != SFT_OK) {
-        core_raise(s->state, err, NULL);
-        added = false;
+    if (sliced >= 0 &&
+        sft_stream_add(s->stream, tensor, sliced ? read : NULL, NULL, 0, &err) != SFT_OK) {
+        core_raise(s->state, &err, NULL);
+        return false;
     }
-    return added;
+    return sliced >= 0;
 }
 
 static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices) {
-    size_t count = sft_catalog_count(s->file->catalog);
-    PyObject *list = NULL;
-    sft_error err;
-    bool added = true;
+    core_chosen c;
+    bool added = core_choose(s->state, s->file, names, &c);
 
-    if (names != NULL) {
-        list = PySequence_List(names);
-        if (list == NULL) {
-            return false;
+    if (added) {
+        s->count = c.count;
+        s->reads = calloc(c.count + 1, sizeof *s->reads);
+        s->slices = slices != NULL ? calloc(c.count + 1, sizeof *s->slices) : NULL;
+        s->whole = calloc(c.count + 1, sizeof *s->whole);
+        added = s->reads != NULL && s->whole != NULL && (slices == NULL || s->slices != NULL);
+        if (!added) {
+            core_no_memory(0);
         }
-        count = (size_t)PyList_Size(list);
     }
-    s->reads = calloc(count + 1, sizeof *s->reads);
-    s->slices = slices != NULL ? calloc(count + 1, (CORE_MAX_RANK + 2) * sizeof *s->slices) : NULL;
-    s->whole = calloc(count + 1, sizeof *s->whole);
-    s->count = count;
-    if (s->reads == NULL || s->whole == NULL || (slices != NULL && s->slices == NULL)) {
-        core_no_memory(0);
-        added = false;
+    for (size_t i = 0; added && i < c.count; i++) {
+        added = add_tensor(s, c.tensors[i], slices, i);
     }
-    for (size_t i = 0; i < count && added; i++) {
-        const sft_tensor *tensor =
-            list != NULL ? core_find(s->state, s->file, PyList_GetItem(list, (Py_ssize_t)i))
-                         : sft_catalog_at(s->file->catalog, i);
-        added = tensor != NULL && add_tensor(s, tensor, slices, i, &err);
-    }
-    Py_XDECREF(list);
+    core_chosen_free(&c);
     return added;
 }
 
@@ -126,12 +108,13 @@ static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify,
                        sft_stream_options *options) {
     static const char *const orders[] = {"file", "given", "any", NULL};
     const int kind = order != NULL ? core_choice(order, "order", orders) : SFT_STREAM_FILE;
-    const int compare = verify != NULL ? PyObject_IsTrue(verify) : 0;
+    bool compare;
 
     if (kind == -1) {
         PyErr_SetString(PyExc_ValueError, "order is none of \"file\", \"given\", \"any\"");
     }
-    if (kind < 0 || compare < 0 || (memory != NULL && !core_u64(memory, &options->memory_bytes))) {
+    if (kind < 0 || !core_truth(verify, &compare) ||
+        (memory != NULL && !core_u64(memory, &options->memory_bytes))) {
         return false;
     }
     options->order = (uint32_t)kind;
@@ -149,12 +132,11 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
 
     SFT_INIT(&options);
     if (!core_parse(&signature, args, kwargs, values) ||
-        !read_flags(values[1], values[2] != NULL ? core_none(values[2]) : NULL, values[4],
-                    &options)) {
+        !read_flags(values[1], core_none(values[2]), values[4], &options)) {
         return NULL;
     }
     for (int i = 0; i < 5; i++) {
-        values[i] = values[i] != NULL ? core_none(values[i]) : NULL;
+        values[i] = core_none(values[i]);
     }
     if (values[3] != NULL && !PyDict_Check(values[3])) {
         return core_wrong_type("slices", values[3], "dict");
@@ -166,12 +148,11 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
     s->state = handle->state;
     s->file = core_file_keep(file);
     s->stream = NULL;
-    s->device = Py_XNewRef(handle->device);
+    s->target = (core_target){handle->framework, Py_XNewRef(handle->device)};
     s->reads = NULL;
     s->slices = NULL;
     s->whole = NULL;
     s->count = 0;
-    s->framework = handle->framework;
     s->running = false;
     s->ended = false;
     options.pool = core_pool(s->state);
@@ -248,8 +229,7 @@ static PyObject *make_pair(core_stream *s, const sft_stream_item *item, core_mem
     if (sft_tensor_result(item->tensor, read, shape, &rank, &nbytes, &err) != SFT_OK) {
         return core_raise(s->state, &err, NULL);
     }
-    tensor =
-        core_tensor(s->state, s->framework, s->device, item->tensor->dtype, shape, rank, &place);
+    tensor = core_tensor(s->state, &s->target, item->tensor->dtype, shape, rank, &place);
     name = tensor != NULL ? core_name(item->tensor) : NULL;
     if (name != NULL) {
         pair = PyTuple_Pack(2, name, tensor);
@@ -306,15 +286,6 @@ static PyObject *stream_next(PyObject *self) {
     return pair;
 }
 
-static PyObject *stream_self(PyObject *self) {
-    return Py_NewRef(self);
-}
-
-static PyObject *stream_enter(PyObject *self, PyObject *ignored) {
-    (void)ignored;
-    return Py_NewRef(self);
-}
-
 static PyObject *stream_close(PyObject *self, PyObject *ignored) {
     core_stream *s = (core_stream *)self;
     bool running;
@@ -331,11 +302,10 @@ static PyObject *stream_close(PyObject *self, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
-#define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef stream_methods[] = {
     {"close", stream_close, METH_NOARGS, "Ends reading ahead. Tensors that were handed out stay."},
-    {"__enter__", stream_enter, METH_NOARGS, NULL},
-    {"__exit__", CALL(stream_close), METH_VARARGS, NULL},
+    {"__enter__", core_enter, METH_NOARGS, NULL},
+    {"__exit__", CORE_METHOD(stream_close), METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -343,7 +313,7 @@ static PyType_Slot stream_slots[] = {
     {Py_tp_doc, (void *)"Pairs (name, tensor), read ahead. Made by safe_open.stream() and "
                         "safetensors_c.stream()."},
     {Py_tp_dealloc, (void *)stream_dealloc},
-    {Py_tp_iter, (void *)stream_self},
+    {Py_tp_iter, (void *)PyObject_SelfIter},
     {Py_tp_iternext, (void *)stream_next},
     {Py_tp_methods, stream_methods},
     {0, NULL},

@@ -221,10 +221,10 @@ static PyObject *convert(core_state *state, core_framework framework, PyObject *
     return result;
 }
 
-PyObject *core_tensor(core_state *state, core_framework framework, PyObject *device,
-                      const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
-                      const core_place *place) {
-    PyObject *tensor;
+PyObject *core_tensor(core_state *state, const core_target *target, const sft_dtype *dtype,
+                      const uint64_t *shape, uint32_t rank, const core_place *place) {
+    const core_framework framework = target->framework;
+    PyObject *device = target->device, *tensor;
 
     if (framework == CORE_TORCH) {
         core_slab *slab = core_slab_new(1, rank, place->memory);

@@ -162,21 +162,17 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     PyObject *v[5], *specs = NULL;
     core_writer *w;
     sft_write_options options;
-    int durable;
+    bool durable;
 
     SFT_INIT(&options);
     if (state == NULL || !core_parse(&signature, args, kwargs, v) ||
-        !core_digests(v[3], &options.digests)) {
-        return NULL;
-    }
-    durable = v[4] != NULL ? PyObject_IsTrue(v[4]) : 0;
-    if (durable < 0) {
+        !core_digests(v[3], &options.digests) || !core_truth(v[4], &durable)) {
         return NULL;
     }
     if (!PyDict_Check(v[1])) {
         return core_wrong_type("tensor_dict", v[1], "dict");
     }
-    if (v[2] != NULL && v[2] != Py_None && !PyDict_Check(v[2])) {
+    if (core_none(v[2]) != NULL && !PyDict_Check(v[2])) {
         return core_wrong_type("metadata", v[2], "dict");
     }
     options.durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
@@ -188,7 +184,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     w->index = PyDict_New();
     specs = PyDict_Copy(v[1]);
     if (w->index == NULL || specs == NULL || !create(w, v[0], &options) || !declare(w, specs) ||
-        !add_metadata(w, v[2] != NULL ? core_none(v[2]) : NULL) || !lay_out(w)) {
+        !add_metadata(w, core_none(v[2])) || !lay_out(w)) {
         Py_DECREF(w);
         w = NULL;
     }
@@ -294,11 +290,6 @@ static PyObject *writer_abort(PyObject *self, PyObject *ignored) {
     Py_RETURN_NONE;
 }
 
-static PyObject *writer_enter(PyObject *self, PyObject *ignored) {
-    (void)ignored;
-    return Py_NewRef(self);
-}
-
 static PyObject *get_order(PyObject *self, void *ignored) {
     PyObject *order = ((core_writer *)self)->order;
     (void)ignored;
@@ -315,14 +306,13 @@ static PyObject *get_file_bytes(PyObject *self, void *ignored) {
     return PyLong_FromUnsignedLongLong(((core_writer *)self)->file_bytes);
 }
 
-#define CALL(name) ((PyCFunction)(void (*)(void))(name))
 static PyMethodDef writer_methods[] = {
-    {"put", CALL(writer_put), METH_VARARGS | METH_KEYWORDS,
+    {"put", CORE_METHOD(writer_put), CORE_KEYWORDS,
      "put(name, data): the bytes of a tensor; data is a "
      "TensorSpec or has a buffer."},
     {"finish", writer_finish, METH_NOARGS, "Publishes the file, once every tensor was put."},
     {"abort", writer_abort, METH_NOARGS, "Removes what was written."},
-    {"__enter__", writer_enter, METH_NOARGS, NULL},
+    {"__enter__", core_enter, METH_NOARGS, NULL},
     {"__exit__", writer_abort, METH_VARARGS, "Aborts unless finished."},
     {NULL, NULL, 0, NULL},
 };
