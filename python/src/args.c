@@ -87,6 +87,22 @@ int core_choice(PyObject *value, const char *argument, const char *const *choice
     return -1;
 }
 
+int core_one_of(PyObject *value, const char *argument, const char *word,
+                const char *const *choices) {
+    const int found = core_choice(value, argument, choices);
+    char list[128] = "";
+
+    if (found == -1) {
+        for (size_t i = 0; choices[i] != NULL; i++) {
+            const size_t used = strlen(list);
+            (void)PyOS_snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
+                                choices[i]);
+        }
+        PyErr_Format(PyExc_ValueError, "%s %R is none of: %s", word, value, list);
+    }
+    return found;
+}
+
 PyObject *core_none(PyObject *value) {
     return value == Py_None ? NULL : value;
 }
@@ -100,30 +116,22 @@ bool core_truth(PyObject *value, bool *out) {
 
 bool core_u64(PyObject *value, uint64_t *out) {
     PyObject *index = PyNumber_Index(value);
-    PyObject *zero;
-    int negative;
+    int overflow = 0;
+    long long small;
 
     if (index == NULL) {
         return false;
     }
-    zero = PyLong_FromLong(0);
-    negative = zero != NULL ? PyObject_RichCompareBool(index, zero, Py_LT) : -1;
-    Py_XDECREF(zero);
-    if (negative == 1) {
-        PyErr_SetString(PyExc_OverflowError, "can't convert negative int to unsigned");
-    }
-    if (negative != 0) {
-        Py_DECREF(index);
-        return false;
-    }
-    *out = PyLong_AsUnsignedLongLong(index);
+    small = PyLong_AsLongLongAndOverflow(index, &overflow);
+    *out = overflow > 0 ? PyLong_AsUnsignedLongLong(index) : (uint64_t)small;
     Py_DECREF(index);
-    if (*out == (uint64_t)-1 && PyErr_Occurred()) {
+    if (small < 0 && overflow <= 0) {
+        PyErr_SetString(PyExc_OverflowError, "can't convert negative int to unsigned");
+    } else if (PyErr_Occurred()) {
         PyErr_Clear();
         PyErr_SetString(PyExc_OverflowError, "int too big to convert");
-        return false;
     }
-    return true;
+    return !PyErr_Occurred();
 }
 
 /* ---------------------------------------------------------------- what our types have in common */

@@ -193,22 +193,8 @@ const sft_pool *core_pool_for(core_state *state, uint64_t bytes);
 /* Takes SFT_CPU into the state; warns of a word in it that is none. False with an exception. */
 bool core_read_cpu(core_state *state);
 
-/* ---------------------------------------------------------------- library.c, library_posix.c, library_win.c */
+/* ---------------------------------------------------------------- library_posix.c, library_win.c */
 
-/* A library that is opened when it is first needed. */
-typedef struct core_library {
-    const char *name;     /* as it is called */
-    const char *library;  /* what is opened, unless the environment names another */
-    const char *variable; /* ... in this variable */
-    const char *symbol;   /* the function that returns its API */
-    const char *needs;    /* begins the sentence where there is none: "reading from a URL needs" */
-} core_library;
-
-/* getter: points to a pointer to that function. False with an exception. */
-bool core_library_find(core_state *state, const core_library *library, void *getter);
-/* Whether the API that was got is large enough and of this version; false with an exception. */
-bool core_library_fits(core_state *state, const core_library *library, bool large_enough,
-                       const char *version);
 /* getter: where a pointer to a function is put; if there is none, NULL, and why says why. */
 bool core_library_symbol(const char *library, const char *symbol, void *getter, char *why,
                          size_t size);
@@ -319,6 +305,8 @@ typedef struct core_wish {
 } core_wish;
 
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
+/* Where a tensor lies in mapped memory. 1; 0: it cannot be mapped, but read; -1: an exception. */
+int core_mapped(core_state *state, core_file *file, const sft_tensor *tensor, core_place *place);
 
 /* What of a file is wanted: all its tensors, or those whose names a sequence gives. */
 typedef struct core_chosen {
@@ -354,6 +342,9 @@ bool core_parse(const core_signature *signature, PyObject *args, PyObject *kwarg
                 PyObject **values);
 /* A string among others: -2 with an exception, -1 if it is none of them. choices ends with NULL. */
 int core_choice(PyObject *value, const char *argument, const char *const *choices);
+/* The same with a ValueError for none of them, which calls the value by `word`: negative with an exception. */
+int core_one_of(PyObject *value, const char *argument, const char *word,
+                const char *const *choices);
 PyObject *core_none(PyObject *value); /* NULL for None, and where no value is given */
 /* What a value is in a condition; false where none is given. False with an exception. */
 bool core_truth(PyObject *value, bool *out);

@@ -25,23 +25,30 @@ typedef struct loaded {
     long process;
 } loaded;
 
+/* NULL with an exception. */
 static const sft_cuda_api *cuda_api(core_state *state) {
-    static const core_library library = {
-        .name = "libsafetensors-cuda",
-        .library = "libsafetensors-cuda.so.0",
-        .variable = "SAFETENSORS_CUDA_LIBRARY",
-        .symbol = "sft_cuda_api_get",
-        .needs = "loading to a GPU needs",
-    };
+    const char *given = getenv("SAFETENSORS_CUDA_LIBRARY");
+    const char *library = given != NULL && *given != '\0' ? given : "libsafetensors-cuda.so.0";
     const sft_cuda_api *(*getter)(void);
     const sft_cuda_api *api;
+    char why[256] = "";
 
-    if (!core_library_find(state, &library, &getter)) {
+    if (!core_library_symbol(library, "sft_cuda_api_get", &getter, why, sizeof why)) {
+        core_raise_text(
+            state, SFT_E_UNSUPPORTED, NULL,
+            "loading to a GPU needs libsafetensors-cuda, which is no part of this package: install "
+            "libsafetensors %s with it, or name the library in SAFETENSORS_CUDA_LIBRARY (%s)",
+            sft_version(), why);
         return NULL;
     }
     api = getter();
-    return core_library_fits(state, &library, api->struct_size >= sizeof *api, api->version) ? api
-                                                                                             : NULL;
+    if (api->struct_size < sizeof *api || strcmp(api->version, sft_version()) != 0) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                        "libsafetensors-cuda is version %s, this package is %s", api->version,
+                        sft_version());
+        return NULL;
+    }
+    return api;
 }
 
 /* ---------------------------------------------------------------- devices */

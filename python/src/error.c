@@ -35,8 +35,7 @@ static const text texts[] = {
      "overflow computing buffer size from shape and/or element type"},
     {SFT_E_SUBBYTE, "MisalignedSlice",
      "The slice is slicing for subbytes dtypes, and the slice does not end up at a byte boundary, "
-     "this is "
-     "invalid."},
+     "this is invalid."},
     {SFT_E_COVERAGE, "MetadataIncompleteBuffer", "incomplete metadata, file not fully covered"},
 };
 
@@ -55,17 +54,14 @@ const char *core_reference_text(int32_t status) {
 }
 
 PyObject *core_error_class(void) {
-    PyObject *dict = PyDict_New();
-    PyObject *result = NULL;
+    PyObject *dict = Py_BuildValue("{sOsOsOsO}", "status", Py_None, "offset", Py_None, "tensor",
+                                   Py_None, "detail", Py_None);
+    PyObject *result =
+        dict != NULL ? PyErr_NewExceptionWithDoc("safetensors_c.SafetensorError",
+                                                 "Custom Python Exception for Safetensor errors.",
+                                                 NULL, dict)
+                     : NULL;
 
-    if (dict != NULL && PyDict_SetItemString(dict, "status", Py_None) == 0 &&
-        PyDict_SetItemString(dict, "offset", Py_None) == 0 &&
-        PyDict_SetItemString(dict, "tensor", Py_None) == 0 &&
-        PyDict_SetItemString(dict, "detail", Py_None) == 0) {
-        result =
-            PyErr_NewExceptionWithDoc("safetensors_c.SafetensorError",
-                                      "Custom Python Exception for Safetensor errors.", NULL, dict);
-    }
     Py_XDECREF(dict);
     return result;
 }
@@ -102,20 +98,11 @@ static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *
 
 /* The operating system said no to a reader; a writer gets a SafetensorError, as from the reference. */
 static PyObject *raise_system(const sft_error *err) {
-    PyObject *type = PyExc_OSError;
+    PyObject *type = err->sys == ENOENT                        ? PyExc_FileNotFoundError
+                     : err->sys == EACCES || err->sys == EPERM ? PyExc_PermissionError
+                                                               : PyExc_OSError;
     PyObject *error;
 
-    switch (err->sys) {
-    case ENOENT:
-        type = PyExc_FileNotFoundError;
-        break;
-    case EACCES:
-    case EPERM:
-        type = PyExc_PermissionError;
-        break;
-    default:
-        break;
-    }
     error = PyObject_CallFunction(type, "s", err->message);
     if (error != NULL) {
         if (put(error, "errno", PyLong_FromLong(err->sys))) {

@@ -5,8 +5,6 @@
  */
 #include "core.h"
 
-#include <stdlib.h>
-
 static void handle_dealloc(PyObject *self) {
     core_handle *h = (core_handle *)self;
 
@@ -53,71 +51,40 @@ static PyObject *get_closed(PyObject *self, void *closure) {
 
 /* ---------------------------------------------------------------- names */
 
-static int by_name(const void *a, const void *b) {
-    const sft_tensor *x = *(const sft_tensor *const *)a, *y = *(const sft_tensor *const *)b;
-    size_t least = x->name_len < y->name_len ? x->name_len : y->name_len;
-    int order = memcmp(x->name, y->name, least);
-    return order != 0 ? order : (x->name_len > y->name_len) - (x->name_len < y->name_len);
-}
-
-static PyObject *names(core_file *file, bool sorted) {
-    size_t count = sft_catalog_count(file->catalog);
-    const sft_tensor **tensors = malloc((count + 1) * sizeof *tensors);
-    PyObject *list;
-
-    if (tensors == NULL) {
-        return core_no_memory(0);
-    }
-    for (size_t i = 0; i < count; i++) {
-        tensors[i] = sft_catalog_at(file->catalog, i);
-    }
-    if (sorted) {
-        size_t i = 1;
-        while (i < count && by_name(&tensors[i - 1], &tensors[i]) < 0) {
-            i++;
-        }
-        if (i < count) {
-            qsort((void *)tensors, count, sizeof *tensors, by_name);
-        }
-    }
-    list = PyList_New((Py_ssize_t)count);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *name = core_name(tensors[i]);
-        if (name == NULL || PyList_SetItem(list, (Py_ssize_t)i, name) < 0) {
-            Py_CLEAR(list);
-        }
-    }
-    free((void *)tensors);
-    return list;
-}
-
 /* The result of `work`, which asks the open file for something. */
-static PyObject *on_file(PyObject *self, PyObject *(*work)(core_handle *h, core_file *file)) {
+static PyObject *on_file(PyObject *self, PyObject *(*work)(core_file *file)) {
     core_file *file = core_handle_file((core_handle *)self);
-    PyObject *result = file != NULL ? work((core_handle *)self, file) : NULL;
+    PyObject *result = file != NULL ? work(file) : NULL;
 
     core_file_drop(file);
     return result;
 }
 
-static PyObject *sorted_names(core_handle *h, core_file *file) {
-    (void)h;
-    return names(file, true);
-}
+static PyObject *names(core_file *file) {
+    const size_t count = sft_catalog_count(file->catalog);
+    PyObject *list = PyList_New((Py_ssize_t)count);
 
-static PyObject *handle_keys(PyObject *self, PyObject *ignored) {
-    (void)ignored;
-    return on_file(self, sorted_names);
-}
-
-static PyObject *names_by_place(core_handle *h, core_file *file) {
-    (void)h;
-    return names(file, false);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        PyObject *name = core_name(sft_catalog_at(file->catalog, i));
+        if (name == NULL || PyList_SetItem(list, (Py_ssize_t)i, name) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
 }
 
 static PyObject *handle_offset_keys(PyObject *self, PyObject *ignored) {
     (void)ignored;
-    return on_file(self, names_by_place);
+    return on_file(self, names);
+}
+
+static PyObject *handle_keys(PyObject *self, PyObject *ignored) {
+    PyObject *list = handle_offset_keys(self, ignored);
+
+    if (list != NULL && PyList_Sort(list) < 0) {
+        Py_CLEAR(list);
+    }
+    return list;
 }
 
 static PyObject *handle_iter(PyObject *self) {
@@ -177,10 +144,9 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict) {
     return true;
 }
 
-static PyObject *metadata(core_handle *h, core_file *file) {
+static PyObject *metadata(core_file *file) {
     PyObject *dict = NULL;
 
-    (void)h;
     for (size_t i = 0; i < sft_catalog_file_count(file->catalog); i++) {
         if (!sft_catalog_file_at(file->catalog, i)->has_metadata) {
             continue;
@@ -209,19 +175,10 @@ static PyObject *handle_metadata(PyObject *self, PyObject *ignored) {
 static PyObject *one(core_handle *h, core_file *file, const sft_tensor *tensor) {
     core_wish wish = {{h->framework, h->device}, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
     core_place place;
+    const int mapped = h->owned ? 0 : core_mapped(h->state, file, tensor, &place);
 
-    if (h->owned || !core_file_can_map(file, tensor)) {
-        return core_load_one(h->state, file, tensor, &wish);
-    }
-    if (!core_file_holds(h->state, file, tensor)) {
-        return NULL;
-    }
-    if (!core_file_data(h->state, file, tensor, &place.data, &place.memory, &place.lender)) {
-        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
-            return NULL;
-        }
-        PyErr_Clear(); /* a file system that cannot map */
-        return core_load_one(h->state, file, tensor, &wish);
+    if (mapped <= 0) {
+        return mapped < 0 ? NULL : core_load_one(h->state, file, tensor, &wish);
     }
     return core_tensor(h->state, &wish.target, tensor->dtype, tensor->shape, tensor->rank, &place);
 }
@@ -302,16 +259,6 @@ static PyObject *handle_get(PyObject *self, PyObject *args) {
 
 static const char *const strategies[] = {"auto", "map", "read", "direct", NULL};
 
-/* -1 with an exception. */
-static int strategy_of(PyObject *value) {
-    const int strategy = core_choice(value, "strategy", strategies);
-
-    if (strategy == -1) {
-        PyErr_Format(PyExc_ValueError, "strategy %R is none of: auto, map, read, direct", value);
-    }
-    return strategy < 0 ? -1 : strategy;
-}
-
 static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"names", "owned", "strategy", "progress", "verify"};
     static const core_signature signature = {"safe_open.get_tensors", parameters, 5, 1, 0};
@@ -329,7 +276,7 @@ static PyObject *handle_get_tensors(PyObject *self, PyObject *args, PyObject *kw
         return NULL;
     }
     if (core_none(values[2]) != NULL) {
-        const int strategy = strategy_of(values[2]);
+        const int strategy = core_one_of(values[2], "strategy", "strategy", strategies);
         if (strategy < 0) {
             return NULL;
         }
@@ -398,7 +345,7 @@ static PyObject *handle_explain(PyObject *self, PyObject *args, PyObject *kwargs
     if (!core_parse(&signature, args, kwargs, &value)) {
         return NULL;
     }
-    if (value != NULL && (wanted = strategy_of(value)) < 0) {
+    if (value != NULL && (wanted = core_one_of(value, "strategy", "strategy", strategies)) < 0) {
         return NULL;
     }
     file = core_handle_file(h);
@@ -548,23 +495,21 @@ static PyMethodDef handle_methods[] = {
     {"metadata", handle_metadata, METH_NOARGS, "The texts of __metadata__, or None."},
     {"get_tensor", CORE_METHOD(handle_get_tensor), CORE_KEYWORDS, "The tensor of that name."},
     {"get_tensors", CORE_METHOD(handle_get_tensors), CORE_KEYWORDS,
-     "All tensors, or those named, as a dict. owned=True: in memory of their own. verify=True: "
-     "so, and compared with the recorded digests on the way."},
+     "All tensors, or those named, as a dict. owned=True: in memory of their own. verify=True: so, "
+     "and compared with the recorded digests on the way."},
     {"get_slice", CORE_METHOD(handle_get_slice), CORE_KEYWORDS,
      "A tensor to be sliced before it is read."},
     {"get_tensor_meta", CORE_METHOD(handle_get_tensor_meta), CORE_KEYWORDS,
      "dtype, shape and place of a tensor; reads nothing."},
     {"load_into", CORE_METHOD(handle_load_into), CORE_KEYWORDS,
      "Reads tensors into those of a dict, casting where types differ; verify=True: and compares "
-     "with the recorded "
-     "digests."},
+     "with the recorded digests."},
     {"explain", CORE_METHOD(handle_explain), CORE_KEYWORDS,
      "How each file would be read, and why."},
     {"verify", CORE_METHOD(handle_verify), CORE_KEYWORDS, "Compares the recorded digests."},
     {"stream", CORE_METHOD(handle_stream), CORE_KEYWORDS,
      "stream(names=None, *, order='file', memory=None, slices=None, verify=False): pairs (name, "
-     "tensor), read ahead "
-     "within so many bytes of memory."},
+     "tensor), read ahead within so many bytes of memory."},
     {"prefetch", CORE_METHOD(handle_prefetch), CORE_KEYWORDS,
      "prefetch(plan=None, *, device=None, threads=8): tensors loading to a CUDA device in the "
      "background."},

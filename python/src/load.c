@@ -279,6 +279,23 @@ static bool where_mapped(void *ctx, const sft_tensor *tensor, core_place *place)
     return core_file_data(m->state, m->file, tensor, &place->data, &place->memory, &place->lender);
 }
 
+int core_mapped(core_state *state, core_file *file, const sft_tensor *tensor, core_place *place) {
+    if (!core_file_can_map(file, tensor)) {
+        return 0;
+    }
+    if (!core_file_holds(state, file, tensor)) {
+        return -1;
+    }
+    if (core_file_data(state, file, tensor, &place->data, &place->memory, &place->lender)) {
+        return 1;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_OSError)) {
+        return -1;
+    }
+    PyErr_Clear(); /* a file system that cannot map */
+    return 0;
+}
+
 static bool all_map(core_file *file, const core_chosen *c) {
     for (size_t i = 0; i < c->count; i++) {
         if (!core_file_can_map(file, c->tensors[i])) {

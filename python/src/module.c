@@ -24,9 +24,8 @@ static PyMethodDef methods[] = {
      "bytes."},
     {"serialize_file", CORE_METHOD(core_serialize_file), CORE_KEYWORDS,
      "serialize_file(tensor_dict, filename, metadata=None, *, durable=False, digests=None, "
-     "sidecar=False, "
-     "new_only=False, data_alignment=None, progress=None)\n--\n\nWrites a file; it appears at once "
-     "or not at all."},
+     "sidecar=False, new_only=False, data_alignment=None, progress=None)\n--\n\nWrites a file; it "
+     "appears at once or not at all."},
     {"serialize_fd", CORE_METHOD(core_serialize_fd), CORE_KEYWORDS,
      "serialize_fd(tensor_dict, fd, metadata=None, *, digests=None, progress=None)\n--\n\n"
      "Writes a file as a stream into a descriptor."},
@@ -66,11 +65,10 @@ static PyMethodDef methods[] = {
     {"_load_group", CORE_METHOD(core_load_group), CORE_KEYWORDS, "What distributed.load does."},
     {"open_any", CORE_METHOD(core_open_any), CORE_KEYWORDS,
      "open_any(filename, framework='pt', device='cpu', *, backend='mmap', key=None, dedup='hf', "
-     "allow_opaque=False, "
-     "no_crc=False, checksums=False, follow_links=False, dequantize=False, tree=False)\n--\n\n"
+     "allow_opaque=False, no_crc=False, checksums=False, follow_links=False, dequantize=False, "
+     "tree=False)\n--\n\n"
      "safe_open of a file of any known format: PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ... "
-     "Nothing of it is "
-     "executed."},
+     "Nothing of it is executed."},
     {"_convert", CORE_METHOD(core_convert), CORE_KEYWORDS, "What safetensors_c.convert calls."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},
     {NULL, NULL, 0, NULL},

@@ -175,33 +175,28 @@ static bool outside(slice_object *s, const core_index *w, const char *format, ..
 
 /* The reference refuses what numpy would clip: a start or stop past the end. Negative bounds are Python's. */
 static bool check_item(slice_object *s, const core_index *w, const sft_slice *item, uint32_t dim) {
-    int64_t size = (int64_t)s->tensor->shape[dim];
+    const int64_t size = (int64_t)s->tensor->shape[dim];
+    const bool single = item->kind == SFT_SLICE_INDEX;
+    int64_t past;
 
-    if (item->kind == SFT_SLICE_INDEX) {
-        if (item->start < -size) {
-            core_raise_text(s->state, SFT_E_RANGE, s->tensor->name,
-                            "Invalid index %lld for dimension %u of size %lld",
-                            (long long)item->start, (unsigned)dim, (long long)size);
-            return false;
-        }
-        if (item->start >= size) {
-            return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
-                           (long long)item->start, (unsigned)dim, (long long)size);
-        }
+    if (single && item->start < -size) {
+        core_raise_text(s->state, SFT_E_RANGE, s->tensor->name,
+                        "Invalid index %lld for dimension %u of size %lld", (long long)item->start,
+                        (unsigned)dim, (long long)size);
+        return false;
+    }
+    if (!single && item->step < 0) {
         return true;
     }
-    if (item->step < 0) {
+    if (item->start != SFT_OMIT && item->start >= size && (single || item->start > 0)) {
+        past = item->start;
+    } else if (!single && item->stop != SFT_OMIT && item->stop > size) {
+        past = item->stop - 1;
+    } else {
         return true;
     }
-    if (item->start != SFT_OMIT && item->start >= size && item->start > 0) {
-        return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
-                       (long long)item->start, (unsigned)dim, (long long)size);
-    }
-    if (item->stop != SFT_OMIT && item->stop > size) {
-        return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
-                       (long long)item->stop - 1, (unsigned)dim, (long long)size);
-    }
-    return true;
+    return outside(s, w, "index %lld out of bounds for tensor dimension #%u of size %lld",
+                   (long long)past, (unsigned)dim, (long long)size);
 }
 
 static bool check(slice_object *s, const core_index *w) {
@@ -384,17 +379,16 @@ static bool resolve(slice_object *s, const core_index *w, result *r) {
 
 /* The bytes of the slice, read into memory of their own. */
 static core_memory *read_slice(slice_object *s, const core_index *w, result *r) {
+    const bool map = core_file_can_map(s->file, s->tensor);
+    const bool brief = map && r->nbytes < UNWATCHED; /* over before anybody could interrupt it */
     sft_read_options options;
     core_memory *memory;
-    const bool map = core_file_can_map(s->file, s->tensor);
     core_watch watch;
     sft_status status;
-    sft_error err;
 
     if (r->nbytes > SIZE_MAX / 2 ||
         (memory = core_memory_new(s->state, (size_t)r->nbytes)) == NULL) {
-        core_no_memory(r->nbytes);
-        return NULL;
+        return (core_memory *)core_no_memory(r->nbytes);
     }
     if (map && gather(s, r, memory) > 0) {
         return memory;
@@ -402,18 +396,9 @@ static core_memory *read_slice(slice_object *s, const core_index *w, result *r) 
     SFT_INIT(&options); /* a page that is gone is said by the reading, too */
     options.slices = w->items;
     options.slice_count = w->count;
-    if (map && r->nbytes < UNWATCHED) { /* over before anybody could interrupt it */
-        Py_BEGIN_ALLOW_THREADS status = sft_tensor_read(s->file->catalog, s->tensor, &options,
-                                                        memory->base, memory->size, &err);
-        Py_END_ALLOW_THREADS if (status != SFT_OK) {
-            core_memory_drop(memory);
-            return (core_memory *)core_raise(s->state, &err, NULL);
-        }
-        return memory;
-    }
-    options.pool = core_pool_for(s->state, r->nbytes);
+    options.pool = brief ? NULL : core_pool_for(s->state, r->nbytes);
     core_watch_begin(&watch, NULL);
-    options.control = &watch.control;
+    options.control = brief ? NULL : &watch.control;
     status = sft_tensor_read(s->file->catalog, s->tensor, &options, memory->base, memory->size,
                              &watch.err);
     if (!core_watch_done(&watch, s->state, status, NULL)) {
@@ -428,26 +413,24 @@ static PyObject *slice_read(slice_object *s, PyObject *index) {
     PyObject *tensor;
     core_index w;
     result r;
+    int mapped = 0;
 
     if (!read_index(s, index, &w) || !resolve(s, &w, &r)) {
         return NULL;
     }
-    if (!s->owned && core_file_can_map(s->file, s->tensor) &&
-        !core_file_holds(s->state, s->file, s->tensor)) {
+    if (!s->owned && r.together) {
+        mapped = core_mapped(s->state, s->file, s->tensor, &place);
+    } else if (!s->owned && core_file_can_map(s->file, s->tensor)) {
+        mapped = core_file_holds(s->state, s->file, s->tensor) ? 0 : -1;
+    }
+    if (mapped < 0) {
         return NULL;
     }
-    if (r.together && !s->owned && core_file_can_map(s->file, s->tensor)) {
-        if (core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory,
-                           &place.lender)) {
-            place.data += r.offset;
-            return core_tensor(s->state, &s->target, s->tensor->dtype, r.shape, r.rank, &place);
-        }
-        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
-            return NULL;
-        }
-        PyErr_Clear();
+    if (mapped > 0) {
+        place.data += r.offset;
+        return core_tensor(s->state, &s->target, s->tensor->dtype, r.shape, r.rank, &place);
     }
-    place.memory = read_slice(s, &w, &r);
+    place = (core_place){NULL, read_slice(s, &w, &r), NULL};
     if (place.memory == NULL) {
         return NULL;
     }
@@ -458,25 +441,13 @@ static PyObject *slice_read(slice_object *s, PyObject *index) {
 }
 
 /* torch slices its own tensors: lists, masks and all; on the CPU, then the result moves. */
-static PyObject *slice_torch(slice_object *s, PyObject *index) {
+static PyObject *slice_torch(slice_object *s, PyObject *index, const core_place *place) {
     static const core_target cpu = {CORE_TORCH, NULL};
-    core_place place = {NULL, NULL, NULL};
-    PyObject *whole, *part;
+    const sft_tensor *t = s->tensor;
+    PyObject *all = core_tensor(s->state, &cpu, t->dtype, t->shape, t->rank, place);
+    PyObject *part = all != NULL ? PyObject_GetItem(all, index) : NULL;
 
-    if (!core_file_data(s->state, s->file, s->tensor, &place.data, &place.memory, &place.lender)) {
-        if (!PyErr_ExceptionMatches(PyExc_OSError)) {
-            return NULL;
-        }
-        PyErr_Clear();
-        return slice_read(s, index);
-    }
-    whole =
-        core_tensor(s->state, &cpu, s->tensor->dtype, s->tensor->shape, s->tensor->rank, &place);
-    if (whole == NULL) {
-        return NULL;
-    }
-    part = PyObject_GetItem(whole, index);
-    Py_DECREF(whole);
+    Py_XDECREF(all);
     if (part != NULL && s->target.device != NULL) {
         CORE_SET(part, PyObject_CallMethod(part, "to", "O", s->target.device));
     }
@@ -485,9 +456,14 @@ static PyObject *slice_torch(slice_object *s, PyObject *index) {
 
 static PyObject *slice_subscript(PyObject *self, PyObject *index) {
     slice_object *s = (slice_object *)self;
+    core_place place;
+    int mapped = 0;
 
-    if (s->target.framework == CORE_TORCH && !s->owned && core_file_can_map(s->file, s->tensor)) {
-        return core_file_holds(s->state, s->file, s->tensor) ? slice_torch(s, index) : NULL;
+    if (s->target.framework == CORE_TORCH && !s->owned) {
+        mapped = core_mapped(s->state, s->file, s->tensor, &place);
+    }
+    if (mapped != 0) {
+        return mapped > 0 ? slice_torch(s, index, &place) : NULL;
     }
     return slice_read(s, index);
 }

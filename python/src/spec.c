@@ -262,34 +262,21 @@ void core_bytes_release(core_bytes *bytes) {
 
 bool core_digests(PyObject *value, uint32_t *out) {
     static const char *const names[] = {"crc32c", "sha256", NULL};
+    static const uint32_t digests[] = {SFT_DIGEST_CRC32C, SFT_DIGEST_SHA256};
     PyObject *list;
+    int found = 0;
 
     *out = 0;
     if (core_none(value) == NULL) {
         return true;
     }
-    if (PyUnicode_Check(value)) {
-        list = PyList_New(1);
-        if (list != NULL && PyList_SetItem(list, 0, Py_NewRef(value)) < 0) {
-            Py_CLEAR(list);
-        }
-    } else {
-        list = PySequence_List(value);
-    }
-    for (Py_ssize_t i = 0; list != NULL && i < PyList_Size(list); i++) {
-        int found = core_choice(PyList_GetItem(list, i), "digests", names);
-        if (found < 0) {
-            if (found == -1) {
-                PyErr_Format(PyExc_ValueError, "digest %R is none of: crc32c, sha256",
-                             PyList_GetItem(list, i));
-            }
-            Py_CLEAR(list);
-            break;
-        }
-        *out |= found == 0 ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
+    list = PyUnicode_Check(value) ? Py_BuildValue("[O]", value) : PySequence_List(value);
+    for (Py_ssize_t i = 0; list != NULL && found >= 0 && i < PyList_Size(list); i++) {
+        found = core_one_of(PyList_GetItem(list, i), "digests", "digest", names);
+        *out |= found >= 0 ? digests[found] : 0;
     }
     Py_XDECREF(list);
-    return list != NULL;
+    return list != NULL && found >= 0;
 }
 
 /* The head of what numpy's __array_struct__ points to (the array interface protocol, version 3). */

@@ -51,14 +51,11 @@ static void stream_drop(core_stream *s) {
 }
 
 static void stream_dealloc(PyObject *self) {
-    PyTypeObject *type = Py_TYPE(self);
     core_stream *s = (core_stream *)self;
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
     stream_drop(s);
     Py_XDECREF(s->target.device);
-    release(self);
-    Py_DECREF(type);
+    core_object_free(self);
 }
 
 /* ---------------------------------------------------------------- what is wanted */
@@ -107,12 +104,10 @@ static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices) {
 static bool read_flags(PyObject *order, PyObject *memory, PyObject *verify,
                        sft_stream_options *options) {
     static const char *const orders[] = {"file", "given", "any", NULL};
-    const int kind = order != NULL ? core_choice(order, "order", orders) : SFT_STREAM_FILE;
+    const int kind =
+        order != NULL ? core_one_of(order, "order", "order", orders) : (int)SFT_STREAM_FILE;
     bool compare;
 
-    if (kind == -1) {
-        PyErr_SetString(PyExc_ValueError, "order is none of \"file\", \"given\", \"any\"");
-    }
     if (kind < 0 || !core_truth(verify, &compare) ||
         (memory != NULL && !core_u64(memory, &options->memory_bytes))) {
         return false;
@@ -141,20 +136,13 @@ PyObject *core_stream_new(core_handle *handle, core_file *file, PyObject *args, 
     if (values[3] != NULL && !PyDict_Check(values[3])) {
         return core_wrong_type("slices", values[3], "dict");
     }
-    s = PyObject_New(core_stream, handle->state->stream_type);
+    s = (core_stream *)PyType_GenericAlloc(handle->state->stream_type, 0); /* zeros */
     if (s == NULL) {
         return NULL;
     }
     s->state = handle->state;
     s->file = core_file_keep(file);
-    s->stream = NULL;
     s->target = (core_target){handle->framework, Py_XNewRef(handle->device)};
-    s->reads = NULL;
-    s->slices = NULL;
-    s->whole = NULL;
-    s->count = 0;
-    s->running = false;
-    s->ended = false;
     options.pool = core_pool(s->state);
     if (sft_stream_create(&s->stream, file->catalog, &options, &err) != SFT_OK) {
         core_raise(s->state, &err, NULL);

@@ -5,31 +5,9 @@
  * does not know as DLPack types come as uint8 and are then viewed. Source: DLPack 1.1, dlpack.h.
  */
 #include "core.h"
+#include <sft/dlpack.h>
 
 #include <stdlib.h>
-
-typedef struct dl_type {
-    uint8_t code;
-    uint8_t bits;
-    uint16_t lanes;
-} dl_type;
-
-typedef struct dl_tensor {
-    void *data;
-    int32_t device_type;
-    int32_t device_id;
-    int32_t ndim;
-    dl_type dtype;
-    int64_t *shape;
-    int64_t *strides;
-    uint64_t byte_offset;
-} dl_tensor;
-
-typedef struct dl_managed {
-    dl_tensor tensor;
-    void *manager;
-    void (*deleter)(struct dl_managed *self);
-} dl_managed;
 
 struct core_slab {
     size_t refs; /* atomic */
@@ -37,33 +15,32 @@ struct core_slab {
     size_t room, used;
     int modes;               /* whether torch has dispatch modes now; -1: not asked */
     int64_t *next_dimension; /* shape and strides of the next tensor */
-    dl_managed tensors[];
+    sft_dl_managed_old tensors[];
 };
 
-enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
-
 /* DLPack's code of a type; 0 bits for floats of less than two bytes, which always go by way of uint8. */
-static dl_type dlpack_type(const sft_dtype *dtype) {
-    static const uint8_t codes[SFT_KIND_COMPLEX + 1] = {[SFT_KIND_BOOL] = DL_BOOL,
-                                                        [SFT_KIND_INT] = DL_INT,
-                                                        [SFT_KIND_UINT] = DL_UINT,
-                                                        [SFT_KIND_FLOAT] = DL_FLOAT,
-                                                        [SFT_KIND_COMPLEX] = DL_COMPLEX};
+static sft_dl_type dlpack_type(const sft_dtype *dtype) {
+    static const uint8_t codes[SFT_KIND_COMPLEX + 1] = {[SFT_KIND_BOOL] = SFT_DL_BOOL,
+                                                        [SFT_KIND_INT] = SFT_DL_INT,
+                                                        [SFT_KIND_UINT] = SFT_DL_UINT,
+                                                        [SFT_KIND_FLOAT] = SFT_DL_FLOAT,
+                                                        [SFT_KIND_COMPLEX] = SFT_DL_COMPLEX};
     if (dtype->kind == SFT_KIND_FLOAT && dtype->block_bytes < 2) {
-        return (dl_type){0, 0, 0};
+        return (sft_dl_type){0, 0, 0};
     }
-    return (dl_type){dtype->id == SFT_BF16 ? DL_BFLOAT : codes[dtype->kind],
-                     (uint8_t)(8 * dtype->block_bytes), 1};
+    return (sft_dl_type){dtype->id == SFT_BF16 ? SFT_DL_BFLOAT : codes[dtype->kind],
+                         (uint8_t)(8 * dtype->block_bytes), 1};
 }
 
 core_slab *core_slab_new(size_t tensors, size_t dimensions, core_memory *memory) {
     size_t numbers = 2 * dimensions + 1;
     core_slab *slab;
 
-    if (tensors > SIZE_MAX / 4 / sizeof(dl_managed) || numbers > SIZE_MAX / 4 / sizeof(int64_t)) {
+    if (tensors > SIZE_MAX / 4 / sizeof(sft_dl_managed_old) ||
+        numbers > SIZE_MAX / 4 / sizeof(int64_t)) {
         return NULL;
     }
-    slab = malloc(sizeof *slab + tensors * sizeof(dl_managed) + numbers * sizeof(int64_t));
+    slab = malloc(sizeof *slab + tensors * sizeof(sft_dl_managed_old) + numbers * sizeof(int64_t));
     if (slab != NULL) {
         slab->refs = 1;
         slab->memory = core_memory_keep(memory);
@@ -82,14 +59,14 @@ void core_slab_drop(core_slab *slab) {
     }
 }
 
-static void delete_tensor(dl_managed *self) {
-    core_slab_drop(self->manager);
+static void delete_tensor(sft_dl_managed_old *self) {
+    core_slab_drop(self->manager_ctx);
 }
 
 /* The next tensor of the slab as a capsule; strides are told, for some versions of torch want them. */
-static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, uint32_t rank,
+static PyObject *capsule(core_slab *slab, sft_dl_type type, const uint64_t *shape, uint32_t rank,
                          unsigned char *data) {
-    dl_managed *m = &slab->tensors[slab->used];
+    sft_dl_managed_old *m = &slab->tensors[slab->used];
     int64_t *dims = slab->next_dimension, *strides = dims + rank;
     uint64_t stride = 1;
     PyObject *result;
@@ -99,13 +76,13 @@ static PyObject *capsule(core_slab *slab, dl_type type, const uint64_t *shape, u
         strides[i] = (int64_t)stride;
         stride *= shape[i] > 1 ? shape[i] : 1; /* wraps only where an extent is 0 */
     }
-    m->tensor = (dl_tensor){.data = data,
-                            .device_type = 1,
-                            .ndim = (int32_t)rank,
-                            .dtype = type,
-                            .shape = dims,
-                            .strides = strides};
-    m->manager = slab;
+    m->dl_tensor = (sft_dl_tensor){.data = data,
+                                   .device = {SFT_DL_CPU, 0},
+                                   .ndim = (int32_t)rank,
+                                   .dtype = type,
+                                   .shape = dims,
+                                   .strides = strides};
+    m->manager_ctx = slab;
     m->deleter = delete_tensor;
     result = PyCapsule_New(m, "dltensor", NULL);
     if (result != NULL) {
@@ -206,7 +183,7 @@ static PyObject *torch_dtype(core_state *state, uint32_t id) {
 /* By way of uint8: the last dimension counts bytes, then the type is put on it. */
 static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dtype,
                         const uint64_t *shape, uint32_t rank, unsigned char *data) {
-    static const dl_type byte = {DL_UINT, 8, 1};
+    static const sft_dl_type byte = {SFT_DL_UINT, 8, 1};
     uint64_t dims[CORE_MAX_RANK];
     PyObject *element = torch_dtype(state, dtype->id);
 
@@ -237,7 +214,7 @@ static PyObject *viewed(core_state *state, core_slab *slab, const sft_dtype *dty
 
 PyObject *core_torch_tensor(core_state *state, core_slab *slab, const sft_dtype *dtype,
                             const uint64_t *shape, uint32_t rank, unsigned char *data) {
-    dl_type type;
+    sft_dl_type type;
 
     if (!core_torch_ready(state)) {
         return NULL;

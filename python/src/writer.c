@@ -176,7 +176,7 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return core_wrong_type("metadata", v[2], "dict");
     }
     options.durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
-    w = (core_writer *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    w = (core_writer *)PyType_GenericAlloc(type, 0);
     if (w == NULL) {
         return NULL;
     }
@@ -194,13 +194,11 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void writer_dealloc(PyObject *self) {
     core_writer *w = (core_writer *)self;
-    PyTypeObject *type = Py_TYPE(self);
 
     sft_writer_free(w->writer);
     Py_XDECREF(w->index);
     Py_XDECREF(w->order);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    core_object_free(self);
 }
 
 static bool put_bytes(core_writer *w, sft_writer *writer, uint32_t index, const core_bytes *bytes) {
@@ -308,8 +306,7 @@ static PyObject *get_file_bytes(PyObject *self, void *ignored) {
 
 static PyMethodDef writer_methods[] = {
     {"put", CORE_METHOD(writer_put), CORE_KEYWORDS,
-     "put(name, data): the bytes of a tensor; data is a "
-     "TensorSpec or has a buffer."},
+     "put(name, data): the bytes of a tensor; data is a TensorSpec or has a buffer."},
     {"finish", writer_finish, METH_NOARGS, "Publishes the file, once every tensor was put."},
     {"abort", writer_abort, METH_NOARGS, "Removes what was written."},
     {"__enter__", core_enter, METH_NOARGS, NULL},
