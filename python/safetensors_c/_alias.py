@@ -8,6 +8,8 @@ checked here, and no view reaches beyond its tensor.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from . import _core
 
 TYPE_CHECKING = False
@@ -19,20 +21,15 @@ KEY: Final = "sft.aliases"
 STORAGE: Final = "sft.storage."  # a tensor whose name begins so holds bytes that only aliases show
 
 
-class View:
+class View(NamedTuple):
     """One alias."""
 
-    __slots__ = ("name", "of", "dtype", "shape", "stride", "offset")
-
-    def __init__(
-        self, name: str, of: str, dtype: str, shape: list[int], stride: list[int], offset: int
-    ) -> None:
-        self.name = name
-        self.of = of
-        self.dtype = dtype
-        self.shape = shape
-        self.stride = stride
-        self.offset = offset
+    name: str
+    of: str
+    dtype: str
+    shape: list[int]
+    stride: list[int]
+    offset: int
 
     def extent(self) -> int:
         """How many elements, of the alias's dtype, the stored tensor must have."""
@@ -99,14 +96,5 @@ def record(views: Iterable[View]) -> str:
     """The value of the metadata key."""
     import json
 
-    table = {
-        v.name: {
-            "of": v.of,
-            "dtype": v.dtype,
-            "shape": v.shape,
-            "stride": v.stride,
-            "offset": v.offset,
-        }
-        for v in views
-    }
+    table = {v.name: {k: x for k, x in v._asdict().items() if k != "name"} for v in views}
     return json.dumps(table, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

@@ -7,7 +7,6 @@ from typing import Any, final
 from ._prefetch import PrefetchLoader
 
 __version__: str
-_converters: dict[str, Callable[[Any, Any], Any]]
 _dtypes: tuple[tuple[str, str | None, int], ...]
 
 _Progress = Callable[[int, int], object] | None
@@ -255,16 +254,7 @@ def _convert(
     verify: bool,
     durable: bool,
     progress: _Progress,
-    *,
-    key: str | None = None,
-    dedup: str = "hf",
-    allow_opaque: bool = False,
-    no_crc: bool = False,
-    checksums: bool = False,
-    follow_links: bool = False,
-    dequantize: bool = False,
-    tree: bool = False,
-    view_as: Mapping[str, Any] | None = None,
+    **how: Any,  # as open_any
 ) -> Any: ...
 def _load_bytes(data: Any, framework: str, /) -> dict[str, Any]: ...
 def _glob(pattern: str, names: Iterable[str], /) -> list[str]: ...

@@ -15,7 +15,7 @@ from . import _alias, _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import BinaryIO, Union
 
     Path = Union[str, os.PathLike]
@@ -251,7 +251,7 @@ def write(
     elif digests is not None:  # part of the header, which comes before the tensors
         _write_all(target, _core.serialize(specs, metadata, digests=digests, progress=progress))
     else:
-        _stream(specs, target, metadata, specs.__getitem__, progress)
+        _stream(specs, target, metadata, lambda name: (specs[name], None), progress)
 
 
 def save_stream(
@@ -266,7 +266,7 @@ def save_stream(
     """Tensors made one at a time by produce(name), in file order; each is released once written."""
     entries = {name: _planned(*frame.plan_entry(like)) for name, like in plan.items()}
 
-    def one(name: str) -> Any:
+    def one(name: str) -> tuple[Any, list]:
         keep: list = []
         spec = frame.one(name, produce(name), keep)
         wanted = entries[name]
@@ -275,7 +275,7 @@ def save_stream(
                 f"Key `{name}` was planned as {wanted.dtype} {list(wanted.shape)}"
                 f" but {spec.dtype} {list(spec.shape)} was produced"
             )
-        return _Held(spec, keep)
+        return spec, keep
 
     if is_stream(target):
         if digests is not None:
@@ -285,27 +285,28 @@ def save_stream(
         _stream(entries, target, metadata, one, progress)
         return
     with _core.Writer(target, entries, metadata, digests=digests) as writer:
-        total, done = writer.data_bytes, 0
-        if progress is not None:
-            progress(0, total)
-        for name in writer.order:
-            held = one(name)
-            writer.put(name, held.spec)
-            done += held.spec.data_len
-            del held
-            if progress is not None:
-                progress(done, total)
+        for name, spec in _each(writer, one, progress):
+            writer.put(name, spec)
         writer.finish()
 
 
-class _Held:
-    """A TensorSpec and the object that owns its memory."""
-
-    __slots__ = ("spec", "keep")
-
-    def __init__(self, spec: Any, keep: list) -> None:
-        self.spec = spec
-        self.keep = keep
+def _each(
+    writer: _core.Writer,
+    one: Callable[[str], tuple[Any, Any]],
+    progress: Callable[[int, int], Any] | None,
+) -> Iterator[tuple[str, Any]]:
+    """(name, TensorSpec) of each tensor in file order. one(name): (TensorSpec, the object that owns its memory, which is
+    released before the next one is made)."""
+    total, done = writer.data_bytes, 0
+    if progress is not None:
+        progress(0, total)
+    for name in writer.order:
+        held = one(name)
+        yield name, held[0]
+        done += held[0].data_len
+        del held
+        if progress is not None:
+            progress(done, total)
 
 
 def _planned(dtype: str, shape: list[int]) -> Any:
@@ -319,30 +320,21 @@ def _stream(
     entries: Mapping[str, Any],
     target: Any,
     metadata: Mapping[str, str] | None,
-    one: Callable[[str], Any],
+    one: Callable[[str], tuple[Any, Any]],
     progress: Callable[[int, int], Any] | None,
 ) -> None:
-    """Header, then tensor by tensor, through target.write(). one(name): a TensorSpec or a _Held."""
+    """Header, then tensor by tensor, through target.write(). one: as for _each."""
     import ctypes
     import tempfile
 
     with tempfile.TemporaryFile() as scratch:
         with _core.Writer(scratch.fileno(), entries, metadata) as writer:
-            order, total = writer.order, writer.data_bytes
+            pass
         scratch.seek(0)
         _write_all(target, scratch.read())
-    done = 0
-    if progress is not None:
-        progress(0, total)
-    for name in order:
-        held = one(name)
-        spec = held.spec if isinstance(held, _Held) else held
+    for _, spec in _each(writer, one, progress):
         if spec.data_len:
             _write_all(target, (ctypes.c_ubyte * spec.data_len).from_address(spec.data_ptr))
-        done += spec.data_len
-        del held, spec
-        if progress is not None:
-            progress(done, total)
 
 
 def _write_all(target: Any, data: Any) -> None:
@@ -491,26 +483,18 @@ def _load_open(frame: Frame, f: Any, choose: Any, links: Any, progress: Any, ali
         names = choose(names)
     needed = dict.fromkeys(links[n].of if links and n in links else n for n in names)
     loaded: dict[str, Any] = {}
-    if progress is None:
-        for name in needed:
-            loaded[name] = f.get_tensor(name)
-    else:
-        sizes = {n: _size(f, n) for n in needed}
-        total, done = sum(sizes.values()), 0
+    sizes = {n: _size(f, n) for n in needed} if progress is not None else {}
+    total, done = sum(sizes.values()), 0
+    if progress is not None:
         progress(0, total)
-        for name in needed:
-            loaded[name] = f.get_tensor(name)
+    for name in needed:
+        loaded[name] = f.get_tensor(name)
+        if progress is not None:
             done += sizes[name]
             progress(done, total)
     if links is None:
         return loaded
-    out = {}
-    for name in names:
-        if name in links:
-            out[name] = frame.alias(loaded[links[name].of], links[name])
-        else:
-            out[name] = loaded[name]
-    return out
+    return {n: frame.alias(loaded[links[n].of], links[n]) if n in links else loaded[n] for n in names}
 
 
 def _size(f: Any, name: str) -> int:

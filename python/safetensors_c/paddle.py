@@ -33,16 +33,9 @@ _TYPES, _SIZE = _io.types_of(paddle, _CODES)
 NPDTYPES = {t: numpy._TYPES.get(c, np.float16 if c == "BF16" else np.uint8) for c, t in _TYPES.items()}
 
 
-def _version() -> tuple[int, ...]:
-    parts = []
-    for part in paddle.__version__.split(".")[:3]:
-        digits = "".join(c for c in part if c.isdigit())
-        parts.append(int(digits) if digits else 0)
-    return tuple(parts)
-
-
+_VERSION = [int("0" + "".join(filter(str.isdigit, part))) for part in paddle.__version__.split(".")[:3]]
 # From 3.2 on paddle makes tensors over foreign memory; 0.0.0 is how it names a development build.
-_OVER_MEMORY = _version() >= (3, 2, 0) or _version() == (0, 0, 0)
+_OVER_MEMORY = _VERSION >= [3, 2, 0] or _VERSION == [0, 0, 0]
 
 
 def _getdtype(dtype_str: str) -> Any:

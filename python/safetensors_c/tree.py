@@ -44,19 +44,9 @@ _MODULES = {
 }
 
 
-class _Where:
-    """The path to a value, for messages and names."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: tuple[str, ...] = ()) -> None:
-        self.parts = parts
-
-    def child(self, part: object) -> _Where:
-        return _Where((*self.parts, str(part)))
-
-    def __str__(self) -> str:
-        return ".".join(self.parts) or "the top"
+def _where(at: tuple[str, ...]) -> str:
+    """The path to a value, for messages."""
+    return ".".join(at) or "the top"
 
 
 def _module(framework: str) -> Any:
@@ -99,7 +89,7 @@ class _Encoder:
         self.framework: str | None = None
         self.open: set[int] = set()  # ids of the containers above
 
-    def value(self, x: Any, at: _Where) -> Any:
+    def value(self, x: Any, at: tuple[str, ...]) -> Any:
         kind = type(x)
         if x is None or kind is bool or kind is str:
             return x
@@ -120,30 +110,30 @@ class _Encoder:
             return self.numpy_scalar(x, at)
         if self.torch_dtype is not None and kind is self.torch_dtype:
             return {TAG: "torch.dtype", "v": str(x).split(".")[-1]}
-        raise TypeError(f"save_tree cannot keep {kind} (at {at})")
+        raise TypeError(f"save_tree cannot keep {kind} (at {_where(at)})")
 
-    def container(self, x: Any, kind: type, at: _Where) -> Any:
+    def container(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
         if id(x) in self.open:
-            raise ValueError(f"save_tree: the value at {at} contains itself")
-        if len(at.parts) >= MAX_DEPTH:
-            raise ValueError(f"save_tree: nested deeper than {MAX_DEPTH} (at {at})")
+            raise ValueError(f"save_tree: the value at {_where(at)} contains itself")
+        if len(at) >= MAX_DEPTH:
+            raise ValueError(f"save_tree: nested deeper than {MAX_DEPTH} (at {_where(at)})")
         self.open.add(id(x))
         try:
             return self.inner(x, kind, at)
         finally:
             self.open.discard(id(x))
 
-    def inner(self, x: Any, kind: type, at: _Where) -> Any:
+    def inner(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
         if kind in _DICTS:
             if kind is dict and TAG not in x and all(type(k) is str for k in x):
-                return {k: self.value(v, at.child(k)) for k, v in x.items()}
+                return {k: self.value(v, (*at, str(k))) for k, v in x.items()}
             pairs = []
             for k, v in x.items():
                 if type(k) not in (str, int, bool, float, bytes, tuple, type(None), frozenset):
-                    raise TypeError(f"save_tree cannot keep a key of {type(k)} (at {at})")
-                pairs.append([self.value(k, at.child("key")), self.value(v, at.child(k))])
+                    raise TypeError(f"save_tree cannot keep a key of {type(k)} (at {_where(at)})")
+                pairs.append([self.value(k, (*at, "key")), self.value(v, (*at, str(k)))])
             return {TAG: _DICTS[kind], "v": pairs}
-        items = [self.value(v, at.child(i)) for i, v in enumerate(x)]
+        items = [self.value(v, (*at, str(i))) for i, v in enumerate(x)]
         if kind is list:
             return items
         if kind in (set, frozenset):
@@ -151,7 +141,7 @@ class _Encoder:
         name = "torch.Size" if kind is self.torch_size else kind.__name__
         return {TAG: name, "v": items}
 
-    def numpy_scalar(self, x: Any, at: _Where) -> Any:
+    def numpy_scalar(self, x: Any, at: tuple[str, ...]) -> Any:
         name = x.dtype.name
         if x.dtype.kind in "biu":
             return {TAG: "numpy", "dtype": name, "v": str(int(x))}
@@ -160,18 +150,18 @@ class _Encoder:
         if name in ("complex64", "complex128"):
             z = complex(x)
             return {TAG: "numpy", "dtype": name, "v": [repr(z.real), repr(z.imag)]}
-        raise TypeError(f"save_tree cannot keep a NumPy scalar of {name} (at {at})")
+        raise TypeError(f"save_tree cannot keep a NumPy scalar of {name} (at {_where(at)})")
 
-    def tensor(self, x: Any, framework: str, at: _Where) -> Any:
+    def tensor(self, x: Any, framework: str, at: tuple[str, ...]) -> Any:
         if self.framework is None:
             self.framework = framework
         elif self.framework != framework:
             raise TypeError(
-                f"save_tree: tensors of two frameworks, {self.framework} and {framework} (at {at})"
+                f"save_tree: tensors of two frameworks, {self.framework} and {framework} (at {_where(at)})"
             )
         name = self.names.get(id(x))
         if name is None:
-            name = ".".join(at.parts) or "tensor"
+            name = ".".join(at) or "tensor"
             base, n = name, 1
             while name in self.tensors or name == "__metadata__" or name.startswith("sft.storage."):
                 n += 1
@@ -184,7 +174,7 @@ class _Encoder:
 def dump(tree: Any) -> tuple[str, dict[str, Any], str | None]:
     """(JSON text, {name: tensor}, framework of the tensors) of a tree."""
     encoder = _Encoder()
-    value = encoder.value(tree, _Where())
+    value = encoder.value(tree, ())
     text = json.dumps({"version": VERSION, "tree": value}, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode("utf-8")
@@ -245,18 +235,10 @@ class _Decoder:
             if not isinstance(v, str):
                 raise _bad("a tensor without a name")
             return self.get(v)
-        if tag == "float":
-            return _float(v)
-        if tag == "int":
-            return _int(v)
-        if tag == "complex":
-            return _complex(v)
-        if tag == "bytes":
-            return _bytes(v)
         if tag == "numpy":
             return _numpy_scalar(node.get("dtype"), v)
-        if tag == "torch.dtype":
-            return _torch_dtype(v)
+        if isinstance(tag, str) and tag in _SCALARS:
+            return _SCALARS[tag](v)
         if not isinstance(v, list):
             raise _bad(f"{tag!r} without a list")
         for kind, name in _DICTS.items():
@@ -282,16 +264,11 @@ class _Decoder:
 
 
 def _sequence(tag: Any) -> Callable[[list], Any]:
-    if tag == "tuple":
-        return tuple
-    if tag == "set":
-        return set
-    if tag == "frozenset":
-        return frozenset
-    if tag == "torch.Size":
-        size: Callable[[list], Any] = import_module("torch").Size
-        return size
-    raise _bad(f"unknown tag {tag!r}")
+    kinds: dict[Any, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+    kind = import_module("torch").Size if tag == "torch.Size" else kinds.get(tag) if isinstance(tag, str) else None
+    if kind is None:
+        raise _bad(f"unknown tag {tag!r}")
+    return kind  # type: ignore[no-any-return]
 
 
 def _bytes(v: Any) -> bytes:
@@ -323,6 +300,15 @@ def _torch_dtype(v: Any) -> Any:
     if not isinstance(dtype, torch.dtype):
         raise _bad(f"no torch dtype {v!r}")
     return dtype
+
+
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "float": _float,
+    "int": _int,
+    "complex": _complex,
+    "bytes": _bytes,
+    "torch.dtype": _torch_dtype,
+}
 
 
 def parse(text: str, get: Callable[[str], Any]) -> Any:

@@ -167,7 +167,6 @@ typedef struct core_state {
     PyTypeObject *meta_type;
     PyTypeObject *writer_type;
     PyTypeObject *stream_type;
-    PyObject *converters; /* dict: framework name -> callable(array, device) */
     /* Looked up when first needed; from then on constant. */
     PyObject *torch_from_dlpack;
     PyObject *torch_modes; /* torch._C._len_torch_dispatch_stack, or NULL */

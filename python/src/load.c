@@ -200,64 +200,55 @@ static bool put_tensor(PyObject *dict, const sft_tensor *tensor, PyObject *value
     return done;
 }
 
-/* `where` tells each tensor's memory: the mapped file's, or that of a load. */
-static bool fill_torch(core_state *state, PyObject *dict, const core_chosen *c, PyObject *device,
-                       core_where where, void *ctx) {
-    core_slab *slab = NULL;
-    const core_memory *memory = NULL;
-    size_t left = 0, most = c->count;
-    bool done = true;
+/* The slab of torch's capsules while a dict is filled. */
+typedef struct slabs {
+    core_slab *now;
+    const core_memory *memory; /* that it is for */
+    size_t left, most;
+} slabs;
 
-    for (size_t i = 0; done && i < c->count; i++) {
-        const sft_tensor *t = c->tensors[i];
-        core_place place;
-        PyObject *value;
-        done = where(ctx, t, &place);
-        if (done && (left == 0 || place.memory != memory)) {
-            size_t dimensions;
-            most = left != 0 ? FEW : most; /* neighbours do not lie in the same memory here */
-            left = alike(c, i, most, &dimensions);
-            memory = place.memory;
-            core_slab_drop(slab);
-            slab = core_slab_new(left, dimensions, place.memory);
-            if (slab == NULL) {
-                core_no_memory(0);
-                done = false;
-            }
-        }
-        if (!done) {
-            break;
-        }
-        left--;
-        value = core_torch_tensor(state, slab, t->dtype, t->shape, t->rank, place.data);
-        if (value != NULL && device != NULL) {
-            CORE_SET(value, PyObject_CallMethod(value, "to", "O", device));
-        }
-        done = put_tensor(dict, t, value);
+/* A slab for tensor i, which lies in `memory`, and for those behind it that lie there, too. */
+static bool next_slab(slabs *s, const core_chosen *c, size_t i, core_memory *memory) {
+    size_t dimensions;
+
+    if (s->left == 0 || memory != s->memory) {
+        s->most = s->left != 0 ? FEW : s->most; /* neighbours do not lie in the same memory here */
+        s->left = alike(c, i, s->most, &dimensions);
+        s->memory = memory;
+        core_slab_drop(s->now);
+        s->now = core_slab_new(s->left, dimensions, memory);
     }
-    core_slab_drop(slab);
-    return done;
+    s->left--;
+    return s->now != NULL || core_no_memory(0) != NULL;
 }
 
-static PyObject *fill(core_state *state, const core_chosen *c, const core_wish *wish,
+/* `where` tells each tensor's memory: the mapped file's, or that of a load. */
+static PyObject *fill(core_state *state, const core_chosen *c, const core_target *target,
                       core_where where, void *ctx) {
     PyObject *dict = PyDict_New();
+    slabs s = {NULL, NULL, 0, c->count};
     bool done = dict != NULL;
     /* Nothing that is made here can be garbage yet; without this the collector walks all of it again and
      * again, a third of the time of a load of 20,000 tensors. */
     bool collecting = c->count >= MANY && PyGC_Disable() != 0;
 
-    if (done && wish->target.framework == CORE_TORCH) {
-        done = fill_torch(state, dict, c, wish->target.device, where, ctx);
-    } else {
-        for (size_t i = 0; done && i < c->count; i++) {
-            const sft_tensor *t = c->tensors[i];
-            core_place place;
-            done = where(ctx, t, &place) && put_tensor(dict, t,
-                                                       core_tensor(state, &wish->target, t->dtype,
-                                                                   t->shape, t->rank, &place));
+    for (size_t i = 0; done && i < c->count; i++) {
+        const sft_tensor *t = c->tensors[i];
+        core_place place;
+        PyObject *value = NULL;
+        if (!where(ctx, t, &place)) {
+            done = false;
+        } else if (target->framework != CORE_TORCH) {
+            value = core_tensor(state, target, t->dtype, t->shape, t->rank, &place);
+        } else if (next_slab(&s, c, i, place.memory)) {
+            value = core_torch_tensor(state, s.now, t->dtype, t->shape, t->rank, place.data);
+            if (value != NULL && target->device != NULL) {
+                CORE_SET(value, PyObject_CallMethod(value, "to", "O", target->device));
+            }
         }
+        done = put_tensor(dict, t, value) && done;
     }
+    core_slab_drop(s.now);
     if (collecting) {
         (void)PyGC_Enable();
     }
@@ -400,7 +391,7 @@ static PyObject *load_owned(core_state *state, core_file *file, const core_chose
         status = sft_load(&o.loaded, file->catalog, &options, &watch.err);
     }
     if (core_watch_done(&watch, state, status, NULL)) {
-        dict = fill(state, c, wish, where_owned, &o);
+        dict = fill(state, c, &wish->target, where_owned, &o);
     }
     sft_loaded_free(o.loaded);
     sft_arena_free(arena);
@@ -445,7 +436,7 @@ static PyObject *load_chosen(core_state *state, core_file *file, const core_chos
     if (!holds_all(state, file, c)) {
         return NULL;
     }
-    dict = fill(state, c, wish, where_mapped, &m);
+    dict = fill(state, c, &wish->target, where_mapped, &m);
     if (dict == NULL && PyErr_ExceptionMatches(PyExc_OSError)) {
         /* A file system that cannot map can still be read. */
         PyErr_Clear();
@@ -470,14 +461,14 @@ PyObject *core_load(core_state *state, core_file *file, const core_wish *wish) {
 
 PyObject *core_load_placed(core_state *state, core_file *file, core_framework framework,
                            core_where where, void *ctx) {
-    core_wish wish = {{framework, NULL}, NULL, NULL, true, SFT_STRATEGY_AUTO, false};
+    const core_target target = {framework, NULL};
     PyObject *dict;
     core_chosen c;
 
     if (framework == CORE_TORCH && !core_torch_ready(state)) {
         return NULL;
     }
-    dict = core_choose(state, file, NULL, &c) ? fill(state, &c, &wish, where, ctx) : NULL;
+    dict = core_choose(state, file, NULL, &c) ? fill(state, &c, &target, where, ctx) : NULL;
     core_chosen_free(&c);
     return dict;
 }

@@ -96,7 +96,6 @@ static const struct {
     size_t at, count;
 } objects[] = {
     {offsetof(core_state, error), 1},
-    {offsetof(core_state, converters), 1},
     {offsetof(core_state, torch_from_dlpack), 1},
     {offsetof(core_state, torch_modes), 1},
     {offsetof(core_state, torch_dtype), SFT_DTYPE_COUNT + 1},
@@ -129,7 +128,6 @@ static int module_exec(PyObject *module) {
     bool done;
 
     s->error = core_error_class();
-    s->converters = PyDict_New();
     s->spare = core_spare_new();
     if (s->spare == NULL) {
         core_no_memory(0);
@@ -145,9 +143,8 @@ static int module_exec(PyObject *module) {
         }
     }
     dtypes = core_dtypes();
-    done = s->error != NULL && s->converters != NULL && dtypes != NULL &&
+    done = s->error != NULL && dtypes != NULL &&
            PyModule_AddObjectRef(module, "SafetensorError", s->error) == 0 &&
-           PyModule_AddObjectRef(module, "_converters", s->converters) == 0 &&
            PyModule_AddStringConstant(module, "__version__", SFT_VERSION_STRING) == 0 &&
            PyModule_AddObjectRef(module, "_dtypes", dtypes) == 0 && add_types(module);
     Py_XDECREF(dtypes);

@@ -14,6 +14,8 @@ typedef struct job {
     sft_save_tensor *list;
     size_t count;
     core_metadata texts;
+    sft_write_options options;
+    core_watch watch;
 } job;
 
 static void job_free(job *j) {
@@ -23,11 +25,15 @@ static void job_free(job *j) {
     core_metadata_free(&j->texts);
 }
 
+/* The options are the caller's. False with an exception, and nothing to free. */
 static bool job_read(core_state *state, PyObject *tensors, PyObject *metadata, job *j) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
 
-    memset(j, 0, sizeof *j);
+    j->tensors = j->metadata = NULL;
+    j->list = NULL;
+    j->count = 0;
+    j->texts = (core_metadata){NULL, 0};
     if (!PyDict_Check(tensors)) {
         return core_wrong_type("tensor_dict", tensors, "dict") != NULL;
     }
@@ -66,6 +72,16 @@ fail:
     return false;
 }
 
+/* Before a call of the library with our options, which releases the GIL; and after it. */
+static void job_begin(job *j, PyObject *progress) {
+    core_watch_begin(&j->watch, core_none(progress));
+    j->options.control = &j->watch.control;
+}
+
+static bool job_done(job *j, core_state *state, sft_status status) {
+    return core_watch_done(&j->watch, state, status, CORE_SERIALIZING);
+}
+
 static uint64_t job_bytes(const job *j) {
     uint64_t sum = 0;
     for (size_t i = 0; i < j->count; i++) {
@@ -80,27 +96,24 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {"tensor_dict", "metadata", "digests", "progress"};
     static const core_signature signature = {"serialize", parameters, 4, 2, 1};
     core_state *state = core_state_of(module);
-    PyObject *values[4], *result = NULL;
-    sft_write_options options;
-    core_watch watch;
+    PyObject *v[4], *result = NULL;
     sft_status status;
-    sft_error err;
     size_t size = 0;
     char *buffer;
     job j;
 
-    SFT_INIT(&options);
-    if (!core_parse(&signature, args, kwargs, values) ||
-        !core_digests(values[2], &options.digests) || !job_read(state, values[0], values[1], &j)) {
+    SFT_INIT(&j.options);
+    if (!core_parse(&signature, args, kwargs, v) || !core_digests(v[2], &j.options.digests) ||
+        !job_read(state, v[0], v[1], &j)) {
         return NULL;
     }
     status = sft_save_memory(NULL, 0, &size, j.list, j.count, j.texts.entries, j.texts.count,
-                             &options, &err);
+                             &j.options, &j.watch.err);
     if (status == SFT_OK && size > (size_t)PY_SSIZE_T_MAX) {
-        status = err.status = SFT_E_NOMEM;
+        status = j.watch.err.status = SFT_E_NOMEM;
     }
     if (status != SFT_OK) {
-        core_raise(state, &err, CORE_SERIALIZING);
+        core_raise(state, &j.watch.err, CORE_SERIALIZING);
     } else {
         result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
         if (result == NULL && PyErr_ExceptionMatches(PyExc_MemoryError)) {
@@ -110,12 +123,11 @@ PyObject *core_serialize(PyObject *module, PyObject *args, PyObject *kwargs) {
     if (result != NULL) {
         buffer = PyBytes_AsString(result);
         core_pages_huge(buffer, size);
-        options.pool = core_pool_for(state, size);
-        core_watch_begin(&watch, core_none(values[3]));
-        options.control = &watch.control;
+        j.options.pool = core_pool_for(state, size);
+        job_begin(&j, v[3]);
         status = sft_save_memory(buffer, size, &size, j.list, j.count, j.texts.entries,
-                                 j.texts.count, &options, &watch.err);
-        if (!core_watch_done(&watch, state, status, CORE_SERIALIZING)) {
+                                 j.texts.count, &j.options, &j.watch.err);
+        if (!job_done(&j, state, status)) {
             Py_CLEAR(result);
         }
     }
@@ -159,32 +171,26 @@ static bool file_options(PyObject **v, sft_write_options *options) {
 
 PyObject *core_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs) {
     core_state *state = core_state_of(module);
-    PyObject *values[FILE_COUNT], *bytes, *result = NULL;
-    sft_write_options options;
-    core_watch watch;
-    sft_status status;
+    PyObject *v[FILE_COUNT], *bytes;
     const char *name;
+    bool done = false;
     job j;
 
-    if (!core_parse(&file_signature, args, kwargs, values) || !file_options(values, &options) ||
-        !job_read(state, values[FILE_TENSORS], values[FILE_METADATA], &j)) {
+    if (!core_parse(&file_signature, args, kwargs, v) || !file_options(v, &j.options) ||
+        !job_read(state, v[FILE_TENSORS], v[FILE_METADATA], &j)) {
         return NULL;
     }
-    bytes = core_target_path(state, values[FILE_NAME], &name);
-    if (bytes == NULL) {
-        job_free(&j);
-        return NULL;
+    bytes = core_target_path(state, v[FILE_NAME], &name);
+    if (bytes != NULL) {
+        j.options.pool = core_pool_for(state, job_bytes(&j));
+        job_begin(&j, v[FILE_PROGRESS]);
+        done = job_done(&j, state,
+                        sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &j.options,
+                                 &j.watch.err));
+        Py_DECREF(bytes);
     }
-    options.pool = core_pool_for(state, job_bytes(&j));
-    core_watch_begin(&watch, core_none(values[FILE_PROGRESS]));
-    options.control = &watch.control;
-    status = sft_save(name, j.list, j.count, j.texts.entries, j.texts.count, &options, &watch.err);
-    if (core_watch_done(&watch, state, status, CORE_SERIALIZING)) {
-        result = Py_NewRef(Py_None);
-    }
-    Py_DECREF(bytes);
     job_free(&j);
-    return result;
+    return done ? Py_NewRef(Py_None) : NULL;
 }
 
 PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -192,28 +198,23 @@ PyObject *core_serialize_fd(PyObject *module, PyObject *args, PyObject *kwargs) 
                                              "progress"};
     static const core_signature signature = {"serialize_fd", parameters, 5, 3, 2};
     core_state *state = core_state_of(module);
-    PyObject *values[5];
-    sft_write_options options;
-    core_watch watch;
-    sft_status status;
+    PyObject *v[5];
     bool done;
     long fd;
     job j;
 
-    SFT_INIT(&options);
-    if (!core_parse(&signature, args, kwargs, values) ||
-        !core_digests(values[3], &options.digests)) {
+    SFT_INIT(&j.options);
+    if (!core_parse(&signature, args, kwargs, v) || !core_digests(v[3], &j.options.digests)) {
         return NULL;
     }
-    fd = PyLong_AsLong(values[1]);
-    if ((fd == -1 && PyErr_Occurred()) || !job_read(state, values[0], values[2], &j)) {
+    fd = PyLong_AsLong(v[1]);
+    if ((fd == -1 && PyErr_Occurred()) || !job_read(state, v[0], v[2], &j)) {
         return NULL;
     }
-    core_watch_begin(&watch, core_none(values[4]));
-    options.control = &watch.control;
-    status = sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count, &options,
-                             &watch.err);
-    done = core_watch_done(&watch, state, status, CORE_SERIALIZING);
+    job_begin(&j, v[4]);
+    done = job_done(&j, state,
+                    sft_save_stream((int)fd, j.list, j.count, j.texts.entries, j.texts.count,
+                                    &j.options, &j.watch.err));
     job_free(&j);
     return done ? Py_NewRef(Py_None) : NULL;
 }

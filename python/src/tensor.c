@@ -181,9 +181,8 @@ PyObject *core_import_attribute(const char *module, const char *name) {
     return result;
 }
 
-/* What turns a numpy array into the framework's tensor: a function that safetensors_c has set, or the
- * framework's own. A new reference. */
-static PyObject *converter(core_state *state, core_framework framework, bool *ours) {
+/* A framework's tensor of a numpy array, by its own function or by one of safetensors_c, which takes the device. */
+static PyObject *convert(core_framework framework, PyObject *device, PyObject *array) {
     static const struct {
         const char *module;
         const char *name;
@@ -193,31 +192,13 @@ static PyObject *converter(core_state *state, core_framework framework, bool *ou
         [CORE_MLX] = {"safetensors_c.mlx", "_from_numpy"},
         [CORE_PADDLE] = {"safetensors_c.paddle", "_from_numpy"},
     };
-    PyObject *set = PyDict_GetItemString(state->converters, core_framework_name[framework]);
+    const bool ours = framework == CORE_MLX || framework == CORE_PADDLE;
+    PyObject *function = core_import_attribute(own[framework].module, own[framework].name);
+    PyObject *last = !ours ? NULL : device != NULL ? device : Py_None;
+    PyObject *result =
+        function != NULL ? PyObject_CallFunctionObjArgs(function, array, last, NULL) : NULL;
 
-    *ours = set != NULL || framework == CORE_MLX || framework == CORE_PADDLE;
-    if (set != NULL) {
-        return Py_NewRef(set);
-    }
-    return core_import_attribute(own[framework].module, own[framework].name);
-}
-
-static PyObject *convert(core_state *state, core_framework framework, PyObject *device,
-                         PyObject *array) {
-    bool ours;
-    PyObject *function = converter(state, framework, &ours);
-    PyObject *result;
-
-    if (function == NULL) {
-        return NULL;
-    }
-    if (ours) {
-        result =
-            PyObject_CallFunctionObjArgs(function, array, device != NULL ? device : Py_None, NULL);
-    } else {
-        result = PyObject_CallFunctionObjArgs(function, array, NULL);
-    }
-    Py_DECREF(function);
+    Py_XDECREF(function);
     return result;
 }
 
@@ -240,7 +221,7 @@ PyObject *core_tensor(core_state *state, const core_target *target, const sft_dt
     }
     tensor = numpy_tensor(state, dtype, shape, rank, place);
     if (tensor != NULL && framework != CORE_NUMPY) {
-        CORE_SET(tensor, convert(state, framework, device, tensor));
+        CORE_SET(tensor, convert(framework, device, tensor));
     }
     return tensor;
 }
