@@ -160,7 +160,7 @@ def _chunk(runs: Runs, parts: int, index: int) -> Runs:
     return out
 
 
-def _cut(runs: Runs, placement: Any, parts: int, index: int) -> Runs:
+def _shard(runs: Runs, placement: Any, parts: int, index: int) -> Runs:
     """The runs that a Shard or _StridedShard over `parts` processes gives to the one at `index`."""
     factor = getattr(placement, "split_factor", 1)
     chosen: Runs = []
@@ -186,7 +186,7 @@ def _dtensor_runs(name: str, tensor: Any) -> list[Runs] | None:
         if placement.is_partial() or not hasattr(placement, "dim"):
             raise ValueError(f"{name} is {placement}, which is no layout of stored values")
         dim = placement.dim % len(dims)
-        dims[dim] = _cut(dims[dim], placement, mesh.size(axis), coordinate[axis])
+        dims[dim] = _shard(dims[dim], placement, mesh.size(axis), coordinate[axis])
     held = tuple(sum(length for _, length in runs) for runs in dims)
     local = tuple(tensor.to_local().shape)
     if held != local and 0 not in held + local:

@@ -34,7 +34,7 @@ NPDTYPES = {t: numpy._TYPES.get(c, np.float16 if c == "BF16" else np.uint8) for 
 
 
 _VERSION = [int("0" + "".join(filter(str.isdigit, part))) for part in paddle.__version__.split(".")[:3]]
-# From 3.2 on paddle makes tensors over foreign memory; 0.0.0 is how it names a development build.
+# From 3.2 on paddle makes tensors over memory that is not its own; 0.0.0 is how it names a development build.
 _OVER_MEMORY = _VERSION >= [3, 2, 0] or _VERSION == [0, 0, 0]
 
 

@@ -432,13 +432,13 @@ def _share(
         group = sorted(names)
         begin = min(tensors[n].data_ptr() for n in group)
         end = max(_end_ptr(tensors[n]) for n in group)
-        whole = [
+        covering = [
             n
             for n in group
             if tensors[n].is_contiguous() and tensors[n].data_ptr() == begin and _end_ptr(tensors[n]) == end
         ]
-        if whole:
-            base = whole[0]
+        if covering:
+            base = covering[0]
         else:
             base = f"{_alias.STORAGE}{group[0]}"
             size = end - begin

@@ -264,11 +264,12 @@ class _Decoder:
 
 
 def _sequence(tag: Any) -> Callable[[list], Any]:
-    kinds: dict[Any, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-    kind = import_module("torch").Size if tag == "torch.Size" else kinds.get(tag) if isinstance(tag, str) else None
-    if kind is None:
+    if tag == "torch.Size":
+        return import_module("torch").Size  # type: ignore[no-any-return]
+    kinds: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+    if not isinstance(tag, str) or tag not in kinds:
         raise _bad(f"unknown tag {tag!r}")
-    return kind  # type: ignore[no-any-return]
+    return kinds[tag]  # type: ignore[no-any-return]
 
 
 def _bytes(v: Any) -> bytes:

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * bytes.c - load(): all tensors of the bytes of a file, copied. Small neighbours share a block, so that a load costs a
- * few allocations and a block that is let go of fits the next load; what keeps a tensor keeps GROUP bytes at most.
+ * bytes.c - load(): all tensors of the bytes of a file, copied. Adjacent small tensors share a block, so that a load
+ * makes few allocations and the next load can reuse a released block; a tensor keeps at most GROUP bytes alive.
  * Read core.h first.
  */
 #include "core.h"
 
 #include <stdlib.h>
 
-#define GROUP ((size_t)8 << 20) /* tensors that fill it half have memory of their own */
+#define GROUP ((size_t)8 << 20) /* tensors of half this size or more have memory of their own */
 #define COPY  ((size_t)1 << 20) /* one worker's share at a time */
 #define ALIGN ((size_t)64)
 #define UNLOCKED                                                                                   \
     ((size_t)64                                                                                    \
-     << 10) /* below this the copy is over sooner than the GIL is let go of and taken back */
+     << 10) /* below this, copying takes less time than releasing the GIL and taking it back */
 
 typedef struct copying {
     core_state *state;
@@ -22,7 +22,7 @@ typedef struct copying {
     size_t count;
     core_memory **memory; /* of each tensor, counted once for each */
     size_t *at;           /* where it begins in that */
-    size_t *first;        /* the first share of each tensor; of the last one's end, too */
+    size_t *first;        /* the first share of each tensor, and one past the last share */
 } copying;
 
 static size_t aligned(size_t size) {
@@ -92,7 +92,7 @@ static void copy_share(void *ctx, size_t share) {
     const copying *c = ctx;
     size_t low = 0, high = c->count;
 
-    while (high - low > 1) { /* the last tensor whose first share is not behind this one */
+    while (high - low > 1) { /* the last tensor whose first share is not after this one */
         const size_t middle = low + (high - low) / 2;
         if (c->first[middle] <= share) {
             low = middle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * core.h - what the files of the extension share. All state hangs on the module or on objects; what is
- * shared between threads is either immutable, counted with atomics, or swapped in whole with a
+ * shared between threads is either immutable, counted with atomics, or replaced as a unit by a
  * compare-and-exchange, so the extension runs without the GIL too. The library is reached through its
  * public interface alone (sft.h, the amalgamated <sft/...>).
  *
@@ -182,7 +182,7 @@ typedef struct core_state {
 } core_state;
 
 core_state *core_state_of(PyObject *module);
-/* The value of a slot that is filled once; `fresh` is taken over. Borrowed. */
+/* The value of a slot that is filled once. Takes ownership of `fresh`. Borrowed. */
 PyObject *core_once(PyObject **slot, PyObject *fresh);
 PyObject *core_import_attribute(const char *module, const char *name);
 /* The module's pool of workers, made on first use and again in a forked child; NULL: none to be had. */
@@ -217,7 +217,7 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, struct sf
 
 /* ---------------------------------------------------------------- foreign.c */
 
-/* The file behind `source`, which is taken over in every case, or at `path`; how: what core_open_any was told.
+/* The file behind `source`, which is taken over in every case, or at `path`; how: the options of open_any.
  * False with an exception. path names it in warnings, too. */
 bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path,
                        PyObject *how);
@@ -273,8 +273,8 @@ bool core_torch_ready(core_state *state);
 
 /* ---------------------------------------------------------------- load.c */
 
-/* What a long operation needs to be stopped by Ctrl-C and to tell its progress: the caller's thread takes
- * the GIL back for a moment now and then. */
+/* Lets Ctrl-C stop a long operation and reports its progress: the calling thread takes the GIL back for a moment
+ * at intervals. */
 typedef struct core_watch {
     sft_control control;
     sft_error err; /* for the call that is watched */
@@ -300,7 +300,7 @@ typedef struct core_wish {
     PyObject *progress; /* NULL or callable */
     bool owned;         /* in memory of our own */
     sft_strategy strategy;
-    bool verify; /* compare with recorded digests while the bytes pass; only of what is owned */
+    bool verify; /* compare with recorded digests while reading; only for owned memory */
 } core_wish;
 
 PyObject *core_load(core_state *state, core_file *file, const core_wish *wish);
@@ -438,9 +438,9 @@ extern const char *const core_dtype_name[SFT_DTYPE_COUNT + 1];
 const sft_dtype *core_dtype_by_name(const char *name, Py_ssize_t len);
 /* A tuple of (the format's name, the frameworks' or None, bits of an element) in the order of the format's table. */
 PyObject *core_dtypes(void);
-/* A Python int that is no bool-like surprise: -1 with an exception set as the reference raises it. */
+/* An unsigned integer; false with the exception that the reference raises. */
 bool core_u64(PyObject *value, uint64_t *out);
-/* Types: TypeError "argument 'x': 'int' object is not an instance of 'str'". */
+/* Raises TypeError "argument 'x': 'int' object is not an instance of 'str'". */
 PyObject *core_wrong_type(const char *argument, PyObject *value, const char *wanted);
 
 /* One entry of a dict of TensorSpecs; borrows from both objects. */
@@ -483,12 +483,12 @@ typedef struct core_handle {
         *where; /* a path without the current directory; NULL: no path, or the source says it */
     PyObject *device; /* NULL: cpu */
     PyObject *backend;
-    PyObject *how; /* a file of any format: what open_any was told; NULL: safetensors */
+    PyObject *how; /* a file of any format: the options of open_any; NULL: safetensors */
     core_framework framework;
     bool owned; /* pread */
 } core_handle;
 
-/* A handle over a file, which is taken over in every case; it cannot be pickled. framework: a str. device: as for
+/* A handle over a file, of which it takes ownership even when it fails; it cannot be pickled. framework: a str. device: as for
  * safe_open, or NULL. */
 PyObject *core_handle_over(core_state *state, core_file *file, PyObject *source,
                            PyObject *framework, PyObject *device);

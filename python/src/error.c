@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * error.c - SafetensorError, and how the library's errors become exceptions. Texts are the reference's, with
- * the name of its variant in brackets, for programs look for either; the place of the fault is told by the
- * attributes status, offset and tensor, and by the library's own sentence in `detail`. Read core.h first.
+ * the name of its variant in brackets, because programs search for either; the attributes status, offset and tensor
+ * give the place of the fault, and `detail` the library's own sentence. Read core.h first.
  */
 #include "core.h"
 
@@ -66,7 +66,7 @@ PyObject *core_error_class(void) {
     return result;
 }
 
-/* Sets an attribute and lets go of the value; false when there is no value or it cannot be set. */
+/* Sets an attribute and releases the value; false when there is no value or it cannot be set. */
 static bool put(PyObject *object, const char *name, PyObject *value) {
     bool done = value != NULL && PyObject_SetAttrString(object, name, value) == 0;
     Py_XDECREF(value);
@@ -96,7 +96,7 @@ static PyObject *raise_error(core_state *state, const sft_error *err, PyObject *
     return NULL;
 }
 
-/* The operating system said no to a reader; a writer gets a SafetensorError, as from the reference. */
+/* The operating system refused a read; a failed write is a SafetensorError, as with the reference. */
 static PyObject *raise_system(const sft_error *err) {
     PyObject *type = err->sys == ENOENT                        ? PyExc_FileNotFoundError
                      : err->sys == EACCES || err->sys == EPERM ? PyExc_PermissionError

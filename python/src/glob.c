@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * glob.c - the names that a pattern fits, by the one grammar of the library and the tool (sft_glob_match), for
+ * glob.c - the names that match a pattern, by the one grammar of the library and the tool (sft_glob_match), for
  * select= and drop= of the modules in Python. Read core.h first.
  */
 #include "core.h"

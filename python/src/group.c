@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * group.c - what the processes of a job save and load together: src/checkpoint's calls, which
- * exchange a few bytes through a Python function. What is checked here is only what the C side cannot:
- * the types of Python objects. distributed.py is the one caller. Read core.h first.
+ * group.c - collective saves and loads: src/checkpoint's calls, which exchange a few bytes through a Python
+ * function. Only what the C side cannot check is checked here: the types of Python objects. distributed.py is the one
+ * caller. Read core.h first.
  */
 #include "core.h"
 #include <sft/checkpoint_group.h>
@@ -15,7 +15,7 @@ typedef struct talk {
     sft_group group;
     core_watch *watch;
     PyObject *gather; /* callable(bytes) -> bytes of all, in the order of ranks */
-    bool broken;      /* it has raised: the others are not to be reached */
+    bool broken;      /* it has raised: the other processes cannot be reached */
 } talk;
 
 static sft_status fail(sft_error *err, const char *what) {
@@ -44,8 +44,8 @@ static sft_status gather_bytes(talk *t, const void *mine, size_t bytes, void *al
     return status;
 }
 
-/* Called from the thread that made the call, without the GIL. Also when a callback of progress has raised: the
- * others wait to hear of it, and its exception is put back. */
+/* Called from the thread that made the call, without the GIL; also after a progress callback has raised, since the
+ * other processes wait for the failure. The callback's exception is restored afterwards. */
 static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, sft_error *err) {
     talk *t = ctx;
     PyObject *type, *value, *trace;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * handle.c - safe_open: what can be asked of an open file (handle_open.c opens it). Every method takes a count on
- * the file for as long as it runs, so another thread may close the handle meanwhile. Read core.h first.
+ * handle.c - safe_open: the methods of an open file (handle_open.c opens it). Every method holds a reference to
+ * the file while it runs, so another thread may close the handle meanwhile. Read core.h first.
  */
 #include "core.h"
 
@@ -129,7 +129,7 @@ static bool add_metadata(core_file *file, size_t index, PyObject *dict) {
         }
         k = PyUnicode_FromStringAndSize(key, (Py_ssize_t)key_len);
         v = PyUnicode_FromStringAndSize(value, (Py_ssize_t)value_len);
-        /* Of several files that have a key, the first is heard. */
+        /* If several files have a key, the first one counts. */
         done = k != NULL && v != NULL;
         if (done) {
             int there = PyDict_Contains(dict, k);
@@ -316,7 +316,7 @@ static PyObject *handle_load_into(PyObject *self, PyObject *args, PyObject *kwar
     return result;
 }
 
-/* ---------------------------------------------------------------- what is known of it */
+/* ---------------------------------------------------------------- reports */
 
 static PyObject *explain(core_file *file, size_t index, sft_strategy wanted, core_state *state) {
     sft_strategy_choice choice;
@@ -405,7 +405,7 @@ static PyObject *handle_stream(PyObject *self, PyObject *args, PyObject *kwargs)
     return stream;
 }
 
-/* prefetch(plan=None, *, device=None, threads=8): Python's part, told the framework and the device. */
+/* prefetch(plan=None, *, device=None, threads=8): Python's part, with the framework and the device. */
 static PyObject *handle_prefetch(PyObject *self, PyObject *args, PyObject *kwargs) {
     core_handle *h = (core_handle *)self;
     PyObject *start = core_import_attribute("safetensors_c._prefetch", "start");
@@ -461,7 +461,7 @@ static PyObject *handle_reduce(PyObject *self, PyObject *ignored) {
                          h->backend, h->how != NULL ? h->how : Py_None, stamps);
 }
 
-/* copy.copy and copy.deepcopy: another handle on what is open, whatever has become of the path. */
+/* copy.copy and copy.deepcopy: another handle on the open file, whatever happened to the path. */
 static PyObject *handle_copy(PyObject *self, PyObject *ignored) {
     (void)ignored;
     return core_handle_again((core_handle *)self);
@@ -516,7 +516,7 @@ static PyMethodDef handle_methods[] = {
     {"items", handle_items, METH_NOARGS, "Pairs (name, tensor), made one by one."},
     {"values", handle_values, METH_NOARGS, "Tensors, made one by one."},
     {"get", handle_get, METH_VARARGS, "The tensor of that name, or the default."},
-    {"close", handle_close, METH_NOARGS, "Lets go of the file. Tensors stay."},
+    {"close", handle_close, METH_NOARGS, "Closes the file. Tensors stay."},
     {"__enter__", core_enter, METH_NOARGS, NULL},
     {"__exit__", handle_close, METH_VARARGS, NULL},
     {"__reduce__", handle_reduce, METH_NOARGS, NULL},
@@ -532,7 +532,7 @@ static PyGetSetDef handle_getset[] = {
 
 static PyType_Slot handle_slots[] = {
     {Py_tp_doc, (void *)"safe_open(filename, framework, device='cpu', *, backend='mmap')\n--\n\n"
-                        "Opens a file, an index, a folder of shards, bytes or a file object."},
+                        "Opens a file, an index, a directory of shards, bytes or a file object."},
     {Py_tp_new, (void *)core_handle_tp_new},
     {Py_tp_dealloc, (void *)handle_dealloc},
     {Py_tp_repr, (void *)handle_repr},

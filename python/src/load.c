@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * load.c - many tensors at once: as views of the mapped file, or read into memory of their own with the
- * pool and without the GIL; and into tensors that exist. Read core.h first.
+ * pool and without the GIL. Read core.h first.
  */
 #include "core.h"
 
@@ -9,11 +9,11 @@
 #include <time.h>
 
 #define POOL_THREADS     8
-#define ALONE            ((uint64_t)8 << 20) /* less is done sooner by the calling thread */
+#define ALONE            ((uint64_t)8 << 20) /* the calling thread alone is faster for less */
 #define MANY             256
 #define FEW              16
 #define POLL_NANOSECONDS 50000000
-/* Small pieces come by the thousand: so many calls or bytes pass before the clock is looked at again. */
+/* Small pieces come by the thousand: the clock is read again after this many calls or bytes. */
 #define POLL_CALLS 16
 #define POLL_BYTES ((uint64_t)1 << 20)
 /* What lies in memory beside a run of tensors: alignment on both ends, and a gap that is read over. */
@@ -27,7 +27,7 @@ const sft_pool *core_pool(core_state *state) {
     if (now != NULL && __atomic_load_n(&state->pool_process, __ATOMIC_ACQUIRE) == process) {
         return now;
     }
-    /* None yet, or the parent's: its threads are not in this process. That one is left where it is. */
+    /* None yet, or the parent's, whose threads are not in this process: that one is left alone. */
     if (sft_pool_create(&fresh, 0, NULL, NULL) != SFT_OK) {
         return NULL;
     }
@@ -88,7 +88,7 @@ static int poll_python(void *ctx, const sft_progress *progress) {
     core_watch *watch = ctx;
     int64_t now;
 
-    /* Signals and callbacks belong to the thread that called; it does its share of the work. */
+    /* Signals and callbacks belong to the calling thread, which does its share of the work. */
     if (watch->failed || PyThread_get_thread_ident() != watch->caller) {
         return watch->failed;
     }
@@ -126,7 +126,7 @@ void core_watch_begin(core_watch *watch, PyObject *progress) {
     watch->caller = PyThread_get_thread_ident();
     watch->progress = progress;
     watch->failed = false;
-    watch->last = 0; /* the first look of the caller's thread always asks Python */
+    watch->last = 0; /* the first poll of the calling thread always asks Python */
     watch->seen = 0;
     watch->calls = 0;
     watch->thread = PyEval_SaveThread();
@@ -207,7 +207,7 @@ typedef struct slabs {
     size_t left, most;
 } slabs;
 
-/* A slab for tensor i, which lies in `memory`, and for those behind it that lie there, too. */
+/* A slab for tensor i, which lies in `memory`, and for those after it that lie there, too. */
 static bool next_slab(slabs *s, const core_chosen *c, size_t i, core_memory *memory) {
     size_t dimensions;
 
@@ -222,14 +222,14 @@ static bool next_slab(slabs *s, const core_chosen *c, size_t i, core_memory *mem
     return s->now != NULL || core_no_memory(0) != NULL;
 }
 
-/* `where` tells each tensor's memory: the mapped file's, or that of a load. */
+/* `where` gives each tensor's memory: in the mapped file, or in that of a load. */
 static PyObject *fill(core_state *state, const core_chosen *c, const core_target *target,
                       core_where where, void *ctx) {
     PyObject *dict = PyDict_New();
     slabs s = {NULL, NULL, 0, c->count};
     bool done = dict != NULL;
     /* Nothing that is made here can be garbage yet; without this the collector walks all of it again and
-     * again, a third of the time of a load of 20,000 tensors. */
+     * again, which takes a third of the time of a load of 20,000 tensors. */
     bool collecting = c->count >= MANY && PyGC_Disable() != 0;
 
     for (size_t i = 0; done && i < c->count; i++) {
@@ -296,7 +296,7 @@ static bool all_map(core_file *file, const core_chosen *c) {
     return true;
 }
 
-/* The last tensor of each source speaks for those before it. */
+/* If the last tensor of a source is there, those before it are. */
 static bool holds_all(core_state *state, core_file *file, const core_chosen *c) {
     const sft_tensor *last = NULL;
 
@@ -334,7 +334,7 @@ static bool where_owned(void *ctx, const sft_tensor *tensor, core_place *place) 
     return true;
 }
 
-/* Enough for the tensors wherever they lie; what is not used is never touched. */
+/* Enough for the tensors wherever they lie; unused memory is never touched. */
 static bool room_for(core_file *file, const core_chosen *c, size_t *size) {
     uint64_t wanted = 0, all = 0, room;
 

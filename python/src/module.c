@@ -34,7 +34,7 @@ static PyMethodDef methods[] = {
     {"_array_address", core_array_address, METH_O,
      "_array_address(array, /): array.ctypes.data, in a tenth of its time."},
     {"_glob", core_glob, METH_VARARGS,
-     "_glob(pattern, names, /)\n--\n\nThe names that a pattern fits, in their order."},
+     "_glob(pattern, names, /)\n--\n\nThe names that match a pattern, in their order."},
     {"_without", core_without, METH_NOARGS,
      "_without()\n--\n\nBits of the processor's features that SFT_CPU leaves out."},
     {"deserialize", CORE_METHOD(core_deserialize), CORE_KEYWORDS,
@@ -55,9 +55,10 @@ static PyMethodDef methods[] = {
     {"_open_checkpoint", CORE_METHOD(core_open_checkpoint), CORE_KEYWORDS,
      "_open_checkpoint(path, framework, device='cpu', *, layout=None, step=None, ranks=None, "
      "partial=False)\n--\n\n"
-     "A handle over the whole of a training job's folder."},
+     "A handle over the checkpoint of a training job."},
     {"_left_out", core_left_out, METH_O,
-     "_left_out(handle, /)\n--\n\n[(name, sentence)] of tensors that are not whole in the files."},
+     "_left_out(handle, /)\n--\n\n[(name, sentence)] of tensors that are not complete in the "
+     "files."},
     {"_part", CORE_METHOD(core_part), CORE_KEYWORDS,
      "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what "
      "one rank holds of a model."},

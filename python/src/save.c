@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * save.c - serialize, serialize_file, serialize_fd: a dict of TensorSpecs into bytes, a file or a stream, with
- * the GIL released; and deserialize. Copies of the dicts are held meanwhile, so a dict that changes does no
- * harm. Read core.h first.
+ * the GIL released; and deserialize. It works on copies of the dicts, so that changing a dict meanwhile is
+ * harmless. Read core.h first.
  */
 #include "core.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * slice.c - PySafeSlice: a tensor that is sliced before it is read. A mapped torch tensor is sliced by torch
- * itself. For the others a slice whose bytes lie together is a view, and every other one is read, its bytes
- * alone. Bounds follow Python, but what lies outside is an error, with the reference's sentences.
+ * itself. For the others a slice whose bytes are contiguous is a view; of any other slice only its bytes are
+ * read. Bounds follow Python, but a bound outside the tensor is an error, with the reference's sentences.
  * Read core.h first.
  */
 #include "core.h"
@@ -282,7 +282,7 @@ typedef struct result {
     core_runs runs;  /* the same as runs of neighbours; dst and base are still open */
 } result;
 
-/* What sft_tensor_result says, where elements are whole bytes. A slice is never larger than its tensor. */
+/* The result of sft_tensor_result where an element is a number of bytes. A slice is never larger than its tensor. */
 static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result *r) {
     r->rank = 0;
     r->nbytes = t->dtype->block_bytes;
@@ -295,7 +295,7 @@ static sft_status result_shape(const sft_tensor *t, const sft_dim *dims, result 
     return SFT_OK;
 }
 
-/* Whole dimensions from the last one, then one range of the next, are a run; those before it count runs. */
+/* Complete dimensions from the last one, then one range of the next, are a run; those before it count runs. */
 static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs) {
     uint64_t stride = t->dtype->block_bytes;
     bool open = t->dtype->block_elements == 1;
@@ -317,8 +317,8 @@ static void find_runs(const sft_tensor *t, const sft_dim *dims, core_runs *runs)
     }
 }
 
-/* Short runs out of the mapping, which a system call each would cost too much. Those that lie near each other are sooner
- * read with what is between them. 0: they are to be read. */
+/* Short runs out of the mapping, for which one system call each would cost too much. Runs close to each other are faster
+ * to read with the gaps between them. 0: they must be read. */
 static int gather(slice_object *s, result *r, core_memory *memory) {
     const int64_t apart = r->runs.rank != 0 ? r->runs.stride[0] : 0,
                   least = r->runs.size < WIDE ? APART : 2 * APART;
@@ -363,7 +363,7 @@ static bool resolve(slice_object *s, const core_index *w, result *r) {
         core_raise(s->state, &err, NULL);
         return false;
     }
-    /* From the last dimension: whole ones, then one range of neighbours, then single elements. */
+    /* From the last dimension: complete ones, then one range of adjacent elements, then single elements. */
     r->together = t->dtype->block_elements == 1;
     r->offset = 0;
     for (uint32_t i = t->rank; i-- > 0 && r->together;) {
@@ -499,7 +499,7 @@ static Py_ssize_t slice_length(PyObject *self) {
     return (Py_ssize_t)t->shape[0];
 }
 
-/* Rows one after the other, for iter(): behind the last one an IndexError, which ends it. */
+/* Rows one after the other, for iter(); after the last one an IndexError ends it. */
 static PyObject *slice_item(PyObject *self, Py_ssize_t row) {
     const sft_tensor *t = ((slice_object *)self)->tensor;
     PyObject *index, *result;

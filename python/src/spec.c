@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * spec.c - TensorSpec: the type, shape and address of a tensor to be saved; and what else saving reads from
- * Python objects. Addresses are trusted, as in the reference. Read core.h first.
+ * spec.c - TensorSpec: the type, shape and address of a tensor to save; and everything else that saving reads
+ * from Python objects. Addresses are trusted, as in the reference. Read core.h first.
  */
 #include "core.h"
 
@@ -13,7 +13,7 @@ typedef struct spec_object {
     uint32_t rank;
     uint64_t data_ptr;
     uint64_t data_len;
-    PyObject *owner; /* whose memory it is; kept alive. NULL: the caller's affair */
+    PyObject *owner; /* owns the memory, and is kept alive. NULL: the caller keeps it */
 } spec_object;
 
 bool core_shape_read(PyObject *value, uint64_t **out, uint32_t *rank) {

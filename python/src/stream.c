@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * stream.c - safe_open.stream(): tensors one after the other, read ahead by the module's pool within a budget of
- * memory (<sft/stream.h>). What is handed out is copied out of the budget into memory of its own, so a
- * consumer may keep what he likes; large tensors come in parts and are put together here. Read core.h first.
+ * memory (<sft/stream.h>). Each tensor is copied out of the budget into memory of its own, so that a consumer may
+ * keep it; large tensors arrive in parts and are assembled here. Read core.h first.
  */
 #include "core.h"
 
@@ -15,12 +15,12 @@ typedef struct core_stream {
     core_file *file;
     sft_stream *stream; /* NULL: closed, or lent to a call of next */
     core_target target;
-    sft_read_options *reads; /* beside what was added; NULL: all whole */
-    core_index *slices;      /* so, too; NULL: none */
+    sft_read_options *reads; /* one for each tensor added */
+    core_index *slices;      /* likewise; NULL: none */
     struct assembly {
-        core_memory *memory; /* NULL: no part of it came so far, or it was handed out */
+        core_memory *memory; /* NULL: no part has arrived yet, or the tensor was returned */
         uint64_t copied;
-    } *whole; /* beside reads: with order "any" parts come in any order, and between those of others */
+    } *results; /* likewise: with order "any" the parts of several tensors arrive in any order */
     size_t count;
     bool running; /* under the object's lock */
     bool ended;
@@ -39,15 +39,15 @@ static void stream_drop(core_stream *s) {
         core_file_drop(s->file);
         s->file = NULL;
     }
-    for (size_t i = 0; s->whole != NULL && i < s->count; i++) {
-        core_memory_drop(s->whole[i].memory);
+    for (size_t i = 0; s->results != NULL && i < s->count; i++) {
+        core_memory_drop(s->results[i].memory);
     }
     free(s->reads);
     free(s->slices);
-    free(s->whole);
+    free(s->results);
     s->reads = NULL;
     s->slices = NULL;
-    s->whole = NULL;
+    s->results = NULL;
 }
 
 static void stream_dealloc(PyObject *self) {
@@ -58,9 +58,9 @@ static void stream_dealloc(PyObject *self) {
     core_object_free(self);
 }
 
-/* ---------------------------------------------------------------- what is wanted */
+/* ---------------------------------------------------------------- what to read */
 
-/* One tensor, whole or the slice that `slices` (a dict, or NULL) has for it. */
+/* One tensor: all of it, or the slice that `slices` (a dict, or NULL) has for it. */
 static bool add_tensor(core_stream *s, const sft_tensor *tensor, PyObject *slices, size_t at) {
     sft_read_options *read = &s->reads[at];
     const int sliced =
@@ -88,8 +88,8 @@ static bool add_wanted(core_stream *s, PyObject *names, PyObject *slices) {
         s->count = c.count;
         s->reads = calloc(c.count + 1, sizeof *s->reads);
         s->slices = slices != NULL ? calloc(c.count + 1, sizeof *s->slices) : NULL;
-        s->whole = calloc(c.count + 1, sizeof *s->whole);
-        added = s->reads != NULL && s->whole != NULL && (slices == NULL || s->slices != NULL);
+        s->results = calloc(c.count + 1, sizeof *s->results);
+        added = s->reads != NULL && s->results != NULL && (slices == NULL || s->slices != NULL);
         if (!added) {
             core_no_memory(0);
         }
@@ -164,12 +164,12 @@ static void copy_out(core_memory *memory, const sft_stream_item *item) {
     Py_END_ALLOW_THREADS
 }
 
-/* The next whole result in memory of its own; *end: there is none. NULL with an exception otherwise. */
-static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_item *item,
-                               bool *end) {
+/* The next complete result in memory of its own; *end: there is none. NULL with an exception otherwise. */
+static core_memory *next_result(core_stream *s, sft_stream *stream, sft_stream_item *item,
+                                bool *end) {
     *end = false;
     while (PyErr_CheckSignals() == 0) { /* list(stream) runs no bytecode that would look */
-        struct assembly *whole;
+        struct assembly *result;
         core_memory *memory;
         sft_status status;
         sft_error err;
@@ -179,22 +179,23 @@ static core_memory *next_whole(core_stream *s, sft_stream *stream, sft_stream_it
             return status == SFT_OK ? NULL
                                     : (core_raise(s->state, &err, NULL), (core_memory *)NULL);
         }
-        whole = &s->whole[item->index];
-        if (whole->memory == NULL) {
-            whole->memory = core_memory_new(s->state, item->nbytes != 0 ? (size_t)item->nbytes : 1);
+        result = &s->results[item->index];
+        if (result->memory == NULL) {
+            result->memory =
+                core_memory_new(s->state, item->nbytes != 0 ? (size_t)item->nbytes : 1);
         }
-        memory = whole->memory;
+        memory = result->memory;
         if (memory != NULL) {
             copy_out(memory, item);
-            whole->copied += item->size;
+            result->copied += item->size;
         }
         sft_stream_release(stream, item);
         if (memory == NULL) {
             core_no_memory(0);
             return NULL;
         }
-        if (whole->copied == item->nbytes) {
-            whole->memory = NULL;
+        if (result->copied == item->nbytes) {
+            result->memory = NULL;
             return memory;
         }
     }
@@ -259,7 +260,7 @@ static PyObject *stream_next(PyObject *self) {
     if (stream == NULL) {
         return NULL;
     }
-    memory = next_whole(s, stream, &item, &end);
+    memory = next_result(s, stream, &item, &end);
     if (memory != NULL) {
         pair = make_pair(s, &item, memory);
         core_memory_drop(memory);
@@ -291,7 +292,7 @@ static PyObject *stream_close(PyObject *self, PyObject *ignored) {
 }
 
 static PyMethodDef stream_methods[] = {
-    {"close", stream_close, METH_NOARGS, "Ends reading ahead. Tensors that were handed out stay."},
+    {"close", stream_close, METH_NOARGS, "Ends reading ahead. Tensors already returned stay."},
     {"__enter__", core_enter, METH_NOARGS, NULL},
     {"__exit__", CORE_METHOD(stream_close), METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * torch.c - torch tensors through DLPack capsules, the one way in that needs no header of torch's. The
- * capsules of one load share a slab, so a tensor costs no allocation of ours. Types that the torch at hand
- * does not know as DLPack types come as uint8 and are then viewed. Source: DLPack 1.1, dlpack.h.
+ * torch.c - torch tensors through DLPack capsules, the one way that needs none of torch's headers. The
+ * capsules of one load share a slab, so a tensor costs no allocation of ours. Types that DLPack does not have in every
+ * supported torch are passed as uint8 and then viewed. Source: DLPack 1.1, dlpack.h.
  */
 #include "core.h"
 #include <sft/dlpack.h>
@@ -63,7 +63,7 @@ static void delete_tensor(sft_dl_managed_old *self) {
     core_slab_drop(self->manager_ctx);
 }
 
-/* The next tensor of the slab as a capsule; strides are told, for some versions of torch want them. */
+/* The next tensor of the slab as a capsule; strides are given, since some versions of torch require them. */
 static PyObject *capsule(core_slab *slab, sft_dl_type type, const uint64_t *shape, uint32_t rank,
                          unsigned char *data) {
     sft_dl_managed_old *m = &slab->tensors[slab->used];
@@ -117,7 +117,7 @@ static PyObject *import_under_modes(PyObject *object, PyObject *element) {
     return tensor;
 }
 
-/* torch takes the capsule over, or we release what it holds. element: the type that is put on it; NULL: its own. */
+/* torch takes ownership of the capsule, or we release what it holds. element: the type to view it as; NULL: its own. */
 static PyObject *import_capsule(core_state *state, core_slab *slab, PyObject *object,
                                 PyObject *element) {
     PyObject *tensor = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * writer.c - Writer: a file written tensor by tensor, with the memory of none. Names, types and shapes are
- * known from the start; bytes come through put(), from several threads if they like; the file appears with
- * finish() or not at all. Into a descriptor puts come in file order. Read core.h first.
+ * writer.c - Writer: a file written tensor by tensor, without a copy of any. Names, types and shapes are
+ * given first; put() then takes the bytes, from any number of threads; the file appears with finish() or not at
+ * all. If the target is a descriptor, puts must come in file order. Read core.h first.
  */
 #include "core.h"
 
@@ -20,7 +20,7 @@ typedef struct core_writer {
     Py_ssize_t busy; /* puts under way; changed under the object's lock */
 } core_writer;
 
-/* A borrow of the library's writer for a call; NULL with an exception. alone: no other call may run. */
+/* Borrows the library's writer for a call; NULL with an exception. alone: no other call may run. */
 static sft_writer *enter(core_writer *w, bool alone) {
     sft_writer *writer;
 
