@@ -47,21 +47,11 @@ static const char *const acting[] = {
     "write_file", "system",    "popen",        "rpc_sync",   "rpc_async", "rpc_remote",
     "remote",     "_cuda_ipc", "load_library", "save_torch", NULL};
 
-static const char *const spaces[] = {"aten",
-                                     "prim",
-                                     "quantized",
-                                     "_quantized",
-                                     "prepacked",
-                                     "prims",
-                                     "inductor",
-                                     "sparse",
-                                     "mkldnn",
-                                     "mkldnn_prepacked",
-                                     "onednn",
-                                     "xnnpack",
-                                     "quantized_decomposed",
-                                     "tensorexpr",
-                                     NULL};
+/* clang-format off */
+static const char *const spaces[] = {
+    "aten", "prim", "quantized", "_quantized", "prepacked", "prims", "inductor", "sparse", "mkldnn",
+    "mkldnn_prepacked", "onednn", "xnnpack", "quantized_decomposed", "tensorexpr", NULL};
+/* clang-format on */
 
 static const char *const vision[] = {"ops.torchvision.nms",
                                      "ops.torchvision.roi_align",

@@ -11,47 +11,20 @@
 #include "import/settings/settings.h"
 
 /* Keys that mean nothing else. */
-const char *const sft__import_content_targets[] = {"_target_",
-                                                   "__target__",
-                                                   "class_path",
-                                                   "_component_",
-                                                   "custom_imports",
-                                                   "loader_module",
-                                                   "python_callable",
-                                                   "import_string",
-                                                   "user_dir",
-                                                   "_instantiator",
-                                                   "()",
-                                                   NULL};
+/* clang-format off */
+const char *const sft__import_content_targets[] = {
+    "_target_", "__target__", "class_path", "_component_", "custom_imports", "loader_module",
+    "python_callable", "import_string", "user_dir", "_instantiator", "()", NULL};
+/* clang-format on */
 
 /* Everyday words: only names with dots count. */
-static const char *const everyday[] = {"target",
-                                       "class",
-                                       "cls",
-                                       "klass",
-                                       "callable",
-                                       "factory",
-                                       "entry_point",
-                                       "entrypoint",
-                                       "import",
-                                       "imports",
-                                       "import_path",
-                                       "module_path",
-                                       "module_name",
-                                       "plugin",
-                                       "python_module",
-                                       "model_class",
-                                       "activation_fn",
-                                       "callback",
-                                       "plugins",
-                                       "activation_function",
-                                       "handler",
-                                       "score_fn",
-                                       "loss_fn",
-                                       "collate_fn",
-                                       "callbacks",
-                                       "extensions",
-                                       NULL};
+/* clang-format off */
+static const char *const everyday[] = {
+    "target", "class", "cls", "klass", "callable", "factory", "entry_point", "entrypoint", "import",
+    "imports", "import_path", "module_path", "module_name", "plugin", "python_module",
+    "model_class", "activation_fn", "callback", "plugins", "activation_function", "handler",
+    "score_fn", "loss_fn", "collate_fn", "callbacks", "extensions", NULL};
+/* clang-format on */
 
 /* Ends of names of files, which no function has. */
 static const char *const files[] = {
@@ -142,27 +115,14 @@ static bool passes_python(const char *p, size_t len) {
 
 /* Classes of PyTorch and of frameworks that make models by such words; what computes. */
 static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
-    static const char *const classes[] = {"torch.nn.",
-                                          "torch.optim.",
-                                          "torchvision.models.",
-                                          "torchvision.transforms.",
-                                          "transformers.",
-                                          "diffusers.",
-                                          "ldm.models.",
-                                          "ldm.modules.",
-                                          "ldm.lr_scheduler.",
-                                          "sgm.models.",
-                                          "sgm.modules.",
-                                          "sgm.lr_scheduler.",
-                                          "nemo.collections.",
-                                          "pyannote.audio.",
-                                          "timm.models.",
-                                          "ktransformers.operators.",
-                                          "sentence_transformers.",
-                                          "monai.networks.",
-                                          "bitsandbytes.optim.",
-                                          "torchao.",
-                                          NULL};
+    /* clang-format off */
+    static const char *const classes[] = {
+        "torch.nn.", "torch.optim.", "torchvision.models.", "torchvision.transforms.",
+        "transformers.", "diffusers.", "ldm.models.", "ldm.modules.", "ldm.lr_scheduler.",
+        "sgm.models.", "sgm.modules.", "sgm.lr_scheduler.", "nemo.collections.", "pyannote.audio.",
+        "timm.models.", "ktransformers.operators.", "sentence_transformers.", "monai.networks.",
+        "bitsandbytes.optim.", "torchao.", NULL};
+    /* clang-format on */
     static const char *const counts[] = {"add", "sub", "mul",  "floordiv", "truediv", "mod", "pow",
                                          "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
                                          "lt",  "abs", "and_", "or_",      "not_",    NULL};
@@ -245,17 +205,13 @@ static uint32_t verdict_of(const char *p, size_t len, size_t last) {
 /* What logging.config makes by the key "class" or "()": what only formats or prints is harmless,
  * what opens files and connections is nobody's to vouch for. */
 static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
-    static const char *const quiet[] = {"logging.StreamHandler",
-                                        "logging.NullHandler",
-                                        "logging.Formatter",
-                                        "logging.Filter",
-                                        "uvicorn.logging.DefaultFormatter",
-                                        "uvicorn.logging.AccessFormatter",
-                                        "colorlog.ColoredFormatter",
-                                        "coloredlogs.ColoredFormatter",
-                                        "pythonjsonlogger.jsonlogger.JsonFormatter",
-                                        "pythonjsonlogger.json.JsonFormatter",
-                                        NULL};
+    /* clang-format off */
+    static const char *const quiet[] = {
+        "logging.StreamHandler", "logging.NullHandler", "logging.Formatter", "logging.Filter",
+        "uvicorn.logging.DefaultFormatter", "uvicorn.logging.AccessFormatter",
+        "colorlog.ColoredFormatter", "coloredlogs.ColoredFormatter",
+        "pythonjsonlogger.jsonlogger.JsonFormatter", "pythonjsonlogger.json.JsonFormatter", NULL};
+    /* clang-format on */
 
     *verdict = sft__import_text_is_one(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
     if (*verdict == SFT_SCAN_HARMLESS) {
@@ -268,30 +224,13 @@ static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
 /* "model.embed_tokens", "self_attn.q_proj": a part of a network, as settings of quantizers and
  * adapters name it. */
 static bool is_layer(const char *p, size_t len) {
-    static const char *const begins[] = {"model.",
-                                         "layers.",
-                                         "transformer.",
-                                         "encoder.",
-                                         "decoder.",
-                                         "self_attn.",
-                                         "mlp.",
-                                         "attn.",
-                                         "attention.",
-                                         "lm_head.",
-                                         "backbone.",
-                                         "visual.",
-                                         "vision_model.",
-                                         "vision_tower.",
-                                         "text_model.",
-                                         "language_model.",
-                                         "block.",
-                                         "blocks.",
-                                         "block_sparse_moe.",
-                                         "cross_attn.",
-                                         "linear_attn.",
-                                         "audio_tower.",
-                                         "experts.",
-                                         NULL};
+    /* clang-format off */
+    static const char *const begins[] = {
+        "model.", "layers.", "transformer.", "encoder.", "decoder.", "self_attn.", "mlp.", "attn.",
+        "attention.", "lm_head.", "backbone.", "visual.", "vision_model.", "vision_tower.",
+        "text_model.", "language_model.", "block.", "blocks.", "block_sparse_moe.", "cross_attn.",
+        "linear_attn.", "audio_tower.", "experts.", NULL};
+    /* clang-format on */
 
     for (size_t i = 0; begins[i] != NULL; i++) {
         if (sft__import_text_starts(p, len, begins[i])) {
@@ -318,19 +257,12 @@ static bool is_strategy(const char *p, size_t len) {
 /* "keras.layers", "transformers.models.bert": a module of a framework; other rules ask what is
  * taken from it. */
 static bool is_part_of(const char *p, size_t len) {
-    static const char *const modules[] = {"keras.",
-                                          "tf_keras.",
-                                          "tensorflow.keras.",
-                                          "tensorflow.python.keras.",
-                                          "transformers.",
-                                          "diffusers.",
-                                          "torch.nn",
-                                          "sentence_transformers.",
-                                          "peft.",
-                                          "timm.",
-                                          "torchvision.",
-                                          "pyannote.audio.",
-                                          NULL};
+    /* clang-format off */
+    static const char *const modules[] = {
+        "keras.", "tf_keras.", "tensorflow.keras.", "tensorflow.python.keras.", "transformers.",
+        "diffusers.", "torch.nn", "sentence_transformers.", "peft.", "timm.", "torchvision.",
+        "pyannote.audio.", NULL};
+    /* clang-format on */
 
     for (size_t i = 0; modules[i] != NULL; i++) {
         if (sft__import_text_starts(p, len, modules[i])) {

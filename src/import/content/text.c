@@ -428,26 +428,12 @@ static const char *const prose_ends[] = {
     ".model",  ".metadata", ".gitattributes", ".gitignore", ".gitkeep", ".mdx",    ".tex",
 };
 
+/* clang-format off */
 static const char *const prose_names[] = {
-    "license",
-    "licence",
-    "copying",
-    "notice",
-    "authors",
-    "readme",
-    "changelog",
-    "version",
-    "byteorder",
-    "citation",
-    "use_policy",
-    "contributors",
-    "maintainers",
-    "cachedir.tag",
-    "checkpoint",
-    ".format_version",
-    ".storage_alignment",
-    "serialization_id",
-};
+    "license", "licence", "copying", "notice", "authors", "readme", "changelog", "version",
+    "byteorder", "citation", "use_policy", "contributors", "maintainers", "cachedir.tag",
+    "checkpoint", ".format_version", ".storage_alignment", "serialization_id"};
+/* clang-format on */
 
 bool sft__import_content_is_prose(const char *name) {
     const char *base = sft__import_content_base(name);

@@ -83,18 +83,12 @@ static bool is_known(const onnx *o, const onnx_node *n) {
 }
 
 static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
-    static const char *const known[] = {"",
-                                        "ai.onnx",
-                                        "ai.onnx.ml",
-                                        "ai.onnx.preview",
-                                        "ai.onnx.preview.training",
-                                        "ai.onnx.training",
-                                        "com.microsoft",
-                                        "com.microsoft.nchwc",
-                                        "com.microsoft.experimental",
-                                        "com.microsoft.dml",
-                                        "com.ms.internal.nhwc",
-                                        NULL};
+    /* clang-format off */
+    static const char *const known[] = {
+        "", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training",
+        "ai.onnx.training", "com.microsoft", "com.microsoft.nchwc", "com.microsoft.experimental",
+        "com.microsoft.dml", "com.ms.internal.nhwc", NULL};
+    /* clang-format on */
     static const char *const python[] = {"PyOp",       "PythonOp", "PythonOpGrad",     "PyFunc",
                                          "PyCustomOp", "ATen",     "ExternalFunction", NULL};
     o->g->nodes++;

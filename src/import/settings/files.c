@@ -29,23 +29,12 @@ bool sft__import_setting_is_requirements(const char *name) {
 
 /* Does the line take a package from elsewhere than from the index that pip is set to? */
 static bool is_elsewhere(const char *p, size_t len) {
-    static const char *const begins[] = {"-i ",
-                                         "--index-url",
-                                         "--extra-index-url",
-                                         "-f ",
-                                         "--find-links",
-                                         "--trusted-host",
-                                         "-e ",
-                                         "--editable",
-                                         "--pre-install",
-                                         "./",
-                                         "../",
-                                         "/",
-                                         "~",
-                                         "file:",
-                                         "--global-option",
-                                         "--config-settings",
-                                         "--install-option"};
+    /* clang-format off */
+    static const char *const begins[] = {
+        "-i ", "--index-url", "--extra-index-url", "-f ", "--find-links", "--trusted-host", "-e ",
+        "--editable", "--pre-install", "./", "../", "/", "~", "file:", "--global-option",
+        "--config-settings", "--install-option"};
+    /* clang-format on */
     static const char *const known[] = {"https://pypi.org/simple",
                                         "https://download.pytorch.org/whl"};
 

@@ -307,17 +307,12 @@ static bool is_layer(const char *p, size_t len) {
 
 /* nn.functional.silu, jax.nn.gelu: a function that computes. */
 static bool is_computing(const char *p, size_t len) {
-    static const char *const rooms[] = {"F.",
-                                        "nn.functional.",
-                                        "torch.nn.functional.",
-                                        "jax.nn.",
-                                        "flax.linen.",
-                                        "keras.activations.",
-                                        "tf.nn.",
-                                        "jnp.",
-                                        "tf.keras.activations.",
-                                        "mx.nn.",
-                                        "paddle.nn.functional."};
+    /* clang-format off */
+    static const char *const rooms[] = {
+        "F.", "nn.functional.", "torch.nn.functional.", "jax.nn.", "flax.linen.",
+        "keras.activations.", "tf.nn.", "jnp.", "tf.keras.activations.", "mx.nn.",
+        "paddle.nn.functional."};
+    /* clang-format on */
     bool dots;
 
     static const char *const plain[] = {"relu",    "tanh", "sigmoid", "selu", "celu", "rrelu",
@@ -338,16 +333,13 @@ static bool is_computing(const char *p, size_t len) {
 
 /* attempt_load, check_requirements, exit: a function by its words, where layers are named. */
 static bool is_acting(const char *p, size_t len) {
-    static const char *const verbs[] = {"load",        "loads",        "download",
-                                        "install",     "requirements", "exit",
-                                        "quit",        "input",        "exec",
-                                        "eval",        "import",       "system",
-                                        "breakpoint",  "open",         "run",
-                                        "compile",     "popen",        "setattr",
-                                        "delattr",     "getattr",      "globals",
-                                        "hub",         "check",        "export",
-                                        "spawn",       "__import__",   "DetectMultiBackend",
-                                        "AutoBackend", "YOLO",         NULL};
+    /* clang-format off */
+    static const char *const verbs[] = {
+        "load", "loads", "download", "install", "requirements", "exit", "quit", "input", "exec",
+        "eval", "import", "system", "breakpoint", "open", "run", "compile", "popen", "setattr",
+        "delattr", "getattr", "globals", "hub", "check", "export", "spawn", "__import__",
+        "DetectMultiBackend", "AutoBackend", "YOLO", NULL};
+    /* clang-format on */
     bool dots;
     size_t from = 0;
 
