@@ -60,11 +60,18 @@ bool sft__import_content_is_tired(const sft__import_content *c);
 
 /* Does the name end so, in any case? `end` is in lower case. */
 bool sft__import_content_ends(const char *name, const char *end);
-/* Of a text of `len` bytes: how it starts, whether the word is in it, whether it is one of a list that
- * NULL ends. */
+/* Of a text of `len` bytes: how it starts, whether the word is in it; the same of one of a list that NULL
+ * ends, and whether it is one of such. */
 bool sft__import_text_starts(const char *text, size_t len, const char *with);
 bool sft__import_text_has(const char *text, size_t len, const char *word);
+bool sft__import_text_starts_one(const char *text, size_t len, const char *const *words);
+bool sft__import_text_has_one(const char *text, size_t len, const char *const *words);
 bool sft__import_text_is_one(const char *text, size_t len, const char *const *words);
+static inline bool sft__import_text_is_listed(const char *text, const char *const *words) {
+    return sft__import_text_is_one(text, strlen(text), words);
+}
+/* Is it one of a list in byte order? */
+bool sft__import_text_is_among(const char *text, const char *const *words, size_t count);
 const char *sft__import_content_base(const char *name); /* behind the last slash */
 /* Is it a name of what programs execute (*.py, *.so ...)? *sentence: what runs it. */
 bool sft__import_content_runs(const char *name, const char **sentence);

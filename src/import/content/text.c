@@ -9,6 +9,7 @@
 #include "import/content/content.h"
 #include "import/pickle/globals.h"
 #include "import/settings/settings.h"
+#include <stdlib.h>
 
 /* ---------------------------------------------------------------- names */
 
@@ -56,6 +57,32 @@ bool sft__import_text_is_one(const char *text, size_t len, const char *const *wo
         }
     }
     return false;
+}
+
+bool sft__import_text_starts_one(const char *text, size_t len, const char *const *words) {
+    size_t i = 0;
+
+    while (words[i] != NULL && !sft__import_text_starts(text, len, words[i])) {
+        i++;
+    }
+    return words[i] != NULL;
+}
+
+bool sft__import_text_has_one(const char *text, size_t len, const char *const *words) {
+    size_t i = 0;
+
+    while (words[i] != NULL && !sft__import_text_has(text, len, words[i])) {
+        i++;
+    }
+    return words[i] != NULL;
+}
+
+static int by_text(const void *text, const void *item) {
+    return strcmp(text, *(const char *const *)item);
+}
+
+bool sft__import_text_is_among(const char *text, const char *const *words, size_t count) {
+    return bsearch(text, words, count, sizeof *words, by_text) != NULL;
 }
 
 const char *sft__import_content_base(const char *name) {
