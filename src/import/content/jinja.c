@@ -4,15 +4,7 @@
  * lexer counts them, so that a dict's end is not taken for the block's.
  */
 #include "import/content/jinja.h"
-
-static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           (unsigned char)c >= 0x80;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
+#include "import/content/letters.h"
 
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
@@ -74,8 +66,8 @@ static const char *one_token(sft__import_jinja_token *t, const char *p, const ch
         t->len = (size_t)(q - p) - 2;
         return q;
     }
-    if (is_name(*p)) {
-        while (q < end && is_name(*q)) {
+    if ((is_letter(*p) || is_digit(*p))) {
+        while (q < end && (is_letter(*q) || is_digit(*q))) {
             q++;
         }
         t->kind = is_digit(*p) ? SFT__JINJA_NUMBER : SFT__JINJA_NAME;

@@ -53,7 +53,7 @@ static uint32_t check_filter(const sft__import_jinja_values *v, size_t i) {
     if (by_text || sft__import_jinja_is(t, SFT__JINJA_NAME, "attr")) {
         return SFT_SCAN_DANGEROUS;
     }
-    if ((!map && !sft__import_jinja_listed(t->p, t->len, by_name)) ||
+    if ((!map && !sft__import_text_is_one(t->p, t->len, by_name)) ||
         !sft__import_jinja_op(v, i + 1, '(')) {
         return SFT_SCAN_HARMLESS;
     }

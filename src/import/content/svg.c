@@ -5,6 +5,7 @@
  * else may run a script in some browser, and makes the file unknown. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 
 enum { NAME_MOST = 64 };
 
@@ -16,15 +17,6 @@ typedef struct svg_in {
     const char *at;
     bool style; /* within <style> */
 } svg_in;
-
-static bool is_among(const char *const *list, const char *word, size_t len) {
-    for (size_t i = 0; list[i] != NULL; i++) {
-        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Elements that draw, by their names without a prefix, and those of descriptions. */
 /* clang-format off */
@@ -48,13 +40,8 @@ static bool fail(svg_in *s, const char *at, const char *why) {
     return false;
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == ':';
+    return is_word(c) || c == '-' || c == '.' || c == ':';
 }
 
 /* A name of XML in letters of ASCII; *local: behind its prefix. */
@@ -73,8 +60,7 @@ static size_t take_name(svg_in *s, const char **local, size_t *len) {
 }
 
 static bool begins(const svg_in *s, const char *word) {
-    const size_t n = strlen(word);
-    return (size_t)(s->end - s->p) >= n && memcmp(s->p, word, n) == 0;
+    return sft__import_text_starts(s->p, (size_t)(s->end - s->p), word);
 }
 
 static const char *find(const char *p, const char *end, const char *word) {
@@ -137,7 +123,8 @@ static bool check_entities(svg_in *s, const char *p, const char *end, bool value
     for (const char *q = memchr(p, '&', (size_t)(end - p)); q != NULL;
          q = memchr(q + 1, '&', (size_t)(end - q - 1))) {
         const char *stop = memchr(q, ';', (size_t)(end - q));
-        if (stop == NULL || (q[1] != '#' && !is_among(own, q + 1, (size_t)(stop - q - 1)))) {
+        if (stop == NULL ||
+            (q[1] != '#' && !sft__import_text_is_one(q + 1, (size_t)(stop - q - 1), own))) {
             return fail(s, q, "an entity that is none of XML's own");
         }
         if (value && q[1] == '#' && is_hidden(q + 2, stop)) {
@@ -149,9 +136,9 @@ static bool check_entities(svg_in *s, const char *p, const char *end, bool value
 
 /* "#part", or an image of pixels in base64. */
 static bool check_reference(svg_in *s, const char *p, const char *end) {
-    static const char *const images[] = {"data:image/png;base64,", "data:image/jpeg;base64,",
-                                         "data:image/jpg;base64,", "data:image/gif;base64,",
-                                         "data:image/webp;base64,"};
+    static const char *const images[] = {"data:image/png;base64,",  "data:image/jpeg;base64,",
+                                         "data:image/jpg;base64,",  "data:image/gif;base64,",
+                                         "data:image/webp;base64,", NULL};
 
     if (memchr(p, '&', (size_t)(end - p)) != NULL) {
         return fail(s, p, "a reference in other letters");
@@ -159,11 +146,8 @@ static bool check_reference(svg_in *s, const char *p, const char *end) {
     if (p == end || *p == '#') {
         return true;
     }
-    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++) {
-        const size_t n = strlen(images[i]);
-        if ((size_t)(end - p) >= n && memcmp(p, images[i], n) == 0) {
-            return true;
-        }
+    if (sft__import_text_starts_one(p, (size_t)(end - p), images)) {
+        return true;
     }
     return fail(s, p, "refers to something outside of the image");
 }
@@ -213,7 +197,7 @@ static bool take_tag(svg_in *s, bool *root) {
     size_t len;
 
     s->p += closing;
-    if (take_name(s, &local, &len) == 0 || !is_among(elements, local, len)) {
+    if (take_name(s, &local, &len) == 0 || !sft__import_text_is_one(local, len, elements)) {
         return fail(s, from, "an element that does more than to draw, or that is not known here");
     }
     if (!*root && (closing || len != 3 || memcmp(local, "svg", 3) != 0)) {

@@ -7,6 +7,7 @@
  * are made by such words, are no findings. JSON and YAML ask the same list. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 #include "import/pickle/globals.h"
 #include "import/settings/settings.h"
 
@@ -41,18 +42,6 @@ static const char *const roots[] = {
 
 static bool is(const char *p, size_t len, const char *word) {
     return strlen(word) == len && memcmp(p, word, len) == 0;
-}
-
-static bool is_small(char c) {
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_big(char c) {
-    return c >= 'A' && c <= 'Z';
-}
-
-static bool is_letter(char c) {
-    return is_small(c) || is_big(c) || c == '_' || (c & 0x80) != 0;
 }
 
 /* NAME.NAME..., as Python has it. *parts: how many; *last: where the last begins. */
@@ -131,18 +120,14 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
         passes_python(p, len)) {
         return false;
     }
-    for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, classes[i])) {
-            return true;
-        }
+    if (is_big(p[last]) && sft__import_text_starts_one(p, len, classes)) {
+        return true;
     }
-    static const char *const whole[] = {
+    static const char *const packages[] = {
         "torchtune.models.",   "torchtune.modules.", "torchtune.data.",      "torchtune.datasets.",
         "torchtune.training.", "torchtune.rlhf.",    "torch.nn.functional.", NULL};
-    for (size_t i = 0; p[last] != '_' && whole[i] != NULL; i++) {
-        if (sft__import_text_starts(p, last, whole[i])) {
-            return true;
-        }
+    if (p[last] != '_' && sft__import_text_starts_one(p, last, packages)) {
+        return true;
     }
     const bool plain =
         parts == 2 && sft__import_content_global(p, last - 1, p + last, len - last) ==
@@ -162,23 +147,26 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
  * programs name what they compute with. What opens a file, and what calls an object's own code, is
  * none. */
 static bool is_operator(const char *p, size_t len, unsigned parts) {
-    static const char *const libraries[] = {
-        "torch.ops.aten.",         "torch.ops.prims.",           "torch.ops.prim.",
-        "torch.ops.quantized.",    "torch.ops._quantized.",      "torch.ops.quantized_decomposed.",
-        "torch.ops.torchvision.",  "torch.ops.torchaudio.",      "torch.ops.torchao.",
-        "torch.ops.higher_order.", "torch.ops.onednn.",          "torch.ops.mkldnn.",
-        "torch.ops.inductor.",     "torch.ops._c10d_functional."};
+    static const char *const libraries[] = {"torch.ops.aten.",
+                                            "torch.ops.prims.",
+                                            "torch.ops.prim.",
+                                            "torch.ops.quantized.",
+                                            "torch.ops._quantized.",
+                                            "torch.ops.quantized_decomposed.",
+                                            "torch.ops.torchvision.",
+                                            "torch.ops.torchaudio.",
+                                            "torch.ops.torchao.",
+                                            "torch.ops.higher_order.",
+                                            "torch.ops.onednn.",
+                                            "torch.ops.mkldnn.",
+                                            "torch.ops.inductor.",
+                                            "torch.ops._c10d_functional.",
+                                            NULL};
 
-    if (parts < 4 || sft__import_text_has(p, len, "from_file") ||
-        sft__import_text_has(p, len, "torchbind") || sft__import_text_has(p, len, "__")) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-        if (sft__import_text_starts(p, len, libraries[i])) {
-            return true;
-        }
-    }
-    return false;
+    static const char *const acting[] = {"from_file", "torchbind", "__", NULL};
+
+    return parts >= 4 && !sft__import_text_has_one(p, len, acting) &&
+           sft__import_text_starts_one(p, len, libraries);
 }
 
 /* Of all readings of the dots the worst, except that PyTorch's modules are its own: there only what
@@ -231,13 +219,7 @@ static bool is_layer(const char *p, size_t len) {
         "text_model.", "language_model.", "block.", "blocks.", "block_sparse_moe.", "cross_attn.",
         "linear_attn.", "audio_tower.", "experts.", NULL};
     /* clang-format on */
-
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_starts_one(p, len, begins);
 }
 
 /* "type: chat_template.default": a data set's strategy of axolotl's, and no module. */
@@ -245,13 +227,7 @@ static bool is_strategy(const char *p, size_t len) {
     static const char *const begins[] = {
         "chat_template.", "chatml.", "llama3.", "bradley_terry.", "zephyr.", "passthrough.",
         "user_defined.",  "ebft_",   "alpaca.", "sharegpt.",      NULL};
-
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_starts_one(p, len, begins);
 }
 
 /* "keras.layers", "transformers.models.bert": a module of a framework; other rules ask what is
@@ -263,13 +239,7 @@ static bool is_part_of(const char *p, size_t len) {
         "diffusers.", "torch.nn", "sentence_transformers.", "peft.", "timm.", "torchvision.",
         "pyannote.audio.", NULL};
     /* clang-format on */
-
-    for (size_t i = 0; modules[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, modules[i])) {
-            return !passes_python(p, len);
-        }
-    }
-    return false;
+    return sft__import_text_starts_one(p, len, modules) && !passes_python(p, len);
 }
 
 /* Do the key's words say that the dotted value is code? */
@@ -400,21 +370,14 @@ bool sft__import_content_trusts(const char *key, size_t key_len, const char *val
 }
 
 bool sft__import_content_breaks_out(const char *text, size_t len) {
+    static const char *const blocks[] = {"{{", "{%", NULL};
     static const char *const words[] = {
         "__globals__", "__subclasses__", "__import__", "__builtins__", "__mro__",
         "__class__",   "|attr(",         "| attr(",    "\\x5f\\x5f",   "\\u005f\\u005f",
-        "\\137\\137",  "lipsum[",        "cycler[",    "joiner["};
+        "\\137\\137",  "lipsum[",        "cycler[",    "joiner[",      NULL};
 
-    if (len < 12 ||
-        (!sft__import_text_has(text, len, "{{") && !sft__import_text_has(text, len, "{%"))) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (sft__import_text_has(text, len, words[i])) {
-            return true;
-        }
-    }
-    return false;
+    return len >= 12 && sft__import_text_has_one(text, len, blocks) &&
+           sft__import_text_has_one(text, len, words);
 }
 
 bool sft__import_content_has_target(const char *text, size_t len) {

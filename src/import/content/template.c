@@ -7,6 +7,7 @@
  * used as a name are findings. Read first: values.h.
  */
 #include "base/text/buf.h"
+#include "import/content/letters.h"
 #include "import/content/values.h"
 
 enum { NAME_KEPT = 48, FINDINGS = 32 };
@@ -125,11 +126,6 @@ static uint32_t escaped(const char *p, size_t left) {
     return v;
 }
 
-static bool is_word(uint32_t ch) {
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-           ch == '_';
-}
-
 static bool is_shouted(const char *p, size_t len) {
     for (size_t i = 0; i < len; i++) {
         if (p[i] != '_' && !(p[i] >= 'A' && p[i] <= 'Z')) {
@@ -142,8 +138,8 @@ static bool is_shouted(const char *p, size_t len) {
 /* "__x__" anywhere. One in capitals (__NOT_A_NUMBER__) is none of Python's. */
 static bool has_dunder(const char *p, size_t len) {
     for (size_t i = 0; i + 4 < len; i++) {
-        if (p[i] == '_' && p[i + 1] == '_' && is_word((uint8_t)p[i + 2]) && p[i + 2] != '_') {
-            for (size_t j = i + 3; j + 1 < len && is_word((uint8_t)p[j]); j++) {
+        if (p[i] == '_' && p[i + 1] == '_' && is_word(p[i + 2]) && p[i + 2] != '_') {
+            for (size_t j = i + 3; j + 1 < len && is_word(p[j]); j++) {
                 if (p[j] == '_' && p[j + 1] == '_') {
                     if (!is_shouted(p + i, j - i)) {
                         return true;
@@ -156,16 +152,6 @@ static bool has_dunder(const char *p, size_t len) {
     return false;
 }
 
-static bool has(const char *p, size_t len, const char *what) {
-    const size_t n = strlen(what);
-    for (size_t i = 0; i + n <= len; i++) {
-        if (memcmp(p + i, what, n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void check_string(checking *k, size_t at) {
     const sft__import_jinja_token *t = token(k, at);
     size_t underscores = 0;
@@ -173,7 +159,8 @@ static void check_string(checking *k, size_t at) {
     for (size_t i = 0; i < t->len; i++) {
         if (t->p[i] == '\\' && i + 1 < t->len) {
             i++;
-            if (is_word(escaped(t->p + i, t->len - i))) {
+            const uint32_t ch = escaped(t->p + i, t->len - i);
+            if (ch < 0x80 && is_word((char)ch)) {
                 find(k, SFT_SCAN_DANGEROUS, t,
                      "a text with letters written as numbers: a disguise");
                 return;
@@ -182,11 +169,13 @@ static void check_string(checking *k, size_t at) {
             underscores += t->p[i] == '_';
         }
     }
-    if (has_dunder(t->p, t->len) || sft__import_jinja_listed(t->p, t->len, leading_out)) {
+    if (has_dunder(t->p, t->len) || sft__import_text_is_one(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "a text that names what leads to Python's interpreter");
-    } else if (has(t->p, t->len, "__") || (underscores == t->len && underscores > 0)) {
+    } else if (sft__import_text_has(t->p, t->len, "__") ||
+               (underscores == t->len && underscores > 0)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a text of underscores, of which such names can be made");
-    } else if (has(t->p, t->len, "%c") || has(t->p, t->len, ":c}")) {
+    } else if (sft__import_text_has(t->p, t->len, "%c") ||
+               sft__import_text_has(t->p, t->len, ":c}")) {
         find(k, SFT_SCAN_UNKNOWN, t, "a text that letters can be made with by their numbers");
     }
 }
@@ -200,15 +189,16 @@ static void check_attribute(checking *k, size_t i) {
     if (t->p[0] == '_') {
         find(k, t->len > 1 && t->p[1] == '_' ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an attribute with underscores about it: inner parts of Python's objects");
-    } else if (sft__import_jinja_listed(t->p, t->len, leading_out)) {
+    } else if (sft__import_text_is_one(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "an attribute that leads to Python's interpreter");
     } else if (called && sft__import_jinja_is(t, SFT__JINJA_NAME, "format")) {
         const sft__import_jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
-        if (of == NULL || of->kind != SFT__JINJA_STRING || has(of->p, of->len, ".") ||
-            has(of->p, of->len, "[")) {
+        if (of == NULL || of->kind != SFT__JINJA_STRING ||
+            sft__import_text_has(of->p, of->len, ".") ||
+            sft__import_text_has(of->p, of->len, "[")) {
             find(k, SFT_SCAN_UNKNOWN, t, "a format that is not written out, or reaches for parts");
         }
-    } else if (called && !sft__import_jinja_listed(t->p, t->len, methods)) {
+    } else if (called && !sft__import_text_is_one(t->p, t->len, methods)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a method that templates have no need of");
     }
 }
@@ -221,11 +211,11 @@ static void check_filter(checking *k, size_t i) {
         find(k, SFT_SCAN_DANGEROUS, t, "the filter that gets attributes by computed names");
         return;
     }
-    if (!sft__import_jinja_listed(t->p, t->len, filters)) {
+    if (!sft__import_text_is_one(t->p, t->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, t, "a filter that is none of Jinja's harmless ones");
         return;
     }
-    if (!sft__import_jinja_listed(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
+    if (!sft__import_text_is_one(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
         return;
     }
     const bool join = sft__import_jinja_is(t, SFT__JINJA_NAME, "join");
@@ -233,7 +223,7 @@ static void check_filter(checking *k, size_t i) {
     if (map && sft__import_jinja_is(first, SFT__JINJA_STRING, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, first, "the filter that gets attributes by computed names");
     } else if (map && first->kind == SFT__JINJA_STRING &&
-               !sft__import_jinja_listed(first->p, first->len, filters)) {
+               !sft__import_text_is_one(first->p, first->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, first, "a filter that is none of Jinja's harmless ones");
     }
     const bool keyword = first->kind == SFT__JINJA_NAME && is_op(k, i + 3, '='); /* check_name */
@@ -282,12 +272,12 @@ static void check_root(checking *k, size_t i) {
     const sft__import_jinja_token *t = token(k, i);
     const bool reached = is_op(k, i + 1, '.') || is_op(k, i + 1, '[') || is_op(k, i + 1, '|');
 
-    if (sft__import_jinja_listed(t->p, t->len, openings)) {
+    if (sft__import_text_is_one(t->p, t->len, openings)) {
         find(k, reached ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN, t,
              "an object of Jinja's own, by which templates get at Python");
-    } else if (sft__import_jinja_listed(t->p, t->len, elsewhere) && reached) {
+    } else if (sft__import_text_is_one(t->p, t->len, elsewhere) && reached) {
         find(k, SFT_SCAN_UNKNOWN, t, "an object that web servers give to templates");
-    } else if (sft__import_jinja_listed(t->p, t->len, functions) ||
+    } else if (sft__import_text_is_one(t->p, t->len, functions) ||
                sft__import_jinja_macro_of(&k->values, t) != NULL) {
         if (is_misused(k, i)) {
             find(k, SFT_SCAN_UNKNOWN, t, "a function that is handed over or looked into");
@@ -308,7 +298,7 @@ static void check_name(checking *k, size_t i) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 2), "an attribute by a computed name");
     } else if (has_dunder(t->p, t->len)) {
         find(k, SFT_SCAN_DANGEROUS, t, "a name of Python's inner parts");
-    } else if (has(t->p, t->len, "__")) {
+    } else if (sft__import_text_has(t->p, t->len, "__")) {
         find(k, SFT_SCAN_UNKNOWN, t, "a name with two underscores");
     } else if (is_attribute(k, i)) {
         check_attribute(k, i);
@@ -378,7 +368,7 @@ static void check_block(checking *k) {
     const sft__import_jinja_token *t = token(k, 0);
 
     if (k->values.block.statement && k->values.block.count > 0 &&
-        (t->kind != SFT__JINJA_NAME || !sft__import_jinja_listed(t->p, t->len, statements))) {
+        (t->kind != SFT__JINJA_NAME || !sft__import_text_is_one(t->p, t->len, statements))) {
         find(k, SFT_SCAN_UNKNOWN, t, "a statement that chat templates have no need of");
     }
     for (size_t i = 0; i < k->values.block.count; i++) {

@@ -520,11 +520,6 @@ bool sft__import_content_is_text(const uint8_t *data, size_t len) {
 
 /* ---------------------------------------------------------------- all texts */
 
-static bool starts(const char *p, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(p, with, n) == 0;
-}
-
 static bool contains(const char *p, const char *end, const char *word) {
     const size_t n = strlen(word);
     for (; (size_t)(end - p) >= n; p++) {
@@ -543,8 +538,8 @@ static bool path_file(const sft__import_content *c) {
 
     for (const char *p = text; p < end; p++) {
         const size_t left = (size_t)(end - p);
-        if ((p == text || p[-1] == '\n') &&
-            (starts(p, left, "import ") || starts(p, left, "import\t"))) {
+        if ((p == text || p[-1] == '\n') && (sft__import_text_starts(p, left, "import ") ||
+                                             sft__import_text_starts(p, left, "import\t"))) {
             verdict = SFT_SCAN_DANGEROUS;
         }
     }
@@ -679,7 +674,7 @@ bool sft__import_content_text(const sft__import_content *c) {
     if (!c->prose && !sft__import_content_is_prose(c->name)) {
         return false;
     }
-    if (starts(text, c->len, "#!") && !c->prose) {
+    if (sft__import_text_starts(text, c->len, "#!") && !c->prose) {
         sft__import_content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0,
                                  "its first line names an interpreter: a script");
         return false;

@@ -27,7 +27,7 @@ static const char *const makers[] = {
     "e",     "escape",     "safe",    "wordwrap", "forceescape", NULL};
 
 bool sft__import_jinja_is_keyword(const sft__import_jinja_token *t) {
-    return t->kind == SFT__JINJA_NAME && sft__import_jinja_listed(t->p, t->len, keywords);
+    return t->kind == SFT__JINJA_NAME && sft__import_text_is_one(t->p, t->len, keywords);
 }
 
 sft__import_jinja_macro *sft__import_jinja_macro_of(sft__import_jinja_values *k,
@@ -98,7 +98,7 @@ static void learn(sft__import_jinja_values *k, const sft__import_jinja_token *t,
 static void learn_given(sft__import_jinja_values *k, const sft__import_jinja_token *t) {
     static const char *const functions[] = {
         "namespace", "raise_exception", "range", "strftime_now", "caller", "loop", NULL};
-    if (t->kind == SFT__JINJA_NAME && (sft__import_jinja_listed(t->p, t->len, functions) ||
+    if (t->kind == SFT__JINJA_NAME && (sft__import_text_is_one(t->p, t->len, functions) ||
                                        sft__import_jinja_macro_of(k, t) != NULL)) {
         learn(k, t, K_GIVEN);
     }
@@ -120,7 +120,7 @@ static unsigned kinds_of(sft__import_jinja_values *k, size_t i) {
         sft__import_jinja_filter(k, i)) {
         return 0;
     }
-    if (k->all_made || sft__import_jinja_listed(t->p, t->len, given) ||
+    if (k->all_made || sft__import_text_is_one(t->p, t->len, given) ||
         (!sft__import_jinja_attribute(k, i) &&
          (sft__import_jinja_macro_of(k, t) != NULL || is_special_token(t)))) {
         return K_MADE;
@@ -153,9 +153,9 @@ static bool is_maker(const sft__import_jinja_values *k, size_t i) {
                 sft__import_jinja_at(k, i - 1)->kind != SFT__JINJA_NUMBER &&
                 sft__import_jinja_at(k, i + 1)->kind != SFT__JINJA_NUMBER);
     }
-    return (sft__import_jinja_filter(k, i) && sft__import_jinja_listed(t->p, t->len, makers)) ||
+    return (sft__import_jinja_filter(k, i) && sft__import_text_is_one(t->p, t->len, makers)) ||
            (sft__import_jinja_attribute(k, i) && sft__import_jinja_op(k, i + 1, '(') &&
-            sft__import_jinja_listed(t->p, t->len, methods_of));
+            sft__import_text_is_one(t->p, t->len, methods_of));
 }
 
 static bool is_one_op(const sft__import_jinja_token *t, const char *ops) {
@@ -287,7 +287,7 @@ static void note_call(sft__import_jinja_values *k, size_t i) {
     if (m != NULL) {
         (void)note_arguments(k, i + 1, m);
     } else if (sft__import_jinja_attribute(k, i) &&
-               sft__import_jinja_listed(t->p, t->len, storing)) {
+               sft__import_text_is_one(t->p, t->len, storing)) {
         const unsigned kinds = note_arguments(k, i + 1, NULL);
         for (size_t b = i - 1; b > 0 && sft__import_jinja_op(k, b, '.'); b -= b > 1 ? 2 : 1) {
             learn(k, sft__import_jinja_at(k, b - 1),

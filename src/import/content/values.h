@@ -61,15 +61,6 @@ sft__import_jinja_macro *sft__import_jinja_macro_of(sft__import_jinja_values *v,
 bool sft__import_jinja_allows(sft__import_jinja_values *v);
 bool sft__import_jinja_is_keyword(const sft__import_jinja_token *t);
 
-static inline bool sft__import_jinja_listed(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], p, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The token at i of the block; beyond it, nothing. */
 static inline const sft__import_jinja_token *sft__import_jinja_at(const sft__import_jinja_values *v,
                                                                   size_t i) {

@@ -7,16 +7,9 @@
  */
 #include "base/text/buf.h"
 #include "import/content/content.h"
+#include "import/content/letters.h"
 
 /* ---------------------------------------------------------------- expressions */
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 /* s0, u12, zuf3: a letter or a few, and a number. */
 static bool is_symbol(const char *name, size_t len) {

@@ -33,29 +33,23 @@ static bool is_elsewhere(const char *p, size_t len) {
     static const char *const begins[] = {
         "-i ", "--index-url", "--extra-index-url", "-f ", "--find-links", "--trusted-host", "-e ",
         "--editable", "--pre-install", "./", "../", "/", "~", "file:", "--global-option",
-        "--config-settings", "--install-option"};
+        "--config-settings", "--install-option", NULL};
     /* clang-format on */
+    static const char *const named[] = {"git+", "@", NULL};
+    static const char *const others[] = {"-r", "-c", "--r", "--c", NULL};
+    static const char *const places[] = {"://", "../", " /", NULL};
+    static const char *const packages[] = {"://", " @ ", ".whl", ".tar.gz", NULL};
     static const char *const known[] = {"https://pypi.org/simple",
-                                        "https://download.pytorch.org/whl"};
+                                        "https://download.pytorch.org/whl", NULL};
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (sft__import_text_has(p, len, known[i]) && !sft__import_text_has(p, len, "git+") &&
-            !sft__import_text_has(p, len, "@")) {
-            return false;
-        }
+    if (sft__import_text_has_one(p, len, known) && !sft__import_text_has_one(p, len, named)) {
+        return false;
     }
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
+    if (sft__import_text_starts_one(p, len, begins)) {
+        return true;
     }
-    if (sft__import_text_starts(p, len, "-r") || sft__import_text_starts(p, len, "-c") ||
-        sft__import_text_starts(p, len, "--r") || sft__import_text_starts(p, len, "--c")) {
-        return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, "../") ||
-               sft__import_text_has(p, len, " /"); /* other files */
-    }
-    return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, " @ ") ||
-           sft__import_text_has(p, len, ".whl") || sft__import_text_has(p, len, ".tar.gz");
+    return sft__import_text_has_one(
+        p, len, sft__import_text_starts_one(p, len, others) ? places : packages);
 }
 
 /* One line, without a list's mark, quotes, and what stands behind " #". */

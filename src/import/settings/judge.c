@@ -5,6 +5,7 @@
  * files of Python do. Under words that name code: "package:name", scripts, commands. Under the keys
  * of known programs that evaluate or load the value: dangerous. Read first: settings.h.
  */
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 enum { PATH_MOST = 1024, EXTENSION_MOST = 8 };
@@ -14,18 +15,6 @@ typedef struct judging {
     unsigned kinds; /* of the key */
     sft__import_setting_said *said;
 } judging;
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 static uint32_t say(const judging *j, uint32_t verdict, const char *rule, const char *sentence) {
     j->said->rule = rule;
@@ -221,6 +210,8 @@ static const char *const programs[] = {
 /* A line for a shell: it begins with a program or a path, and has words behind it, or has signs
  * that join commands. */
 static bool is_shell(const sft__import_setting *s) {
+    static const char *const paths_of[] = {"./", "../", "~/", NULL};
+    static const char *const joins[] = {"$(", "&&", " | ", "| sh", "; ", "`", NULL};
     const char *p = s->value;
     size_t n = 0;
 
@@ -230,12 +221,9 @@ static bool is_shell(const sft__import_setting *s) {
     if (sft__import_text_is_one(p, n, programs)) {
         return n < s->len || n > 3 || s->listed;
     }
-    return sft__import_text_starts(p, s->len, "./") || sft__import_text_starts(p, s->len, "../") ||
-           sft__import_text_starts(p, s->len, "~/") ||
+    return sft__import_text_starts_one(p, s->len, paths_of) ||
            (s->len > 1 && p[0] == '/' && is_letter(p[1])) ||
-           sft__import_text_has(p, s->len, "$(") || sft__import_text_has(p, s->len, "&&") ||
-           sft__import_text_has(p, s->len, " | ") || sft__import_text_has(p, s->len, "| sh") ||
-           sft__import_text_has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
+           sft__import_text_has_one(p, s->len, joins);
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */
