@@ -48,10 +48,20 @@ typedef struct sft__import_content {
     size_t len;
 } sft__import_content;
 
-/* A finding at byte `at` of the content. subject: raw bytes out of the content. */
+/* Bytes out of a content. */
+typedef struct sft__import_span {
+    const char *at;
+    size_t len;
+} sft__import_span;
+static inline sft__import_span sft__import_span_of(const char *text) {
+    return (sft__import_span){text, strlen(text)};
+}
+
+/* A finding at byte `at` of the content; at its first one, without a subject. */
 void sft__import_content_find(const sft__import_content *c, uint32_t verdict, const char *rule,
-                              size_t at, const char *subject, size_t subject_len,
-                              const char *sentence);
+                              size_t at, sft__import_span subject, const char *sentence);
+void sft__import_content_say(const sft__import_content *c, uint32_t verdict, const char *rule,
+                             const char *sentence);
 
 /* Were there so many that the rules stop? That was said. */
 bool sft__import_content_is_tired(const sft__import_content *c);

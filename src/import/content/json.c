@@ -625,19 +625,20 @@ bool sft__import_content_json(const sft__import_content *c, bool *is_json) {
         *is_json = called;
         if (called) {
             sft__import_content_find(
-                c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
+                c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), sft__import_span_of(""),
                 "called *.json, but no valid JSON: loaders may read it differently");
         }
     }
     if (w->keras && w->word != NULL) {
         sft__import_content_find(
-            c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word), w->word,
-            strcspn(w->word, "\""),
+            c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word),
+            (sft__import_span){w->word, strcspn(w->word, "\"")},
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
     }
     if (w->keras && w->own != NULL) {
         sft__import_content_find(
-            c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own), w->own, strcspn(w->own, "\""),
+            c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own),
+            (sft__import_span){w->own, strcspn(w->own, "\"")},
             "a function that Keras does not have: its code is not in the file");
     }
     sft__base_buf_reset(&w->room);

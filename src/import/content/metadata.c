@@ -52,7 +52,8 @@ static void take_evaluated(const sft__import_content *c, const sft__import_conte
         verdict = holds(e->value, e->value_len, inner[i]) ? SFT_SCAN_DANGEROUS : verdict;
     }
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "config-target", 0, e->key, e->key_len,
+        sft__import_content_find(c, verdict, "config-target", 0,
+                                 (sft__import_span){e->key, e->key_len},
                                  "an expression of Python, which programs evaluate");
     }
 }
@@ -104,7 +105,8 @@ sft_status sft__import_content_metadata(sft__import_content *c, const sft__impor
                                         sft_error *err) {
     if (c->state->entries == ENTRIES) {
         c->state->entries++;
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "strings", 0, e->key, e->key_len,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "strings", 0,
+                                 (sft__import_span){e->key, e->key_len},
                                  "more entries of metadata than are looked at");
     }
     if (c->state->entries > ENTRIES) {

@@ -24,7 +24,7 @@ static bool starts(const char *text, const char *with) {
 static void say(const reading *r, uint32_t verdict, const char *at, const char *chain,
                 const char *sentence) {
     sft__import_content_find(r->c, verdict, "torchscript-code",
-                             (size_t)(at - (const char *)r->c->data), chain, strlen(chain),
+                             (size_t)(at - (const char *)r->c->data), sft__import_span_of(chain),
                              sentence);
 }
 

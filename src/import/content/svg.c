@@ -300,8 +300,7 @@ bool sft__import_content_svg(const sft__import_content *c) {
     svg_in s = {.c = c, .p = (const char *)c->data, .end = (const char *)c->data + c->len};
 
     if (c->len > SFT__CONTENT_SVG) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0,
-                                 "too long to be looked through");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "svg", "too long to be looked through");
         return false;
     }
     s.p += c->len >= 3 && memcmp(s.p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -314,6 +313,6 @@ bool sft__import_content_svg(const sft__import_content *c) {
     while (at + n < c->len && n < NAME_MOST && !is_blank(s.at[n]) && s.at[n] != '>') {
         n++;
     }
-    sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", at, s.at, n, s.why);
+    sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", at, (sft__import_span){s.at, n}, s.why);
     return false;
 }

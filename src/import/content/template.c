@@ -86,8 +86,8 @@ static void find(checking *k, uint32_t verdict, const sft__import_jinja_token *t
     if (tail != 0) {
         memcpy(subject + head + gap, t->p, tail);
     }
-    sft__import_content_find(k->c, verdict, "template", k->at, subject, head + gap + tail,
-                             sentence);
+    sft__import_content_find(k->c, verdict, "template", k->at,
+                             (sft__import_span){subject, head + gap + tail}, sentence);
 }
 
 static const sft__import_jinja_token *token(const checking *k, size_t i) {
@@ -440,7 +440,8 @@ bool sft__import_content_template(const sft__import_content *c, const char *subj
                              "a chat template: it reaches for nothing but its variables");
         }
     } else {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "template", at, subject, subject_len,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "template", at,
+                                 (sft__import_span){subject, subject_len},
                                  "templates too long or too many to be looked through");
     }
     sft__base_free(a, tokens, SFT__JINJA_TOKENS * sizeof *tokens);

@@ -405,8 +405,8 @@ static bool path_file(const sft__import_content *c) {
             verdict = SFT_SCAN_DANGEROUS;
         }
     }
-    sft__import_content_find(
-        c, verdict, "code-file", 0, "", 0,
+    sft__import_content_say(
+        c, verdict, "code-file",
         "a text called *.pth: Python runs its import lines when it starts, if it lies "
         "beside the packages");
     return false;
@@ -424,13 +424,15 @@ static bool git_config(const sft__import_content *c) {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         if (contains(text, end, keys[i])) {
             good = false;
-            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, keys[i], strlen(keys[i]),
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0,
+                                     sft__import_span_of(keys[i]),
                                      "a setting by which git runs commands");
         }
     }
     if (contains(text, end, "[filter") && !contains(text, end, "git-lfs")) {
         good = false;
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0, "filter", 6,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0,
+                                 (sft__import_span){"filter", 6},
                                  "a setting by which git runs commands");
     }
     return good;
@@ -443,8 +445,8 @@ static bool tf_state(const sft__import_content *c) {
 
     if (contains(text, end, "path: \"/") || contains(text, end, "../") ||
         contains(text, end, "://") || contains(text, end, "..\\")) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "tf-state", 0, "", 0,
-                                 "names a checkpoint elsewhere, which TensorFlow would load");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "tf-state",
+                                "names a checkpoint elsewhere, which TensorFlow would load");
         return false;
     }
     return contains(text, end, "model_checkpoint_path");
@@ -509,7 +511,7 @@ static bool is_mlflow(const sft__import_content *c, bool *good) {
     if (!*good) {
         const uint32_t verdict = sft__import_content_global(text, len, "x", 1);
         sft__import_content_find(c, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN,
-                                 "remote-code", 0, text, len < 160 ? len : 160,
+                                 "remote-code", 0, (sft__import_span){text, len < 160 ? len : 160},
                                  "a module that MLflow would import");
     }
     return true;
@@ -537,8 +539,8 @@ bool sft__import_content_text(const sft__import_content *c) {
         return false;
     }
     if (sft__import_text_starts(text, c->len, "#!") && !c->prose) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0,
-                                 "its first line names an interpreter: a script");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "code-file",
+                                "its first line names an interpreter: a script");
         return false;
     }
     if (sft__import_content_is_yaml(c->name)) {
@@ -554,8 +556,8 @@ bool sft__import_content_text(const sft__import_content *c) {
         return sft__import_setting_entry_points(c);
     }
     if (reaches_out(text, c->len)) {
-        sft__import_content_find(c, SFT_SCAN_DANGEROUS, "template", 0, "", 0,
-                                 "a template that reaches into the interpreter");
+        sft__import_content_say(c, SFT_SCAN_DANGEROUS, "template",
+                                "a template that reaches into the interpreter");
         return false;
     }
     if (strcmp(sft__import_content_base(c->name), "checkpoint") == 0) {

@@ -35,7 +35,7 @@ static bool tag_python(const sft__import_content *c, size_t at, const char *tag,
         return true;
     }
     sft__import_content_find(
-        c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
+        c, SFT_SCAN_DANGEROUS, "yaml-tag", at, (sft__import_span){tag, len},
         "a tag of YAML that names an object of Python: loaders make or call it");
     return false;
 }
@@ -81,7 +81,7 @@ static bool tag_is_plain(const sft__import_content *c, size_t at, const char *ta
         }
     }
     sft__import_content_find(
-        c, verdict, "yaml-tag", at, tag, len,
+        c, verdict, "yaml-tag", at, (sft__import_span){tag, len},
         "a tag of YAML that is none of its own: what it makes, the loader decides");
     return false;
 }
@@ -182,7 +182,8 @@ static bool find_keys(const sft__import_content *c, const char *text, size_t len
             if (verdict != SFT_SCAN_HARMLESS) {
                 sft__import_content_find(c, verdict, "config-target",
                                          base != SIZE_MAX ? base + (size_t)(subject - text) : 0,
-                                         subject, word != 0 ? word : n, sentence);
+                                         (sft__import_span){subject, word != 0 ? word : n},
+                                         sentence);
                 good = false;
             }
             p += n;
@@ -257,11 +258,13 @@ static bool check_pair(const sft__import_content *c, const char *key, size_t key
         sft__import_content_target(key, key_len, value, len, key_len == 0, &sentence);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "config-target", where, value, len, sentence);
+        sft__import_content_find(c, verdict, "config-target", where, (sft__import_span){value, len},
+                                 sentence);
         return false;
     }
     if (sft__import_content_trusts(key, key_len, value, len)) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where, key, key_len,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where,
+                                 (sft__import_span){key, key_len},
                                  "asks for code beside the model to be run");
         return false;
     }
@@ -320,8 +323,8 @@ static bool find_pairs(const sft__import_content *c, const char *text, size_t le
             const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
             sft__import_content_find(
                 c, n != 0 ? sft__import_content_dotted(value, n) : SFT_SCAN_UNKNOWN,
-                "config-target", in_place ? (size_t)(key - text) : 0, key, key_len,
-                "an object that jsonpickle would make");
+                "config-target", in_place ? (size_t)(key - text) : 0,
+                (sft__import_span){key, key_len}, "an object that jsonpickle would make");
             good = false;
         } else if (value != NULL &&
                    !sft__import_text_is_one(key, key_len, sft__import_content_targets)) {
@@ -398,10 +401,10 @@ static bool templates(const sft__import_content *c, const char *text, size_t len
     const uint32_t verdict = sft__import_content_rendered(c->job->allocator, text, len);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "template", 0, "", 0,
-                                 verdict == SFT_SCAN_DANGEROUS
-                                     ? "a template that reaches into the interpreter"
-                                     : "a template with names that are computed");
+        sft__import_content_say(c, verdict, "template",
+                                verdict == SFT_SCAN_DANGEROUS
+                                    ? "a template that reaches into the interpreter"
+                                    : "a template with names that are computed");
     }
     return verdict == SFT_SCAN_HARMLESS;
 }
@@ -456,7 +459,8 @@ static bool tags(const sft__import_content *c) {
         }
         if (*p == '%' && begins_behind(text, p) &&
             sft__import_text_starts(p, (size_t)(end - p), "%TAG")) {
-            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text),
+                                     (sft__import_span){"%TAG", 4},
                                      "gives tags of YAML other names");
             good = false;
         }
@@ -466,8 +470,8 @@ static bool tags(const sft__import_content *c) {
 
 static bool is_too_long(const sft__import_content *c) {
     if (c->len > SFT__CONTENT_YAML) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
-                                 "more YAML or TOML than is looked through");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "text",
+                                "more YAML or TOML than is looked through");
     }
     return c->len > SFT__CONTENT_YAML;
 }

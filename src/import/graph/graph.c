@@ -28,7 +28,7 @@ void sft__import_graph_find(sft__import_graph *g, uint32_t verdict, const char *
                             const char *subject, const char *sentence) {
     const uint64_t offset = at - g->all.at;
     const unsigned found = g->c->state->found; /* nodes are counted, not findings */
-    sft__import_content_find(g->c, verdict, rule, (size_t)offset, subject, strlen(subject),
+    sft__import_content_find(g->c, verdict, rule, (size_t)offset, sft__import_span_of(subject),
                              sentence);
     g->c->state->found = found;
 }

@@ -16,7 +16,7 @@ static bool below(const char *module, const char *root) {
 
 static void say(const sft__import_content *c, const sft__import_keras *o, uint32_t verdict,
                 const char *rule, const char *subject, const char *sentence) {
-    sft__import_content_find(c, verdict, rule, o->at, subject, strlen(subject), sentence);
+    sft__import_content_find(c, verdict, rule, o->at, sft__import_span_of(subject), sentence);
 }
 
 /* "keras.layers" and "keras.src.layers.core.dense" begin with "layers"; NULL: no module of Keras's.

@@ -113,7 +113,8 @@ bool sft__import_setting_entry_points(const sft__import_content *c) {
                      !sft__import_text_starts(p, n, "[gui_scripts]");
         } else if (n != 0 && *p != '#' && *p != ';' && loaded && memchr(p, '=', n) != NULL) {
             sft__import_content_find(
-                c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p, n < 160 ? n : 160,
+                c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text),
+                (sft__import_span){p, n < 160 ? n : 160},
                 "an entry point: programs load such of every package that they find");
             good = false;
         }
@@ -135,7 +136,7 @@ bool sft__import_setting_requirements(const sft__import_content *c) {
         const size_t n = (size_t)(stop - begin);
         if (is_elsewhere(begin, n)) {
             sft__import_content_find(c, SFT_SCAN_UNKNOWN, "config-path", (size_t)(begin - text),
-                                     begin, n < 160 ? n : 160,
+                                     (sft__import_span){begin, n < 160 ? n : 160},
                                      "a package from elsewhere, whose installation runs code");
             good = false;
         }
