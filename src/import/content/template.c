@@ -18,7 +18,7 @@ typedef struct checking {
     size_t subject_len;
     size_t at; /* of the template in the content; it may be escaped there */
     unsigned found;
-    sft__import_jinja_values values;
+    jinja_values values;
 } checking;
 
 /* ---------------------------------------------------------------- lists */
@@ -70,8 +70,7 @@ static const char *const by_attribute[] = {"map",  "selectattr", "rejectattr", "
 
 /* ---------------------------------------------------------------- findings */
 
-static void find(checking *k, uint32_t verdict, const sft__import_jinja_token *t,
-                 const char *sentence) {
+static void find(checking *k, uint32_t verdict, const jinja_token *t, const char *sentence) {
     char subject[160];
     const size_t head = k->subject_len < 96 ? k->subject_len : 96;
     const size_t tail = t != NULL && t->len < NAME_KEPT ? t->len : t != NULL ? NAME_KEPT : 0;
@@ -90,20 +89,20 @@ static void find(checking *k, uint32_t verdict, const sft__import_jinja_token *t
                              (sft__import_span){subject, head + gap + tail}, sentence);
 }
 
-static const sft__import_jinja_token *token(const checking *k, size_t i) {
-    return sft__import_jinja_at(&k->values, i);
+static const jinja_token *token(const checking *k, size_t i) {
+    return jinja_at(&k->values, i);
 }
 
 static bool is_op(const checking *k, size_t i, char op) {
-    return sft__import_jinja_op(&k->values, i, op);
+    return jinja_op(&k->values, i, op);
 }
 
 static bool is_filter(const checking *k, size_t i) {
-    return sft__import_jinja_filter(&k->values, i);
+    return jinja_filter(&k->values, i);
 }
 
 static bool is_attribute(const checking *k, size_t i) {
-    return sft__import_jinja_attribute(&k->values, i);
+    return jinja_attribute(&k->values, i);
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -153,7 +152,7 @@ static bool has_dunder(const char *p, size_t len) {
 }
 
 static void check_string(checking *k, size_t at) {
-    const sft__import_jinja_token *t = token(k, at);
+    const jinja_token *t = token(k, at);
     size_t underscores = 0;
 
     for (size_t i = 0; i < t->len; i++) {
@@ -183,7 +182,7 @@ static void check_string(checking *k, size_t at) {
 /* ---------------------------------------------------------------- names */
 
 static void check_attribute(checking *k, size_t i) {
-    const sft__import_jinja_token *t = token(k, i);
+    const jinja_token *t = token(k, i);
     const bool called = is_op(k, i + 1, '(');
 
     if (t->p[0] == '_') {
@@ -191,10 +190,9 @@ static void check_attribute(checking *k, size_t i) {
              "an attribute with underscores about it: inner parts of Python's objects");
     } else if (sft__import_text_is_one(t->p, t->len, leading_out)) {
         find(k, SFT_SCAN_DANGEROUS, t, "an attribute that leads to Python's interpreter");
-    } else if (called && sft__import_jinja_is(t, SFT__JINJA_NAME, "format")) {
-        const sft__import_jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
-        if (of == NULL || of->kind != SFT__JINJA_STRING ||
-            sft__import_text_has(of->p, of->len, ".") ||
+    } else if (called && jinja_is(t, JINJA_NAME, "format")) {
+        const jinja_token *of = i >= 2 ? token(k, i - 2) : NULL;
+        if (of == NULL || of->kind != JINJA_STRING || sft__import_text_has(of->p, of->len, ".") ||
             sft__import_text_has(of->p, of->len, "[")) {
             find(k, SFT_SCAN_UNKNOWN, t, "a format that is not written out, or reaches for parts");
         }
@@ -204,10 +202,10 @@ static void check_attribute(checking *k, size_t i) {
 }
 
 static void check_filter(checking *k, size_t i) {
-    const sft__import_jinja_token *t = token(k, i);
-    const sft__import_jinja_token *first = token(k, i + 2);
+    const jinja_token *t = token(k, i);
+    const jinja_token *first = token(k, i + 2);
 
-    if (sft__import_jinja_is(t, SFT__JINJA_NAME, "attr")) {
+    if (jinja_is(t, JINJA_NAME, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, t, "the filter that gets attributes by computed names");
         return;
     }
@@ -218,58 +216,57 @@ static void check_filter(checking *k, size_t i) {
     if (!sft__import_text_is_one(t->p, t->len, by_attribute) || !is_op(k, i + 1, '(')) {
         return;
     }
-    const bool join = sft__import_jinja_is(t, SFT__JINJA_NAME, "join");
-    const bool map = sft__import_jinja_is(t, SFT__JINJA_NAME, "map");
-    if (map && sft__import_jinja_is(first, SFT__JINJA_STRING, "attr")) {
+    const bool join = jinja_is(t, JINJA_NAME, "join");
+    const bool map = jinja_is(t, JINJA_NAME, "map");
+    if (map && jinja_is(first, JINJA_STRING, "attr")) {
         find(k, SFT_SCAN_DANGEROUS, first, "the filter that gets attributes by computed names");
-    } else if (map && first->kind == SFT__JINJA_STRING &&
+    } else if (map && first->kind == JINJA_STRING &&
                !sft__import_text_is_one(first->p, first->len, filters)) {
         find(k, SFT_SCAN_UNKNOWN, first, "a filter that is none of Jinja's harmless ones");
     }
-    const bool keyword = first->kind == SFT__JINJA_NAME && is_op(k, i + 3, '='); /* check_name */
+    const bool keyword = first->kind == JINJA_NAME && is_op(k, i + 3, '='); /* check_name */
     const bool plain =
-        first->kind == SFT__JINJA_STRING && (is_op(k, i + 3, ')') || is_op(k, i + 3, ','));
+        first->kind == JINJA_STRING && (is_op(k, i + 3, ')') || is_op(k, i + 3, ','));
     if (!join && !keyword && !plain && !is_op(k, i + 2, ')')) {
         find(k, SFT_SCAN_UNKNOWN, first, "an attribute by a computed name");
     }
 }
 
 static bool is_any_op(const checking *k, size_t i, const char *ops) {
-    const sft__import_jinja_token *t = token(k, i);
-    return t->kind == SFT__JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
+    const jinja_token *t = token(k, i);
+    return t->kind == JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
 }
 
 /* A function that is not called but looked into or handed over, or called under a name that the
  * template gives another value. */
 static bool is_misused(checking *k, size_t i) {
-    const bool loop = sft__import_jinja_is(token(k, i), SFT__JINJA_NAME, "loop");
+    const bool loop = jinja_is(token(k, i), JINJA_NAME, "loop");
     const bool first =
         i > 0 && (is_any_op(k, i - 1, "=([,:{") || sft__import_jinja_is_keyword(token(k, i - 1)));
     const bool last = i + 1 >= k->values.block.count || is_any_op(k, i + 1, ",)]}") ||
                       sft__import_jinja_is_keyword(token(k, i + 1));
 
     if (is_op(k, i + 1, '(')) {
-        const bool defined = i == 1 && sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "macro");
+        const bool defined = i == 1 && jinja_is(token(k, 0), JINJA_NAME, "macro");
         return !defined && sft__import_jinja_is_given(&k->values, i);
     }
-    if (loop || sft__import_jinja_is(token(k, i + 1), SFT__JINJA_NAME, "is")) {
+    if (loop || jinja_is(token(k, i + 1), JINJA_NAME, "is")) {
         return false;
     }
     if (is_op(k, i + 1, '[')) {
         return true;
     }
-    const bool asked = (sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "if") ||
-                        sft__import_jinja_is(token(k, 0), SFT__JINJA_NAME, "elif")) &&
-                       !is_any_op(k, i - 1, "=([,:{");
-    const bool target =
-        (i == 1 && k->values.block.statement && token(k, 0)->kind == SFT__JINJA_NAME) ||
-        is_op(k, i + 1, '='); /* set, for, macro */
+    const bool asked =
+        (jinja_is(token(k, 0), JINJA_NAME, "if") || jinja_is(token(k, 0), JINJA_NAME, "elif")) &&
+        !is_any_op(k, i - 1, "=([,:{");
+    const bool target = (i == 1 && k->values.block.statement && token(k, 0)->kind == JINJA_NAME) ||
+                        is_op(k, i + 1, '='); /* set, for, macro */
     return first && last && !asked && !target;
 }
 
 static void check_root(checking *k, size_t i) {
     static const char *const elsewhere[] = {"config", "request", "application", "session", NULL};
-    const sft__import_jinja_token *t = token(k, i);
+    const jinja_token *t = token(k, i);
     const bool reached = is_op(k, i + 1, '.') || is_op(k, i + 1, '[') || is_op(k, i + 1, '|');
 
     if (sft__import_text_is_one(t->p, t->len, openings)) {
@@ -288,12 +285,12 @@ static void check_root(checking *k, size_t i) {
 }
 
 static void check_name(checking *k, size_t i) {
-    const sft__import_jinja_token *t = token(k, i);
+    const jinja_token *t = token(k, i);
 
     const bool value = is_op(k, i + 1, '=') && !is_op(k, i + 2, '=');
 
-    if (value && sft__import_jinja_is(t, SFT__JINJA_NAME, "attribute") &&
-        (token(k, i + 2)->kind != SFT__JINJA_STRING ||
+    if (value && jinja_is(t, JINJA_NAME, "attribute") &&
+        (token(k, i + 2)->kind != JINJA_STRING ||
          (!is_op(k, i + 3, ')') && !is_op(k, i + 3, ',')))) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 2), "an attribute by a computed name");
     } else if (has_dunder(t->p, t->len)) {
@@ -331,13 +328,13 @@ static bool is_slice(const checking *k, size_t i) {
 static void check_subscript(checking *k, size_t i) {
     unsigned depth = 0;
 
-    if (token(k, i - 1)->kind == SFT__JINJA_STRING) {
+    if (token(k, i - 1)->kind == JINJA_STRING) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i - 1), "picks letters out of a text");
     }
     if (is_slice(k, i)) {
         return;
     }
-    if (sft__import_jinja_is_space(&k->values, i - 1) && token(k, i + 1)->kind == SFT__JINJA_NAME) {
+    if (sft__import_jinja_is_space(&k->values, i - 1) && token(k, i + 1)->kind == JINJA_NAME) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 1), "a name from outside, looked up in a namespace");
     }
     for (; i < k->values.block.count && sft__import_jinja_allows(&k->values); i++) {
@@ -355,28 +352,28 @@ static void check_subscript(checking *k, size_t i) {
 }
 
 static bool is_subscript(const checking *k, size_t i) {
-    const sft__import_jinja_token *t = i > 0 ? token(k, i - 1) : NULL;
+    const jinja_token *t = i > 0 ? token(k, i - 1) : NULL;
     return t != NULL && is_op(k, i, '[') &&
-           ((t->kind == SFT__JINJA_NAME && !sft__import_jinja_is_keyword(t)) ||
-            t->kind == SFT__JINJA_STRING || is_op(k, i - 1, ')') || is_op(k, i - 1, ']') ||
+           ((t->kind == JINJA_NAME && !sft__import_jinja_is_keyword(t)) ||
+            t->kind == JINJA_STRING || is_op(k, i - 1, ')') || is_op(k, i - 1, ']') ||
             is_op(k, i - 1, '}'));
 }
 
 /* ---------------------------------------------------------------- blocks */
 
 static void check_block(checking *k) {
-    const sft__import_jinja_token *t = token(k, 0);
+    const jinja_token *t = token(k, 0);
 
     if (k->values.block.statement && k->values.block.count > 0 &&
-        (t->kind != SFT__JINJA_NAME || !sft__import_text_is_one(t->p, t->len, statements))) {
+        (t->kind != JINJA_NAME || !sft__import_text_is_one(t->p, t->len, statements))) {
         find(k, SFT_SCAN_UNKNOWN, t, "a statement that chat templates have no need of");
     }
     for (size_t i = 0; i < k->values.block.count; i++) {
-        const sft__import_jinja_kind kind = token(k, i)->kind;
+        const jinja_kind kind = token(k, i)->kind;
         const bool head = k->values.block.statement && i == 0;
-        if (kind == SFT__JINJA_STRING) {
+        if (kind == JINJA_STRING) {
             check_string(k, i);
-        } else if (kind == SFT__JINJA_NAME && !head) {
+        } else if (kind == JINJA_NAME && !head) {
             check_name(k, i);
         } else if (is_subscript(k, i)) {
             check_subscript(k, i);
@@ -389,16 +386,16 @@ static void check_block(checking *k) {
 /* Every block, once: the macros and what names stand for, or the rules. */
 static bool pass(checking *k, const char *text, size_t len, bool first) {
     const char *at = text;
-    sft__import_jinja_next next;
+    jinja_next next;
 
-    while ((next = sft__import_jinja_read(&k->values.block, &at, text + len)) == SFT__JINJA_BLOCK) {
+    while ((next = sft__import_jinja_read(&k->values.block, &at, text + len)) == JINJA_BLOCK) {
         if (first) {
             sft__import_jinja_note(&k->values);
         } else {
             check_block(k);
         }
     }
-    return next == SFT__JINJA_DONE;
+    return next == JINJA_DONE;
 }
 
 /* What is defined below is known above, and what a name stands for may go from one to the next:
@@ -406,19 +403,19 @@ static bool pass(checking *k, const char *text, size_t len, bool first) {
 static bool all_passes(checking *k, const char *text, size_t len) {
     for (unsigned i = 0; i == 0 || (k->values.changed && !k->values.all_made); i++) {
         k->values.changed = false;
-        k->values.all_made = k->values.all_made || i == SFT__JINJA_PASSES;
+        k->values.all_made = k->values.all_made || i == JINJA_PASSES;
         if (!pass(k, text, len, true)) {
             return false;
         }
     }
-    return pass(k, text, len, false) && k->values.work <= SFT__JINJA_WORK;
+    return pass(k, text, len, false) && k->values.work <= JINJA_WORK;
 }
 
 bool sft__import_content_template(const sft__import_content *c, const char *subject,
                                   size_t subject_len, size_t at, const char *text, size_t len) {
     const sft_allocator *a = c->job->allocator;
     checking *k = sft__base_alloc_zero(a, sizeof *k);
-    sft__import_jinja_token *tokens = sft__base_alloc_array(a, SFT__JINJA_TOKENS, sizeof *tokens);
+    jinja_token *tokens = sft__base_alloc_array(a, JINJA_TOKENS, sizeof *tokens);
     bool good = false;
 
     if (k != NULL && tokens != NULL && len <= SFT__CONTENT_TEMPLATE &&
@@ -444,7 +441,7 @@ bool sft__import_content_template(const sft__import_content *c, const char *subj
                                  (sft__import_span){subject, subject_len},
                                  "templates too long or too many to be looked through");
     }
-    sft__base_free(a, tokens, SFT__JINJA_TOKENS * sizeof *tokens);
+    sft__base_free(a, tokens, JINJA_TOKENS * sizeof *tokens);
     sft__base_free(a, k, sizeof *k);
     return good;
 }
