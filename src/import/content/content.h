@@ -74,6 +74,8 @@ bool sft__import_content_ends(const char *name, const char *end);
  * ends, and whether it is one of such. */
 bool sft__import_text_starts(const char *text, size_t len, const char *with);
 bool sft__import_text_has(const char *text, size_t len, const char *word);
+/* The first place where the word, in lower case, stands in any case; NULL: none. */
+const char *sft__import_text_find(const char *p, const char *end, const char *word);
 bool sft__import_text_starts_one(const char *text, size_t len, const char *const *words);
 bool sft__import_text_has_one(const char *text, size_t len, const char *const *words);
 bool sft__import_text_is_one(const char *text, size_t len, const char *const *words);

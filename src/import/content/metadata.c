@@ -11,24 +11,9 @@
 
 enum { KEY_MOST = 256, ENTRIES = 1 << 17 };
 
-static char lower(char c) {
-    return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-}
-
 /* Is the word there, in any case? */
 static bool holds(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-
-    for (size_t i = 0; i + n <= len; i++) {
-        size_t k = 0;
-        while (k < n && lower(text[i + k]) == word[k]) {
-            k++;
-        }
-        if (k == n) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_find(text, text + len, word) != NULL;
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */

@@ -63,32 +63,18 @@ static bool begins(const svg_in *s, const char *word) {
     return sft__import_text_starts(s->p, (size_t)(s->end - s->p), word);
 }
 
-static const char *find(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-
-    for (; (size_t)(end - p) >= n; p++) {
-        size_t i = 0;
-        while (i < n && (p[i] >= 'A' && p[i] <= 'Z' ? p[i] | 0x20 : p[i]) == word[i]) {
-            i++;
-        }
-        if (i == n) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
 /* CSS and attributes: nothing but colours, lengths and references to the image itself. */
 static bool check_value(svg_in *s, const char *p, const char *end) {
     static const char *const bad[] = {"script",       "@import", "expression", "behavior",
                                       "-moz-binding", "\\",      "image-set(", "src("};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (find(p, end, bad[i]) != NULL) {
+        if (sft__import_text_find(p, end, bad[i]) != NULL) {
             return fail(s, p, "a style or an attribute that can become a script");
         }
     }
-    for (const char *q = find(p, end, "url("); q != NULL; q = find(q + 4, end, "url(")) {
+    for (const char *q = sft__import_text_find(p, end, "url("); q != NULL;
+         q = sft__import_text_find(q + 4, end, "url(")) {
         const char *v = q + 4;
         while (v < end && (is_blank(*v) || *v == '"' || *v == '\'')) {
             v++;
@@ -226,7 +212,7 @@ static bool take_tag(svg_in *s, bool *root) {
 
 /* Skips from an opening to its end. */
 static bool skip(svg_in *s, const char *close) {
-    const char *stop = find(s->p, s->end, close);
+    const char *stop = sft__import_text_find(s->p, s->end, close);
 
     if (stop == NULL) {
         return fail(s, s->p, "no XML");
@@ -245,10 +231,11 @@ static bool take_special(svg_in *s) {
         return skip(s, "-->");
     }
     if (begins(s, "<?xml ")) {
-        return skip(s, "?>") &&
-               (find(from, s->p, "encoding") == NULL || find(from, s->p, "utf-8") != NULL ||
-                find(from, s->p, "ascii") != NULL || find(from, s->p, "iso-8859-1") != NULL ||
-                fail(s, from, "other letters than those of UTF-8"));
+        return skip(s, "?>") && (sft__import_text_find(from, s->p, "encoding") == NULL ||
+                                 sft__import_text_find(from, s->p, "utf-8") != NULL ||
+                                 sft__import_text_find(from, s->p, "ascii") != NULL ||
+                                 sft__import_text_find(from, s->p, "iso-8859-1") != NULL ||
+                                 fail(s, from, "other letters than those of UTF-8"));
     }
     if (begins(s, "<![CDATA[")) {
         if (!skip(s, "]]>")) {

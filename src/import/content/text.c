@@ -26,6 +26,17 @@ static bool same(const char *a, const char *b, size_t n) {
     return true;
 }
 
+const char *sft__import_text_find(const char *p, const char *end, const char *word) {
+    const size_t n = strlen(word);
+
+    for (; (size_t)(end - p) >= n; p++) {
+        if (lower(*p) == word[0] && same(p, word, n)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
 bool sft__import_content_ends(const char *name, const char *end) {
     const size_t n = strlen(name);
     const size_t m = strlen(end);
@@ -382,16 +393,6 @@ bool sft__import_content_is_text(const uint8_t *data, size_t len) {
 
 /* ---------------------------------------------------------------- all texts */
 
-static bool contains(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-    for (; (size_t)(end - p) >= n; p++) {
-        if (lower(*p) == word[0] && same(p, word, n)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* *.pth beside Python's packages: its lines that begin with import are run when Python starts. */
 static bool path_file(const sft__import_content *c) {
     const char *text = (const char *)c->data;
@@ -422,14 +423,15 @@ static bool git_config(const sft__import_content *c) {
     bool good = true;
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (contains(text, end, keys[i])) {
+        if (sft__import_text_find(text, end, keys[i]) != NULL) {
             good = false;
             sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0,
                                      sft__import_span_of(keys[i]),
                                      "a setting by which git runs commands");
         }
     }
-    if (contains(text, end, "[filter") && !contains(text, end, "git-lfs")) {
+    if (sft__import_text_find(text, end, "[filter") != NULL &&
+        sft__import_text_find(text, end, "git-lfs") == NULL) {
         good = false;
         sft__import_content_find(c, SFT_SCAN_UNKNOWN, "git-config", 0,
                                  (sft__import_span){"filter", 6},
@@ -440,16 +442,21 @@ static bool git_config(const sft__import_content *c) {
 
 /* TensorFlow's "checkpoint": which of the checkpoints beside it is the last. */
 static bool tf_state(const sft__import_content *c) {
+    static const char *const marks[] = {"path: \"/", "../", "://", "..\\"};
     const char *text = (const char *)c->data;
     const char *end = text + c->len;
 
-    if (contains(text, end, "path: \"/") || contains(text, end, "../") ||
-        contains(text, end, "://") || contains(text, end, "..\\")) {
+    bool away = false;
+
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        away = away || sft__import_text_find(text, end, marks[i]) != NULL;
+    }
+    if (away) {
         sft__import_content_say(c, SFT_SCAN_UNKNOWN, "tf-state",
                                 "names a checkpoint elsewhere, which TensorFlow would load");
         return false;
     }
-    return contains(text, end, "model_checkpoint_path");
+    return sft__import_text_find(text, end, "model_checkpoint_path") != NULL;
 }
 
 /* What Hugging Face's cache keeps in refs/: the digits of a commit. */

@@ -5,6 +5,7 @@
  * flow, explicit, anchored, merged), its letters stand in the text, or in what the escapes of a
  * double-quoted one make of it. Read first: content.h.
  */
+#include "base/text/buf.h"
 #include "import/content/content.h"
 #include "import/content/letters.h"
 #include "import/settings/settings.h"
@@ -336,13 +337,6 @@ static bool find_pairs(const sft__import_content *c, const char *text, size_t le
 
 /* ---------------------------------------------------------------- double-quoted escapes */
 
-static unsigned hex_of(char c) {
-    return c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-           : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-           : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10)
-                                  : 16;
-}
-
 /* What \xHH, \uHHHH and \UHHHHHHHH stand for, below 128; 0: none of those. */
 static char escaped(const char *p, const char *end, size_t *used) {
     const size_t digits = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
@@ -352,10 +346,11 @@ static char escaped(const char *p, const char *end, size_t *used) {
         return 0;
     }
     for (size_t i = 1; i <= digits; i++) {
-        if (hex_of(p[i]) == 16) {
+        const int digit = sft__base_hex_value(p[i]);
+        if (digit < 0) {
             return 0;
         }
-        value = value << 4 | hex_of(p[i]);
+        value = value << 4 | (unsigned)digit;
     }
     *used = digits + 1;
     return value < 0x80 ? (char)value : 0;

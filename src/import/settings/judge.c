@@ -469,12 +469,8 @@ static bool is_command(const sft__import_setting *s) {
                                          "python -c ",  "python3 -c ", "python -m ", "python3 -m ",
                                          "curl http",   "wget http",   "cmd /c ",    "cmd.exe ",
                                          "powershell ", NULL};
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(s->value, s->len, begins[i])) {
-            return true;
-        }
-    }
-    return s->value[0] == '-' && s->len <= PATH_MOST && has_code_word(s, true);
+    return sft__import_text_starts_one(s->value, s->len, begins) ||
+           (s->value[0] == '-' && s->len <= PATH_MOST && has_code_word(s, true));
 }
 
 /* "python:evil.mod", and "package.module:name" where the package is no server's. */
@@ -565,6 +561,7 @@ static bool is_plain(const sft__import_setting *s) {
 }
 
 uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_setting_said *said) {
+    static const char *const elsewhere[] = {"://", "git+", " @", NULL};
     sft__import_setting t = *s;
 
     if (is_plain(s) || (s->kinds & SFT__KEY_TOKENS) != 0) {
@@ -591,25 +588,20 @@ uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_set
     if (sft__import_text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
-    if ((j.kinds & SFT__KEY_PACKAGES) != 0 && (sft__import_text_has(t.value, t.len, "://") ||
-                                               sft__import_text_has(t.value, t.len, "git+") ||
-                                               sft__import_text_has(t.value, t.len, " @"))) {
+    if ((j.kinds & SFT__KEY_PACKAGES) != 0 && sft__import_text_has_one(t.value, t.len, elsewhere)) {
         return say(&j, SFT_SCAN_UNKNOWN, "remote-code",
                    "a package that is installed from elsewhere");
     }
+    uint32_t verdict = SFT_SCAN_HARMLESS;
     if ((j.kinds & SFT__KEY_SOURCE) != 0) {
-        const uint32_t verdict = judge_source(&j);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            return verdict;
-        }
+        verdict = judge_source(&j);
     }
-    if ((j.kinds & SFT__KEY_EVALUATED) != 0) {
-        const uint32_t verdict = judge_evaluated(&j);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            return verdict;
-        }
+    if (verdict == SFT_SCAN_HARMLESS && (j.kinds & SFT__KEY_EVALUATED) != 0) {
+        verdict = judge_evaluated(&j);
     }
-    const uint32_t verdict = judge_path(&j);
+    if (verdict == SFT_SCAN_HARMLESS) {
+        verdict = judge_path(&j);
+    }
     if (verdict != SFT_SCAN_HARMLESS) {
         return verdict;
     }
