@@ -7,126 +7,16 @@
  */
 #include "base/text/utf8.h"
 #include "import/content/content.h"
-#include "import/pickle/globals.h"
 #include "import/settings/settings.h"
-#include <stdlib.h>
 
 /* ---------------------------------------------------------------- names */
-
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
-static bool same(const char *a, const char *b, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        if (lower(a[i]) != b[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-const char *sft__import_text_find(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-
-    for (; (size_t)(end - p) >= n; p++) {
-        if (lower(*p) == word[0] && same(p, word, n)) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
-bool sft__import_content_ends(const char *name, const char *end) {
-    const size_t n = strlen(name);
-    const size_t m = strlen(end);
-    return n >= m && same(name + n - m, end, m);
-}
-
-bool sft__import_text_starts(const char *text, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(text, with, n) == 0;
-}
-
-bool sft__import_text_has(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-    const char *end = text + len;
-
-    for (const char *p = text; (size_t)(end - p) >= n; p++) {
-        p = memchr(p, word[0], (size_t)(end - p) - n + 1);
-        if (p == NULL || memcmp(p, word, n) == 0) {
-            return p != NULL;
-        }
-    }
-    return false;
-}
-
-bool sft__import_text_is_one(const char *text, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL && len != 0; i++) {
-        if (words[i][0] == text[0] && strncmp(words[i], text, len) == 0 && words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool sft__import_text_starts_one(const char *text, size_t len, const char *const *words) {
-    size_t i = 0;
-
-    while (words[i] != NULL && !sft__import_text_starts(text, len, words[i])) {
-        i++;
-    }
-    return words[i] != NULL;
-}
-
-bool sft__import_text_has_one(const char *text, size_t len, const char *const *words) {
-    size_t i = 0;
-
-    while (words[i] != NULL && !sft__import_text_has(text, len, words[i])) {
-        i++;
-    }
-    return words[i] != NULL;
-}
-
-static int by_text(const void *text, const void *item) {
-    return strcmp(text, *(const char *const *)item);
-}
-
-bool sft__import_text_is_among(const char *text, const char *const *words, size_t count) {
-    return bsearch(text, words, count, sizeof *words, by_text) != NULL;
-}
-
-const char *sft__import_content_base(const char *name) {
-    const char *base = name;
-    for (const char *p = name; *p != '\0'; p++) {
-        if (*p == '/' || *p == '\\') {
-            base = p + 1;
-        }
-    }
-    return base;
-}
-
-/* Absolute, a URL, a drive, or with ".." among its parts. */
-bool sft__import_content_leads_away(const char *path) {
-    if (path[0] == '/' || path[0] == '\\' || path[0] == '~' || strstr(path, "://") != NULL ||
-        (path[0] != '\0' && path[1] == ':')) {
-        return true;
-    }
-    for (const char *p = path; *p != '\0'; p++) {
-        const bool first = p == path || p[-1] == '/' || p[-1] == '\\';
-        if (first && p[0] == '.' && p[1] == '.' && (p[2] == '\0' || p[2] == '/' || p[2] == '\\')) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* "x.yaml", "x.yaml.txt" */
 static bool is_called(const char *name, const char *end) {
     const size_t n = strlen(end);
 
     for (const char *p = sft__import_content_base(name); *p != '\0'; p++) {
-        if (strlen(p) >= n && same(p, end, n) && (p[n] == '\0' || p[n] == '.')) {
+        if (strlen(p) >= n && sft__import_text_same(p, end, n) && (p[n] == '\0' || p[n] == '.')) {
             return true;
         }
     }
@@ -263,7 +153,7 @@ static bool is_ending(const char *path, const char *base, const char *name, size
     const size_t len = strlen(base);
 
     (void)path;
-    return len >= n && same(base + len - n, name, n);
+    return len >= n && sft__import_text_same(base + len - n, name, n);
 }
 
 static bool is_program_name(const char *path, const char *base, const char *name, size_t n) {
@@ -273,16 +163,16 @@ static bool is_program_name(const char *path, const char *base, const char *name
     const size_t len = strlen(base);
 
     if (star != NULL && !more) { /* "jupyter_*config.json" */
-        return same(base, name, (size_t)(star - name)) &&
+        return sft__import_text_same(base, name, (size_t)(star - name)) &&
                is_ending(path, base, star + 1, (size_t)(name + n - star) - 1);
     }
-    return len >= m && same(base, name, m) &&
+    return len >= m && sft__import_text_same(base, name, m) &&
            (len == m || (more && (base[m] == '.' || base[m] == '-' || base[m] == '_')));
 }
 
 static bool is_beneath(const char *path, const char *base, const char *name, size_t n) {
     for (const char *p = path; p + n < base; p++) {
-        if ((p == path || p[-1] == '/' || p[-1] == '\\') && same(p, name, n) &&
+        if ((p == path || p[-1] == '/' || p[-1] == '\\') && sft__import_text_same(p, name, n) &&
             (p[n] == '/' || p[n] == '\\')) {
             return !sft__import_content_ends(base, ".md") &&
                    !sft__import_content_ends(base, ".safetensors");
@@ -346,37 +236,12 @@ bool sft__import_content_is_prose(const char *name) {
     }
     for (size_t i = 0; i < sizeof prose_names / sizeof prose_names[0]; i++) {
         const size_t m = strlen(prose_names[i]);
-        if (n >= m && same(base, prose_names[i], m) &&
+        if (n >= m && sft__import_text_same(base, prose_names[i], m) &&
             (n == m || base[m] == '-' || base[m] == '_')) {
             return true;
         }
     }
     return false;
-}
-
-/* ---------------------------------------------------------------- names of Python */
-
-uint32_t sft__import_content_global(const char *module, size_t module_len, const char *name,
-                                    size_t name_len) {
-    const char *why;
-    const sft__import_global *row = sft__import_global_find(module, module_len, name, name_len);
-    return sft__import_global_verdict(row, module, module_len, name, name_len, &why);
-}
-
-/* The dots may lie anywhere between module and attributes: the worst reading counts, except that of
- * a name alone, which is one of this program's. */
-uint32_t sft__import_content_dotted(const char *name, size_t len) {
-    uint32_t worst = SFT_SCAN_UNKNOWN;
-    unsigned dots = 0;
-
-    for (size_t i = len; i-- > 0 && dots < 16;) {
-        if (name[i] == '.') {
-            const uint32_t v = sft__import_content_global(name, i, name + i + 1, len - i - 1);
-            worst = v > worst ? v : worst;
-            dots++;
-        }
-    }
-    return worst;
 }
 
 /* ---------------------------------------------------------------- is it a text? */
