@@ -10,11 +10,6 @@
 
 enum { WORK_MOST = 32 << 20 /* bytes of blocks that lie in one another */ };
 
-static bool is_any(const jinja_values *v, size_t i, const char *ops) {
-    const jinja_token *t = jinja_at(v, i);
-    return t->kind == JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
-}
-
 static bool is_string(const jinja_values *v, size_t i) {
     return jinja_at(v, i)->kind == JINJA_STRING;
 }
@@ -31,9 +26,9 @@ static bool is_plain(const jinja_values *v, size_t i) {
         while (jinja_op(v, i + 1, '.') && jinja_at(v, i + 2)->kind == JINJA_NAME) {
             i += 2;
         }
-        return is_string(v, i + 1) && jinja_at(v, i + 1)->len == 0 && is_any(v, i + 2, ",)");
+        return is_string(v, i + 1) && jinja_at(v, i + 1)->len == 0 && jinja_any(v, i + 2, ",)");
     }
-    return (t->kind == JINJA_STRING || t->kind == JINJA_NUMBER) && is_any(v, i + 1, ",)");
+    return (t->kind == JINJA_STRING || t->kind == JINJA_NUMBER) && jinja_any(v, i + 1, ",)");
 }
 
 /* "map", "groupby" ...: i at the name behind "|". */
@@ -64,14 +59,14 @@ static bool is_computed(jinja_values *v, size_t i) {
     bool changed = false;
 
     for (; i < v->block.count && sft__import_jinja_allows(v); i++) {
-        depth += is_any(v, i, "([{");
-        depth -= is_any(v, i, ")]}");
+        depth += jinja_any(v, i, "([{");
+        depth -= jinja_any(v, i, ")]}");
         if (depth == 0) {
             return text && changed;
         }
         const bool named = jinja_at(v, i)->kind == JINJA_NAME;
         text = text || is_string(v, i);
-        changed = changed || is_any(v, i, "|~+%") || (is_string(v, i) && is_string(v, i + 1)) ||
+        changed = changed || jinja_any(v, i, "|~+%") || (is_string(v, i) && is_string(v, i + 1)) ||
                   (named && jinja_op(v, i - 1, '.') && jinja_op(v, i + 1, '('));
     }
     return (text && changed) || v->work > JINJA_WORK;
@@ -85,7 +80,7 @@ static uint32_t check_block(jinja_values *v) {
         const jinja_token *t = jinja_at(v, i);
         const bool name = t->kind == JINJA_NAME;
         uint32_t verdict = SFT_SCAN_HARMLESS;
-        const bool behind = i > 0 && (is_any(v, i - 1, ")]}") || is_string(v, i - 1) ||
+        const bool behind = i > 0 && (jinja_any(v, i - 1, ")]}") || is_string(v, i - 1) ||
                                       (jinja_at(v, i - 1)->kind == JINJA_NAME &&
                                        !sft__import_jinja_is_keyword(jinja_at(v, i - 1))));
         if (name && jinja_filter(v, i)) {
@@ -94,9 +89,9 @@ static uint32_t check_block(jinja_values *v) {
         } else if (name && filtered && jinja_is(t, JINJA_NAME, "attribute") &&
                    jinja_op(v, i + 1, '=') && !jinja_op(v, i + 2, '=')) {
             verdict = is_plain(v, i + 2) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
-        } else if (filtered && is_any(v, i, "*") && is_any(v, i - 1, "(,*")) {
+        } else if (filtered && jinja_any(v, i, "*") && jinja_any(v, i - 1, "(,*")) {
             verdict = SFT_SCAN_UNKNOWN; /* arguments out of a list or dictionary */
-        } else if (name && jinja_is(t, JINJA_NAME, "self") && is_any(v, i + 1, "[|")) {
+        } else if (name && jinja_is(t, JINJA_NAME, "self") && jinja_any(v, i + 1, "[|")) {
             verdict = SFT_SCAN_DANGEROUS;
         } else if (behind && jinja_op(v, i, '[') && is_computed(v, i)) {
             verdict = SFT_SCAN_UNKNOWN;

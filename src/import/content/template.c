@@ -232,18 +232,13 @@ static void check_filter(checking *k, size_t i) {
     }
 }
 
-static bool is_any_op(const checking *k, size_t i, const char *ops) {
-    const jinja_token *t = token(k, i);
-    return t->kind == JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
-}
-
 /* A function that is not called but looked into or handed over, or called under a name that the
  * template gives another value. */
 static bool is_misused(checking *k, size_t i) {
     const bool loop = jinja_is(token(k, i), JINJA_NAME, "loop");
-    const bool first =
-        i > 0 && (is_any_op(k, i - 1, "=([,:{") || sft__import_jinja_is_keyword(token(k, i - 1)));
-    const bool last = i + 1 >= k->values.block.count || is_any_op(k, i + 1, ",)]}") ||
+    const bool first = i > 0 && (jinja_any(&k->values, i - 1, "=([,:{") ||
+                                 sft__import_jinja_is_keyword(token(k, i - 1)));
+    const bool last = i + 1 >= k->values.block.count || jinja_any(&k->values, i + 1, ",)]}") ||
                       sft__import_jinja_is_keyword(token(k, i + 1));
 
     if (is_op(k, i + 1, '(')) {
@@ -258,7 +253,7 @@ static bool is_misused(checking *k, size_t i) {
     }
     const bool asked =
         (jinja_is(token(k, 0), JINJA_NAME, "if") || jinja_is(token(k, 0), JINJA_NAME, "elif")) &&
-        !is_any_op(k, i - 1, "=([,:{");
+        !jinja_any(&k->values, i - 1, "=([,:{");
     const bool target = (i == 1 && k->values.block.statement && token(k, 0)->kind == JINJA_NAME) ||
                         is_op(k, i + 1, '='); /* set, for, macro */
     return first && last && !asked && !target;
@@ -315,8 +310,8 @@ static bool is_slice(const checking *k, size_t i) {
     unsigned depth = 0;
 
     for (; i < k->values.block.count; i++) {
-        depth += is_op(k, i, '(') || is_op(k, i, '[') || is_op(k, i, '{');
-        depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
+        depth += jinja_opens(&k->values, i);
+        depth -= jinja_closes(&k->values, i);
         if (depth == 0 || (depth == 1 && is_op(k, i, ':'))) {
             return depth == 1;
         }
@@ -338,13 +333,13 @@ static void check_subscript(checking *k, size_t i) {
         find(k, SFT_SCAN_UNKNOWN, token(k, i + 1), "a name from outside, looked up in a namespace");
     }
     for (; i < k->values.block.count && sft__import_jinja_allows(&k->values); i++) {
-        depth -= is_op(k, i, ')') || is_op(k, i, ']') || is_op(k, i, '}');
+        depth -= jinja_closes(&k->values, i);
         if (depth > 0 && sft__import_jinja_computes(&k->values, i, depth)) {
             find(k, SFT_SCAN_UNKNOWN, token(k, i),
                  "a name that is put together and then looked up");
             return;
         }
-        depth += is_op(k, i, '(') || is_op(k, i, '[') || is_op(k, i, '{');
+        depth += jinja_opens(&k->values, i);
         if (depth == 0) {
             return;
         }

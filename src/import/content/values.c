@@ -153,19 +153,15 @@ static bool is_maker(const jinja_values *k, size_t i) {
             sft__import_text_is_one(t->p, t->len, methods_of));
 }
 
-static bool is_one_op(const jinja_token *t, const char *ops) {
-    return t->kind == JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
-}
-
 /* Is the text, or the name of one, or the list that ends at i taken apart or put together with
  * another? */
 static bool is_operated(const jinja_values *k, size_t i) {
     const jinja_token *next = jinja_at(k, i + 1);
     const jinja_token *last = jinja_at(k, i - 1);
 
-    return is_one_op(next, ".[|+*%~") ||
-           (!is_one_op(jinja_at(k, i), ")]}") &&
-            (next->kind == JINJA_STRING || last->kind == JINJA_STRING || is_one_op(last, "+*%~")));
+    return jinja_any(k, i + 1, ".[|+*%~") ||
+           (!jinja_any(k, i, ")]}") && (next->kind == JINJA_STRING || last->kind == JINJA_STRING ||
+                                        jinja_any(k, i - 1, "+*%~")));
 }
 
 /* A number is made of it, whatever it is. */
@@ -252,9 +248,8 @@ static unsigned note_arguments(jinja_values *k, size_t i, const jinja_macro *m) 
             all |= kinds & ~(unsigned)K_SPACE;
             n++;
         }
-        depth += jinja_op(k, at, '(') || jinja_op(k, at, '[') || jinja_op(k, at, '{');
-        depth -=
-            depth > 0 && (jinja_op(k, at, ')') || jinja_op(k, at, ']') || jinja_op(k, at, '}'));
+        depth += jinja_opens(k, at);
+        depth -= depth > 0 && jinja_closes(k, at);
         if (depth == 0) {
             break;
         }
@@ -329,8 +324,8 @@ void sft__import_jinja_note(jinja_values *k) {
         const bool compare = jinja_op(k, i + 1, '=') ||
                              (i > 0 && (jinja_op(k, i - 1, '=') || jinja_op(k, i - 1, '!') ||
                                         jinja_op(k, i - 1, '<') || jinja_op(k, i - 1, '>')));
-        depth += jinja_op(k, i, '(') || jinja_op(k, i, '[') || jinja_op(k, i, '{');
-        depth -= depth > 0 && (jinja_op(k, i, ')') || jinja_op(k, i, ']') || jinja_op(k, i, '}'));
+        depth += jinja_opens(k, i);
+        depth -= depth > 0 && jinja_closes(k, i);
         if (i > 0 && jinja_op(k, i, '=') && !compare) {
             assigned = true;
             note_assignment(k, i, depth > 0);

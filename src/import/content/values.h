@@ -71,6 +71,20 @@ static inline bool jinja_op(const jinja_values *v, size_t i, char op) {
     return t->kind == JINJA_OP && t->len == 1 && t->p[0] == op;
 }
 
+static inline bool jinja_opens(const jinja_values *v, size_t i) {
+    return jinja_op(v, i, '(') || jinja_op(v, i, '[') || jinja_op(v, i, '{');
+}
+
+static inline bool jinja_closes(const jinja_values *v, size_t i) {
+    return jinja_op(v, i, ')') || jinja_op(v, i, ']') || jinja_op(v, i, '}');
+}
+
+/* Is it one of these operators? */
+static inline bool jinja_any(const jinja_values *v, size_t i, const char *ops) {
+    const jinja_token *t = jinja_at(v, i);
+    return t->kind == JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
+}
+
 /* A filter: behind one "|". */
 static inline bool jinja_filter(const jinja_values *v, size_t i) {
     return jinja_at(v, i)->kind == JINJA_NAME && i > 0 && jinja_op(v, i - 1, '|');

@@ -57,7 +57,7 @@ bool sft__import_text_has(const char *text, size_t len, const char *word) {
 
 bool sft__import_text_is_one(const char *text, size_t len, const char *const *words) {
     for (size_t i = 0; words[i] != NULL && len != 0; i++) {
-        if (words[i][0] == text[0] && strncmp(words[i], text, len) == 0 && words[i][len] == '\0') {
+        if (words[i][0] == text[0] && strlen(words[i]) == len && memcmp(words[i], text, len) == 0) {
             return true;
         }
     }
