@@ -235,7 +235,7 @@ static bool is_bytecode(const sft__import_content *c) {
            strcmp(sft__import_content_base(c->name), "bytecode.pkl") == 0;
 }
 
-static bool recognised(const sft__import_content *c, uint32_t format, bool good) {
+static bool detected(const sft__import_content *c, uint32_t format, bool good) {
     c->state->format = format;
     return good;
 }
@@ -253,14 +253,13 @@ static bool text_rules(const sft__import_content *c) {
     if (sft__import_content_is_template(c->name) ||
         (strstr(sft__import_content_base(c->name), "chat_template") != NULL &&
          !sft__import_content_ends(c->name, ".json") && !sft__import_content_is_yaml(c->name))) {
-        return recognised(c, SFT_IMPORT_TEMPLATE,
-                          sft__import_content_template(c, "", 0, 0, (const char *)c->data, c->len));
+        return detected(c, SFT_IMPORT_TEMPLATE,
+                        sft__import_content_template(c, "", 0, 0, (const char *)c->data, c->len));
     }
     const bool good = sft__import_content_json(c, &json);
     if (json) { /* valid, and nothing in it: still, a program's name makes it one */
         const char *sentence;
-        return recognised(c, SFT_IMPORT_JSON,
-                          good && !sft__import_content_runs(c->name, &sentence));
+        return detected(c, SFT_IMPORT_JSON, good && !sft__import_content_runs(c->name, &sentence));
     }
     if (sft__import_content_is_yaml(c->name)) {
         c->state->format = SFT_IMPORT_YAML;
@@ -305,11 +304,10 @@ static sft_status take_bytes(sft__import_content *c, const uint8_t *head, size_t
             sft__import_content_bytecode(c);
         }
         const bool good =
-            (image && recognised(c, SFT_IMPORT_IMAGE, sft__import_content_image(c))) ||
+            (image && detected(c, SFT_IMPORT_IMAGE, sft__import_content_image(c))) ||
             (text && text_rules(c)) ||
-            (pieces && sft__import_content_pieces(c) &&
-             recognised(c, SFT_IMPORT_TOKENIZER, true)) ||
-            (finger && sft__import_content_fingerprint(c) && recognised(c, SFT_IMPORT_GRAPH, true));
+            (pieces && sft__import_content_pieces(c) && detected(c, SFT_IMPORT_TOKENIZER, true)) ||
+            (finger && sft__import_content_fingerprint(c) && detected(c, SFT_IMPORT_GRAPH, true));
         *positive = *positive || good;
     }
     sft__base_free(a, data, len + SFT__JSON_SLACK);
@@ -354,7 +352,7 @@ static sft_status take_part(sft__import_content *c, bool *positive, sft_error *e
         const bool marker = strcmp(sft__import_content_base(c->name), ".gitkeep") == 0 ||
                             sft__import_content_ends(c->name, ".lock") ||
                             strstr(c->name, ".no_exist/") != NULL;
-        *positive = *positive || (marker && recognised(c, SFT_IMPORT_MARKER, true));
+        *positive = *positive || (marker && detected(c, SFT_IMPORT_MARKER, true));
         return SFT_OK;
     }
     git_rules(c);
@@ -369,7 +367,7 @@ static sft_status take_part(sft__import_content *c, bool *positive, sft_error *e
         return h5_configs(c, part, err); /* behind a user block */
     }
     if (sft__import_content_is_data(c)) {
-        *positive = recognised(c, SFT_IMPORT_NUMBERS, true);
+        *positive = detected(c, SFT_IMPORT_NUMBERS, true);
         return SFT_OK;
     }
     SFT_TRY(take_graph(c, head, n, &graph, positive, err));

@@ -32,7 +32,7 @@ typedef struct sft__import_content_state {
     unsigned templates;
     unsigned entries; /* of metadata that were looked at */
     size_t template_bytes;
-    uint32_t format;   /* what the content was recognised as; SFT_IMPORT_UNKNOWN: nothing */
+    uint32_t format;   /* what the content was detected as; SFT_IMPORT_UNKNOWN: nothing */
     sft_status status; /* of the world outside; the rules go on */
     sft_error *err;
 } sft__import_content_state;
