@@ -248,15 +248,17 @@ static size_t row_of(const char *module, size_t len) {
 
 /* Is the name one of these? It has no blank then. */
 static bool is_one_of(const char *names, const char *name, size_t len) {
-    while (*names != '\0') {
-        size_t n = 0;
-        while (names[n] != ' ' && names[n] != '\0') {
-            n++;
+    const char *end = names + strlen(names);
+
+    for (const char *p = names; len != 0 && (size_t)(end - p) >= len; p++) {
+        p = memchr(p, name[0], (size_t)(end - p) - len + 1);
+        if (p == NULL) {
+            return false;
         }
-        if (n == len && memcmp(names, name, n) == 0) {
+        if ((p == names || p[-1] == ' ') && (p[len] == ' ' || p[len] == '\0') &&
+            memcmp(p, name, len) == 0 && memchr(name, ' ', len) == NULL) {
             return true;
         }
-        names += names[n] == ' ' ? n + 1 : n;
     }
     return false;
 }
