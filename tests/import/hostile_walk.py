@@ -642,13 +642,18 @@ def bombs():
 
 
 def unsorted():
-    """The allow-list is searched by halves."""
+    """The allow-list is searched by halves for modules; a name has one meaning."""
     text = GLOBALS.read_text(encoding="utf-8")
-    rows = re.findall(r'^    \{"([^"]*)",\s+"([^"]*)", SFT__G_', text, re.M)
-    pairs = [(module.encode(), name.encode()) for module, name in rows]
-    return ["globals.c: %r is not in order" % (b,) for a, b in zip(pairs, pairs[1:]) if a >= b] + (
-        ["globals.c: no rows"] if len(rows) < 300 else []
-    )
+    rows = re.findall(r'^    \{"([^"]*)",\s+((?:"[^"]*"\s*)+),\s+SFT__G_', text, re.M)
+    modules = [module.encode() for module, _ in rows]
+    names = [
+        (module, name)
+        for module, strings in rows
+        for name in "".join(re.findall('"([^"]*)"', strings)).split()
+    ]
+    faults = ["globals.c: %r is not in order" % b for a, b in zip(modules, modules[1:]) if a > b]
+    faults += ["globals.c: %s.%s is there twice" % pair for pair in set(names) if names.count(pair) > 1]
+    return faults + (["globals.c: no rows"] if len(names) < 280 else [])
 
 
 def far(tool, folder):

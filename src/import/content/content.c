@@ -14,8 +14,7 @@ enum { HEAD = 1024 };
 /* ---------------------------------------------------------------- findings */
 
 void sft__import_content_find(const sft__import_content *c, uint32_t verdict, const char *rule,
-                              size_t at, const char *subject, size_t subject_len,
-                              const char *sentence) {
+                              size_t at, sft__import_span subject, const char *sentence) {
     const char *where = c->state->part->where;
     const size_t head = strlen(where);
     const uint32_t kind = verdict == SFT_SCAN_HARMLESS ? SFT_FINDING_NOTE : SFT_FINDING_CONTENT;
@@ -27,22 +26,28 @@ void sft__import_content_find(const sft__import_content *c, uint32_t verdict, co
     if (c->state->found == SFT__CONTENT_FOUND) {
         c->state->found++;
         sft__import_content_find(
-            c, SFT_SCAN_DANGEROUS, "too-many", at, "", 0,
+            c, SFT_SCAN_DANGEROUS, "too-many", at, sft__import_span_of(""),
             "more findings than any honest file has: the rest is not looked at");
     }
     if (head == 0) {
-        sft__import_find(c->job, kind, verdict, subject, subject_len, rule, offset, "%s", sentence);
+        sft__import_find(c->job, kind, verdict, subject.at, subject.len, rule, offset, "%s",
+                         sentence);
         return;
     }
     const size_t keep = head < 240 ? head : 240;
-    const size_t tail = subject_len < 240 ? subject_len : 240;
+    const size_t tail = subject.len < 240 ? subject.len : 240;
     memcpy(text, where, keep);
     if (tail != 0) {
         memcpy(text + keep, ": ", 2);
-        memcpy(text + keep + 2, subject, tail);
+        memcpy(text + keep + 2, subject.at, tail);
     }
     sft__import_find(c->job, kind, verdict, text, keep + (tail != 0 ? 2 + tail : 0), rule, offset,
                      "%s", sentence);
+}
+
+void sft__import_content_say(const sft__import_content *c, uint32_t verdict, const char *rule,
+                             const char *sentence) {
+    sft__import_content_find(c, verdict, rule, 0, sft__import_span_of(""), sentence);
 }
 
 bool sft__import_content_is_tired(const sft__import_content *c) {
@@ -84,7 +89,7 @@ static sft_status h5_text(void *ctx, const char *path, size_t path_len, const ch
     memset(x->text + len, 0, SFT__JSON_SLACK);
     if (len == 0 || len >= x->cap - 1) {
         sft__import_content_find(
-            c, SFT_SCAN_UNKNOWN, "keras-config", 0, subject, strlen(subject),
+            c, SFT_SCAN_UNKNOWN, "keras-config", 0, sft__import_span_of(subject),
             "a configuration that Keras reads, but that could not be read here");
         return SFT_OK;
     }
@@ -92,7 +97,8 @@ static sft_status h5_text(void *ctx, const char *path, size_t path_len, const ch
     c->len = len;
     c->at = SFT_NO_OFFSET;
     if (!sft__import_content_json(c, &is) && !c->state->odd) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, subject, strlen(subject),
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0,
+                                 sft__import_span_of(subject),
                                  "a configuration that Keras reads, but no JSON");
     }
     return SFT_OK;
@@ -119,7 +125,8 @@ static sft_status h5_configs(sft__import_content *c, const sft__import_scan_part
     sft__base_free(a, x.text, cap + SFT__JSON_SLACK);
     sft_source_close(source);
     if (status != SFT_OK && !is_outside(status)) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0, names[0], strlen(names[0]),
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "keras-config", 0,
+                                 sft__import_span_of(names[0]),
                                  "configurations that Keras reads could not be looked for");
         status = SFT_OK;
     } else if (status != SFT_OK) {
@@ -228,7 +235,7 @@ static bool is_bytecode(const sft__import_content *c) {
            strcmp(sft__import_content_base(c->name), "bytecode.pkl") == 0;
 }
 
-static bool recognised(const sft__import_content *c, uint32_t format, bool good) {
+static bool detected(const sft__import_content *c, uint32_t format, bool good) {
     c->state->format = format;
     return good;
 }
@@ -246,14 +253,13 @@ static bool text_rules(const sft__import_content *c) {
     if (sft__import_content_is_template(c->name) ||
         (strstr(sft__import_content_base(c->name), "chat_template") != NULL &&
          !sft__import_content_ends(c->name, ".json") && !sft__import_content_is_yaml(c->name))) {
-        return recognised(c, SFT_IMPORT_TEMPLATE,
-                          sft__import_content_template(c, "", 0, 0, (const char *)c->data, c->len));
+        return detected(c, SFT_IMPORT_TEMPLATE,
+                        sft__import_content_template(c, "", 0, 0, (const char *)c->data, c->len));
     }
     const bool good = sft__import_content_json(c, &json);
     if (json) { /* valid, and nothing in it: still, a program's name makes it one */
         const char *sentence;
-        return recognised(c, SFT_IMPORT_JSON,
-                          good && !sft__import_content_runs(c->name, &sentence));
+        return detected(c, SFT_IMPORT_JSON, good && !sft__import_content_runs(c->name, &sentence));
     }
     if (sft__import_content_is_yaml(c->name)) {
         c->state->format = SFT_IMPORT_YAML;
@@ -279,8 +285,8 @@ static sft_status take_bytes(sft__import_content *c, const uint8_t *head, size_t
     }
     if (part->size > SFT__CONTENT_MOST) {
         if (text || bytecode) {
-            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
-                                     "a text of more than 64 MiB, which is not looked through");
+            sft__import_content_say(c, SFT_SCAN_UNKNOWN, "text",
+                                    "a text of more than 64 MiB, which is not looked through");
         }
         return SFT_OK;
     }
@@ -298,11 +304,10 @@ static sft_status take_bytes(sft__import_content *c, const uint8_t *head, size_t
             sft__import_content_bytecode(c);
         }
         const bool good =
-            (image && recognised(c, SFT_IMPORT_IMAGE, sft__import_content_image(c))) ||
+            (image && detected(c, SFT_IMPORT_IMAGE, sft__import_content_image(c))) ||
             (text && text_rules(c)) ||
-            (pieces && sft__import_content_pieces(c) &&
-             recognised(c, SFT_IMPORT_TOKENIZER, true)) ||
-            (finger && sft__import_content_fingerprint(c) && recognised(c, SFT_IMPORT_GRAPH, true));
+            (pieces && sft__import_content_pieces(c) && detected(c, SFT_IMPORT_TOKENIZER, true)) ||
+            (finger && sft__import_content_fingerprint(c) && detected(c, SFT_IMPORT_GRAPH, true));
         *positive = *positive || good;
     }
     sft__base_free(a, data, len + SFT__JSON_SLACK);
@@ -320,8 +325,8 @@ static void git_rules(sft__import_content *c) {
         return;
     }
     if (hooks != NULL && !sft__import_content_ends(c->name, ".sample")) {
-        sft__import_content_find(
-            c, SFT_SCAN_DANGEROUS, "git-hook", 0, "", 0,
+        sft__import_content_say(
+            c, SFT_SCAN_DANGEROUS, "git-hook",
             "a hook: git runs it when something is committed, merged or checked out");
         return;
     }
@@ -347,12 +352,12 @@ static sft_status take_part(sft__import_content *c, bool *positive, sft_error *e
         const bool marker = strcmp(sft__import_content_base(c->name), ".gitkeep") == 0 ||
                             sft__import_content_ends(c->name, ".lock") ||
                             strstr(c->name, ".no_exist/") != NULL;
-        *positive = *positive || (marker && recognised(c, SFT_IMPORT_MARKER, true));
+        *positive = *positive || (marker && detected(c, SFT_IMPORT_MARKER, true));
         return SFT_OK;
     }
     git_rules(c);
     if (!is_torchscript(c) && sft__import_content_runs(c->name, &sentence)) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "code-file", 0, "", 0, sentence);
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "code-file", sentence);
     }
     SFT_TRY(sft_source_read(part->source, part->offset, head, n, err));
     if (n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0) {
@@ -362,7 +367,7 @@ static sft_status take_part(sft__import_content *c, bool *positive, sft_error *e
         return h5_configs(c, part, err); /* behind a user block */
     }
     if (sft__import_content_is_data(c)) {
-        *positive = recognised(c, SFT_IMPORT_NUMBERS, true);
+        *positive = detected(c, SFT_IMPORT_NUMBERS, true);
         return SFT_OK;
     }
     SFT_TRY(take_graph(c, head, n, &graph, positive, err));

@@ -32,7 +32,7 @@ typedef struct sft__import_content_state {
     unsigned templates;
     unsigned entries; /* of metadata that were looked at */
     size_t template_bytes;
-    uint32_t format;   /* what the content was recognised as; SFT_IMPORT_UNKNOWN: nothing */
+    uint32_t format;   /* what the content was detected as; SFT_IMPORT_UNKNOWN: nothing */
     sft_status status; /* of the world outside; the rules go on */
     sft_error *err;
 } sft__import_content_state;
@@ -48,24 +48,54 @@ typedef struct sft__import_content {
     size_t len;
 } sft__import_content;
 
-/* A finding at byte `at` of the content. subject: raw bytes out of the content. */
+/* Bytes out of a content. */
+typedef struct sft__import_span {
+    const char *at;
+    size_t len;
+} sft__import_span;
+static inline sft__import_span sft__import_span_of(const char *text) {
+    return (sft__import_span){text, strlen(text)};
+}
+
+/* A finding at byte `at` of the content; at its first one, without a subject. */
 void sft__import_content_find(const sft__import_content *c, uint32_t verdict, const char *rule,
-                              size_t at, const char *subject, size_t subject_len,
-                              const char *sentence);
+                              size_t at, sft__import_span subject, const char *sentence);
+void sft__import_content_say(const sft__import_content *c, uint32_t verdict, const char *rule,
+                             const char *sentence);
 
 /* Were there so many that the rules stop? That was said. */
 bool sft__import_content_is_tired(const sft__import_content *c);
 
-/* ---------------------------------------------------------------- names of files (text.c) */
+/* ---------------------------------------------------------------- words and names (words.c) */
 
 /* Does the name end so, in any case? `end` is in lower case. */
 bool sft__import_content_ends(const char *name, const char *end);
-/* Of a text of `len` bytes: how it starts, whether the word is in it, whether it is one of a list that
- * NULL ends. */
+/* Of a text of `len` bytes: how it starts, whether the word is in it; the same of one of a list that NULL
+ * ends, and whether it is one of such. */
 bool sft__import_text_starts(const char *text, size_t len, const char *with);
 bool sft__import_text_has(const char *text, size_t len, const char *word);
+/* Are the n letters at a, in any case, those at b, in lower case? */
+bool sft__import_text_same(const char *a, const char *b, size_t n);
+/* The first place where the word, in lower case, stands in any case; NULL: none. */
+const char *sft__import_text_find(const char *p, const char *end, const char *word);
+bool sft__import_text_starts_one(const char *text, size_t len, const char *const *words);
+bool sft__import_text_has_one(const char *text, size_t len, const char *const *words);
 bool sft__import_text_is_one(const char *text, size_t len, const char *const *words);
+static inline bool sft__import_text_is_listed(const char *text, const char *const *words) {
+    return sft__import_text_is_one(text, strlen(text), words);
+}
+/* Is it one of a list in byte order? */
+bool sft__import_text_is_among(const char *text, const char *const *words, size_t count);
 const char *sft__import_content_base(const char *name); /* behind the last slash */
+/* A path that leads out of the directory that it is in. */
+bool sft__import_content_leads_away(const char *path);
+/* The verdict for "package.module.name" as a loader would resolve it. */
+uint32_t sft__import_content_dotted(const char *name, size_t len);
+uint32_t sft__import_content_global(const char *module, size_t module_len, const char *name,
+                                    size_t name_len);
+
+/* ---------------------------------------------------------------- names of files (text.c) */
+
 /* Is it a name of what programs execute (*.py, *.so ...)? *sentence: what runs it. */
 bool sft__import_content_runs(const char *name, const char **sentence);
 /* A name of a text that no loader executes: README.md, vocab.txt, LICENSE ... */
@@ -105,8 +135,6 @@ bool sft__import_content_is_toml(const char *name);
 bool sft__import_content_is_yaml(const char *name);
 bool sft__import_content_is_template(const char *name);
 
-/* A path that leads out of the directory that it is in. */
-bool sft__import_content_leads_away(const char *path);
 /* 40 or 64 hexadecimal digits: a commit of git's. */
 bool sft__import_content_is_commit(const char *text, size_t len);
 
@@ -169,13 +197,6 @@ sft_status sft__import_content_metadata(sft__import_content *c, const sft__impor
 
 /* Libraries and pipelines of diffusers's own; ends with NULL. diffusers_names.c */
 extern const char *const sft__import_diffusers_own[];
-
-/* ---------------------------------------------------------------- names of Python */
-
-/* The verdict for "package.module.name" as a loader would resolve it. */
-uint32_t sft__import_content_dotted(const char *name, size_t len);
-uint32_t sft__import_content_global(const char *module, size_t module_len, const char *name,
-                                    size_t name_len);
 
 /* ---------------------------------------------------------------- Keras (keras.c) */
 

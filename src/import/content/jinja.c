@@ -4,15 +4,7 @@
  * lexer counts them, so that a dict's end is not taken for the block's.
  */
 #include "import/content/jinja.h"
-
-static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           (unsigned char)c >= 0x80;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
+#include "import/content/letters.h"
 
 static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
@@ -60,25 +52,25 @@ static const char *skip_string(const char *p, const char *end) {
 }
 
 /* One token at p, which is no space; returns the position behind it, or NULL. */
-static const char *one_token(sft__import_jinja_token *t, const char *p, const char *end) {
+static const char *one_token(jinja_token *t, const char *p, const char *end) {
     const char *q = p + 1;
 
-    t->kind = SFT__JINJA_OP;
+    t->kind = JINJA_OP;
     if (*p == '\'' || *p == '"') {
         q = skip_string(p, end);
         if (q == NULL) {
             return NULL;
         }
-        t->kind = SFT__JINJA_STRING;
+        t->kind = JINJA_STRING;
         t->p = p + 1;
         t->len = (size_t)(q - p) - 2;
         return q;
     }
-    if (is_name(*p)) {
-        while (q < end && is_name(*q)) {
+    if ((is_letter(*p) || is_digit(*p))) {
+        while (q < end && (is_letter(*q) || is_digit(*q))) {
             q++;
         }
-        t->kind = is_digit(*p) ? SFT__JINJA_NUMBER : SFT__JINJA_NAME;
+        t->kind = is_digit(*p) ? JINJA_NUMBER : JINJA_NAME;
     }
     t->p = p;
     t->len = (size_t)(q - p);
@@ -100,7 +92,7 @@ static const char *skip_raw(const char *p, const char *end) {
 }
 
 /* Tokens up to the end of the block: behind it, or NULL. */
-static const char *read_tokens(sft__import_jinja_block *b, const char *p, const char *end) {
+static const char *read_tokens(jinja_block *b, const char *p, const char *end) {
     unsigned depth = 0;
 
     b->count = 0;
@@ -118,7 +110,7 @@ static const char *read_tokens(sft__import_jinja_block *b, const char *p, const 
             p++;
             continue;
         }
-        if (b->count == SFT__JINJA_TOKENS) {
+        if (b->count == JINJA_TOKENS) {
             return NULL;
         }
         depth += *p == '{' || *p == '(' || *p == '[';
@@ -132,21 +124,20 @@ static const char *read_tokens(sft__import_jinja_block *b, const char *p, const 
     return NULL;
 }
 
-sft__import_jinja_next sft__import_jinja_read(sft__import_jinja_block *block, const char **at,
-                                              const char *end) {
+jinja_next sft__import_jinja_read(jinja_block *block, const char **at, const char *end) {
     bool bad = false;
     const char *p = next_block(*at, end, &bad);
 
     if (p == NULL) {
         *at = end;
-        return bad ? SFT__JINJA_BAD : SFT__JINJA_DONE;
+        return bad ? JINJA_BAD : JINJA_DONE;
     }
     block->statement = p[1] == '%';
     p = read_tokens(block, p + 2, end);
     if (p != NULL && block->statement && block->count == 1 &&
-        sft__import_jinja_is(&block->tokens[0], SFT__JINJA_NAME, "raw")) {
+        jinja_is(&block->tokens[0], JINJA_NAME, "raw")) {
         p = skip_raw(p, end);
     }
     *at = p != NULL ? p : end;
-    return p != NULL ? SFT__JINJA_BLOCK : SFT__JINJA_BAD;
+    return p != NULL ? JINJA_BLOCK : JINJA_BAD;
 }

@@ -110,14 +110,10 @@ static void exported_text(walking *w, const sft__base_json_str *s, const char *t
     if ((module || is(key, "default_factory_name")) && key->raw != s->raw) {
         verdict = sft__import_content_factory(text, len, module);
     }
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", s, "a module that torch.export.load would import");
-    }
+    find(w, verdict, "config-target", s, "a module that torch.export.load would import");
     if (is(key, "guards_code") && key->raw != s->raw) {
         verdict = sft__import_content_guard(text, len);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            find(w, verdict, "config-code", s, "a guard that is executed, of more than sizes");
-        }
+        find(w, verdict, "config-code", s, "a guard that is executed, of more than sizes");
     }
 }
 
@@ -140,11 +136,9 @@ static void rendered_text(walking *w, const char *text, size_t len) {
     const uint32_t verdict =
         read ? SFT_SCAN_HARMLESS : sft__import_content_rendered(w->c->job->allocator, text, len);
 
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "template", &l->key,
-             verdict == SFT_SCAN_DANGEROUS ? "a template that reaches into the interpreter"
-                                           : "a template with names that are computed");
-    }
+    find(w, verdict, "template", &l->key,
+         verdict == SFT_SCAN_DANGEROUS ? "a template that reaches into the interpreter"
+                                       : "a template with names that are computed");
 }
 
 /* Texts that are pickles, or words of Keras's, whatever their key. */
@@ -235,9 +229,7 @@ static void check_target(walking *w, const level *l, const level *above,
     const bool by_key = !l->object || strcmp(w->c->name, "metadata") == 0; /* names of types */
     const uint32_t verdict =
         sft__import_content_target(name, key_len, text, len, by_key, &sentence);
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", &shown, sentence);
-    }
+    find(w, verdict, "config-target", &shown, sentence);
     if (l->object && sft__import_content_trusts(name, key_len, text, len)) {
         find(w, SFT_SCAN_UNKNOWN, "remote-code", key, "asks for code beside the model to be run");
     }
@@ -362,18 +354,13 @@ static void on_text(walking *w, const sft__base_json_str *s) {
     if (l->object && is(&l->key, "expr_str")) {
         const uint32_t verdict =
             s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_expression(s->raw, s->len);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            find(w, verdict, "config-target", s,
-                 "an expression that is evaluated, of more than sizes");
-        }
+        find(w, verdict, "config-target", s, "an expression that is evaluated, of more than sizes");
     }
     if (l->object && is(&l->key, "#")) {
         const uint32_t verdict =
             s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_pir(s->raw, s->len);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            find(w, verdict, "paddle-operator", s,
-                 "an operator that runs Python, reads or writes files, or is none of Paddle's own");
-        }
+        find(w, verdict, "paddle-operator", s,
+             "an operator that runs Python, reads or writes files, or is none of Paddle's own");
     }
     if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
         l->jinja = true;
@@ -625,19 +612,20 @@ bool sft__import_content_json(const sft__import_content *c, bool *is_json) {
         *is_json = called;
         if (called) {
             sft__import_content_find(
-                c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), "", 0,
+                c, SFT_SCAN_UNKNOWN, "json", place(w, w->j.fault_at), sft__import_span_of(""),
                 "called *.json, but no valid JSON: loaders may read it differently");
         }
     }
     if (w->keras && w->word != NULL) {
         sft__import_content_find(
-            c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word), w->word,
-            strcspn(w->word, "\""),
+            c, SFT_SCAN_DANGEROUS, "keras-module", place(w, w->word),
+            (sft__import_span){w->word, strcspn(w->word, "\"")},
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
     }
     if (w->keras && w->own != NULL) {
         sft__import_content_find(
-            c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own), w->own, strcspn(w->own, "\""),
+            c, SFT_SCAN_UNKNOWN, "keras-custom", place(w, w->own),
+            (sft__import_span){w->own, strcspn(w->own, "\"")},
             "a function that Keras does not have: its code is not in the file");
     }
     sft__base_buf_reset(&w->room);

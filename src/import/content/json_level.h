@@ -80,9 +80,13 @@ static inline size_t place(const walking *w, const char *p) {
     return (size_t)(p - w->text);
 }
 
+/* What is harmless is not said. */
 static inline void find(walking *w, uint32_t verdict, const char *rule, const sft__base_json_str *s,
                         const char *sentence) {
-    sft__import_content_find(w->c, verdict, rule, place(w, s->raw), s->raw, s->len, sentence);
+    if (verdict != SFT_SCAN_HARMLESS) {
+        sft__import_content_find(w->c, verdict, rule, place(w, s->raw),
+                                 (sft__import_span){s->raw, s->len}, sentence);
+    }
 }
 
 static inline bool is(const sft__base_json_str *s, const char *text) {

@@ -32,15 +32,13 @@ static void end_skops(walking *w, const level *l) {
     const char *n = field(name, &l->fields[F_PY_CLASS]);
     const uint32_t verdict = sft__import_content_global(m, strlen(m), n, strlen(n));
 
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", &l->fields[F_PY_MODULE],
-             "a class that a loader (skops) would import and make");
-    }
+    find(w, verdict, "config-target", &l->fields[F_PY_MODULE],
+         "a class that a loader (skops) would import and make");
 }
 
 /* A module that is none of these or below one of them. */
-static void foreign_module(walking *w, const sft__base_json_str *s, const char *const *own,
-                           const char *sentence) {
+static void other_module(walking *w, const sft__base_json_str *s, const char *const *own,
+                         const char *sentence) {
     char room[FIELD_MOST];
     const char *text = field(room, s);
 
@@ -106,9 +104,7 @@ static void end_pair(walking *w, const sft__base_json_str *imports,
     }
     const uint32_t verdict =
         sft__import_content_target("class", 5, both, n + 1 + m, false, &sentence);
-    if (verdict != SFT_SCAN_HARMLESS) {
-        find(w, verdict, "config-target", imports, sentence);
-    }
+    find(w, verdict, "config-target", imports, sentence);
 }
 
 /* {"graph": {"node": [{"opType": "Relu"}]}} */
@@ -181,18 +177,18 @@ void sft__import_json_object_end(walking *w, const level *l) {
     if (l->fields[F_TYPE].raw != NULL &&
         sft__import_content_ends(sft__import_content_base(w->c->name), "modules.json")) {
         static const char *const own[] = {"sentence_transformers", NULL};
-        foreign_module(w, &l->fields[F_TYPE], own,
-                       "a module that sentence-transformers would import");
+        other_module(w, &l->fields[F_TYPE], own,
+                     "a module that sentence-transformers would import");
     }
     if (l->fields[F_LIBRARY].raw != NULL) {
         static const char *const own[] = {
             "transformers", "diffusers",   "peft", "sentence_transformers",
             "timm",         "torchvision", NULL};
-        foreign_module(w, &l->fields[F_LIBRARY], own, "a module that peft would import");
+        other_module(w, &l->fields[F_LIBRARY], own, "a module that peft would import");
     }
     if (l->langchain && l->id.raw != NULL) {
         static const char *const own[] = {NULL};
-        foreign_module(w, &l->id, own, "what langchain would import and make");
+        other_module(w, &l->id, own, "what langchain would import and make");
     }
     if (l->imports.raw != NULL && l->attribute.raw != NULL &&
         (l->fields[F_CLASS].raw == NULL || l->fields[F_MODULE].raw == NULL)) {
@@ -220,8 +216,8 @@ void sft__import_json_list_end(walking *w, const level *l) {
     }
     if (hint || (w->depth == 2 && sft__import_content_ends(sft__import_content_base(w->c->name),
                                                            "model_index.json"))) {
-        foreign_module(w, &l->fields[F_MODULE], sft__import_diffusers_own,
-                       "a module that diffusers would import");
+        other_module(w, &l->fields[F_MODULE], sft__import_diffusers_own,
+                     "a module that diffusers would import");
     }
     if (w->depth > 1 && above->object && is(&above->key, "id")) {
         above->id = l->fields[F_MODULE];

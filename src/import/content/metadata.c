@@ -11,24 +11,9 @@
 
 enum { KEY_MOST = 256, ENTRIES = 1 << 17 };
 
-static char lower(char c) {
-    return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-}
-
 /* Is the word there, in any case? */
 static bool holds(const char *text, size_t len, const char *word) {
-    const size_t n = strlen(word);
-
-    for (size_t i = 0; i + n <= len; i++) {
-        size_t k = 0;
-        while (k < n && lower(text[i + k]) == word[k]) {
-            k++;
-        }
-        if (k == n) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_find(text, text + len, word) != NULL;
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */
@@ -52,7 +37,8 @@ static void take_evaluated(const sft__import_content *c, const sft__import_conte
         verdict = holds(e->value, e->value_len, inner[i]) ? SFT_SCAN_DANGEROUS : verdict;
     }
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "config-target", 0, e->key, e->key_len,
+        sft__import_content_find(c, verdict, "config-target", 0,
+                                 (sft__import_span){e->key, e->key_len},
                                  "an expression of Python, which programs evaluate");
     }
 }
@@ -104,7 +90,8 @@ sft_status sft__import_content_metadata(sft__import_content *c, const sft__impor
                                         sft_error *err) {
     if (c->state->entries == ENTRIES) {
         c->state->entries++;
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "strings", 0, e->key, e->key_len,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "strings", 0,
+                                 (sft__import_span){e->key, e->key_len},
                                  "more entries of metadata than are looked at");
     }
     if (c->state->entries > ENTRIES) {

@@ -7,6 +7,7 @@
  * bytecode.pkl names. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 
 enum { CHAIN = 256 };
 
@@ -16,20 +17,6 @@ typedef struct reading {
     const char *end;
 } reading;
 
-static bool is_word(char ch) {
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-           ch == '_';
-}
-
-static bool is_one_of(const char *text, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(words[i], text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool starts(const char *text, const char *with) {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -37,7 +24,7 @@ static bool starts(const char *text, const char *with) {
 static void say(const reading *r, uint32_t verdict, const char *at, const char *chain,
                 const char *sentence) {
     sft__import_content_find(r->c, verdict, "torchscript-code",
-                             (size_t)(at - (const char *)r->c->data), chain, strlen(chain),
+                             (size_t)(at - (const char *)r->c->data), sft__import_span_of(chain),
                              sentence);
 }
 
@@ -47,21 +34,11 @@ static const char *const acting[] = {
     "write_file", "system",    "popen",        "rpc_sync",   "rpc_async", "rpc_remote",
     "remote",     "_cuda_ipc", "load_library", "save_torch", NULL};
 
-static const char *const spaces[] = {"aten",
-                                     "prim",
-                                     "quantized",
-                                     "_quantized",
-                                     "prepacked",
-                                     "prims",
-                                     "inductor",
-                                     "sparse",
-                                     "mkldnn",
-                                     "mkldnn_prepacked",
-                                     "onednn",
-                                     "xnnpack",
-                                     "quantized_decomposed",
-                                     "tensorexpr",
-                                     NULL};
+/* clang-format off */
+static const char *const spaces[] = {
+    "aten", "prim", "quantized", "_quantized", "prepacked", "prims", "inductor", "sparse", "mkldnn",
+    "mkldnn_prepacked", "onednn", "xnnpack", "quantized_decomposed", "tensorexpr", NULL};
+/* clang-format on */
 
 static const char *const vision[] = {"ops.torchvision.nms",
                                      "ops.torchvision.roi_align",
@@ -83,9 +60,10 @@ static void check_operator(const reading *r, const char *at, const char *chain) 
 
     memcpy(space, chain + 4, n);
     space[n] = '\0';
-    if (is_one_of(last_of(chain), acting) && strcmp(space, "prim") != 0) {
+    if (sft__import_text_is_listed(last_of(chain), acting) && strcmp(space, "prim") != 0) {
         say(r, SFT_SCAN_DANGEROUS, at, chain, "an operator that reads or writes files");
-    } else if (!is_one_of(space, spaces) && !is_one_of(chain, vision)) {
+    } else if (!sft__import_text_is_listed(space, spaces) &&
+               !sft__import_text_is_listed(chain, vision)) {
         say(r, SFT_SCAN_UNKNOWN, at, chain, "an operator of a library that is not PyTorch's own");
     }
 }
@@ -99,16 +77,12 @@ static void check_torch(const reading *r, const char *at, const char *chain) {
                                         "torch.device",
                                         "torch.dtype",
                                         NULL};
-    if (is_one_of(last_of(chain), acting)) {
+    if (sft__import_text_is_listed(last_of(chain), acting)) {
         say(r, SFT_SCAN_DANGEROUS, at, chain, "an operator that reads or writes files");
         return;
     }
-    for (size_t i = 0; inner[i] != NULL; i++) {
-        if (starts(chain, inner[i])) {
-            return;
-        }
-    }
-    if (strchr(chain + 6, '.') != NULL) {
+    if (strchr(chain + 6, '.') != NULL &&
+        !sft__import_text_starts_one(chain, strlen(chain), inner)) {
         say(r, SFT_SCAN_UNKNOWN, at, chain, "a part of PyTorch that TorchScript does not write");
     }
 }
@@ -117,15 +91,10 @@ static void check_class(const reading *r, const char *at, const char *chain) {
     static const char *const own[] = {
         "__torch__.torch.classes.quantized.", "__torch__.torch.classes.xnnpack.",
         "__torch__.torch.classes.rnn.", "__torch__.torch.classes.sparse.", NULL};
-    if (!starts(chain, "__torch__.torch.classes.")) {
-        return;
+    if (starts(chain, "__torch__.torch.classes.") &&
+        !sft__import_text_starts_one(chain, strlen(chain), own)) {
+        say(r, SFT_SCAN_UNKNOWN, at, chain, "a class of a library that is not PyTorch's own");
     }
-    for (size_t i = 0; own[i] != NULL; i++) {
-        if (starts(chain, own[i])) {
-            return;
-        }
-    }
-    say(r, SFT_SCAN_UNKNOWN, at, chain, "a class of a library that is not PyTorch's own");
 }
 
 /* A chain of names with dots that begins at `at`; called: a bracket follows. */
@@ -143,15 +112,11 @@ static void check_chain(const reading *r, const char *at, const char *chain, boo
         check_torch(r, at, chain);
     } else if (starts(chain, "__torch__")) {
         check_class(r, at, chain);
-    } else if (called && is_one_of(chain, python)) {
+    } else if (called && sft__import_text_is_listed(chain, python)) {
         say(r, SFT_SCAN_DANGEROUS, at, chain,
             "a function of Python's that runs or opens something");
-    } else {
-        for (size_t i = 0; called && modules[i] != NULL; i++) {
-            if (starts(chain, modules[i])) {
-                say(r, SFT_SCAN_DANGEROUS, at, chain, "a module of Python's own");
-            }
-        }
+    } else if (called && sft__import_text_starts_one(chain, strlen(chain), modules)) {
+        say(r, SFT_SCAN_DANGEROUS, at, chain, "a module of Python's own");
     }
 }
 

@@ -5,6 +5,7 @@
  * else may run a script in some browser, and makes the file unknown. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 
 enum { NAME_MOST = 64 };
 
@@ -17,101 +18,21 @@ typedef struct svg_in {
     bool style; /* within <style> */
 } svg_in;
 
-static bool is_among(const char *const *list, const char *word, size_t len) {
-    for (size_t i = 0; list[i] != NULL; i++) {
-        if (strlen(list[i]) == len && memcmp(list[i], word, len) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Elements that draw, by their names without a prefix, and those of descriptions. */
-static const char *const elements[] = {"svg",
-                                       "a",
-                                       "g",
-                                       "path",
-                                       "rect",
-                                       "circle",
-                                       "ellipse",
-                                       "line",
-                                       "polyline",
-                                       "polygon",
-                                       "text",
-                                       "tspan",
-                                       "textPath",
-                                       "defs",
-                                       "use",
-                                       "symbol",
-                                       "clipPath",
-                                       "mask",
-                                       "pattern",
-                                       "linearGradient",
-                                       "radialGradient",
-                                       "stop",
-                                       "title",
-                                       "desc",
-                                       "metadata",
-                                       "image",
-                                       "marker",
-                                       "filter",
-                                       "style",
-                                       "switch",
-                                       "view",
-                                       "feBlend",
-                                       "feColorMatrix",
-                                       "feComponentTransfer",
-                                       "feComposite",
-                                       "feConvolveMatrix",
-                                       "feDiffuseLighting",
-                                       "feDisplacementMap",
-                                       "feDistantLight",
-                                       "feDropShadow",
-                                       "feFlood",
-                                       "feFuncA",
-                                       "feFuncB",
-                                       "feFuncG",
-                                       "feFuncR",
-                                       "feGaussianBlur",
-                                       "feMerge",
-                                       "feMergeNode",
-                                       "feMorphology",
-                                       "feOffset",
-                                       "fePointLight",
-                                       "feSpecularLighting",
-                                       "feSpotLight",
-                                       "feTile",
-                                       "feTurbulence",
-                                       "RDF",
-                                       "Work",
-                                       "format",
-                                       "type",
-                                       "date",
-                                       "creator",
-                                       "Agent",
-                                       "publisher",
-                                       "license",
-                                       "License",
-                                       "permits",
-                                       "requires",
-                                       "prohibits",
-                                       "rights",
-                                       "Bag",
-                                       "Seq",
-                                       "li",
-                                       "subject",
-                                       "description",
-                                       "language",
-                                       "namedview",
-                                       "grid",
-                                       "page",
-                                       "path-effect",
-                                       "perspective",
-                                       "source",
-                                       "identifier",
-                                       "coverage",
-                                       "contributor",
-                                       NULL};
+/* clang-format off */
+static const char *const elements[] = {
+    "svg", "a", "g", "path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text",
+    "tspan", "textPath", "defs", "use", "symbol", "clipPath", "mask", "pattern", "linearGradient",
+    "radialGradient", "stop", "title", "desc", "metadata", "image", "marker", "filter", "style",
+    "switch", "view", "feBlend", "feColorMatrix", "feComponentTransfer", "feComposite",
+    "feConvolveMatrix", "feDiffuseLighting", "feDisplacementMap", "feDistantLight", "feDropShadow",
+    "feFlood", "feFuncA", "feFuncB", "feFuncG", "feFuncR", "feGaussianBlur", "feMerge",
+    "feMergeNode", "feMorphology", "feOffset", "fePointLight", "feSpecularLighting", "feSpotLight",
+    "feTile", "feTurbulence", "RDF", "Work", "format", "type", "date", "creator", "Agent",
+    "publisher", "license", "License", "permits", "requires", "prohibits", "rights", "Bag", "Seq",
+    "li", "subject", "description", "language", "namedview", "grid", "page", "path-effect",
+    "perspective", "source", "identifier", "coverage", "contributor", NULL};
+/* clang-format on */
 
 static bool fail(svg_in *s, const char *at, const char *why) {
     s->why = why;
@@ -119,13 +40,8 @@ static bool fail(svg_in *s, const char *at, const char *why) {
     return false;
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.' || c == ':';
+    return is_word(c) || c == '-' || c == '.' || c == ':';
 }
 
 /* A name of XML in letters of ASCII; *local: behind its prefix. */
@@ -144,23 +60,7 @@ static size_t take_name(svg_in *s, const char **local, size_t *len) {
 }
 
 static bool begins(const svg_in *s, const char *word) {
-    const size_t n = strlen(word);
-    return (size_t)(s->end - s->p) >= n && memcmp(s->p, word, n) == 0;
-}
-
-static const char *find(const char *p, const char *end, const char *word) {
-    const size_t n = strlen(word);
-
-    for (; (size_t)(end - p) >= n; p++) {
-        size_t i = 0;
-        while (i < n && (p[i] >= 'A' && p[i] <= 'Z' ? p[i] | 0x20 : p[i]) == word[i]) {
-            i++;
-        }
-        if (i == n) {
-            return p;
-        }
-    }
-    return NULL;
+    return sft__import_text_starts(s->p, (size_t)(s->end - s->p), word);
 }
 
 /* CSS and attributes: nothing but colours, lengths and references to the image itself. */
@@ -169,11 +69,12 @@ static bool check_value(svg_in *s, const char *p, const char *end) {
                                       "-moz-binding", "\\",      "image-set(", "src("};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (find(p, end, bad[i]) != NULL) {
+        if (sft__import_text_find(p, end, bad[i]) != NULL) {
             return fail(s, p, "a style or an attribute that can become a script");
         }
     }
-    for (const char *q = find(p, end, "url("); q != NULL; q = find(q + 4, end, "url(")) {
+    for (const char *q = sft__import_text_find(p, end, "url("); q != NULL;
+         q = sft__import_text_find(q + 4, end, "url(")) {
         const char *v = q + 4;
         while (v < end && (is_blank(*v) || *v == '"' || *v == '\'')) {
             v++;
@@ -208,7 +109,8 @@ static bool check_entities(svg_in *s, const char *p, const char *end, bool value
     for (const char *q = memchr(p, '&', (size_t)(end - p)); q != NULL;
          q = memchr(q + 1, '&', (size_t)(end - q - 1))) {
         const char *stop = memchr(q, ';', (size_t)(end - q));
-        if (stop == NULL || (q[1] != '#' && !is_among(own, q + 1, (size_t)(stop - q - 1)))) {
+        if (stop == NULL ||
+            (q[1] != '#' && !sft__import_text_is_one(q + 1, (size_t)(stop - q - 1), own))) {
             return fail(s, q, "an entity that is none of XML's own");
         }
         if (value && q[1] == '#' && is_hidden(q + 2, stop)) {
@@ -220,9 +122,9 @@ static bool check_entities(svg_in *s, const char *p, const char *end, bool value
 
 /* "#part", or an image of pixels in base64. */
 static bool check_reference(svg_in *s, const char *p, const char *end) {
-    static const char *const images[] = {"data:image/png;base64,", "data:image/jpeg;base64,",
-                                         "data:image/jpg;base64,", "data:image/gif;base64,",
-                                         "data:image/webp;base64,"};
+    static const char *const images[] = {"data:image/png;base64,",  "data:image/jpeg;base64,",
+                                         "data:image/jpg;base64,",  "data:image/gif;base64,",
+                                         "data:image/webp;base64,", NULL};
 
     if (memchr(p, '&', (size_t)(end - p)) != NULL) {
         return fail(s, p, "a reference in other letters");
@@ -230,11 +132,8 @@ static bool check_reference(svg_in *s, const char *p, const char *end) {
     if (p == end || *p == '#') {
         return true;
     }
-    for (size_t i = 0; i < sizeof images / sizeof images[0]; i++) {
-        const size_t n = strlen(images[i]);
-        if ((size_t)(end - p) >= n && memcmp(p, images[i], n) == 0) {
-            return true;
-        }
+    if (sft__import_text_starts_one(p, (size_t)(end - p), images)) {
+        return true;
     }
     return fail(s, p, "refers to something outside of the image");
 }
@@ -284,7 +183,7 @@ static bool take_tag(svg_in *s, bool *root) {
     size_t len;
 
     s->p += closing;
-    if (take_name(s, &local, &len) == 0 || !is_among(elements, local, len)) {
+    if (take_name(s, &local, &len) == 0 || !sft__import_text_is_one(local, len, elements)) {
         return fail(s, from, "an element that does more than to draw, or that is not known here");
     }
     if (!*root && (closing || len != 3 || memcmp(local, "svg", 3) != 0)) {
@@ -313,7 +212,7 @@ static bool take_tag(svg_in *s, bool *root) {
 
 /* Skips from an opening to its end. */
 static bool skip(svg_in *s, const char *close) {
-    const char *stop = find(s->p, s->end, close);
+    const char *stop = sft__import_text_find(s->p, s->end, close);
 
     if (stop == NULL) {
         return fail(s, s->p, "no XML");
@@ -332,10 +231,11 @@ static bool take_special(svg_in *s) {
         return skip(s, "-->");
     }
     if (begins(s, "<?xml ")) {
-        return skip(s, "?>") &&
-               (find(from, s->p, "encoding") == NULL || find(from, s->p, "utf-8") != NULL ||
-                find(from, s->p, "ascii") != NULL || find(from, s->p, "iso-8859-1") != NULL ||
-                fail(s, from, "other letters than those of UTF-8"));
+        return skip(s, "?>") && (sft__import_text_find(from, s->p, "encoding") == NULL ||
+                                 sft__import_text_find(from, s->p, "utf-8") != NULL ||
+                                 sft__import_text_find(from, s->p, "ascii") != NULL ||
+                                 sft__import_text_find(from, s->p, "iso-8859-1") != NULL ||
+                                 fail(s, from, "other letters than those of UTF-8"));
     }
     if (begins(s, "<![CDATA[")) {
         if (!skip(s, "]]>")) {
@@ -387,8 +287,7 @@ bool sft__import_content_svg(const sft__import_content *c) {
     svg_in s = {.c = c, .p = (const char *)c->data, .end = (const char *)c->data + c->len};
 
     if (c->len > SFT__CONTENT_SVG) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", 0, "", 0,
-                                 "too long to be looked through");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "svg", "too long to be looked through");
         return false;
     }
     s.p += c->len >= 3 && memcmp(s.p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
@@ -401,6 +300,6 @@ bool sft__import_content_svg(const sft__import_content *c) {
     while (at + n < c->len && n < NAME_MOST && !is_blank(s.at[n]) && s.at[n] != '>') {
         n++;
     }
-    sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", at, s.at, n, s.why);
+    sft__import_content_find(c, SFT_SCAN_UNKNOWN, "svg", at, (sft__import_span){s.at, n}, s.why);
     return false;
 }

@@ -7,51 +7,25 @@
  * are made by such words, are no findings. JSON and YAML ask the same list. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 #include "import/pickle/globals.h"
 #include "import/settings/settings.h"
 
 /* Keys that mean nothing else. */
-const char *const sft__import_content_targets[] = {"_target_",
-                                                   "__target__",
-                                                   "class_path",
-                                                   "_component_",
-                                                   "custom_imports",
-                                                   "loader_module",
-                                                   "python_callable",
-                                                   "import_string",
-                                                   "user_dir",
-                                                   "_instantiator",
-                                                   "()",
-                                                   NULL};
+/* clang-format off */
+const char *const sft__import_content_targets[] = {
+    "_target_", "__target__", "class_path", "_component_", "custom_imports", "loader_module",
+    "python_callable", "import_string", "user_dir", "_instantiator", "()", NULL};
+/* clang-format on */
 
 /* Everyday words: only names with dots count. */
-static const char *const everyday[] = {"target",
-                                       "class",
-                                       "cls",
-                                       "klass",
-                                       "callable",
-                                       "factory",
-                                       "entry_point",
-                                       "entrypoint",
-                                       "import",
-                                       "imports",
-                                       "import_path",
-                                       "module_path",
-                                       "module_name",
-                                       "plugin",
-                                       "python_module",
-                                       "model_class",
-                                       "activation_fn",
-                                       "callback",
-                                       "plugins",
-                                       "activation_function",
-                                       "handler",
-                                       "score_fn",
-                                       "loss_fn",
-                                       "collate_fn",
-                                       "callbacks",
-                                       "extensions",
-                                       NULL};
+/* clang-format off */
+static const char *const everyday[] = {
+    "target", "class", "cls", "klass", "callable", "factory", "entry_point", "entrypoint", "import",
+    "imports", "import_path", "module_path", "module_name", "plugin", "python_module",
+    "model_class", "activation_fn", "callback", "plugins", "activation_function", "handler",
+    "score_fn", "loss_fn", "collate_fn", "callbacks", "extensions", NULL};
+/* clang-format on */
 
 /* Ends of names of files, which no function has. */
 static const char *const files[] = {
@@ -68,18 +42,6 @@ static const char *const roots[] = {
 
 static bool is(const char *p, size_t len, const char *word) {
     return strlen(word) == len && memcmp(p, word, len) == 0;
-}
-
-static bool is_small(char c) {
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_big(char c) {
-    return c >= 'A' && c <= 'Z';
-}
-
-static bool is_letter(char c) {
-    return is_small(c) || is_big(c) || c == '_' || (c & 0x80) != 0;
 }
 
 /* NAME.NAME..., as Python has it. *parts: how many; *last: where the last begins. */
@@ -142,27 +104,14 @@ static bool passes_python(const char *p, size_t len) {
 
 /* Classes of PyTorch and of frameworks that make models by such words; what computes. */
 static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
-    static const char *const classes[] = {"torch.nn.",
-                                          "torch.optim.",
-                                          "torchvision.models.",
-                                          "torchvision.transforms.",
-                                          "transformers.",
-                                          "diffusers.",
-                                          "ldm.models.",
-                                          "ldm.modules.",
-                                          "ldm.lr_scheduler.",
-                                          "sgm.models.",
-                                          "sgm.modules.",
-                                          "sgm.lr_scheduler.",
-                                          "nemo.collections.",
-                                          "pyannote.audio.",
-                                          "timm.models.",
-                                          "ktransformers.operators.",
-                                          "sentence_transformers.",
-                                          "monai.networks.",
-                                          "bitsandbytes.optim.",
-                                          "torchao.",
-                                          NULL};
+    /* clang-format off */
+    static const char *const classes[] = {
+        "torch.nn.", "torch.optim.", "torchvision.models.", "torchvision.transforms.",
+        "transformers.", "diffusers.", "ldm.models.", "ldm.modules.", "ldm.lr_scheduler.",
+        "sgm.models.", "sgm.modules.", "sgm.lr_scheduler.", "nemo.collections.", "pyannote.audio.",
+        "timm.models.", "ktransformers.operators.", "sentence_transformers.", "monai.networks.",
+        "bitsandbytes.optim.", "torchao.", NULL};
+    /* clang-format on */
     static const char *const counts[] = {"add", "sub", "mul",  "floordiv", "truediv", "mod", "pow",
                                          "neg", "pos", "eq",   "ne",       "ge",      "gt",  "le",
                                          "lt",  "abs", "and_", "or_",      "not_",    NULL};
@@ -171,18 +120,14 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
         passes_python(p, len)) {
         return false;
     }
-    for (size_t i = 0; is_big(p[last]) && classes[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, classes[i])) {
-            return true;
-        }
+    if (is_big(p[last]) && sft__import_text_starts_one(p, len, classes)) {
+        return true;
     }
-    static const char *const whole[] = {
+    static const char *const packages[] = {
         "torchtune.models.",   "torchtune.modules.", "torchtune.data.",      "torchtune.datasets.",
         "torchtune.training.", "torchtune.rlhf.",    "torch.nn.functional.", NULL};
-    for (size_t i = 0; p[last] != '_' && whole[i] != NULL; i++) {
-        if (sft__import_text_starts(p, last, whole[i])) {
-            return true;
-        }
+    if (p[last] != '_' && sft__import_text_starts_one(p, last, packages)) {
+        return true;
     }
     const bool plain =
         parts == 2 && sft__import_content_global(p, last - 1, p + last, len - last) ==
@@ -202,23 +147,26 @@ static bool is_known(const char *p, size_t len, unsigned parts, size_t last) {
  * programs name what they compute with. What opens a file, and what calls an object's own code, is
  * none. */
 static bool is_operator(const char *p, size_t len, unsigned parts) {
-    static const char *const libraries[] = {
-        "torch.ops.aten.",         "torch.ops.prims.",           "torch.ops.prim.",
-        "torch.ops.quantized.",    "torch.ops._quantized.",      "torch.ops.quantized_decomposed.",
-        "torch.ops.torchvision.",  "torch.ops.torchaudio.",      "torch.ops.torchao.",
-        "torch.ops.higher_order.", "torch.ops.onednn.",          "torch.ops.mkldnn.",
-        "torch.ops.inductor.",     "torch.ops._c10d_functional."};
+    static const char *const libraries[] = {"torch.ops.aten.",
+                                            "torch.ops.prims.",
+                                            "torch.ops.prim.",
+                                            "torch.ops.quantized.",
+                                            "torch.ops._quantized.",
+                                            "torch.ops.quantized_decomposed.",
+                                            "torch.ops.torchvision.",
+                                            "torch.ops.torchaudio.",
+                                            "torch.ops.torchao.",
+                                            "torch.ops.higher_order.",
+                                            "torch.ops.onednn.",
+                                            "torch.ops.mkldnn.",
+                                            "torch.ops.inductor.",
+                                            "torch.ops._c10d_functional.",
+                                            NULL};
 
-    if (parts < 4 || sft__import_text_has(p, len, "from_file") ||
-        sft__import_text_has(p, len, "torchbind") || sft__import_text_has(p, len, "__")) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++) {
-        if (sft__import_text_starts(p, len, libraries[i])) {
-            return true;
-        }
-    }
-    return false;
+    static const char *const acting[] = {"from_file", "torchbind", "__", NULL};
+
+    return parts >= 4 && !sft__import_text_has_one(p, len, acting) &&
+           sft__import_text_starts_one(p, len, libraries);
 }
 
 /* Of all readings of the dots the worst, except that PyTorch's modules are its own: there only what
@@ -245,17 +193,13 @@ static uint32_t verdict_of(const char *p, size_t len, size_t last) {
 /* What logging.config makes by the key "class" or "()": what only formats or prints is harmless,
  * what opens files and connections is nobody's to vouch for. */
 static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
-    static const char *const quiet[] = {"logging.StreamHandler",
-                                        "logging.NullHandler",
-                                        "logging.Formatter",
-                                        "logging.Filter",
-                                        "uvicorn.logging.DefaultFormatter",
-                                        "uvicorn.logging.AccessFormatter",
-                                        "colorlog.ColoredFormatter",
-                                        "coloredlogs.ColoredFormatter",
-                                        "pythonjsonlogger.jsonlogger.JsonFormatter",
-                                        "pythonjsonlogger.json.JsonFormatter",
-                                        NULL};
+    /* clang-format off */
+    static const char *const quiet[] = {
+        "logging.StreamHandler", "logging.NullHandler", "logging.Formatter", "logging.Filter",
+        "uvicorn.logging.DefaultFormatter", "uvicorn.logging.AccessFormatter",
+        "colorlog.ColoredFormatter", "coloredlogs.ColoredFormatter",
+        "pythonjsonlogger.jsonlogger.JsonFormatter", "pythonjsonlogger.json.JsonFormatter", NULL};
+    /* clang-format on */
 
     *verdict = sft__import_text_is_one(p, len, quiet) ? SFT_SCAN_HARMLESS : SFT_SCAN_UNKNOWN;
     if (*verdict == SFT_SCAN_HARMLESS) {
@@ -268,37 +212,14 @@ static bool is_logging(const char *p, size_t len, uint32_t *verdict) {
 /* "model.embed_tokens", "self_attn.q_proj": a part of a network, as settings of quantizers and
  * adapters name it. */
 static bool is_layer(const char *p, size_t len) {
-    static const char *const begins[] = {"model.",
-                                         "layers.",
-                                         "transformer.",
-                                         "encoder.",
-                                         "decoder.",
-                                         "self_attn.",
-                                         "mlp.",
-                                         "attn.",
-                                         "attention.",
-                                         "lm_head.",
-                                         "backbone.",
-                                         "visual.",
-                                         "vision_model.",
-                                         "vision_tower.",
-                                         "text_model.",
-                                         "language_model.",
-                                         "block.",
-                                         "blocks.",
-                                         "block_sparse_moe.",
-                                         "cross_attn.",
-                                         "linear_attn.",
-                                         "audio_tower.",
-                                         "experts.",
-                                         NULL};
-
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
-    }
-    return false;
+    /* clang-format off */
+    static const char *const begins[] = {
+        "model.", "layers.", "transformer.", "encoder.", "decoder.", "self_attn.", "mlp.", "attn.",
+        "attention.", "lm_head.", "backbone.", "visual.", "vision_model.", "vision_tower.",
+        "text_model.", "language_model.", "block.", "blocks.", "block_sparse_moe.", "cross_attn.",
+        "linear_attn.", "audio_tower.", "experts.", NULL};
+    /* clang-format on */
+    return sft__import_text_starts_one(p, len, begins);
 }
 
 /* "type: chat_template.default": a data set's strategy of axolotl's, and no module. */
@@ -306,38 +227,19 @@ static bool is_strategy(const char *p, size_t len) {
     static const char *const begins[] = {
         "chat_template.", "chatml.", "llama3.", "bradley_terry.", "zephyr.", "passthrough.",
         "user_defined.",  "ebft_",   "alpaca.", "sharegpt.",      NULL};
-
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_starts_one(p, len, begins);
 }
 
 /* "keras.layers", "transformers.models.bert": a module of a framework; other rules ask what is
  * taken from it. */
 static bool is_part_of(const char *p, size_t len) {
-    static const char *const modules[] = {"keras.",
-                                          "tf_keras.",
-                                          "tensorflow.keras.",
-                                          "tensorflow.python.keras.",
-                                          "transformers.",
-                                          "diffusers.",
-                                          "torch.nn",
-                                          "sentence_transformers.",
-                                          "peft.",
-                                          "timm.",
-                                          "torchvision.",
-                                          "pyannote.audio.",
-                                          NULL};
-
-    for (size_t i = 0; modules[i] != NULL; i++) {
-        if (sft__import_text_starts(p, len, modules[i])) {
-            return !passes_python(p, len);
-        }
-    }
-    return false;
+    /* clang-format off */
+    static const char *const modules[] = {
+        "keras.", "tf_keras.", "tensorflow.keras.", "tensorflow.python.keras.", "transformers.",
+        "diffusers.", "torch.nn", "sentence_transformers.", "peft.", "timm.", "torchvision.",
+        "pyannote.audio.", NULL};
+    /* clang-format on */
+    return sft__import_text_starts_one(p, len, modules) && !passes_python(p, len);
 }
 
 /* Do the key's words say that the dotted value is code? */
@@ -468,21 +370,14 @@ bool sft__import_content_trusts(const char *key, size_t key_len, const char *val
 }
 
 bool sft__import_content_breaks_out(const char *text, size_t len) {
+    static const char *const blocks[] = {"{{", "{%", NULL};
     static const char *const words[] = {
         "__globals__", "__subclasses__", "__import__", "__builtins__", "__mro__",
         "__class__",   "|attr(",         "| attr(",    "\\x5f\\x5f",   "\\u005f\\u005f",
-        "\\137\\137",  "lipsum[",        "cycler[",    "joiner["};
+        "\\137\\137",  "lipsum[",        "cycler[",    "joiner[",      NULL};
 
-    if (len < 12 ||
-        (!sft__import_text_has(text, len, "{{") && !sft__import_text_has(text, len, "{%"))) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (sft__import_text_has(text, len, words[i])) {
-            return true;
-        }
-    }
-    return false;
+    return len >= 12 && sft__import_text_has_one(text, len, blocks) &&
+           sft__import_text_has_one(text, len, words);
 }
 
 bool sft__import_content_has_target(const char *text, size_t len) {

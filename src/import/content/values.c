@@ -26,14 +26,13 @@ static const char *const makers[] = {
     "title", "capitalize", "center",  "truncate", "urlencode",   "indent", "striptags", "tojson",
     "e",     "escape",     "safe",    "wordwrap", "forceescape", NULL};
 
-bool sft__import_jinja_is_keyword(const sft__import_jinja_token *t) {
-    return t->kind == SFT__JINJA_NAME && sft__import_jinja_listed(t->p, t->len, keywords);
+bool sft__import_jinja_is_keyword(const jinja_token *t) {
+    return t->kind == JINJA_NAME && sft__import_text_is_one(t->p, t->len, keywords);
 }
 
-sft__import_jinja_macro *sft__import_jinja_macro_of(sft__import_jinja_values *k,
-                                                    const sft__import_jinja_token *t) {
+jinja_macro *sft__import_jinja_macro_of(jinja_values *k, const jinja_token *t) {
     for (size_t i = 0; i < k->macro_count; i++) {
-        const sft__import_jinja_word *name = &k->macros[i].name;
+        const jinja_word *name = &k->macros[i].name;
         if (name->len == t->len && memcmp(name->p, t->p, t->len) == 0) {
             return &k->macros[i];
         }
@@ -41,19 +40,18 @@ sft__import_jinja_macro *sft__import_jinja_macro_of(sft__import_jinja_values *k,
     return NULL;
 }
 
-bool sft__import_jinja_allows(sft__import_jinja_values *k) {
+bool sft__import_jinja_allows(jinja_values *k) {
     k->work++;
-    k->all_made = k->all_made || k->work > SFT__JINJA_WORK;
-    return k->work <= SFT__JINJA_WORK;
+    k->all_made = k->all_made || k->work > JINJA_WORK;
+    return k->work <= JINJA_WORK;
 }
 
-static unsigned sum_of(const sft__import_jinja_token *t) {
+static unsigned sum_of(const jinja_token *t) {
     return ((unsigned)(uint8_t)t->p[0] * 31 + (uint8_t)t->p[t->len - 1] + (unsigned)t->len * 7) &
            255;
 }
 
-static sft__import_jinja_word *value_of(sft__import_jinja_values *k,
-                                        const sft__import_jinja_token *t) {
+static jinja_word *value_of(jinja_values *k, const jinja_token *t) {
     for (size_t i = 0; k->maybe[sum_of(t)] && i < k->count; i++) {
         if (k->words[i].len == t->len && memcmp(k->words[i].p, t->p, t->len) == 0) {
             return &k->words[i];
@@ -62,32 +60,31 @@ static sft__import_jinja_word *value_of(sft__import_jinja_values *k,
     return NULL;
 }
 
-bool sft__import_jinja_is_space(sft__import_jinja_values *k, size_t i) {
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
-    const sft__import_jinja_word *w = t->kind == SFT__JINJA_NAME ? value_of(k, t) : NULL;
+bool sft__import_jinja_is_space(jinja_values *k, size_t i) {
+    const jinja_token *t = jinja_at(k, i);
+    const jinja_word *w = t->kind == JINJA_NAME ? value_of(k, t) : NULL;
 
-    return !sft__import_jinja_attribute(k, i) &&
-           (sft__import_jinja_is(t, SFT__JINJA_NAME, "loop") ||
-            (w != NULL && (w->kinds & K_SPACE) != 0));
+    return !jinja_attribute(k, i) &&
+           (jinja_is(t, JINJA_NAME, "loop") || (w != NULL && (w->kinds & K_SPACE) != 0));
 }
 
-bool sft__import_jinja_is_given(sft__import_jinja_values *k, size_t i) {
-    const sft__import_jinja_word *w = value_of(k, sft__import_jinja_at(k, i));
+bool sft__import_jinja_is_given(jinja_values *k, size_t i) {
+    const jinja_word *w = value_of(k, jinja_at(k, i));
     return w != NULL && (w->kinds & K_GIVEN) != 0;
 }
 
-static void learn(sft__import_jinja_values *k, const sft__import_jinja_token *t, unsigned kinds) {
-    if (t->kind != SFT__JINJA_NAME || kinds == 0) {
+static void learn(jinja_values *k, const jinja_token *t, unsigned kinds) {
+    if (t->kind != JINJA_NAME || kinds == 0) {
         return;
     }
-    sft__import_jinja_word *w = value_of(k, t);
-    if (w == NULL && k->count == SFT__JINJA_VALUES) {
+    jinja_word *w = value_of(k, t);
+    if (w == NULL && k->count == JINJA_VALUES) {
         k->all_made = true;
         return;
     }
     if (w == NULL) {
         w = &k->words[k->count++];
-        *w = (sft__import_jinja_word){t->p, t->len, 0};
+        *w = (jinja_word){t->p, t->len, 0};
         k->maybe[sum_of(t)] = true;
     }
     k->changed = k->changed || (w->kinds | kinds) != w->kinds;
@@ -95,110 +92,102 @@ static void learn(sft__import_jinja_values *k, const sft__import_jinja_token *t,
 }
 
 /* A name that gets a value: noted of functions and macros. */
-static void learn_given(sft__import_jinja_values *k, const sft__import_jinja_token *t) {
+static void learn_given(jinja_values *k, const jinja_token *t) {
     static const char *const functions[] = {
         "namespace", "raise_exception", "range", "strftime_now", "caller", "loop", NULL};
-    if (t->kind == SFT__JINJA_NAME && (sft__import_jinja_listed(t->p, t->len, functions) ||
-                                       sft__import_jinja_macro_of(k, t) != NULL)) {
+    if (t->kind == JINJA_NAME && (sft__import_text_is_one(t->p, t->len, functions) ||
+                                  sft__import_jinja_macro_of(k, t) != NULL)) {
         learn(k, t, K_GIVEN);
     }
 }
 
 /* bos_token, additional_special_tokens: texts that the file or directory of the template has, too.
  */
-static bool is_special_token(const sft__import_jinja_token *t) {
+static bool is_special_token(const jinja_token *t) {
     return (t->len > 6 && memcmp(t->p + t->len - 6, "_token", 6) == 0) ||
            (t->len > 7 && memcmp(t->p + t->len - 7, "_tokens", 7) == 0);
 }
 
 /* Of the name at i, as far as the template gives it a value; of a macro its text or name. */
-static unsigned kinds_of(sft__import_jinja_values *k, size_t i) {
+static unsigned kinds_of(jinja_values *k, size_t i) {
     static const char *const given[] = {"caller", "varargs", "kwargs", NULL};
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
+    const jinja_token *t = jinja_at(k, i);
 
-    if (t->kind != SFT__JINJA_NAME || sft__import_jinja_is_keyword(t) ||
-        sft__import_jinja_filter(k, i)) {
+    if (t->kind != JINJA_NAME || sft__import_jinja_is_keyword(t) || jinja_filter(k, i)) {
         return 0;
     }
-    if (k->all_made || sft__import_jinja_listed(t->p, t->len, given) ||
-        (!sft__import_jinja_attribute(k, i) &&
+    if (k->all_made || sft__import_text_is_one(t->p, t->len, given) ||
+        (!jinja_attribute(k, i) &&
          (sft__import_jinja_macro_of(k, t) != NULL || is_special_token(t)))) {
         return K_MADE;
     }
-    const sft__import_jinja_word *w = value_of(k, t);
-    const unsigned kinds = w == NULL                           ? 0
-                           : sft__import_jinja_attribute(k, i) ? w->kinds >> K_ATTRIBUTE
-                                                               : w->kinds;
+    const jinja_word *w = value_of(k, t);
+    const unsigned kinds = w == NULL               ? 0
+                           : jinja_attribute(k, i) ? w->kinds >> K_ATTRIBUTE
+                                                   : w->kinds;
     return kinds & (K_TEXT | K_MADE);
 }
 
 /* The key of a dict that is written out. */
-static bool is_key(const sft__import_jinja_values *k, size_t i) {
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
-    return i > 0 && t->kind == SFT__JINJA_STRING && sft__import_jinja_op(k, i + 1, ':') &&
-           (sft__import_jinja_op(k, i - 1, '{') || sft__import_jinja_op(k, i - 1, ',')) &&
+static bool is_key(const jinja_values *k, size_t i) {
+    const jinja_token *t = jinja_at(k, i);
+    return i > 0 && t->kind == JINJA_STRING && jinja_op(k, i + 1, ':') &&
+           (jinja_op(k, i - 1, '{') || jinja_op(k, i - 1, ',')) &&
            memchr(t->p, '%', t->len) == NULL;
 }
 
-static bool is_maker(const sft__import_jinja_values *k, size_t i) {
+static bool is_maker(const jinja_values *k, size_t i) {
     static const char *const methods_of[] = {
         "replace",      "join",   "format",     "upper",      "lower",  "title",     "strip",
         "lstrip",       "rstrip", "split",      "capitalize", "rsplit", "partition", "removeprefix",
         "removesuffix", "center", "rpartition", "splitlines", NULL};
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
+    const jinja_token *t = jinja_at(k, i);
 
-    if (t->kind != SFT__JINJA_NAME) {
-        return sft__import_jinja_op(k, i, '~') ||
-               (sft__import_jinja_op(k, i, '+') &&
-                sft__import_jinja_at(k, i - 1)->kind != SFT__JINJA_NUMBER &&
-                sft__import_jinja_at(k, i + 1)->kind != SFT__JINJA_NUMBER);
+    if (t->kind != JINJA_NAME) {
+        return jinja_op(k, i, '~') ||
+               (jinja_op(k, i, '+') && jinja_at(k, i - 1)->kind != JINJA_NUMBER &&
+                jinja_at(k, i + 1)->kind != JINJA_NUMBER);
     }
-    return (sft__import_jinja_filter(k, i) && sft__import_jinja_listed(t->p, t->len, makers)) ||
-           (sft__import_jinja_attribute(k, i) && sft__import_jinja_op(k, i + 1, '(') &&
-            sft__import_jinja_listed(t->p, t->len, methods_of));
-}
-
-static bool is_one_op(const sft__import_jinja_token *t, const char *ops) {
-    return t->kind == SFT__JINJA_OP && t->len == 1 && strchr(ops, t->p[0]) != NULL;
+    return (jinja_filter(k, i) && sft__import_text_is_one(t->p, t->len, makers)) ||
+           (jinja_attribute(k, i) && jinja_op(k, i + 1, '(') &&
+            sft__import_text_is_one(t->p, t->len, methods_of));
 }
 
 /* Is the text, or the name of one, or the list that ends at i taken apart or put together with
  * another? */
-static bool is_operated(const sft__import_jinja_values *k, size_t i) {
-    const sft__import_jinja_token *next = sft__import_jinja_at(k, i + 1);
-    const sft__import_jinja_token *last = sft__import_jinja_at(k, i - 1);
+static bool is_operated(const jinja_values *k, size_t i) {
+    const jinja_token *next = jinja_at(k, i + 1);
+    const jinja_token *last = jinja_at(k, i - 1);
 
-    return is_one_op(next, ".[|+*%~") ||
-           (!is_one_op(sft__import_jinja_at(k, i), ")]}") &&
-            (next->kind == SFT__JINJA_STRING || last->kind == SFT__JINJA_STRING ||
-             is_one_op(last, "+*%~")));
+    return jinja_any(k, i + 1, ".[|+*%~") ||
+           (!jinja_any(k, i, ")]}") && (next->kind == JINJA_STRING || last->kind == JINJA_STRING ||
+                                        jinja_any(k, i - 1, "+*%~")));
 }
 
 /* A number is made of it, whatever it is. */
-static bool is_counted(const sft__import_jinja_values *k, size_t i) {
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i + 2);
-    return sft__import_jinja_op(k, i + 1, '|') &&
-           (sft__import_jinja_is(t, SFT__JINJA_NAME, "length") ||
-            sft__import_jinja_is(t, SFT__JINJA_NAME, "count"));
+static bool is_counted(const jinja_values *k, size_t i) {
+    const jinja_token *t = jinja_at(k, i + 2);
+    return jinja_op(k, i + 1, '|') &&
+           (jinja_is(t, JINJA_NAME, "length") || jinja_is(t, JINJA_NAME, "count"));
 }
 
 /* What the expression from i on is, to the end of the block, or of its brackets if it is `inside`
  * such. looped: texts as they stand, in a list that a loop goes through, are whole. */
-static unsigned kinds_from(sft__import_jinja_values *k, size_t i, bool inside, bool looped) {
+static unsigned kinds_from(jinja_values *k, size_t i, bool inside, bool looped) {
     unsigned depth = 0;
     unsigned all = 0;
     unsigned bracket = 0; /* depth of a slice's bracket */
     bool made = false;
 
-    if (looped && sft__import_jinja_is(sft__import_jinja_at(k, i), SFT__JINJA_NAME, "range")) {
+    if (looped && jinja_is(jinja_at(k, i), JINJA_NAME, "range")) {
         return 0;
     }
     for (size_t n = 0; i < k->block.count && sft__import_jinja_allows(k); i++, n++) {
-        const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
-        const char op = t->kind == SFT__JINJA_OP ? t->p[0] : '\0';
-        unsigned kinds = t->kind == SFT__JINJA_STRING && !is_key(k, i) ? K_TEXT : kinds_of(k, i);
-        if (depth == 0 && ((inside && (op == ',' || op == ')')) ||
-                           (looped && sft__import_jinja_is(t, SFT__JINJA_NAME, "if")))) {
+        const jinja_token *t = jinja_at(k, i);
+        const char op = t->kind == JINJA_OP ? t->p[0] : '\0';
+        unsigned kinds = t->kind == JINJA_STRING && !is_key(k, i) ? K_TEXT : kinds_of(k, i);
+        if (depth == 0 &&
+            ((inside && (op == ',' || op == ')')) || (looped && jinja_is(t, JINJA_NAME, "if")))) {
             break;
         }
         depth += op == '(' || op == '[' || op == '{';
@@ -216,29 +205,26 @@ static unsigned kinds_from(sft__import_jinja_values *k, size_t i, bool inside, b
 }
 
 /* NAME = EXPRESSION, A, B = EXPRESSION, NAMESPACE.NAME = EXPRESSION: i at the sign. */
-static void note_assignment(sft__import_jinja_values *k, size_t i, bool inside) {
-    const bool space =
-        sft__import_jinja_is(sft__import_jinja_at(k, i + 1), SFT__JINJA_NAME, "namespace");
+static void note_assignment(jinja_values *k, size_t i, bool inside) {
+    const bool space = jinja_is(jinja_at(k, i + 1), JINJA_NAME, "namespace");
     const bool alone =
-        i + 2 == k->block.count ||
-        (inside && (sft__import_jinja_op(k, i + 2, ',') || sft__import_jinja_op(k, i + 2, ')')));
+        i + 2 == k->block.count || (inside && (jinja_op(k, i + 2, ',') || jinja_op(k, i + 2, ')')));
     const unsigned kinds = space || (alone && sft__import_jinja_is_space(k, i + 1))
                                ? K_SPACE
                                : kinds_from(k, i + 1, inside, false);
-    const bool argument = inside && sft__import_jinja_is(sft__import_jinja_at(k, 0),
-                                                         SFT__JINJA_NAME, "macro") == false;
+    const bool argument = inside && jinja_is(jinja_at(k, 0), JINJA_NAME, "macro") == false;
 
-    for (size_t b = i; b-- > 0 && sft__import_jinja_at(k, b)->kind == SFT__JINJA_NAME;) {
-        const bool attribute = sft__import_jinja_attribute(k, b);
-        learn(k, sft__import_jinja_at(k, b),
+    for (size_t b = i; b-- > 0 && jinja_at(k, b)->kind == JINJA_NAME;) {
+        const bool attribute = jinja_attribute(k, b);
+        learn(k, jinja_at(k, b),
               (attribute || argument) && kinds != K_SPACE ? kinds << K_ATTRIBUTE : kinds);
         if (argument) {
-            learn(k, sft__import_jinja_at(k, b), kinds); /* of a macro's parameter */
+            learn(k, jinja_at(k, b), kinds); /* of a macro's parameter */
         }
         if (!attribute && !argument) {
-            learn_given(k, sft__import_jinja_at(k, b));
+            learn_given(k, jinja_at(k, b));
         }
-        b -= attribute ? 2 : b > 0 && !inside && sft__import_jinja_op(k, b - 1, ',') ? 1 : 0;
+        b -= attribute ? 2 : b > 0 && !inside && jinja_op(k, b - 1, ',') ? 1 : 0;
         if (attribute) {
             break;
         }
@@ -246,18 +232,15 @@ static void note_assignment(sft__import_jinja_values *k, size_t i, bool inside) 
 }
 
 /* The arguments of a call, i at its bracket: a macro's parameters get them. Returns them all. */
-static unsigned note_arguments(sft__import_jinja_values *k, size_t i,
-                               const sft__import_jinja_macro *m) {
+static unsigned note_arguments(jinja_values *k, size_t i, const jinja_macro *m) {
     unsigned all = 0;
     unsigned depth = 0;
     size_t n = 0;
 
     for (size_t at = i; at < k->block.count && sft__import_jinja_allows(k); at++) {
-        if (depth == 1 && (at == i + 1 || sft__import_jinja_op(k, at - 1, ',')) &&
-            !sft__import_jinja_op(k, at, ')')) {
-            const bool space =
-                sft__import_jinja_is_space(k, at) &&
-                (sft__import_jinja_op(k, at + 1, ',') || sft__import_jinja_op(k, at + 1, ')'));
+        if (depth == 1 && (at == i + 1 || jinja_op(k, at - 1, ',')) && !jinja_op(k, at, ')')) {
+            const bool space = sft__import_jinja_is_space(k, at) &&
+                               (jinja_op(k, at + 1, ',') || jinja_op(k, at + 1, ')'));
             const unsigned kinds = space ? K_SPACE : kinds_from(k, at, true, false);
             if (m != NULL && n < m->count) {
                 learn(k, &m->parameters[n], kinds);
@@ -265,11 +248,8 @@ static unsigned note_arguments(sft__import_jinja_values *k, size_t i,
             all |= kinds & ~(unsigned)K_SPACE;
             n++;
         }
-        depth += sft__import_jinja_op(k, at, '(') || sft__import_jinja_op(k, at, '[') ||
-                 sft__import_jinja_op(k, at, '{');
-        depth -=
-            depth > 0 && (sft__import_jinja_op(k, at, ')') || sft__import_jinja_op(k, at, ']') ||
-                          sft__import_jinja_op(k, at, '}'));
+        depth += jinja_opens(k, at);
+        depth -= depth > 0 && jinja_closes(k, at);
         if (depth == 0) {
             break;
         }
@@ -278,119 +258,106 @@ static unsigned note_arguments(sft__import_jinja_values *k, size_t i,
 }
 
 /* A call of a macro gives its parameters values; append() and its like give them to a list. */
-static void note_call(sft__import_jinja_values *k, size_t i) {
+static void note_call(jinja_values *k, size_t i) {
     static const char *const storing[] = {"append", "insert", "extend", "update", NULL};
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
-    const sft__import_jinja_macro *m =
-        sft__import_jinja_attribute(k, i) ? NULL : sft__import_jinja_macro_of(k, t);
+    const jinja_token *t = jinja_at(k, i);
+    const jinja_macro *m = jinja_attribute(k, i) ? NULL : sft__import_jinja_macro_of(k, t);
 
     if (m != NULL) {
         (void)note_arguments(k, i + 1, m);
-    } else if (sft__import_jinja_attribute(k, i) &&
-               sft__import_jinja_listed(t->p, t->len, storing)) {
+    } else if (jinja_attribute(k, i) && sft__import_text_is_one(t->p, t->len, storing)) {
         const unsigned kinds = note_arguments(k, i + 1, NULL);
-        for (size_t b = i - 1; b > 0 && sft__import_jinja_op(k, b, '.'); b -= b > 1 ? 2 : 1) {
-            learn(k, sft__import_jinja_at(k, b - 1),
-                  sft__import_jinja_attribute(k, b - 1) ? kinds << K_ATTRIBUTE : kinds);
+        for (size_t b = i - 1; b > 0 && jinja_op(k, b, '.'); b -= b > 1 ? 2 : 1) {
+            learn(k, jinja_at(k, b - 1), jinja_attribute(k, b - 1) ? kinds << K_ATTRIBUTE : kinds);
         }
     }
 }
 
-/* {% macro NAME(SFT__JINJA_PARAMETERS) %} */
-static void note_macro(sft__import_jinja_values *k) {
-    if (sft__import_jinja_macro_of(k, sft__import_jinja_at(k, 1)) != NULL) {
+/* {% macro NAME(JINJA_PARAMETERS) %} */
+static void note_macro(jinja_values *k) {
+    if (sft__import_jinja_macro_of(k, jinja_at(k, 1)) != NULL) {
         return;
     }
-    if (k->macro_count == SFT__JINJA_MACROS) {
+    if (k->macro_count == JINJA_MACROS) {
         k->all_made = true;
         return;
     }
-    sft__import_jinja_macro *m = &k->macros[k->macro_count++];
-    m->name =
-        (sft__import_jinja_word){sft__import_jinja_at(k, 1)->p, sft__import_jinja_at(k, 1)->len, 0};
+    jinja_macro *m = &k->macros[k->macro_count++];
+    m->name = (jinja_word){jinja_at(k, 1)->p, jinja_at(k, 1)->len, 0};
     k->changed = true;
-    for (size_t i = 3; i < k->block.count && !sft__import_jinja_op(k, i, ')'); i++) {
-        if ((sft__import_jinja_op(k, i - 1, '(') || sft__import_jinja_op(k, i - 1, ',')) &&
-            m->count < SFT__JINJA_PARAMETERS) {
-            m->parameters[m->count++] = *sft__import_jinja_at(k, i);
-            learn_given(k, sft__import_jinja_at(k, i));
+    for (size_t i = 3; i < k->block.count && !jinja_op(k, i, ')'); i++) {
+        if ((jinja_op(k, i - 1, '(') || jinja_op(k, i - 1, ',')) && m->count < JINJA_PARAMETERS) {
+            m->parameters[m->count++] = *jinja_at(k, i);
+            learn_given(k, jinja_at(k, i));
         }
     }
 }
 
-/* {% call(SFT__JINJA_PARAMETERS) NAME() %}: what the macro gives them is not followed. */
-static void note_block(sft__import_jinja_values *k) {
-    for (size_t i = 2;
-         sft__import_jinja_op(k, 1, '(') && i < k->block.count && !sft__import_jinja_op(k, i, ')');
-         i++) {
-        learn(k, sft__import_jinja_at(k, i), K_MADE);
-        learn_given(k, sft__import_jinja_at(k, i));
+/* {% call(JINJA_PARAMETERS) NAME() %}: what the macro gives them is not followed. */
+static void note_block(jinja_values *k) {
+    for (size_t i = 2; jinja_op(k, 1, '(') && i < k->block.count && !jinja_op(k, i, ')'); i++) {
+        learn(k, jinja_at(k, i), K_MADE);
+        learn_given(k, jinja_at(k, i));
     }
 }
 
-static void note_loop(sft__import_jinja_values *k) {
+static void note_loop(jinja_values *k) {
     size_t in = 1;
 
-    while (in < k->block.count &&
-           !sft__import_jinja_is(sft__import_jinja_at(k, in), SFT__JINJA_NAME, "in")) {
+    while (in < k->block.count && !jinja_is(jinja_at(k, in), JINJA_NAME, "in")) {
         in++;
     }
     const unsigned kinds = kinds_from(k, in + 1, false, true);
     for (size_t i = 1; i < in; i++) {
-        learn(k, sft__import_jinja_at(k, i), kinds);
-        learn_given(k, sft__import_jinja_at(k, i));
+        learn(k, jinja_at(k, i), kinds);
+        learn_given(k, jinja_at(k, i));
     }
 }
 
 /* What the block gives values to. */
-void sft__import_jinja_note(sft__import_jinja_values *k) {
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, 0);
+void sft__import_jinja_note(jinja_values *k) {
+    const jinja_token *t = jinja_at(k, 0);
     bool assigned = false;
     unsigned depth = 0;
 
     for (size_t i = 0; i < k->block.count; i++) {
-        const bool compare =
-            sft__import_jinja_op(k, i + 1, '=') ||
-            (i > 0 && (sft__import_jinja_op(k, i - 1, '=') || sft__import_jinja_op(k, i - 1, '!') ||
-                       sft__import_jinja_op(k, i - 1, '<') || sft__import_jinja_op(k, i - 1, '>')));
-        depth += sft__import_jinja_op(k, i, '(') || sft__import_jinja_op(k, i, '[') ||
-                 sft__import_jinja_op(k, i, '{');
-        depth -= depth > 0 && (sft__import_jinja_op(k, i, ')') || sft__import_jinja_op(k, i, ']') ||
-                               sft__import_jinja_op(k, i, '}'));
-        if (i > 0 && sft__import_jinja_op(k, i, '=') && !compare) {
+        const bool compare = jinja_op(k, i + 1, '=') ||
+                             (i > 0 && (jinja_op(k, i - 1, '=') || jinja_op(k, i - 1, '!') ||
+                                        jinja_op(k, i - 1, '<') || jinja_op(k, i - 1, '>')));
+        depth += jinja_opens(k, i);
+        depth -= depth > 0 && jinja_closes(k, i);
+        if (i > 0 && jinja_op(k, i, '=') && !compare) {
             assigned = true;
             note_assignment(k, i, depth > 0);
-        } else if (sft__import_jinja_op(k, i + 1, '(') &&
-                   sft__import_jinja_at(k, i)->kind == SFT__JINJA_NAME) {
+        } else if (jinja_op(k, i + 1, '(') && jinja_at(k, i)->kind == JINJA_NAME) {
             note_call(k, i);
         }
     }
     if (!k->block.statement) {
         return;
     }
-    if (sft__import_jinja_is(t, SFT__JINJA_NAME, "set") && !assigned) {
-        learn(k, sft__import_jinja_at(k, 1), K_MADE); /* all that is printed up to endset */
-        learn(k, sft__import_jinja_at(k, 3), K_MADE << K_ATTRIBUTE);
-    } else if (sft__import_jinja_is(t, SFT__JINJA_NAME, "for")) {
+    if (jinja_is(t, JINJA_NAME, "set") && !assigned) {
+        learn(k, jinja_at(k, 1), K_MADE); /* all that is printed up to endset */
+        learn(k, jinja_at(k, 3), K_MADE << K_ATTRIBUTE);
+    } else if (jinja_is(t, JINJA_NAME, "for")) {
         note_loop(k);
-    } else if (sft__import_jinja_is(t, SFT__JINJA_NAME, "macro")) {
+    } else if (jinja_is(t, JINJA_NAME, "macro")) {
         note_macro(k);
-    } else if (sft__import_jinja_is(t, SFT__JINJA_NAME, "call")) {
+    } else if (jinja_is(t, JINJA_NAME, "call")) {
         note_block(k);
     }
 }
 
 /* Does the token at i of a subscript make a name out of texts? */
-bool sft__import_jinja_computes(sft__import_jinja_values *k, size_t i, unsigned depth) {
-    const sft__import_jinja_token *t = sft__import_jinja_at(k, i);
-    const bool string = t->kind == SFT__JINJA_STRING;
-    const bool called = t->kind == SFT__JINJA_NAME && sft__import_jinja_op(k, i + 1, '(') &&
-                        !sft__import_jinja_attribute(k, i) && !sft__import_jinja_is_keyword(t) &&
-                        !sft__import_jinja_filter(k, i);
-    const sft__import_jinja_word *w = string && depth > 1 && t->len != 0 ? value_of(k, t) : NULL;
+bool sft__import_jinja_computes(jinja_values *k, size_t i, unsigned depth) {
+    const jinja_token *t = jinja_at(k, i);
+    const bool string = t->kind == JINJA_STRING;
+    const bool called = t->kind == JINJA_NAME && jinja_op(k, i + 1, '(') &&
+                        !jinja_attribute(k, i) && !sft__import_jinja_is_keyword(t) &&
+                        !jinja_filter(k, i);
+    const jinja_word *w = string && depth > 1 && t->len != 0 ? value_of(k, t) : NULL;
     const unsigned kinds = w != NULL ? w->kinds >> K_ATTRIBUTE : string ? K_TEXT : kinds_of(k, i);
 
     return called || is_maker(k, i) || (kinds & K_MADE) != 0 ||
-           (depth > 1 && sft__import_jinja_op(k, i, ':')) ||
-           ((kinds & K_TEXT) != 0 && is_operated(k, i));
+           (depth > 1 && jinja_op(k, i, ':')) || ((kinds & K_TEXT) != 0 && is_operated(k, i));
 }

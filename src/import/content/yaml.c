@@ -5,14 +5,12 @@
  * flow, explicit, anchored, merged), its letters stand in the text, or in what the escapes of a
  * double-quoted one make of it. Read first: content.h.
  */
+#include "base/text/buf.h"
 #include "import/content/content.h"
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 enum { BINARY_MOST = 1 << 20 };
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
 
 static size_t word_len(const char *p, const char *end) {
     size_t n = 0;
@@ -30,29 +28,15 @@ static size_t word_len(const char *p, const char *end) {
     return n;
 }
 
-static bool starts(const char *p, size_t len, const char *with) {
-    const size_t n = strlen(with);
-    return len >= n && memcmp(p, with, n) == 0;
-}
-
-static bool is_one_of(const char *p, size_t len, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strncmp(words[i], p, len) == 0 && words[i][len] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool tag_python(const sft__import_content *c, size_t at, const char *tag, size_t len) {
     static const char *const plain[] = {"tuple", "str",  "unicode", "int",     "bool",
                                         "none",  "list", "dict",    "complex", "float",
                                         "bytes", "long", NULL};
-    if (is_one_of(tag, len, plain)) {
+    if (sft__import_text_is_one(tag, len, plain)) {
         return true;
     }
     sft__import_content_find(
-        c, SFT_SCAN_DANGEROUS, "yaml-tag", at, tag, len,
+        c, SFT_SCAN_DANGEROUS, "yaml-tag", at, (sft__import_span){tag, len},
         "a tag of YAML that names an object of Python: loaders make or call it");
     return false;
 }
@@ -75,30 +59,30 @@ static bool tag_is_plain(const sft__import_content *c, size_t at, const char *ta
     static const char uri[] = "<tag:yaml.org,2002:";
     uint32_t verdict = SFT_SCAN_UNKNOWN;
 
-    if (starts(tag, len, "!") || starts(tag, len, uri)) {
+    if (sft__import_text_starts(tag, len, "!") || sft__import_text_starts(tag, len, uri)) {
         const size_t skip = tag[0] == '!' ? 1 : sizeof uri - 1;
         tag += skip;
         len -= skip;
-        if (starts(tag, len, "python/")) {
+        if (sft__import_text_starts(tag, len, "python/")) {
             return tag_python(c, at, tag + 7, len - 7);
         }
-        if (is_one_of(tag, len, core)) {
+        if (sft__import_text_is_one(tag, len, core)) {
             if (len == 6 && memcmp(tag, "binary", len) == 0) {
                 take_binary(c, tag + len);
             }
             return true;
         }
-    } else if (starts(tag, len, "python/")) {
+    } else if (sft__import_text_starts(tag, len, "python/")) {
         return tag_python(c, at, tag + 7, len - 7);
     }
     for (size_t i = 0; calls[i] != NULL; i++) {
         const size_t n = strlen(calls[i]);
-        if (starts(tag, len, calls[i]) && i < 4) {
+        if (sft__import_text_starts(tag, len, calls[i]) && i < 4) {
             verdict = sft__import_content_dotted(tag + n, len - n);
         }
     }
     sft__import_content_find(
-        c, verdict, "yaml-tag", at, tag, len,
+        c, verdict, "yaml-tag", at, (sft__import_span){tag, len},
         "a tag of YAML that is none of its own: what it makes, the loader decides");
     return false;
 }
@@ -121,8 +105,7 @@ static const char *value_of(const char *p, const char *end) {
 }
 
 static bool is_dotted(char ch) {
-    return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
-           ch == '_' || ch == '.' || (ch & 0x80) != 0;
+    return is_letter(ch) || is_digit(ch) || ch == '.';
 }
 
 enum { NAMES_MOST = 1 << 18 };
@@ -173,7 +156,8 @@ static bool find_keys(const sft__import_content *c, const char *text, size_t len
         const char *p = text;
         while ((size_t)(end - p) >= n && !sft__import_content_is_tired(c)) {
             p = memchr(p, sft__import_content_targets[k][0], (size_t)(end - p));
-            if (p == NULL || !starts(p, (size_t)(end - p), sft__import_content_targets[k])) {
+            if (p == NULL ||
+                !sft__import_text_starts(p, (size_t)(end - p), sft__import_content_targets[k])) {
                 p = p != NULL ? p + 1 : end;
                 continue;
             }
@@ -199,7 +183,8 @@ static bool find_keys(const sft__import_content *c, const char *text, size_t len
             if (verdict != SFT_SCAN_HARMLESS) {
                 sft__import_content_find(c, verdict, "config-target",
                                          base != SIZE_MAX ? base + (size_t)(subject - text) : 0,
-                                         subject, word != 0 ? word : n, sentence);
+                                         (sft__import_span){subject, word != 0 ? word : n},
+                                         sentence);
                 good = false;
             }
             p += n;
@@ -274,11 +259,13 @@ static bool check_pair(const sft__import_content *c, const char *key, size_t key
         sft__import_content_target(key, key_len, value, len, key_len == 0, &sentence);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "config-target", where, value, len, sentence);
+        sft__import_content_find(c, verdict, "config-target", where, (sft__import_span){value, len},
+                                 sentence);
         return false;
     }
     if (sft__import_content_trusts(key, key_len, value, len)) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where, key, key_len,
+        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "remote-code", where,
+                                 (sft__import_span){key, key_len},
                                  "asks for code beside the model to be run");
         return false;
     }
@@ -332,15 +319,16 @@ static bool find_pairs(const sft__import_content *c, const char *text, size_t le
         const char *key;
         const size_t key_len = key_before(text, p, &key);
         const char *value = key_len != 0 ? skip_to_value(p + 1, end) : NULL;
-        if (key_len > 3 && starts(key, key_len, "py/")) {
+        if (key_len > 3 && sft__import_text_starts(key, key_len, "py/")) {
             bool dots;
             const size_t n = value != NULL ? plain_len(value, end, &dots) : 0;
             sft__import_content_find(
                 c, n != 0 ? sft__import_content_dotted(value, n) : SFT_SCAN_UNKNOWN,
-                "config-target", in_place ? (size_t)(key - text) : 0, key, key_len,
-                "an object that jsonpickle would make");
+                "config-target", in_place ? (size_t)(key - text) : 0,
+                (sft__import_span){key, key_len}, "an object that jsonpickle would make");
             good = false;
-        } else if (value != NULL && !is_one_of(key, key_len, sft__import_content_targets)) {
+        } else if (value != NULL &&
+                   !sft__import_text_is_one(key, key_len, sft__import_content_targets)) {
             good = check_values(c, key, key_len, value, end, in_place ? text : NULL) && good;
         }
     }
@@ -348,13 +336,6 @@ static bool find_pairs(const sft__import_content *c, const char *text, size_t le
 }
 
 /* ---------------------------------------------------------------- double-quoted escapes */
-
-static unsigned hex_of(char c) {
-    return c >= '0' && c <= '9'   ? (unsigned)(c - '0')
-           : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-           : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A' + 10)
-                                  : 16;
-}
 
 /* What \xHH, \uHHHH and \UHHHHHHHH stand for, below 128; 0: none of those. */
 static char escaped(const char *p, const char *end, size_t *used) {
@@ -365,10 +346,11 @@ static char escaped(const char *p, const char *end, size_t *used) {
         return 0;
     }
     for (size_t i = 1; i <= digits; i++) {
-        if (hex_of(p[i]) == 16) {
+        const int digit = sft__base_hex_value(p[i]);
+        if (digit < 0) {
             return 0;
         }
-        value = value << 4 | hex_of(p[i]);
+        value = value << 4 | (unsigned)digit;
     }
     *used = digits + 1;
     return value < 0x80 ? (char)value : 0;
@@ -414,10 +396,10 @@ static bool templates(const sft__import_content *c, const char *text, size_t len
     const uint32_t verdict = sft__import_content_rendered(c->job->allocator, text, len);
 
     if (verdict != SFT_SCAN_HARMLESS) {
-        sft__import_content_find(c, verdict, "template", 0, "", 0,
-                                 verdict == SFT_SCAN_DANGEROUS
-                                     ? "a template that reaches into the interpreter"
-                                     : "a template with names that are computed");
+        sft__import_content_say(c, verdict, "template",
+                                verdict == SFT_SCAN_DANGEROUS
+                                    ? "a template that reaches into the interpreter"
+                                    : "a template with names that are computed");
     }
     return verdict == SFT_SCAN_HARMLESS;
 }
@@ -470,8 +452,10 @@ static bool tags(const sft__import_content *c) {
             const size_t n = word_len(p + 1, end);
             good = (n == 0 || tag_is_plain(c, (size_t)(p - text), p + 1, n)) && good;
         }
-        if (*p == '%' && begins_behind(text, p) && starts(p, (size_t)(end - p), "%TAG")) {
-            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text), "%TAG", 4,
+        if (*p == '%' && begins_behind(text, p) &&
+            sft__import_text_starts(p, (size_t)(end - p), "%TAG")) {
+            sft__import_content_find(c, SFT_SCAN_UNKNOWN, "yaml-tag", (size_t)(p - text),
+                                     (sft__import_span){"%TAG", 4},
                                      "gives tags of YAML other names");
             good = false;
         }
@@ -481,8 +465,8 @@ static bool tags(const sft__import_content *c) {
 
 static bool is_too_long(const sft__import_content *c) {
     if (c->len > SFT__CONTENT_YAML) {
-        sft__import_content_find(c, SFT_SCAN_UNKNOWN, "text", 0, "", 0,
-                                 "more YAML or TOML than is looked through");
+        sft__import_content_say(c, SFT_SCAN_UNKNOWN, "text",
+                                "more YAML or TOML than is looked through");
     }
     return c->len > SFT__CONTENT_YAML;
 }

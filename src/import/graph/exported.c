@@ -7,16 +7,9 @@
  */
 #include "base/text/buf.h"
 #include "import/content/content.h"
+#include "import/content/letters.h"
 
 /* ---------------------------------------------------------------- expressions */
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 /* s0, u12, zuf3: a letter or a few, and a number. */
 static bool is_symbol(const char *name, size_t len) {
@@ -34,67 +27,17 @@ static bool is_symbol(const char *name, size_t len) {
 }
 
 static bool is_function(const char *name, size_t len) {
-    static const char *const names[] = {"FloorDiv",
-                                        "ModularIndexing",
-                                        "Where",
-                                        "PythonMod",
-                                        "Mod",
-                                        "CleanDiv",
-                                        "CeilToInt",
-                                        "FloorToInt",
-                                        "CeilDiv",
-                                        "LShift",
-                                        "RShift",
-                                        "PowByNatural",
-                                        "FloatPow",
-                                        "FloatTrueDiv",
-                                        "IntTrueDiv",
-                                        "TruncToFloat",
-                                        "TruncToInt",
-                                        "RoundToInt",
-                                        "RoundDecimal",
-                                        "ToFloat",
-                                        "Identity",
-                                        "Min",
-                                        "Max",
-                                        "Eq",
-                                        "Ne",
-                                        "Lt",
-                                        "Le",
-                                        "Gt",
-                                        "Ge",
-                                        "And",
-                                        "Or",
-                                        "Not",
-                                        "Pow",
-                                        "Add",
-                                        "Mul",
-                                        "Integer",
-                                        "Float",
-                                        "Rational",
-                                        "oo",
-                                        "int_oo",
-                                        "True",
-                                        "False",
-                                        "floor",
-                                        "ceiling",
-                                        "Abs",
-                                        "sqrt",
-                                        "Symbol",
-                                        "positive",
-                                        "nonnegative",
-                                        "negative",
-                                        "integer",
-                                        "real",
-                                        "finite",
-                                        "nonzero",
-                                        "zero",
-                                        "even",
-                                        "odd",
-                                        "Piecewise",
-                                        "true",
-                                        "false",
-                                        "IsNonOverlappingAndDenseIndicator"};
+    /* clang-format off */
+    static const char *const names[] = {
+        "FloorDiv", "ModularIndexing", "Where", "PythonMod", "Mod", "CleanDiv", "CeilToInt",
+        "FloorToInt", "CeilDiv", "LShift", "RShift", "PowByNatural", "FloatPow", "FloatTrueDiv",
+        "IntTrueDiv", "TruncToFloat", "TruncToInt", "RoundToInt", "RoundDecimal", "ToFloat",
+        "Identity", "Min", "Max", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "And", "Or", "Not", "Pow",
+        "Add", "Mul", "Integer", "Float", "Rational", "oo", "int_oo", "True", "False", "floor",
+        "ceiling", "Abs", "sqrt", "Symbol", "positive", "nonnegative", "negative", "integer",
+        "real", "finite", "nonzero", "zero", "even", "odd", "Piecewise", "true", "false",
+        "IsNonOverlappingAndDenseIndicator"};
+    /* clang-format on */
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == len && memcmp(names[i], name, len) == 0) {

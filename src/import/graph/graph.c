@@ -28,18 +28,20 @@ void sft__import_graph_find(sft__import_graph *g, uint32_t verdict, const char *
                             const char *subject, const char *sentence) {
     const uint64_t offset = at - g->all.at;
     const unsigned found = g->c->state->found; /* nodes are counted, not findings */
-    sft__import_content_find(g->c, verdict, rule, (size_t)offset, subject, strlen(subject),
+    sft__import_content_find(g->c, verdict, rule, (size_t)offset, sft__import_span_of(subject),
                              sentence);
     g->c->state->found = found;
 }
 
-sft_status sft__import_graph_json(sft__import_graph *g, const sft__import_wire_field *f,
-                                  sft_error *err) {
+/* A text that is JSON: its rules. */
+static sft_status take_json(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
     const sft_allocator *a = g->c->job->allocator;
     sft__import_content c = *g->c;
     bool is;
 
-    if (f->wire != SFT__PB_BYTES || f->len == 0) {
+    (void)of;
+    if (f->len == 0) {
         return SFT_OK;
     }
     if (f->len > SFT__CONTENT_STRING) {
@@ -64,147 +66,121 @@ sft_status sft__import_graph_json(sft__import_graph *g, const sft__import_wire_f
     return status;
 }
 
-static bool in_list(const char *text, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(words[i], text) == 0) {
-            return true;
-        }
+static sft_status take_field(sft__import_graph *g, const sft__import_wire_field *f,
+                             const sft__import_graph_rule *rule, void *of, sft_error *err) {
+    if (rule->fn == NULL && rule->inside == NULL) {
+        return sft__import_graph_text(g, f, (char *)of + rule->text, err);
     }
-    return false;
+    if (f->wire != SFT__PB_BYTES && !rule->any) {
+        return SFT_OK;
+    }
+    return rule->fn != NULL
+               ? rule->fn(g, f, of, err)
+               : sft__import_graph_fields(g, sft__import_wire_inside(f), rule->inside, of, err);
 }
 
-/* ---------------------------------------------------------------- operators of TensorFlow */
-
-static const char *const acting[] = {"ReadFile",
-                                     "WriteFile",
-                                     "ImmutableConst", /* maps a file */
-                                     "MatchingFiles",
-                                     "MatchingFilesDataset",
-                                     "PyFunc",
-                                     "EagerPyFunc",
-                                     "PyFuncStateless",
-                                     "WholeFileReader",
-                                     "WholeFileReaderV2",
-                                     "TextLineReader",
-                                     "TextLineReaderV2",
-                                     "TFRecordReader",
-                                     "TFRecordReaderV2",
-                                     "FixedLengthRecordReader",
-                                     "FixedLengthRecordReaderV2",
-                                     "LMDBReader",
-                                     "LMDBDataset",
-                                     "SqlDataset",
-                                     "TextLineDataset",
-                                     "TFRecordDataset",
-                                     "TFRecordDatasetV2",
-                                     "FixedLengthRecordDataset",
-                                     "FixedLengthRecordDatasetV2",
-                                     "CSVDataset",
-                                     "CSVDatasetV2",
-                                     "SaveDataset",
-                                     "SaveDatasetV2",
-                                     "LoadDataset",
-                                     "SnapshotDataset",
-                                     "SnapshotDatasetV2",
-                                     "SnapshotDatasetReader",
-                                     "SaveSlices",
-                                     "DumpTensor",
-                                     "CreateSummaryFileWriter",
-                                     "CreateSummaryDbWriter",
-                                     "RpcCall",
-                                     "RpcClient",
-                                     "RpcServer",
-                                     "RpcServerStart",
-                                     "RpcServerRegister",
-                                     "RemoteCall",
-                                     "DebugIdentity",
-                                     "DebugIdentityV2",
-                                     "DebugIdentityV3",
-                                     "DebugNanCount",
-                                     "DebugNumericSummary",
-                                     "DataServiceDataset",
-                                     "DataServiceDatasetV2",
-                                     "DataServiceDatasetV3",
-                                     "DataServiceDatasetV4",
-                                     "RegisterDataset",
-                                     "RegisterDatasetV2",
-                                     "DistributedSave",
-                                     "DatasetToTFRecord",
-                                     "ExperimentalDatasetToTFRecord",
-                                     "ExperimentalLMDBDataset",
-                                     "ExperimentalSqlDataset",
-                                     "ExperimentalCSVDataset",
-                                     "ExperimentalMatchingFilesDataset",
-                                     "FileSystemSetConfiguration",
-                                     "LoadLibrary",
-                                     "ImportEvent",
-                                     "CacheDataset",
-                                     NULL};
-
-/* What checkpoints are written and read with: of use only to a saver's own functions. */
-static const char *const saving[] = {
-    "SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "Restore", "RestoreSlice", NULL};
-
-static bool computes(const char *op) {
-    size_t low = 0;
-    size_t high = sft__import_tf_op_count;
-
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(sft__import_tf_ops[middle], op);
-        if (order == 0) {
-            return true;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return false;
-}
-
-typedef struct node {
-    char name[SFT__GRAPH_TEXT];
-    char op[SFT__GRAPH_TEXT];
-    uint64_t attr_at; /* of the last stream that Print writes to */
-    uint64_t at;
-    bool to_file;
-} node;
-
-/* attr: key (1), value (2: AttrValue, s = 2). Print's output_stream may be a file. */
-static sft_status take_attr(sft__import_graph *g, const sft__import_wire_field *attr, node *n,
-                            sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(attr);
+sft_status sft__import_graph_fields(sft__import_graph *g, sft__import_wire m,
+                                    const sft__import_graph_rule *rules, void *of, sft_error *err) {
     sft__import_wire_field f;
-    char key[SFT__GRAPH_TEXT] = "";
-    char text[SFT__GRAPH_TEXT] = "";
     bool more;
 
     for (;;) {
         SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
         if (!more) {
-            break;
+            return SFT_OK;
         }
-        if (f.number == 1) {
-            SFT_TRY(sft__import_graph_text(g, &f, key, err));
-        } else if (f.number == 2 && f.wire == SFT__PB_BYTES) {
-            sft__import_wire value = sft__import_wire_inside(&f);
-            SFT_TRY(sft__import_wire_next(g->in, &value, &f, &more, err));
-            if (more && f.number == 2) {
-                SFT_TRY(sft__import_graph_text(g, &f, text, err));
-            }
+        const sft__import_graph_rule *rule = rules;
+        while (rule->number != 0 && rule->number != f.number) {
+            rule++;
+        }
+        if (rule->number != 0) {
+            SFT_TRY(take_field(g, &f, rule, of, err));
         }
     }
-    if (strcmp(key, "output_stream") == 0 && strcmp(text, "stderr") != 0 &&
-        strcmp(text, "stdout") != 0 && strncmp(text, "log(", 4) != 0) {
+}
+
+/* The text of a message's first field, if that has this number. */
+static sft_status first_text(sft__import_graph *g, const sft__import_wire_field *field,
+                             uint32_t number, char text[SFT__GRAPH_TEXT], sft_error *err) {
+    sft__import_wire m = sft__import_wire_inside(field);
+    sft__import_wire_field f;
+    bool more;
+
+    SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
+    return more && f.number == number ? sft__import_graph_text(g, &f, text, err) : SFT_OK;
+}
+
+/* ---------------------------------------------------------------- operators of TensorFlow */
+
+/* ImmutableConst maps a file. */
+/* clang-format off */
+static const char *const acting[] = {
+    "ReadFile", "WriteFile", "ImmutableConst", "MatchingFiles", "MatchingFilesDataset", "PyFunc",
+    "EagerPyFunc", "PyFuncStateless", "WholeFileReader", "WholeFileReaderV2", "TextLineReader",
+    "TextLineReaderV2", "TFRecordReader", "TFRecordReaderV2", "FixedLengthRecordReader",
+    "FixedLengthRecordReaderV2", "LMDBReader", "LMDBDataset", "SqlDataset", "TextLineDataset",
+    "TFRecordDataset", "TFRecordDatasetV2", "FixedLengthRecordDataset",
+    "FixedLengthRecordDatasetV2", "CSVDataset", "CSVDatasetV2", "SaveDataset", "SaveDatasetV2",
+    "LoadDataset", "SnapshotDataset", "SnapshotDatasetV2", "SnapshotDatasetReader", "SaveSlices",
+    "DumpTensor", "CreateSummaryFileWriter", "CreateSummaryDbWriter", "RpcCall", "RpcClient",
+    "RpcServer", "RpcServerStart", "RpcServerRegister", "RemoteCall", "DebugIdentity",
+    "DebugIdentityV2", "DebugIdentityV3", "DebugNanCount", "DebugNumericSummary",
+    "DataServiceDataset", "DataServiceDatasetV2", "DataServiceDatasetV3", "DataServiceDatasetV4",
+    "RegisterDataset", "RegisterDatasetV2", "DistributedSave", "DatasetToTFRecord",
+    "ExperimentalDatasetToTFRecord", "ExperimentalLMDBDataset", "ExperimentalSqlDataset",
+    "ExperimentalCSVDataset", "ExperimentalMatchingFilesDataset", "FileSystemSetConfiguration",
+    "LoadLibrary", "ImportEvent", "CacheDataset", NULL};
+/* clang-format on */
+
+/* What checkpoints are written and read with: of use only to a saver's own functions. */
+static const char *const saving[] = {
+    "SaveV2", "RestoreV2", "MergeV2Checkpoints", "Save", "Restore", "RestoreSlice", NULL};
+
+typedef struct node {
+    char name[SFT__GRAPH_TEXT];
+    char op[SFT__GRAPH_TEXT];
+    uint64_t at;
+    bool to_file;
+} node;
+
+typedef struct attribute {
+    char key[SFT__GRAPH_TEXT];
+    char text[SFT__GRAPH_TEXT];
+} attribute;
+
+/* AttrValue: s (2). */
+static sft_status take_value(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                             sft_error *err) {
+    return first_text(g, f, 2, ((attribute *)of)->text, err);
+}
+
+/* Print's output_stream may be a file. */
+static sft_status take_attr(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
+    static const sft__import_graph_rule rules[] = {
+        {1, .text = offsetof(attribute, key)}, {2, .fn = take_value}, {0}};
+    static const char *const console[] = {"stderr", "stdout", NULL};
+    attribute a = {"", ""};
+    node *n = of;
+
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &a, err));
+    if (strcmp(a.key, "output_stream") == 0 && !sft__import_text_is_listed(a.text, console) &&
+        strncmp(a.text, "log(", 4) != 0) {
         n->to_file = true;
     }
-    if (strcmp(key, "descriptor_source") == 0 && text[0] != '\0' &&
-        strncmp(text, "local", 5) != 0 && strncmp(text, "bytes:", 6) != 0) {
+    if (strcmp(a.key, "descriptor_source") == 0 && a.text[0] != '\0' &&
+        strncmp(a.text, "local", 5) != 0 && strncmp(a.text, "bytes:", 6) != 0) {
         n->to_file = true;
     }
     return SFT_OK;
+}
+
+static sft_status take_op(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                          sft_error *err) {
+    node *n = of;
+
+    n->at = f->at;
+    return sft__import_graph_text(g, f, n->op, err);
 }
 
 static void judge(sft__import_graph *g, const node *n, const char *function) {
@@ -212,245 +188,111 @@ static void judge(sft__import_graph *g, const node *n, const char *function) {
                        strstr(function, "traced_restore") != NULL ||
                        strncmp(n->name, "save", 4) == 0;
     g->nodes++;
-    if (in_list(n->op, acting) || n->to_file) {
+    if (sft__import_text_is_listed(n->op, acting) || n->to_file) {
         sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "tf-operator", n->at, n->op,
                                "an operator that reads or writes files, or runs Python");
-    } else if (in_list(n->op, saving)) {
+    } else if (sft__import_text_is_listed(n->op, saving)) {
         if (!saver) {
             sft__import_graph_find(
                 g, SFT_SCAN_UNKNOWN, "tf-operator", n->at, n->op,
                 "an operator that reads or writes checkpoints, outside of a saver");
         }
-    } else if (!computes(n->op)) {
+    } else if (!sft__import_text_is_among(n->op, sft__import_tf_ops, sft__import_tf_op_count)) {
         sft__import_graph_find(g, SFT_SCAN_UNKNOWN, "tf-operator", n->at, n->op,
                                "an operator that is not on the list of those that compute");
     }
 }
 
-/* NodeDef: name (1), op (2), attr (5). */
-static sft_status take_node(sft__import_graph *g, const sft__import_wire_field *field,
-                            const char *function, sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    node n;
-    bool more;
+/* NodeDef; of: the name of the function that it is in, or NULL. */
+static sft_status take_node(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
+    static const sft__import_graph_rule rules[] = {{1, .text = offsetof(node, name)},
+                                                   {2, .fn = take_op, .any = true},
+                                                   {5, .fn = take_attr},
+                                                   {0}};
+    node n = {.at = f->start};
 
-    memset(&n, 0, sizeof n);
-    n.at = field->start;
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            judge(g, &n, function);
-            return g->nodes <= SFT__CONTENT_NODES
-                       ? SFT_OK
-                       : sft__base_fail_at(err, SFT_E_LIMIT, n.at, "too many nodes");
-        }
-        if (f.number == 1) {
-            SFT_TRY(sft__import_graph_text(g, &f, n.name, err));
-        } else if (f.number == 2) {
-            SFT_TRY(sft__import_graph_text(g, &f, n.op, err));
-            n.at = f.at;
-        } else if (f.number == 5 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_attr(g, &f, &n, err));
-        }
-    }
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &n, err));
+    judge(g, &n, of != NULL ? of : "");
+    return g->nodes <= SFT__CONTENT_NODES
+               ? SFT_OK
+               : sft__base_fail_at(err, SFT_E_LIMIT, n.at, "too many nodes");
 }
 
 void sft__import_graph_tf_operator(sft__import_graph *g, uint64_t at, const char *op) {
-    node n;
+    node n = {.at = at};
 
-    memset(&n, 0, sizeof n);
-    n.at = at;
     memcpy(n.op, op, strnlen(op, sizeof n.op - 1));
     judge(g, &n, "");
 }
 
 sft_status sft__import_graph_tf_node(sft__import_graph *g, sft__import_wire m, sft_error *err) {
     const sft__import_wire_field f = {.at = m.at, .len = m.end - m.at, .start = m.at};
-    return take_node(g, &f, "", err);
+    return take_node(g, &f, NULL, err);
 }
 
-/* FunctionDef: signature (1: OpDef, name = 1), node_def (3). */
-static sft_status take_function(sft__import_graph *g, const sft__import_wire_field *field,
+/* OpDef: name (1). */
+static sft_status take_signature(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                                 sft_error *err) {
+    return first_text(g, f, 1, of, err);
+}
+
+/* FunctionDef: signature (1), node_def (3). */
+static sft_status take_function(sft__import_graph *g, const sft__import_wire_field *f, void *of,
                                 sft_error *err) {
+    static const sft__import_graph_rule rules[] = {
+        {1, .fn = take_signature}, {3, .fn = take_node}, {0}};
     char name[SFT__GRAPH_TEXT] = "";
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            sft__import_wire signature = sft__import_wire_inside(&f);
-            SFT_TRY(sft__import_wire_next(g->in, &signature, &f, &more, err));
-            if (more && f.number == 1) {
-                SFT_TRY(sft__import_graph_text(g, &f, name, err));
-            }
-        } else if (f.number == 3 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_node(g, &f, name, err));
-        }
-    }
+    (void)of;
+    return sft__import_graph_fields(g, sft__import_wire_inside(f), rules, name, err);
 }
 
-/* FunctionDefLibrary: function (1). */
-static sft_status take_library(sft__import_graph *g, const sft__import_wire_field *field,
-                               sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+/* FunctionDefLibrary: function (1). GraphDef: node (1), library (2). */
+static const sft__import_graph_rule library[] = {{1, .fn = take_function}, {0}};
+static const sft__import_graph_rule graph[] = {{1, .fn = take_node}, {2, .inside = library}, {0}};
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_function(g, &f, err));
-        }
-    }
-}
-
-/* GraphDef: node (1), library (2). */
-static sft_status take_graph(sft__import_graph *g, sft__import_wire m, sft_error *err) {
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_node(g, &f, "", err));
-        } else if (f.number == 2 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_library(g, &f, err));
-        }
-    }
+sft_status sft__import_graph_frozen(sft__import_graph *g, sft_error *err) {
+    return sft__import_graph_fields(g, g->all, graph, NULL, err);
 }
 
 /* ---------------------------------------------------------------- SavedModel */
 
-/* SavedObject: user_object (4: SavedUserObject, metadata = 3, a Keras configuration). */
-static sft_status take_object(sft__import_graph *g, const sft__import_wire_field *field,
-                              uint32_t user, uint32_t metadata, sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (user == 0 && f.number == metadata) {
-            SFT_TRY(sft__import_graph_json(g, &f, err));
-        } else if (user != 0 && f.number == user && f.wire == SFT__PB_BYTES) {
-            const sft__import_wire_field inner = f;
-            sft__import_wire u = sft__import_wire_inside(&inner);
-            for (;;) {
-                SFT_TRY(sft__import_wire_next(g->in, &u, &f, &more, err));
-                if (!more) {
-                    break;
-                }
-                if (f.number == metadata) {
-                    SFT_TRY(sft__import_graph_json(g, &f, err));
-                }
-            }
-        }
-    }
-}
-
-/* Repeated objects, field 1. */
-static sft_status take_objects(sft__import_graph *g, sft__import_wire m, uint32_t user,
-                               uint32_t metadata, sft_error *err) {
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_object(g, &f, user, metadata, err));
-        }
-    }
-}
-
-/* AssetFileDef: filename (2), joined to the directory of the model. */
-static sft_status take_asset(sft__import_graph *g, const sft__import_wire_field *field,
-                             sft_error *err) {
+/* The name of an asset's file, joined to the directory of the model. */
+static sft_status take_filename(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                                sft_error *err) {
     char name[SFT__GRAPH_TEXT];
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 2) {
-            SFT_TRY(sft__import_graph_text(g, &f, name, err));
-            if (sft__import_content_leads_away(name)) {
-                sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "tf-asset", f.at, name,
-                                       "an asset that lies outside of the model's directory");
-            }
-        }
+    (void)of;
+    SFT_TRY(sft__import_graph_text(g, f, name, err));
+    if (sft__import_content_leads_away(name)) {
+        sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "tf-asset", f->at, name,
+                               "an asset that lies outside of the model's directory");
     }
+    return SFT_OK;
 }
 
-/* MetaGraphDef: graph_def (2), asset_file_def (6), object_graph_def (7). */
-static sft_status take_meta_graph(sft__import_graph *g, const sft__import_wire_field *field,
-                                  sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+/* SavedUserObject: metadata (3), a Keras configuration. SavedObject: user_object (4).
+ * SavedObjectGraph: nodes (1). AssetFileDef: filename (2). MetaGraphDef: graph_def (2),
+ * asset_file_def (6), object_graph_def (7). */
+static const sft__import_graph_rule user_object[] = {{3, .fn = take_json}, {0}};
+static const sft__import_graph_rule saved_object[] = {{4, .inside = user_object}, {0}};
+static const sft__import_graph_rule object_graph[] = {{1, .inside = saved_object}, {0}};
+static const sft__import_graph_rule asset[] = {{2, .fn = take_filename}, {0}};
+static const sft__import_graph_rule meta_graph[] = {
+    {2, .inside = graph}, {6, .inside = asset}, {7, .inside = object_graph}, {0}};
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.wire != SFT__PB_BYTES) {
-            continue;
-        }
-        if (f.number == 2) {
-            SFT_TRY(take_graph(g, sft__import_wire_inside(&f), err));
-        } else if (f.number == 6) {
-            SFT_TRY(take_asset(g, &f, err));
-        } else if (f.number == 7) {
-            SFT_TRY(take_objects(g, sft__import_wire_inside(&f), 4, 3, err));
-        }
-    }
-}
-
+/* SavedModel: meta_graphs (2). */
 sft_status sft__import_graph_saved_model(sft__import_graph *g, sft_error *err) {
-    sft__import_wire m = g->all;
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 2 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_meta_graph(g, &f, err));
-        }
-    }
+    static const sft__import_graph_rule rules[] = {{2, .inside = meta_graph}, {0}};
+    return sft__import_graph_fields(g, g->all, rules, NULL, err);
 }
 
 /* keras_metadata.pb: nodes (1), metadata (5). */
 sft_status sft__import_graph_keras_metadata(sft__import_graph *g, sft_error *err) {
-    return take_objects(g, g->all, 0, 5, err);
-}
-
-sft_status sft__import_graph_frozen(sft__import_graph *g, sft_error *err) {
-    return take_graph(g, g->all, err);
+    static const sft__import_graph_rule object[] = {{5, .fn = take_json}, {0}};
+    static const sft__import_graph_rule rules[] = {{1, .inside = object}, {0}};
+    return sft__import_graph_fields(g, g->all, rules, NULL, err);
 }
 
 bool sft__import_graph_is_frozen(sft__import_graph *g) {
@@ -495,59 +337,29 @@ uint32_t sft__import_content_pir(const char *type, size_t len) {
     n -= n != 0 && name[n - 1] == '_'; /* in place */
     name[n] = '\0';
     const bool own = dot - type == 1 && type[0] >= '0' && type[0] <= '2';
-    return in_list(name, paddle_acts) ? SFT_SCAN_DANGEROUS
-           : own                      ? SFT_SCAN_HARMLESS
-                                      : SFT_SCAN_UNKNOWN;
+    return sft__import_text_is_listed(name, paddle_acts) ? SFT_SCAN_DANGEROUS
+           : own                                         ? SFT_SCAN_HARMLESS
+                                                         : SFT_SCAN_UNKNOWN;
 }
 
-/* OpDesc: type (3). */
-static sft_status take_op(sft__import_graph *g, const sft__import_wire_field *field,
-                          sft_error *err) {
+static sft_status take_type(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
     char type[SFT__GRAPH_TEXT];
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 3) {
-            g->nodes++;
-            SFT_TRY(sft__import_graph_text(g, &f, type, err));
-            if (in_list(type, paddle_acts)) {
-                sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "paddle-operator", f.at, type,
-                                       "an operator that runs Python, or reads or writes files");
-            }
-        }
+    (void)of;
+    g->nodes++;
+    SFT_TRY(sft__import_graph_text(g, f, type, err));
+    if (sft__import_text_is_listed(type, paddle_acts)) {
+        sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "paddle-operator", f->at, type,
+                               "an operator that runs Python, or reads or writes files");
     }
+    return SFT_OK;
 }
 
-/* ProgramDesc: blocks (1); BlockDesc: ops (4). */
+/* ProgramDesc: blocks (1); BlockDesc: ops (4); OpDesc: type (3). */
 sft_status sft__import_graph_paddle(sft__import_graph *g, sft_error *err) {
-    sft__import_wire m = g->all;
-    sft__import_wire_field block;
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(g->in, &m, &block, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (block.number != 1 || block.wire != SFT__PB_BYTES) {
-            continue;
-        }
-        sft__import_wire inside = sft__import_wire_inside(&block);
-        for (;;) {
-            SFT_TRY(sft__import_wire_next(g->in, &inside, &f, &more, err));
-            if (!more) {
-                break;
-            }
-            if (f.number == 4 && f.wire == SFT__PB_BYTES) {
-                SFT_TRY(take_op(g, &f, err));
-            }
-        }
-    }
+    static const sft__import_graph_rule op[] = {{3, .fn = take_type, .any = true}, {0}};
+    static const sft__import_graph_rule block[] = {{4, .inside = op}, {0}};
+    static const sft__import_graph_rule rules[] = {{1, .inside = block}, {0}};
+    return sft__import_graph_fields(g, g->all, rules, NULL, err);
 }

@@ -15,7 +15,6 @@ typedef struct sft__import_graph {
     sft__import_wire_in *in;
     sft__import_wire all; /* of the part in the source */
     uint64_t nodes;
-    bool whole; /* nothing was passed over */
 } sft__import_graph;
 
 enum { SFT__GRAPH_TEXT = 256 };
@@ -26,11 +25,22 @@ sft_status sft__import_graph_text(sft__import_graph *g, const sft__import_wire_f
 /* A finding at a place of the source. */
 void sft__import_graph_find(sft__import_graph *g, uint32_t verdict, const char *rule, uint64_t at,
                             const char *subject, const char *sentence);
-/* A text of the source that is JSON: its rules. */
-sft_status sft__import_graph_json(sft__import_graph *g, const sft__import_wire_field *f,
-                                  sft_error *err);
 
-/* Each walks the whole; *is: it is such a graph. SFT_E_SCHEMA: it ends in the middle. */
+/* What is done with the fields of one number in a message: the first of these that is set. `of` is
+ * what the walk was given. */
+typedef struct sft__import_graph_rule {
+    uint32_t number; /* 0: the end of the rules */
+    sft_status (*fn)(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                     sft_error *err);
+    const struct sft__import_graph_rule *inside; /* the rules of the message that it is */
+    size_t text;                                 /* offset in `of` of a char[SFT__GRAPH_TEXT] */
+    bool any; /* fn is for other wire types than SFT__PB_BYTES, too */
+} sft__import_graph_rule;
+/* Goes through a message. As deep as the rules are, which do not lead back to themselves. */
+sft_status sft__import_graph_fields(sft__import_graph *g, sft__import_wire m,
+                                    const sft__import_graph_rule *rules, void *of, sft_error *err);
+
+/* Each walks all of it. SFT_E_SCHEMA: it ends in the middle. */
 sft_status sft__import_graph_saved_model(sft__import_graph *g, sft_error *err);
 sft_status sft__import_graph_keras_metadata(sft__import_graph *g, sft_error *err);
 sft_status sft__import_graph_frozen(sft__import_graph *g, sft_error *err);

@@ -23,31 +23,27 @@ typedef struct onnx {
     size_t room;
 } onnx;
 
-static bool in_list(const char *text, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(words[i], text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
+/* A graph inside of something else. */
+static sft_status wait_for(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                           sft_error *err) {
+    onnx *o = of;
 
-static sft_status wait_for(onnx *o, sft__import_wire graph, sft_error *err) {
     if (o->count == WAITING) {
-        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-domain", graph.at, "",
+        sft__import_graph_find(g, SFT_SCAN_UNKNOWN, "onnx-domain", f->at, "",
                                "more graphs inside one another than are looked into");
         return SFT_OK;
     }
-    if (!sft__base_grow(o->g->c->job->allocator, &o->waiting, &o->room, o->count + 1,
+    if (!sft__base_grow(g->c->job->allocator, &o->waiting, &o->room, o->count + 1,
                         sizeof *o->waiting)) {
         return sft__base_fail_nomem(err, sizeof *o->waiting);
     }
-    o->waiting[o->count++] = graph;
+    o->waiting[o->count++] = sft__import_wire_inside(f);
     return SFT_OK;
 }
 
 /* What a node says. */
 typedef struct onnx_node {
+    onnx *o;
     char op[SFT__GRAPH_TEXT];
     char domain[SFT__GRAPH_TEXT];
     char context[SFT__GRAPH_TEXT]; /* ep_cache_context */
@@ -65,10 +61,6 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int by_text(const void *name, const void *item) {
-    return strcmp(name, *(const char *const *)item);
-}
-
 /* Does it compute: an operator of the list, or a function of the model's own, which is read, too?
  */
 static bool is_known(const onnx *o, const onnx_node *n) {
@@ -76,29 +68,22 @@ static bool is_known(const onnx *o, const onnx_node *n) {
     const size_t len = full_name(name, n->domain, n->op);
     const uint64_t hash = sft__base_hash(o->key, name, len);
 
-    return bsearch(name, sft__import_onnx_ops, sft__import_onnx_op_count,
-                   sizeof *sft__import_onnx_ops, by_text) != NULL ||
+    return sft__import_text_is_among(name, sft__import_onnx_ops, sft__import_onnx_op_count) ||
            (o->function_count != 0 &&
             bsearch(&hash, o->functions, o->function_count, sizeof hash, by_value) != NULL);
 }
 
 static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
-    static const char *const known[] = {"",
-                                        "ai.onnx",
-                                        "ai.onnx.ml",
-                                        "ai.onnx.preview",
-                                        "ai.onnx.preview.training",
-                                        "ai.onnx.training",
-                                        "com.microsoft",
-                                        "com.microsoft.nchwc",
-                                        "com.microsoft.experimental",
-                                        "com.microsoft.dml",
-                                        "com.ms.internal.nhwc",
-                                        NULL};
+    /* clang-format off */
+    static const char *const known[] = {
+        "ai.onnx", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training",
+        "ai.onnx.training", "com.microsoft", "com.microsoft.nchwc", "com.microsoft.experimental",
+        "com.microsoft.dml", "com.ms.internal.nhwc", NULL};
+    /* clang-format on */
     static const char *const python[] = {"PyOp",       "PythonOp", "PythonOpGrad",     "PyFunc",
                                          "PyCustomOp", "ATen",     "ExternalFunction", NULL};
     o->g->nodes++;
-    if (in_list(n->op, python)) {
+    if (sft__import_text_is_listed(n->op, python)) {
         sft__import_graph_find(
             o->g, strncmp(n->op, "Py", 2) == 0 ? SFT_SCAN_DANGEROUS : SFT_SCAN_UNKNOWN,
             "onnx-operator", at, n->op, "an operator that runs code from elsewhere");
@@ -112,7 +97,7 @@ static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
                    "file beside the model: nothing here knows what it does");
     } else if (is_known(o, n)) {
         return;
-    } else if (in_list(n->domain, known)) {
+    } else if (n->domain[0] == '\0' || sft__import_text_is_listed(n->domain, known)) {
         sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "onnx-operator", at, n->op,
                                "no operator that ONNX or its runtime is known to compute with");
     } else {
@@ -124,109 +109,83 @@ static void judge(const onnx *o, uint64_t at, const onnx_node *n) {
 void sft__import_graph_onnx_operator(sft__import_graph *g, uint64_t at, const char *op,
                                      const char *domain) {
     const onnx o = {.g = g};
-    onnx_node n = {.op = "", .domain = "", .context = ""};
+    onnx_node n = {.op = ""};
 
     memcpy(n.op, op, strnlen(op, sizeof n.op - 1));
     memcpy(n.domain, domain, strnlen(domain, sizeof n.domain - 1));
     judge(&o, at, &n);
 }
 
-/* AttributeProto: name (1), s (4), g (6), graphs (11). */
-static sft_status take_attribute(onnx *o, onnx_node *n, const sft__import_wire_field *field,
-                                 sft_error *err) {
-    char name[SFT__GRAPH_TEXT] = "";
-    char text[SFT__GRAPH_TEXT] = "";
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+typedef struct onnx_attribute {
+    onnx *o;
+    char name[SFT__GRAPH_TEXT];
+    char text[SFT__GRAPH_TEXT];
+} onnx_attribute;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
-        if ((f.number == 6 || f.number == 11) && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(wait_for(o, sft__import_wire_inside(&f), err));
-        } else if (f.number == 1 || f.number == 4) {
-            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? name : text, err));
-        }
-    }
-    if (strcmp(name, "ep_cache_context") == 0) {
-        memcpy(n->context, text, sizeof text);
+static sft_status take_inner(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                             sft_error *err) {
+    return wait_for(g, f, ((onnx_attribute *)of)->o, err);
+}
+
+/* AttributeProto: name (1), s (4), g (6), graphs (11). */
+static sft_status take_attribute(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                                 sft_error *err) {
+    static const sft__import_graph_rule rules[] = {{1, .text = offsetof(onnx_attribute, name)},
+                                                   {4, .text = offsetof(onnx_attribute, text)},
+                                                   {6, .fn = take_inner},
+                                                   {11, .fn = take_inner},
+                                                   {0}};
+    onnx_node *n = of;
+    onnx_attribute a = {.o = n->o};
+
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &a, err));
+    if (strcmp(a.name, "ep_cache_context") == 0) {
+        memcpy(n->context, a.text, sizeof a.text);
     }
     return SFT_OK;
 }
 
 /* NodeProto: op_type (4), attribute (5), domain (7). */
-static sft_status take_node(onnx *o, const sft__import_wire_field *field, sft_error *err) {
-    onnx_node n = {.op = "", .domain = "", .context = ""};
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+static sft_status take_node(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
+    static const sft__import_graph_rule rules[] = {{4, .text = offsetof(onnx_node, op)},
+                                                   {5, .fn = take_attribute},
+                                                   {7, .text = offsetof(onnx_node, domain)},
+                                                   {0}};
+    onnx_node n = {.o = of};
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            judge(o, field->start, &n);
-            return o->g->nodes <= SFT__CONTENT_NODES
-                       ? SFT_OK
-                       : sft__base_fail_at(err, SFT_E_LIMIT, field->start, "too many nodes");
-        }
-        if (f.number == 4) {
-            SFT_TRY(sft__import_graph_text(o->g, &f, n.op, err));
-        } else if (f.number == 7) {
-            SFT_TRY(sft__import_graph_text(o->g, &f, n.domain, err));
-        } else if (f.number == 5 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_attribute(o, &n, &f, err));
-        }
-    }
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &n, err));
+    judge(n.o, f->start, &n);
+    return g->nodes <= SFT__CONTENT_NODES
+               ? SFT_OK
+               : sft__base_fail_at(err, SFT_E_LIMIT, f->start, "too many nodes");
 }
 
-/* StringStringEntryProto: key (1), value (2). */
-static sft_status take_entry(onnx *o, const sft__import_wire_field *field, sft_error *err) {
-    char key[SFT__GRAPH_TEXT] = "";
-    char value[SFT__GRAPH_TEXT] = "";
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+typedef struct onnx_entry {
+    char key[SFT__GRAPH_TEXT];
+    char value[SFT__GRAPH_TEXT];
+} onnx_entry;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
-        if (f.number == 1 || f.number == 2) {
-            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? key : value, err));
-        }
-    }
-    if (strcmp(key, "location") == 0 && sft__import_content_leads_away(value)) {
-        sft__import_graph_find(o->g, SFT_SCAN_DANGEROUS, "onnx-external", field->start, value,
+/* StringStringEntryProto: key (1), value (2). */
+static sft_status take_entry(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                             sft_error *err) {
+    static const sft__import_graph_rule rules[] = {
+        {1, .text = offsetof(onnx_entry, key)}, {2, .text = offsetof(onnx_entry, value)}, {0}};
+    onnx_entry e = {"", ""};
+
+    (void)of;
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &e, err));
+    if (strcmp(e.key, "location") == 0 && sft__import_content_leads_away(e.value)) {
+        sft__import_graph_find(g, SFT_SCAN_DANGEROUS, "onnx-external", f->start, e.value,
                                "external data outside of the model's directory");
     }
     return SFT_OK;
 }
 
-/* TensorProto: external_data (13). */
-static sft_status take_tensor(onnx *o, const sft__import_wire_field *field, sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == 13 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_entry(o, &f, err));
-        }
-    }
-}
-
 /* The bytes of a text, in memory of their own; NULL and *len 0: there are none. */
-static sft_status read_text(const onnx *o, const sft__import_wire_field *f, char **text,
-                            size_t *len, sft_error *err) {
-    const sft_allocator *a = o->g->c->job->allocator;
+static sft_status read_text(const sft__import_graph *g, const sft__import_wire_field *f,
+                            char **text, size_t *len, sft_error *err) {
+    const sft_allocator *a = g->c->job->allocator;
 
     *text = NULL;
     *len = f->wire == SFT__PB_BYTES ? (size_t)f->len : 0; /* at most SFT__CONTENT_STRING */
@@ -237,34 +196,38 @@ static sft_status read_text(const onnx *o, const sft__import_wire_field *f, char
     if (*text == NULL) {
         return sft__base_fail_nomem(err, *len);
     }
-    return sft_source_read(o->g->in->source, f->at, *text, *len, err);
+    return sft_source_read(g->in->source, f->at, *text, *len, err);
+}
+
+static sft_status take_half(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                            sft_error *err) {
+    (void)g;
+    (void)err;
+    ((sft__import_wire_field *)of)[f->number - 1] = *f;
+    return SFT_OK;
 }
 
 /* An entry of metadata_props, StringStringEntryProto: the same rules as for other formats'. */
-static sft_status take_property(onnx *o, const sft__import_wire_field *field, sft_error *err) {
-    const sft_allocator *a = o->g->c->job->allocator;
-    sft__import_wire m = sft__import_wire_inside(field);
+static sft_status take_property(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                                sft_error *err) {
+    static const sft__import_graph_rule rules[] = {
+        {1, .fn = take_half, .any = true}, {2, .fn = take_half, .any = true}, {0}};
+    const sft_allocator *a = g->c->job->allocator;
     sft__import_wire_field parts[2] = {{.wire = SFT__PB_VARINT}, {.wire = SFT__PB_VARINT}};
-    sft__import_content c = *o->g->c;
+    sft__import_content c = *g->c;
     char *texts[2] = {NULL, NULL};
     size_t len[2] = {0, 0};
     sft_status status = SFT_OK;
-    sft__import_wire_field f;
-    bool more = true;
 
-    while (more) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (more && (f.number == 1 || f.number == 2)) {
-            parts[f.number - 1] = f;
-        }
-    }
+    (void)of;
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, parts, err));
     if (parts[0].len + parts[1].len > SFT__CONTENT_STRING) { /* each is less than the file */
-        sft__import_graph_find(o->g, SFT_SCAN_UNKNOWN, "strings", field->start, "",
+        sft__import_graph_find(g, SFT_SCAN_UNKNOWN, "strings", f->start, "",
                                "a text of metadata too long to be looked through");
         return SFT_OK;
     }
     for (size_t i = 0; i < 2 && status == SFT_OK; i++) {
-        status = read_text(o, &parts[i], &texts[i], &len[i], err);
+        status = read_text(g, &parts[i], &texts[i], &len[i], err);
     }
     if (status == SFT_OK) {
         const sft__import_content_entry e = {len[0] != 0 ? texts[0] : "", len[0],
@@ -278,65 +241,20 @@ static sft_status take_property(onnx *o, const sft__import_wire_field *field, sf
     return status;
 }
 
-/* GraphProto: node (1), initializer (5), metadata_props (16); FunctionProto: node (7),
- * metadata_props (14). */
-static sft_status take_graph(onnx *o, sft__import_wire m, uint32_t node, sft_error *err) {
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.number == node && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_node(o, &f, err));
-        } else if (node == 1 && f.number == 5 && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_tensor(o, &f, err));
-        } else if (f.number == (node == 1 ? 16u : 14u) && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(take_property(o, &f, err));
-        }
-    }
-}
-
-/* TrainingInfoProto: initialization (1), algorithm (2). */
-static sft_status take_training(onnx *o, const sft__import_wire_field *field, sft_error *err) {
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if ((f.number == 1 || f.number == 2) && f.wire == SFT__PB_BYTES) {
-            SFT_TRY(wait_for(o, sft__import_wire_inside(&f), err));
-        }
-    }
-}
-
 /* FunctionProto: name (1), domain (10). */
-static sft_status take_function(onnx *o, const sft__import_wire_field *field, sft_error *err) {
+static sft_status note_function(sft__import_graph *g, const sft__import_wire_field *f, void *of,
+                                sft_error *err) {
+    static const sft__import_graph_rule rules[] = {
+        {1, .text = offsetof(onnx_node, op)}, {10, .text = offsetof(onnx_node, domain)}, {0}};
     char full[2 * SFT__GRAPH_TEXT];
-    onnx_node n = {.op = "", .domain = ""};
-    sft__import_wire m = sft__import_wire_inside(field);
-    sft__import_wire_field f;
-    bool more;
+    onnx *o = of;
+    onnx_node n = {.o = o};
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
-        if (f.number == 1 || f.number == 10) {
-            SFT_TRY(sft__import_graph_text(o->g, &f, f.number == 1 ? n.op : n.domain, err));
-        }
-    }
+    SFT_TRY(sft__import_graph_fields(g, sft__import_wire_inside(f), rules, &n, err));
     if (o->function_count == FUNCTIONS) {
-        return sft__base_fail_at(err, SFT_E_LIMIT, field->start, "too many functions");
+        return sft__base_fail_at(err, SFT_E_LIMIT, f->start, "too many functions");
     }
-    if (!sft__base_grow(o->g->c->job->allocator, &o->functions, &o->function_room,
+    if (!sft__base_grow(g->c->job->allocator, &o->functions, &o->function_room,
                         o->function_count + 1, sizeof *o->functions)) {
         return sft__base_fail_nomem(err, sizeof *o->functions);
     }
@@ -345,34 +263,20 @@ static sft_status take_function(onnx *o, const sft__import_wire_field *field, sf
     return SFT_OK;
 }
 
-/* ModelProto: graph (7), metadata_props (14), training_info (20), functions (25). Functions first:
- * nodes call them. */
-static sft_status take_model(onnx *o, bool functions, sft_error *err) {
-    sft__import_wire m = o->g->all;
-    sft__import_wire_field f;
-    bool more;
-
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(o->g->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
-        if (f.wire != SFT__PB_BYTES) {
-            continue;
-        }
-        if (functions) {
-            SFT_TRY(f.number == 25 ? take_function(o, &f, err) : SFT_OK);
-        } else if (f.number == 7) {
-            SFT_TRY(take_graph(o, sft__import_wire_inside(&f), 1, err));
-        } else if (f.number == 14) {
-            SFT_TRY(take_property(o, &f, err));
-        } else if (f.number == 20) {
-            SFT_TRY(take_training(o, &f, err));
-        } else if (f.number == 25) {
-            SFT_TRY(take_graph(o, sft__import_wire_inside(&f), 7, err));
-        }
-    }
-}
+/* TensorProto: external_data (13). GraphProto: node (1), initializer (5), metadata_props (16).
+ * FunctionProto: node (7), metadata_props (14). TrainingInfoProto: initialization (1), algorithm
+ * (2). ModelProto: graph (7), metadata_props (14), training_info (20), functions (25). */
+static const sft__import_graph_rule tensor[] = {{13, .fn = take_entry}, {0}};
+static const sft__import_graph_rule graph[] = {
+    {1, .fn = take_node}, {5, .inside = tensor}, {16, .fn = take_property}, {0}};
+static const sft__import_graph_rule function[] = {
+    {7, .fn = take_node}, {14, .fn = take_property}, {0}};
+static const sft__import_graph_rule training[] = {{1, .fn = wait_for}, {2, .fn = wait_for}, {0}};
+static const sft__import_graph_rule model[] = {{7, .inside = graph},
+                                               {14, .fn = take_property},
+                                               {20, .inside = training},
+                                               {25, .inside = function},
+                                               {0}};
 
 sft_status sft__import_graph_onnx(sft__import_graph *g, sft_error *err) {
     const sft_allocator *a = g->c->job->allocator;
@@ -384,15 +288,17 @@ sft_status sft__import_graph_onnx(sft__import_graph *g, sft_error *err) {
     }
     o->g = g;
     sft__base_random_key(o->key);
-    status = take_model(o, true, err);
+    /* functions first: nodes call them */
+    static const sft__import_graph_rule functions[] = {{25, .fn = note_function}, {0}};
+    status = sft__import_graph_fields(g, g->all, functions, o, err);
     if (status == SFT_OK) {
         if (o->function_count != 0) {
             qsort(o->functions, o->function_count, sizeof *o->functions, by_value);
         }
-        status = take_model(o, false, err);
+        status = sft__import_graph_fields(g, g->all, model, o, err);
     }
     while (status == SFT_OK && o->count > 0) {
-        status = take_graph(o, o->waiting[--o->count], 1, err);
+        status = sft__import_graph_fields(g, o->waiting[--o->count], graph, o, err);
     }
     sft__base_free(a, o->functions, o->function_room * sizeof *o->functions);
     sft__base_free(a, o->waiting, o->room * sizeof *o->waiting);

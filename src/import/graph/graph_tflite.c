@@ -78,63 +78,77 @@ static sft_status take_code(lite *x, const sft__import_fb_table *t, bool *flex, 
 
 /* ---------------------------------------------------------------- options of Flex operators */
 
-/* A number of 1, 2, 4 or 8 bytes within [begin, end); false: it is not there. */
-static sft_status flex_number(lite *x, sft__import_wire m, uint64_t at, uint32_t width,
-                              uint64_t *value, bool *ok, sft_error *err) {
+/* A FlexBuffer; what is not as it should be makes it not ok, and numbers 0. */
+typedef struct flexbuffer {
+    sft__import_wire_in *in;
+    uint64_t at;
+    uint64_t end;
+    bool ok;
+} flexbuffer;
+
+typedef struct flex_vector {
+    uint64_t at;
+    uint64_t count;
+    uint32_t width; /* bytes for each item */
+} flex_vector;
+
+/* A number of 1, 2, 4 or 8 bytes. */
+static sft_status flex_number(flexbuffer *x, uint64_t at, uint32_t width, uint64_t *value,
+                              sft_error *err) {
     const uint8_t *p;
 
     *value = 0;
-    *ok = *ok && at >= m.at && at <= m.end && width <= m.end - at;
-    if (!*ok) {
+    x->ok = x->ok && at >= x->at && at <= x->end && width <= x->end - at;
+    if (!x->ok) {
         return SFT_OK;
     }
-    SFT_TRY(sft__import_wire_bytes(x->g->in, at, width, &p, err));
+    SFT_TRY(sft__import_wire_bytes(x->in, at, width, &p, err));
     for (uint32_t i = width; i-- > 0;) {
         *value = *value << 8 | p[i];
     }
     return SFT_OK;
 }
 
-/* The text that item i of the vector at `at` is, of `width` bytes for each item. */
-static sft_status flex_text(lite *x, sft__import_wire m, uint64_t at, uint64_t i, uint32_t width,
-                            uint64_t count, sft__import_wire *text, bool *ok, sft_error *err) {
-    const uint64_t place = at + i * width;
+/* The text that item i of the vector is. */
+static sft_status flex_text(flexbuffer *x, const flex_vector *v, uint64_t i, sft__import_wire *text,
+                            sft_error *err) {
+    const uint64_t place = v->at + i * v->width;
     uint64_t type;
     uint64_t back;
     uint64_t len;
 
-    SFT_TRY(flex_number(x, m, at + count * width + i, 1, &type, ok, err));
-    SFT_TRY(flex_number(x, m, place, width, &back, ok, err));
+    SFT_TRY(flex_number(x, v->at + v->count * v->width + i, 1, &type, err));
+    SFT_TRY(flex_number(x, place, v->width, &back, err));
     const uint32_t size = 1u << (type & 3);
-    *ok = *ok && type >> 2 == FLEX_STRING && back <= place - m.at && place - back >= m.at + size;
-    SFT_TRY(flex_number(x, m, place - back - (*ok ? size : 0), size, &len, ok, err));
-    *ok = *ok && len <= m.end - (place - back);
-    *text = (sft__import_wire){*ok ? place - back : m.at, *ok ? place - back + len : m.at};
+    x->ok =
+        x->ok && type >> 2 == FLEX_STRING && back <= place - x->at && place - back >= x->at + size;
+    SFT_TRY(flex_number(x, place - back - (x->ok ? size : 0), size, &len, err));
+    x->ok = x->ok && len <= x->end - (place - back);
+    *text = (sft__import_wire){x->ok ? place - back : x->at, x->ok ? place - back + len : x->at};
     return SFT_OK;
 }
 
 /* A vector of two texts at least: the operator, and its NodeDef. */
-static sft_status flex_vector(lite *x, sft__import_wire m, sft__import_wire out[2], bool *ok,
-                              sft_error *err) {
+static sft_status flex_texts(flexbuffer *x, sft__import_wire out[2], sft_error *err) {
+    flex_vector v;
     uint64_t root_width;
     uint64_t type;
     uint64_t back;
-    uint64_t count;
 
-    *ok = m.end - m.at >= 3;
-    SFT_TRY(flex_number(x, m, m.end - 1, 1, &root_width, ok, err));
-    SFT_TRY(flex_number(x, m, m.end - 2, 1, &type, ok, err));
-    *ok = *ok && type >> 2 == FLEX_VECTOR && root_width <= 8 && root_width != 0 &&
-          (root_width & (root_width - 1)) == 0 && root_width + 2 <= m.end - m.at;
-    const uint64_t root = *ok ? m.end - 2 - root_width : m.at;
-    SFT_TRY(flex_number(x, m, root, (uint32_t)root_width, &back, ok, err));
-    const uint32_t width = 1u << (type & 3);
-    *ok = *ok && back <= root - m.at && root - back >= m.at + width;
-    const uint64_t at = *ok ? root - back : m.at;
-    SFT_TRY(flex_number(x, m, at - (*ok ? width : 0), width, &count, ok, err));
-    *ok = *ok && count >= 2 && count <= (m.end - at) / width;
+    x->ok = x->end - x->at >= 3;
+    SFT_TRY(flex_number(x, x->end - 1, 1, &root_width, err));
+    SFT_TRY(flex_number(x, x->end - 2, 1, &type, err));
+    x->ok = x->ok && type >> 2 == FLEX_VECTOR && root_width <= 8 && root_width != 0 &&
+            (root_width & (root_width - 1)) == 0 && root_width + 2 <= x->end - x->at;
+    const uint64_t root = x->ok ? x->end - 2 - root_width : x->at;
+    SFT_TRY(flex_number(x, root, (uint32_t)root_width, &back, err));
+    v.width = 1u << (type & 3);
+    x->ok = x->ok && back <= root - x->at && root - back >= x->at + v.width;
+    v.at = x->ok ? root - back : x->at;
+    SFT_TRY(flex_number(x, v.at - (x->ok ? v.width : 0), v.width, &v.count, err));
+    x->ok = x->ok && v.count >= 2 && v.count <= (x->end - v.at) / v.width;
     for (uint64_t i = 0; i < 2; i++) {
-        SFT_TRY(flex_text(x, m, at, i, width, count, &out[i], ok, err));
+        SFT_TRY(flex_text(x, &v, i, &out[i], err));
     }
     return SFT_OK;
 }
@@ -143,10 +157,10 @@ static sft_status take_flex(lite *x, sft__import_wire m, sft_error *err) {
     const char *said = "the options of an operator of TensorFlow cannot be read";
     sft__import_wire text[2];
     char op[SFT__GRAPH_TEXT];
-    bool ok;
+    flexbuffer options = {.in = x->g->in, .at = m.at, .end = m.end};
 
-    SFT_TRY(flex_vector(x, m, text, &ok, err));
-    if (!ok) {
+    SFT_TRY(flex_texts(&options, text, err));
+    if (!options.ok) {
         sft__import_graph_find(x->g, SFT_SCAN_UNKNOWN, "tflite-operator", m.at, "Flex", said);
         return SFT_OK;
     }

@@ -9,15 +9,6 @@
  */
 #include "import/content/content.h"
 
-static bool is_one_of(const char *text, const char *const *words) {
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strcmp(words[i], text) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool below(const char *module, const char *root) {
     const size_t n = strlen(root);
     return strncmp(module, root, n) == 0 && (module[n] == '\0' || module[n] == '.');
@@ -25,7 +16,7 @@ static bool below(const char *module, const char *root) {
 
 static void say(const sft__import_content *c, const sft__import_keras *o, uint32_t verdict,
                 const char *rule, const char *subject, const char *sentence) {
-    sft__import_content_find(c, verdict, rule, o->at, subject, strlen(subject), sentence);
+    sft__import_content_find(c, verdict, rule, o->at, sft__import_span_of(subject), sentence);
 }
 
 /* "keras.layers" and "keras.src.layers.core.dense" begin with "layers"; NULL: no module of Keras's.
@@ -63,12 +54,7 @@ bool sft__import_content_keras_word(const char *text, size_t len) {
     static const char *const words[] = {"get_file", "enable_unsafe_deserialization",
                                         "keras.config.enable_unsafe_deserialization",
                                         "keras.utils.get_file", NULL};
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (strlen(words[i]) == len && memcmp(words[i], text, len) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_is_one(text, len, words);
 }
 
 /* What a function of Python's own is called; config is its name. */
@@ -82,7 +68,7 @@ static void builtin(const sft__import_content *c, const sft__import_keras *o) {
     const bool function = strcmp(o->class_name, "function") == 0;
     const char *name = function ? (o->config != NULL ? o->config : "") : o->class_name;
 
-    if (is_one_of(name, acting)) {
+    if (sft__import_text_is_listed(name, acting)) {
         say(c, o, SFT_SCAN_DANGEROUS, "keras-module", name,
             "a function of Python's own, called by Keras");
     } else {
@@ -106,8 +92,9 @@ static void module_of(const sft__import_content *c, const sft__import_keras *o) 
             sft__import_content_global(o->module, strlen(o->module), name, strlen(name));
         say(c, o, verdict == SFT_SCAN_DANGEROUS ? verdict : SFT_SCAN_UNKNOWN, "keras-module",
             o->module, "a module that is none of Keras's: Keras would import it");
-    } else if (sft__import_content_keras_word(name, strlen(name)) || is_one_of(name, acting) ||
-               below(inside, "utils") || below(inside, "config") || below(inside, "saving")) {
+    } else if (sft__import_content_keras_word(name, strlen(name)) ||
+               sft__import_text_is_listed(name, acting) || below(inside, "utils") ||
+               below(inside, "config") || below(inside, "saving")) {
         say(c, o, SFT_SCAN_DANGEROUS, "keras-module", name,
             "a utility of Keras that acts (loads, saves, fetches, switches protection off)");
     } else if (!builds_models(inside)) {
@@ -135,50 +122,28 @@ static void operator_of(const sft__import_content *c, const sft__import_keras *o
         "debugging.", "keras.utils",  "compat.",        "experimental.", NULL};
     const char *name = o->function != NULL ? o->function : "";
 
-    for (size_t i = 0; harmless[i] != NULL; i++) {
-        if (strncmp(name, harmless[i], strlen(harmless[i])) == 0) {
-            return;
-        }
+    if (sft__import_text_starts_one(name, strlen(name), harmless)) {
+        return;
     }
-    for (size_t i = 0; acting[i] != NULL; i++) {
-        if (strncmp(name, acting[i], strlen(acting[i])) == 0) {
-            say(c, o, SFT_SCAN_DANGEROUS, "keras-operator", name,
-                "an operator of TensorFlow that does more than to compute");
-            return;
-        }
+    if (sft__import_text_starts_one(name, strlen(name), acting)) {
+        say(c, o, SFT_SCAN_DANGEROUS, "keras-operator", name,
+            "an operator of TensorFlow that does more than to compute");
+        return;
     }
     if (strchr(name, '.') != NULL || *name == '\0') {
         say(c, o, SFT_SCAN_UNKNOWN, "keras-operator", name, "an operator that is not known here");
     }
 }
 
-static bool is_in(const char *const *list, size_t count, const char *name) {
-    size_t low = 0;
-    size_t high = count;
-
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        const int order = strcmp(name, list[middle]);
-        if (order == 0) {
-            return true;
-        }
-        if (order > 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return false;
-}
-
 bool sft__import_content_keras_has(const char *name) {
-    return is_in(sft__import_keras_classes, sft__import_keras_classes_count, name) ||
-           is_in(sft__import_keras_words, sft__import_keras_words_count, name);
+    return sft__import_text_is_among(name, sft__import_keras_classes,
+                                     sft__import_keras_classes_count) ||
+           sft__import_text_is_among(name, sft__import_keras_words, sft__import_keras_words_count);
 }
 
 /* A class that Keras looks up by its name alone: its own, or one that the loading program
  * registered. */
-static bool is_foreign(const sft__import_keras *o) {
+static bool is_other(const sft__import_keras *o) {
     return (o->module == NULL || *o->module == '\0') && strchr(o->class_name, '>') == NULL &&
            !sft__import_content_keras_has(o->class_name);
 }
@@ -209,7 +174,7 @@ void sft__import_content_keras(const sft__import_content *c, const sft__import_k
     } else if (strcmp(o->class_name, "TFSMLayer") == 0) {
         say(c, o, SFT_SCAN_UNKNOWN, "keras-saved-model", o->class_name,
             "a layer that loads a SavedModel from a path in its configuration");
-    } else if (is_one_of(o->class_name, operators)) {
+    } else if (sft__import_text_is_listed(o->class_name, operators)) {
         operator_of(c, o);
     }
     if (o->vocabulary != NULL) {
@@ -219,7 +184,7 @@ void sft__import_content_keras(const sft__import_content *c, const sft__import_k
         module_of(c, o);
     }
     if ((o->registered != NULL && is_custom(o->registered)) || is_custom(o->class_name) ||
-        is_foreign(o)) {
+        is_other(o)) {
         say(c, o, SFT_SCAN_UNKNOWN, "keras-custom",
             o->registered != NULL ? o->registered : o->class_name,
             "a class that Keras does not have: its code is not in the file");

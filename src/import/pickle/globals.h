@@ -47,12 +47,13 @@ typedef enum sft__import_known {
     SFT__G_EVAL /* Paddle writes eval('data', {'data': ...}): a name, never run */
 } sft__import_known;
 
+/* Names that mean the same. argument: of DTYPE and STORAGE the dtype's id, 0 if untyped; of QSCHEME 0 per
+ * tensor, 1 per channel. */
 typedef struct sft__import_global {
     const char *module;
-    const char *name;
+    const char *names; /* with a blank between them */
     uint16_t known;
-    uint16_t
-        argument; /* DTYPE, STORAGE: dtype id, 0 if untyped; QSCHEME: 0 per tensor, 1 per channel */
+    uint16_t argument;
 } sft__import_global;
 
 /* The row for a name, or NULL. Old spellings (__builtin__, copy_reg, numpy._core) are the same. */

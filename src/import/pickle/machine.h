@@ -26,6 +26,7 @@ typedef struct sft__import_machine {
     size_t memo_set;
     uint64_t frame_end; /* 0: no frame */
     uint64_t opcode_at;
+    uint32_t arg; /* what distinguishes the opcode at hand from others of its function */
     uint64_t opcodes;
     uint64_t most; /* opcodes of all pickles of the job */
     bool odd[256]; /* opcodes that no pickler writes: said */
@@ -60,49 +61,26 @@ sft_status sft__import_pm_operand(sft__import_machine *m, size_t n, uint64_t *va
 sft_status sft__import_pm_joblib(sft__import_machine *m, sft__import_pk_node *array,
                                  sft_error *err);
 
+/* Opcodes of plain data, pickle_data.c. */
 sft_status sft__import_op_none(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_true(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_false(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binint(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binint1(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binint2(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_long1(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_long4(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binfloat(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_text1(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_text4(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_text8(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_bytes1(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_bytes4(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_bytes8(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binstring(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binstring1(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_bool(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_integer(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_long(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_int(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binfloat(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_float(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_text(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_bytes(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_binstring(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_string(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_unicode(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_empty_list(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_empty_tuple(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_empty_dict(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_empty_set(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_list(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_empty(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_collect(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_tuple(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_dict(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_frozenset(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_tuple1(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_tuple2(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_tuple3(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_mark(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_appends(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_setitems(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_additems(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_append(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_setitem(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binput(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_long_binput(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_add_marked(sft__import_machine *m, sft_error *err);
+sft_status sft__import_op_add(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_memoize(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_binget(sft__import_machine *m, sft_error *err);
-sft_status sft__import_op_long_binget(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_put(sft__import_machine *m, sft_error *err);
 sft_status sft__import_op_get(sft__import_machine *m, sft_error *err);
 

@@ -88,6 +88,17 @@ static sft_status pairs_to_dict(sft__import_machine *m, uint32_t list, sft__impo
     return SFT_OK;
 }
 
+static sft_status copy_items(sft__import_machine *m, uint32_t from, sft__import_pk_node *to,
+                             sft_error *err) {
+    sft__import_pk_iter it = sft__import_pk_begin(sft__import_pk_at(m->p, from));
+    uint32_t id;
+
+    while (sft__import_pk_next(&it, &id)) {
+        SFT_TRY(sft__import_pm_items_add(m, to, &id, 1, err));
+    }
+    return SFT_OK;
+}
+
 /* Calls whose result is plain data. *made: false if it is not one of them. */
 static sft_status plain_call(sft__import_machine *m, uint32_t known, uint32_t args, bool *made,
                              sft_error *err) {
@@ -111,18 +122,9 @@ static sft_status plain_call(sft__import_machine *m, uint32_t known, uint32_t ar
         (count == 0 || (listed && (count == 1 || (count == 2 && known == SFT__G_LIST))))) {
         /* two: a deque and its most */
         SFT_TRY(sft__import_pm_push_new(m, type, &n, err));
-        if (count == 0) {
-            return SFT_OK;
-        }
-        if (type == SFT__PK_DICT) {
-            return pairs_to_dict(m, first, n, err);
-        }
-        sft__import_pk_iter it = sft__import_pk_begin(sft__import_pk_at(m->p, first));
-        uint32_t id;
-        while (sft__import_pk_next(&it, &id)) {
-            SFT_TRY(sft__import_pm_items_add(m, n, &id, 1, err));
-        }
-        return SFT_OK;
+        return count == 0             ? SFT_OK
+               : type == SFT__PK_DICT ? pairs_to_dict(m, first, n, err)
+                                      : copy_items(m, first, n, err);
     }
     if (known == SFT__G_EVAL && count == 2 && sft__import_pk_is_text(m->p, first, "data")) {
         const uint32_t names =
@@ -136,12 +138,7 @@ static sft_status plain_call(sft__import_machine *m, uint32_t known, uint32_t ar
     }
     if (known == SFT__G_DICT && count == 1 && first_type == SFT__PK_DICT) { /* Counter({...}) */
         SFT_TRY(sft__import_pm_push_new(m, SFT__PK_DICT, &n, err));
-        sft__import_pk_iter it = sft__import_pk_begin(sft__import_pk_at(m->p, first));
-        uint32_t id;
-        while (sft__import_pk_next(&it, &id)) {
-            SFT_TRY(sft__import_pm_items_add(m, n, &id, 1, err));
-        }
-        return SFT_OK;
+        return copy_items(m, first, n, err);
     }
     *made = false;
     return SFT_OK;
@@ -272,7 +269,7 @@ static sft_status op_inst(sft__import_machine *m, sft_error *err) {
     uint32_t args;
     uint32_t callable;
 
-    SFT_TRY(sft__import_op_tuple(m, err));
+    SFT_TRY(sft__import_op_collect(m, err));
     SFT_TRY(sft__import_pm_pop(m, &args, err));
     SFT_TRY(read_global(m, err));
     SFT_TRY(sft__import_pm_pop(m, &callable, err));
@@ -317,26 +314,10 @@ static sft_status op_dup(sft__import_machine *m, sft_error *err) {
     return sft__import_pm_push(m, &m->stack, id, err);
 }
 
-static sft_status extension(sft__import_machine *m, size_t width, sft_error *err) {
+static sft_status op_extension(sft__import_machine *m, sft_error *err) {
     uint64_t code;
-    SFT_TRY(sft__import_pm_operand(m, width, &code, err));
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &code, err));
     return push_global(m, "copyreg", 7, "extension", 9, err);
-}
-
-static sft_status op_ext1(sft__import_machine *m, sft_error *err) {
-    return extension(m, 1, err);
-}
-
-static sft_status op_ext2(sft__import_machine *m, sft_error *err) {
-    return extension(m, 2, err);
-}
-
-static sft_status op_ext4(sft__import_machine *m, sft_error *err) {
-    return extension(m, 4, err);
-}
-
-static sft_status op_next_buffer(sft__import_machine *m, sft_error *err) {
-    return sft__import_op_none(m, err);
 }
 
 static sft_status op_nothing(sft__import_machine *m, sft_error *err) {
@@ -395,78 +376,79 @@ static sft_status op_stop(sft__import_machine *m, sft_error *err) {
 
 typedef struct op_row {
     op_fn fn;
-    bool odd; /* no pickler writes it into data */
+    uint8_t arg; /* bytes of an operand (0: a line), a type, a number of values */
+    bool odd;    /* no pickler writes it into data */
 } op_row;
 
 static const op_row ops[256] = {
-    ['('] = {sft__import_op_mark, false},
-    ['.'] = {op_stop, false},
-    ['0'] = {op_pop, true},
-    ['1'] = {op_pop_mark, true},
-    ['2'] = {op_dup, true},
-    ['F'] = {sft__import_op_float, false},
-    ['I'] = {sft__import_op_int, false},
-    ['J'] = {sft__import_op_binint, false},
-    ['K'] = {sft__import_op_binint1, false},
-    ['L'] = {sft__import_op_int, false},
-    ['M'] = {sft__import_op_binint2, false},
-    ['N'] = {sft__import_op_none, false},
-    ['P'] = {op_persid, false},
-    ['Q'] = {op_binpersid, false},
-    ['R'] = {op_reduce, false},
-    ['S'] = {sft__import_op_string, false},
-    ['T'] = {sft__import_op_binstring, false},
-    ['U'] = {sft__import_op_binstring1, false},
-    ['V'] = {sft__import_op_unicode, false},
-    ['X'] = {sft__import_op_text4, false},
-    ['a'] = {sft__import_op_append, false},
-    ['b'] = {op_build, false},
-    ['c'] = {read_global, false},
-    ['d'] = {sft__import_op_dict, false},
-    ['e'] = {sft__import_op_appends, false},
-    ['g'] = {sft__import_op_get, false},
-    ['h'] = {sft__import_op_binget, false},
-    ['i'] = {op_inst, true},
-    ['j'] = {sft__import_op_long_binget, false},
-    ['l'] = {sft__import_op_list, false},
-    ['o'] = {op_obj, true},
-    ['p'] = {sft__import_op_put, false},
-    ['q'] = {sft__import_op_binput, false},
-    ['r'] = {sft__import_op_long_binput, false},
-    ['s'] = {sft__import_op_setitem, false},
-    ['t'] = {sft__import_op_tuple, false},
-    ['u'] = {sft__import_op_setitems, false},
-    ['}'] = {sft__import_op_empty_dict, false},
-    [']'] = {sft__import_op_empty_list, false},
-    [')'] = {sft__import_op_empty_tuple, false},
-    ['G'] = {sft__import_op_binfloat, false},
-    ['B'] = {sft__import_op_bytes4, false},
-    ['C'] = {sft__import_op_bytes1, false},
-    [0x80] = {op_proto, false},
-    [0x81] = {op_reduce, false},
-    [0x82] = {op_ext1, true},
-    [0x83] = {op_ext2, true},
-    [0x84] = {op_ext4, true},
-    [0x85] = {sft__import_op_tuple1, false},
-    [0x86] = {sft__import_op_tuple2, false},
-    [0x87] = {sft__import_op_tuple3, false},
-    [0x88] = {sft__import_op_true, false},
-    [0x89] = {sft__import_op_false, false},
-    [0x8a] = {sft__import_op_long1, false},
-    [0x8b] = {sft__import_op_long4, false},
-    [0x8c] = {sft__import_op_text1, false},
-    [0x8d] = {sft__import_op_text8, false},
-    [0x8e] = {sft__import_op_bytes8, false},
-    [0x8f] = {sft__import_op_empty_set, false},
-    [0x90] = {sft__import_op_additems, false},
-    [0x91] = {sft__import_op_frozenset, false},
-    [0x92] = {op_newobj_ex, true},
-    [0x93] = {op_stack_global, false},
-    [0x94] = {sft__import_op_memoize, false},
-    [0x95] = {op_frame, false},
-    [0x96] = {sft__import_op_bytes8, false},
-    [0x97] = {op_next_buffer, true},
-    [0x98] = {op_nothing, true},
+    ['('] = {sft__import_op_mark, 0, false},
+    ['.'] = {op_stop, 0, false},
+    ['0'] = {op_pop, 0, true},
+    ['1'] = {op_pop_mark, 0, true},
+    ['2'] = {op_dup, 0, true},
+    ['F'] = {sft__import_op_float, 0, false},
+    ['I'] = {sft__import_op_int, 0, false},
+    ['J'] = {sft__import_op_integer, 4, false},
+    ['K'] = {sft__import_op_integer, 1, false},
+    ['L'] = {sft__import_op_int, 0, false},
+    ['M'] = {sft__import_op_integer, 2, false},
+    ['N'] = {sft__import_op_none, 0, false},
+    ['P'] = {op_persid, 0, false},
+    ['Q'] = {op_binpersid, 0, false},
+    ['R'] = {op_reduce, 0, false},
+    ['S'] = {sft__import_op_string, 0, false},
+    ['T'] = {sft__import_op_binstring, 4, false},
+    ['U'] = {sft__import_op_binstring, 1, false},
+    ['V'] = {sft__import_op_unicode, 0, false},
+    ['X'] = {sft__import_op_text, 4, false},
+    ['a'] = {sft__import_op_add, SFT__PK_LIST, false},
+    ['b'] = {op_build, 0, false},
+    ['c'] = {read_global, 0, false},
+    ['d'] = {sft__import_op_collect, SFT__PK_DICT, false},
+    ['e'] = {sft__import_op_add_marked, SFT__PK_LIST, false},
+    ['g'] = {sft__import_op_get, 0, false},
+    ['h'] = {sft__import_op_get, 1, false},
+    ['i'] = {op_inst, SFT__PK_TUPLE, true},
+    ['j'] = {sft__import_op_get, 4, false},
+    ['l'] = {sft__import_op_collect, SFT__PK_LIST, false},
+    ['o'] = {op_obj, 0, true},
+    ['p'] = {sft__import_op_put, 0, false},
+    ['q'] = {sft__import_op_put, 1, false},
+    ['r'] = {sft__import_op_put, 4, false},
+    ['s'] = {sft__import_op_add, SFT__PK_DICT, false},
+    ['t'] = {sft__import_op_collect, SFT__PK_TUPLE, false},
+    ['u'] = {sft__import_op_add_marked, SFT__PK_DICT, false},
+    ['}'] = {sft__import_op_empty, SFT__PK_DICT, false},
+    [']'] = {sft__import_op_empty, SFT__PK_LIST, false},
+    [')'] = {sft__import_op_empty, SFT__PK_TUPLE, false},
+    ['G'] = {sft__import_op_binfloat, 0, false},
+    ['B'] = {sft__import_op_bytes, 4, false},
+    ['C'] = {sft__import_op_bytes, 1, false},
+    [0x80] = {op_proto, 0, false},
+    [0x81] = {op_reduce, 0, false},
+    [0x82] = {op_extension, 1, true},
+    [0x83] = {op_extension, 2, true},
+    [0x84] = {op_extension, 4, true},
+    [0x85] = {sft__import_op_tuple, 1, false},
+    [0x86] = {sft__import_op_tuple, 2, false},
+    [0x87] = {sft__import_op_tuple, 3, false},
+    [0x88] = {sft__import_op_bool, true, false},
+    [0x89] = {sft__import_op_bool, false, false},
+    [0x8a] = {sft__import_op_long, 1, false},
+    [0x8b] = {sft__import_op_long, 4, false},
+    [0x8c] = {sft__import_op_text, 1, false},
+    [0x8d] = {sft__import_op_text, 8, false},
+    [0x8e] = {sft__import_op_bytes, 8, false},
+    [0x8f] = {sft__import_op_empty, SFT__PK_SET, false},
+    [0x90] = {sft__import_op_add_marked, SFT__PK_SET, false},
+    [0x91] = {sft__import_op_collect, SFT__PK_SET, false},
+    [0x92] = {op_newobj_ex, 0, true},
+    [0x93] = {op_stack_global, 0, false},
+    [0x94] = {sft__import_op_memoize, 0, false},
+    [0x95] = {op_frame, 0, false},
+    [0x96] = {sft__import_op_bytes, 8, false},
+    [0x97] = {sft__import_op_none, 0, true}, /* NEXT_BUFFER */
+    [0x98] = {op_nothing, 0, true},
 };
 
 static sft_status step(sft__import_machine *m, sft_error *err) {
@@ -496,6 +478,7 @@ static sft_status step(sft__import_machine *m, sft_error *err) {
             m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where, "pickle-opcode",
             m->opcode_at, err, "opcode 0x%02x, which no pickler writes into data", (unsigned)code));
     }
+    m->arg = row->arg;
     SFT_TRY(row->fn(m, err));
     if (m->frame_end != 0 && sft__import_pk_tell(m->in) > m->frame_end) {
         SFT_TRY(sft__import_pm_odd(m, SFT_SCAN_DANGEROUS, "pickle-frame", err,

@@ -21,12 +21,8 @@ static sft_status put_int(sft__import_machine *m, uint32_t type, int64_t value, 
     return SFT_OK;
 }
 
-sft_status sft__import_op_true(sft__import_machine *m, sft_error *err) {
-    return put_int(m, SFT__PK_BOOL, 1, err);
-}
-
-sft_status sft__import_op_false(sft__import_machine *m, sft_error *err) {
-    return put_int(m, SFT__PK_BOOL, 0, err);
+sft_status sft__import_op_bool(sft__import_machine *m, sft_error *err) {
+    return put_int(m, SFT__PK_BOOL, m->arg, err);
 }
 
 /* Little-endian operand of n bytes. */
@@ -41,29 +37,23 @@ sft_status sft__import_pm_operand(sft__import_machine *m, size_t n, uint64_t *va
     return SFT_OK;
 }
 
-sft_status sft__import_op_binint(sft__import_machine *m, sft_error *err) {
+sft_status sft__import_op_integer(sft__import_machine *m, sft_error *err) {
     uint64_t v;
-    SFT_TRY(sft__import_pm_operand(m, 4, &v, err));
-    return put_int(m, SFT__PK_INT, (int32_t)(uint32_t)v, err);
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &v, err));
+    return put_int(m, SFT__PK_INT, m->arg == 4 ? (int32_t)(uint32_t)v : (int64_t)v, err);
 }
 
-sft_status sft__import_op_binint1(sft__import_machine *m, sft_error *err) {
-    uint64_t v;
-    SFT_TRY(sft__import_pm_operand(m, 1, &v, err));
-    return put_int(m, SFT__PK_INT, (int64_t)v, err);
-}
-
-sft_status sft__import_op_binint2(sft__import_machine *m, sft_error *err) {
-    uint64_t v;
-    SFT_TRY(sft__import_pm_operand(m, 2, &v, err));
-    return put_int(m, SFT__PK_INT, (int64_t)v, err);
-}
-
-static sft_status put_long(sft__import_machine *m, uint64_t n, sft_error *err) {
+sft_status sft__import_op_long(sft__import_machine *m, sft_error *err) {
     const char *text;
     sft__import_pk_node *node;
+    uint64_t n;
     uint64_t v = 0;
 
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &n, err));
+    if (n > INT32_MAX) {
+        return sft__import_pm_bad(m, err, "pickle-long",
+                                  "an integer of a negative number of bytes");
+    }
     SFT_TRY(sft__import_pk_text(m->in, m->job, n, &text, err));
     if (n > 8) {
         SFT_TRY(sft__import_pm_push_new(m, SFT__PK_BIG, &node, err));
@@ -80,22 +70,6 @@ static sft_status put_long(sft__import_machine *m, uint64_t n, sft_error *err) {
     int64_t value;
     memcpy(&value, &v, sizeof value);
     return put_int(m, SFT__PK_INT, value, err);
-}
-
-sft_status sft__import_op_long1(sft__import_machine *m, sft_error *err) {
-    uint64_t n;
-    SFT_TRY(sft__import_pm_operand(m, 1, &n, err));
-    return put_long(m, n, err);
-}
-
-sft_status sft__import_op_long4(sft__import_machine *m, sft_error *err) {
-    uint64_t n;
-    SFT_TRY(sft__import_pm_operand(m, 4, &n, err));
-    if (n > INT32_MAX) {
-        return sft__import_pm_bad(m, err, "pickle-long",
-                                  "an integer of a negative number of bytes");
-    }
-    return put_long(m, n, err);
 }
 
 sft_status sft__import_op_binfloat(sft__import_machine *m, sft_error *err) {
@@ -123,46 +97,26 @@ static sft_status put_text(sft__import_machine *m, uint64_t len, sft_error *err)
     return SFT_OK;
 }
 
-static sft_status text_of(sft__import_machine *m, size_t width, sft_error *err) {
+sft_status sft__import_op_text(sft__import_machine *m, sft_error *err) {
     uint64_t n;
-    SFT_TRY(sft__import_pm_operand(m, width, &n, err));
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &n, err));
     return put_text(m, n, err);
 }
 
-sft_status sft__import_op_text1(sft__import_machine *m, sft_error *err) {
-    return text_of(m, 1, err);
-}
-
-sft_status sft__import_op_text4(sft__import_machine *m, sft_error *err) {
-    return text_of(m, 4, err);
-}
-
-sft_status sft__import_op_text8(sft__import_machine *m, sft_error *err) {
-    return text_of(m, 8, err);
-}
-
 /* Bytes stay where they are. */
-static sft_status bytes_of(sft__import_machine *m, size_t width, sft_error *err) {
+static sft_status put_bytes(sft__import_machine *m, uint64_t size, sft_error *err) {
     sft__import_pk_node *n;
-    uint64_t size;
 
-    SFT_TRY(sft__import_pm_operand(m, width, &size, err));
     SFT_TRY(sft__import_pm_push_new(m, SFT__PK_BYTES, &n, err));
     n->u.at = sft__import_pk_tell(m->in);
     sft__import_pk_set_number(n, size);
     return sft__import_pk_skip(m->in, size, err);
 }
 
-sft_status sft__import_op_bytes1(sft__import_machine *m, sft_error *err) {
-    return bytes_of(m, 1, err);
-}
-
-sft_status sft__import_op_bytes4(sft__import_machine *m, sft_error *err) {
-    return bytes_of(m, 4, err);
-}
-
-sft_status sft__import_op_bytes8(sft__import_machine *m, sft_error *err) {
-    return bytes_of(m, 8, err);
+sft_status sft__import_op_bytes(sft__import_machine *m, sft_error *err) {
+    uint64_t size;
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &size, err));
+    return put_bytes(m, size, err);
 }
 
 /* A short one is a name as often as not. */
@@ -176,30 +130,16 @@ static sft_status put_string(sft__import_machine *m, uint64_t len, sft_error *er
     return SFT_OK;
 }
 
-sft_status sft__import_op_binstring1(sft__import_machine *m, sft_error *err) {
-    uint64_t n;
-    SFT_TRY(sft__import_pm_operand(m, 1, &n, err));
-    return put_string(m, n, err);
-}
-
 /* Python 2 strings: long ones are raw data, and stay where they are. */
 sft_status sft__import_op_binstring(sft__import_machine *m, sft_error *err) {
-    const uint8_t *b;
-    sft__import_pk_node *n;
+    uint64_t size;
 
-    SFT_TRY(sft__import_pk_need(m->in, 4, &b, err));
-    const uint32_t size = sft__base_load_le32(b);
+    SFT_TRY(sft__import_pm_operand(m, m->arg, &size, err));
     if (size > INT32_MAX) {
         return sft__import_pm_bad(m, err, "pickle-string",
                                   "a string of a negative number of bytes");
     }
-    if (size < LOAD_NAME_MAX) {
-        return put_string(m, size, err);
-    }
-    SFT_TRY(sft__import_pm_push_new(m, SFT__PK_BYTES, &n, err));
-    n->u.at = sft__import_pk_tell(m->in);
-    sft__import_pk_set_number(n, size);
-    return sft__import_pk_skip(m->in, size, err);
+    return size < LOAD_NAME_MAX ? put_string(m, size, err) : put_bytes(m, size, err);
 }
 
 /* ---------------------------------------------------------------- the text forms of protocol 0 */
@@ -267,63 +207,28 @@ sft_status sft__import_op_unicode(sft__import_machine *m, sft_error *err) {
 
 /* ---------------------------------------------------------------- containers */
 
-sft_status sft__import_op_empty_list(sft__import_machine *m, sft_error *err) {
-    return sft__import_pm_collect(m, SFT__PK_LIST, m->stack.count, err);
+sft_status sft__import_op_empty(sft__import_machine *m, sft_error *err) {
+    return sft__import_pm_collect(m, m->arg, m->stack.count, err);
 }
 
-sft_status sft__import_op_empty_tuple(sft__import_machine *m, sft_error *err) {
-    return sft__import_pm_collect(m, SFT__PK_TUPLE, m->stack.count, err);
-}
-
-sft_status sft__import_op_empty_dict(sft__import_machine *m, sft_error *err) {
-    return sft__import_pm_collect(m, SFT__PK_DICT, m->stack.count, err);
-}
-
-sft_status sft__import_op_empty_set(sft__import_machine *m, sft_error *err) {
-    return sft__import_pm_collect(m, SFT__PK_SET, m->stack.count, err);
-}
-
-static sft_status marked(sft__import_machine *m, uint32_t type, sft_error *err) {
+sft_status sft__import_op_collect(sft__import_machine *m, sft_error *err) {
     size_t first;
     SFT_TRY(sft__import_pm_to_mark(m, &first, err));
-    return sft__import_pm_collect(m, type, first, err);
-}
-
-sft_status sft__import_op_list(sft__import_machine *m, sft_error *err) {
-    return marked(m, SFT__PK_LIST, err);
-}
-
-sft_status sft__import_op_tuple(sft__import_machine *m, sft_error *err) {
-    return marked(m, SFT__PK_TUPLE, err);
-}
-
-sft_status sft__import_op_dict(sft__import_machine *m, sft_error *err) {
-    return marked(m, SFT__PK_DICT, err);
-}
-
-sft_status sft__import_op_frozenset(sft__import_machine *m, sft_error *err) {
-    SFT_TRY(marked(m, SFT__PK_SET, err));
-    sft__import_pk_at(m->p, m->stack.at[m->stack.count - 1])->known = 1;
+    SFT_TRY(sft__import_pm_collect(m, m->arg, first, err));
+    if (m->arg == SFT__PK_SET) {
+        sft__import_pk_at(m->p, m->stack.at[m->stack.count - 1])->known = 1; /* frozen */
+    }
     return SFT_OK;
 }
 
-static sft_status tuple_of(sft__import_machine *m, size_t n, sft_error *err) {
+/* Of the last one, two or three values. */
+sft_status sft__import_op_tuple(sft__import_machine *m, sft_error *err) {
+    const size_t n = m->arg;
+
     if (m->stack.count - sft__import_pm_floor(m) < n) {
         return sft__import_pm_bad(m, err, "pickle-stack", "a tuple of more values than there are");
     }
     return sft__import_pm_collect(m, SFT__PK_TUPLE, m->stack.count - n, err);
-}
-
-sft_status sft__import_op_tuple1(sft__import_machine *m, sft_error *err) {
-    return tuple_of(m, 1, err);
-}
-
-sft_status sft__import_op_tuple2(sft__import_machine *m, sft_error *err) {
-    return tuple_of(m, 2, err);
-}
-
-sft_status sft__import_op_tuple3(sft__import_machine *m, sft_error *err) {
-    return tuple_of(m, 3, err);
 }
 
 sft_status sft__import_op_mark(sft__import_machine *m, sft_error *err) {
@@ -332,7 +237,8 @@ sft_status sft__import_op_mark(sft__import_machine *m, sft_error *err) {
 
 /* Adds to the container on top: of this type, or a record of a class that is nothing to us.
  * Anything else is the confusion behind CVE-2026-24747. */
-static sft_status add_to(sft__import_machine *m, uint32_t type, size_t first, sft_error *err) {
+static sft_status add_to(sft__import_machine *m, size_t first, sft_error *err) {
+    const uint32_t type = m->arg;
     const size_t count = m->stack.count - first;
     uint32_t id;
 
@@ -353,38 +259,21 @@ static sft_status add_to(sft__import_machine *m, uint32_t type, size_t first, sf
     return sft__import_pm_items_add(m, n, m->stack.at + first, count, err);
 }
 
-static sft_status add_marked(sft__import_machine *m, uint32_t type, sft_error *err) {
+sft_status sft__import_op_add_marked(sft__import_machine *m, sft_error *err) {
     size_t first;
     SFT_TRY(sft__import_pm_to_mark(m, &first, err));
-    return add_to(m, type, first, err);
+    return add_to(m, first, err);
 }
 
-sft_status sft__import_op_appends(sft__import_machine *m, sft_error *err) {
-    return add_marked(m, SFT__PK_LIST, err);
-}
+/* One value, or a key and a value. */
+sft_status sft__import_op_add(sft__import_machine *m, sft_error *err) {
+    const size_t n = m->arg == SFT__PK_DICT ? 2 : 1;
 
-sft_status sft__import_op_setitems(sft__import_machine *m, sft_error *err) {
-    return add_marked(m, SFT__PK_DICT, err);
-}
-
-sft_status sft__import_op_additems(sft__import_machine *m, sft_error *err) {
-    return add_marked(m, SFT__PK_SET, err);
-}
-
-static sft_status add_last(sft__import_machine *m, uint32_t type, size_t n, sft_error *err) {
     if (m->stack.count - sft__import_pm_floor(m) < n + 1) {
         return sft__import_pm_bad(m, err, "pickle-stack",
                                   "an opcode takes more values than there are");
     }
-    return add_to(m, type, m->stack.count - n, err);
-}
-
-sft_status sft__import_op_append(sft__import_machine *m, sft_error *err) {
-    return add_last(m, SFT__PK_LIST, 1, err);
-}
-
-sft_status sft__import_op_setitem(sft__import_machine *m, sft_error *err) {
-    return add_last(m, SFT__PK_DICT, 2, err);
+    return add_to(m, m->stack.count - n, err);
 }
 
 /* ---------------------------------------------------------------- memo */
@@ -404,60 +293,38 @@ static sft_status memo_put(sft__import_machine *m, uint64_t index, sft_error *er
     return SFT_OK;
 }
 
-static sft_status memo_get(sft__import_machine *m, uint64_t index, sft_error *err) {
-    if (index >= m->memo.count || m->memo.at[index] == 0) {
-        return sft__import_pm_bad(m, err, "pickle-memo", "a memo index that was never stored");
-    }
-    return sft__import_pm_push(m, &m->stack, m->memo.at[index] - 1, err);
-}
-
-sft_status sft__import_op_binput(sft__import_machine *m, sft_error *err) {
-    uint64_t i;
-    SFT_TRY(sft__import_pm_operand(m, 1, &i, err));
-    return memo_put(m, i, err);
-}
-
-sft_status sft__import_op_long_binput(sft__import_machine *m, sft_error *err) {
-    uint64_t i;
-    SFT_TRY(sft__import_pm_operand(m, 4, &i, err));
-    return memo_put(m, i, err);
-}
-
 sft_status sft__import_op_memoize(sft__import_machine *m, sft_error *err) {
     return memo_put(m, m->memo_set, err);
 }
 
-sft_status sft__import_op_binget(sft__import_machine *m, sft_error *err) {
-    uint64_t i;
-    SFT_TRY(sft__import_pm_operand(m, 1, &i, err));
-    return memo_get(m, i, err);
-}
-
-sft_status sft__import_op_long_binget(sft__import_machine *m, sft_error *err) {
-    uint64_t i;
-    SFT_TRY(sft__import_pm_operand(m, 4, &i, err));
-    return memo_get(m, i, err);
-}
-
-static sft_status line_index(sft__import_machine *m, int64_t *index, sft_error *err) {
+/* The operand, of so many bytes; 0: a line. */
+static sft_status memo_index(sft__import_machine *m, uint64_t *index, sft_error *err) {
     const char *line;
+    int64_t value;
     size_t len;
 
+    if (m->arg != 0) {
+        return sft__import_pm_operand(m, m->arg, index, err);
+    }
     SFT_TRY(sft__import_pk_line(m->in, &line, &len, err));
-    if (!sft__import_pk_decimal(line, len, index) || *index < 0) {
+    if (!sft__import_pk_decimal(line, len, &value) || value < 0) {
         return sft__import_pm_bad(m, err, "pickle-memo", "text that is no memo index");
     }
+    *index = (uint64_t)value;
     return SFT_OK;
 }
 
 sft_status sft__import_op_put(sft__import_machine *m, sft_error *err) {
-    int64_t i;
-    SFT_TRY(line_index(m, &i, err));
-    return memo_put(m, (uint64_t)i, err);
+    uint64_t index;
+    SFT_TRY(memo_index(m, &index, err));
+    return memo_put(m, index, err);
 }
 
 sft_status sft__import_op_get(sft__import_machine *m, sft_error *err) {
-    int64_t i;
-    SFT_TRY(line_index(m, &i, err));
-    return memo_get(m, (uint64_t)i, err);
+    uint64_t index;
+    SFT_TRY(memo_index(m, &index, err));
+    if (index >= m->memo.count || m->memo.at[index] == 0) {
+        return sft__import_pm_bad(m, err, "pickle-memo", "a memo index that was never stored");
+    }
+    return sft__import_pm_push(m, &m->stack, m->memo.at[index] - 1, err);
 }

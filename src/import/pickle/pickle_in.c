@@ -194,16 +194,6 @@ static bool hex_read(const char *src, size_t left, size_t n, uint32_t *value) {
 }
 
 /* Lone surrogates become three bytes as Python's surrogatepass has them: no UTF-8, so no name. */
-static size_t put_char(char *dst, uint32_t c) {
-    if (c >= 0xd800 && c <= 0xdfff) {
-        dst[0] = (char)(0xe0 | c >> 12);
-        dst[1] = (char)(0x80 | (c >> 6 & 0x3f));
-        dst[2] = (char)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    return sft__base_utf8_encode(dst, c);
-}
-
 size_t sft__import_pk_repr(char *dst, const char *src, size_t len) {
     static const char from[] = "\\'\"abfnrtv";
     static const char to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -225,7 +215,7 @@ size_t sft__import_pk_repr(char *dst, const char *src, size_t len) {
                 return SIZE_MAX;
             }
         }
-        n += put_char(dst + n, c);
+        n += sft__base_utf8_encode(dst + n, c);
     }
     return n;
 }
@@ -242,7 +232,7 @@ size_t sft__import_pk_raw_unicode(char *dst, const char *src, size_t len) {
             }
             i += 1 + digits;
         }
-        n += put_char(dst + n, c);
+        n += sft__base_utf8_encode(dst + n, c);
     }
     return n;
 }

@@ -33,41 +33,41 @@ typedef struct zip_end {
     uint64_t bytes; /* of the directory */
     uint64_t said;  /* where the record says that it lies */
     bool cut;       /* it would begin before the part */
+    bool understood;
 } zip_end;
 
-/* What the end record at `at` says, if a directory can lie where it says. */
-static bool end_understood(const sft_source *source, uint64_t from, uint64_t at, const uint8_t *end,
-                           zip_end *e, sft_status *status, sft_error *err) {
+/* What the end record at `at` says; understood: a directory can lie where it says. */
+static sft_status end_read(const sft_source *source, uint64_t from, uint64_t at, const uint8_t *end,
+                           zip_end *e, sft_error *err) {
     uint64_t bytes = sft__base_load_le32(end + 12);
     uint64_t directory = sft__base_load_le32(end + 16);
     uint8_t locator[LOCATOR_BYTES];
     uint8_t record[END64_BYTES];
 
     e->at = at;
+    e->understood = false;
     if (at - from >= LOCATOR_BYTES + END64_BYTES) {
-        *status = sft_source_read(source, at - LOCATOR_BYTES, locator, sizeof locator, err);
-        if (*status == SFT_OK && sft__base_load_le32(locator) == SIG_LOCATOR) {
+        SFT_TRY(sft_source_read(source, at - LOCATOR_BYTES, locator, sizeof locator, err));
+        if (sft__base_load_le32(locator) == SIG_LOCATOR) {
             const uint64_t at64 = at - LOCATOR_BYTES - END64_BYTES;
-            *status = sft_source_read(source, at64, record, sizeof record, err);
-            if (*status == SFT_OK && sft__base_load_le32(record) == SIG_END64) {
+            SFT_TRY(sft_source_read(source, at64, record, sizeof record, err));
+            if (sft__base_load_le32(record) == SIG_END64) {
                 bytes = sft__base_load_le64(record + 40);
                 directory = sft__base_load_le64(record + 48);
                 e->at = at64;
             }
         }
-        if (*status != SFT_OK) {
-            return false;
-        }
     }
     if (bytes > e->at - from) {
-        return false;
+        return SFT_OK;
     }
+    e->understood = true;
     e->bytes = bytes;
     e->said = directory;
     e->directory = e->at - bytes;
     e->begin = e->directory - directory; /* modulo 2^64: Python takes one whose front is cut off */
     e->cut = directory > e->directory - from;
-    return true;
+    return SFT_OK;
 }
 
 /* Does an entry of a directory stand there? */
@@ -230,7 +230,6 @@ static sft_status zip_next(sft__import_members *m, sft__import_member *member, b
 static sft_status chain_step(const sft__import_members *m, uint64_t end, uint64_t *begin,
                              bool *found, sft_error *err) {
     uint8_t record[END_BYTES];
-    sft_status status = SFT_OK;
     zip_end e;
 
     *found = false;
@@ -238,9 +237,12 @@ static sft_status chain_step(const sft__import_members *m, uint64_t end, uint64_
         return SFT_OK;
     }
     SFT_TRY(sft_source_read(m->source, end - END_BYTES, record, sizeof record, err));
-    if (sft__base_load_le32(record) != SIG_END || sft__base_load_le16(record + 20) != 0 ||
-        !end_understood(m->source, m->offset, end - END_BYTES, record, &e, &status, err) || e.cut) {
-        return status;
+    if (sft__base_load_le32(record) != SIG_END || sft__base_load_le16(record + 20) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(end_read(m->source, m->offset, end - END_BYTES, record, &e, err));
+    if (!e.understood || e.cut) {
+        return SFT_OK;
     }
     *begin = e.begin;
     SFT_TRY(sft_source_read(m->source, e.begin, record, 4, err));
@@ -387,8 +389,11 @@ static sft_status zip_list(listing *l, sft_error *err) {
     const size_t found = status == SFT_OK ? find_ends(tail, len, at) : 0;
     for (size_t n = 0; n < found && n < ENDS && status == SFT_OK; n++) {
         const size_t i = at[(found - 1 - n) % ENDS];
-        if (is_inside(l, base + i) || l->count + 3 > SFT__MEMBERS_MOST ||
-            !end_understood(part->source, part->offset, base + i, tail + i, &e, &status, err)) {
+        if (is_inside(l, base + i) || l->count + 3 > SFT__MEMBERS_MOST) {
+            continue;
+        }
+        status = end_read(part->source, part->offset, base + i, tail + i, &e, err);
+        if (status != SFT_OK || !e.understood) {
             continue;
         }
         const size_t comment = sft__base_load_le16(tail + i + 20);

@@ -6,6 +6,7 @@
  * characters among its letters, as Python takes it) and hex are decoded first. Most strings are
  * none of these: their first bytes say so. Read first: work.h.
  */
+#include "base/text/buf.h"
 #include "base/text/strmap.h"
 #include "import/archive/unpack_step.h"
 #include "import/scan/work.h"
@@ -114,9 +115,8 @@ static uint8_t digit64(uint8_t c) {
 }
 
 static uint8_t digit16(uint8_t c) {
-    return (uint8_t)(c >= '0' && c <= '9'                     ? c - '0'
-                     : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                              : 255);
+    const int digit = sft__base_hex_value((char)c);
+    return digit < 0 ? 255 : (uint8_t)digit;
 }
 
 /* How one reads the letters: 255 are passed over, as Python does; '=' ends base64. */

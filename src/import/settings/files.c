@@ -29,44 +29,27 @@ bool sft__import_setting_is_requirements(const char *name) {
 
 /* Does the line take a package from elsewhere than from the index that pip is set to? */
 static bool is_elsewhere(const char *p, size_t len) {
-    static const char *const begins[] = {"-i ",
-                                         "--index-url",
-                                         "--extra-index-url",
-                                         "-f ",
-                                         "--find-links",
-                                         "--trusted-host",
-                                         "-e ",
-                                         "--editable",
-                                         "--pre-install",
-                                         "./",
-                                         "../",
-                                         "/",
-                                         "~",
-                                         "file:",
-                                         "--global-option",
-                                         "--config-settings",
-                                         "--install-option"};
+    /* clang-format off */
+    static const char *const begins[] = {
+        "-i ", "--index-url", "--extra-index-url", "-f ", "--find-links", "--trusted-host", "-e ",
+        "--editable", "--pre-install", "./", "../", "/", "~", "file:", "--global-option",
+        "--config-settings", "--install-option", NULL};
+    /* clang-format on */
+    static const char *const named[] = {"git+", "@", NULL};
+    static const char *const others[] = {"-r", "-c", "--r", "--c", NULL};
+    static const char *const places[] = {"://", "../", " /", NULL};
+    static const char *const packages[] = {"://", " @ ", ".whl", ".tar.gz", NULL};
     static const char *const known[] = {"https://pypi.org/simple",
-                                        "https://download.pytorch.org/whl"};
+                                        "https://download.pytorch.org/whl", NULL};
 
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (sft__import_text_has(p, len, known[i]) && !sft__import_text_has(p, len, "git+") &&
-            !sft__import_text_has(p, len, "@")) {
-            return false;
-        }
+    if (sft__import_text_has_one(p, len, known) && !sft__import_text_has_one(p, len, named)) {
+        return false;
     }
-    for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++) {
-        if (sft__import_text_starts(p, len, begins[i])) {
-            return true;
-        }
+    if (sft__import_text_starts_one(p, len, begins)) {
+        return true;
     }
-    if (sft__import_text_starts(p, len, "-r") || sft__import_text_starts(p, len, "-c") ||
-        sft__import_text_starts(p, len, "--r") || sft__import_text_starts(p, len, "--c")) {
-        return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, "../") ||
-               sft__import_text_has(p, len, " /"); /* other files */
-    }
-    return sft__import_text_has(p, len, "://") || sft__import_text_has(p, len, " @ ") ||
-           sft__import_text_has(p, len, ".whl") || sft__import_text_has(p, len, ".tar.gz");
+    return sft__import_text_has_one(
+        p, len, sft__import_text_starts_one(p, len, others) ? places : packages);
 }
 
 /* One line, without a list's mark, quotes, and what stands behind " #". */
@@ -130,7 +113,8 @@ bool sft__import_setting_entry_points(const sft__import_content *c) {
                      !sft__import_text_starts(p, n, "[gui_scripts]");
         } else if (n != 0 && *p != '#' && *p != ';' && loaded && memchr(p, '=', n) != NULL) {
             sft__import_content_find(
-                c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text), p, n < 160 ? n : 160,
+                c, SFT_SCAN_UNKNOWN, "code-file", (size_t)(p - text),
+                (sft__import_span){p, n < 160 ? n : 160},
                 "an entry point: programs load such of every package that they find");
             good = false;
         }
@@ -152,7 +136,7 @@ bool sft__import_setting_requirements(const sft__import_content *c) {
         const size_t n = (size_t)(stop - begin);
         if (is_elsewhere(begin, n)) {
             sft__import_content_find(c, SFT_SCAN_UNKNOWN, "config-path", (size_t)(begin - text),
-                                     begin, n < 160 ? n : 160,
+                                     (sft__import_span){begin, n < 160 ? n : 160},
                                      "a package from elsewhere, whose installation runs code");
             good = false;
         }

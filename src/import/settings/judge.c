@@ -5,6 +5,7 @@
  * files of Python do. Under words that name code: "package:name", scripts, commands. Under the keys
  * of known programs that evaluate or load the value: dangerous. Read first: settings.h.
  */
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 enum { PATH_MOST = 1024, EXTENSION_MOST = 8 };
@@ -14,18 +15,6 @@ typedef struct judging {
     unsigned kinds; /* of the key */
     sft__import_setting_said *said;
 } judging;
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 static uint32_t say(const judging *j, uint32_t verdict, const char *rule, const char *sentence) {
     j->said->rule = rule;
@@ -221,6 +210,8 @@ static const char *const programs[] = {
 /* A line for a shell: it begins with a program or a path, and has words behind it, or has signs
  * that join commands. */
 static bool is_shell(const sft__import_setting *s) {
+    static const char *const paths_of[] = {"./", "../", "~/", NULL};
+    static const char *const joins[] = {"$(", "&&", " | ", "| sh", "; ", "`", NULL};
     const char *p = s->value;
     size_t n = 0;
 
@@ -230,12 +221,9 @@ static bool is_shell(const sft__import_setting *s) {
     if (sft__import_text_is_one(p, n, programs)) {
         return n < s->len || n > 3 || s->listed;
     }
-    return sft__import_text_starts(p, s->len, "./") || sft__import_text_starts(p, s->len, "../") ||
-           sft__import_text_starts(p, s->len, "~/") ||
+    return sft__import_text_starts_one(p, s->len, paths_of) ||
            (s->len > 1 && p[0] == '/' && is_letter(p[1])) ||
-           sft__import_text_has(p, s->len, "$(") || sft__import_text_has(p, s->len, "&&") ||
-           sft__import_text_has(p, s->len, " | ") || sft__import_text_has(p, s->len, "| sh") ||
-           sft__import_text_has(p, s->len, "; ") || memchr(p, '`', s->len) != NULL;
+           sft__import_text_has_one(p, s->len, joins);
 }
 
 /* ---------------------------------------------------------------- values that are evaluated */
@@ -307,17 +295,12 @@ static bool is_layer(const char *p, size_t len) {
 
 /* nn.functional.silu, jax.nn.gelu: a function that computes. */
 static bool is_computing(const char *p, size_t len) {
-    static const char *const rooms[] = {"F.",
-                                        "nn.functional.",
-                                        "torch.nn.functional.",
-                                        "jax.nn.",
-                                        "flax.linen.",
-                                        "keras.activations.",
-                                        "tf.nn.",
-                                        "jnp.",
-                                        "tf.keras.activations.",
-                                        "mx.nn.",
-                                        "paddle.nn.functional."};
+    /* clang-format off */
+    static const char *const rooms[] = {
+        "F.", "nn.functional.", "torch.nn.functional.", "jax.nn.", "flax.linen.",
+        "keras.activations.", "tf.nn.", "jnp.", "tf.keras.activations.", "mx.nn.",
+        "paddle.nn.functional."};
+    /* clang-format on */
     bool dots;
 
     static const char *const plain[] = {"relu",    "tanh", "sigmoid", "selu", "celu", "rrelu",
@@ -338,16 +321,13 @@ static bool is_computing(const char *p, size_t len) {
 
 /* attempt_load, check_requirements, exit: a function by its words, where layers are named. */
 static bool is_acting(const char *p, size_t len) {
-    static const char *const verbs[] = {"load",        "loads",        "download",
-                                        "install",     "requirements", "exit",
-                                        "quit",        "input",        "exec",
-                                        "eval",        "import",       "system",
-                                        "breakpoint",  "open",         "run",
-                                        "compile",     "popen",        "setattr",
-                                        "delattr",     "getattr",      "globals",
-                                        "hub",         "check",        "export",
-                                        "spawn",       "__import__",   "DetectMultiBackend",
-                                        "AutoBackend", "YOLO",         NULL};
+    /* clang-format off */
+    static const char *const verbs[] = {
+        "load", "loads", "download", "install", "requirements", "exit", "quit", "input", "exec",
+        "eval", "import", "system", "breakpoint", "open", "run", "compile", "popen", "setattr",
+        "delattr", "getattr", "globals", "hub", "check", "export", "spawn", "__import__",
+        "DetectMultiBackend", "AutoBackend", "YOLO", NULL};
+    /* clang-format on */
     bool dots;
     size_t from = 0;
 
@@ -489,12 +469,8 @@ static bool is_command(const sft__import_setting *s) {
                                          "python -c ",  "python3 -c ", "python -m ", "python3 -m ",
                                          "curl http",   "wget http",   "cmd /c ",    "cmd.exe ",
                                          "powershell ", NULL};
-    for (size_t i = 0; begins[i] != NULL; i++) {
-        if (sft__import_text_starts(s->value, s->len, begins[i])) {
-            return true;
-        }
-    }
-    return s->value[0] == '-' && s->len <= PATH_MOST && has_code_word(s, true);
+    return sft__import_text_starts_one(s->value, s->len, begins) ||
+           (s->value[0] == '-' && s->len <= PATH_MOST && has_code_word(s, true));
 }
 
 /* "python:evil.mod", and "package.module:name" where the package is no server's. */
@@ -585,6 +561,7 @@ static bool is_plain(const sft__import_setting *s) {
 }
 
 uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_setting_said *said) {
+    static const char *const elsewhere[] = {"://", "git+", " @", NULL};
     sft__import_setting t = *s;
 
     if (is_plain(s) || (s->kinds & SFT__KEY_TOKENS) != 0) {
@@ -611,25 +588,20 @@ uint32_t sft__import_setting_judge(const sft__import_setting *s, sft__import_set
     if (sft__import_text_starts(t.value, t.len, "ext://") && t.len > 6) {
         return judge_external(&j);
     }
-    if ((j.kinds & SFT__KEY_PACKAGES) != 0 && (sft__import_text_has(t.value, t.len, "://") ||
-                                               sft__import_text_has(t.value, t.len, "git+") ||
-                                               sft__import_text_has(t.value, t.len, " @"))) {
+    if ((j.kinds & SFT__KEY_PACKAGES) != 0 && sft__import_text_has_one(t.value, t.len, elsewhere)) {
         return say(&j, SFT_SCAN_UNKNOWN, "remote-code",
                    "a package that is installed from elsewhere");
     }
+    uint32_t verdict = SFT_SCAN_HARMLESS;
     if ((j.kinds & SFT__KEY_SOURCE) != 0) {
-        const uint32_t verdict = judge_source(&j);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            return verdict;
-        }
+        verdict = judge_source(&j);
     }
-    if ((j.kinds & SFT__KEY_EVALUATED) != 0) {
-        const uint32_t verdict = judge_evaluated(&j);
-        if (verdict != SFT_SCAN_HARMLESS) {
-            return verdict;
-        }
+    if (verdict == SFT_SCAN_HARMLESS && (j.kinds & SFT__KEY_EVALUATED) != 0) {
+        verdict = judge_evaluated(&j);
     }
-    const uint32_t verdict = judge_path(&j);
+    if (verdict == SFT_SCAN_HARMLESS) {
+        verdict = judge_path(&j);
+    }
     if (verdict != SFT_SCAN_HARMLESS) {
         return verdict;
     }

@@ -4,17 +4,10 @@
  * model_from_yaml reads up to TensorFlow 2.6): judged by the words that those in JSON are judged
  * by. Which object a word belongs to is not told: the worst counts. Read first: settings.h.
  */
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 enum { VALUE_MOST = 200 };
-
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
 
 typedef struct reading {
     const sft__import_content *c;

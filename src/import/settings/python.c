@@ -4,6 +4,7 @@
  * parsed: two words side by side of which none is a keyword, a sign that Python does not have, a
  * bracket without its end are prose or another language. Read first: settings.h.
  */
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 enum { BRACKETS = 200 };
@@ -36,13 +37,8 @@ static bool is_space(char c) {
     return c == ' ' || c == '\t' || c == '\f';
 }
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c) ||
-           (c & 0x80) != 0;
+    return is_letter(c) || is_digit(c);
 }
 
 static bool is(const char *p, size_t len, const char *word) {
@@ -396,15 +392,11 @@ unsigned sft__import_setting_python(const char *text, size_t len) {
 
 bool sft__import_setting_is_wild(const char *text, size_t len, bool strict) {
     static const char *const words[] = {
-        "__import__(", "__subclasses__", "__globals__", "__builtins__", "os.system(",
-        "os.popen(",   "os.exec",        "subprocess.", "importlib.",   "builtins.",
-        "pty.spawn",   "eval(",          "exec("};
-    const size_t count = strict ? 6 : sizeof words / sizeof words[0];
+        "__import__(", "__subclasses__", "__globals__", "__builtins__",
+        "os.system(",  "os.popen(",      NULL};
+    static const char *const others[] = {"os.exec",   "subprocess.", "importlib.", "builtins.",
+                                         "pty.spawn", "eval(",       "exec(",      NULL};
 
-    for (size_t i = 0; i < count; i++) {
-        if (sft__import_text_has(text, len, words[i])) {
-            return true;
-        }
-    }
-    return false;
+    return sft__import_text_has_one(text, len, words) ||
+           (!strict && sft__import_text_has_one(text, len, others));
 }

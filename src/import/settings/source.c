@@ -5,6 +5,7 @@
  * calls of the few types that such values are made by, whose names stand for nothing else. Read
  * first: settings.h.
  */
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 typedef struct reading {
@@ -18,14 +19,6 @@ typedef struct reading {
     size_t key_len;
     uint32_t verdict;
 } reading;
-
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
-}
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 static void worse(reading *r, uint32_t verdict) {
     r->verdict = verdict > r->verdict ? verdict : r->verdict;

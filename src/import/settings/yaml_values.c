@@ -52,7 +52,7 @@ static void judge(walking *w, const char *value, size_t len) {
         const size_t shown = len < 160 ? len : 160;
         sft__import_content_find(w->c, verdict, said.rule,
                                  w->base == SIZE_MAX ? 0 : w->base + (size_t)(value - w->text),
-                                 value, shown, said.sentence);
+                                 (sft__import_span){value, shown}, said.sentence);
         w->good = false;
     }
 }
@@ -287,8 +287,9 @@ static bool find_wild(const sft__import_content *c, const char *text, size_t len
         const size_t n = (size_t)(before_comment(p, stop) - p);
         if (sft__import_setting_is_wild(p, n, true)) {
             sft__import_content_find(c, SFT_SCAN_UNKNOWN, "config-code",
-                                     base == SIZE_MAX ? 0 : base + (size_t)(p - text), p,
-                                     n < 160 ? n : 160, "words of Python that runs something");
+                                     base == SIZE_MAX ? 0 : base + (size_t)(p - text),
+                                     (sft__import_span){p, n < 160 ? n : 160},
+                                     "words of Python that runs something");
             return false;
         }
         p = stop < end ? stop + 1 : end;

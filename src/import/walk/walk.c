@@ -67,7 +67,8 @@ static walk_step one_opcode(walk *w) {
     } else {
         b = sft__import_walk_take(in, 1);
     }
-    if (b == NULL || sft__import_walk_ops[*b] == NULL) {
+    const walk_op *op = b != NULL ? &sft__import_walk_ops[*b] : NULL;
+    if (op == NULL || op->fn == NULL) {
         return WALK_FAIL;
     }
     if (w->job->walk_left == 0) {
@@ -76,7 +77,8 @@ static walk_step one_opcode(walk *w) {
     }
     w->job->walk_left--;
     w->opcode = *b;
-    return sft__import_walk_ops[*b](w);
+    w->arg = op->arg;
+    return op->fn(w);
 }
 
 /* One pickle; true: it ended with its STOP. */

@@ -290,6 +290,7 @@ typedef struct walk {
     uint32_t ways;   /* this walk's */
     uint32_t wanted; /* ways that would lead elsewhere */
     uint8_t opcode;  /* the one at hand */
+    uint8_t arg;     /* walk_op.arg of it */
     bool loose;      /* the last name is words rather than one */
     bool printed;    /* and has nothing but printable ASCII */
     bool marked;     /* this pickle began with PROTO 2 or more */
@@ -306,10 +307,10 @@ typedef enum walk_step { WALK_GO = 0, WALK_STOP, WALK_FAIL } walk_step;
 
 /* ---------------------------------------------------------------- values, walk_values.c */
 
-bool sft__import_walk_push_more(walk *w, walk_value v); /* where there is no room yet */
+bool sft__import_walk_values_push(walk *w, walk_values *s, uint32_t v); /* of the stack or marks */
 static inline bool sft__import_walk_push(walk *w, walk_value v) {
     if (w->stack.count == w->stack.room) {
-        return sft__import_walk_push_more(w, v);
+        return sft__import_walk_values_push(w, &w->stack, v);
     }
     w->stack.at[w->stack.count++] = v;
     return true;
@@ -442,7 +443,10 @@ void sft__import_walk_settings_judge(walk *w); /* a part has ended */
 
 /* ---------------------------------------------------------------- opcodes */
 
-typedef walk_step (*walk_op)(walk *w);
+typedef struct walk_op {
+    walk_step (*fn)(walk *w);
+    uint8_t arg; /* bytes of an operand (0: a line), a kind, a number of values */
+} walk_op;
 extern const walk_op sft__import_walk_ops[256];
 /* Where the opcode at `i` ends, without a stack; SIZE_MAX: it is none, or cut short. walk_nested.c
  */

@@ -7,53 +7,38 @@
 
 /* ---------------------------------------------------------------- plain values */
 
-walk_step sft__import_walk_op_none(walk *w) {
-    return walk_push_kind(w, V_NONE, 0);
+walk_step sft__import_walk_op_plain(walk *w) {
+    return walk_push_kind(w, w->arg, 0);
 }
 walk_step sft__import_walk_op_scalar(walk *w) {
-    return walk_push_kind(w, V_SCALAR, w->opcode == 0x88 ? WALK_TRUE : 0);
-}
-walk_step sft__import_walk_op_list(walk *w) {
-    return walk_push_kind(w, V_LIST, 0);
+    return walk_push_kind(w, V_SCALAR, w->arg);
 }
 walk_step sft__import_walk_op_dict(walk *w) {
     return walk_push_kind(w, V_DICT, WALK_DICT_FRESH);
 }
-walk_step sft__import_walk_op_set(walk *w) {
-    return walk_push_kind(w, V_SET, 0);
-}
 walk_step sft__import_walk_op_empty_tuple(walk *w) {
-    return sft__import_walk_push(w, sft__import_walk_array_tuple(w, NULL, 0)) ? WALK_GO : WALK_FAIL;
+    return walk_push_step(w, sft__import_walk_array_tuple(w, NULL, 0));
 }
 
-static walk_step number(walk *w, size_t n) {
-    const uint8_t *b = sft__import_walk_take(&w->in, n);
+walk_step sft__import_walk_op_binint(walk *w) {
+    const uint8_t *b = sft__import_walk_take(&w->in, w->arg);
     uint64_t value = 0;
 
     if (b == NULL) {
         return WALK_FAIL;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < w->arg; i++) {
         value |= (uint64_t)b[i] << 8 * i;
     }
-    return sft__import_walk_push(w, sft__import_walk_array_int(w, value)) ? WALK_GO : WALK_FAIL;
-}
-walk_step sft__import_walk_op_binint(walk *w) {
-    return number(w, 4);
-}
-walk_step sft__import_walk_op_binint1(walk *w) {
-    return number(w, 1);
-}
-walk_step sft__import_walk_op_binint2(walk *w) {
-    return number(w, 2);
+    return walk_push_step(w, sft__import_walk_array_int(w, value));
 }
 
 walk_step sft__import_walk_op_binfloat(walk *w) {
     return sft__import_walk_take(&w->in, 8) != NULL ? walk_push_kind(w, V_SCALAR, 0) : WALK_FAIL;
 }
 
-/* The length of a literal, of n bytes. */
-bool sft__import_walk_length(walk *w, size_t n, bool is_signed, uint64_t *size) {
+bool sft__import_walk_length(walk *w, bool is_signed, uint64_t *size) {
+    const size_t n = w->arg;
     const uint8_t *b = sft__import_walk_take(&w->in, n);
 
     if (b == NULL) {
@@ -63,32 +48,23 @@ bool sft__import_walk_length(walk *w, size_t n, bool is_signed, uint64_t *size) 
     return *size <= (is_signed && n == 4 ? (uint64_t)INT32_MAX : (uint64_t)INT64_MAX);
 }
 
-static walk_step long_of(walk *w, size_t n) {
+walk_step sft__import_walk_op_binlong(walk *w) {
     uint64_t size;
     const uint8_t *head;
     size_t head_len;
     uint64_t at;
     uint64_t value = 0;
 
-    if (!sft__import_walk_length(w, n, true, &size) ||
+    if (!sft__import_walk_length(w, true, &size) ||
         !sft__import_walk_literal(&w->in, size, true, &head, &head_len, &at)) {
         return WALK_FAIL;
     }
     for (size_t i = 0; i < size && size <= 8; i++) {
         value |= (uint64_t)head[i] << 8 * i;
     }
-    return sft__import_walk_push(w, size <= 8 ? sft__import_walk_array_int(w, value)
-                                              : walk_make(V_SCALAR, 0))
-               ? WALK_GO
-               : WALK_FAIL;
+    return walk_push_step(w, size <= 8 ? sft__import_walk_array_int(w, value)
+                                       : walk_make(V_SCALAR, 0));
 }
-walk_step sft__import_walk_op_long1(walk *w) {
-    return long_of(w, 1);
-}
-walk_step sft__import_walk_op_long4(walk *w) {
-    return long_of(w, 4);
-}
-
 /* ---------------------------------------------------------------- strings */
 
 /* The bytes of a string of Python 2: a loader may take them for UTF-8 or for Latin-1. */
@@ -105,13 +81,13 @@ static walk_value old_string(walk *w, const uint8_t *bytes, size_t len, const wa
 }
 
 /* UTF-8, or bytes of Python 2, whose encoding the loader chooses. */
-static walk_step text_of(walk *w, size_t n, bool utf8) {
+static walk_step text_of(walk *w, bool utf8) {
     uint64_t size;
     const uint8_t *head;
     size_t head_len;
     uint64_t at;
 
-    if (!sft__import_walk_length(w, n, !utf8, &size) ||
+    if (!sft__import_walk_length(w, !utf8, &size) ||
         !sft__import_walk_literal(&w->in, size, true, &head, &head_len, &at)) {
         return WALK_FAIL;
     }
@@ -120,52 +96,35 @@ static walk_step text_of(walk *w, size_t n, bool utf8) {
     }
     sft__import_walk_keep(w, head, head_len, at, size, true);
     const walk_far far = {at, size, WALK_FAR_PLAIN};
-    return sft__import_walk_push(
-               w, utf8 ? sft__import_walk_string(w, head, head_len, head_len < size, &far)
-                       : old_string(w, head, head_len, &far))
-               ? WALK_GO
-               : WALK_FAIL;
+    return walk_push_step(w, utf8
+                                 ? sft__import_walk_string(w, head, head_len, head_len < size, &far)
+                                 : old_string(w, head, head_len, &far));
 }
-walk_step sft__import_walk_op_text1(walk *w) {
-    return text_of(w, 1, true);
+walk_step sft__import_walk_op_text(walk *w) {
+    return text_of(w, true);
 }
-walk_step sft__import_walk_op_text4(walk *w) {
-    return text_of(w, 4, true);
-}
-walk_step sft__import_walk_op_text8(walk *w) {
-    return text_of(w, 8, true);
-}
-walk_step sft__import_walk_op_string1(walk *w) {
-    return text_of(w, 1, false);
-}
-walk_step sft__import_walk_op_string4(walk *w) {
-    return text_of(w, 4, false);
+walk_step sft__import_walk_op_old_string(walk *w) {
+    return text_of(w, false);
 }
 
-static walk_step bytes_of(walk *w, size_t n, unsigned kind) {
+static walk_step bytes_of(walk *w, unsigned kind) {
     uint64_t size;
     const uint8_t *head;
     size_t head_len;
     uint64_t at;
 
-    if (!sft__import_walk_length(w, n, false, &size) ||
+    if (!sft__import_walk_length(w, false, &size) ||
         !sft__import_walk_literal(&w->in, size, false, &head, &head_len, &at)) {
         return WALK_FAIL;
     }
     sft__import_walk_keep(w, head, head_len, at, size, false);
     return walk_push_kind(w, kind, 0);
 }
-walk_step sft__import_walk_op_bytes1(walk *w) {
-    return bytes_of(w, 1, V_BYTES);
+walk_step sft__import_walk_op_bytes(walk *w) {
+    return bytes_of(w, V_BYTES);
 }
-walk_step sft__import_walk_op_bytes4(walk *w) {
-    return bytes_of(w, 4, V_BYTES);
-}
-walk_step sft__import_walk_op_bytes8(walk *w) {
-    return bytes_of(w, 8, V_BYTES);
-}
-walk_step sft__import_walk_op_bytearray8(walk *w) {
-    return bytes_of(w, 8, V_BYTEARRAY);
+walk_step sft__import_walk_op_bytearray(walk *w) {
+    return bytes_of(w, V_BYTEARRAY);
 }
 
 /* ---------------------------------------------------------------- lines */
@@ -186,23 +145,11 @@ static walk_step push_line(walk *w, bool negative, uint64_t value) {
     const walk_value v = !negative    ? sft__import_walk_array_int(w, value)
                          : value == 1 ? sft__import_walk_array_int(w, UINT32_MAX)
                                       : walk_make(V_SCALAR, 0);
-    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return walk_push_step(w, v);
 }
 
+/* INT, LONG: that one may end in an L. */
 walk_step sft__import_walk_op_int(walk *w) {
-    bool negative;
-    uint64_t value;
-    size_t len;
-    bool cut;
-    const uint8_t *text = sft__import_walk_whole_line(w, &len, &cut);
-
-    if (text == NULL || !sft__import_walk_int(text, len, 0, &value, &negative)) {
-        return WALK_FAIL;
-    }
-    return push_line(w, negative, value);
-}
-
-walk_step sft__import_walk_op_long(walk *w) {
     bool negative;
     uint64_t value;
     size_t len;
@@ -212,11 +159,9 @@ walk_step sft__import_walk_op_long(walk *w) {
     if (text == NULL) {
         return WALK_FAIL;
     }
-    len -= len != 0 && text[len - 1] == 'L' && !cut;
-    if (!sft__import_walk_int(text, len, 0, &value, &negative)) {
-        return WALK_FAIL;
-    }
-    return push_line(w, negative, value);
+    len -= w->opcode == 'L' && len != 0 && text[len - 1] == 'L' && !cut;
+    return sft__import_walk_int(text, len, 0, &value, &negative) ? push_line(w, negative, value)
+                                                                 : WALK_FAIL;
 }
 
 walk_step sft__import_walk_op_float(walk *w) {
@@ -279,7 +224,7 @@ static walk_step literal(walk *w, const uint8_t *text, size_t len, bool cut, uin
         w->limited = w->limited || cut;
     }
     sft__base_free(w->job->allocator, room, 2 * len + 8);
-    return n != SIZE_MAX || cut ? (sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL) : WALK_FAIL;
+    return n != SIZE_MAX || cut ? walk_push_step(w, v) : WALK_FAIL;
 }
 
 walk_step sft__import_walk_op_string(walk *w) {

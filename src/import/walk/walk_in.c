@@ -2,18 +2,11 @@
  *
  * import/walk/walk_in.c - the bytes that the walker reads: a window over a part, forward, small at
  * first because most parts are no pickle. Where the bytes cannot be had (a damaged member) the part
- * ends. Read first: walk.h.
+ * ends; an error of the world outside stops the walk. Read first: walk.h.
  */
 #include "import/walk/walk.h"
 
 enum { FIRST = 512, HEAD = 16384 };
-
-/* An error of the world outside stops the walk, one of the bytes ends the part. */
-static bool is_outside(sft_status status) {
-    return status == SFT_E_NOMEM || status == SFT_E_IO || status == SFT_E_TRUNCATED ||
-           status == SFT_E_CHANGED || status == SFT_E_CANCELLED || status == SFT_E_HTTP ||
-           status == SFT_E_ARG || status == SFT_E_STATE || status == SFT_E_INTERNAL;
-}
 
 /* Reads on until n bytes are there behind pos. */
 static bool fill(walk_in *in, size_t n) {
@@ -34,7 +27,7 @@ static bool fill(walk_in *in, size_t n) {
     in->pos = 0;
     in->len = status == SFT_OK ? want : 0;
     if (status != SFT_OK) {
-        in->status = is_outside(status) ? status : SFT_OK;
+        in->status = sft__import_scan_is_outside(status) ? status : SFT_OK;
         in->end = at;
         return false;
     }
@@ -122,7 +115,7 @@ static uint64_t far_end(walk_in *in, uint64_t from, bool *whole) {
         const size_t n = in->end - at < sizeof block ? (size_t)(in->end - at) : sizeof block;
         const sft_status status = sft_source_read(in->source, at, block, n, in->err);
         if (status != SFT_OK) {
-            in->status = is_outside(status) ? status : SFT_OK;
+            in->status = sft__import_scan_is_outside(status) ? status : SFT_OK;
             in->end = at;
             return at;
         }

@@ -100,7 +100,7 @@ static sft_status walk_line(sft__import *job, const sft__import_scan_part *part,
 static sft_status walk_all(sft__import *job, const sft__import_scan_part *part, lines *l,
                            sft_error *err) {
     for (size_t at = l->len; at-- > 1;) {
-        if (l->text[at - 1] == '\n' && sft__import_walk_ops[l->text[at]] != NULL &&
+        if (l->text[at - 1] == '\n' && sft__import_walk_ops[l->text[at]].fn != NULL &&
             !bit(l->known, at)) {
             learn(l, at);
         }

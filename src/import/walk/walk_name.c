@@ -187,6 +187,10 @@ static bool is_printed(walk_words s) {
     return true;
 }
 
+static bool is_called(walk_words name, const char *text) {
+    return name.len == strlen(text) && memcmp(name.at, text, name.len) == 0;
+}
+
 /* Modules that act when they are imported, which the look-up of any name in them does: no words. */
 static bool is_acting(walk_words module) {
     static const char *const names[] = {"antigravity", "idlelib.idle", "idlelib.idle_test.htest"};
@@ -194,7 +198,7 @@ static bool is_acting(walk_words module) {
     const size_t n = sizeof tail - 1;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (module.len == strlen(names[i]) && memcmp(module.at, names[i], module.len) == 0) {
+        if (is_called(module, names[i])) {
             return true;
         }
     }
@@ -211,7 +215,7 @@ static void subject_put(walk_pending *f, walk_words s) {
 }
 
 /* What it makes is known to be no text, out of which names could be made. */
-static uint32_t role_of(const sft__import_global *row) {
+static uint32_t role_of(const sft__import_global *row, walk_words name) {
     const uint32_t known = row != NULL ? row->known : SFT__G_UNKNOWN;
 
     if (row != NULL && strcmp(row->module, "numpy.dtypes") == 0) {
@@ -220,9 +224,9 @@ static uint32_t role_of(const sft__import_global *row) {
     return known == SFT__G_UNKNOWN || known == SFT__G_INERT || known == SFT__G_ENCODE ||
                    known == SFT__G_EVAL || known == SFT__G_REBUILD_FROM_TYPE
                ? WALK_ROLE_NONE
-           : known == SFT__G_NP_DTYPE                                        ? WALK_ROLE_DTYPE
-           : known == SFT__G_NP_NDARRAY && strcmp(row->name, "ndarray") == 0 ? WALK_ROLE_ARRAY
-           : known == SFT__G_JOBLIB_ARRAY && strcmp(row->name, "NumpyArrayWrapper") == 0
+           : known == SFT__G_NP_DTYPE                                 ? WALK_ROLE_DTYPE
+           : known == SFT__G_NP_NDARRAY && is_called(name, "ndarray") ? WALK_ROLE_ARRAY
+           : known == SFT__G_JOBLIB_ARRAY && is_called(name, "NumpyArrayWrapper")
                ? WALK_ROLE_WRAPPER
                : WALK_ROLE_KNOWN;
 }
@@ -250,7 +254,7 @@ static uint32_t judge(walk *w, walk_words module, walk_words name, const char **
         sft__import_global_find(module.at, module.len, name.at, name.len);
     const uint32_t verdict =
         sft__import_global_verdict(row, module.at, module.len, name.at, name.len, why);
-    *role = role_of(row);
+    *role = role_of(row, name);
     if (j != NULL && module.len <= WALK_TEXT && name.len <= WALK_TEXT) {
         j->module_len = module.len;
         j->name_len = name.len;

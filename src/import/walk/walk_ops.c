@@ -10,17 +10,8 @@
 /* ---------------------------------------------------------------- the stack itself */
 
 static walk_step op_mark(walk *w) {
-    const size_t height = w->stack.count;
-    walk_values *m = &w->marks;
-
-    if (m->count == m->room &&
-        (m->count >= 8 << 20 ||
-         !sft__base_grow(w->job->allocator, &m->at, &m->room, m->count + 1, sizeof *m->at))) {
-        w->limited = true;
-        return WALK_FAIL;
-    }
-    m->at[m->count++] = (walk_value)height;
-    return WALK_GO;
+    const walk_value height = (walk_value)w->stack.count;
+    return sft__import_walk_values_push(w, &w->marks, height) ? WALK_GO : WALK_FAIL;
 }
 
 static walk_step op_pop(walk *w) {
@@ -48,44 +39,35 @@ static walk_step op_dup(walk *w) {
     }
     *top = walk_shared(*top);
     walk_use(w, *top);
-    return sft__import_walk_push(w, *top) ? WALK_GO : WALK_FAIL;
+    return walk_push_step(w, *top);
 }
 
 /* ---------------------------------------------------------------- containers */
 
-static walk_step tuple_of(walk *w, size_t n) {
-    if (w->stack.count - sft__import_walk_floor(w) < n) {
-        return WALK_FAIL;
-    }
-    const walk_value v = sft__import_walk_array_tuple(w, w->stack.at + w->stack.count - n, n);
-    sft__import_walk_settings_list(w, w->stack.count - n, w->stack.count - n);
-    w->stack.count -= n;
-    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
+/* A tuple of the values from `first` on. */
+static walk_step tuple_from(walk *w, size_t first) {
+    const size_t n = w->stack.count - first;
+    const walk_value v = sft__import_walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
+
+    sft__import_walk_settings_list(w, first, first);
+    w->stack.count = first;
+    return walk_push_step(w, v);
 }
-static walk_step op_tuple1(walk *w) {
-    return tuple_of(w, 1);
-}
-static walk_step op_tuple2(walk *w) {
-    return tuple_of(w, 2);
-}
-static walk_step op_tuple3(walk *w) {
-    return tuple_of(w, 3);
+
+/* Of the last one, two or three. */
+static walk_step op_tuple_of(walk *w) {
+    return w->stack.count - sft__import_walk_floor(w) < w->arg
+               ? WALK_FAIL
+               : tuple_from(w, w->stack.count - w->arg);
 }
 
 static walk_step op_tuple(walk *w) {
     size_t first;
-
-    if (!sft__import_walk_mark(w, &first)) {
-        return WALK_FAIL;
-    }
-    const size_t n = w->stack.count - first;
-    const walk_value v = sft__import_walk_array_tuple(w, n != 0 ? w->stack.at + first : NULL, n);
-    sft__import_walk_settings_list(w, first, first);
-    w->stack.count = first;
-    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return sft__import_walk_mark(w, &first) ? tuple_from(w, first) : WALK_FAIL;
 }
 
-static walk_step collect(walk *w, unsigned kind) {
+static walk_step op_collect(walk *w) {
+    const unsigned kind = w->arg;
     size_t first;
 
     if (!sft__import_walk_mark(w, &first) ||
@@ -103,18 +85,8 @@ static walk_step collect(walk *w, unsigned kind) {
         sft__import_walk_settings_list(w, first, first);
     }
     w->stack.count = first;
-    return sft__import_walk_push(w, made_of) ? WALK_GO : WALK_FAIL;
+    return walk_push_step(w, made_of);
 }
-static walk_step op_to_list(walk *w) {
-    return collect(w, V_LIST);
-}
-static walk_step op_to_dict(walk *w) {
-    return collect(w, V_DICT);
-}
-static walk_step op_frozenset(walk *w) {
-    return collect(w, V_FROZENSET);
-}
-
 /* May the values from `first` on go into what lies below them? They do. */
 static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigned c) {
     const size_t count = w->stack.count - first;
@@ -129,27 +101,23 @@ static walk_step put_into(walk *w, size_t first, unsigned a, unsigned b, unsigne
                                                                                   : WALK_FAIL;
 }
 
-static walk_step put_items(walk *w, size_t first, unsigned a, unsigned b) {
+/* The kind of container that w->arg says; lists and byte arrays are filled alike. */
+static walk_step put_items(walk *w, size_t first) {
     if (first > sft__import_walk_floor(w)) {
         sft__import_walk_settings_list(w, first, first - 1);
     }
-    return put_into(w, first, a, b, b);
+    return put_into(w, first, w->arg, w->arg == V_LIST ? V_BYTEARRAY : w->arg, w->arg);
 }
 
-static walk_step op_appends(walk *w) {
+/* APPENDS, ADDITEMS */
+static walk_step op_add_marked(walk *w) {
     size_t first;
-    return sft__import_walk_mark(w, &first) ? put_items(w, first, V_LIST, V_BYTEARRAY) : WALK_FAIL;
+    return sft__import_walk_mark(w, &first) ? put_items(w, first) : WALK_FAIL;
 }
 
 static walk_step op_append(walk *w) {
-    return w->stack.count - sft__import_walk_floor(w) >= 2
-               ? put_items(w, w->stack.count - 1, V_LIST, V_BYTEARRAY)
-               : WALK_FAIL;
-}
-
-static walk_step op_additems(walk *w) {
-    size_t first;
-    return sft__import_walk_mark(w, &first) ? put_items(w, first, V_SET, V_SET) : WALK_FAIL;
+    return w->stack.count - sft__import_walk_floor(w) >= 2 ? put_items(w, w->stack.count - 1)
+                                                           : WALK_FAIL;
 }
 
 static walk_step items(walk *w, size_t first) {
@@ -203,16 +171,22 @@ static walk_step memo_get(walk *w, uint64_t key) {
         return WALK_FAIL;
     }
     walk_use(w, v);
-    return sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL;
+    return walk_push_step(w, v);
 }
 
-/* The number of a line; larger ones than Python's C code knows are keys of its dict. */
+/* A number of so many bytes; 0: a line; larger ones than Python's C code knows are keys of its
+ * dict. */
 static bool memo_key(walk *w, uint64_t *key) {
     bool negative;
     size_t len;
     bool cut;
-    const uint8_t *text = sft__import_walk_whole_line(w, &len, &cut);
 
+    if (w->arg != 0) {
+        const uint8_t *b = sft__import_walk_take(&w->in, w->arg);
+        *key = b == NULL ? 0 : w->arg == 1 ? *b : sft__base_load_le32(b);
+        return b != NULL;
+    }
+    const uint8_t *text = sft__import_walk_whole_line(w, &len, &cut);
     return text != NULL && sft__import_walk_int(text, len, 10, key, &negative) &&
            (!negative || *key == 0);
 }
@@ -224,22 +198,6 @@ static walk_step op_put(walk *w) {
 static walk_step op_get(walk *w) {
     uint64_t key;
     return memo_key(w, &key) ? memo_get(w, key) : WALK_FAIL;
-}
-static walk_step op_binput(walk *w) {
-    const uint8_t *b = sft__import_walk_take(&w->in, 1);
-    return b != NULL ? memo_put(w, *b) : WALK_FAIL;
-}
-static walk_step op_long_binput(walk *w) {
-    const uint8_t *b = sft__import_walk_take(&w->in, 4);
-    return b != NULL ? memo_put(w, sft__base_load_le32(b)) : WALK_FAIL;
-}
-static walk_step op_binget(walk *w) {
-    const uint8_t *b = sft__import_walk_take(&w->in, 1);
-    return b != NULL ? memo_get(w, *b) : WALK_FAIL;
-}
-static walk_step op_long_binget(walk *w) {
-    const uint8_t *b = sft__import_walk_take(&w->in, 4);
-    return b != NULL ? memo_get(w, sft__base_load_le32(b)) : WALK_FAIL;
 }
 static walk_step op_memoize(walk *w) {
     w->reread = true; /* its number is how many there are */
@@ -309,7 +267,7 @@ static walk_step made(walk *w, walk_value of) {
     const uint32_t role = walk_kind(of) == V_CLASS ? walk_number(of) : WALK_ROLE_NONE;
     const walk_value array = sft__import_walk_array_new(w, of);
     if (walk_kind(array) != V_ANY) {
-        return sft__import_walk_push(w, array) ? WALK_GO : WALK_FAIL;
+        return walk_push_step(w, array);
     }
     const bool wrapper = role == WALK_ROLE_WRAPPER && (w->ways & WALK_JOBLIB) != 0;
     return walk_push_kind(w, wrapper ? V_WRAPPER : role != WALK_ROLE_NONE ? V_OBJECT : V_ANY, 0);
@@ -364,11 +322,11 @@ static walk_step op_stack_global(walk *w) {
         }
         words[i] = (walk_words){w->pool + t->at, t->len};
     }
-    return sft__import_walk_push(w, sft__import_walk_name(w, words[0], words[1])) ? WALK_GO
-                                                                                  : WALK_FAIL;
+    return walk_push_step(w, sft__import_walk_name(w, words[0], words[1]));
 }
 
-static walk_step extension(walk *w, size_t n) {
+static walk_step op_extension(walk *w) {
+    const size_t n = w->arg;
     const uint8_t *b = sft__import_walk_take(&w->in, n);
     uint32_t code = 0;
 
@@ -384,20 +342,9 @@ static walk_step extension(walk *w, size_t n) {
         "knows");
     return walk_push_kind(w, V_CLASS, 0);
 }
-static walk_step op_ext1(walk *w) {
-    return extension(w, 1);
-}
-static walk_step op_ext2(walk *w) {
-    return extension(w, 2);
-}
-static walk_step op_ext4(walk *w) {
-    return extension(w, 4);
-}
-
 static walk_step called_with(walk *w, walk_value of, walk_value args) {
     const walk_value v = sft__import_walk_array_call(w, of, args);
-    return walk_kind(v) != V_ANY ? (sft__import_walk_push(w, v) ? WALK_GO : WALK_FAIL)
-                                 : made(w, of);
+    return walk_kind(v) != V_ANY ? walk_push_step(w, v) : made(w, of);
 }
 
 static walk_step op_reduce(walk *w) {
@@ -414,7 +361,9 @@ static walk_step op_reduce(walk *w) {
     return called_with(w, of, args);
 }
 
-static walk_step new_of(walk *w, size_t args) {
+/* NEWOBJ, and NEWOBJ_EX with one value more. */
+static walk_step op_newobj(walk *w) {
+    const size_t args = w->arg;
     walk_value given = walk_make(V_ANY, 0);
     walk_value v;
 
@@ -430,13 +379,6 @@ static walk_step new_of(walk *w, size_t args) {
     sft__import_walk_called(w, true);
     return called_with(w, v, args == 1 ? given : walk_make(V_ANY, 0));
 }
-static walk_step op_newobj(walk *w) {
-    return new_of(w, 1);
-}
-static walk_step op_newobj_ex(walk *w) {
-    return new_of(w, 2);
-}
-
 static walk_step op_obj(walk *w) {
     size_t first;
 
@@ -478,10 +420,6 @@ static walk_step op_binpersid(walk *w) {
     return sft__import_walk_pop(w, &id) ? walk_push_kind(w, V_ANY, 0) : WALK_FAIL;
 }
 
-static walk_step op_next_buffer(walk *w) {
-    return walk_push_kind(w, V_ANY, 0);
-}
-
 /* Strings of Python 2 are bytes to who asks for that. */
 static walk_step op_readonly_buffer(walk *w) {
     walk_value *top;
@@ -497,16 +435,13 @@ static walk_step op_readonly_buffer(walk *w) {
 static walk_step op_proto(walk *w) {
     const uint8_t *b = sft__import_walk_take(&w->in, 1);
 
-    if (b == NULL || *b > 5) {
-        return WALK_FAIL;
-    }
-    return WALK_GO;
+    return b != NULL && *b <= 5 ? WALK_GO : WALK_FAIL;
 }
 
 static walk_step op_frame(walk *w) {
     uint64_t size;
 
-    if (!sft__import_walk_length(w, 8, false, &size)) {
+    if (!sft__import_walk_length(w, false, &size)) {
         return WALK_FAIL;
     }
     const uint64_t at = walk_tell(&w->in);
@@ -535,72 +470,72 @@ static walk_step op_stop(walk *w) {
 
 /* Source: CPython Lib/pickletools.py. */
 const walk_op sft__import_walk_ops[256] = {
-    ['('] = op_mark,
-    ['.'] = op_stop,
-    ['0'] = op_pop,
-    ['1'] = op_pop_mark,
-    ['2'] = op_dup,
-    ['F'] = sft__import_walk_op_float,
-    ['I'] = sft__import_walk_op_int,
-    ['J'] = sft__import_walk_op_binint,
-    ['K'] = sft__import_walk_op_binint1,
-    ['L'] = sft__import_walk_op_long,
-    ['M'] = sft__import_walk_op_binint2,
-    ['N'] = sft__import_walk_op_none,
-    ['P'] = sft__import_walk_op_persid,
-    ['Q'] = op_binpersid,
-    ['R'] = op_reduce,
-    ['S'] = sft__import_walk_op_string,
-    ['T'] = sft__import_walk_op_string4,
-    ['U'] = sft__import_walk_op_string1,
-    ['V'] = sft__import_walk_op_unicode,
-    ['X'] = sft__import_walk_op_text4,
-    ['a'] = op_append,
-    ['b'] = op_build,
-    ['c'] = op_global,
-    ['d'] = op_to_dict,
-    ['}'] = sft__import_walk_op_dict,
-    ['e'] = op_appends,
-    ['g'] = op_get,
-    ['h'] = op_binget,
-    ['i'] = op_inst,
-    ['j'] = op_long_binget,
-    ['l'] = op_to_list,
-    [']'] = sft__import_walk_op_list,
-    ['o'] = op_obj,
-    ['p'] = op_put,
-    ['q'] = op_binput,
-    ['r'] = op_long_binput,
-    ['s'] = op_setitem,
-    ['t'] = op_tuple,
-    [')'] = sft__import_walk_op_empty_tuple,
-    ['u'] = op_setitems,
-    ['G'] = sft__import_walk_op_binfloat,
-    ['B'] = sft__import_walk_op_bytes4,
-    ['C'] = sft__import_walk_op_bytes1,
-    [0x80] = op_proto,
-    [0x81] = op_newobj,
-    [0x82] = op_ext1,
-    [0x83] = op_ext2,
-    [0x84] = op_ext4,
-    [0x85] = op_tuple1,
-    [0x86] = op_tuple2,
-    [0x87] = op_tuple3,
-    [0x88] = sft__import_walk_op_scalar,
-    [0x89] = sft__import_walk_op_scalar,
-    [0x8a] = sft__import_walk_op_long1,
-    [0x8b] = sft__import_walk_op_long4,
-    [0x8c] = sft__import_walk_op_text1,
-    [0x8d] = sft__import_walk_op_text8,
-    [0x8e] = sft__import_walk_op_bytes8,
-    [0x8f] = sft__import_walk_op_set,
-    [0x90] = op_additems,
-    [0x91] = op_frozenset,
-    [0x92] = op_newobj_ex,
-    [0x93] = op_stack_global,
-    [0x94] = op_memoize,
-    [0x95] = op_frame,
-    [0x96] = sft__import_walk_op_bytearray8,
-    [0x97] = op_next_buffer,
-    [0x98] = op_readonly_buffer,
+    ['('] = {op_mark, 0},
+    ['.'] = {op_stop, 0},
+    ['0'] = {op_pop, 0},
+    ['1'] = {op_pop_mark, 0},
+    ['2'] = {op_dup, 0},
+    ['F'] = {sft__import_walk_op_float, 0},
+    ['I'] = {sft__import_walk_op_int, 0},
+    ['J'] = {sft__import_walk_op_binint, 4},
+    ['K'] = {sft__import_walk_op_binint, 1},
+    ['L'] = {sft__import_walk_op_int, 0},
+    ['M'] = {sft__import_walk_op_binint, 2},
+    ['N'] = {sft__import_walk_op_plain, V_NONE},
+    ['P'] = {sft__import_walk_op_persid, 0},
+    ['Q'] = {op_binpersid, 0},
+    ['R'] = {op_reduce, 0},
+    ['S'] = {sft__import_walk_op_string, 0},
+    ['T'] = {sft__import_walk_op_old_string, 4},
+    ['U'] = {sft__import_walk_op_old_string, 1},
+    ['V'] = {sft__import_walk_op_unicode, 0},
+    ['X'] = {sft__import_walk_op_text, 4},
+    ['a'] = {op_append, V_LIST},
+    ['b'] = {op_build, 0},
+    ['c'] = {op_global, 0},
+    ['d'] = {op_collect, V_DICT},
+    ['}'] = {sft__import_walk_op_dict, 0},
+    ['e'] = {op_add_marked, V_LIST},
+    ['g'] = {op_get, 0},
+    ['h'] = {op_get, 1},
+    ['i'] = {op_inst, 0},
+    ['j'] = {op_get, 4},
+    ['l'] = {op_collect, V_LIST},
+    [']'] = {sft__import_walk_op_plain, V_LIST},
+    ['o'] = {op_obj, 0},
+    ['p'] = {op_put, 0},
+    ['q'] = {op_put, 1},
+    ['r'] = {op_put, 4},
+    ['s'] = {op_setitem, 0},
+    ['t'] = {op_tuple, 0},
+    [')'] = {sft__import_walk_op_empty_tuple, 0},
+    ['u'] = {op_setitems, 0},
+    ['G'] = {sft__import_walk_op_binfloat, 0},
+    ['B'] = {sft__import_walk_op_bytes, 4},
+    ['C'] = {sft__import_walk_op_bytes, 1},
+    [0x80] = {op_proto, 0},
+    [0x81] = {op_newobj, 1},
+    [0x82] = {op_extension, 1},
+    [0x83] = {op_extension, 2},
+    [0x84] = {op_extension, 4},
+    [0x85] = {op_tuple_of, 1},
+    [0x86] = {op_tuple_of, 2},
+    [0x87] = {op_tuple_of, 3},
+    [0x88] = {sft__import_walk_op_scalar, WALK_TRUE},
+    [0x89] = {sft__import_walk_op_scalar, 0},
+    [0x8a] = {sft__import_walk_op_binlong, 1},
+    [0x8b] = {sft__import_walk_op_binlong, 4},
+    [0x8c] = {sft__import_walk_op_text, 1},
+    [0x8d] = {sft__import_walk_op_text, 8},
+    [0x8e] = {sft__import_walk_op_bytes, 8},
+    [0x8f] = {sft__import_walk_op_plain, V_SET},
+    [0x90] = {op_add_marked, V_SET},
+    [0x91] = {op_collect, V_FROZENSET},
+    [0x92] = {op_newobj, 2},
+    [0x93] = {op_stack_global, 0},
+    [0x94] = {op_memoize, 0},
+    [0x95] = {op_frame, 8},
+    [0x96] = {sft__import_walk_op_bytearray, 8},
+    [0x97] = {sft__import_walk_op_plain, V_ANY},
+    [0x98] = {op_readonly_buffer, 0},
 };

@@ -4,6 +4,7 @@
  * take them, byte strings with escapes, raw unicode. What either implementation takes is taken.
  * Read first: walk.h.
  */
+#include "base/text/utf8.h"
 #include "import/walk/walk.h"
 
 static bool is_space(uint8_t c) {
@@ -104,27 +105,9 @@ bool sft__import_walk_float(const uint8_t *line, size_t len) {
 
 /* ---------------------------------------------------------------- UTF-8 */
 
+/* Surrogates too, as Python's surrogatepass has them. */
 static size_t put_utf8(uint8_t *out, uint32_t c) {
-    if (c < 0x80) {
-        out[0] = (uint8_t)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        out[0] = (uint8_t)(0xc0 | c >> 6);
-        out[1] = (uint8_t)(0x80 | (c & 0x3f));
-        return 2;
-    }
-    if (c < 0x10000) {
-        out[0] = (uint8_t)(0xe0 | c >> 12);
-        out[1] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-        out[2] = (uint8_t)(0x80 | (c & 0x3f));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xf0 | c >> 18);
-    out[1] = (uint8_t)(0x80 | (c >> 12 & 0x3f));
-    out[2] = (uint8_t)(0x80 | (c >> 6 & 0x3f));
-    out[3] = (uint8_t)(0x80 | (c & 0x3f));
-    return 4;
+    return sft__base_utf8_encode((char *)out, c);
 }
 
 /* Bytes of the character that begins with this byte, 0: none does. */

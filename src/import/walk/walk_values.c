@@ -17,7 +17,7 @@ enum {
 
 /* ---------------------------------------------------------------- stack and marks */
 
-static bool values_push(walk *w, walk_values *s, uint32_t v) {
+bool sft__import_walk_values_push(walk *w, walk_values *s, uint32_t v) {
     if (s->count == s->room &&
         (s->count >= STACK_MOST ||
          !sft__base_grow(w->job->allocator, &s->at, &s->room, s->count + 1, sizeof *s->at))) {
@@ -26,10 +26,6 @@ static bool values_push(walk *w, walk_values *s, uint32_t v) {
     }
     s->at[s->count++] = v;
     return true;
-}
-
-bool sft__import_walk_push_more(walk *w, walk_value v) {
-    return values_push(w, &w->stack, v);
 }
 
 bool sft__import_walk_top(walk *w, walk_value **v) {

@@ -186,7 +186,7 @@ static sft_status torch_dtype(tree *k, const char **p, sft_error *err) {
         return bad(k, at, err, "a torch.dtype that is not known");
     }
     sft__base_buf_text(out(k), "ctorch\n");
-    sft__base_buf_text(out(k), row->name);
+    sft__base_buf_add(out(k), text, len);
     sft__base_buf_text(out(k), "\n");
     return SFT_OK;
 }
