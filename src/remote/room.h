@@ -8,6 +8,7 @@
 #ifndef SFT_REMOTE_ROOM_H
 #define SFT_REMOTE_ROOM_H
 
+#include "base/error.h"
 #include "base/memory/alloc.h"
 #include "base/thread/thread.h"
 #include "remote/http/address.h"

@@ -90,11 +90,10 @@ static sft_status fits_nothing(const fitting *f, sft_error *err) {
     char tensor[2 * SHOWN + 8];
     (void)sft_escape(entry, sizeof entry, e->name, e->name_len < SHOWN ? e->name_len : SHOWN);
     (void)sft_escape(tensor, sizeof tensor, t->name, t->name_len < SHOWN ? t->name_len : SHOWN);
-    return sft__base_fail(
-        err, SFT_E_MISMATCH,
-        "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and the "
-        "nearest name here is \"%s\"",
-        (unsigned long long)f->set->count, entry, tensor);
+    return sft__base_fail(err, SFT_E_MISMATCH,
+                          "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and "
+                          "the nearest name here is \"%s\"",
+                          (unsigned long long)f->set->count, entry, tensor);
 }
 
 /* ---------------------------------------------------------------- all of it */

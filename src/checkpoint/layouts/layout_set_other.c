@@ -286,9 +286,9 @@ sft_status sft__checkpoint_lset_read_plan(sft_layout_set *set, const sft__layout
                                  "plan: tp_size is no number of ranks");
     }
     if (ranks == 0) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "a tensor-parallel plan does not say how many ranks it is for: "
-                              "the number is needed");
+        return sft__base_fail(
+            err, SFT_E_ARG,
+            "a tensor-parallel plan does not say how many ranks it is for: the number is needed");
     }
     set->form = SFT_LAYOUT_FORM_PLAN;
     SFT_TRY(plan_mesh(set, ranks, err));

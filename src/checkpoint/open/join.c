@@ -381,11 +381,10 @@ static sft_status add_problem(sft__checkpoint_joining *j, const char *name, size
 
 static sft_status add_skipped(sft__checkpoint_joining *j, const char *skipped) {
     char text[600];
-    (void)snprintf(
-        text, sizeof text,
-        "the names of the files skip %s: tensors that nothing else held would be missing "
-        "here (a rank with nothing to save writes no file)",
-        skipped);
+    (void)snprintf(text, sizeof text,
+                   "the names of the files skip %s: tensors that nothing else held would be "
+                   "missing here (a rank with nothing to save writes no file)",
+                   skipped);
     return sft_builder_add_problem(j->assembly.builder, SFT_PROBLEM_MISSING_FILE, skipped,
                                    strlen(skipped), text, j->err);
 }

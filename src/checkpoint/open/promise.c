@@ -318,11 +318,10 @@ static sft_status check_loose(promise *p, bool recorded) {
         bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
         any = any || p->mesh_there[e->mesh];
         if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
-            return sft__base_fail(
-                p->err, SFT_E_HOLE,
-                "ranks %s have no file, and what \"%.100s\" of the layout gives them "
-                "nobody else tells",
-                p->c->absent, e->name);
+            return sft__base_fail(p->err, SFT_E_HOLE,
+                                  "ranks %s have no file, and what \"%.100s\" of the layout gives "
+                                  "them nobody else tells",
+                                  p->c->absent, e->name);
         }
     }
     return SFT_OK;

@@ -211,7 +211,7 @@ static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *pa
         }
         at += n;
         if (status == SFT_OK && control != NULL && control->poll(control->ctx, &nothing) != 0) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+            status = sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
         }
     }
     sft_sha256_final(&sha, digest);
@@ -295,8 +295,7 @@ sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *
     if (status == SFT_E_IO && (why.sys == ENOENT || why.sys == ENOTDIR)) {
         status = SFT_E_NOT_FOUND;
     } else if (status != SFT_OK) {
-        status = sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                               "%.200s exists and is no file", path);
+        status = sft__base_fail(err, SFT_E_EXISTS, "%.200s exists and is no file", path);
     } else {
         *size = st.size;
         status = file_sha256(file, *size, path, digest, NULL, allocator, err);
