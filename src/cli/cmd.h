@@ -186,6 +186,7 @@ const char *cli_text(const cli *c, const char *name); /* NULL if not given; CHOI
 const char *cli_list(const cli *c, const char *name, size_t nth);        /* NULL past the end */
 uint64_t cli_number(const cli *c, const char *name, uint64_t otherwise); /* NUMBER and BYTES */
 double cli_real(const cli *c, const char *name, double otherwise);
+sft_limits cli_limits(const cli *c); /* what CLI_WITH_LIMITS was given */
 
 /* Closest of `count` words (by edits, at most 2 and under half the length), or NULL. */
 const char *cli_closest(const char *word, const char *const *words, size_t count);
@@ -202,6 +203,19 @@ int cli_status_of(int32_t status);   /* exit status for a sft_status */
 void cli_fail(cli *c, const char *file, const sft_error *err);
 /* The same without a hint: for files that are not meant to be safetensors. */
 void cli_fail_plainly(cli *c, const char *file, const sft_error *err);
+/* The same of what the tool finds itself: a status, and a message as for printf. */
+#define CLI_FAIL(c, file, status, ...)                                                             \
+    do {                                                                                           \
+        sft_error fail_err;                                                                        \
+        (void)CLI_ERROR(&fail_err, status, __VA_ARGS__);                                           \
+        cli_fail_plainly(c, file, &fail_err);                                                      \
+    } while (0)
+/* An error without a place; gives its status. */
+#define CLI_ERROR(err, status, ...)                                                                \
+    sft_error_set(err, status, 0, SFT_NO_OFFSET, NULL, 0, __VA_ARGS__)
+/* SFT_E_IO, "WHAT: the system's text for the error"; and the same as a failure of a file. */
+sft_status cli_error_io(sft_error *err, int error, const char *what);
+void cli_fail_io(cli *c, const char *file, int error, const char *what);
 /* safetensors: COMMAND: message; sets exit status 2. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

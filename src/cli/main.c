@@ -87,14 +87,9 @@ static void run(cli *c, int argc, char **argv) {
 }
 
 static void report_output(cli *c) {
-    sft_error err;
-    char text[160];
-
     cli_flush(&c->out);
     if (c->out.failed != 0 && !cli_sys_interrupted()) { /* who interrupts does not want the rest */
-        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0,
-                            "cannot write: %s", cli_sys_text(c->out.failed, text, sizeof text));
-        cli_fail(c, "standard output", &err);
+        cli_fail_io(c, "standard output", c->out.failed, "cannot write");
     }
 }
 

@@ -95,8 +95,7 @@ static void reason(const cli *c, sft_error *why) {
     const sft_status status = c->status == CLI_STOPPED ? SFT_E_CANCELLED
                               : c->status < 4          ? of[c->status]
                                                        : SFT_E_INTERNAL;
-    (void)sft_error_set(why, status, 0, SFT_NO_OFFSET, NULL, 0,
-                        status == SFT_E_MISMATCH ? "has nothing to do" : "has failed");
+    (void)CLI_ERROR(why, status, status == SFT_E_MISMATCH ? "has nothing to do" : "has failed");
 }
 
 static void meet(cli *c) {

@@ -253,41 +253,20 @@ static const char *problem_kind(uint32_t kind) {
 static void json_warning(cli_json *j, const char *kind, const char *message, const char *tensor,
                          size_t tensor_len, uint64_t offset) {
     cli_json_open(j, '{');
-    cli_json_key(j, "kind");
-    cli_json_string(j, kind);
-    cli_json_key(j, "message");
-    cli_json_string(j, message);
-    cli_json_key(j, "tensor");
-    if (tensor != NULL) {
-        cli_json_text(j, tensor, tensor_len);
-    } else {
-        cli_json_null(j);
-    }
-    cli_json_key(j, "offset");
-    if (offset != SFT_NO_OFFSET) {
-        cli_json_u64(j, offset);
-    } else {
-        cli_json_null(j);
-    }
+    cli_json_field_string(j, "kind", kind);
+    cli_json_field_string(j, "message", message);
+    cli_json_field_text(j, "tensor", tensor, tensor_len);
+    cli_json_field_offset(j, "offset", offset);
     cli_json_close(j, '}');
 }
 
 static void json_error(cli_json *j, const sft_error *err, const char *hint) {
     cli_json_open(j, '{');
-    cli_json_key(j, "status");
-    cli_json_string(j, sft_status_name(err->status));
-    cli_json_key(j, "offset");
-    if (err->offset != SFT_NO_OFFSET) {
-        cli_json_u64(j, err->offset);
-    } else {
-        cli_json_null(j);
-    }
-    cli_json_key(j, "tensor");
-    cli_json_string(j, err->tensor[0] != '\0' ? err->tensor : NULL);
-    cli_json_key(j, "message");
-    cli_json_string(j, err->message);
-    cli_json_key(j, "hint");
-    cli_json_string(j, hint[0] != '\0' ? hint : NULL);
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
+    cli_json_field_string(j, "hint", hint[0] != '\0' ? hint : NULL);
     cli_json_close(j, '}');
 }
 
@@ -296,18 +275,15 @@ static void print_json(const verdict *v, const char *hint) {
 
     cli_json_init(&j, &v->c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "file");
-    cli_json_string(&j, v->operand);
-    cli_json_key(&j, "valid");
-    cli_json_bool(&j, v->status == SFT_OK);
+    cli_json_field_string(&j, "file", v->operand);
+    cli_json_field_bool(&j, "valid", v->status == SFT_OK);
     cli_json_key(&j, "error");
     if (v->status != SFT_OK) {
         json_error(&j, &v->err, hint);
     } else {
         cli_json_null(&j);
     }
-    cli_json_key(&j, "warnings");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "warnings", '[');
     for (size_t i = 0; i < problem_count(v); i++) {
         const sft_problem *p = sft_catalog_problem_at(with_problems(v), i);
         const bool tensor = p->kind != SFT_PROBLEM_ORPHAN_FILE &&
@@ -322,8 +298,7 @@ static void print_json(const verdict *v, const char *hint) {
                      f->tensor != NULL ? f->tensor->name_len : 0, f->offset);
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 static void print_warning(cli *c, const char *message, const sft_tensor *tensor) {
@@ -472,12 +447,7 @@ static int by_path(const void *left, const void *right) {
 }
 
 static void fail_listing(cli *c, const char *folder, int error) {
-    sft_error err;
-    char text[160];
-
-    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                        "cannot list the directory: %s", cli_sys_text(error, text, sizeof text));
-    cli_fail(c, folder, &err);
+    cli_fail_io(c, folder, error, "cannot list the directory");
 }
 
 /* Are there files right in the folder, and no index among them? */
@@ -528,8 +498,8 @@ static void check_parts(cli *c, const char *folder, bool operand, const names *f
     if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
         cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
         cli_warn(c, folder,
-                 "files were checked one by one, but whether they are a whole model "
-                 "nobody tells: --layout FILE says how tensors are cut");
+                 "files were checked one by one, but whether they are a whole model nobody tells: "
+                 "--layout FILE says how tensors are cut");
     } else {
         check_one(c, folder, n);
     }
@@ -548,13 +518,10 @@ static uint64_t *stamps_of(const names *files) {
 }
 
 static void tell_changed(cli *c, const names *files, const uint64_t *before) {
-    sft_error err;
-
     for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
         if (cli_sys_stamp(files->items[i]) != before[i]) {
-            (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                                "was written to or replaced while its directory was checked");
-            cli_fail_plainly(c, files->items[i], &err);
+            CLI_FAIL(c, files->items[i], SFT_E_CHANGED,
+                     "was written to or replaced while its directory was checked");
             return;
         }
     }
@@ -621,8 +588,7 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_FLAG("strict", 0,
                  "also warn of what is allowed but should not be: deviations from the format's "
-                 "letter, unsafe "
-                 "names, misaligned data, headers above the Hub's 25,000,000 bytes"),
+                 "letter, unsafe names, misaligned data, headers above the Hub's 25,000,000 bytes"),
     CLI_OPT_FLAG("digests", 0, "also read all data and compare it with the recorded digests"),
     CLI_OPT_END,
 };
@@ -632,20 +598,16 @@ const cli_command cli_cmd_check = {
     .operands = "FILE...",
     .summary = "validate files, and say in plain words what is wrong",
     .description =
-        "Says of each file whether it is valid; if not, where and why, and what it "
-        "probably is instead. In "
-        "directories, and directories in them, every .safetensors file and every index is "
-        "checked. Only headers are "
-        "read, so the size of files does not matter. A checkpoint of many ranks that tells "
-        "its layout, or whose --layout or --step is given, is also put together: what no "
-        "file holds is an error. So is a file that the names of the others count and that is "
-        "not there (model-00002-of-00004), where no index says what there is.\n\n"
-        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
-        "do not change it. -q "
-        "says nothing of valid files.\n\n"
-        "With --json, one object per file and line: file, valid, error (null, or "
-        "status, offset, tensor, "
-        "message, hint) and warnings (each kind, message, tensor, offset).",
+        "Says of each file whether it is valid; if not, where and why, and what it probably is "
+        "instead. In directories, and directories in them, every .safetensors file and every index "
+        "is checked. Only headers are read, so the size of files does not matter. A checkpoint of "
+        "many ranks that tells its layout, or whose --layout or --step is given, is also put "
+        "together: what no file holds is an error. So is a file that the names of the others count "
+        "and that is not there (model-00002-of-00004), where no index says what there is.\n\n"
+        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings do not "
+        "change it. -q says nothing of valid files.\n\n"
+        "With --json, one object per file and line: file, valid, error (null, or status, offset, "
+        "tensor, message, hint) and warnings (each kind, message, tensor, offset).",
     .examples = "safetensors check model.safetensors\n"
                 "safetensors check --strict ~/models\n"
                 "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",

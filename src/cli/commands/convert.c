@@ -47,22 +47,14 @@ static void planned_json(cli_json *j, const sft_import_item *item) {
     const sft_tensor *t = item->tensor;
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, item->name, item->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, item->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_shape(j, t->shape, t->rank);
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, item->nbytes);
-    cli_json_key(j, "from_name");
-    cli_json_text(j, t->name, t->name_len);
-    cli_json_key(j, "from_dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "in_order");
-    cli_json_bool(j, t->piece_count == 1 && t->pieces[0].strides == NULL);
-    cli_json_key(j, "shard");
-    cli_json_u64(j, item->file);
+    cli_json_field_text(j, "name", item->name, item->name_len);
+    cli_json_field_string(j, "dtype", item->dtype->name);
+    cli_json_field_shape(j, "shape", t->shape, t->rank);
+    cli_json_field_u64(j, "nbytes", item->nbytes);
+    cli_json_field_text(j, "from_name", t->name, t->name_len);
+    cli_json_field_string(j, "from_dtype", t->dtype->name);
+    cli_json_field_bool(j, "in_order", t->piece_count == 1 && t->pieces[0].strides == NULL);
+    cli_json_field_u64(j, "shard", item->file);
     cli_json_close(j, '}');
 }
 
@@ -97,21 +89,15 @@ static void json_begin(converting *k) {
     cli *c = k->c;
     cli_json *j = &k->json;
 
-    cli_json_init(j, &c->out);
-    cli_json_open(j, '{');
-    cli_json_key(j, "schema");
-    cli_json_u64(j, 1);
-    cli_json_key(j, "inputs");
-    cli_json_open(j, '[');
+    cli_json_begin(j, &c->out);
+    cli_json_field_open(j, "inputs", '[');
     for (size_t i = 0; i < c->operand_count; i++) {
         cli_json_string(j, c->operands[i]);
     }
     cli_json_close(j, ']');
-    cli_json_key(j, "output");
-    cli_json_string(j, cli_text(c, "output"));
+    cli_json_field_string(j, "output", cli_text(c, "output"));
     if (k->plan) {
-        cli_json_key(j, "plan");
-        cli_json_open(j, '[');
+        cli_json_field_open(j, "plan", '[');
     }
 }
 
@@ -131,13 +117,11 @@ static void json_end(converting *k, const sft_import_converted *r) {
         cli_json_close(j, ']');
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        cli_json_key(j, numbers[i].key);
-        cli_json_u64(j, numbers[i].value);
+        cli_json_field_u64(j, numbers[i].key, numbers[i].value);
     }
     cli_lost_json(k->c, j, r->aliases, r->left_out);
     cli_notes_json(k->c, j);
-    cli_json_close(j, '}');
-    cli_json_newline(j);
+    cli_json_end(j);
 }
 
 static void text_end(converting *k, const sft_import_converted *r) {
@@ -180,8 +164,8 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
 static sft_status outcome(sft_status status, sft_error *err) {
     return status == SFT_OK || status == SFT_E_TRUNCATED || !cli_sys_lost_pages()
                ? status
-               : sft_error_set(err, SFT_E_TRUNCATED, 0, SFT_NO_OFFSET, NULL, 0,
-                               "the input was cut short while it was read, or its disk failed");
+               : CLI_ERROR(err, SFT_E_TRUNCATED,
+                           "the input was cut short while it was read, or its disk failed");
 }
 
 /* --dedup keep, of other names that a file records, too. */
@@ -403,7 +387,6 @@ static void export_into(converting *k, uint32_t format) {
 static bool make_output(cli *c, const converting *k, bool *made) {
     const char *output = cli_text(c, "output");
     char found[FOUND_MAX];
-    sft_error err;
     int error;
 
     *made = false;
@@ -413,9 +396,8 @@ static bool make_output(cli *c, const converting *k, bool *made) {
                            cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
                            sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
     if (is_folder && !of_folder) {
-        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
-                            "a directory: name the file in it, model.safetensors for example");
-        cli_fail_plainly(c, output, &err);
+        CLI_FAIL(c, output, SFT_E_NOT_REGULAR,
+                 "a directory: name the file in it, model.safetensors for example");
         return false;
     }
     if (k->plan || !of_folder || is_folder) {
@@ -423,11 +405,7 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     }
     error = cli_sys_make_folder(output);
     if (error != 0) {
-        char text[160];
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                            "cannot make the directory: %s",
-                            cli_sys_text(error, text, sizeof text));
-        cli_fail_plainly(c, output, &err);
+        cli_fail_io(c, output, error, "cannot make the directory");
     }
     *made = error == 0;
     return *made;
@@ -451,9 +429,8 @@ static void run(cli *c) {
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);
         } else if (cli_reads_stdin(c)) {
-            cli_usage(c,
-                      "files are needed, which may have others beside them: safetensors cp - OUT "
-                      "writes what standard input holds");
+            cli_usage(c, "files are needed, which may have others beside them: safetensors cp - "
+                         "OUT writes what standard input holds");
         } else if (make_output(c, &k, &made)) {
             convert(&k);
             if (made && c->status != 0) {
@@ -496,31 +473,25 @@ const cli_command cli_cmd_convert = {
     .summary = "convert other weight formats to safetensors and back, executing nothing",
     .description =
         "Reads PyTorch checkpoints of any age (and every other format that libsafetensors-import "
-        "knows; "
-        "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
-        "--max-shard-size shards and an index. An input may be the URL of a file. "
-        "Several inputs become one output. A directory with "
-        "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
-        "the same shards with their index, in the directory OUT.\n\n"
+        "knows; what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
+        "--max-shard-size shards and an index. An input may be the URL of a file. Several inputs "
+        "become one output. A directory with pytorch_model.bin or pytorch_model-*.bin and their "
+        "index becomes model.safetensors, or the same shards with their index, in the directory "
+        "OUT.\n\n"
         "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, "
         "average or what the trainer recorded, which is named in warnings; of everything else all "
-        "parts are taken. --key chooses a part; --tree takes everything "
-        "and keeps dicts, lists and numbers in the metadata, where Python's load_tree "
-        "and a conversion back to PyTorch find them. Names of the "
-        "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
-        "stays behind. What is not understood is an error, or left out and listed with "
-        "--allow-opaque. Nothing in a file is ever executed.\n\n"
+        "parts are taken. --key chooses a part; --tree takes everything and keeps dicts, lists and "
+        "numbers in the metadata, where Python's load_tree and a conversion back to PyTorch find "
+        "them. Names of the same bytes become one tensor and metadata entries (--dedup). Storage "
+        "that no tensor uses stays behind. What is not understood is an error, or left out and "
+        "listed with --allow-opaque. Nothing in a file is ever executed.\n\n"
         "--to, or the extension of OUT, asks for another format than safetensors: npz (numpy), "
-        "gguf, "
-        "pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
-        "directory "
-        "or an "
-        "index. A type that the format does not have is an error: cast it.\n\n"
+        "gguf, pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
+        "directory or an index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, cast, gathered, data_bytes, file_bytes, "
         "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also "
-        "plan: an "
-        "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
+        "plan: an array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face directory\n"
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",

@@ -17,12 +17,10 @@
 
 static bool open_ranks(cli *c, const char *operand, sft_checkpoint **out) {
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_error err;
 
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     if (cli_ranks_open(c, operand, &open, out, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
@@ -176,8 +174,7 @@ static void run_dedupe(cli *c) {
 static const cli_opt dedupe_options[] = {
     CLI_OPT_CHOICE(
         "rule", 0, "RULE", "mindspore|balanced",
-        "who keeps a part: mindspore (default), as its remove_redundancy does; balanced, "
-        "by bytes"),
+        "who keeps a part: mindspore (default), as its remove_redundancy does; balanced, by bytes"),
     CLI_OPT_FLAG("no-compare", 0, "believe that replicas are equal"),
     CLI_BATCH_RUN_OPTIONS,
     CLI_OPT_END,

@@ -33,26 +33,15 @@ static void print_result(cli *c, const char *operand, const char *folder,
     cli_json j;
 
     if (c->json) {
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "url");
-        cli_json_string(&j, operand);
-        cli_json_key(&j, "folder");
-        cli_json_string(&j, folder);
-        cli_json_key(&j, "files");
-        cli_json_u64(&j, r->files);
-        cli_json_key(&j, "bytes");
-        cli_json_u64(&j, r->bytes);
-        cli_json_key(&j, "resumed_bytes");
-        cli_json_u64(&j, r->resumed);
-        cli_json_key(&j, "kept_files");
-        cli_json_u64(&j, r->kept);
-        cli_json_key(&j, "verified_files");
-        cli_json_u64(&j, r->verified);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "url", operand);
+        cli_json_field_string(&j, "folder", folder);
+        cli_json_field_u64(&j, "files", r->files);
+        cli_json_field_u64(&j, "bytes", r->bytes);
+        cli_json_field_u64(&j, "resumed_bytes", r->resumed);
+        cli_json_field_u64(&j, "kept_files", r->kept);
+        cli_json_field_u64(&j, "verified_files", r->verified);
+        cli_json_end(&j);
         return;
     }
     cli_put_escaped(&c->out, folder, strlen(folder));
@@ -245,8 +234,8 @@ const cli_command cli_cmd_fetch = {
         "What is under way lies beside its place as .NAME.part with a journal. After an "
         "interruption the same command goes on from there, if the server still has the same "
         "version; every block is checked before it is believed. Files appear when all are whole, "
-        "equal to the SHA-256 that the server tells (Hugging Face does), and on disk; the index "
-        "is the last.\n\n"
+        "equal to the SHA-256 that the server tells (Hugging Face does), and on disk; the index is "
+        "the last.\n\n"
         "URLs: https://HOST/PATH, hf://ORG/REPO[@REVISION][/FILE], s3://BUCKET/KEY. Of the "
         "environment HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, AWS_ACCESS_KEY_ID, "
         "AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the usual proxy variables are "

@@ -164,7 +164,7 @@ static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set
 static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog **catalog) {
     cli *c = b->c;
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_error err;
 
     *checkpoint = NULL;
@@ -172,8 +172,6 @@ static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog 
         return cli_batch_open(b, catalog);
     }
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
     if (status == SFT_OK) {
@@ -246,16 +244,14 @@ const cli_command cli_cmd_join = {
     .operands = "SRC",
     .summary = "join a model of many files, or of many ranks, into one",
     .description =
-        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout "
-        "says how ranks were cut where "
-        "the directory does not. -o names the one file to write. With --unified it names a "
-        "directory, which gets the form of "
-        "mindspore.parallel.unified_safetensors: the largest tensors first, each into "
-        "the part that has least.\n\n"
-        "Tensors that no rank holds in full are an error that says which box is "
-        "missing. The output appears when "
-        "everything is written. A run that was killed goes on where it was when it is "
-        "started again.",
+        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout says how "
+        "ranks were cut where the directory does not. -o names the one file to write. With "
+        "--unified it names a directory, which gets the form of "
+        "mindspore.parallel.unified_safetensors: the largest tensors first, each into the part "
+        "that has least.\n\n"
+        "Tensors that no rank holds in full are an error that says which box is missing. The "
+        "output appears when everything is written. A run that was killed goes on where it was "
+        "when it is started again.",
     .examples = "safetensors join model/ -o model.safetensors\n"
                 "safetensors join ranks/ --layout strategy/ -o unified/ --unified",
     .options = options,

@@ -35,16 +35,11 @@ static void show_json(cli *c, const sft_catalog *catalog, const char *operand) {
 
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         const sft_file *file = sft_catalog_file_at(catalog, i);
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "file");
-        cli_json_string(&j, single ? operand : file->path);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "file", single ? operand : file->path);
         cli_json_key(&j, "metadata");
         json_members(&j, catalog, i);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_end(&j);
     }
 }
 
@@ -122,8 +117,7 @@ static void show_key(cli *c, const sft_catalog *catalog, const char *operand, co
     }
     char name[256];
     (void)sft_escape(name, sizeof name, key, strlen(key));
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0, "no metadata key \"%s\"",
-                        name);
+    (void)CLI_ERROR(&err, SFT_E_NOT_FOUND, "no metadata key \"%s\"", name);
     cli_fail(c, operand, &err);
 }
 
@@ -178,8 +172,8 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
     if (status == SFT_OK) {
         const uint64_t size = sft_source_size(source);
         if (size > IMPORT_BYTES) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is larger than %d bytes", (int)IMPORT_BYTES);
+            status =
+                CLI_ERROR(&err, SFT_E_LIMIT, "the file is larger than %d bytes", (int)IMPORT_BYTES);
         } else {
             *len = (size_t)size;
             *text = cli_alloc(*len + 1, 1);
@@ -221,11 +215,9 @@ static void add_imported(cli *c, changes *ch) {
     const char *operand = c->operands[0];
     sft_catalog *file = NULL;
     sft_open_options o;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
 
     SFT_INIT(&o);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
     if (sft_catalog_open(&file, operand, &o, NULL) != SFT_OK) {
         file = NULL; /* the edit says why */
@@ -338,7 +330,7 @@ static void change(cli *c, const char *operand) {
     static const char *const ways[] = {"nothing to change", "changed in place", "written anew"};
     changes ch;
     sft_edit_options options;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_edit_way way;
     sft_error err;
 
@@ -347,8 +339,6 @@ static void change(cli *c, const char *operand) {
         cli_kept_watch(c, operand);
         keep_last(&ch);
         SFT_INIT(&options);
-        SFT_INIT(&limits);
-        limits.header_bytes = cli_number(c, "max-header-bytes", 0);
         options.limits = &limits;
         options.reserve_bytes = cli_number(c, "reserve", 0);
         options.control = cli_control(c, "writing");
@@ -407,18 +397,13 @@ const cli_command cli_cmd_meta = {
     .summary = "show, set, delete, export and import metadata",
     .description =
         "Without options shows all metadata, or the values of the KEYs; a KEY that is missing "
-        "gives exit "
-        "status 1.\n\n"
+        "gives exit status 1.\n\n"
         "With --set, --delete, --clear or --import changes one file: first --clear, then --import, "
-        "then "
-        "--set and --delete in the order given, all at once or not at all. Where the change fits "
-        "into the "
-        "header's spare room, only the header is written; otherwise a new file takes the place of "
-        "the old "
-        "one. Tensor data stays as it is, byte for byte. -v says which way was taken. --import "
-        "leaves "
-        "out, and names, what describes the bytes of another file: digests, and PyTorch's "
-        "boxes.\n\n"
+        "then --set and --delete in the order given, all at once or not at all. Where the change "
+        "fits into the header's spare room, only the header is written; otherwise a new file takes "
+        "the place of the old one. Tensor data stays as it is, byte for byte. -v says which way "
+        "was taken. --import leaves out, and names, what describes the bytes of another file: "
+        "digests, and PyTorch's boxes.\n\n"
         "With --json, one object per file and line: schema (1), file, metadata.",
     .examples =
         "safetensors meta model.safetensors\n"

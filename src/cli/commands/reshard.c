@@ -71,8 +71,7 @@ static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
     }
     if (ranks > 1 && !opens_again(pattern)) {
         cli_warn(c, pattern,
-                 "files of these names do not open as one model again: rank_{rank}/NAME "
-                 "would");
+                 "files of these names do not open as one model again: rank_{rank}/NAME would");
     }
     return true;
 }
@@ -128,11 +127,9 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
     uint64_t made = 0;
 
     if (ranks > MOST_RANKS) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                            "a layout of %llu ranks: files are made for %llu at most",
-                            (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
-        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        CLI_FAIL(b->c, cli_text(b->c, "target-layout"), SFT_E_LIMIT,
+                 "a layout of %llu ranks: files are made for %llu at most",
+                 (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
         return;
     }
     sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
@@ -199,17 +196,13 @@ const cli_command cli_cmd_reshard = {
     .summary = "cut a model anew: from any number of ranks to any other",
     .description =
         "SRC is a checkpoint of many ranks, or any model that is whole. A layout is a MindSpore "
-        "strategy or a directory "
-        "of them, a layout.json, a topology.json or a tensor-parallel plan; numbers of ranks need "
-        "not divide one "
-        "another, nor the sizes of tensors. -o names a directory, which gets a file for each rank, "
-        "and layout.json.\n\n"
+        "strategy or a directory of them, a layout.json, a topology.json or a tensor-parallel "
+        "plan; numbers of ranks need not divide one another, nor the sizes of tensors. -o names a "
+        "directory, which gets a file for each rank, and layout.json.\n\n"
         "Every byte of the source is read once, also where tensors are cut along columns, in the "
-        "memory that --memory "
-        "gives. The directory appears when everything is written. A run that was killed goes on "
-        "where "
-        "it was when it is "
-        "started again. For many machines: --task 1/8 to --task 8/8 on a common file system.",
+        "memory that --memory gives. The directory appears when everything is written. A run that "
+        "was killed goes on where it was when it is started again. For many machines: --task 1/8 "
+        "to --task 8/8 on a common file system.",
     .examples =
         "safetensors reshard ranks/ --source-layout strategy/ --target-layout new.ckpt -o out/\n"
         "safetensors reshard model/ --target-layout plan.json --ranks 8 -o tp8/",
@@ -274,9 +267,9 @@ const cli_command cli_cmd_slice = {
     .name = "slice",
     .operands = "SRC",
     .summary = "write what one rank holds of a model",
-    .description = "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names "
-                   "the file that "
-                   "gets what --layout gives to rank K; only these bytes are read.",
+    .description =
+        "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names the file "
+        "that gets what --layout gives to rank K; only these bytes are read.",
     .examples = "safetensors slice model/ --rank 3 --layout strategy.ckpt -o rank_3.safetensors",
     .options = slice_options,
     .common = CLI_BATCH_COMMON,

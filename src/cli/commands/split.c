@@ -115,16 +115,14 @@ const cli_command cli_cmd_split = {
     .operands = "SRC",
     .summary = "split a model into files of bounded size, with an index",
     .description =
-        "SRC is a file, directory, index, URL or checkpoint of many ranks. -o names a "
-        "directory; the files in it are "
-        "model-00001-of-0000N.safetensors and model.safetensors.index.json, cut and "
-        "called exactly as Hugging Face "
-        "does: tensors in order, a new file when the next tensor does not fit, a tensor "
-        "larger than a file alone. If "
-        "one file suffices it is model.safetensors, without an index.\n\n"
-        "The directory appears when everything is written. A run that was killed goes on "
-        "where it was when it is started "
-        "again; what it has left lies in a directory that ends in .sft-part.",
+        "SRC is a file, directory, index, URL or checkpoint of many ranks. -o names a directory; "
+        "the files in it are model-00001-of-0000N.safetensors and model.safetensors.index.json, "
+        "cut and called exactly as Hugging Face does: tensors in order, a new file when the next "
+        "tensor does not fit, a tensor larger than a file alone. If one file suffices it is "
+        "model.safetensors, without an index.\n\n"
+        "The directory appears when everything is written. A run that was killed goes on where it "
+        "was when it is started again; what it has left lies in a directory that ends in "
+        ".sft-part.",
     .examples = "safetensors split model.safetensors -o model/ --max-shard-size 5GB\n"
                 "safetensors split model.safetensors -o model/ --plan # what would be written",
     .options = options,

@@ -68,39 +68,23 @@ static void json_error(cli_json *j, const sft_error *err) {
         return;
     }
     cli_json_open(j, '{');
-    cli_json_key(j, "status");
-    cli_json_string(j, sft_status_name(err->status));
-    cli_json_key(j, "offset");
-    if (err->offset == SFT_NO_OFFSET) {
-        cli_json_null(j);
-    } else {
-        cli_json_u64(j, err->offset);
-    }
-    cli_json_key(j, "tensor");
-    cli_json_string(j, err->tensor[0] != '\0' ? err->tensor : NULL);
-    cli_json_key(j, "message");
-    cli_json_string(j, err->message);
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
     cli_json_close(j, '}');
 }
 
 static void json_damage(const check *k, cli_json *j) {
-    cli_json_key(j, "damaged");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "damaged", '[');
     for (size_t i = 0; i < k->count; i++) {
         const sft_tensor *t = k->list[i].tensor;
         const uint64_t begin = t->piece_count == 1 ? t->pieces[0].offset : 0;
         cli_json_open(j, '{');
-        cli_json_key(j, "name");
-        cli_json_text(j, t->name, t->name_len);
-        cli_json_key(j, "file");
-        cli_json_string(j, sft_catalog_file_at(k->catalog, t->file)->path);
-        cli_json_key(j, "file_offsets");
-        cli_json_open(j, '[');
-        cli_json_u64(j, begin);
-        cli_json_u64(j, begin + t->nbytes);
-        cli_json_close(j, ']');
-        cli_json_key(j, "message");
-        cli_json_string(j, k->list[i].message);
+        cli_json_field_text(j, "name", t->name, t->name_len);
+        cli_json_field_string(j, "file", sft_catalog_file_at(k->catalog, t->file)->path);
+        cli_json_field_range(j, "file_offsets", begin, begin + t->nbytes);
+        cli_json_field_string(j, "message", k->list[i].message);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -110,22 +94,14 @@ static void print_json(const check *k, bool verified, const sft_verify_result *r
                        const sft_error *err) {
     cli_json j;
 
-    cli_json_init(&j, &k->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, k->operand);
-    cli_json_key(&j, "verified");
-    cli_json_bool(&j, verified);
-    cli_json_key(&j, "checked");
-    cli_json_u64(&j, result->checked);
-    cli_json_key(&j, "unlisted");
-    cli_json_u64(&j, result->unlisted);
+    cli_json_begin(&j, &k->c->out);
+    cli_json_field_string(&j, "file", k->operand);
+    cli_json_field_bool(&j, "verified", verified);
+    cli_json_field_u64(&j, "checked", result->checked);
+    cli_json_field_u64(&j, "unlisted", result->unlisted);
     json_damage(k, &j);
     json_error(&j, err);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* ---------------------------------------------------------------- verify */
@@ -144,8 +120,8 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     } else if (status == SFT_OK || (status == SFT_E_MISMATCH && !k->by_crc)) {
         print_text(k, status, result);
     } else if (status == SFT_E_NOT_FOUND) {
-        (void)sft_error_set(&more, status, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s; safetensors verify --record crc32c records them", err->message);
+        (void)CLI_ERROR(&more, status, "%s; safetensors verify --record crc32c records them",
+                        err->message);
         cli_fail(k->c, k->operand, &more);
     } else {
         cli_fail(k->c, k->operand, err);
@@ -260,14 +236,9 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
                    where);
         return;
     }
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, path);
-    cli_json_key(&j, "recorded");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", path);
+    cli_json_field_open(&j, "recorded", '[');
     if (crc) {
         cli_json_string(&j, "crc32c");
     }
@@ -275,12 +246,9 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
         cli_json_string(&j, "sha256");
     }
     cli_json_close(&j, ']');
-    cli_json_key(&j, "tensors");
-    cli_json_u64(&j, tensors);
-    cli_json_key(&j, "where");
-    cli_json_string(&j, where);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_u64(&j, "tensors", tensors);
+    cli_json_field_string(&j, "where", where);
+    cli_json_end(&j);
 }
 
 /* Digests belong to files: those of a directory or index are done one by one. */
@@ -357,27 +325,22 @@ const cli_command cli_cmd_verify = {
     .name = "verify",
     .operands = "FILE...",
     .summary = "check data against recorded digests, or record them",
-    .description = "Compares every tensor with the digests that were recorded in the file's "
-                   "metadata (by cp --digests, "
-                   "verify --record, or a program that saves with digests) or beside it in "
-                   "FILE.digests.json, and the whole file with MindSpore's crc_num, where its "
-                   "metadata have one. Names "
-                   "each damaged tensor and its bytes. Whether the file is well-formed at all is "
-                   "what check says.\n\n"
-                   "--record puts digests into a file that has none (-f: replaces them); the data "
-                   "section stays as it "
-                   "is. A directory or index means each of its files.\n\n"
-                   "--same looks at no digests: it computes the content hash of each operand (as "
-                   "hash --content) and says whether it is that of the first. --replicas compares "
-                   "what ranks hold twice.\n\n"
-                   "The exit status is 0 only if every tensor was compared and is the same; 1 if "
-                   "one is damaged, or if "
-                   "there is nothing to compare with.\n\n"
-                   "--json writes one object per operand: schema, file, verified, checked, "
-                   "unlisted (tensors in files "
-                   "without digests), damaged (name, file, file_offsets, message), error; with "
-                   "--record: schema, file, "
-                   "recorded, tensors, where.",
+    .description =
+        "Compares every tensor with the digests that were recorded in the file's metadata (by cp "
+        "--digests, verify --record, or a program that saves with digests) or beside it in "
+        "FILE.digests.json, and the whole file with MindSpore's crc_num, where its metadata have "
+        "one. Names each damaged tensor and its bytes. Whether the file is well-formed at all is "
+        "what check says.\n\n"
+        "--record puts digests into a file that has none (-f: replaces them); the data section "
+        "stays as it is. A directory or index means each of its files.\n\n"
+        "--same looks at no digests: it computes the content hash of each operand (as hash "
+        "--content) and says whether it is that of the first. --replicas compares what ranks hold "
+        "twice.\n\n"
+        "The exit status is 0 only if every tensor was compared and is the same; 1 if one is "
+        "damaged, or if there is nothing to compare with.\n\n"
+        "--json writes one object per operand: schema, file, verified, checked, unlisted (tensors "
+        "in files without digests), damaged (name, file, file_offsets, message), error; with "
+        "--record: schema, file, recorded, tensors, where.",
     .examples = "safetensors verify --record crc32c model.safetensors # once\n"
                 "safetensors verify model.safetensors # later, as often as you like\n"
                 "safetensors verify --same model/ output/checkpoint --layout strategy/\n"

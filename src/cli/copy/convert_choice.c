@@ -72,8 +72,8 @@ static bool read_json(cli_choice *k, const char *path) {
     if (status == SFT_OK) {
         const uint64_t size = sft_source_size(source);
         if (size == 0 || size > JSON_MAX) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is empty, or larger than %d bytes", (int)JSON_MAX);
+            status = CLI_ERROR(&err, SFT_E_LIMIT, "the file is empty, or larger than %d bytes",
+                               (int)JSON_MAX);
         } else {
             k->json_text = cli_alloc((size_t)size + 1, 1);
             status = sft_source_read(source, 0, k->json_text, (size_t)size, &err);

@@ -131,5 +131,4 @@ void cli_ls_tree(cli *c, ls_row *rows, size_t count) {
         cli_ls_facts(c, &t, &rows[i], true);
     }
     cli_table_print(&t, &c->out, c->color);
-    cli_table_reset(&t);
 }

@@ -222,33 +222,24 @@ static void write_manifest(const record *r, cli_out *out) {
     char text[SHA_DIGITS + 1];
     cli_json j;
 
-    cli_json_init(&j, out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, base_name(r->path));
-    cli_json_key(&j, "size");
-    cli_json_u64(&j, sft_catalog_file_at(r->catalog, 0)->size);
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '{');
+    cli_json_begin(&j, out);
+    cli_json_field_string(&j, "file", base_name(r->path));
+    cli_json_field_u64(&j, "size", sft_catalog_file_at(r->catalog, 0)->size);
+    cli_json_field_open(&j, "tensors", '{');
     for (size_t i = 0; i < sft_catalog_count(r->catalog); i++) {
         const sft_tensor *t = sft_catalog_at(r->catalog, i);
         cli_json_key_text(&j, t->name, t->name_len);
         cli_json_open(&j, '{');
         if ((r->digests & SFT_DIGEST_CRC32C) != 0) {
-            cli_json_key(&j, "crc32c");
-            cli_json_string(&j, hex32(text, r->crc[i]));
+            cli_json_field_string(&j, "crc32c", hex32(text, r->crc[i]));
         }
         if ((r->digests & SFT_DIGEST_SHA256) != 0) {
-            cli_json_key(&j, "sha256");
-            cli_json_string(&j, cli_hex(text, r->sha[i], 32));
+            cli_json_field_string(&j, "sha256", cli_hex(text, r->sha[i], 32));
         }
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, '}');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
     cli_flush(out);
 }
 
@@ -291,8 +282,7 @@ static bool has_digests(const sft_catalog *catalog) {
 
 static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_error *err) {
     if (!beside && !r->c->force && has_digests(r->catalog)) {
-        return sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                             "digests are recorded already");
+        return CLI_ERROR(err, SFT_E_EXISTS, "digests are recorded already");
     }
     const sft_status status = compute(r, err);
     if (status != SFT_OK) {

@@ -368,37 +368,24 @@ static void json_metadata(cli_json *j, const sft_catalog *catalog, size_t file) 
 static void show_json(cli *c, const char *file, const sft_catalog *catalog) {
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, file);
-    cli_json_key(&j, "tensor_count");
-    cli_json_u64(&j, sft_catalog_count(catalog));
-    cli_json_key(&j, "files");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", file);
+    cli_json_field_u64(&j, "tensor_count", sft_catalog_count(catalog));
+    cli_json_field_open(&j, "files", '[');
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         const sft_file *f = sft_catalog_file_at(catalog, i);
         cli_json_open(&j, '{');
-        cli_json_key(&j, "file");
-        cli_json_string(&j, f->path);
-        cli_json_key(&j, "bytes");
-        cli_json_u64(&j, f->size);
-        cli_json_key(&j, "header_bytes");
-        cli_json_u64(&j, f->header_bytes);
-        cli_json_key(&j, "data_offset");
-        cli_json_u64(&j, f->data_offset);
-        cli_json_key(&j, "data_bytes");
-        cli_json_u64(&j, f->data_bytes);
-        cli_json_key(&j, "tensor_count");
-        cli_json_u64(&j, f->tensor_count);
+        cli_json_field_string(&j, "file", f->path);
+        cli_json_field_u64(&j, "bytes", f->size);
+        cli_json_field_u64(&j, "header_bytes", f->header_bytes);
+        cli_json_field_u64(&j, "data_offset", f->data_offset);
+        cli_json_field_u64(&j, "data_bytes", f->data_bytes);
+        cli_json_field_u64(&j, "tensor_count", f->tensor_count);
         json_metadata(&j, catalog, i);
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 void cli_show_file(cli *c, const char *file, const sft_catalog *catalog) {

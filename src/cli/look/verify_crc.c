@@ -40,9 +40,9 @@ static sft_status compare(cli *c, const sft_catalog *catalog, size_t file, const
         return status;
     }
     (void)sft_escape(shown, sizeof shown, text, len);
-    return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
-                         "%s is damaged: its crc_num is %s, its names and bytes give %lu",
-                         sft_catalog_file_at(catalog, file)->path, shown, (unsigned long)computed);
+    return CLI_ERROR(err, SFT_E_MISMATCH,
+                     "%s is damaged: its crc_num is %s, its names and bytes give %lu",
+                     sft_catalog_file_at(catalog, file)->path, shown, (unsigned long)computed);
 }
 
 sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors, sft_error *err) {
@@ -106,7 +106,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     const uint32_t kind = cli_ranks_kind(operand);
     sft_checkpoint *checkpoint;
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     size_t count = 0;
 
     *paths = NULL;
@@ -116,8 +116,6 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
         return 0;
     }
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     const bool verbose = c->verbose;
     c->verbose = false; /* opening the whole says what it is, and why it does not open */

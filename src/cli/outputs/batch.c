@@ -96,15 +96,11 @@ static const char *base_of(const char *path) {
 
 /* The file that a link leads to is the one that is replaced. */
 static bool follow(cli_batch *b) {
-    sft_error err;
-
     b->owned_target = cli_sys_is_link(b->target) ? cli_sys_real(b->target) : NULL;
     if (b->owned_target != NULL) {
         b->target = b->owned_target;
     } else if (cli_sys_is_link(b->target)) {
-        (void)sft_error_set(&err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                            "is a link that leads nowhere");
-        cli_fail_plainly(b->c, b->target, &err);
+        CLI_FAIL(b->c, b->target, SFT_E_PATH, "is a link that leads nowhere");
         return false;
     }
     return true;
@@ -150,14 +146,12 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
 static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_catalog **out,
                            sft_error *err) {
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint;
     sft_layout_set *set;
 
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     sft_status status = cli_ranks_read_layout(layout, cli_number(c, "source-ranks", 0), &set, err);
     if (status != SFT_OK) {
@@ -240,8 +234,7 @@ static void json_cost(cli_json *j, const sft_job_cost *cost) {
         {"cost", cost->cost},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_key(j, rows[i].key);
-        cli_json_u64(j, rows[i].value);
+        cli_json_field_u64(j, rows[i].key, rows[i].value);
     }
 }
 
@@ -252,11 +245,9 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
     (void)err;
     cli_json_init(&j, &c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "file");
-    cli_json_string(&j, cost->name);
+    cli_json_field_string(&j, "file", cost->name);
     json_cost(&j, cost);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
     return SFT_OK;
 }
 
@@ -270,8 +261,7 @@ static uint64_t dropped(const cli_batch *b) {
 
 static void json_more(cli_json *j, const cli_batch *b) {
     for (size_t i = 0; i < b->more_count; i++) {
-        cli_json_key(j, b->more[i].key);
-        cli_json_u64(j, b->more[i].value);
+        cli_json_field_u64(j, b->more[i].key, b->more[i].value);
     }
     if (b->named != NULL) {
         cli_lost_json(b->c, j, b->alias_count, b->left_out + cli_lost_count_all(b->c) + dropped(b));
@@ -297,14 +287,11 @@ static void print_plan(cli_batch *b, const sft_job *job) {
     sft_job_key(job, key);
     cli_json_init(&j, &b->c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "files");
-    cli_json_u64(&j, b->count + b->text_count);
+    cli_json_field_u64(&j, "files", b->count + b->text_count);
     json_cost(&j, &total);
     json_more(&j, b);
-    cli_json_key(&j, "key");
-    cli_json_string(&j, cli_hex(hex, key, sizeof key));
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_string(&j, "key", cli_hex(hex, key, sizeof key));
+    cli_json_end(&j);
 }
 
 static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r) {
@@ -323,23 +310,15 @@ static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r
         {"bytes_read", r->bytes_read},
         {"bytes_kept", r->bytes_kept},
     };
-    cli_json_init(&j, &b->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "source");
-    cli_json_string(&j, b->source);
-    cli_json_key(&j, "target");
-    cli_json_string(&j, b->target);
+    cli_json_begin(&j, &b->c->out);
+    cli_json_field_string(&j, "source", b->source);
+    cli_json_field_string(&j, "target", b->target);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_key(&j, rows[i].key);
-        cli_json_u64(&j, rows[i].value);
+        cli_json_field_u64(&j, rows[i].key, rows[i].value);
     }
     json_more(&j, b);
-    cli_json_key(&j, "published");
-    cli_json_bool(&j, r->published != 0);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_bool(&j, "published", r->published != 0);
+    cli_json_end(&j);
 }
 
 static void print_text(cli_batch *b, const sft_job *job, const sft_job_result *r) {
@@ -538,13 +517,11 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
 void cli_batch_run(cli_batch *b, const char *label) {
     cli *c = b->c;
     sft_job_options o;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_job *job;
     sft_error err;
 
     SFT_INIT(&o);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
     o.order = b->order;
     if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {

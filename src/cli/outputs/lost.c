@@ -201,22 +201,16 @@ uint64_t cli_lost_count_all(const cli *c) {
 
 static void put_finding(cli_json *j, const sft_finding *f) {
     cli_json_open(j, '{');
-    cli_json_key(j, "subject");
-    cli_json_text(j, f->subject, strlen(f->subject));
-    cli_json_key(j, "message");
-    cli_json_string(j, f->message);
-    cli_json_key(j, "count");
-    cli_json_u64(j, f->count);
+    cli_json_field_text(j, "subject", f->subject, strlen(f->subject));
+    cli_json_field_string(j, "message", f->message);
+    cli_json_field_u64(j, "count", f->count);
     cli_json_close(j, '}');
 }
 
 void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_out) {
-    cli_json_key(j, "aliases");
-    cli_json_u64(j, aliases);
-    cli_json_key(j, "left_out");
-    cli_json_u64(j, left_out);
-    cli_json_key(j, "left_out_parts");
-    cli_json_open(j, '[');
+    cli_json_field_u64(j, "aliases", aliases);
+    cli_json_field_u64(j, "left_out", left_out);
+    cli_json_field_open(j, "left_out_parts", '[');
     (void)walk(c, SFT_FINDING_LEFT_OUT, put_finding, j);
     for (size_t i = 0; i < c->left_count; i++) {
         const sft_finding f = {.subject = c->left[i].subject, .message = c->left[i].message};
@@ -226,8 +220,7 @@ void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_ou
 }
 
 void cli_notes_json(const cli *c, cli_json *j) {
-    cli_json_key(j, "notes");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "notes", '[');
     (void)walk(c, SFT_FINDING_NOTE, put_finding, j);
     cli_json_close(j, ']');
 }

@@ -193,7 +193,6 @@ static bool is_named(const cli_old_ranks *old) {
 
 bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     cli_sys_file file;
-    char why[160];
 
     if (old->count == 0 || old->journal || c->out.mute) {
         return true;
@@ -207,10 +206,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     error = error == 0 ? cli_sys_commit(&file) : error;
     old->journal = error == 0;
     if (error != 0) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                            cli_sys_text(error, why, sizeof why));
-        cli_fail_plainly(c, path, &err);
+        cli_fail_io(c, path, error, "cannot write");
     }
     free(path);
     return error == 0;
@@ -219,10 +215,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
 /* ---------------------------------------------------------------- refusing, removing */
 
 static bool refuse(cli *c, const char *folder, const char *what, const char *why) {
-    sft_error err;
-
-    (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", what, why);
-    cli_fail_plainly(c, folder, &err);
+    CLI_FAIL(c, folder, SFT_E_EXISTS, "%s: %s", what, why);
     return false;
 }
 
@@ -239,7 +232,6 @@ static bool find_record(cli_old_ranks *old, cli *c, const char *const *planned, 
 
 bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
                         size_t count) {
-
     memset(old, 0, sizeof *old);
     old->folder = folder;
     if (cli_sys_kind(folder) != CLI_KIND_FOLDER) {
@@ -271,10 +263,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
 }
 
 static void replaced(cli *c, const char *path) {
-    sft_error err;
-    (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                        "was replaced by another process meanwhile, and stays");
-    cli_fail_plainly(c, path, &err);
+    CLI_FAIL(c, path, SFT_E_CHANGED, "was replaced by another process meanwhile, and stays");
 }
 
 static void remove_one(cli *c, const char *path, uint64_t stamp) {

@@ -351,15 +351,13 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
     const char *name = o->c->force ? unproven : first;
     const int before = o->c->status;
     char text[512];
-    sft_error err;
 
     (void)sft_escape(text, sizeof text, name, strlen(name));
-    (void)sft_error_set(
-        &err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-        "%.200s of another model lies there, and readers would take it for this one's: %s", text,
-        o->c->force ? "nothing proves that it may be removed"
-                    : "--force replaces an older model that its index proves");
-    cli_fail_plainly(o->c, o->folder, &err);
+    CLI_FAIL(o->c, o->folder, SFT_E_EXISTS,
+             "%.200s of another model lies there, and readers would take it for this one's: %s",
+             text,
+             o->c->force ? "nothing proves that it may be removed"
+                         : "--force replaces an older model that its index proves");
     o->c->status = before > CLI_NO ? before : CLI_NO;
     return false;
 }

@@ -29,7 +29,6 @@ static bool copy_index(cli_older *o, const char *index, const char *journal) {
     char *text;
     size_t size = 0;
     cli_sys_file file;
-    char why[160];
     int error = 0;
 
     const bool there = cli_sys_kind(from) == CLI_KIND_FILE && cli_older_read(from, &text, &size);
@@ -43,10 +42,7 @@ static bool copy_index(cli_older *o, const char *index, const char *journal) {
         free(text);
     }
     if (error != 0) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                            cli_sys_text(error, why, sizeof why));
-        cli_fail_plainly(o->c, to, &err);
+        cli_fail_io(o->c, to, error, "cannot write");
     }
     free(from);
     free(to);
@@ -86,10 +82,7 @@ static void remove_found(const cli_older *o, size_t i) {
         remove_file(o, o->files[i]);
         remove_digests(o, o->files[i]);
     } else {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                            "was replaced by another process meanwhile, and stays");
-        cli_fail_plainly(o->c, path, &err);
+        CLI_FAIL(o->c, path, SFT_E_CHANGED, "was replaced by another process meanwhile, and stays");
     }
     free(path);
 }
@@ -100,11 +93,9 @@ static void look_again(const cli_older *o) {
 
     if (first != NULL) {
         char *path = cli_path_in(o->folder, first);
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                            "came while this model was written, by another process: the directory "
-                            "holds files of two models");
-        cli_fail_plainly(o->c, path, &err);
+        CLI_FAIL(o->c, path, SFT_E_CHANGED,
+                 "came while this model was written, by another process: the directory "
+                 "holds files of two models");
         free(path);
     }
     free(first);
