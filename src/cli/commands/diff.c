@@ -194,8 +194,9 @@ static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
                                        (size_t)bytes_of(type_b, n), &slot->err);
     }
     if (status == SFT_OK) {
-        status = cli_compare_block(room_result(d, slot), &d->tolerance, type_a, room_a(slot),
-                                   type_b, room_b(d, slot), first, n, slot->room, &slot->err);
+        const cli_blocks both = {type_a, room_a(slot), type_b,    room_b(d, slot),
+                                 first,  n,            slot->room};
+        status = cli_compare_block(room_result(d, slot), &d->tolerance, &both, &slot->err);
     }
     return status;
 }
@@ -254,8 +255,17 @@ static bool compare_values(diff *d) {
 
 /* ---------------------------------------------------------------- metadata */
 
-typedef void (*change_fn)(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                          size_t a_len, const char *b, size_t b_len);
+/* Of a metadata key; NULL: one has it not. */
+typedef struct change {
+    const char *key;
+    size_t key_len;
+    const char *a;
+    size_t a_len;
+    const char *b;
+    size_t b_len;
+} change;
+
+typedef void (*change_fn)(diff *d, void *ctx, const change *x);
 
 /* The value of a key in the first file that has it. */
 static const char *find_metadata(const sft_catalog *catalog, const char *key, size_t len,
@@ -294,8 +304,13 @@ static uint64_t walk_metadata(diff *d, bool from_a, change_fn report, void *ctx)
             }
             changes++;
             if (report != NULL) {
-                report(d, ctx, key, key_len, from_a ? value : NULL, len, from_a ? there : value,
-                       from_a ? other_len : len);
+                const change x = {.key = key,
+                                  .key_len = key_len,
+                                  .a = from_a ? value : NULL,
+                                  .a_len = len,
+                                  .b = from_a ? there : value,
+                                  .b_len = from_a ? other_len : len};
+                report(d, ctx, &x);
             }
         }
     }
@@ -378,21 +393,20 @@ static void put_text(cli_out *o, const char *text, size_t len) {
     }
 }
 
-static void put_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                       size_t a_len, const char *b, size_t b_len) {
+static void put_change(diff *d, void *ctx, const change *x) {
     cli_out *o = &d->c->out;
 
     (void)ctx;
-    put_mark(d, b == NULL ? '-' : a == NULL ? '+' : '~');
+    put_mark(d, x->b == NULL ? '-' : x->a == NULL ? '+' : '~');
     cli_puts(o, "metadata ");
-    cli_put_escaped(o, key, key_len);
+    cli_put_escaped(o, x->key, x->key_len);
     cli_puts(o, ": ");
-    if (a != NULL) {
-        put_text(o, a, a_len);
+    if (x->a != NULL) {
+        put_text(o, x->a, x->a_len);
     }
-    cli_puts(o, a != NULL && b != NULL ? " became " : "");
-    if (b != NULL) {
-        put_text(o, b, b_len);
+    cli_puts(o, x->a != NULL && x->b != NULL ? " became " : "");
+    if (x->b != NULL) {
+        put_text(o, x->b, x->b_len);
     }
     cli_puts(o, "\n");
 }
@@ -468,15 +482,14 @@ static void json_pair(cli_json *j, const pair *p) {
     cli_json_close(j, '}');
 }
 
-static void json_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                        size_t a_len, const char *b, size_t b_len) {
+static void json_change(diff *d, void *ctx, const change *x) {
     cli_json *j = ctx;
 
     (void)d;
     cli_json_open(j, '{');
-    cli_json_field_text(j, "key", key, key_len);
-    cli_json_field_text(j, "a", a, a_len);
-    cli_json_field_text(j, "b", b, b_len);
+    cli_json_field_text(j, "key", x->key, x->key_len);
+    cli_json_field_text(j, "a", x->a, x->a_len);
+    cli_json_field_text(j, "b", x->b, x->b_len);
     cli_json_close(j, '}');
 }
 

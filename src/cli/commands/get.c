@@ -218,8 +218,8 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
     char *cast = read + rounded(bytes_of(from, j->view.block));
     size_t n = 0;
 
-    sft_status status = cli_view_read_block(&j->view, unit, read, bytes_of(from, j->view.block),
-                                            scratch, &n, &slot->err);
+    const cli_view_room room = {read, bytes_of(from, j->view.block), scratch};
+    sft_status status = cli_view_read_block(&j->view, unit, &room, &n, &slot->err);
     b->data = read;
     if (status == SFT_OK && from->id != j->dtype->id) {
         status =

@@ -45,10 +45,10 @@ static layout lay_out(const cli_view *view) {
 static sft_status compute_block(void *ctx, uint64_t unit, cli_slot *slot) {
     const computation *k = ctx;
     char *room = slot->room;
+    const cli_view_room data = {room + k->room.data, k->room.bytes - k->room.data,
+                                room + k->room.scratch};
     size_t n;
-    const sft_status status =
-        cli_view_read_block(k->view, unit, room + k->room.data, k->room.bytes - k->room.data,
-                            room + k->room.scratch, &n, &slot->err);
+    const sft_status status = cli_view_read_block(k->view, unit, &data, &n, &slot->err);
     if (status != SFT_OK) {
         return status;
     }
