@@ -37,12 +37,13 @@ sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tens
                                      const sft_layout *layout, uint64_t rank, sft_error *err) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
     const sft__layout_shard shard = {start, extent, local_start};
+    const sft__layout_local held = {layout, t->shape, t->rank, rank};
     const bool flat = sft_layout_is_flat(layout) != 0;
     uint64_t shards = 0;
     sft_error why;
-    sft_status status = sft__layout_shard_count(layout, t->shape, t->rank, rank, &shards, &why);
+    sft_status status = sft__layout_shard_count(&held, &shards, &why);
     for (uint64_t i = 0; i < shards && status == SFT_OK; i++) {
-        status = sft__layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
+        status = sft__layout_shard_at(&held, i, &shard, &why);
         if (status == SFT_OK) {
             SFT_TRY(flat ? take_run(a, t, &shard)
                          : sft__checkpoint_assembly_box(a, 0, t, start, extent, local_start));

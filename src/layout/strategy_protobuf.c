@@ -170,8 +170,8 @@ static sft_status take_map(reader *r, const wrappers *w, sft__layout_ms_param *p
     for (size_t i = 0; i <= dims; i++) {
         begin[i] = i; /* one axis per dimension: this form has no nested maps */
     }
-    return sft__layout_ms_set_map(r->s, p, r->numbers.list, begin, dims, (uint64_t)(at - r->base),
-                                  r->err);
+    const sft__layout_ms_map from = {r->numbers.list, begin, dims};
+    return sft__layout_ms_set_map(r->s, p, &from, (uint64_t)(at - r->base), r->err);
 }
 
 static sft_status take_layout(reader *r, const sft__base_pb_field *layouts,

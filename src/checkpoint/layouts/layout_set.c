@@ -141,7 +141,7 @@ sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_l
                                      "mesh of no rank, or of more than 2^31");
         }
         sft__base_buf_text(&b, i == 0 ? "" : ", ");
-        sft__base_buf_text(&b, m->axis_names[i]);
+        sft__base_buf_text(&b, m->mesh.axis_names[i]);
         sft__base_buf_text(&b, " ");
         sft__base_buf_u64(&b, m->mesh.axes[i]);
     }
@@ -173,7 +173,7 @@ static void describe_cut(sft__base_buf *b, const sft__layout_cut *cut,
     for (size_t i = 0; i < cut->factor_count; i++) {
         const sft__layout_factor *const f = &cut->factors[i];
         sft__base_buf_text(b, i == 0 ? "" : "*");
-        sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->axis_names[f->axis] : "?");
+        sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->mesh.axis_names[f->axis] : "?");
         if (f->divisor > 1) {
             sft__base_buf_text(b, "/");
             sft__base_buf_u64(b, f->divisor);
@@ -225,18 +225,18 @@ static sft_status make(const sft_layout_set *set, const sft__checkpoint_lset_ent
     case SFT__LSET_CUTS:
         return sft__layout_create(out, &m->mesh, e->cuts, e->dims, set->allocator, err);
     case SFT__LSET_FLAT:
-        return sft__layout_create_flat(out, &m->mesh, e->flat.factors, e->flat.factor_count,
-                                       e->align, set->allocator, err);
+        return sft__layout_create_flat(out, &m->mesh, &e->flat, e->align, set->allocator, err);
     case SFT__LSET_BOXES:
-        return sft__layout_create_boxes(out, e->ranks, e->boxes, e->box_count, e->dims,
-                                        set->allocator, err);
+        return sft__layout_create_boxes(
+            out, &(sft__layout_box_list){e->ranks, e->boxes, e->box_count, e->dims}, set->allocator,
+            err);
     case SFT__LSET_PLACEMENTS:
         return sft__layout_parse_placements(out, e->text, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_SPEC:
-        return sft__layout_parse_spec(out, e->text, m->axis_names, &m->mesh, dims, set->allocator,
-                                      err);
+        return sft__layout_parse_spec(out, e->text, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_STYLE:
-        return sft__layout_from_style(out, e->text, is_bias, &m->mesh, dims, set->allocator, err);
+        return sft__layout_from_style(out, &(sft__layout_style){e->text, is_bias}, &m->mesh, dims,
+                                      set->allocator, err);
     case SFT__LSET_WHOLE:
         break;
     }

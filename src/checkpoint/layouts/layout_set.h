@@ -19,8 +19,7 @@
 typedef struct sft__checkpoint_lset_mesh {
     const char *name; /* name, len first: a sft__base_strmap can index these */
     size_t name_len;
-    const char *const *axis_names; /* NUL-terminated */
-    sft__layout_mesh mesh;
+    sft__layout_mesh mesh; /* axis names are NUL-terminated */
     uint64_t devices;
     const char *text; /* "dp 2, tp 4" */
 } sft__checkpoint_lset_mesh;

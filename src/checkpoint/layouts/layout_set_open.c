@@ -70,7 +70,8 @@ static sft_status fill(sft_layout_set *set, const void *data, size_t size, const
     if (is_json(data, size) && !is_strategy_json(data, size)) {
         return read_json(set, data, size, name, err);
     }
-    SFT_TRY(sft__layout_ms_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
+    SFT_TRY(sft__layout_ms_parse(
+        &strategy, data, size, &(sft__layout_ms_options){name, &set->limits, set->allocator}, err));
     return sft__checkpoint_lset_take_strategy(set, strategy, err);
 }
 
@@ -175,8 +176,9 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     sft_status status =
         path.failed ? sft__base_fail_nomem(&why, path.len) : read_file(s->set, path.data, &t, &why);
     if (status == SFT_OK) {
-        status = sft__layout_ms_parse(&s->list[i], t.data, t.size, s->names[i], &s->set->limits,
-                                      s->set->allocator, &why);
+        status = sft__layout_ms_parse(
+            &s->list[i], t.data, t.size,
+            &(sft__layout_ms_options){s->names[i], &s->set->limits, s->set->allocator}, &why);
     }
     drop(s->set, &t);
     sft__base_buf_reset(&path);

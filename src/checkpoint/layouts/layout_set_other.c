@@ -68,7 +68,7 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft__layout_ms_param 
     number[--n] = 'm';
     SFT_TRY(sft__checkpoint_lset_copy(set, &m->name, number + n, sizeof number - n, err));
     m->name_len = sizeof number - n;
-    m->axis_names = names;
+    m->mesh.axis_names = names;
     m->mesh.axes = axes;
     m->mesh.axis_count = count;
     m->mesh.first_rank = layout->first_rank;
@@ -269,7 +269,7 @@ static sft_status plan_mesh(sft_layout_set *set, uint64_t ranks, sft_error *err)
     axes[0] = ranks;
     SFT_TRY(sft__checkpoint_lset_add_mesh(set, &m, err));
     m->name = "";
-    m->axis_names = names;
+    m->mesh.axis_names = names;
     m->mesh.axes = axes;
     m->mesh.axis_count = 1;
     return sft__checkpoint_lset_mesh_done(set, m, SFT_NO_OFFSET, err);

@@ -90,7 +90,7 @@ static sft_status read_axes(sft_layout_set *set, sft__checkpoint_lset_mesh *mesh
     }
     mesh->mesh.axes = sizes;
     mesh->mesh.axis_count = n;
-    mesh->axis_names = names;
+    mesh->mesh.axis_names = names;
     return SFT_OK;
 }
 
@@ -117,7 +117,7 @@ static sft_status read_mesh(sft_layout_set *set, const sft__layout_jnode *node, 
             return unknown_member(m, err);
         }
     }
-    if (mesh->axis_names == NULL) {
+    if (mesh->mesh.axis_names == NULL) {
         return fault(node, "mesh without axes", err);
     }
     uint64_t devices = 1;
@@ -152,7 +152,7 @@ static sft_status find_mesh(const sft_layout_set *set, const sft__layout_jnode *
 static sft_status read_axis(const sft__checkpoint_lset_mesh *mesh, const sft__layout_jnode *node,
                             uint32_t *axis, sft_error *err) {
     for (uint32_t i = 0; is_text(node) && i < mesh->mesh.axis_count; i++) {
-        if (strcmp(mesh->axis_names[i], node->text) == 0) {
+        if (strcmp(mesh->mesh.axis_names[i], node->text) == 0) {
             *axis = i;
             return SFT_OK;
         }

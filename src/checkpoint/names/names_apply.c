@@ -379,12 +379,10 @@ static sft_status matches(const applying *a, const sft__checkpoint_name_rule *ru
     if (a->reverse) {
         return rule->kind == SFT__NAME_DROP
                    ? SFT_OK
-                   : sft__checkpoint_name_match(&rule->to, &a->values, t->name, t->name_len, bound,
-                                                yes, a->err);
+                   : sft__checkpoint_name_match(&rule->to, &a->values, t, bound, yes, a->err);
     }
     for (uint32_t i = 0; i < rule->from_count && !*yes; i++) {
-        SFT_TRY(sft__checkpoint_name_match(&rule->from[i], &a->values, t->name, t->name_len, bound,
-                                           yes, a->err));
+        SFT_TRY(sft__checkpoint_name_match(&rule->from[i], &a->values, t, bound, yes, a->err));
     }
     return SFT_OK;
 }

@@ -71,8 +71,7 @@ static sft_status parse_name(const parse *p, const sft__layout_jnode *n,
     if (n == NULL || n->type != SFT__J_STRING) {
         return wrong(p, n, "a name was needed");
     }
-    return sft__checkpoint_name_pattern_parse(out, &p->names->arena, slots, n->text, n->len,
-                                              n->offset, p->err);
+    return sft__checkpoint_name_pattern_parse(out, &p->names->arena, slots, n, p->err);
 }
 
 static sft_status parse_from(const parse *p, const sft__layout_jnode *from,

@@ -371,16 +371,21 @@ sft_status sft__checkpoint_assembly_unstack(sft__checkpoint_assembly *a, size_t 
 }
 
 sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t which,
-                                        const sft_tensor *tensor, uint64_t first, uint64_t n,
-                                        const uint64_t *count, const uint64_t *to, uint32_t rank) {
+                                        const sft_tensor *tensor, const sft__layout_shard *shard,
+                                        uint32_t rank) {
     const sft_piece *const p = tensor->pieces;
     const uint32_t block = tensor->dtype->block_elements;
+    const uint64_t first = shard->local_start[0];
+    uint64_t n = 1;
     uint64_t *numbers;
     sft_piece *out;
     if (tensor->piece_count != 1 || p->strides != NULL || p->nbytes != tensor->nbytes) {
         return sft__base_fail_tensor(a->err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
                                      tensor->name_len,
                                      "a flat range of a tensor that does not lie in one piece");
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        n *= shard->count[d];
     }
     if (first % block != 0 || n % block != 0) {
         return cuts_a_block(a, tensor);
@@ -389,8 +394,8 @@ sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t whic
     SFT_TRY(source_index(a, which, p->source, &out->source));
     out->offset = p->offset + first / block * tensor->dtype->block_bytes;
     for (uint32_t d = 0; d < rank; d++) {
-        numbers[d] = to[d];
-        numbers[rank + d] = count[d];
+        numbers[d] = shard->start[d];
+        numbers[rank + d] = shard->count[d];
         numbers[2 * (size_t)rank + d] = 0;
     }
     return SFT_OK;
