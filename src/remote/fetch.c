@@ -69,7 +69,7 @@ static sft_status add_span(const work *w, outcome *f, const span *s, sft_error *
         return SFT_OK;
     }
     if (!sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans)) {
-        return sft__remote_no_memory(err, (f->span_count + 1) * sizeof *f->spans);
+        return sft__base_fail_nomem(err, (f->span_count + 1) * sizeof *f->spans);
     }
     f->spans[f->span_count++] = *s;
     return SFT_OK;
@@ -147,7 +147,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
 
     w->files = sft__base_alloc_zero(w->a, count * sizeof *w->files);
     if (w->files == NULL) {
-        return sft__remote_no_memory(err, count * sizeof *w->files);
+        return sft__base_fail_nomem(err, count * sizeof *w->files);
     }
     w->count = count;
     for (size_t i = 0; i < o->count; i++) {
@@ -160,7 +160,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
         /* the arena is the opened one's; it lives as long as this */
         name = sft__base_arena_copy((sft__base_arena *)(uintptr_t)&o->names, name, len);
         if (name == NULL) {
-            return sft__remote_no_memory(err, len);
+            return sft__base_fail_nomem(err, len);
         }
         w->indexed = true;
         return whole_file(w, &w->files[o->count], name, o->index, o->index_object, err);
@@ -209,7 +209,7 @@ static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer
     uint32_t *of =
         sft__base_alloc_array(w->a, count + 1, sizeof *of); /* per declared: index of the tensor */
     size_t n = 0;
-    sft_status status = of != NULL ? SFT_OK : sft__remote_no_memory(err, count * sizeof *of);
+    sft_status status = of != NULL ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *of);
 
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
@@ -249,7 +249,7 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
 
     w->files = sft__base_alloc_zero(w->a, sizeof *w->files);
     if (w->files == NULL) {
-        return sft__remote_no_memory(err, sizeof *w->files);
+        return sft__base_fail_nomem(err, sizeof *w->files);
     }
     w->count = 1;
     outcome *f = &w->files[0];
@@ -268,7 +268,7 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     if (status == SFT_OK) {
         f->own = sft__base_alloc(w->a, f->own_size);
         status = f->own == NULL
-                     ? sft__remote_no_memory(err, f->own_size)
+                     ? sft__base_fail_nomem(err, f->own_size)
                      : sft__fs_read_at(file, "a temporary file", 0, f->own, f->own_size, err);
     }
     sft__fs_close(file);
@@ -294,6 +294,7 @@ static sft_status sink_put(void *ctx, uint64_t offset, const uint8_t *data, size
 }
 
 typedef struct todo {
+    work *w;
     sft__remote_get *gets;
     sink *sinks;
     size_t count;
@@ -305,7 +306,7 @@ typedef struct todo {
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
                              sft_error *err) {
     uint8_t *buffer = sft__base_alloc(w->a, LOCAL_STEP);
-    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, LOCAL_STEP);
+    sft_status status = buffer != NULL ? SFT_OK : sft__base_fail_nomem(err, LOCAL_STEP);
 
     while (begin < end && status == SFT_OK) {
         const size_t n = end - begin < LOCAL_STEP ? (size_t)(end - begin) : LOCAL_STEP;
@@ -324,8 +325,9 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
 }
 
 /* Bytes [begin, end) of the file, all from one span. */
-static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t begin,
-                           uint64_t end, sft_error *err) {
+static sft_status add_todo(todo *t, outcome *f, const span *s, uint64_t begin, uint64_t end,
+                           sft_error *err) {
+    work *w = t->w;
     if (s->object == NULL) {
         return copy_local(w, f, s, begin, end, err);
     }
@@ -334,7 +336,7 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
         const uint64_t n = rest ? end - begin : t->part;
         if (!sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
             !sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
-            return sft__remote_no_memory(err, (t->count + 1) * sizeof *t->gets);
+            return sft__base_fail_nomem(err, (t->count + 1) * sizeof *t->gets);
         }
         t->sinks[t->count] = (sink){w, f, s->to - s->from};
         t->gets[t->count] = (sft__remote_get){.object = s->object,
@@ -350,8 +352,7 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
 }
 
 /* The missing blocks [first, end) of a file, cut where spans meet. */
-static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint64_t end,
-                              sft_error *err) {
+static sft_status add_missing(todo *t, outcome *f, uint64_t first, uint64_t end, sft_error *err) {
     const uint64_t low = first * SFT__STAGE_BLOCK;
     const uint64_t stop = end * SFT__STAGE_BLOCK < f->size ? end * SFT__STAGE_BLOCK : f->size;
 
@@ -364,7 +365,7 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
         const uint64_t a = s->to > low ? s->to : low;
         const uint64_t b = s->to + s->size < stop ? s->to + s->size : stop;
         if (a < b) {
-            SFT_TRY(add_todo(w, t, f, s, a, b, err));
+            SFT_TRY(add_todo(t, f, s, a, b, err));
         }
     }
     return SFT_OK;
@@ -372,7 +373,8 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
 
 /* The file from a server without ranges: one get from its beginning, of which what is missing is
  * taken. */
-static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
+static sft_status add_in_one_go(todo *t, outcome *f, sft_error *err) {
+    work *w = t->w;
     const span *s = &f->spans[0];
     size_t n = 0;
 
@@ -388,7 +390,7 @@ static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
             continue;
         }
         if (!sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
-            return sft__remote_no_memory(err, (n + 1) * sizeof *f->ranges);
+            return sft__base_fail_nomem(err, (n + 1) * sizeof *f->ranges);
         }
         f->ranges[n++] = (sft__remote_range){begin, size};
     }
@@ -396,7 +398,7 @@ static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
         return SFT_OK;
     }
     const uint64_t first = f->ranges[0].offset;
-    SFT_TRY(add_todo(w, t, f, s, first, first + 1, err)); /* a place for it */
+    SFT_TRY(add_todo(t, f, s, first, first + 1, err)); /* a place for it */
     sft__remote_get *get = &t->gets[t->count - 1];
     get->offset = first;
     get->size = f->ranges[n - 1].offset + f->ranges[n - 1].size - first;
@@ -413,7 +415,8 @@ static bool in_one_go(const outcome *f) {
            f->spans[0].size == f->size && f->spans[0].object->whole_only;
 }
 
-static sft_status gather(work *w, todo *t, sft_error *err) {
+static sft_status gather(todo *t, sft_error *err) {
+    work *w = t->w;
     const uint32_t connections = w->remote->settings.o.connections;
 
     /* One part for each connection, for every further request costs it a round trip; who is ready
@@ -423,7 +426,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (in_one_go(f)) {
-            SFT_TRY(add_in_one_go(w, t, f, err));
+            SFT_TRY(add_in_one_go(t, f, err));
             continue;
         }
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {
@@ -432,7 +435,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
                 end++;
             }
             if (end > b) {
-                SFT_TRY(add_missing(w, t, f, b, end, err));
+                SFT_TRY(add_missing(t, f, b, end, err));
             }
             b = end > b ? end : b + 1;
         }
@@ -444,11 +447,12 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
 }
 
 static sft_status bring(work *w, sft_error *err) {
-    todo t = {0};
+    todo t = {.w = w};
 
-    sft_status status = gather(w, &t, err);
+    sft_status status = gather(&t, err);
     if (status == SFT_OK) {
-        status = sft__remote_transfer(w->remote, t.gets, t.count, 0, false, &w->control, err);
+        const sft__remote_gets list = {t.gets, t.count, 0, false, &w->control};
+        status = sft__remote_transfer(w->remote, &list, err);
     }
     sft__base_free(w->a, t.gets, t.room * sizeof *t.gets);
     sft__base_free(w->a, t.sinks, t.sink_room * sizeof *t.sinks);
@@ -494,9 +498,9 @@ static sft_status prepare(work *w, sft_error *err) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (!f->kept) {
+            const sft__remote_staged what = {w->folder, f->name, f->size, digest};
             identity(f, digest);
-            SFT_TRY(sft__remote_staging_open(&f->staging, w->folder, f->name, f->size, digest, w->a,
-                                             err));
+            SFT_TRY(sft__remote_staging_open(&f->staging, &what, w->a, err));
             w->total += f->size;
             w->done += f->staging.resumed;
             w->result->resumed += f->staging.resumed;

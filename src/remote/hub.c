@@ -123,7 +123,7 @@ sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     if (o->hf_cache == NULL && home != NULL) {
         o->hf_cache = joined(arena, home, "/hub");
         if (o->hf_cache == NULL) {
-            return sft__remote_no_memory(err, 256);
+            return sft__base_fail_nomem(err, 256);
         }
     }
     if (o->s3_access_key == NULL && o->s3_secret_key == NULL) {
@@ -271,7 +271,7 @@ static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, c
     }
     const bool kept = p != NULL && remote->pins == p;
     sft__base_mutex_unlock(&remote->mutex);
-    return kept ? SFT_OK : sft__remote_no_memory(err, sizeof *p + len);
+    return kept ? SFT_OK : sft__base_fail_nomem(err, sizeof *p + len);
 }
 
 sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, const char *commit,
@@ -292,7 +292,7 @@ sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, c
     sft__base_buf_add(&url, "", 1);
     if (url.failed) {
         sft__base_buf_reset(&url);
-        return sft__remote_no_memory(err, place->url.len + SFT__COMMIT_MAX);
+        return sft__base_fail_nomem(err, place->url.len + SFT__COMMIT_MAX);
     }
     sft__base_buf_reset(&place->url);
     place->url = url;
@@ -310,7 +310,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
     sft__remote_url_encode(&out->url, revision,
                            sft__remote_url_decode(revision, u->revision, u->revision_len), false);
     if (out->url.failed) {
-        return sft__remote_no_memory(err, u->revision_len);
+        return sft__base_fail_nomem(err, u->revision_len);
     }
     if (is_commit(u->revision, u->revision_len)) {
         memcpy(commit, u->revision, u->revision_len);
@@ -471,7 +471,7 @@ sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, co
         web_place(out, remote, url);
     }
     if (status == SFT_OK && (out->url.failed || out->cached.failed)) {
-        status = sft__remote_no_memory(err, strlen(url) + 64);
+        status = sft__base_fail_nomem(err, strlen(url) + 64);
     }
     if (status != SFT_OK) {
         sft__remote_place_reset(out);

@@ -7,10 +7,6 @@
 #include "remote/http/transfer.h"
 #include <string.h>
 
-sft_status sft__remote_no_memory(sft_error *err, size_t size) {
-    return sft__base_fail(err, SFT_E_NOMEM, "no memory for %llu bytes", (unsigned long long)size);
-}
-
 sft_status sft__remote_object_create(sft__remote_object **out, sft_remote *remote, const char *url,
                                      sft__remote_credential credential, sft_error *err) {
     const size_t size = strlen(url) + 1;
@@ -36,7 +32,7 @@ sft_status sft__remote_object_create(sft__remote_object **out, sft_remote *remot
         sft__base_free(remote->allocator, name, name_size);
         sft__base_free(remote->allocator, copy, size);
         sft__base_free(remote->allocator, object, sizeof *object);
-        return sft__remote_no_memory(err, sizeof *object);
+        return sft__base_fail_nomem(err, sizeof *object);
     }
     memcpy(copy, url, size);
     object->remote = remote;

@@ -105,7 +105,7 @@ static sft_status settings_read(sft__remote_settings *s, const sft_remote_option
         &o->disk_cache,    &s->proxies.http,  &s->proxies.https,    &s->proxies.no};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (!keep(&s->strings, texts[i])) {
-            return sft__remote_no_memory(err, 256);
+            return sft__base_fail_nomem(err, 256);
         }
     }
     s->proxies.given = o->proxy;
@@ -192,7 +192,7 @@ sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options
     if (remote == NULL || !sft__base_mutex_init(&remote->mutex)) {
         sft__base_free(a, remote, sizeof *remote);
         curl.global_cleanup();
-        return sft__remote_no_memory(err, sizeof *remote);
+        return sft__base_fail_nomem(err, sizeof *remote);
     }
     remote->allocator = a;
     remote->curl = curl;

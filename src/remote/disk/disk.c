@@ -111,7 +111,7 @@ sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uin
     *out = NULL;
     if (d == NULL || !sft__base_mutex_init(&d->mutex)) {
         sft__base_free(allocator, d, sizeof *d);
-        return sft__remote_no_memory(err, sizeof *d);
+        return sft__base_fail_nomem(err, sizeof *d);
     }
     d->allocator = allocator;
     d->limit = bytes;

@@ -447,7 +447,7 @@ sft_status sft__remote_exchange_follow(sft__remote_exchange *x, const char *to,
         return sft__remote_exchange_fail(x);
     }
     if (!replace_url(x, to)) {
-        return sft__remote_no_memory(&x->get->err, strlen(to) + 1);
+        return sft__base_fail_nomem(&x->get->err, strlen(to) + 1);
     }
     x->redirects++;
     x->from = (uint8_t)from;
