@@ -3,7 +3,6 @@
  * cli/help.c - --help and the command help, from the tables. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/sys.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/team.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

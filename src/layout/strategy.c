@@ -44,9 +44,7 @@ sft_status sft__layout_ms_create(sft_ms_strategy **out, const sft__layout_ms_opt
     const sft_allocator *const a = sft__base_allocator(options->allocator);
     sft_ms_strategy *const s = sft__base_alloc_zero(a, sizeof *s);
     *out = NULL;
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_NEED(s != NULL, sizeof *s, err);
     const sft_status status = sft__base_limits_read(&s->limits, options->limits, err);
     if (status != SFT_OK) {
         sft__base_free(a, s, sizeof *s);
@@ -84,20 +82,18 @@ sft_status sft__layout_ms_add(sft_ms_strategy *s, sft__layout_ms_entry **out, sf
         return sft__base_fail(err, SFT_E_LIMIT, "strategy: more than %llu parameters",
                               (unsigned long long)most);
     }
-    if (!sft__base_grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1,
-                        sizeof *s->entries)) {
-        return sft__base_fail_nomem(err, s->capacity * 2 * sizeof *s->entries);
-    }
+    SFT_NEED(sft__base_grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1,
+                            sizeof *s->entries),
+             s->capacity * 2 * sizeof *s->entries, err);
     *out = &s->entries[s->count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
 }
 
 sft_status sft__layout_ms_add_node(sft_ms_strategy *s, sft__layout_ms_node **out, sft_error *err) {
-    if (!sft__base_grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
-                        sizeof *s->nodes)) {
-        return sft__base_fail_nomem(err, s->node_capacity * 2 * sizeof *s->nodes);
-    }
+    SFT_NEED(sft__base_grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
+                            sizeof *s->nodes),
+             s->node_capacity * 2 * sizeof *s->nodes, err);
     *out = &s->nodes[s->node_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -245,10 +241,9 @@ sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err) {
         s->stage = 0;
         SFT_TRY(check_stages(s, err));
     }
-    if (!sft__base_strmap_init(&s->map, s->entries, sizeof *s->entries, s->count,
-                               s->arena.allocator)) {
-        return sft__base_fail_nomem(err, s->count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&s->map, s->entries, sizeof *s->entries, s->count,
+                                   s->arena.allocator),
+             s->count * sizeof(uint64_t), err);
     if (sft__base_strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
         const sft__layout_ms_param *const p = &s->entries[twice].param;
         return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,

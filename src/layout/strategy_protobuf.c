@@ -66,9 +66,8 @@ static sft_status take_numbers(reader *r, const sft__base_pb_field *wrapper) {
             return wrong_wire(r, &f);
         }
         while (sft__base_pb_each(&f, &at, &value, &bad)) {
-            if (!sft__layout_numbers_add(&r->numbers, value)) {
-                return sft__base_fail_nomem(r->err, r->numbers.count * sizeof(uint64_t));
-            }
+            SFT_NEED(sft__layout_numbers_add(&r->numbers, value),
+                     r->numbers.count * sizeof(uint64_t), r->err);
         }
         if (bad != NULL) {
             return fault(r, at, bad);
@@ -248,9 +247,8 @@ static sft_status take_strategies(reader *r, const sft__base_pb_field *list,
             }
             n->stage = (uint32_t)stage;
         } else if (f.number == 2) {
-            if (!sft__layout_numbers_add(&r->begins, r->numbers.count)) {
-                return sft__base_fail_nomem(r->err, r->begins.count * sizeof(uint64_t));
-            }
+            SFT_NEED(sft__layout_numbers_add(&r->begins, r->numbers.count),
+                     r->begins.count * sizeof(uint64_t), r->err);
             SFT_TRY(take_numbers(r, &f));
         }
     }

@@ -38,9 +38,7 @@ sft_status sft__remote_cache_create(sft__remote_cache **out, uint64_t bytes,
     sft__remote_cache *c = sft__base_alloc_zero(allocator, sizeof *c);
 
     *out = NULL;
-    if (c == NULL) {
-        return sft__base_fail_nomem(err, sizeof *c);
-    }
+    SFT_NEED(c != NULL, sizeof *c, err);
     c->allocator = allocator;
     c->room = room;
     c->newest = NONE;

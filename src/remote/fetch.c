@@ -68,9 +68,8 @@ static sft_status add_span(const work *w, outcome *f, const span *s, sft_error *
         last->size += s->size;
         return SFT_OK;
     }
-    if (!sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans)) {
-        return sft__base_fail_nomem(err, (f->span_count + 1) * sizeof *f->spans);
-    }
+    SFT_NEED(sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans),
+             (f->span_count + 1) * sizeof *f->spans, err);
     f->spans[f->span_count++] = *s;
     return SFT_OK;
 }
@@ -146,9 +145,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
     size_t len;
 
     w->files = sft__base_alloc_zero(w->a, count * sizeof *w->files);
-    if (w->files == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *w->files);
-    }
+    SFT_NEED(w->files != NULL, count * sizeof *w->files, err);
     w->count = count;
     for (size_t i = 0; i < o->count; i++) {
         SFT_TRY(o->index != NULL ? check_written(o->files[i].name, err) : SFT_OK);
@@ -159,9 +156,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
         sft__remote_url_base(o->place.url.data, &name, &len);
         /* the arena is the opened one's; it lives as long as this */
         name = sft__base_arena_copy((sft__base_arena *)(uintptr_t)&o->names, name, len);
-        if (name == NULL) {
-            return sft__base_fail_nomem(err, len);
-        }
+        SFT_NEED(name != NULL, len, err);
         w->indexed = true;
         return whole_file(w, &w->files[o->count], name, o->index, o->index_object, err);
     }
@@ -248,9 +243,7 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     sft__fs_handle file;
 
     w->files = sft__base_alloc_zero(w->a, sizeof *w->files);
-    if (w->files == NULL) {
-        return sft__base_fail_nomem(err, sizeof *w->files);
-    }
+    SFT_NEED(w->files != NULL, sizeof *w->files, err);
     w->count = 1;
     outcome *f = &w->files[0];
     f->name = "model.safetensors";
@@ -334,10 +327,9 @@ static sft_status add_todo(todo *t, outcome *f, const span *s, uint64_t begin, u
     while (begin < end) {
         const bool rest = t->part == 0 || end - begin < t->part + SFT__STAGE_BLOCK;
         const uint64_t n = rest ? end - begin : t->part;
-        if (!sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
-            !sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
-            return sft__base_fail_nomem(err, (t->count + 1) * sizeof *t->gets);
-        }
+        SFT_NEED(sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) &&
+                     sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks),
+                 (t->count + 1) * sizeof *t->gets, err);
         t->sinks[t->count] = (sink){w, f, s->to - s->from};
         t->gets[t->count] = (sft__remote_get){.object = s->object,
                                               .offset = s->from + (begin - s->to),
@@ -389,9 +381,8 @@ static sft_status add_in_one_go(todo *t, outcome *f, sft_error *err) {
             f->ranges[n - 1].size += size;
             continue;
         }
-        if (!sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
-            return sft__base_fail_nomem(err, (n + 1) * sizeof *f->ranges);
-        }
+        SFT_NEED(sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges),
+                 (n + 1) * sizeof *f->ranges, err);
         f->ranges[n++] = (sft__remote_range){begin, size};
     }
     if (n == 0) {

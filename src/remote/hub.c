@@ -122,9 +122,7 @@ sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     take(&o->hf_cache, "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");
     if (o->hf_cache == NULL && home != NULL) {
         o->hf_cache = joined(arena, home, "/hub");
-        if (o->hf_cache == NULL) {
-            return sft__base_fail_nomem(err, 256);
-        }
+        SFT_NEED(o->hf_cache != NULL, 256, err);
     }
     if (o->s3_access_key == NULL && o->s3_secret_key == NULL) {
         take(&o->s3_access_key, "AWS_ACCESS_KEY_ID", NULL);
@@ -309,9 +307,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
     out->revision_at = out->url.len;
     sft__remote_url_encode(&out->url, revision,
                            sft__remote_url_decode(revision, u->revision, u->revision_len), false);
-    if (out->url.failed) {
-        return sft__base_fail_nomem(err, u->revision_len);
-    }
+    SFT_NEED(!out->url.failed, u->revision_len, err);
     if (is_commit(u->revision, u->revision_len)) {
         memcpy(commit, u->revision, u->revision_len);
         commit[u->revision_len] = '\0';

@@ -225,9 +225,7 @@ static sft_status choose_named(sft__remote_place *place, sft__remote_part *part,
     sft__remote_url_show(shown, sizeof shown, place->url.data);
     place->url.len--; /* the NUL */
     sft__base_buf_add(&place->url, "/", 2);
-    if (place->url.failed) {
-        return sft__base_fail_nomem(err, place->url.len + 2);
-    }
+    SFT_NEED(!place->url.failed, place->url.len + 2, err);
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
     if (status == SFT_E_HTTP && why.sys == 404) {

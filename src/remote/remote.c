@@ -104,9 +104,7 @@ static sft_status settings_read(sft__remote_settings *s, const sft_remote_option
         &o->s3_access_key, &o->s3_secret_key, &o->s3_session_token, &o->ca_file,     &o->proxy,
         &o->disk_cache,    &s->proxies.http,  &s->proxies.https,    &s->proxies.no};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (!keep(&s->strings, texts[i])) {
-            return sft__base_fail_nomem(err, 256);
-        }
+        SFT_NEED(keep(&s->strings, texts[i]), 256, err);
     }
     s->proxies.given = o->proxy;
     s->proxies.plain = (o->flags & SFT_REMOTE_ALLOW_HTTP) != 0;

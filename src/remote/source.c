@@ -382,14 +382,10 @@ static sft_status make_gets(reading *r, sft_error *err) {
         const size_t size = r->pieces[i].size;
         r->get_room += size > SFT__SHORT ? size / part_size(r, size) + 1 : 1;
     }
-    if (!plan_scattered(r)) {
-        return sft__base_fail_nomem(err, r->piece_count * sizeof *r->ranges);
-    }
+    SFT_NEED(plan_scattered(r), r->piece_count * sizeof *r->ranges, err);
     r->gets = sft__base_alloc_array(a, r->get_room, sizeof *r->gets);
     r->shares = sft__base_alloc_array(a, r->get_room, sizeof *r->shares);
-    if (r->gets == NULL || r->shares == NULL) {
-        return sft__base_fail_nomem(err, r->get_room * sizeof *r->gets);
-    }
+    SFT_NEED(r->gets != NULL && r->shares != NULL, r->get_room * sizeof *r->gets, err);
     for (size_t i = 0; i < r->piece_count;) {
         uint64_t end;
         if (r->pieces[i].size > SFT__SHORT) {
@@ -400,16 +396,12 @@ static sft_status make_gets(reading *r, sft_error *err) {
         size_t bytes;
         size_t n = scattered(r, i, &ranges, &bytes);
         if (n > 0) {
-            if (!add_scattered(r, i, n, ranges, bytes)) {
-                return sft__base_fail_nomem(err, bytes);
-            }
+            SFT_NEED(add_scattered(r, i, n, ranges, bytes), bytes, err);
             i += n;
             continue;
         }
         n = joined(r, i, &end);
-        if (!add_joined(r, i, n, end)) {
-            return sft__base_fail_nomem(err, SFT__SHORT);
-        }
+        SFT_NEED(add_joined(r, i, n, end), SFT__SHORT, err);
         i += n;
     }
     return SFT_OK;
@@ -564,9 +556,7 @@ sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object,
         sft__base_alloc(object->remote->allocator, len + 1); /* the query may be a secret */
 
     *out = NULL;
-    if (name == NULL) {
-        return sft__base_fail_nomem(err, len + 1);
-    }
+    SFT_NEED(name != NULL, len + 1, err);
     memcpy(name, object->url, len);
     name[len] = '\0';
     const sft_status status = sft_source_create(out, &vtable, object, object->size,
@@ -591,9 +581,7 @@ static sft_status head_get(sft__remote_object *object, uint64_t offset, uint64_t
                            sft__remote_get *get, sft_error *err) {
     uint8_t *head =
         sft__base_resize(object->remote->allocator, object->head, object->head_room, (size_t)end);
-    if (head == NULL) {
-        return sft__base_fail_nomem(err, (size_t)end);
-    }
+    SFT_NEED(head != NULL, (size_t)end, err);
     object->head = head;
     object->head_room = (size_t)end;
     memset(get, 0, sizeof *get);

@@ -108,9 +108,7 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
     f.set = set;
     f.catalog = catalog;
     f.used = sft__base_alloc_zero(set->allocator, set->count + 1);
-    if (f.used == NULL) {
-        return sft__base_fail_nomem(err, set->count + 1);
-    }
+    SFT_NEED(f.used != NULL, set->count + 1, err);
     f.fit.entries = set->count;
     f.fit.tensors = sft_catalog_count(catalog);
     for (size_t i = 0; i < f.fit.tensors; i++) {

@@ -25,9 +25,7 @@ sft_status sft__checkpoint_lset_create(sft_layout_set **out, const sft_layout_se
     const sft_allocator *const a = sft__base_allocator(o.allocator);
     SFT_TRY(sft__base_limits_read(&limits, o.limits, err));
     sft_layout_set *const set = sft__base_alloc_zero(a, sizeof *set);
-    if (set == NULL) {
-        return sft__base_fail_nomem(err, sizeof *set);
-    }
+    SFT_NEED(set != NULL, sizeof *set, err);
     set->allocator = a;
     set->limits = limits;
     set->plan_ranks = o.ranks;
@@ -95,10 +93,9 @@ sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_en
         return sft__base_fail(err, SFT_E_LIMIT, "layouts of more than %llu tensors",
                               (unsigned long long)most);
     }
-    if (!sft__base_grow(set->allocator, &set->entries, &set->room, set->count + 1,
-                        sizeof *set->entries)) {
-        return sft__base_fail_nomem(err, (set->count + 1) * sizeof *set->entries);
-    }
+    SFT_NEED(sft__base_grow(set->allocator, &set->entries, &set->room, set->count + 1,
+                            sizeof *set->entries),
+             (set->count + 1) * sizeof *set->entries, err);
     *out = &set->entries[set->count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -108,10 +105,9 @@ sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_en
 
 sft_status sft__checkpoint_lset_add_mesh(sft_layout_set *set, sft__checkpoint_lset_mesh **out,
                                          sft_error *err) {
-    if (!sft__base_grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
-                        sizeof *set->meshes)) {
-        return sft__base_fail_nomem(err, (set->mesh_count + 1) * sizeof *set->meshes);
-    }
+    SFT_NEED(sft__base_grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
+                            sizeof *set->meshes),
+             (set->mesh_count + 1) * sizeof *set->meshes, err);
     *out = &set->meshes[set->mesh_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -299,10 +295,9 @@ static bool exclude_each_other(const sft__checkpoint_lset_entry *a,
 }
 
 static sft_status index_names(sft_layout_set *set, sft_error *err) {
-    if (!sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
-                               set->allocator)) {
-        return sft__base_fail_nomem(err, set->count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
+                                   set->allocator),
+             set->count * sizeof(uint64_t), err);
     SFT_TRY(sft__checkpoint_lset_take(set, &set->loose, set->count, sizeof *set->loose, err));
     for (size_t i = 0; i < set->count; i++) {
         sft__checkpoint_lset_entry *const e = &set->entries[i];

@@ -154,9 +154,8 @@ static sft_status note_file(void *ctx, const char *name, size_t len, sft_error *
     if (name[0] == '.' || (!ends_with(name, len, ".ckpt") && !ends_with(name, len, ".json"))) {
         return SFT_OK;
     }
-    if (!sft__base_grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names)) {
-        return sft__base_fail_nomem(err, (s->count + 1) * sizeof *s->names);
-    }
+    SFT_NEED(sft__base_grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names),
+             (s->count + 1) * sizeof *s->names, err);
     return sft__checkpoint_lset_copy(s->set, &s->names[s->count++], name, len, err);
 }
 
@@ -196,9 +195,7 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
     }
     qsort(s->names, s->count, sizeof *s->names, by_name);
     s->list = sft__base_alloc_zero(s->set->allocator, s->count * sizeof *s->list);
-    if (s->list == NULL) {
-        return sft__base_fail_nomem(err, s->count * sizeof *s->list);
-    }
+    SFT_NEED(s->list != NULL, s->count * sizeof *s->list, err);
     for (size_t i = 0; i < s->count; i++) {
         SFT_TRY(read_strategy(s, i, err));
     }

@@ -485,10 +485,9 @@ sft_status sft__checkpoint_lset_read_own(sft_layout_set *set, const sft__layout_
         }
     }
     set->form = SFT_LAYOUT_FORM_OWN;
-    if (!sft__base_strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes, set->mesh_count,
-                               set->allocator)) {
-        return sft__base_fail_nomem(err, set->mesh_count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes,
+                                   set->mesh_count, set->allocator),
+             set->mesh_count * sizeof(uint64_t), err);
     for (size_t i = 0; i < set->mesh_count; i++) { /* of equal names the first counts */
         (void)sft__base_strmap_add(&set->mesh_map, i);
     }

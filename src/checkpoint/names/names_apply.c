@@ -458,9 +458,7 @@ static void tell(const applying *a, const sft_names_options *o) {
 static sft_status take_heights(applying *a) {
     const size_t bytes = (a->names->rule_count + 1) * sizeof *a->heights;
     a->heights = sft__base_arena_alloc(&a->arena, bytes, sizeof(uint64_t));
-    if (a->heights == NULL) {
-        return sft__base_fail_nomem(a->err, bytes);
-    }
+    SFT_NEED(a->heights != NULL, bytes, a->err);
     memset(a->heights, 0, bytes);
     return SFT_OK;
 }

@@ -153,9 +153,7 @@ sft_status sft__checkpoint_name_pattern_parse(sft__checkpoint_name_pattern *out,
     }
     const size_t bytes = p.count * sizeof *p.parts;
     out->parts = sft__base_arena_alloc(arena, bytes, sizeof(uint64_t));
-    if (out->parts == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_NEED(out->parts != NULL, bytes, err);
     memcpy(out->parts, p.parts, bytes);
     out->count = p.count;
     for (uint32_t i = 0; i < p.count; i++) {
@@ -321,9 +319,7 @@ sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *patte
         }
     }
     sft__base_buf_add(out, "", 1);
-    if (out->failed) {
-        return sft__base_fail_nomem(err, out->len);
-    }
+    SFT_NEED(!out->failed, out->len, err);
     out->len--; /* the NUL stays behind it */
     return SFT_OK;
 }

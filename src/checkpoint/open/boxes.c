@@ -34,9 +34,8 @@ static sft_status collect(collection *b, const one_box *box, uint64_t **numbers,
         return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, box->name, box->len,
                                      "more than %u dimensions", SFT_LAYOUT_RANK);
     }
-    if (!sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list)) {
-        return sft__base_fail_nomem(err, (b->count + 1) * sizeof *b->list);
-    }
+    SFT_NEED(sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list),
+             (b->count + 1) * sizeof *b->list, err);
     SFT_TRY(sft__checkpoint_lset_take(b->set, numbers, 2 * box->dims, sizeof **numbers, err));
     one_box *const one = &b->list[b->count++];
     *one = *box;
@@ -162,10 +161,9 @@ static sft_status read_info(collection *b, const sft_catalog *catalog, sharding_
     info->given = true;
     info->room = root->len + 1;
     info->list = sft__base_alloc_array(b->c->allocator, info->room, sizeof *info->list);
-    if (info->list == NULL || !sft__base_strmap_init(&info->map, info->list, sizeof *info->list,
-                                                     info->room, b->c->allocator)) {
-        return sft__base_fail_nomem(err, info->room * sizeof *info->list);
-    }
+    SFT_NEED(info->list != NULL && sft__base_strmap_init(&info->map, info->list, sizeof *info->list,
+                                                         info->room, b->c->allocator),
+             info->room * sizeof *info->list, err);
     for (const sft__layout_jnode *m = root->first; m != NULL; m = m->next, n++) {
         info->list[n].name = m->key;
         info->list[n].len = m->key_len;
@@ -473,10 +471,9 @@ static sft_status index_chunks(mindformers *m, sft_error *err) {
         m->chunk_room += list != NULL ? list->len : 0; /* members of a text: no overflow */
     }
     m->chunks = sft__base_alloc_array(a, m->chunk_room, sizeof *m->chunks);
-    if (m->chunks == NULL ||
-        !sft__base_strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks, m->chunk_room, a)) {
-        return sft__base_fail_nomem(err, m->chunk_room * sizeof *m->chunks);
-    }
+    SFT_NEED(m->chunks != NULL && sft__base_strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks,
+                                                        m->chunk_room, a),
+             m->chunk_room * sizeof *m->chunks, err);
     for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, tensor++) {
         const sft__layout_jnode *const list = sft__layout_jtree_get(t, "chunk");
         if (list != NULL && list->type == SFT__J_ARRAY) {
@@ -564,11 +561,11 @@ static sft_status prepare(mindformers *m, const sft__layout_jnode *storage, sft_
     m->by_name = sft__base_alloc_array(a, m->tensor_room, sizeof *m->by_name);
     m->files = sft__base_alloc_array(a, files, sizeof *m->files);
     m->file_room = files;
-    if (m->by_name == NULL || m->files == NULL ||
-        !sft__base_strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name, m->tensor_room, a) ||
-        !sft__base_strmap_init(&m->file_map, m->files, sizeof *m->files, files, a)) {
-        return sft__base_fail_nomem(err, files * sizeof *m->files);
-    }
+    SFT_NEED(m->by_name != NULL && m->files != NULL &&
+                 sft__base_strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name,
+                                       m->tensor_room, a) &&
+                 sft__base_strmap_init(&m->file_map, m->files, sizeof *m->files, files, a),
+             files * sizeof *m->files, err);
     for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, n++) {
         m->by_name[n].name = t->key;
         m->by_name[n].len = t->key_len;

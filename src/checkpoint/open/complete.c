@@ -65,9 +65,7 @@ static sft_status put_hyper(complete *w, sft_error *err) {
     } *list;
     size_t n = 0;
     list = sft__base_alloc_array(w->c->allocator, w->map->len + 1, sizeof *list);
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, w->map->len * sizeof *list);
-    }
+    SFT_NEED(list != NULL, w->map->len * sizeof *list, err);
     const bool ok =
         sft__base_strmap_init(&names, list, sizeof *list, w->map->len + 1, w->c->allocator);
     for (const sft__layout_jnode *m = ok ? w->map->first : NULL; m != NULL; m = m->next) {
@@ -127,9 +125,7 @@ static sft_status open_all(complete *w, sft_error *err) {
     }
     SFT_TRY(put_hyper(w, err));
     sft__base_buf_text(&w->index, "}}");
-    if (w->index.failed) {
-        return sft__base_fail_nomem(err, w->index.len);
-    }
+    SFT_NEED(!w->index.failed, w->index.len, err);
     SFT_TRY(sft_source_open_memory(&index, w->index.data, w->index.len, w->c->allocator, err));
     SFT_INIT(&files);
     files.index = index;

@@ -125,9 +125,8 @@ static sft_status note_name(void *ctx, const char *name, size_t len, sft_error *
          (n->suffixes[1] == NULL || !sft__checkpoint_ends(name, len, n->suffixes[1])))) {
         return SFT_OK;
     }
-    if (!sft__base_grow(n->c->allocator, &n->list, &n->room, n->count + 1, sizeof *n->list)) {
-        return sft__base_fail_nomem(err, (n->count + 1) * sizeof *n->list);
-    }
+    SFT_NEED(sft__base_grow(n->c->allocator, &n->list, &n->room, n->count + 1, sizeof *n->list),
+             (n->count + 1) * sizeof *n->list, err);
     n->list[n->count] = sft__base_arena_copy(&n->c->arena, name, len);
     return n->list[n->count++] != NULL ? SFT_OK : sft__checkpoint_nomem(n->c, len, err);
 }

@@ -51,11 +51,10 @@ sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
 /* Slots of catalogs stay empty: they are the caller's. */
 static sft_status borrow(sft_checkpoint *c, const sft_rank_part *parts, size_t count,
                          sft_error *err) {
-    if (!sft__base_grow(c->allocator, &c->parts, &c->room, count + 1, sizeof *c->parts) ||
-        !sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, count + 1,
-                        sizeof *c->catalogs)) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *c->parts);
-    }
+    SFT_NEED(sft__base_grow(c->allocator, &c->parts, &c->room, count + 1, sizeof *c->parts) &&
+                 sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, count + 1,
+                                sizeof *c->catalogs),
+             (count + 1) * sizeof *c->parts, err);
     memcpy(c->parts, parts, count * sizeof *parts);
     memset((void *)c->catalogs, 0, count * sizeof *c->catalogs);
     c->count = count;

@@ -29,9 +29,8 @@ struct sft_resume {
 /* ---------------------------------------------------------------- lists */
 
 static sft_status add_step(sft_resume *r, const sft_resume_step *step, sft_error *err) {
-    if (!sft__base_grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps)) {
-        return sft__base_fail_nomem(err, (r->count + 1) * sizeof *r->steps);
-    }
+    SFT_NEED(sft__base_grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps),
+             (r->count + 1) * sizeof *r->steps, err);
     r->steps[r->count++] = *step;
     return SFT_OK;
 }

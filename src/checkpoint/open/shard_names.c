@@ -136,9 +136,7 @@ sft_status sft__checkpoint_note_shards(sft_checkpoint *c, const sft__checkpoint_
     numbered *const list = sft__base_alloc_array(c->allocator, room, sizeof *list);
     sft__base_buf text;
     size_t count = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, room * sizeof *list);
-    }
+    SFT_NEED(list != NULL, room * sizeof *list, err);
     for (size_t i = 0; i < names->count; i++) {
         count += parse(names->list[i], &list[count]);
     }

@@ -7,6 +7,7 @@
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static bool is_unsafe_name(const sft_tensor *t) {
 
 /* Of other formats alone: safetensors does not have it. */
 static bool is_reserved(const sft_tensor *t) {
-    return t->name_len == 12 && memcmp(t->name, "__metadata__", 12) == 0;
+    return cli_is_word(t->name, t->name_len, "__metadata__");
 }
 
 static bool is_nameless(const sft_tensor *t) {
@@ -394,37 +395,16 @@ static void check_one(cli *c, const char *operand, counts *n) {
 
 /* ---------------------------------------------------------------- directories */
 
-typedef struct names {
-    char **items;
-    size_t count;
-    size_t room;
-} names;
-
 typedef struct walk {
     const char *folder;
-    names folders; /* still to be looked into */
-    names files;
+    cli_strings directories; /* still to be looked into */
+    cli_strings files;
 } walk;
 
-static void add_name(names *n, const char *folder, const char *name) {
-    const size_t size = strlen(folder) + strlen(name) + 2;
+static void add_name(cli_strings *n, const char *folder, const char *name) {
     const size_t len = strlen(folder);
-    char *path = cli_alloc(size, 1);
 
-    (void)snprintf(path, size, "%s%s%s", folder, len > 0 && folder[len - 1] != '/' ? "/" : "",
-                   name);
-    if (n->count == n->room) {
-        n->room = n->room * 2 + 64;
-        n->items = cli_resize(n->items, n->room, sizeof *n->items);
-    }
-    n->items[n->count++] = path;
-}
-
-static void free_names(names *n) {
-    for (size_t i = 0; i < n->count; i++) {
-        free(n->items[i]);
-    }
-    free(n->items);
+    cli_strings_take(n, cli_joined(folder, len > 0 && folder[len - 1] != '/' ? "/" : "", name));
 }
 
 static void on_entry(void *ctx, const char *name, bool is_folder) {
@@ -432,7 +412,7 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
 
     if (is_folder) {
         if (name[0] != '.') {
-            add_name(&w->folders, w->folder, name);
+            add_name(&w->directories, w->folder, name);
         }
     } else if (cli_ends_with(name, ".safetensors") ||
                cli_ends_with(name, ".safetensors.index.json")) {
@@ -451,7 +431,7 @@ static void fail_listing(cli *c, const char *folder, int error) {
 }
 
 /* Are there files right in the folder, and no index among them? */
-static bool lacks_index(const char *folder, const names *files) {
+static bool lacks_index(const char *folder, const cli_strings *files) {
     const size_t len = strlen(folder);
     const size_t skip = len > 0 && folder[len - 1] == '/' ? len : len + 1;
     bool any = false;
@@ -471,7 +451,7 @@ static bool lacks_index(const char *folder, const names *files) {
 }
 
 /* Do the names of a directory's files count more than there are? Where an index is, it says that. */
-static void check_count(cli *c, const char *folder, const names *files, counts *n) {
+static void check_count(cli *c, const char *folder, const cli_strings *files, counts *n) {
     sft_catalog *catalog = NULL;
     sft_error err;
 
@@ -483,7 +463,8 @@ static void check_count(cli *c, const char *folder, const names *files, counts *
 }
 
 /* Can the parts be put together? In directories below the operand only ranks are parts. */
-static void check_parts(cli *c, const char *folder, bool operand, const names *files, counts *n) {
+static void check_parts(cli *c, const char *folder, bool operand, const cli_strings *files,
+                        counts *n) {
     const uint32_t kind = cli_ranks_kind(folder);
     sft_catalog *catalog = NULL;
     sft_error err;
@@ -508,7 +489,7 @@ static void check_parts(cli *c, const char *folder, bool operand, const names *f
 
 /* Verdicts of files and of the whole, each right in its moment, must be of one moment to be
  * believed together. */
-static uint64_t *stamps_of(const names *files) {
+static uint64_t *stamps_of(const cli_strings *files) {
     uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
 
     for (size_t i = 0; i < files->count; i++) {
@@ -517,7 +498,7 @@ static uint64_t *stamps_of(const names *files) {
     return stamps;
 }
 
-static void tell_changed(cli *c, const names *files, const uint64_t *before) {
+static void tell_changed(cli *c, const cli_strings *files, const uint64_t *before) {
     for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
         if (cli_sys_stamp(files->items[i]) != before[i]) {
             CLI_FAIL(c, files->items[i], SFT_E_CHANGED,
@@ -531,9 +512,9 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     walk w;
 
     memset(&w, 0, sizeof w);
-    add_name(&w.folders, folder, "");
-    for (size_t i = 0; i < w.folders.count && !cli_stopped(c); i++) {
-        w.folder = w.folders.items[i];
+    add_name(&w.directories, folder, "");
+    for (size_t i = 0; i < w.directories.count && !cli_stopped(c); i++) {
+        w.folder = w.directories.items[i];
         const int error = cli_sys_list(w.folder, on_entry, &w);
         if (error != 0) {
             fail_listing(c, w.folder, error);
@@ -548,14 +529,14 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
-    const size_t parts = w.files.count == 0 ? 0 : w.folders.count;
+    const size_t parts = w.files.count == 0 ? 0 : w.directories.count;
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
-        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, &w.files, n);
+        check_parts(c, i == 0 ? folder : w.directories.items[i], i == 0, &w.files, n);
     }
     tell_changed(c, &w.files, stamps);
     free(stamps);
-    free_names(&w.folders);
-    free_names(&w.files);
+    cli_strings_reset(&w.directories);
+    cli_strings_reset(&w.files);
 }
 
 /* ---------------------------------------------------------------- command */

@@ -16,7 +16,6 @@
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
 #include "cli/work.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { FOUND_MAX = 4096 };

@@ -251,7 +251,7 @@ static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_erro
         status = sft_writer_metadata(writer, NULL, 0, NULL, 0, err);
     }
     for (size_t i = 0; status == SFT_OK && i < copy->pair_count; i++) {
-        const cli_pair *p = &copy->pairs[i];
+        const sft_metadata_entry *p = &copy->pairs[i];
         status = sft_writer_metadata(writer, p->key, p->key_len, p->value, p->value_len, err);
     }
     if (status == SFT_OK) {

@@ -10,8 +10,8 @@
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/team.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,9 +47,8 @@ static void take_files(cli_batch *b, const sft_dedupe *d) {
     }
     const sft_job_text *texts = sft_dedupe_texts(d, &count);
     for (size_t i = 0; i < count; i++) {
-        char *data = cli_alloc(texts[i].size + 1, 1);
-        memcpy(data, texts[i].data, texts[i].size);
-        cli_batch_text(b, texts[i].name, data, texts[i].size);
+        cli_batch_text(b, texts[i].name, cli_copy_bytes(texts[i].data, texts[i].size),
+                       texts[i].size);
     }
     b->order = sft_dedupe_order(d);
 }
@@ -78,19 +77,17 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
  * record. */
 static void tell_digests(cli_batch *b, bool expand) {
     cli *c = b->c;
-    char **paths;
-    const size_t count = cli_text(c, "record") == NULL ? cli_verify_files(c, b->source, &paths) : 0;
+    cli_strings paths = {NULL, 0};
 
-    if (count == 0) {
+    if (cli_text(c, "record") == NULL) {
+        paths = cli_verify_files(c, b->source);
+    }
+    const bool any = paths.count > 0;
+    cli_strings_reset(&paths);
+    if (!any) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        free(paths[i]);
-    }
-    free(paths);
-    const size_t room = strlen(b->source) + sizeof "/dedupe.json";
-    char *record = cli_alloc(room, 1);
-    (void)snprintf(record, room, "%s/dedupe.json", b->source);
+    char *record = cli_joined(b->source, "/dedupe.json", "");
     if (!expand) {
         cli_warn(c, b->source,
                  "recorded digests do not go with what is written (those in the files are in "

@@ -5,10 +5,9 @@
  * Read compare.h first.
  */
 #include "cli/look/compare.h"
+#include "cli/ui/text.h"
 #include "cli/ui/values.h"
 #include "cli/work.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,8 +193,8 @@ static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
                                        (size_t)bytes_of(type_b, n), &slot->err);
     }
     if (status == SFT_OK) {
-        const cli_blocks both = {type_a, room_a(slot), type_b,    room_b(d, slot),
-                                 first,  n,            slot->room};
+        const cli_blocks both = {type_a, room_a(slot), type_b, room_b(d, slot), first,
+                                 n,      slot->room};
         status = cli_compare_block(room_result(d, slot), &d->tolerance, &both, &slot->err);
     }
     return status;
@@ -287,29 +286,26 @@ static uint64_t walk_metadata(diff *d, bool from_a, change_fn report, void *ctx)
 
     for (size_t f = 0; f < sft_catalog_file_count(mine); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(mine, f); i++) {
-            const char *key;
-            const char *value;
-            size_t key_len;
-            size_t len;
+            const sft_metadata_entry e = cli_metadata_at(mine, f, i);
             size_t other_len = 0;
             size_t first_len;
-            if (sft_catalog_metadata_at(mine, f, i, &key, &key_len, &value, &len) != SFT_OK ||
-                find_metadata(mine, key, key_len, &first_len) != value) {
+            if (find_metadata(mine, e.key, e.key_len, &first_len) != e.value) {
                 continue; /* an earlier file has it */
             }
-            const char *there = find_metadata(other, key, key_len, &other_len);
-            const bool same = there != NULL && other_len == len && memcmp(there, value, len) == 0;
+            const char *there = find_metadata(other, e.key, e.key_len, &other_len);
+            const bool same =
+                there != NULL && other_len == e.value_len && memcmp(there, e.value, other_len) == 0;
             if (same || (!from_a && there != NULL)) {
                 continue;
             }
             changes++;
             if (report != NULL) {
-                const change x = {.key = key,
-                                  .key_len = key_len,
-                                  .a = from_a ? value : NULL,
-                                  .a_len = len,
-                                  .b = from_a ? there : value,
-                                  .b_len = from_a ? other_len : len};
+                const change x = {.key = e.key,
+                                  .key_len = e.key_len,
+                                  .a = from_a ? e.value : NULL,
+                                  .a_len = e.value_len,
+                                  .b = from_a ? there : e.value,
+                                  .b_len = from_a ? other_len : e.value_len};
                 report(d, ctx, &x);
             }
         }

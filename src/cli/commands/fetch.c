@@ -8,6 +8,7 @@
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
 #include "cli/outputs/older.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,33 +98,24 @@ static void fetch_rank(cli *c, const cli_rank *r) {
 static char *name_of(const char *url, const char *end) {
     const size_t len = strcspn(url, "?#");
     size_t base = len;
-    size_t stem = 0;
 
     while (base > 0 && url[base - 1] != '/') {
         base--;
     }
-    stem = len - base;
+    size_t stem = len - base;
     if (end != NULL && stem > 27) { /* -00001-of-00002.safetensors */
         stem -= 27;
     }
-    const size_t room = stem + (end != NULL ? strlen(end) : 0) + 1;
-    char *name = cli_alloc(room, 1);
-    memcpy(name, url + base, stem);
-    memcpy(name + stem, end != NULL ? end : "", room - stem);
-    return name;
-}
-
-static void free_names(char **names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
+    char *name = cli_copy_bytes(url + base, stem);
+    char *all = cli_joined(name, end != NULL ? end : "", "");
+    free(name);
+    return all;
 }
 
 /* For an older model in the directory. What will be written is asked only where weights lie there:
  * by the header, which fetch reads too. False: reported. */
 static bool make_way(cli *c, const char *operand, const char *folder, cli_older *older,
-                     char ***names, size_t *count) {
+                     cli_strings *names) {
     sft_catalog *catalog;
 
     if (cli_older_none(folder)) {
@@ -134,18 +126,18 @@ static bool make_way(cli *c, const char *operand, const char *folder, cli_older 
     }
     const size_t files = sft_catalog_file_count(catalog);
     const bool chosen = cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL;
-    *names = cli_alloc(files + 2, sizeof **names);
     for (size_t i = 0; i < files && !chosen; i++) {
-        (*names)[(*count)++] = name_of(sft_catalog_file_at(catalog, i)->path, NULL);
+        cli_strings_take(names, name_of(sft_catalog_file_at(catalog, i)->path, NULL));
     }
     if (chosen) {
-        (*names)[(*count)++] = name_of("model.safetensors", NULL);
+        cli_strings_take(names, cli_copy_of("model.safetensors"));
     } else if (files > 1) {
-        (*names)[(*count)++] =
-            name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json");
+        cli_strings_take(names,
+                         name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json"));
     }
     sft_catalog_close(catalog);
-    return cli_older_find(older, c, folder, (const char *const *)*names, *count, true) &&
+    return cli_older_find(older, c, folder, (const char *const *)names->items, names->count,
+                          true) &&
            cli_older_begin(older);
 }
 
@@ -166,11 +158,10 @@ static void fetch(cli *c) {
         o.wanted_ctx = c;
     }
     cli_older older = {.c = c};
-    char **names = NULL;
-    size_t count = 0;
-    if (!make_way(c, operand, folder != NULL ? folder : ".", &older, &names, &count)) {
+    cli_strings names = {NULL, 0};
+    if (!make_way(c, operand, folder != NULL ? folder : ".", &older, &names)) {
         cli_older_end(&older, false);
-        free_names(names, count);
+        cli_strings_reset(&names);
         return;
     }
     cli_beside beside;
@@ -183,7 +174,7 @@ static void fetch(cli *c) {
         cli_url_fetch(c, operand, folder != NULL ? folder : ".", &o, &r, &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
-    free_names(names, count);
+    cli_strings_reset(&names);
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);
     } else {

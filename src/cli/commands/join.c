@@ -6,6 +6,7 @@
 #include "cli/operands/ranks.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +96,8 @@ static size_t make_metadata(const sft_catalog *c, sft_metadata_entry **all) {
 
     *all = cli_alloc(count + 1, sizeof **all);
     for (size_t i = 0; i < count; i++) {
-        sft_metadata_entry e;
-        (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        const bool of_one_file = e.key_len == 7 && memcmp(e.key, "crc_num", 7) == 0;
-        if (!of_one_file && (e.key_len != 6 || memcmp(e.key, "format", 6) != 0)) {
+        const sft_metadata_entry e = cli_metadata_at(c, 0, i);
+        if (!cli_is_word(e.key, e.key_len, "crc_num") && !cli_is_word(e.key, e.key_len, "format")) {
             (*all)[n++] = e;
         }
     }

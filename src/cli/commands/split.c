@@ -7,7 +7,6 @@
 #include "cli/outputs/beside.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Shards as lists of tensors: the rule of huggingface_hub's split_state_dict_into_shards_factory
  * (2.4). A tensor that is larger than a shard may be gets its own at once, while the open shard

@@ -6,16 +6,11 @@
 #include "cli/look/verify.h"
 #include "cli/team.h"
 #include "cli/ui/explain.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef cli_check check;
-
-static char *copy_of(const char *text) {
-    char *copy = cli_alloc(strlen(text) + 1, 1);
-    memcpy(copy, text, strlen(text));
-    return copy;
-}
 
 /* ---------------------------------------------------------------- results */
 
@@ -29,7 +24,7 @@ void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status,
         return;
     }
     k->list = cli_resize(k->list, k->count + 1, sizeof *k->list);
-    k->list[k->count++] = (cli_damage){tensor, copy_of(message)};
+    k->list[k->count++] = (cli_damage){tensor, cli_copy_of(message)};
     if (!k->c->json) {
         cli_put_escaped(o, k->operand, strlen(k->operand));
         cli_printf(o, ": %sdamaged%s: tensor \"", k->c->color ? CLI_RED : "",
@@ -196,25 +191,21 @@ static void verify(cli *c, const char *operand) {
 /* Ranks' files one by one, if the whole can be put together. */
 static void verify_operand(cli *c, const char *operand) {
     sft_catalog *whole = NULL;
-    char **paths = NULL;
     sft_error err;
-    const size_t count = cli_verify_files(c, operand, &paths);
+    cli_strings paths = cli_verify_files(c, operand);
 
-    if (count > 0 && cli_open_quietly(c, operand, 0, &whole, &err) != SFT_OK) {
+    if (paths.count > 0 && cli_open_quietly(c, operand, 0, &whole, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
-    } else if (count > 0) {
+    } else if (paths.count > 0) {
         cli_warn_problems(c, whole, operand);
         cli_close(c, whole);
-        for (size_t i = 0; i < count && !cli_stopped(c); i++) {
-            verify(c, paths[i]);
+        for (size_t i = 0; i < paths.count && !cli_stopped(c); i++) {
+            verify(c, paths.items[i]);
         }
     } else {
         verify(c, operand);
     }
-    for (size_t i = 0; i < count; i++) {
-        free(paths[i]);
-    }
-    free(paths);
+    cli_strings_reset(&paths);
 }
 
 /* ---------------------------------------------------------------- record */

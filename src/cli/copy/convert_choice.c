@@ -4,6 +4,7 @@
  * --cast and the metadata that are given. See convert_choice.h.
  */
 #include "cli/copy/convert_choice.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +54,7 @@ static bool parse_casts(cli_choice *k) {
             return false;
         }
         if (equals != NULL) {
-            k->casts[i].pattern = cli_alloc((size_t)(equals - text) + 1, 1);
-            memcpy(k->casts[i].pattern, text, (size_t)(equals - text));
+            k->casts[i].pattern = cli_copy_bytes(text, (size_t)(equals - text));
         }
     }
     return true;
@@ -63,28 +63,16 @@ static bool parse_casts(cli_choice *k) {
 /* --metadata-json: an object of strings. */
 static bool read_json(cli_choice *k, const char *path) {
     enum { JSON_MAX = 100 << 20 };
-    sft_source *source;
     const char *fault;
+    size_t size;
     sft_error err;
     size_t at;
 
-    sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
-    if (status == SFT_OK) {
-        const uint64_t size = sft_source_size(source);
-        if (size == 0 || size > JSON_MAX) {
-            status = CLI_ERROR(&err, SFT_E_LIMIT, "the file is empty, or larger than %d bytes",
-                               (int)JSON_MAX);
-        } else {
-            k->json_text = cli_alloc((size_t)size + 1, 1);
-            status = sft_source_read(source, 0, k->json_text, (size_t)size, &err);
-        }
-        if (status == SFT_OK &&
-            !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
-            status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
-        }
-        status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
-        sft_source_close(source);
+    sft_status status = cli_read_text(path, JSON_MAX, &k->json_text, &size, &err);
+    if (status == SFT_OK && !cli_meta_parse(&k->pairs, k->json_text, size, &fault, &at)) {
+        status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
     }
+    status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
     if (status != SFT_OK) {
         cli_fail_plainly(k->c, path, &err);
     }

@@ -5,6 +5,7 @@
  */
 #include "cli/copy/cp.h"
 #include "cli/copy/rename.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -214,8 +215,7 @@ static bool apply_cast(cli_copy *copy, cli_item *items, size_t count, const char
         return false;
     }
     if (equals != NULL) {
-        pattern = cli_alloc((size_t)(equals - text) + 1, 1);
-        memcpy(pattern, text, (size_t)(equals - text));
+        pattern = cli_copy_bytes(text, (size_t)(equals - text));
     }
     for (size_t i = 0; i < count; i++) {
         cli_item *item = &items[i];

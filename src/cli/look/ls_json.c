@@ -4,6 +4,7 @@
  * Read ls.h first.
  */
 #include "cli/look/ls.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,9 +56,7 @@ static void json_metadata(const ls_listing *l, cli_json *j) {
     member *members = cli_alloc(count, sizeof *members);
     for (size_t f = 0; f < files; f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(l->catalog, f); i++, at++) {
-            sft_metadata_entry *e = &members[at].entry;
-            (void)sft_catalog_metadata_at(l->catalog, f, i, &e->key, &e->key_len, &e->value,
-                                          &e->value_len);
+            members[at].entry = cli_metadata_at(l->catalog, f, i);
             members[at].order = at;
         }
     }

@@ -6,6 +6,7 @@
 #include "cli/look/verify.h"
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -199,31 +200,12 @@ static sft_status record_inside(record *r, sft_edit_way *way, sft_error *err) {
 
 /* ---------------------------------------------------------------- beside the file */
 
-static char *beside_path(const char *path) {
-    static const char suffix[] = ".digests.json";
-    char *text = cli_alloc(strlen(path) + sizeof suffix, 1);
-    memcpy(text, path, strlen(path));
-    memcpy(text + strlen(path), suffix, sizeof suffix);
-    return text;
-}
-
-static const char *base_name(const char *path) {
-    const char *base = path;
-    for (const char *s = path; *s != '\0'; s++) {
-#ifdef _WIN32
-        base = *s == '\\' || *s == ':' ? s + 1 : base;
-#endif
-        base = *s == '/' ? s + 1 : base;
-    }
-    return base;
-}
-
 static void write_manifest(const record *r, cli_out *out) {
     char text[SHA_DIGITS + 1];
     cli_json j;
 
     cli_json_begin(&j, out);
-    cli_json_field_string(&j, "file", base_name(r->path));
+    cli_json_field_string(&j, "file", cli_base_name(r->path));
     cli_json_field_u64(&j, "size", sft_catalog_file_at(r->catalog, 0)->size);
     cli_json_field_open(&j, "tensors", '{');
     for (size_t i = 0; i < sft_catalog_count(r->catalog); i++) {
@@ -251,7 +233,7 @@ static sft_status fail_file(sft_error *err, const char *path, int error) {
 }
 
 static sft_status record_beside(record *r, sft_error *err) {
-    char *path = beside_path(r->path);
+    char *path = cli_joined(r->path, ".digests.json", "");
     cli_out *out = cli_alloc(1, sizeof *out);
     cli_sys_file file;
     cli_kept_watch(r->c, path);
@@ -295,8 +277,8 @@ bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
     *kinds = 0;
     while (*text != '\0') {
         const size_t len = strcspn(text, ",");
-        const bool crc = len == 6 && memcmp(text, "crc32c", 6) == 0;
-        if (!crc && (len != 6 || memcmp(text, "sha256", 6) != 0)) {
+        const bool crc = cli_is_word(text, len, "crc32c");
+        if (!crc && !cli_is_word(text, len, "sha256")) {
             break;
         }
         *kinds |= crc ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;

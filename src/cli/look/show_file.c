@@ -5,9 +5,8 @@
  * first.
  */
 #include "cli/look/show.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { JSON_DEPTH = 64, VALUE_LINES = 40, VALUE_BYTES = 2000 };
@@ -275,18 +274,11 @@ static void put_metadata(cli *c, const sft_catalog *catalog, size_t file) {
     }
     cli_printf(&c->out, "%llu %s\n", (unsigned long long)count, count == 1 ? "entry" : "entries");
     for (size_t i = 0; i < count && !cli_stopped(c); i++) {
-        const char *key;
-        const char *value;
-        size_t key_len;
-        size_t value_len;
-        if (sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) !=
-            SFT_OK) {
-            return;
-        }
+        const sft_metadata_entry e = cli_metadata_at(catalog, file, i);
         cli_puts(&c->out, "  ");
-        cli_put_escaped(&c->out, key, key_len);
+        cli_put_escaped(&c->out, e.key, e.key_len);
         cli_puts(&c->out, ": ");
-        put_value(c, value, value_len, 2);
+        put_value(c, e.value, e.value_len, 2);
         cli_put(&c->out, "\n", 1);
     }
 }
@@ -344,27 +336,6 @@ static void put_totals(cli *c, const sft_catalog *catalog) {
                total >= 1000 ? ")" : "");
 }
 
-static void json_metadata(cli_json *j, const sft_catalog *catalog, size_t file) {
-    cli_json_key(j, "metadata");
-    if (sft_catalog_file_at(catalog, file)->has_metadata == 0) {
-        cli_json_null(j);
-        return;
-    }
-    cli_json_open(j, '{');
-    for (size_t i = 0; i < sft_catalog_metadata_count(catalog, file); i++) {
-        const char *key;
-        const char *value;
-        size_t key_len;
-        size_t value_len;
-        if (sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) ==
-            SFT_OK) {
-            cli_json_key_text(j, key, key_len);
-            cli_json_text(j, value, value_len);
-        }
-    }
-    cli_json_close(j, '}');
-}
-
 static void show_json(cli *c, const char *file, const sft_catalog *catalog) {
     cli_json j;
 
@@ -381,7 +352,12 @@ static void show_json(cli *c, const char *file, const sft_catalog *catalog) {
         cli_json_field_u64(&j, "data_offset", f->data_offset);
         cli_json_field_u64(&j, "data_bytes", f->data_bytes);
         cli_json_field_u64(&j, "tensor_count", f->tensor_count);
-        json_metadata(&j, catalog, i);
+        cli_json_key(&j, "metadata");
+        if (f->has_metadata != 0) {
+            cli_json_metadata(&j, catalog, i);
+        } else {
+            cli_json_null(&j);
+        }
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');

@@ -7,7 +7,6 @@
 #include "cli/look/stats.h"
 #include "cli/cmd.h"
 #include <math.h>
-#include <sft/extend.h>
 #include <string.h>
 
 void cli_stats_init(cli_stats *s) {

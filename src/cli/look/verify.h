@@ -6,7 +6,7 @@
 #ifndef SFT_CLI_VERIFY_H
 #define SFT_CLI_VERIFY_H
 
-#include "cli/cmd.h"
+#include "cli/ui/text.h"
 
 /* Computes SFT_DIGEST_* of every tensor of a file and puts them into its metadata, or beside it
  * into PATH.digests.json. False: reported. way: how the metadata was edited. */
@@ -48,9 +48,9 @@ sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors,
 /* The same of all operands that are safetensors, for a command that reads them. False: reported. */
 bool cli_verify_inputs(cli *c);
 /* The files of a checkpoint of many ranks, where digests are recorded in some: they speak of what
- * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
-size_t cli_verify_files(cli *c, const char *operand, char ***paths);
-/* The same whether they record digests, which *digests says, or not. */
+ * lies there, not of the whole. None: verify the operand itself. */
+cli_strings cli_verify_files(cli *c, const char *operand);
+/* The same whether they record digests, which *digests says, or not. Free each, and the list. */
 size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests);
 
 /* Which tensors somebody looks at: of a catalog those that are chosen (NULL: all), and of these share

@@ -6,6 +6,7 @@
 #include "cli/look/hash.h"
 #include "cli/look/verify.h"
 #include "cli/team.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,7 @@ static void keep(void *ctx, const sft_tensor *tensor, sft_status status, const c
         return;
     }
     k->list = cli_resize(k->list, k->count + 1, sizeof *k->list);
-    char *copy = cli_alloc(strlen(message) + 1, 1);
-    memcpy(copy, message, strlen(message));
-    k->list[k->count++] = (cli_damage){tensor, copy};
+    k->list[k->count++] = (cli_damage){tensor, cli_copy_of(message)};
 }
 
 sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,

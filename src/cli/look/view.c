@@ -5,6 +5,7 @@
  * first.
  */
 #include "cli/look/view.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +43,9 @@ void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, co
     const size_t total = sft_catalog_count(catalog);
     const size_t count = total < LOOKED_AT ? total : LOOKED_AT;
     const char **words = cli_alloc(count, sizeof *words);
-    char *word = cli_alloc(len + 1, 1);
+    char *word = cli_copy_bytes(name, len);
     sft_error err;
 
-    memcpy(word, name, len);
     for (size_t i = 0; i < count; i++) {
         words[i] = sft_catalog_at(catalog, i)->name;
     }
@@ -78,8 +78,7 @@ bool cli_pick_operand(cli *c, const char *file, const sft_catalog *catalog, cons
             return true;
         }
         if (name_len > 0 && are_ranges(bracket + 1, ranges_len)) {
-            char *pattern = cli_alloc(name_len + 1, 1);
-            memcpy(pattern, operand, name_len);
+            char *pattern = cli_copy_bytes(operand, name_len);
             found = add_matches(catalog, pattern, bracket + 1, ranges_len, picks);
             free(pattern);
         }
@@ -234,7 +233,8 @@ static sft_status read_whole(const cli_view *view, uint64_t unit, const cli_view
                              view->tensor->name_len, "block of %llu bytes, room for %llu",
                              (unsigned long long)size, (unsigned long long)room->size);
     }
-    return sft_tensor_read_bytes(view->catalog, view->tensor, offset, room->data, (size_t)size, err);
+    return sft_tensor_read_bytes(view->catalog, view->tensor, offset, room->data, (size_t)size,
+                                 err);
 }
 
 sft_status cli_view_read_block(const cli_view *view, uint64_t unit, const cli_view_room *room,

@@ -11,8 +11,9 @@
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
 #include "cli/team.h"
+#include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,27 +74,6 @@ bool cli_batch_to_folder(cli_batch *b) {
     return true;
 }
 
-static char *copy(const char *text, size_t len) {
-    char *made = cli_alloc(len + 1, 1);
-
-    memcpy(made, text, len);
-    made[len] = '\0';
-    return made;
-}
-
-static const char *base_of(const char *path) {
-    const char *base = path;
-
-    for (const char *p = path; *p != '\0'; p++) {
-#ifdef _WIN32
-        base = *p == '/' || *p == '\\' || *p == ':' ? p + 1 : base;
-#else
-        base = *p == '/' ? p + 1 : base;
-#endif
-    }
-    return base;
-}
-
 /* The file that a link leads to is the one that is replaced. */
 static bool follow(cli_batch *b) {
     b->owned_target = cli_sys_is_link(b->target) ? cli_sys_real(b->target) : NULL;
@@ -107,7 +87,7 @@ static bool follow(cli_batch *b) {
 }
 
 const char *cli_batch_to_file(cli_batch *b) {
-    const char *base = base_of(b->target);
+    const char *base = cli_base_name(b->target);
 
     if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_FOLDER) {
         cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
@@ -116,9 +96,9 @@ const char *cli_batch_to_file(cli_batch *b) {
     if (cli_lost_ending(b->c, b->target, false) || !follow(b)) {
         return NULL;
     }
-    base = base_of(b->target);
+    base = cli_base_name(b->target);
     const size_t len = (size_t)(base - b->target);
-    b->owned_folder = len == 0 ? copy(".", 1) : copy(b->target, len);
+    b->owned_folder = len == 0 ? cli_copy_of(".") : cli_copy_bytes(b->target, len);
     b->folder = b->owned_folder;
     return base;
 }
@@ -128,7 +108,7 @@ sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *
     b->files = cli_resize(b->files, b->count + 1, sizeof *b->files);
     sft_job_file *f = &b->files[b->count++];
     memset(f, 0, sizeof *f);
-    f->name = copy(name, strlen(name));
+    f->name = cli_copy_of(name);
     f->catalog = catalog;
     f->tensors = tensors;
     f->tensor_count = count;
@@ -138,7 +118,7 @@ sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *
 
 void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
     b->texts = cli_resize(b->texts, b->text_count + 1, sizeof *b->texts);
-    b->texts[b->text_count++] = (sft_job_text){copy(name, strlen(name)), data, size};
+    b->texts[b->text_count++] = (sft_job_text){cli_copy_of(name), data, size};
 }
 
 /* ---------------------------------------------------------------- the source */
@@ -373,22 +353,17 @@ static bool parse_task(cli *c, sft_job_run_options *o) {
 /* Several files into the folder that is read, or whose index is: a run that is killed between two
  * renames would leave a folder which opens no more as what the plan was made of. */
 static bool fills_its_source(const cli_batch *b) {
-    const size_t len = strlen(b->source);
-    size_t base = len;
-
     if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
         return false;
     }
     if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
         return cli_sys_same_file(b->source, b->folder);
     }
-    if (len < 5 || strcmp(b->source + len - 5, ".json") != 0) {
+    if (!cli_ends_with(b->source, ".json")) {
         return false;
     }
-    while (base > 0 && b->source[base - 1] != '/' && b->source[base - 1] != '\\') {
-        base--;
-    }
-    char *folder = base > 0 ? copy(b->source, base) : copy(".", 1);
+    const size_t base = (size_t)(cli_base_name(b->source) - b->source);
+    char *folder = base > 0 ? cli_copy_bytes(b->source, base) : cli_copy_of(".");
     const bool same = cli_sys_same_file(folder, b->folder);
     free(folder);
     return same;
@@ -473,12 +448,9 @@ static bool is_over_read(const cli_batch *b, const char *const *names, size_t co
     bool over = false;
 
     for (size_t i = 0; i < count && !over; i++) {
-        cli_text_buffer path = {NULL, 0, 0};
-        cli_text_put(&path, b->folder);
-        cli_text_put(&path, "/");
-        cli_text_put(&path, names[i]);
-        over = cli_over_read(b->c, path.data);
-        free(path.data);
+        char *path = cli_joined(b->folder, "/", names[i]);
+        over = cli_over_read(b->c, path);
+        free(path);
     }
     return over;
 }
@@ -552,58 +524,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     sft_job_free(job);
 }
 
-/* ---------------------------------------------------------------- text */
-
-void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
-    if (t->size + len + 1 > t->room) {
-        t->room = 2 * (t->size + len) + 256;
-        t->data = cli_resize(t->data, t->room, 1);
-    }
-    memcpy(t->data + t->size, text, len);
-    t->size += len;
-    t->data[t->size] = '\0';
-}
-
-void cli_text_put(cli_text_buffer *t, const char *text) {
-    cli_text_add(t, text, strlen(text));
-}
-
-void cli_text_number(cli_text_buffer *t, uint64_t value) {
-    char digits[24];
-    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    cli_text_put(t, digits);
-}
-
-static void put_unit(cli_text_buffer *t, uint32_t unit) {
-    char text[16];
-    (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)unit);
-    cli_text_put(t, text);
-}
-
-void cli_text_json(cli_text_buffer *t, const char *text, size_t len) {
-    static const char plain[] = "\"\\\b\f\n\r\t";
-    static const char letters[] = "\"\\bfnrt";
-
-    cli_text_put(t, "\"");
-    for (size_t i = 0; i < len;) {
-        size_t used;
-        const uint32_t ch = cli_decode(text + i, len - i, &used);
-        const char *special = ch > 0 && ch < 0x80 ? strchr(plain, (int)ch) : NULL;
-        if (special != NULL) {
-            const char pair[2] = {'\\', letters[special - plain]};
-            cli_text_add(t, pair, 2);
-        } else if (ch >= 0x20 && ch < 0x7f) {
-            cli_text_add(t, text + i, 1);
-        } else if (ch >= 0x10000) {
-            put_unit(t, 0xd800 + ((ch - 0x10000) >> 10));
-            put_unit(t, 0xdc00 + ((ch - 0x10000) & 0x3ff));
-        } else {
-            put_unit(t, ch);
-        }
-        i += used;
-    }
-    cli_text_put(t, "\"");
-}
+/* ---------------------------------------------------------------- an index */
 
 static void line(cli_text_buffer *t, unsigned blanks) {
     static const char spaces[] = "            ";

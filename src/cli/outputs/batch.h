@@ -7,6 +7,7 @@
 #define SFT_CLI_BATCH_H
 
 #include "cli/operands/names.h"
+#include "cli/ui/text.h"
 
 /* A number that --json tells of a job beside the usual ones. */
 typedef struct cli_batch_number {
@@ -78,17 +79,6 @@ bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 
-/* Text that grows; freed or taken over by the caller. */
-typedef struct cli_text_buffer {
-    char *data;
-    size_t size;
-    size_t room;
-} cli_text_buffer;
-void cli_text_add(cli_text_buffer *t, const char *text, size_t len);
-void cli_text_put(cli_text_buffer *t, const char *text);
-void cli_text_number(cli_text_buffer *t, uint64_t value);
-/* A JSON string as Python's json module writes it: ASCII alone. */
-void cli_text_json(cli_text_buffer *t, const char *text, size_t len);
 /* {"metadata": {"total_size": N}, "weight_map": {name: file}} as Python writes it with this indent.
  */
 void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,

@@ -10,6 +10,7 @@
 #include "cli/operands/url.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,25 +96,9 @@ enum { NOTE, WARNING, WARNING_OF_MANY }; /* the last: its place is no single fil
 
 /* text: at most 400 bytes of it. */
 static void say(cli_beside *b, int kind, const char *path, const char *text) {
-    const size_t size = strlen(path) + 1;
-    const size_t length = strlen(text) < 400 ? strlen(text) : 400;
-
     b->said = cli_resize(b->said, b->said_count + 1, sizeof *b->said);
-    cli_beside_said *s = &b->said[b->said_count++];
-    s->kind = kind;
-    s->path = cli_alloc(size, 1);
-    memcpy(s->path, path, size);
-    s->text = cli_alloc(length + 1, 1);
-    memcpy(s->text, text, length);
-    s->text[length] = '\0';
-}
-
-static void keep_made(cli_beside *b, const char *path) {
-    const size_t size = strlen(path) + 1;
-
-    b->made = cli_resize(b->made, b->made_count + 1, sizeof *b->made);
-    b->made[b->made_count] = cli_alloc(size, 1);
-    memcpy(b->made[b->made_count++], path, size);
+    b->said[b->said_count++] = (cli_beside_said){
+        kind, cli_copy_of(path), cli_copy_bytes(text, strlen(text) < 400 ? strlen(text) : 400)};
 }
 
 static sft_status fail_file(const char *path, int error, sft_error *err) {
@@ -195,7 +180,7 @@ static sft_status write_file(cli_beside *b, const sft_source *source, const char
     if (error != 0) {
         return fail_file(path, error, err);
     }
-    keep_made(b, path);
+    cli_strings_take(&b->made, cli_copy_of(path));
     say(b, NOTE, path, "carried along");
     return SFT_OK;
 }
@@ -221,19 +206,9 @@ static sft_status copy_source(cli_beside *b, sft_source *source, const char *fro
 
 /* ---------------------------------------------------------------- directories */
 
-typedef struct names {
-    char **list;
-    size_t count;
-} names;
-
 static void note_name(void *ctx, const char *name, bool is_folder) {
-    names *n = ctx;
-
     if (IS_ONE(name, carried) || (!is_folder && IS_ONE(name, refused))) {
-        const size_t size = strlen(name) + 1;
-        n->list = cli_resize(n->list, n->count + 1, sizeof *n->list);
-        n->list[n->count] = cli_alloc(size, 1);
-        memcpy(n->list[n->count++], name, size);
+        cli_strings_take(ctx, cli_copy_of(name));
     }
 }
 
@@ -268,27 +243,24 @@ static sft_status carry_one(cli_beside *b, const char *folder, const char *from,
 }
 
 static sft_status carry_folder(cli_beside *b, sft_error *err) {
-    names n = {NULL, 0};
-    char *folder = cli_alloc(b->from + 1, 1);
+    cli_strings n = {NULL, 0};
+    char *folder = cli_copy_bytes(b->source, b->from);
     sft_status status = SFT_OK;
 
-    memcpy(folder, b->source, b->from);
-    folder[b->from] = '\0';
     (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
     if (n.count > 1) {                         /* an empty list is NULL, which qsort must not get */
-        qsort(n.list, n.count, sizeof *n.list, by_text);
+        qsort(n.items, n.count, sizeof *n.items, by_text);
     }
     for (size_t i = 0; i < n.count; i++) {
-        char *from = join(b->source, b->from, n.list[i]);
-        char *path = join(b->target, b->to, n.list[i]);
+        char *from = join(b->source, b->from, n.items[i]);
+        char *path = join(b->target, b->to, n.items[i]);
         if (status == SFT_OK) {
-            status = carry_one(b, folder, from, n.list[i], path, err);
+            status = carry_one(b, folder, from, n.items[i], path, err);
         }
         free(from);
         free(path);
-        free(n.list[i]);
     }
-    free(n.list);
+    cli_strings_reset(&n);
     free(folder);
     return status;
 }
@@ -345,10 +317,7 @@ static sft_status carry_url(cli_beside *b, sft_error *err) {
         free(path);
     }
     if (unknown != NULL) {
-        const size_t size = strlen(unknown) + 1;
-        char *text = cli_alloc(sizeof offline + size, 1);
-        memcpy(text, offline, sizeof offline - 1);
-        memcpy(text + sizeof offline - 1, unknown, size);
+        char *text = cli_joined(offline, unknown, "");
         say(b, WARNING_OF_MANY, b->source, text);
         free(text);
         free(unknown);
@@ -436,17 +405,14 @@ void cli_beside_tell(cli_beside *b) {
 }
 
 void cli_beside_end(cli_beside *b, bool keep) {
-    for (size_t i = 0; i < b->made_count; i++) {
-        if (!keep) {
-            (void)remove(b->made[i]);
-        }
-        free(b->made[i]);
+    for (size_t i = 0; !keep && i < b->made.count; i++) {
+        (void)remove(b->made.items[i]);
     }
+    cli_strings_reset(&b->made);
     for (size_t i = 0; i < b->said_count; i++) {
         free(b->said[i].path);
         free(b->said[i].text);
     }
-    free(b->made);
     free(b->said);
     *b = (cli_beside){.c = b->c};
 }

@@ -4,6 +4,7 @@
  * read, in one list. And names of outputs that promise another format. Read lost.h first.
  */
 #include "cli/outputs/lost.h"
+#include "cli/ui/text.h"
 #include <sft/digest.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +40,6 @@ void cli_lost_views(cli *c) {
 }
 
 void cli_lost_end(cli *c) {
-
     while (c->report_count != 0) {
         sft_import_report_free(c->reports[--c->report_count]);
     }
@@ -51,20 +51,10 @@ void cli_lost_end(cli *c) {
     free(c->left);
 }
 
-static char *copy_text(const char *text) {
-    const size_t size = strlen(text) + 1;
-    char *copy = cli_alloc(size, 1);
-
-    memcpy(copy, text, size);
-    return copy;
-}
-
 void cli_lost_note(cli *c, const char *subject, size_t len, const char *message) {
-    char *name = cli_alloc(len + 1, 1);
-
-    memcpy(name, subject, len);
     c->left = cli_resize(c->left, c->left_count + 1, sizeof *c->left);
-    c->left[c->left_count++] = (struct cli_left){name, copy_text(message)};
+    c->left[c->left_count++] =
+        (struct cli_left){cli_copy_bytes(subject, len), cli_copy_of(message)};
 }
 
 bool cli_lost_is_told(const cli *c, const char *subject) {

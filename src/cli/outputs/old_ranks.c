@@ -6,6 +6,7 @@
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,66 +16,19 @@
 
 typedef struct listing {
     const char *prefix; /* "rank_3/", or "" for the target itself */
-    char **names;
-    size_t count;
-    bool folders;
+    bool directories;
+    cli_strings names;
 } listing;
 
 static void on_entry(void *ctx, const char *name, bool is_folder) {
     listing *l = ctx;
     const bool weights = cli_ends_with(name, ".safetensors") || cli_ends_with(name, ".ckpt");
 
-    if (name[0] == '.' || is_folder != l->folders ||
+    if (name[0] == '.' || is_folder != l->directories ||
         (is_folder ? strncmp(name, "rank_", 5) != 0 : !weights)) {
         return;
     }
-    char *path = cli_alloc(strlen(l->prefix) + strlen(name) + 2, 1);
-    (void)snprintf(path, strlen(l->prefix) + strlen(name) + 2, "%s%s%s", l->prefix, name,
-                   is_folder ? "/" : "");
-    l->names = cli_resize(l->names, l->count + 1, sizeof *l->names);
-    l->names[l->count++] = path;
-}
-
-static void free_names(listing *l) {
-    for (size_t i = 0; i < l->count; i++) {
-        free(l->names[i]);
-    }
-    free(l->names);
-}
-
-static bool is_in(const char *const *names, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Weights of other names below rank_N, relative to the directory. */
-static void list_others(cli_old_ranks *old, const char *const *planned, size_t count) {
-    listing folders = {"", NULL, 0, true};
-
-    (void)cli_sys_list(old->folder, on_entry, &folders);
-    for (size_t i = 0; i < folders.count; i++) {
-        listing files = {folders.names[i], NULL, 0, false};
-        char *path = cli_path_in(old->folder, folders.names[i]);
-        (void)cli_sys_list(path, on_entry, &files);
-        for (size_t k = 0; k < files.count; k++) {
-            if (!is_in(planned, count, files.names[k])) {
-                char *file = cli_path_in(old->folder, files.names[k]);
-                old->files = cli_resize(old->files, old->count + 1, sizeof *old->files);
-                old->stamps = cli_resize(old->stamps, old->count + 1, sizeof *old->stamps);
-                old->stamps[old->count] = cli_sys_stamp(file);
-                old->files[old->count++] = files.names[k];
-                free(file);
-                files.names[k] = NULL;
-            }
-        }
-        free(path);
-        free_names(&files);
-    }
-    free_names(&folders);
+    cli_strings_take(&l->names, cli_joined(l->prefix, name, is_folder ? "/" : ""));
 }
 
 static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
@@ -86,11 +40,31 @@ static uint64_t stamp_of(const cli_old_ranks *old, const char *name) {
     return stamp;
 }
 
-static void forget(cli_old_ranks *old) {
-    for (size_t i = 0; i < old->count; i++) {
-        free(old->files[i]);
+/* Weights of other names below rank_N, relative to the directory. */
+static void list_others(cli_old_ranks *old, const char *const *planned, size_t count) {
+    listing ranks = {"", true, {NULL, 0}};
+
+    (void)cli_sys_list(old->folder, on_entry, &ranks);
+    for (size_t i = 0; i < ranks.names.count; i++) {
+        listing files = {ranks.names.items[i], false, {NULL, 0}};
+        char *path = cli_path_in(old->folder, ranks.names.items[i]);
+        (void)cli_sys_list(path, on_entry, &files);
+        for (size_t k = 0; k < files.names.count; k++) {
+            const char *name = files.names.items[k];
+            if (!cli_is_among(planned, count, name)) {
+                old->stamps = cli_resize(old->stamps, old->files.count + 1, sizeof *old->stamps);
+                old->stamps[old->files.count] = stamp_of(old, name);
+                cli_strings_take(&old->files, cli_copy_of(name));
+            }
+        }
+        free(path);
+        cli_strings_reset(&files.names);
     }
-    free(old->files);
+    cli_strings_reset(&ranks.names);
+}
+
+static void forget(cli_old_ranks *old) {
+    cli_strings_reset(&old->files);
     free(old->stamps);
     memset(old, 0, sizeof *old);
 }
@@ -100,9 +74,8 @@ char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t
     char *first = NULL;
 
     list_others(&old, planned, count);
-    if (old.count > 0) {
-        first = old.files[0];
-        old.files[0] = NULL;
+    if (old.files.count > 0) {
+        first = cli_copy_of(old.files.items[0]);
     }
     forget(&old);
     return first;
@@ -152,8 +125,8 @@ static bool proven(const cli_old_ranks *old) {
               cli_sys_same_file(sft_checkpoint_layout_path(checkpoint), layout) &&
               sft_checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
         sft_catalog_close(whole);
-        for (size_t i = 0; i < old->count; i++) {
-            all = all && belongs(old, old->files[i], parts, count);
+        for (size_t i = 0; i < old->files.count; i++) {
+            all = all && belongs(old, old->files.items[i], parts, count);
         }
         sft_checkpoint_close(checkpoint);
     }
@@ -169,24 +142,21 @@ static const char journal[] = ".layout.json.sft-older"; /* a name in each line *
 static bool is_named(const cli_old_ranks *old) {
     enum { MOST = 16 << 20 };
     char *path = cli_path_in(old->folder, journal);
-    sft_source *source;
+    char *lines = NULL;
+    size_t size = 0;
     bool all = false;
 
-    if (!cli_sys_is_link(path) &&
-        sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
-        const size_t size = sft_source_size(source) < MOST ? (size_t)sft_source_size(source) : 0;
-        char *text = cli_alloc(size + 2, 1);
-        text[0] = '\n';
-        all = size > 0 && sft_source_read(source, 0, text + 1, size, NULL) == SFT_OK;
-        for (size_t i = 0; i < old->count && all; i++) {
-            char *line = cli_alloc(strlen(old->files[i]) + 3, 1);
-            (void)snprintf(line, strlen(old->files[i]) + 3, "\n%s\n", old->files[i]);
-            all = strstr(text, line) != NULL && is_here(old, old->files[i]);
+    if (!cli_sys_is_link(path) && cli_read_text(path, MOST, &lines, &size, NULL) == SFT_OK) {
+        char *text = cli_joined("\n", lines, "");
+        all = size > 0;
+        for (size_t i = 0; i < old->files.count && all; i++) {
+            char *line = cli_joined("\n", old->files.items[i], "\n");
+            all = strstr(text, line) != NULL && is_here(old, old->files.items[i]);
             free(line);
         }
         free(text);
-        sft_source_close(source);
     }
+    free(lines);
     free(path);
     return all;
 }
@@ -194,13 +164,13 @@ static bool is_named(const cli_old_ranks *old) {
 bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     cli_sys_file file;
 
-    if (old->count == 0 || old->journal || c->out.mute) {
+    if (old->files.count == 0 || old->journal || c->out.mute) {
         return true;
     }
     char *path = cli_path_in(old->folder, journal);
     int error = cli_sys_create(&file, path, true);
-    for (size_t i = 0; i < old->count && error == 0; i++) {
-        error = cli_sys_put(&file, old->files[i], strlen(old->files[i]));
+    for (size_t i = 0; i < old->files.count && error == 0; i++) {
+        error = cli_sys_put(&file, old->files.items[i], strlen(old->files.items[i]));
         error = error == 0 ? cli_sys_put(&file, "\n", 1) : error;
     }
     error = error == 0 ? cli_sys_commit(&file) : error;
@@ -224,7 +194,7 @@ static bool find_record(cli_old_ranks *old, cli *c, const char *const *planned, 
     for (size_t i = 0; i < count && old->records[0] != 0; i++) {
         old->record = old->record || strncmp(planned[i], "rank_", 5) == 0;
     }
-    old->record = old->record && !is_in(planned, count, records[0]);
+    old->record = old->record && !cli_is_among(planned, count, records[0]);
     return !old->record || c->force ||
            refuse(c, old->folder, "dedupe.json of another model lies there",
                   "--force removes it with what it speaks of");
@@ -241,7 +211,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
         old->records[i] = stamp_of(old, records[i]);
     }
-    if (old->count == 0) { /* all of them went before the run was killed */
+    if (old->files.count == 0) { /* all of them went before the run was killed */
         char *path = cli_path_in(folder, journal);
         old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
         free(path);
@@ -254,9 +224,10 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         }
     }
     char text[600];
-    (void)snprintf(
-        text, sizeof text, "%.400s%s of another model, and readers would take %s for this one's",
-        old->files[0], old->count > 1 ? " and others are" : " is", old->count > 1 ? "them" : "it");
+    (void)snprintf(text, sizeof text,
+                   "%.400s%s of another model, and readers would take %s for this one's",
+                   old->files.items[0], old->files.count > 1 ? " and others are" : " is",
+                   old->files.count > 1 ? "them" : "it");
     return refuse(c, folder, text,
                   c->force ? "nothing proves that they may be removed"
                            : "--force removes an older model that its layout.json proves");
@@ -273,8 +244,7 @@ static void remove_one(cli *c, const char *path, uint64_t stamp) {
         replaced(c, path);
         return;
     }
-    char *beside = cli_alloc(strlen(path) + sizeof ".digests.json", 1);
-    (void)snprintf(beside, strlen(path) + sizeof ".digests.json", "%s.digests.json", path);
+    char *beside = cli_joined(path, ".digests.json", "");
     if (remove(path) != 0 && cli_sys_kind(path) != CLI_KIND_NONE) {
         cli_warn(c, path, "is of the older model, and cannot be removed");
         cli_answer(c, CLI_SYSTEM);
@@ -286,18 +256,19 @@ static void remove_one(cli *c, const char *path, uint64_t stamp) {
 /* Also those that a run which was killed has emptied: a rank without a file is one that is missing.
  */
 static void remove_empty(const cli_old_ranks *old) {
-    listing folders = {"", NULL, 0, true};
+    listing ranks = {"", true, {NULL, 0}};
 
-    (void)cli_sys_list(old->folder, on_entry, &folders);
-    for (size_t i = 0; i < folders.count; i++) {
-        folders.names[i][strlen(folders.names[i]) - 1] = '\0';
-        char *path = cli_path_in(old->folder, folders.names[i]);
+    (void)cli_sys_list(old->folder, on_entry, &ranks);
+    for (size_t i = 0; i < ranks.names.count; i++) {
+        char *name = ranks.names.items[i];
+        name[strlen(name) - 1] = '\0';
+        char *path = cli_path_in(old->folder, name);
         if (!cli_sys_is_link(path)) {
             cli_sys_remove_folder(path);
         }
         free(path);
     }
-    free_names(&folders);
+    cli_strings_reset(&ranks.names);
 }
 
 static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
@@ -313,32 +284,32 @@ static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
 }
 
 static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
-    for (size_t i = 0; i < old->count; i++) {
-        char *path = cli_path_in(old->folder, old->files[i]);
+    for (size_t i = 0; i < old->files.count; i++) {
+        char *path = cli_path_in(old->folder, old->files.items[i]);
         remove_one(c, path, old->stamps[i]);
         *strrchr(path, '/') = '\0';
         cli_sys_remove_folder(path);
         free(path);
     }
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        if (!is_in(planned, count, records[i])) {
+        if (!cli_is_among(planned, count, records[i])) {
             remove_record(old, c, i);
         }
     }
-    cli_note(c, old->folder, "%llu %s of the older model removed", (unsigned long long)old->count,
-             old->count == 1 ? "file" : "files");
+    cli_note(c, old->folder, "%llu %s of the older model removed",
+             (unsigned long long)old->files.count, old->files.count == 1 ? "file" : "files");
 }
 
 void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
                        size_t count) {
     char *layout = old->folder != NULL ? cli_path_in(old->folder, "layout.json") : NULL;
 
-    if (done && old->count > 0 && c->force && !c->out.mute) {
+    if (done && old->files.count > 0 && c->force && !c->out.mute) {
         remove_all(old, c, planned, count);
     } else if (done && old->record && c->force && !c->out.mute) {
         remove_record(old, c, 0);
     }
-    if (done && (old->count > 0 || old->journal) && c->force && !c->out.mute) {
+    if (done && (old->files.count > 0 || old->journal) && c->force && !c->out.mute) {
         remove_empty(old);
     }
     if (old->journal && (done || cli_sys_kind(layout) == CLI_KIND_FILE)) {

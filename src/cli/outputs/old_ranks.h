@@ -10,10 +10,9 @@
 
 typedef struct cli_old_ranks {
     const char *folder;
-    char **
+    cli_strings
         files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
-    uint64_t *stamps; /* of each when it was found */
-    size_t count;
+    uint64_t *stamps;    /* of each when it was found */
     uint64_t records[2]; /* stamps of its dedupe.json and layout.json */
     bool record;  /* its dedupe.json would speak of the new files, which replace all of its own */
     bool journal; /* it says so in .layout.json.sft-older */

@@ -18,11 +18,10 @@ typedef struct cli_older {
     bool whole; /* the output is the directory, which readers read as one model; else one file of
                      many */
     cli_old_ranks ranks; /* of the older model */
-    char **files;        /* of the older model, not planned: to be removed. Indexes first */
+    cli_strings files;   /* of the older model, not planned: to be removed. Indexes first */
     uint64_t *stamps;    /* of each when it was found: what has another one by then stays */
-    size_t count;
     char *owned_folder;
-    char **owned_names;
+    cli_strings owned_names;
     char *journal; /* copy of its index while it is replaced */
     bool collides; /* a planned file replaces one that the older index names */
     int turn;      /* a lock on the directory while it is written into, plus 1; 0: none */

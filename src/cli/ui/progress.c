@@ -6,9 +6,7 @@
  */
 #include "cli/cmd.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include <stdio.h>
-#include <string.h>
 
 enum { STDERR_FD = 2 };
 

@@ -296,9 +296,7 @@ sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *
     char *path = staged_path(folder, name, "", "", &path_size, allocator);
     sft_status status;
 
-    if (path == NULL) {
-        return sft__base_fail_nomem(err, path_size);
-    }
+    SFT_NEED(path != NULL, path_size, err);
     memset(&why, 0, sizeof why);
     status = sft__fs_open(path, &file, &st, &why);
     if (status == SFT_E_IO && (why.sys == ENOENT || why.sys == ENOTDIR)) {
