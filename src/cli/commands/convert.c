@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/commands/convert.c - weight files of other formats into safetensors, and what is told of it.
- * Read convert_choice.h first.
+ * Read choice.h first.
  */
 #include "cli/cmd.h"
 #include "cli/copy/cast_lost.h"
-#include "cli/copy/convert_choice.h"
+#include "cli/copy/choice.h"
 #include "cli/look/verify.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/siblings.h"
@@ -27,6 +27,8 @@ typedef struct converting {
     cli_table table;
     cli_json json;
     bool plan;
+    const sft_catalog *catalog; /* the input of an export */
+    cli_beside *beside;         /* of a conversion */
 } converting;
 
 /* ---------------------------------------------------------------- choosing */
@@ -148,9 +150,46 @@ static void text_end(converting *k, const sft_import_converted *r) {
     cli_puts(&c->out, r->verified > 0 ? "; verified\n" : "\n");
 }
 
-/* ---------------------------------------------------------------- command */
+static void begin(converting *k) {
+    static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
 
-static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
+    if (k->c->json) {
+        json_begin(k);
+    } else {
+        cli_table_init(&k->table, 6, titles, 1u << 4);
+    }
+}
+
+/* report: taken over if it went well; else err says why, of `failed`. */
+static void conclude(converting *k, const sft_import_converted *r, sft_import_report *report,
+                     const char *failed, const sft_error *err) {
+    cli *c = k->c;
+    const char *one = c->operand_count == 1 ? c->operands[0] : NULL;
+    const char *output = cli_text(c, "output");
+
+    if (err != NULL) {
+        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
+        cli_fail_plainly(c, failed, err);
+        c->status = err->status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
+    } else {
+        cli_warn_report(c, one, report);
+        cli_choice_unused(&k->choice, one);
+        cli_lost_keep(c, report);
+        cli_cast_tell(k->lost, c, one != NULL ? one : output);
+        if (one != NULL) {
+            cli_siblings_tell(c, one, output, k->catalog);
+        }
+        if (k->beside != NULL) {
+            cli_beside_tell(k->beside);
+        }
+        (c->json ? json_end : text_end)(k, r);
+    }
+    if (!c->json) {
+        cli_table_reset(&k->table);
+    }
+}
+
+/* ---------------------------------------------------------------- command */
 
 /* The extension libraries do not know each other: what a URL names is opened here. */
 static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err) {
@@ -236,40 +275,17 @@ static void convert(converting *k) {
         cli_older_end(&older, false);
         return;
     }
-    if (c->json) {
-        json_begin(k);
-    } else {
-        cli_table_init(&k->table, 6, titles, 1u << 4);
-    }
+    begin(k);
     const sft_status status =
         outcome(sft_import_convert((const char *const *)c->operands, c->operand_count, output, &o,
                                    &result, &report, &err),
                 &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
-    if (status == SFT_OK) {
-        cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, report);
-        cli_choice_unused(&k->choice);
-        cli_lost_keep(c, report);
-        cli_cast_tell(k->lost, c, c->operand_count == 1 ? c->operands[0] : output);
-        if (c->operand_count == 1) {
-            cli_siblings_tell(c, c->operands[0], output, NULL);
-        }
-        cli_beside_tell(&beside);
-        if (c->json) {
-            json_end(k, &result);
-        } else {
-            text_end(k, &result);
-        }
-    } else {
-        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
-        cli_fail_plainly(c, c->operand_count == 1 ? c->operands[0] : NULL, &err);
-        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
-    }
+    k->beside = &beside;
+    conclude(k, &result, report, c->operand_count == 1 ? c->operands[0] : NULL,
+             status != SFT_OK ? &err : NULL);
     cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);
-    if (!c->json) {
-        cli_table_reset(&k->table);
-    }
 }
 
 /* ---------------------------------------------------------------- into other formats */
@@ -350,35 +366,14 @@ static void export_into(converting *k, uint32_t format) {
     export_options(k, &o);
     cli_kept_watch(c, cli_text(c, "output"));
     o.report = &report;
-    if (c->json) {
-        json_begin(k);
-    } else {
-        cli_table_init(&k->table, 6, titles, 1u << 4);
-    }
+    begin(k);
     const sft_status status =
         outcome(sft_import_export(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
     c->proved = status == SFT_OK;
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
-    if (status == SFT_OK) {
-        cli_warn_report(c, c->operands[0], report);
-        cli_choice_unused(&k->choice);
-        cli_lost_keep(c, report);
-        cli_cast_tell(k->lost, c, c->operands[0]);
-        cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
-    }
-    if (status == SFT_OK && c->json) {
-        json_end(k, &result);
-    } else if (status == SFT_OK) {
-        text_end(k, &result);
-    } else {
-        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
-        cli_fail_plainly(c, cli_text(c, "output"), &err);
-        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
-    }
-    if (!c->json) {
-        cli_table_reset(&k->table);
-    }
+    k->catalog = catalog;
+    conclude(k, &result, report, cli_text(c, "output"), status != SFT_OK ? &err : NULL);
     cli_close(c, catalog);
 }
 

@@ -386,17 +386,9 @@ static bool is_plan(const cli *c) {
 static bool parse_digests(cli_copy *copy) {
     const char *text = cli_text(copy->c, "digests");
 
-    while (text != NULL && *text != '\0') {
-        const size_t len = strcspn(text, ",");
-        if (len == 6 && memcmp(text, "crc32c", 6) == 0) {
-            copy->digests |= SFT_DIGEST_CRC32C;
-        } else if (len == 6 && memcmp(text, "sha256", 6) == 0) {
-            copy->digests |= SFT_DIGEST_SHA256;
-        } else {
-            cli_usage(copy->c, "--digests: \"%s\" is not crc32c, sha256 or crc32c,sha256", text);
-            return false;
-        }
-        text += len + (text[len] == ',');
+    if (text != NULL && *(text = cli_digest_kinds(text, &copy->digests)) != '\0') {
+        cli_usage(copy->c, "--digests: \"%s\" is not crc32c, sha256 or crc32c,sha256", text);
+        return false;
     }
     return true;
 }

@@ -273,7 +273,7 @@ static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_err
     return beside ? record_beside(r, err) : record_inside(r, way, err);
 }
 
-bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
+const char *cli_digest_kinds(const char *text, uint32_t *kinds) {
     *kinds = 0;
     while (*text != '\0') {
         const size_t len = strcspn(text, ",");
@@ -284,7 +284,11 @@ bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
         *kinds |= crc ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
         text += len + (text[len] == ',');
     }
-    if (*text != '\0' || *kinds == 0) {
+    return text;
+}
+
+bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
+    if (*cli_digest_kinds(text, kinds) != '\0' || *kinds == 0) {
         cli_usage(c, "--record: crc32c, sha256 or crc32c,sha256 is wanted");
         return false;
     }

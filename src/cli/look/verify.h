@@ -13,7 +13,9 @@
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way);
 
-/* "crc32c", "sha256" or both: SFT_DIGEST_*. False: reported. */
+/* "crc32c", "sha256" or both: SFT_DIGEST_*. Returns the rest of the text, which is neither. */
+const char *cli_digest_kinds(const char *text, uint32_t *kinds);
+/* The same of --record. False: reported. */
 bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds);
 
 /* One operand while it is verified. */
