@@ -244,8 +244,8 @@ const sft_allocator *cli_allocator(void);
 
 /* ---------------------------------------------------------------- open.c */
 
-/* File, folder, index, URL or "-"; what is no safetensors is opened by libsafetensors-import, if it knows it.
- * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
+/* File, directory, index, URL or "-"; what is no safetensors is opened by libsafetensors-import, if it
+ * knows it. flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* Of what was opened so: says so (exit status 3) if a file was written to meanwhile, and what was told of
  * it is neither of what it was nor of what it is; not if c->proved. NULL is fine. */
@@ -273,9 +273,9 @@ const char *cli_shape(char text[CLI_SHAPE_ROOM], const uint64_t *shape, uint32_t
 uint64_t cli_elements(const sft_tensor *tensor); /* product of the shape */
 /* Is the catalog one file, the operand itself? Otherwise tensors are told with their files. */
 bool cli_is_single(const sft_catalog *catalog, const char *operand);
-/* Path of a file of the catalog without the folder that the operand names. */
+/* Path of a file of the catalog without the directory that the operand names. */
 const char *cli_relative(const sft_file *file, const char *operand);
-/* Warns of everything that an index and its folder disagree about; missing parts give exit
+/* Warns of everything that an index and its directory disagree about; missing parts give exit
  * status 1. */
 void cli_warn_problems(cli *c, const sft_catalog *catalog, const char *operand);
 

@@ -64,7 +64,7 @@ static void add_escaped(line *l, const char *text) {
 }
 
 /* The message without the file's name, which the line begins with already: "cannot open x: ...", "x
- * is a folder". */
+ * is a directory". */
 static void add_message(line *l, const char *message, const char *file) {
     char name[1024];
     char start[sizeof((sft_error *)NULL)->message];

@@ -36,12 +36,12 @@ uint64_t cli_team_threads(const cli *c) {
     return c->team != NULL ? c->team->threads : 0;
 }
 
-sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
+sft_status cli_team_run(cli *c, const sft_job *job, const char *directory,
                         const sft_job_run_options *options, sft_job_result *result,
                         sft_error *err) {
 
     c->met = true;
-    return sft_job_run_group(job, folder, options, c->team->group, result, err);
+    return sft_job_run_group(job, directory, options, c->team->group, result, err);
 }
 
 /* ---------------------------------------------------------------- without a job */

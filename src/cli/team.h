@@ -13,7 +13,7 @@
 #include "cli/entry.h"
 
 /* The job, by all; errors say which rank's they are. */
-sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
+sft_status cli_team_run(cli *c, const sft_job *job, const char *directory,
                         const sft_job_run_options *options, sft_job_result *result, sft_error *err);
 /* The exit status becomes the worst of all; what ranks have said that nobody before them has said is
  * printed. For one process: nothing. */

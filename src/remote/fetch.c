@@ -43,7 +43,7 @@ typedef struct work {
     const sft_allocator *a;
     const sft_fetch_options *options;
     sft_fetch_result *result;
-    const char *folder;
+    const char *directory;
     outcome *files; /* the index, if there is one, is the last */
     size_t count;
     bool indexed;
@@ -455,7 +455,7 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
     uint64_t size;
 
-    const sft_status status = sft__remote_existing(w->folder, f->name, &size, digest, w->a, err);
+    const sft_status status = sft__remote_existing(w->directory, f->name, &size, digest, w->a, err);
     if (status == SFT_E_NOT_FOUND) {
         return SFT_OK;
     }
@@ -470,7 +470,7 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     }
     return status != SFT_OK
                ? status
-               : sft__base_fail(err, SFT_E_EXISTS, "%.100s/%.150s exists", w->folder, f->name);
+               : sft__base_fail(err, SFT_E_EXISTS, "%.100s/%.150s exists", w->directory, f->name);
 }
 
 static sft_status prepare(work *w, sft_error *err) {
@@ -489,7 +489,7 @@ static sft_status prepare(work *w, sft_error *err) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (!f->kept) {
-            const sft__remote_staged what = {w->folder, f->name, f->size, digest};
+            const sft__remote_staged what = {w->directory, f->name, f->size, digest};
             identity(f, digest);
             SFT_TRY(sft__remote_staging_open(&f->staging, &what, w->a, err));
             w->total += f->size;
@@ -577,20 +577,23 @@ static sft_status fetch(work *w, const char *url, sft_error *err) {
     return status;
 }
 
-sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *folder,
+sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *directory,
                             const sft_fetch_options *options, sft_fetch_result *result,
                             sft_error *err) {
     sft_fetch_options o;
     sft_fetch_result r;
 
-    if (remote == NULL || folder == NULL || folder[0] == '\0') {
-        return sft__base_fail(err, SFT_E_ARG, "remote or folder is NULL");
+    if (remote == NULL || directory == NULL || directory[0] == '\0') {
+        return sft__base_fail(err, SFT_E_ARG, "remote or directory is NULL");
     }
     SFT_TRY(sft__base_options_read(&o, sizeof o, options,
                                    SFT__UP_TO(sft_fetch_options, struct_size), "options", err));
     memset(&r, 0, sizeof r);
-    work w = {
-        .remote = remote, .a = remote->allocator, .options = &o, .result = &r, .folder = folder};
+    work w = {.remote = remote,
+              .a = remote->allocator,
+              .options = &o,
+              .result = &r,
+              .directory = directory};
     SFT_INIT(&w.control);
     w.control.poll = poll_progress;
     w.control.ctx = &w;

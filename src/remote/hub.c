@@ -148,7 +148,7 @@ bool sft__remote_path_exists(const char *path) {
     if (status == SFT_OK) {
         sft_source_close(source);
     }
-    return status == SFT_OK || status == SFT_E_NOT_REGULAR; /* a folder is there */
+    return status == SFT_OK || status == SFT_E_NOT_REGULAR; /* a directory is there */
 }
 
 static bool is_commit(const char *text, size_t len) {
@@ -327,7 +327,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
 
 /* ---------------------------------------------------------------- places */
 
-/* Else it may be a folder. */
+/* Else it may be a directory. */
 static bool is_file(const char *file) {
     static const char *const ends[] = {".safetensors", ".json"};
     const size_t len = strlen(file);
@@ -363,7 +363,7 @@ static sft_status hub_place(sft__remote_place *out, sft_remote *remote, const ch
     }
     out->hub = true;
     out->repository = u.file == NULL;
-    out->perhaps_folder = u.file != NULL && !is_file(u.file);
+    out->perhaps_directory = u.file != NULL && !is_file(u.file);
     out->credential = o->hf_token != NULL ? SFT__BEARER : SFT__ANONYMOUS;
     add_endpoint(&out->url, o->hf_endpoint);
     if (strcmp(u.kind, "models") != 0) {

@@ -34,25 +34,25 @@ void sft__remote_parts_reset(sft__remote_part *parts, size_t count) {
     }
 }
 
-/* The folder of a path in the cache, and a name behind it. */
+/* The directory of a path in the cache, and a name behind it. */
 static sft_status part_local(sft__remote_part *part, sft_remote *remote,
                              const sft__remote_place *place, sft_error *err) {
     sft__base_buf path;
-    size_t folder = place->cached.len > 0 ? place->cached.len - 1 : 0;
+    size_t directory = place->cached.len > 0 ? place->cached.len - 1 : 0;
     sft_status status = SFT_OK;
 
-    if (folder == 0) {
+    if (directory == 0) {
         return SFT_OK;
     }
-    while (folder > 0 && place->cached.data[folder - 1] != '/') {
-        folder--;
+    while (directory > 0 && place->cached.data[directory - 1] != '/') {
+        directory--;
     }
     sft__base_buf_init(&path, remote->allocator);
-    sft__base_buf_add(&path, place->cached.data, folder);
+    sft__base_buf_add(&path, place->cached.data, directory);
     sft__base_buf_text(&path, part->name);
     sft__base_buf_add(&path, "", 1);
     if (path.failed) {
-        status = sft__base_fail_nomem(err, folder + strlen(part->name) + 1);
+        status = sft__base_fail_nomem(err, directory + strlen(part->name) + 1);
     } else if (sft__remote_path_exists(path.data)) {
         status = sft_source_open(&part->local, path.data, SFT_ACCESS_AUTO, remote->allocator, err);
     }
@@ -217,7 +217,7 @@ static sft_status begin_one(sft__remote_part *part, bool json, uint64_t limit, s
     return sft__remote_objects_begin(&one, err);
 }
 
-/* The place is a folder's now. Where the search there says no, it was no file's either. */
+/* The place is a directory's now. Where the search there says no, it was no file's either. */
 static sft_status choose_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
                                uint64_t limit, sft_error *err) {
     char shown[200];
@@ -229,10 +229,10 @@ static sft_status choose_named(sft__remote_place *place, sft__remote_part *part,
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
     if (status == SFT_E_HTTP && why.sys == 404) {
-        return sft_error_set(
-            err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
-            "%s: not found, neither a file nor a folder with model.safetensors or an index for it",
-            shown);
+        return sft_error_set(err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
+                             "%s: not found, neither a file nor a directory with model.safetensors "
+                             "or an index for it",
+                             shown);
     }
     if (status != SFT_OK && err != NULL) {
         *err = why;
@@ -257,7 +257,7 @@ static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, 
             status = begin_one(part, json, limit, &why);
         }
     }
-    if (place->perhaps_folder &&
+    if (place->perhaps_directory &&
         (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
         sft__remote_parts_reset(part, 1);
         return choose_named(place, part, remote, limit, err);

@@ -201,8 +201,8 @@ typedef struct sft__remote_place {
     sft__base_buf
         cached; /* path of the same in the local cache, NUL-terminated; length 0: not there */
     sft__remote_credential credential;
-    bool repository; /* no file was named: url and cached are those of a folder, ending in '/' */
-    bool perhaps_folder; /* what was named may be one: known when no file has that name */
+    bool repository; /* no file was named: url and cached are those of a directory, ending in '/' */
+    bool perhaps_directory; /* what was named may be one: known when no file has that name */
     bool hub;
     size_t revision_at; /* of the hub: where the revision stands in the URL */
     size_t revision_len;
@@ -217,7 +217,7 @@ sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, c
 /* May this URL be asked at all: http only to this machine or if allowed. */
 sft_status sft__remote_url_allowed(const sft_remote *remote, const char *url, sft_error *err);
 
-/* Is there a regular file (folder: any)? */
+/* Is there a regular file (directory: any)? */
 bool sft__remote_path_exists(const char *path);
 
 /* ---------------------------------------------------------------- open.c */

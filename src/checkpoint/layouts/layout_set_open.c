@@ -137,7 +137,7 @@ static void drop(const sft_layout_set *set, text *t) {
 
 typedef struct strategies {
     sft_layout_set *set;
-    const char *folder;
+    const char *directory;
     const char **names; /* in the arena */
     size_t count;
     size_t room;
@@ -168,7 +168,7 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     text t = {NULL, 0, 0};
     sft_error why;
     sft__base_buf_init(&path, s->set->allocator);
-    sft__base_buf_text(&path, s->folder);
+    sft__base_buf_text(&path, s->directory);
     sft__base_buf_text(&path, "/");
     sft__base_buf_text(&path, s->names[i]);
     sft__base_buf_add(&path, "", 1);
@@ -187,11 +187,11 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status merge_folder(strategies *s, sft_error *err) {
+static sft_status merge_directory(strategies *s, sft_error *err) {
     sft_ms_strategy *merged = NULL;
     if (s->count == 0) {
         return sft__base_fail(err, SFT_E_FORMAT,
-                              "the folder holds no strategy: no *.ckpt and no *.json");
+                              "the directory holds no strategy: no *.ckpt and no *.json");
     }
     qsort(s->names, s->count, sizeof *s->names, by_name);
     s->list = sft__base_alloc_zero(s->set->allocator, s->count * sizeof *s->list);
@@ -209,11 +209,11 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
     return sft__checkpoint_lset_take_strategy(s->set, merged, err);
 }
 
-static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *err) {
+static sft_status open_directory(sft_layout_set *set, const char *path, sft_error *err) {
     strategies s = {set, path, NULL, 0, 0, NULL};
     sft_status status = sft__fs_list(path, note_file, &s, err);
     if (status == SFT_OK) {
-        status = merge_folder(&s, err);
+        status = merge_directory(&s, err);
     }
     for (size_t i = 0; s.list != NULL && i < s.count; i++) {
         sft__layout_ms_free(s.list[i]);
@@ -231,7 +231,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     *out = NULL;
     SFT_TRY(sft__checkpoint_lset_create(&set, options, err));
     if (sft__fs_is_directory(path)) {
-        status = open_folder(set, path, err);
+        status = open_directory(set, path, err);
     } else {
         status = read_file(set, path, &t, err);
         if (status == SFT_OK) {

@@ -240,7 +240,7 @@ sft_status sft__checkpoint_dcp(sft_checkpoint *c, sft_error *err) {
     sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", NULL}};
     collection b;
     SFT_TRY(begin(&b, c, err));
-    sft_status status = sft__checkpoint_list(&names, c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, c->directory, err);
     if (status == SFT_OK) {
         status = take_files(&b, &names, err);
     }
@@ -276,7 +276,7 @@ static sft_status open_files(sft_checkpoint *c, const char *const *files, size_t
 static sft_status read_description(sft_checkpoint *c, const char *name, sft__checkpoint_text *text,
                                    sft__layout_jnode **root, sft_error *err) {
     const char *path;
-    SFT_TRY(sft__checkpoint_path(c, c->folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_path(c, c->directory, name, &path, err));
     SFT_TRY(sft__checkpoint_read(c, path, text, err));
     SFT_TRY(sft__layout_jtree_parse(root, &c->arena, text->data, text->size, name, err));
     return SFT_OK;
@@ -633,12 +633,12 @@ static sft_status open_mindformers(mindformers *m, sft__checkpoint_text *text, s
 
 /* The directory of all iterations: the tracker says which one was committed last. */
 static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
-    char folder[] = "iteration_00000000";
+    char directory[] = "iteration_00000000";
     sft__checkpoint_text text;
     const char *path;
     uint64_t number = 0;
     size_t n = 0;
-    SFT_TRY(sft__checkpoint_path(c, c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    SFT_TRY(sft__checkpoint_path(c, c->directory, "latest_checkpointed_iteration.txt", &path, err));
     if (sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* the directory of one iteration */
     }
@@ -650,10 +650,10 @@ static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
     if (!ok) {
         return sft__base_fail(err, SFT_E_SCHEMA, "%s holds no number of an iteration", path);
     }
-    for (size_t i = sizeof folder - 1; number != 0; number /= 10) {
-        folder[--i] = (char)('0' + number % 10); /* at most eight digits */
+    for (size_t i = sizeof directory - 1; number != 0; number /= 10) {
+        directory[--i] = (char)('0' + number % 10); /* at most eight digits */
     }
-    return sft__checkpoint_path(c, c->folder, folder, &c->folder, err);
+    return sft__checkpoint_path(c, c->directory, directory, &c->directory, err);
 }
 
 sft_status sft__checkpoint_mindformers(sft_checkpoint *c, sft_error *err) {

@@ -32,7 +32,7 @@ static void put_entry(complete *w, const char *name, size_t len, const char *fil
 static sft_status read_map(complete *w, sft__checkpoint_text *text, sft_error *err) {
     const char *path;
     sft__layout_jnode *root;
-    SFT_TRY(sft__checkpoint_path(w->c, w->c->folder, NAME_MAP, &path, err));
+    SFT_TRY(sft__checkpoint_path(w->c, w->c->directory, NAME_MAP, &path, err));
     SFT_TRY(sft__checkpoint_read(w->c, path, text, err));
     SFT_TRY(sft__layout_jtree_parse(&root, &w->c->arena, text->data, text->size, NAME_MAP, err));
     w->map = sft__layout_jtree_get(root, "weight_map");
@@ -93,7 +93,7 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
         sft_error why;
         bool missing; /* told by the catalog, which knows what the file was for */
         const sft_status status = sft__checkpoint_open_below(
-            w->c->folder, names[i], w->c->allocator, &sources[i], &missing, &why);
+            w->c->directory, names[i], w->c->allocator, &sources[i], &missing, &why);
         if (status != SFT_OK && !missing) {
             if (err != NULL) {
                 *err = why;

@@ -11,7 +11,7 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     SFT_TRY(sft__checkpoint_detect(c, path, err));
     if (c->kind == SFT_CHECKPOINT_RANKS) {
         /* files of two models, perhaps, and the layout of neither */
-        SFT_TRY(sft_model_check(c->folder, err));
+        SFT_TRY(sft_model_check(c->directory, err));
     }
     switch (c->kind) {
     case SFT_CHECKPOINT_COMPLETE:
@@ -136,7 +136,7 @@ sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpo
     vtable.read_at = read_nothing;
     vtable.close = close_checkpoint;
     const sft_status status = sft_source_create(&keeper, &vtable, checkpoint, 0, 0,
-                                                checkpoint->folder, checkpoint->allocator, err);
+                                                checkpoint->directory, checkpoint->allocator, err);
     if (status != SFT_OK) {
         sft_checkpoint_close(checkpoint);
         return status;

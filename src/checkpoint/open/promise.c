@@ -343,10 +343,10 @@ static sft_status check_record(promise *p, bool *recorded) {
     const char *path;
     sft__layout_jnode *root;
     *recorded = false;
-    if (p->c->folder == NULL) { /* files that are still to be written */
+    if (p->c->directory == NULL) { /* files that are still to be written */
         return SFT_OK;
     }
-    SFT_TRY(sft__checkpoint_path(p->c, p->c->folder, RECORD, &path, p->err));
+    SFT_TRY(sft__checkpoint_path(p->c, p->c->directory, RECORD, &path, p->err));
     if (sft__checkpoint_read(p->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* not there; expand says what is wrong with it */
     }

@@ -396,27 +396,28 @@ static void check_one(cli *c, const char *operand, counts *n) {
 /* ---------------------------------------------------------------- directories */
 
 typedef struct walk {
-    const char *folder;
+    const char *directory;
     cli_strings directories; /* still to be looked into */
     cli_strings files;
 } walk;
 
-static void add_name(cli_strings *n, const char *folder, const char *name) {
-    const size_t len = strlen(folder);
+static void add_name(cli_strings *n, const char *directory, const char *name) {
+    const size_t len = strlen(directory);
 
-    cli_strings_take(n, cli_joined(folder, len > 0 && folder[len - 1] != '/' ? "/" : "", name));
+    cli_strings_take(n,
+                     cli_joined(directory, len > 0 && directory[len - 1] != '/' ? "/" : "", name));
 }
 
-static void on_entry(void *ctx, const char *name, bool is_folder) {
+static void on_entry(void *ctx, const char *name, bool is_directory) {
     walk *w = ctx;
 
-    if (is_folder) {
+    if (is_directory) {
         if (name[0] != '.') {
-            add_name(&w->directories, w->folder, name);
+            add_name(&w->directories, w->directory, name);
         }
     } else if (cli_ends_with(name, ".safetensors") ||
                cli_ends_with(name, ".safetensors.index.json")) {
-        add_name(&w->files, w->folder, name);
+        add_name(&w->files, w->directory, name);
     }
 }
 
@@ -426,19 +427,19 @@ static int by_path(const void *left, const void *right) {
     return sft_natural_compare(*a, strlen(*a), *b, strlen(*b));
 }
 
-static void fail_listing(cli *c, const char *folder, int error) {
-    cli_fail_io(c, folder, error, "cannot list the directory");
+static void fail_listing(cli *c, const char *directory, int error) {
+    cli_fail_io(c, directory, error, "cannot list the directory");
 }
 
-/* Are there files right in the folder, and no index among them? */
-static bool lacks_index(const char *folder, const cli_strings *files) {
-    const size_t len = strlen(folder);
-    const size_t skip = len > 0 && folder[len - 1] == '/' ? len : len + 1;
+/* Are there files right in the directory, and no index among them? */
+static bool lacks_index(const char *directory, const cli_strings *files) {
+    const size_t len = strlen(directory);
+    const size_t skip = len > 0 && directory[len - 1] == '/' ? len : len + 1;
     bool any = false;
 
     for (size_t i = 0; i < files->count; i++) {
         const char *path = files->items[i];
-        if (strncmp(path, folder, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
+        if (strncmp(path, directory, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
             strchr(path + skip, '/') != NULL) {
             continue;
         }
@@ -451,38 +452,38 @@ static bool lacks_index(const char *folder, const cli_strings *files) {
 }
 
 /* Do the names of a directory's files count more than there are? Where an index is, it says that. */
-static void check_count(cli *c, const char *folder, const cli_strings *files, counts *n) {
+static void check_count(cli *c, const char *directory, const cli_strings *files, counts *n) {
     sft_catalog *catalog = NULL;
     sft_error err;
 
-    if (lacks_index(folder, files) &&
-        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
-        check_one(c, folder, n);
+    if (lacks_index(directory, files) &&
+        cli_open_quietly(c, directory, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
+        check_one(c, directory, n);
     }
     cli_close(c, catalog);
 }
 
 /* Can the parts be put together? In directories below the operand only ranks are parts. */
-static void check_parts(cli *c, const char *folder, bool operand, const cli_strings *files,
+static void check_parts(cli *c, const char *directory, bool operand, const cli_strings *files,
                         counts *n) {
-    const uint32_t kind = cli_ranks_kind(folder);
+    const uint32_t kind = cli_ranks_kind(directory);
     sft_catalog *catalog = NULL;
     sft_error err;
 
     if (kind == SFT_CHECKPOINT_NONE) {
-        check_count(c, folder, files, n);
+        check_count(c, directory, files, n);
         return;
     }
     if (kind == SFT_CHECKPOINT_STEPS || (!operand && kind != SFT_CHECKPOINT_RANKS)) {
         return;
     }
     if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
-        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
-        cli_warn(c, folder,
+        cli_open_quietly(c, directory, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
+        cli_warn(c, directory,
                  "files were checked one by one, but whether they are a whole model nobody tells: "
                  "--layout FILE says how tensors are cut");
     } else {
-        check_one(c, folder, n);
+        check_one(c, directory, n);
     }
     cli_close(c, catalog);
 }
@@ -508,20 +509,20 @@ static void tell_changed(cli *c, const cli_strings *files, const uint64_t *befor
     }
 }
 
-static void check_folder(cli *c, const char *folder, counts *n) {
+static void check_directory(cli *c, const char *directory, counts *n) {
     walk w;
 
     memset(&w, 0, sizeof w);
-    add_name(&w.directories, folder, "");
+    add_name(&w.directories, directory, "");
     for (size_t i = 0; i < w.directories.count && !cli_stopped(c); i++) {
-        w.folder = w.directories.items[i];
-        const int error = cli_sys_list(w.folder, on_entry, &w);
+        w.directory = w.directories.items[i];
+        const int error = cli_sys_list(w.directory, on_entry, &w);
         if (error != 0) {
-            fail_listing(c, w.folder, error);
+            fail_listing(c, w.directory, error);
         }
     }
     if (w.files.count == 0) {
-        check_one(c, folder, n); /* the library says what is missing */
+        check_one(c, directory, n); /* the library says what is missing */
     } else {
         qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
     }
@@ -531,7 +532,7 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     }
     const size_t parts = w.files.count == 0 ? 0 : w.directories.count;
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
-        check_parts(c, i == 0 ? folder : w.directories.items[i], i == 0, &w.files, n);
+        check_parts(c, i == 0 ? directory : w.directories.items[i], i == 0, &w.files, n);
     }
     tell_changed(c, &w.files, stamps);
     free(stamps);
@@ -551,7 +552,7 @@ static void run(cli *c) {
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
         const char *operand = c->operands[i];
         if (strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
-            check_folder(c, operand, &n);
+            check_directory(c, operand, &n);
         } else {
             check_one(c, operand, &n);
         }

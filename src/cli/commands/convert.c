@@ -384,20 +384,20 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     int error;
 
     *made = false;
-    const bool is_folder = cli_sys_kind(output) == CLI_KIND_FOLDER;
+    const bool is_directory = cli_sys_kind(output) == CLI_KIND_FOLDER;
     /* a directory of TensorFlow's is one checkpoint, and becomes one file */
-    const bool of_folder = c->operand_count == 1 &&
-                           cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
-                           sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
-    if (is_folder && !of_folder) {
+    const bool of_directory =
+        c->operand_count == 1 && cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
+        sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
+    if (is_directory && !of_directory) {
         CLI_FAIL(c, output, SFT_E_NOT_REGULAR,
                  "a directory: name the file in it, model.safetensors for example");
         return false;
     }
-    if (k->plan || !of_folder || is_folder) {
+    if (k->plan || !of_directory || is_directory) {
         return true;
     }
-    error = cli_sys_make_folder(output);
+    error = cli_sys_make_directory(output);
     if (error != 0) {
         cli_fail_io(c, output, error, "cannot make the directory");
     }
@@ -428,7 +428,7 @@ static void run(cli *c) {
         } else if (make_output(c, &k, &made)) {
             convert(&k);
             if (made && c->status != 0) {
-                cli_sys_remove_folder(cli_text(c, "output"));
+                cli_sys_remove_directory(cli_text(c, "output"));
             }
         }
     }

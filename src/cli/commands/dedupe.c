@@ -151,7 +151,7 @@ static void run(cli *c, bool expand) {
     sft_checkpoint *checkpoint;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b)) {
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
     if (open_ranks(c, c->operands[0], &checkpoint)) {

@@ -27,7 +27,7 @@ static int wanted(void *ctx, const sft_tensor *t) {
     return found ? 1 : 0;
 }
 
-static void print_result(cli *c, const char *operand, const char *folder,
+static void print_result(cli *c, const char *operand, const char *directory,
                          const sft_fetch_result *r) {
     char size[32];
     char resumed[32];
@@ -36,7 +36,7 @@ static void print_result(cli *c, const char *operand, const char *folder,
     if (c->json) {
         cli_json_begin(&j, &c->out);
         cli_json_field_string(&j, "url", operand);
-        cli_json_field_string(&j, "folder", folder);
+        cli_json_field_string(&j, "folder", directory);
         cli_json_field_u64(&j, "files", r->files);
         cli_json_field_u64(&j, "bytes", r->bytes);
         cli_json_field_u64(&j, "resumed_bytes", r->resumed);
@@ -45,7 +45,7 @@ static void print_result(cli *c, const char *operand, const char *folder,
         cli_json_end(&j);
         return;
     }
-    cli_put_escaped(&c->out, folder, strlen(folder));
+    cli_put_escaped(&c->out, directory, strlen(directory));
     cli_printf(&c->out, ": %llu file%s, %s", (unsigned long long)r->files, r->files == 1 ? "" : "s",
                cli_size(size, r->bytes, c->units));
     if (r->resumed > 0) {
@@ -67,7 +67,7 @@ static void fetch_rank(cli *c, const cli_rank *r) {
     cli_batch b;
     sft_error err;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b)) {
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
     if (cli_open(c, c->operands[0], 0, &whole)) {
@@ -114,11 +114,11 @@ static char *name_of(const char *url, const char *end) {
 
 /* For an older model in the directory. What will be written is asked only where weights lie there:
  * by the header, which fetch reads too. False: reported. */
-static bool make_way(cli *c, const char *operand, const char *folder, cli_older *older,
+static bool make_way(cli *c, const char *operand, const char *directory, cli_older *older,
                      cli_strings *names) {
     sft_catalog *catalog;
 
-    if (cli_older_none(folder)) {
+    if (cli_older_none(directory)) {
         return true;
     }
     if (!cli_open(c, operand, 0, &catalog)) {
@@ -136,13 +136,13 @@ static bool make_way(cli *c, const char *operand, const char *folder, cli_older 
                          name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json"));
     }
     sft_catalog_close(catalog);
-    return cli_older_find(older, c, folder, (const char *const *)names->items, names->count,
+    return cli_older_find(older, c, directory, (const char *const *)names->items, names->count,
                           true) &&
            cli_older_begin(older);
 }
 
 static void fetch(cli *c) {
-    const char *folder = cli_text(c, "output");
+    const char *directory = cli_text(c, "output");
     const char *operand = c->operands[0];
     sft_fetch_options o;
     sft_fetch_result r;
@@ -159,26 +159,26 @@ static void fetch(cli *c) {
     }
     cli_older older = {.c = c};
     cli_strings names = {NULL, 0};
-    if (!make_way(c, operand, folder != NULL ? folder : ".", &older, &names)) {
+    if (!make_way(c, operand, directory != NULL ? directory : ".", &older, &names)) {
         cli_older_end(&older, false);
         cli_strings_reset(&names);
         return;
     }
     cli_beside beside;
-    cli_beside_begin(&beside, c, operand, folder != NULL ? folder : ".");
+    cli_beside_begin(&beside, c, operand, directory != NULL ? directory : ".");
     o.ready = cli_beside_put;
     o.ready_ctx = &beside;
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
     const sft_status status =
-        cli_url_fetch(c, operand, folder != NULL ? folder : ".", &o, &r, &err);
+        cli_url_fetch(c, operand, directory != NULL ? directory : ".", &o, &r, &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
     cli_strings_reset(&names);
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);
     } else {
-        print_result(c, operand, folder != NULL ? folder : ".", &r);
+        print_result(c, operand, directory != NULL ? directory : ".", &r);
         cli_beside_tell(&beside);
     }
     cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);

@@ -206,7 +206,7 @@ static void run(cli *c) {
         cli_usage(c, "--part-size: parts of 0 bytes");
         return;
     }
-    if (unified ? !cli_batch_to_folder(&b) : (name = cli_batch_to_file(&b)) == NULL) {
+    if (unified ? !cli_batch_to_directory(&b) : (name = cli_batch_to_file(&b)) == NULL) {
         return;
     }
     if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {

@@ -51,9 +51,9 @@ static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set
 
 /* The files of ranks are found by their directories' names alone, rank_N. */
 static bool opens_again(const char *pattern) {
-    static const char folder[] = "rank_{rank}/";
-    return strncmp(pattern, folder, sizeof folder - 1) == 0 &&
-           strchr(pattern + sizeof folder - 1, '/') == NULL;
+    static const char directory[] = "rank_{rank}/";
+    return strncmp(pattern, directory, sizeof directory - 1) == 0 &&
+           strchr(pattern + sizeof directory - 1, '/') == NULL;
 }
 
 static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
@@ -158,7 +158,7 @@ static void run_reshard(cli *c) {
     sft_catalog *whole;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b) ||
         !open_target(c, "target-layout", &set)) {
         return;
     }

@@ -83,7 +83,7 @@ static void run(cli *c) {
     sft_catalog *catalog;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b) ||
         !cli_batch_open(&b, &catalog)) {
         return;
     }

@@ -65,12 +65,12 @@ void cli_batch_reset(cli_batch *b) {
     free(b->together[1]);
     free(b->files);
     free(b->texts);
-    free(b->owned_folder);
+    free(b->owned_directory);
     free(b->owned_target);
 }
 
-bool cli_batch_to_folder(cli_batch *b) {
-    b->folder = b->target;
+bool cli_batch_to_directory(cli_batch *b) {
+    b->directory = b->target;
     return true;
 }
 
@@ -98,8 +98,8 @@ const char *cli_batch_to_file(cli_batch *b) {
     }
     base = cli_base_name(b->target);
     const size_t len = (size_t)(base - b->target);
-    b->owned_folder = len == 0 ? cli_copy_of(".") : cli_copy_bytes(b->target, len);
-    b->folder = b->owned_folder;
+    b->owned_directory = len == 0 ? cli_copy_of(".") : cli_copy_bytes(b->target, len);
+    b->directory = b->owned_directory;
     return base;
 }
 
@@ -350,22 +350,22 @@ static bool parse_task(cli *c, sft_job_run_options *o) {
     return false;
 }
 
-/* Several files into the folder that is read, or whose index is: a run that is killed between two
- * renames would leave a folder which opens no more as what the plan was made of. */
+/* Several files into the directory that is read, or whose index is: a run that is killed between two
+ * renames would leave a directory which opens no more as what the plan was made of. */
 static bool fills_its_source(const cli_batch *b) {
     if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
         return false;
     }
     if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
-        return cli_sys_same_file(b->source, b->folder);
+        return cli_sys_same_file(b->source, b->directory);
     }
     if (!cli_ends_with(b->source, ".json")) {
         return false;
     }
     const size_t base = (size_t)(cli_base_name(b->source) - b->source);
-    char *folder = base > 0 ? cli_copy_bytes(b->source, base) : cli_copy_of(".");
-    const bool same = cli_sys_same_file(folder, b->folder);
-    free(folder);
+    char *directory = base > 0 ? cli_copy_bytes(b->source, base) : cli_copy_of(".");
+    const bool same = cli_sys_same_file(directory, b->directory);
+    free(directory);
     return same;
 }
 
@@ -422,8 +422,9 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         o.proof = prove_source;
         o.proof_ctx = b;
     }
-    const sft_status status = c->team != NULL ? cli_team_run(c, job, b->folder, &o, &result, &err)
-                                              : sft_job_run(job, b->folder, &o, &result, &err);
+    const sft_status status = c->team != NULL
+                                  ? cli_team_run(c, job, b->directory, &o, &result, &err)
+                                  : sft_job_run(job, b->directory, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {
         tell_siblings(b);
@@ -448,7 +449,7 @@ static bool is_over_read(const cli_batch *b, const char *const *names, size_t co
     bool over = false;
 
     for (size_t i = 0; i < count && !over; i++) {
-        char *path = cli_joined(b->folder, "/", names[i]);
+        char *path = cli_joined(b->directory, "/", names[i]);
         over = cli_over_read(b->c, path);
         free(path);
     }
@@ -458,7 +459,8 @@ static bool is_over_read(const cli_batch *b, const char *const *names, size_t co
 /* What the job writes takes the place of an older model, or is refused. */
 static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     const char **names = cli_alloc(b->count + b->text_count + 1, sizeof *names);
-    const bool whole = b->owned_folder == NULL; /* the output is the directory, not a file in it */
+    const bool whole =
+        b->owned_directory == NULL; /* the output is the directory, not a file in it */
     cli_older older;
     size_t n = 0;
 
@@ -477,7 +479,7 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
         free(names);
         return;
     }
-    bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
+    bool good = cli_older_find(&older, b->c, b->directory, names, n, whole);
     good = good && cli_older_begin(&older);
     if (good) {
         carry_out(b, job, label);

@@ -17,15 +17,15 @@ typedef struct cli_batch_number {
 
 typedef struct cli_batch {
     cli *c;
-    const char *source;  /* for messages */
-    const char *target;  /* for messages: the folder or file asked for */
-    char *owned_target;  /* what it leads to, if it is a link */
-    const char *folder;  /* where the files go */
-    sft_job_file *files; /* names and lists are owned */
+    const char *source;    /* for messages */
+    const char *target;    /* for messages: the directory or file asked for */
+    char *owned_target;    /* what it leads to, if it is a link */
+    const char *directory; /* where the files go */
+    sft_job_file *files;   /* names and lists are owned */
     size_t count;
     sft_job_text *texts; /* names and data are owned */
     size_t text_count;
-    char *owned_folder;
+    char *owned_directory;
     sft_order order;          /* of tensors in files; default: the reference's */
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
@@ -45,9 +45,9 @@ typedef struct cli_batch {
 /* False: reported. */
 bool cli_batch_init(cli_batch *b, cli *c, const char *source);
 void cli_batch_reset(cli_batch *b);
-/* The output is the folder -o. */
-bool cli_batch_to_folder(cli_batch *b);
-/* The output is the one file -o; the name that it has in its folder. NULL: reported. */
+/* The output is the directory -o. */
+bool cli_batch_to_directory(cli_batch *b);
+/* The output is the one file -o; the name that it has in its directory. NULL: reported. */
 const char *cli_batch_to_file(cli_batch *b);
 
 /* name is copied; tensors (may be NULL: all) was made by cli_alloc and is taken over. */

@@ -80,11 +80,11 @@ static bool is_one(const char *name, const char *const *patterns, size_t count) 
 }
 #define IS_ONE(name, patterns) is_one(name, patterns, sizeof patterns / sizeof patterns[0])
 
-static char *join(const char *folder, size_t len, const char *name) {
+static char *join(const char *directory, size_t len, const char *name) {
     const size_t size = strlen(name) + 1;
     char *path = cli_alloc(len + 1 + size, 1);
 
-    memcpy(path, folder, len);
+    memcpy(path, directory, len);
     path[len] = '/';
     memcpy(path + len + 1, name, size);
     return path;
@@ -206,8 +206,8 @@ static sft_status copy_source(cli_beside *b, sft_source *source, const char *fro
 
 /* ---------------------------------------------------------------- directories */
 
-static void note_name(void *ctx, const char *name, bool is_folder) {
-    if (IS_ONE(name, carried) || (!is_folder && IS_ONE(name, refused))) {
+static void note_name(void *ctx, const char *name, bool is_directory) {
+    if (IS_ONE(name, carried) || (!is_directory && IS_ONE(name, refused))) {
         cli_strings_take(ctx, cli_copy_of(name));
     }
 }
@@ -216,8 +216,8 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static sft_status carry_one(cli_beside *b, const char *folder, const char *from, const char *name,
-                            const char *path, sft_error *err) {
+static sft_status carry_one(cli_beside *b, const char *directory, const char *from,
+                            const char *name, const char *path, sft_error *err) {
     sft_source *source;
     const cli_kind kind = cli_sys_kind(from);
 
@@ -228,7 +228,8 @@ static sft_status carry_one(cli_beside *b, const char *folder, const char *from,
                     ? "a program, which loaders execute: not carried along"
                     : "perhaps a pickle, which loaders execute: not carried along");
         }
-    } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
+    } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) &&
+               cli_link_leads_out(directory, from)) {
         say(b, WARNING, from, "a link that leads out of the directory: not carried along");
     } else if (kind == CLI_KIND_FILE) {
         const sft_status status = sft_source_open(&source, from, SFT_ACCESS_READ, NULL, err);
@@ -242,26 +243,26 @@ static sft_status carry_one(cli_beside *b, const char *folder, const char *from,
     return SFT_OK;
 }
 
-static sft_status carry_folder(cli_beside *b, sft_error *err) {
+static sft_status carry_directory(cli_beside *b, sft_error *err) {
     cli_strings n = {NULL, 0};
-    char *folder = cli_copy_bytes(b->source, b->from);
+    char *directory = cli_copy_bytes(b->source, b->from);
     sft_status status = SFT_OK;
 
-    (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
-    if (n.count > 1) {                         /* an empty list is NULL, which qsort must not get */
+    (void)cli_sys_list(directory, note_name, &n); /* it was read a moment ago */
+    if (n.count > 1) { /* an empty list is NULL, which qsort must not get */
         qsort(n.items, n.count, sizeof *n.items, by_text);
     }
     for (size_t i = 0; i < n.count; i++) {
         char *from = join(b->source, b->from, n.items[i]);
         char *path = join(b->target, b->to, n.items[i]);
         if (status == SFT_OK) {
-            status = carry_one(b, folder, from, n.items[i], path, err);
+            status = carry_one(b, directory, from, n.items[i], path, err);
         }
         free(from);
         free(path);
     }
     cli_strings_reset(&n);
-    free(folder);
+    free(directory);
     return status;
 }
 
@@ -329,7 +330,7 @@ static sft_status carry_url(cli_beside *b, sft_error *err) {
 
 /* The length of the directory in a path to a model's own file; 0: it is none. "model.safetensors" alone: the
  * directory is ".", and *here is set. */
-static size_t folder_of(const char *path, bool *here) {
+static size_t directory_of(const char *path, bool *here) {
     static const char *const files[] = {"model*.safetensors", "pytorch_model*.bin", "*.index.json",
                                         "diffusion_pytorch_model*"};
     const char *slash = strrchr(path, '/');
@@ -349,12 +350,12 @@ static size_t place_of(const char **path) {
 
     if (cli_is_url(*path)) {
         const size_t scheme = (size_t)(strstr(*path, "://") - *path) + 3;
-        const size_t folder = folder_of(*path, &here);
+        const size_t directory = directory_of(*path, &here);
         /* hf://ORG/REPO is a directory by itself; of other URLs what ends like a file's name is a file's */
-        return folder > scheme ? folder : strncmp(*path, "hf://", 5) == 0 ? len : 0;
+        return directory > scheme ? directory : strncmp(*path, "hf://", 5) == 0 ? len : 0;
     }
     if (cli_sys_kind(*path) != CLI_KIND_FOLDER) {
-        len = folder_of(*path, &here);
+        len = directory_of(*path, &here);
         *path = here ? "." : *path;
         return len;
     }
@@ -386,7 +387,7 @@ sft_status cli_beside_put(void *ctx, sft_error *err) {
     if (cli_is_url(b->source)) {
         return carry_url(b, err);
     }
-    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_folder(b, err)
+    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_directory(b, err)
                                                                           : SFT_OK;
 }
 

@@ -20,21 +20,21 @@ typedef struct listing {
     cli_strings names;
 } listing;
 
-static void on_entry(void *ctx, const char *name, bool is_folder) {
+static void on_entry(void *ctx, const char *name, bool is_directory) {
     listing *l = ctx;
     const bool weights = cli_ends_with(name, ".safetensors") || cli_ends_with(name, ".ckpt");
 
-    if (name[0] == '.' || is_folder != l->directories ||
-        (is_folder ? strncmp(name, "rank_", 5) != 0 : !weights)) {
+    if (name[0] == '.' || is_directory != l->directories ||
+        (is_directory ? strncmp(name, "rank_", 5) != 0 : !weights)) {
         return;
     }
-    cli_strings_take(&l->names, cli_joined(l->prefix, name, is_folder ? "/" : ""));
+    cli_strings_take(&l->names, cli_joined(l->prefix, name, is_directory ? "/" : ""));
 }
 
 static const char *const records[] = {"dedupe.json", "layout.json"}; /* spoke of its files */
 
 static uint64_t stamp_of(const cli_old_ranks *old, const char *name) {
-    char *path = cli_path_in(old->folder, name);
+    char *path = cli_path_in(old->directory, name);
     const uint64_t stamp = cli_sys_stamp(path);
     free(path);
     return stamp;
@@ -44,10 +44,10 @@ static uint64_t stamp_of(const cli_old_ranks *old, const char *name) {
 static void list_others(cli_old_ranks *old, const char *const *planned, size_t count) {
     listing ranks = {"", true, {NULL, 0}};
 
-    (void)cli_sys_list(old->folder, on_entry, &ranks);
+    (void)cli_sys_list(old->directory, on_entry, &ranks);
     for (size_t i = 0; i < ranks.names.count; i++) {
         listing files = {ranks.names.items[i], false, {NULL, 0}};
-        char *path = cli_path_in(old->folder, ranks.names.items[i]);
+        char *path = cli_path_in(old->directory, ranks.names.items[i]);
         (void)cli_sys_list(path, on_entry, &files);
         for (size_t k = 0; k < files.names.count; k++) {
             const char *name = files.names.items[k];
@@ -69,8 +69,8 @@ static void forget(cli_old_ranks *old) {
     memset(old, 0, sizeof *old);
 }
 
-char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t count) {
-    cli_old_ranks old = {.folder = folder};
+char *cli_old_ranks_first(const char *directory, const char *const *planned, size_t count) {
+    cli_old_ranks old = {.directory = directory};
     char *first = NULL;
 
     list_others(&old, planned, count);
@@ -85,12 +85,12 @@ char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t
 
 /* No link leads out of the directory. */
 static bool is_here(const cli_old_ranks *old, const char *name) {
-    char *path = cli_path_in(old->folder, name);
-    char *folder = cli_path_in(old->folder, name);
+    char *path = cli_path_in(old->directory, name);
+    char *directory = cli_path_in(old->directory, name);
 
-    *strrchr(folder, '/') = '\0';
-    const bool here = !cli_sys_is_link(folder) && !cli_sys_is_link(path);
-    free(folder);
+    *strrchr(directory, '/') = '\0';
+    const bool here = !cli_sys_is_link(directory) && !cli_sys_is_link(path);
+    free(directory);
     free(path);
     return here;
 }
@@ -98,7 +98,7 @@ static bool is_here(const cli_old_ranks *old, const char *name) {
 /* Is the file one of the ranks' of this checkpoint? */
 static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_part *parts,
                     size_t count) {
-    char *path = cli_path_in(old->folder, name);
+    char *path = cli_path_in(old->directory, name);
     bool found = false;
 
     for (size_t i = 0; i < count && !found; i++) {
@@ -111,7 +111,7 @@ static bool belongs(const cli_old_ranks *old, const char *name, const sft_rank_p
 
 /* All of them are of the model whose layout.json lies there: it opens, and is whole. */
 static bool proven(const cli_old_ranks *old) {
-    char *layout = cli_path_in(old->folder, "layout.json");
+    char *layout = cli_path_in(old->directory, "layout.json");
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint = NULL;
     sft_catalog *whole = NULL;
@@ -119,7 +119,7 @@ static bool proven(const cli_old_ranks *old) {
     bool all = false;
 
     SFT_INIT(&o);
-    if (sft_checkpoint_open(&checkpoint, old->folder, &o, NULL) == SFT_OK) {
+    if (sft_checkpoint_open(&checkpoint, old->directory, &o, NULL) == SFT_OK) {
         const sft_rank_part *parts = sft_checkpoint_ranks(checkpoint, &count);
         all = sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
               cli_sys_same_file(sft_checkpoint_layout_path(checkpoint), layout) &&
@@ -141,7 +141,7 @@ static const char journal[] = ".layout.json.sft-older"; /* a name in each line *
 /* A run that was killed has named all of them. */
 static bool is_named(const cli_old_ranks *old) {
     enum { MOST = 16 << 20 };
-    char *path = cli_path_in(old->folder, journal);
+    char *path = cli_path_in(old->directory, journal);
     char *lines = NULL;
     size_t size = 0;
     bool all = false;
@@ -167,7 +167,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     if (old->files.count == 0 || old->journal || c->out.mute) {
         return true;
     }
-    char *path = cli_path_in(old->folder, journal);
+    char *path = cli_path_in(old->directory, journal);
     int error = cli_sys_create(&file, path, true);
     for (size_t i = 0; i < old->files.count && error == 0; i++) {
         error = cli_sys_put(&file, old->files.items[i], strlen(old->files.items[i]));
@@ -184,8 +184,8 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
 
 /* ---------------------------------------------------------------- refusing, removing */
 
-static bool refuse(cli *c, const char *folder, const char *what, const char *why) {
-    CLI_FAIL(c, folder, SFT_E_EXISTS, "%s: %s", what, why);
+static bool refuse(cli *c, const char *directory, const char *what, const char *why) {
+    CLI_FAIL(c, directory, SFT_E_EXISTS, "%s: %s", what, why);
     return false;
 }
 
@@ -196,15 +196,15 @@ static bool find_record(cli_old_ranks *old, cli *c, const char *const *planned, 
     }
     old->record = old->record && !cli_is_among(planned, count, records[0]);
     return !old->record || c->force ||
-           refuse(c, old->folder, "dedupe.json of another model lies there",
+           refuse(c, old->directory, "dedupe.json of another model lies there",
                   "--force removes it with what it speaks of");
 }
 
-bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
-                        size_t count) {
+bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *directory,
+                        const char *const *planned, size_t count) {
     memset(old, 0, sizeof *old);
-    old->folder = folder;
-    if (cli_sys_kind(folder) != CLI_KIND_FOLDER) {
+    old->directory = directory;
+    if (cli_sys_kind(directory) != CLI_KIND_FOLDER) {
         return true;
     }
     list_others(old, planned, count);
@@ -212,7 +212,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
         old->records[i] = stamp_of(old, records[i]);
     }
     if (old->files.count == 0) { /* all of them went before the run was killed */
-        char *path = cli_path_in(folder, journal);
+        char *path = cli_path_in(directory, journal);
         old->journal = c->force && cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
         free(path);
         return find_record(old, c, planned, count);
@@ -228,7 +228,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
                    "%.400s%s of another model, and readers would take %s for this one's",
                    old->files.items[0], old->files.count > 1 ? " and others are" : " is",
                    old->files.count > 1 ? "them" : "it");
-    return refuse(c, folder, text,
+    return refuse(c, directory, text,
                   c->force ? "nothing proves that they may be removed"
                            : "--force removes an older model that its layout.json proves");
 }
@@ -258,13 +258,13 @@ static void remove_one(cli *c, const char *path, uint64_t stamp) {
 static void remove_empty(const cli_old_ranks *old) {
     listing ranks = {"", true, {NULL, 0}};
 
-    (void)cli_sys_list(old->folder, on_entry, &ranks);
+    (void)cli_sys_list(old->directory, on_entry, &ranks);
     for (size_t i = 0; i < ranks.names.count; i++) {
         char *name = ranks.names.items[i];
         name[strlen(name) - 1] = '\0';
-        char *path = cli_path_in(old->folder, name);
+        char *path = cli_path_in(old->directory, name);
         if (!cli_sys_is_link(path)) {
-            cli_sys_remove_folder(path);
+            cli_sys_remove_directory(path);
         }
         free(path);
     }
@@ -272,7 +272,7 @@ static void remove_empty(const cli_old_ranks *old) {
 }
 
 static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
-    char *path = cli_path_in(old->folder, records[i]);
+    char *path = cli_path_in(old->directory, records[i]);
     const uint64_t now = cli_sys_stamp(path);
 
     if (now == old->records[i]) {
@@ -285,10 +285,10 @@ static void remove_record(const cli_old_ranks *old, cli *c, size_t i) {
 
 static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, size_t count) {
     for (size_t i = 0; i < old->files.count; i++) {
-        char *path = cli_path_in(old->folder, old->files.items[i]);
+        char *path = cli_path_in(old->directory, old->files.items[i]);
         remove_one(c, path, old->stamps[i]);
         *strrchr(path, '/') = '\0';
-        cli_sys_remove_folder(path);
+        cli_sys_remove_directory(path);
         free(path);
     }
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
@@ -296,13 +296,13 @@ static void remove_all(cli_old_ranks *old, cli *c, const char *const *planned, s
             remove_record(old, c, i);
         }
     }
-    cli_note(c, old->folder, "%llu %s of the older model removed",
+    cli_note(c, old->directory, "%llu %s of the older model removed",
              (unsigned long long)old->files.count, old->files.count == 1 ? "file" : "files");
 }
 
 void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const *planned,
                        size_t count) {
-    char *layout = old->folder != NULL ? cli_path_in(old->folder, "layout.json") : NULL;
+    char *layout = old->directory != NULL ? cli_path_in(old->directory, "layout.json") : NULL;
 
     if (done && old->files.count > 0 && c->force && !c->out.mute) {
         remove_all(old, c, planned, count);
@@ -313,7 +313,7 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
         remove_empty(old);
     }
     if (old->journal && (done || cli_sys_kind(layout) == CLI_KIND_FILE)) {
-        char *path = cli_path_in(old->folder, journal);
+        char *path = cli_path_in(old->directory, journal);
         (void)remove(path);
         free(path);
     }
@@ -402,7 +402,7 @@ void cli_read_again(cli_batch *b, const sft_catalog *whole) {
     sft_catalog *read = NULL;
     sft_error err;
 
-    sft_status status = sft_checkpoint_open(&checkpoint, b->folder, NULL, &err);
+    sft_status status = sft_checkpoint_open(&checkpoint, b->directory, NULL, &err);
     if (status == SFT_OK) {
         status = sft_checkpoint_take_global(&read, checkpoint, NULL, &err);
     }

@@ -9,7 +9,7 @@
 #include "cli/outputs/batch.h"
 
 typedef struct cli_old_ranks {
-    const char *folder;
+    const char *directory;
     cli_strings
         files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
     uint64_t *stamps;    /* of each when it was found */
@@ -22,10 +22,10 @@ typedef struct cli_old_ranks {
  * readers would take for this one: refused, unless they are proven to be the older model whose layout.json
  * lies there (it opens as a whole), or a journal of a run that was killed names them, and --force is given.
  * False: reported. */
-bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
-                        size_t count);
+bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *directory,
+                        const char *const *planned, size_t count);
 /* One of them now, relative to the directory; free() it. NULL: there is none. */
-char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t count);
+char *cli_old_ranks_first(const char *directory, const char *const *planned, size_t count);
 /* Before anything is replaced: writes the journal. False: reported. */
 bool cli_old_ranks_begin(cli_old_ranks *old, cli *c);
 /* done: the new model is in place: removes them, with their recorded digests, directories that are empty

@@ -39,7 +39,7 @@ static bool plans_index(const cli_older *o) {
 
 static void add(cli_older *o, const char *name) {
     if (!cli_strings_have(&o->files, name)) {
-        char *path = cli_path_in(o->folder, name);
+        char *path = cli_path_in(o->directory, name);
         o->stamps = cli_resize(o->stamps, o->files.count + 1, sizeof *o->stamps);
         o->stamps[o->files.count] = cli_sys_stamp(path);
         cli_strings_take(&o->files, cli_copy_of(name));
@@ -92,7 +92,7 @@ static bool is_plain(const char *name, size_t len) {
 
 /* A file there that is nobody's but the older model's: no link, and not what is read. */
 static bool is_own(const cli_older *o, const char *name) {
-    char *path = cli_path_in(o->folder, name);
+    char *path = cli_path_in(o->directory, name);
     bool own = cli_sys_kind(path) == CLI_KIND_FILE && !cli_sys_is_link(path);
 
     for (size_t i = 0; own && i < o->c->operand_count; i++) {
@@ -116,7 +116,7 @@ static void take_file(cli_older *o, const char *name) {
 
 /* False: it is no index. */
 static bool each_named(cli_older *o, const char *index, on_file visit) {
-    char *path = cli_path_in(o->folder, index);
+    char *path = cli_path_in(o->directory, index);
     meta_pairs pairs = {NULL, 0, 0, NULL};
     const char *fault;
     const char *map = NULL;
@@ -152,12 +152,12 @@ static bool each_named(cli_older *o, const char *index, on_file visit) {
 
 /* ---------------------------------------------------------------- what lies there */
 
-static void on_entry(void *ctx, const char *name, bool is_folder) {
+static void on_entry(void *ctx, const char *name, bool is_directory) {
     const bool journal = name[0] == '.' && (cli_older_ends(name, INDEX JOURNAL) ||
                                             strcmp(name, "." MAP JOURNAL) == 0);
 
-    if (!is_folder && (journal || (name[0] != '.' &&
-                                   (cli_older_ends(name, WEIGHTS) || cli_older_is_index(name))))) {
+    if (!is_directory && (journal || (name[0] != '.' && (cli_older_ends(name, WEIGHTS) ||
+                                                         cli_older_is_index(name))))) {
         cli_strings_take(ctx, cli_copy_of(name));
     }
 }
@@ -169,7 +169,7 @@ static bool reads_ranks(const cli_older *o) {
     bool source = false;
 
     for (size_t i = 0; i < o->c->operand_count; i++) {
-        source = source || cli_sys_same_file(o->folder, o->c->operands[i]);
+        source = source || cli_sys_same_file(o->directory, o->c->operands[i]);
     }
     return o->whole ||
            (!source && (is_planned(o, "model" WEIGHTS) || is_planned(o, "model" INDEX)));
@@ -302,7 +302,7 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
     char text[512];
 
     (void)sft_escape(text, sizeof text, name, strlen(name));
-    CLI_FAIL(o->c, o->folder, SFT_E_EXISTS,
+    CLI_FAIL(o->c, o->directory, SFT_E_EXISTS,
              "%.200s of another model lies there, and readers would take it for this one's: %s",
              text,
              o->c->force ? "nothing proves that it may be removed"
@@ -313,7 +313,7 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
 
 static void watch_planned(const cli_older *o) {
     for (size_t i = 0; o->c->force && !o->c->out.mute && i < o->planned_count; i++) {
-        char *path = cli_path_in(o->folder, o->planned[i]);
+        char *path = cli_path_in(o->directory, o->planned[i]);
         cli_kept_watch(o->c, path);
         free(path);
     }
@@ -328,9 +328,10 @@ static bool take_turn(cli_older *o) {
     bool busy = true;
 
     while (!o->c->out.mute && busy && o->turn == 0) {
-        o->turn = cli_sys_lock_folder(o->folder, !alone, &busy) + 1;
+        o->turn = cli_sys_lock_directory(o->directory, !alone, &busy) + 1;
         if (busy && !told) {
-            cli_warn(o->c, o->folder, "another process writes a model there: waiting for its end");
+            cli_warn(o->c, o->directory,
+                     "another process writes a model there: waiting for its end");
             told = true;
         }
         if (busy && cli_stopped(o->c)) {
@@ -351,7 +352,7 @@ static bool find(cli_older *o) {
     cli *c = o->c;
     bool good = true;
 
-    if (cli_sys_kind(o->folder) != CLI_KIND_FOLDER) {
+    if (cli_sys_kind(o->directory) != CLI_KIND_FOLDER) {
         return true;
     }
     if (!take_turn(o)) {
@@ -360,11 +361,11 @@ static bool find(cli_older *o) {
     watch_planned(o);
     const int before = c->status;
     if (reads_ranks(o) &&
-        !cli_old_ranks_find(&o->ranks, c, o->folder, o->planned, o->planned_count)) {
+        !cli_old_ranks_find(&o->ranks, c, o->directory, o->planned, o->planned_count)) {
         c->status = before > CLI_NO ? before : CLI_NO;
         return false;
     }
-    if (cli_sys_list(o->folder, on_entry, &l) != 0) {
+    if (cli_sys_list(o->directory, on_entry, &l) != 0) {
         return true;
     }
     take_indexes(o, &l, &first, &unproven);
@@ -380,37 +381,37 @@ static bool find(cli_older *o) {
     return good;
 }
 
-static void set_up(cli_older *o, cli *c, const char *folder, const char *const *planned,
+static void set_up(cli_older *o, cli *c, const char *directory, const char *const *planned,
                    size_t count) {
     memset(o, 0, sizeof *o);
     o->c = c;
-    o->folder = folder;
+    o->directory = directory;
     o->planned = planned;
     o->planned_count = count;
 }
 
-bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
+bool cli_older_find(cli_older *o, cli *c, const char *directory, const char *const *planned,
                     size_t count, bool whole) {
-    set_up(o, c, folder, planned, count);
+    set_up(o, c, directory, planned, count);
     o->whole = whole;
     return find(o);
 }
 
-static void on_any(void *ctx, const char *name, bool is_folder) {
+static void on_any(void *ctx, const char *name, bool is_directory) {
     cli_strings l = {NULL, 0};
 
-    on_entry(&l, name, is_folder);
-    if (l.count > 0 || (is_folder && strncmp(name, "rank_", 5) == 0)) {
+    on_entry(&l, name, is_directory);
+    if (l.count > 0 || (is_directory && strncmp(name, "rank_", 5) == 0)) {
         *(bool *)ctx = false;
     }
     cli_strings_reset(&l);
 }
 
-bool cli_older_none(const char *folder) {
+bool cli_older_none(const char *directory) {
     bool none = true;
 
-    if (cli_sys_kind(folder) == CLI_KIND_FOLDER) {
-        (void)cli_sys_list(folder, on_any, &none);
+    if (cli_sys_kind(directory) == CLI_KIND_FOLDER) {
+        (void)cli_sys_list(directory, on_any, &none);
     }
     return none;
 }
@@ -419,16 +420,16 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     const bool whole = cli_sys_kind(path) == CLI_KIND_FOLDER;
     const char *slash = strrchr(path, '/');
     const char *base = whole ? "model" WEIGHTS : slash != NULL ? slash + 1 : path;
-    char *folder = cli_joined(whole           ? path
-                              : slash != NULL ? path
-                                              : ".",
-                              slash == path && !whole ? "/" : "", "");
+    char *directory = cli_joined(whole           ? path
+                                 : slash != NULL ? path
+                                                 : ".",
+                                 slash == path && !whole ? "/" : "", "");
     const size_t count = files > 1 ? (size_t)files + 1 : 1;
     cli_strings names = {NULL, 0};
     char *stem = cli_copy_of(base);
 
     if (!whole && slash != NULL) {
-        folder[slash == path ? 1 : (size_t)(slash - path)] = '\0';
+        directory[slash == path ? 1 : (size_t)(slash - path)] = '\0';
     }
     if (cli_older_ends(stem, WEIGHTS)) {
         stem[strlen(stem) - (sizeof WEIGHTS - 1)] = '\0';
@@ -441,17 +442,17 @@ bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) 
     }
     cli_strings_take(&names, files > 1 ? cli_joined(stem, INDEX, "") : cli_copy_of(base));
     free(stem);
-    set_up(o, c, folder, (const char *const *)names.items, count);
+    set_up(o, c, directory, (const char *const *)names.items, count);
     o->whole = whole;
     const bool good = find(o);
-    o->owned_folder = folder;
+    o->owned_directory = directory;
     o->owned_names = names;
     return good;
 }
 
 char *cli_older_another(const cli_older *o) {
     cli_older now = {.c = o->c,
-                     .folder = o->folder,
+                     .directory = o->directory,
                      .planned = o->planned,
                      .planned_count = o->planned_count,
                      .whole = o->whole};
@@ -459,13 +460,13 @@ char *cli_older_another(const cli_older *o) {
     const char *first = NULL;
     const char *unproven = NULL;
 
-    if (cli_sys_list(o->folder, on_entry, &l) == 0) {
+    if (cli_sys_list(o->directory, on_entry, &l) == 0) {
         take_indexes(&now, &l, &first, &unproven);
         take_weights(&now, &l, &first, &unproven);
     }
     char *another = first != NULL ? cli_copy_of(first) : NULL;
     if (another == NULL && reads_ranks(o)) {
-        another = cli_old_ranks_first(o->folder, o->planned, o->planned_count);
+        another = cli_old_ranks_first(o->directory, o->planned, o->planned_count);
     }
     cli_strings_reset(&l);
     free(now.journal);

@@ -25,8 +25,8 @@ static const char *old_index(const cli_older *o) {
 }
 
 static bool copy_index(cli_older *o, const char *index, const char *journal) {
-    char *from = cli_path_in(o->folder, index);
-    char *to = cli_path_in(o->folder, journal);
+    char *from = cli_path_in(o->directory, index);
+    char *to = cli_path_in(o->directory, journal);
     char *text = NULL;
     size_t size = 0;
     cli_sys_file file;
@@ -51,7 +51,7 @@ static bool copy_index(cli_older *o, const char *index, const char *journal) {
 }
 
 static void remove_file(const cli_older *o, const char *name) {
-    char *path = cli_path_in(o->folder, name);
+    char *path = cli_path_in(o->directory, name);
 
     if (remove(path) != 0 && cli_sys_kind(path) != CLI_KIND_NONE) {
         cli_warn(o->c, path, "is of the older model, and cannot be removed");
@@ -64,7 +64,7 @@ static void remove_file(const cli_older *o, const char *name) {
  */
 static void remove_digests(const cli_older *o, const char *name) {
     char *digests = cli_joined(name, DIGESTS, "");
-    char *path = cli_path_in(o->folder, digests);
+    char *path = cli_path_in(o->directory, digests);
 
     if (cli_older_ends(name, WEIGHTS) && cli_sys_kind(path) == CLI_KIND_FILE &&
         !cli_sys_is_link(path)) {
@@ -76,7 +76,7 @@ static void remove_digests(const cli_older *o, const char *name) {
 
 /* Only what was found: a file that somebody has put in its place since is of their model. */
 static void remove_found(const cli_older *o, size_t i) {
-    char *path = cli_path_in(o->folder, o->files.items[i]);
+    char *path = cli_path_in(o->directory, o->files.items[i]);
     const uint64_t now = cli_sys_stamp(path);
 
     if (now == 0 || now == o->stamps[i]) {
@@ -93,7 +93,7 @@ static void look_again(const cli_older *o) {
     char *first = cli_older_another(o);
 
     if (first != NULL) {
-        char *path = cli_path_in(o->folder, first);
+        char *path = cli_path_in(o->directory, first);
         CLI_FAIL(o->c, path, SFT_E_CHANGED,
                  "came while this model was written, by another process: the directory "
                  "holds files of two models");
@@ -125,7 +125,7 @@ bool cli_older_begin(cli_older *o) {
 void cli_older_end(cli_older *o, bool done) {
     const char *index = old_index(o);
     const bool ours = o->c->force && !o->c->out.mute;
-    char *path = index != NULL ? cli_path_in(o->folder, index) : NULL;
+    char *path = index != NULL ? cli_path_in(o->directory, index) : NULL;
 
     /* The index last: without it readers would take what is left of its files for the new model's.
      */
@@ -136,14 +136,14 @@ void cli_older_end(cli_older *o, bool done) {
         remove_digests(o, o->planned[i]); /* of other bytes; the new file carries its own inside */
     }
     if (done && ours && o->files.count > 0) {
-        cli_note(o->c, o->folder, "%llu %s of the older model removed",
+        cli_note(o->c, o->directory, "%llu %s of the older model removed",
                  (unsigned long long)o->files.count, o->files.count == 1 ? "file" : "files");
     }
     if (o->journal != NULL && (done || (path != NULL && cli_sys_kind(path) == CLI_KIND_FILE))) {
         remove_file(o, o->journal);
     }
     cli_old_ranks_end(&o->ranks, o->c, done, o->planned, o->planned_count);
-    if (done && !o->c->out.mute && o->folder != NULL && o->c->status == CLI_OK) {
+    if (done && !o->c->out.mute && o->directory != NULL && o->c->status == CLI_OK) {
         look_again(o);
     }
     if (o->turn > 0) {
@@ -151,7 +151,7 @@ void cli_older_end(cli_older *o, bool done) {
     }
     cli_strings_reset(&o->files);
     cli_strings_reset(&o->owned_names);
-    free(o->owned_folder);
+    free(o->owned_directory);
     free(o->stamps);
     free(o->journal);
     free(path);

@@ -26,20 +26,20 @@ typedef struct journal_head {
     uint64_t reserved;
 } journal_head;
 
-/* folder/dir/.NAME + suffix */
-static char *staged_path(const char *folder, const char *name, const char *dot, const char *suffix,
-                         size_t *size, const sft_allocator *a) {
+/* directory/dir/.NAME + suffix */
+static char *staged_path(const char *directory, const char *name, const char *dot,
+                         const char *suffix, size_t *size, const sft_allocator *a) {
     const char *base = strrchr(name, '/');
     const int dir = base != NULL ? (int)(base - name) + 1 : 0;
-    *size = strlen(folder) + strlen(name) + strlen(dot) + strlen(suffix) + 2;
+    *size = strlen(directory) + strlen(name) + strlen(dot) + strlen(suffix) + 2;
     char *path = sft__base_alloc(a, *size);
     if (path != NULL) {
-        (void)snprintf(path, *size, "%s/%.*s%s%s%s", folder, dir, name, dot, name + dir, suffix);
+        (void)snprintf(path, *size, "%s/%.*s%s%s%s", directory, dir, name, dot, name + dir, suffix);
     }
     return path;
 }
 
-static sft_status make_folders(char *path, size_t from, sft_error *err) {
+static sft_status make_directories(char *path, size_t from, sft_error *err) {
     for (size_t i = from; path[i] != '\0'; i++) {
         if (path[i] == '/' && i > 0) {
             path[i] = '\0';
@@ -142,7 +142,7 @@ sft_status sft__remote_staging_open(sft__remote_staging *s, const sft__remote_st
     for (uint64_t b = 0; b < s->blocks; b++) {
         s->missing[b] = block_bytes(s, b);
     }
-    sft_status status = make_folders(s->path, 0, err);
+    sft_status status = make_directories(s->path, 0, err);
     if (status == SFT_OK) {
         status = begin_files(s, what->identity, err);
     }
@@ -258,7 +258,8 @@ sft_status sft__remote_staging_publish(sft__remote_staging *s, bool replace, sft
     return sft__fs_sync_parent(s->path, &why) == SFT_OK
                ? SFT_OK
                : sft_error_set(err, SFT_E_DURABILITY, why.sys, SFT_NO_OFFSET, NULL, 0,
-                               "%.200s is in place, but its folder could not be flushed", s->path);
+                               "%.200s is in place, but its directory could not be flushed",
+                               s->path);
 }
 
 sft_status sft__remote_staging_begin_set(const sft__remote_staging *s, sft_error *err) {
@@ -286,14 +287,14 @@ void sft__remote_staging_close(sft__remote_staging *s) {
     s->missing = NULL;
 }
 
-sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
+sft_status sft__remote_existing(const char *directory, const char *name, uint64_t *size,
                                 uint8_t digest[32], const sft_allocator *allocator,
                                 sft_error *err) {
     size_t path_size;
     sft__fs_handle file;
     sft__fs_stat st;
     sft_error why;
-    char *path = staged_path(folder, name, "", "", &path_size, allocator);
+    char *path = staged_path(directory, name, "", "", &path_size, allocator);
     sft_status status;
 
     SFT_NEED(path != NULL, path_size, err);

@@ -58,7 +58,7 @@ void sft__remote_staging_drop(
 void sft__remote_staging_close(sft__remote_staging *s);
 
 /* A file that is there already: its size and digest. SFT_E_NOT_FOUND: none. */
-sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
+sft_status sft__remote_existing(const char *directory, const char *name, uint64_t *size,
                                 uint8_t digest[32], const sft_allocator *allocator, sft_error *err);
 
 #endif
