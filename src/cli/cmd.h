@@ -80,7 +80,7 @@ typedef struct cli_opt {
 #define CLI_WITH_EXPLAIN 256u  /* --explain: cli_open() obeys */
 #define CLI_WITH_RANKS   512u  /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
 #define CLI_NO_STDIN     2048u /* no option: - is no operand */
-#define CLI_WITH_TEAM    1024u /* no option: safetensors-mpi has this command (team.h) */
+#define CLI_WITH_GROUP   1024u /* no option: safetensors-mpi has this command (group.h) */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -165,12 +165,12 @@ struct cli {
     size_t left_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
-    uint64_t viewed;             /* which of the first 64 --view-as have met a tensor */
-    const char *program;         /* what messages begin with */
-    const struct cli_team *team; /* of team.c; NULL: this is the only process */
-    bool met;                    /* the team's job has been run, or has failed */
-    sft_error first;             /* failure that was told; status SFT_OK: none */
-    char *said;                  /* messages of a team's process, until the end */
+    uint64_t viewed;                       /* which of the first 64 --view-as have met a tensor */
+    const char *program;                   /* what messages begin with */
+    const struct cli_processes *processes; /* of group.c; NULL: this is the only process */
+    bool met;                              /* the group's job has been run, or has failed */
+    sft_error first;                       /* failure that was told; status SFT_OK: none */
+    char *said;                            /* messages of a group's process, until the end */
     size_t said_size;
 };
 

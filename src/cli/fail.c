@@ -4,8 +4,8 @@
  * shape, and everything that may come from a file or an argument is escaped. Read cmd.h first.
  */
 #include "cli/cmd.h"
+#include "cli/group.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static void add_start(const cli *c, line *l, const char *file) {
     add(l, c->color_error ? CLI_BOLD : "");
     add(l, c->program);
     add(l, c->color_error ? ":" CLI_NORMAL " " : ": ");
-    cli_team_name(c, l->text + l->used, sizeof l->text - l->used);
+    cli_group_name(c, l->text + l->used, sizeof l->text - l->used);
     l->used += strlen(l->text + l->used);
     if (file != NULL) {
         add_escaped(l, strcmp(file, "-") == 0 ? "standard input" : file);
@@ -106,7 +106,7 @@ static void say(cli *c, line *l) {
     cli_flush(&c->out);
     cli_control_end(c);
     l->text[l->used] = '\n'; /* add() leaves one byte */
-    if (cli_team_keep(c, l->text, l->used + 1)) {
+    if (cli_group_keep(c, l->text, l->used + 1)) {
         return;
     }
     (void)cli_sys_write(STDERR_FD, l->text, l->used + 1);

@@ -55,7 +55,7 @@ typedef struct sft__layout_cut {
     uint64_t block_parts; /* instead of lengths: so many equal segments (gate_up: 2); 0: no */
 } sft__layout_cut;
 
-/* A box of the full tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
+/* A box of the global tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
  * per dimension. In a flat layout the local tensor has one dimension: local_start[0] counts elements, and
  * the box lies there packed. */
 typedef struct sft__layout_shard {
@@ -181,8 +181,8 @@ sft_status sft__layout_parse_placements(sft_layout **out, const char *text,
 sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const sft__layout_mesh *mesh,
                                   size_t dims, const sft_allocator *allocator, sft_error *err);
 
-/* Hugging Face tensor-parallel style of one module ("colwise", "rowwise", "packed_colwise" ...) for its weight
- * or its bias. */
+/* Hugging Face tensor-parallel style of one module ("colwise", "rowwise", "packed_colwise" ...) for its
+ * weight or its bias. */
 typedef struct sft__layout_style {
     const char *name;
     bool is_bias;

@@ -22,8 +22,8 @@ typedef struct sft__layout_ms_param {
     const uint32_t *map;
     const size_t *map_at; /* dims + 1 entries */
     size_t dims;
-    const uint64_t *shape;      /* of the full tensor, dims entries; NULL: the file does not say */
-    const uint64_t *split_rows; /* rows of dimension 0 by slice, where they are given by hand */
+    const uint64_t *shape; /* of the global tensor, dims entries; NULL: the file does not say */
+    const uint64_t *split_rows;   /* rows of dimension 0 by slice, where they are given by hand */
     const int64_t *split_offsets; /* index offsets beside them */
     size_t split_count;           /* 0: cut evenly */
     int32_t field;
@@ -117,8 +117,9 @@ sft_status sft__layout_ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data,
 sft_status sft__layout_ms_read_json(sft_ms_strategy *s, const char *text, size_t size,
                                     sft_error *err);
 
-/* The text of a strategy file of either form, told apart by its first byte. Everything is copied. Errors: SFT_E_FORMAT, SFT_E_JSON, SFT_E_SCHEMA, SFT_E_DUPLICATE, SFT_E_LIMIT, with the offset in the
- * text. Cost: O(size). */
+/* The text of a strategy file of either form, told apart by its first byte. Everything is copied. Errors:
+ * SFT_E_FORMAT, SFT_E_JSON, SFT_E_SCHEMA, SFT_E_DUPLICATE, SFT_E_LIMIT, with the offset in the text. Cost:
+ * O(size). */
 sft_status sft__layout_ms_parse(sft_ms_strategy **out, const void *data, size_t size,
                                 const sft__layout_ms_options *options, sft_error *err);
 
@@ -156,7 +157,7 @@ sft_status sft__layout_ms_merge(sft_ms_strategy **out, const sft_ms_strategy *co
 sft_status sft__layout_ms_layout(sft_layout **out, const sft__layout_ms_param *param,
                                  const sft_allocator *allocator, sft_error *err);
 
-/* Shape of the full tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
+/* Shape of the global tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
  * SFT_E_SHAPE: another number of dimensions. SFT_E_OVERFLOW. */
 sft_status sft__layout_ms_full_shape(const sft__layout_ms_param *param, const uint64_t *local,
                                      size_t dims, uint64_t *full, sft_error *err);

@@ -455,7 +455,7 @@ static void copy_shape(uint64_t *to, const uint64_t *from, size_t dims) {
     }
 }
 
-/* The full shape multiplied back from a part, where every rank's part tells it. */
+/* The global shape multiplied back from a part, where every rank's part tells it. */
 static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t *shape,
                          sft_error *err) {
     for (size_t d = 0; d < layout->dims; d++) {
@@ -475,11 +475,12 @@ static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t
         } else {
             return sft__base_fail_tensor(
                 err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
-                "the full size of dimension %u is not known: its parts may be uneven", (unsigned)d);
+                "the global size of dimension %u is not known: its parts may be uneven",
+                (unsigned)d);
         }
         if (!ok) {
             return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name, t->name_len,
-                                         "size of the full tensor overflows 64 bits");
+                                         "size of the global tensor overflows 64 bits");
         }
         shape[d] = n;
     }
@@ -530,7 +531,7 @@ sft_status sft__checkpoint_lset_find_part(void *set_pointer, const sft_tensor *t
     } else if (flat) {
         return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name,
                                      tensor->name_len,
-                                     "a flat range, and the layout does not tell the full shape");
+                                     "a flat range, and the layout does not tell the global shape");
     } else {
         SFT_TRY(unfold(found, tensor, shape, err));
         *dims = tensor->rank;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/layouts/layout_set_learn.c - full shapes of tensors that are cut unevenly: the size of a
+ * checkpoint/layouts/layout_set_learn.c - global shapes of tensors that are cut unevenly: the size of a
  * dimension is the sum of the sizes of its parts, and each part is held by some rank. Read
  * checkpoint/layouts/layout_set.h first.
  */
@@ -93,7 +93,8 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
         }
         if (!sft__base_add64(sum, l->sizes[i], &sum)) {
             return sft__base_fail_tensor(l->err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name,
-                                         t->name_len, "size of the full tensor overflows 64 bits");
+                                         t->name_len,
+                                         "size of the global tensor overflows 64 bits");
         }
     }
     *n = sum;

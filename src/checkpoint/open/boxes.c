@@ -53,7 +53,7 @@ static int by_name_and_file(const void *a, const void *b) {
     return x->file < y->file ? -1 : x->file > y->file;
 }
 
-/* The full shape is where the boxes end, unless `shape` tells it. */
+/* The global shape is where the boxes end, unless `shape` tells it. */
 static sft_status add_entry(collection *b, const one_box *list, size_t count, sft_error *err) {
     sft__checkpoint_lset_entry *e;
     uint64_t *ranks, *boxes, *shape;

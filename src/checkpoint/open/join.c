@@ -247,7 +247,7 @@ static sft_status find_groups(sft__checkpoint_joining *j, const sft__checkpoint_
             return disagree(j, t, i, "dtype");
         }
         if (dims != s->dims || memcmp(shape, s->shape, dims * sizeof *shape) != 0) {
-            return disagree(j, t, i, "shape of the full tensor");
+            return disagree(j, t, i, "shape of the global tensor");
         }
         if (layout != NULL && sft_layout_holds(layout, j->parts[i].rank) &&
             !sft_layout_is_flat(layout)) {

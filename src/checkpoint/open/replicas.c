@@ -120,10 +120,10 @@ static sft_status compare_name(comparing *k, const sft_tensor *t, size_t i) {
 sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_control *control,
                                  uint64_t *compared, sft_error *err) {
     comparing k;
-    sft_catalog *whole;
+    sft_catalog *global;
     /* What is missing has no replicas to differ. */
-    sft_status status = sft_checkpoint_join_ranks(&whole, checkpoint, &checkpoint->open, err);
-    sft_catalog_close(whole);
+    sft_status status = sft_checkpoint_join_ranks(&global, checkpoint, &checkpoint->open, err);
+    sft_catalog_close(global);
     SFT_TRY(status);
     memset(&k, 0, sizeof k);
     k.c = checkpoint;

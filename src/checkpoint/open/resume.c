@@ -391,16 +391,16 @@ static sft_status check_begun(const sft_resume *r, const char *directory, sft_er
 static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     sft_checkpoint_options options;
     sft_checkpoint *c;
-    sft_catalog *whole;
+    sft_catalog *global;
     SFT_TRY(sft__base_options_read(&options, sizeof options, r->options,
                                    SFT__UP_TO(sft_checkpoint_options, open), "options", why));
     options.step = r->ranks || r->flat ? step->name : NULL;
     options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
-    sft_status status = sft_checkpoint_take_global(&whole, c, options.open, why);
+    sft_status status = sft_checkpoint_take_global(&global, c, options.open, why);
     if (status == SFT_OK) {
-        status = check_tensors(r, whole, why);
-        sft_catalog_close(whole);
+        status = check_tensors(r, global, why);
+        sft_catalog_close(global);
     }
     return status;
 }

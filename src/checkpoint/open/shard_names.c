@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/shard_names.c - PyTorch numbers its files, shard-00003-model-00002-of-00004: what
- * the names count and the directory does not have. Nothing else tells: the files give no full shapes,
+ * the names count and the directory does not have. Nothing else tells: the files give no global shapes,
  * and no list of tensors. A rank that had nothing to save writes no file, so that a gap is a
  * problem, not an error. Read checkpoint/open/checkpoint.h first.
  */

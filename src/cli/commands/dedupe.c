@@ -3,13 +3,13 @@
  * cli/commands/dedupe.c - dedupe and expand: a directory of ranks without its replicas, and with all of
  * them again. Read batch.h first.
  */
+#include "cli/group.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
     uint64_t compared = 0;
     sft_error err;
 
-    if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_team_first(c)) {
+    if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_group_first(c)) {
         return true; /* what rank 0 finds is found for all */
     }
     const sft_status status =
@@ -126,7 +126,7 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
     tell_digests(b, expand);
     if (expand || compare(b, d)) {
         cli_batch_run(b, expand ? "expanding" : "removing replicas");
-        if (c->status == 0 && cli_team_first(c)) {
+        if (c->status == 0 && cli_group_first(c)) {
             cli_siblings_tell_ranks(c, b->source, b->target);
         }
     }
@@ -136,14 +136,14 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
 /* Ranks without a file; what is left out. */
 static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
     sft_open_options open;
-    sft_catalog *whole;
+    sft_catalog *global;
 
     SFT_INIT(&open);
     cli_ranks_tell(c, b->source, sft_checkpoint_absent(checkpoint), NULL, NULL);
     if (cli_flag(c, "partial") &&
-        sft_checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
-        (void)cli_batch_took(b, &whole); /* no names: they are the files' own here */
-        cli_close(c, whole);
+        sft_checkpoint_join_ranks(&global, checkpoint, &open, NULL) == SFT_OK) {
+        (void)cli_batch_took(b, &global); /* no names: they are the files' own here */
+        cli_close(c, global);
     } /* else dedupe and expand say why */
 }
 

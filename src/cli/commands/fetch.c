@@ -62,7 +62,7 @@ static void print_result(cli *c, const char *operand, const char *directory,
 
 /* One rank's slices: a new file of pieces, by the job that slice runs too, with its journal. */
 static void fetch_rank(cli *c, const cli_rank *r) {
-    sft_catalog *whole;
+    sft_catalog *global;
     sft_catalog *part;
     cli_batch b;
     sft_error err;
@@ -70,10 +70,10 @@ static void fetch_rank(cli *c, const cli_rank *r) {
     if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
-    if (cli_open(c, c->operands[0], 0, &whole)) {
-        if (!cli_batch_fits(&b, "layout", r->set, whole)) {
+    if (cli_open(c, c->operands[0], 0, &global)) {
+        if (!cli_batch_fits(&b, "layout", r->set, global)) {
             part = NULL;
-        } else if (cli_rank_cut(r, whole, r->rank, &part, &err) != SFT_OK) {
+        } else if (cli_rank_cut(r, global, r->rank, &part, &err) != SFT_OK) {
             cli_fail_plainly(c, c->operands[0], &err);
         } else {
             const size_t count = sft_catalog_count(part);
@@ -88,7 +88,7 @@ static void fetch_rank(cli *c, const cli_rank *r) {
             cli_batch_run(&b, "fetch");
             sft_catalog_close(part);
         }
-        cli_close(c, whole);
+        cli_close(c, global);
     }
     cli_batch_reset(&b);
 }

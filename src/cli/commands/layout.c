@@ -17,7 +17,7 @@ static const char *form_name(sft_layout_form form) {
     return names[(unsigned)form < sizeof names / sizeof names[0] ? form : 0];
 }
 
-/* The rank's own shape; false: it holds nothing, or the full shape is not known. */
+/* The rank's own shape; false: it holds nothing, or the global shape is not known. */
 static bool local_shape(const sft_layout_entry *e, uint64_t rank, uint64_t *local, size_t *dims) {
     if (e->layout == NULL || !e->has_shape || !sft_layout_holds(e->layout, rank)) {
         return false;

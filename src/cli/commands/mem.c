@@ -181,13 +181,13 @@ static void add_all(memory *m, const sft_catalog *catalog) {
 }
 
 /* All ranks of the layout, each by itself. */
-static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sft_catalog *whole,
+static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sft_catalog *global,
                             sft_error *err) {
     m->ranks = cli_alloc((size_t)r->count + 1, sizeof *m->ranks);
     for (; m->rank_count < r->count && !cli_stopped(c); m->rank_count++) {
         sft_catalog *part;
         memory own;
-        const sft_status status = cli_rank_cut(r, whole, m->rank_count, &part, err);
+        const sft_status status = cli_rank_cut(r, global, m->rank_count, &part, err);
         if (status != SFT_OK) {
             return status;
         }

@@ -4,7 +4,7 @@
  * --record: records them. Read verify.h first.
  */
 #include "cli/look/verify.h"
-#include "cli/team.h"
+#include "cli/group.h"
 #include "cli/ui/explain.h"
 #include "cli/ui/text.h"
 #include <stdlib.h>
@@ -156,7 +156,7 @@ static void verify(cli *c, const char *operand) {
     sft_error err;
 
     sft_status status = cli_open_quietly(c, operand, 0, &catalog, &err);
-    if (cli_team_agree(c, status, &err) != SFT_OK) {
+    if (cli_group_agree(c, status, &err) != SFT_OK) {
         if (status == SFT_OK) { /* of another process it is not */
             cli_close(c, catalog);
         }
@@ -176,8 +176,8 @@ static void verify(cli *c, const char *operand) {
     options.control = cli_control(c, "verifying");
     options.report = cli_verify_tensor;
     options.report_ctx = &k;
-    status = c->team != NULL ? cli_verify_together(&k, &options, &result, &err)
-                             : sft_catalog_verify(catalog, &options, &result, &err);
+    status = c->processes != NULL ? cli_verify_together(&k, &options, &result, &err)
+                                  : sft_catalog_verify(catalog, &options, &result, &err);
     cli_control_end(c);
     status = with_crc(&k, status, &result, &err);
     conclude(&k, status, &result, &err);
@@ -190,15 +190,15 @@ static void verify(cli *c, const char *operand) {
 
 /* Ranks' files one by one, if the whole can be put together. */
 static void verify_operand(cli *c, const char *operand) {
-    sft_catalog *whole = NULL;
+    sft_catalog *global = NULL;
     sft_error err;
     cli_strings paths = cli_verify_files(c, operand);
 
-    if (paths.count > 0 && cli_open_quietly(c, operand, 0, &whole, &err) != SFT_OK) {
+    if (paths.count > 0 && cli_open_quietly(c, operand, 0, &global, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
     } else if (paths.count > 0) {
-        cli_warn_problems(c, whole, operand);
-        cli_close(c, whole);
+        cli_warn_problems(c, global, operand);
+        cli_close(c, global);
         for (size_t i = 0; i < paths.count && !cli_stopped(c); i++) {
             verify(c, paths.items[i]);
         }
@@ -272,7 +272,7 @@ static void run(cli *c) {
     if (record != NULL && !cli_record_kinds(c, record, &kinds)) {
         return;
     }
-    if (c->team != NULL && (record != NULL || cli_flag(c, "replicas"))) {
+    if (c->processes != NULL && (record != NULL || cli_flag(c, "replicas"))) {
         cli_usage(c, "--record and --replicas are done by one process: safetensors verify");
         return;
     }
@@ -338,7 +338,7 @@ const cli_command cli_cmd_verify = {
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS | CLI_WITH_TEAM,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS | CLI_WITH_GROUP,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -36,7 +36,7 @@ typedef struct cli_check {
 
 /* What sft_catalog_verify reports: ctx is the cli_check. */
 void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status, const char *message);
-/* verify_team.c: sft_catalog_verify by all processes, each a share of the tensors; afterwards every
+/* verify_group.c: sft_catalog_verify by all processes, each a share of the tensors; afterwards every
  * check and result is that of all. */
 sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,
                                sft_verify_result *result, sft_error *err);

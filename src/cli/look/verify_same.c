@@ -3,10 +3,10 @@
  * cli/look/verify_same.c - verify --same: are all operands the same weights, whatever files and ranks
  * they lie in? And verify --replicas: are the copies that ranks hold equal? Read verify.h first.
  */
+#include "cli/group.h"
 #include "cli/look/hash.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
-#include "cli/team.h"
 #include "cli/work.h"
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool content_together(cli *c, const char *operand, uint8_t digest[32]) {
     sft_error err;
 
     const sft_status opened = cli_open_quietly(c, operand, 0, &catalog, &err);
-    sft_status status = cli_team_agree(c, opened, &err);
+    sft_status status = cli_group_agree(c, opened, &err);
     if (status == SFT_OK) {
         status = cli_content_together(c, catalog, digest, &err);
     }
@@ -35,7 +35,7 @@ static bool content_of(cli *c, const char *operand, uint8_t digest[32]) {
     cli_hashes h;
     sft_error err;
 
-    if (c->team != NULL) {
+    if (c->processes != NULL) {
         return content_together(c, operand, digest);
     }
     if (!cli_open(c, operand, 0, &catalog)) {

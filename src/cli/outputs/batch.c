@@ -3,6 +3,7 @@
  * cli/outputs/batch.c - see batch.h.
  */
 #include "cli/outputs/batch.h"
+#include "cli/group.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
@@ -10,7 +11,6 @@
 #include "cli/outputs/lost.h"
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include "cli/ui/path_text.h"
 #include "cli/ui/text.h"
 #include "cli/work.h"
@@ -181,14 +181,14 @@ bool cli_batch_open(cli_batch *b, sft_catalog **out) {
 }
 
 bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
-                    const sft_catalog *whole) {
+                    const sft_catalog *global) {
     cli *c = b->c;
     sft_layout_fit fit;
     char text[256];
     sft_error err;
 
     SFT_INIT(&fit);
-    if (sft_layout_set_fit(set, whole, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
+    if (sft_layout_set_fit(set, global, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
         cli_fail(c, cli_text(c, option), &err);
         return false;
     }
@@ -375,8 +375,8 @@ static sft_status look_at_source(cli_batch *b, sft_error *err) {
     const sft_catalog *source = c->unnamed != NULL ? c->unnamed : b->named;
     cli_share share = {NULL, 0, 1};
 
-    if (c->team != NULL) {
-        share = (cli_share){NULL, c->team->group->rank, c->team->group->size};
+    if (c->processes != NULL) {
+        share = (cli_share){NULL, c->processes->group->rank, c->processes->group->size};
     }
     return cli_source_holds(c, b->source, source, &share, err);
 }
@@ -393,7 +393,7 @@ static sft_status prove_source(void *ctx, sft_error *err) {
 /* What the source records of its bytes is true of them, or nothing new is recorded. */
 static bool source_holds(cli_batch *b) {
     sft_error err;
-    const sft_status status = cli_team_agree(b->c, look_at_source(b, &err), &err);
+    const sft_status status = cli_group_agree(b->c, look_at_source(b, &err), &err);
 
     if (status != SFT_OK) {
         cli_fail(b->c, b->source, &err);
@@ -422,8 +422,8 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         o.proof = prove_source;
         o.proof_ctx = b;
     }
-    const sft_status status = c->team != NULL
-                                  ? cli_team_run(c, job, b->directory, &o, &result, &err)
+    const sft_status status = c->processes != NULL
+                                  ? cli_group_run(c, job, b->directory, &o, &result, &err)
                                   : sft_job_run(job, b->directory, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {

@@ -75,7 +75,7 @@ bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
 /* What the layout of `option` does not name goes to every rank: told, and refused (false) where it is
  * everything, without --allow-replicated. */
 bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
-                    const sft_catalog *whole);
+                    const sft_catalog *global);
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 
@@ -102,6 +102,6 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
                      "say what would be done, a JSON line for each file, and do nothing")
 #define CLI_BATCH_COMMON                                                                           \
     (CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |           \
-     CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
+     CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_GROUP)
 
 #endif

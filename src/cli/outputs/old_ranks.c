@@ -114,7 +114,7 @@ static bool proven(const cli_old_ranks *old) {
     char *layout = cli_path_in(old->directory, "layout.json");
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint = NULL;
-    sft_catalog *whole = NULL;
+    sft_catalog *global = NULL;
     size_t count = 0;
     bool all = false;
 
@@ -123,8 +123,8 @@ static bool proven(const cli_old_ranks *old) {
         const sft_rank_part *parts = sft_checkpoint_ranks(checkpoint, &count);
         all = sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS &&
               cli_sys_same_file(sft_checkpoint_layout_path(checkpoint), layout) &&
-              sft_checkpoint_join_ranks(&whole, checkpoint, NULL, NULL) == SFT_OK;
-        sft_catalog_close(whole);
+              sft_checkpoint_join_ranks(&global, checkpoint, NULL, NULL) == SFT_OK;
+        sft_catalog_close(global);
         for (size_t i = 0; i < old->files.count; i++) {
             all = all && belongs(old, old->files.items[i], parts, count);
         }
@@ -328,9 +328,9 @@ static bool same(const sft_tensor *a, const sft_tensor *b) {
            memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0;
 }
 
-static sft_status compare(const sft_catalog *read, const sft_catalog *whole, sft_error *err) {
-    for (size_t i = 0; i < sft_catalog_count(whole); i++) {
-        const sft_tensor *t = sft_catalog_at(whole, i);
+static sft_status compare(const sft_catalog *read, const sft_catalog *global, sft_error *err) {
+    for (size_t i = 0; i < sft_catalog_count(global); i++) {
+        const sft_tensor *t = sft_catalog_at(global, i);
         if (!same(t, sft_catalog_find(read, t->name, t->name_len))) {
             return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, t->name, t->name_len,
                                  "is not what was to be written");
@@ -361,7 +361,7 @@ static const sft_job_text *layout_text(const cli_batch *b) {
 }
 
 bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
-                    const sft_catalog *whole) {
+                    const sft_catalog *global) {
     const sft_job_text *text = layout_text(b);
     sft_rank_part *ranks = cli_alloc(count + 1, sizeof *ranks);
     sft_layout_set *set = NULL;
@@ -380,7 +380,7 @@ bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
         status = sft_checkpoint_join_ranks(&read, checkpoint, NULL, &err);
     }
     if (status == SFT_OK) {
-        status = compare(read, whole, &err);
+        status = compare(read, global, &err);
     }
     sft_catalog_close(read);
     sft_checkpoint_close(checkpoint);
@@ -397,7 +397,7 @@ bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
     return true;
 }
 
-void cli_read_again(cli_batch *b, const sft_catalog *whole) {
+void cli_read_again(cli_batch *b, const sft_catalog *global) {
     sft_checkpoint *checkpoint = NULL;
     sft_catalog *read = NULL;
     sft_error err;
@@ -407,7 +407,7 @@ void cli_read_again(cli_batch *b, const sft_catalog *whole) {
         status = sft_checkpoint_take_global(&read, checkpoint, NULL, &err);
     }
     if (status == SFT_OK) {
-        status = compare(read, whole, &err);
+        status = compare(read, global, &err);
     }
     sft_catalog_close(read);
     if (is_bad(b, status, &err)) {

@@ -37,9 +37,9 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
 /* Before anything is written: would these parts, beside the layout.json that the batch holds, open again as
  * the whole that they are of? False: reported. */
 bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
-                    const sft_catalog *whole);
+                    const sft_catalog *global);
 /* Opens what was written, and compares names, types and shapes with the whole that it was made of.
  * Reports what differs. */
-void cli_read_again(cli_batch *b, const sft_catalog *whole);
+void cli_read_again(cli_batch *b, const sft_catalog *global);
 
 #endif

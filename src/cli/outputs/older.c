@@ -321,9 +321,10 @@ static void watch_planned(const cli_older *o) {
 
 /* Who writes several files is alone in the directory: nothing else keeps two of them from replacing
  * or removing each other's files. Writers of one file share it, and so do the tasks of one job and
- * the processes of one team, which have locks of their own. */
+ * the processes of one group, which have locks of their own. */
 static bool take_turn(cli_older *o) {
-    const bool alone = o->planned_count > 1 && o->c->team == NULL && cli_text(o->c, "task") == NULL;
+    const bool alone =
+        o->planned_count > 1 && o->c->processes == NULL && cli_text(o->c, "task") == NULL;
     bool told = false;
     bool busy = true;
 

@@ -73,7 +73,7 @@ const sft_control *cli_control(cli *c, const char *label) {
     p->label = label;
     p->started = cli_sys_now();
     p->drawn = 0;
-    p->plain = c->team != NULL && !cli_sys_is_terminal(STDERR_FD); /* what mpirun gives */
+    p->plain = c->processes != NULL && !cli_sys_is_terminal(STDERR_FD); /* what mpirun gives */
     p->enabled = !c->quiet && !c->out.mute && (p->plain || cli_sys_is_terminal(STDERR_FD));
     return &p->control;
 }
