@@ -33,12 +33,13 @@ static void check_parts(const sft_layout_entry *e) {
         CHECK(sft__layout_part(e->layout, rank, &part, NULL) == SFT_OK);
         CHECK(part < sft__layout_part_count(e->layout));
         if (sft_layout_local_shape(e->layout, e->shape, e->dims, rank, local, NULL) != SFT_OK ||
-            sft__layout_shard_count(e->layout, e->shape, e->dims, rank, &shards, NULL) != SFT_OK) {
+            sft__layout_shard_count(&(sft__layout_local){e->layout, e->shape, e->dims, rank},
+                                    &shards, NULL) != SFT_OK) {
             continue;
         }
         for (uint64_t k = 0; k < shards && k < 4; k++) {
-            CHECK(sft__layout_shard_at(e->layout, e->shape, e->dims, rank, k, &shard, NULL) ==
-                  SFT_OK);
+            CHECK(sft__layout_shard_at(&(sft__layout_local){e->layout, e->shape, e->dims, rank}, k,
+                                       &shard, NULL) == SFT_OK);
             for (size_t d = 0; d < e->dims; d++) {
                 CHECK(count[d] != 0 && start[d] <= e->shape[d] &&
                       count[d] <= e->shape[d] - start[d]);

@@ -40,7 +40,7 @@ typedef struct sft_rank_part {
 /* What rank `rank` holds: the local shard of each tensor by its layout, replicated where it has none, left
  * out where its layout does not have the rank. An empty shard stays, with a size of 0. SFT_E_SHAPE names the
  * tensor that cannot be sharded so. */
-SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole,
+SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *global,
                                                       uint64_t rank, sft_layout_find find,
                                                       void *ctx, const sft_open_options *options,
                                                       sft_error *err);

@@ -45,4 +45,12 @@ SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
         }                                                                                          \
     } while (0)
 
+/* For memory that was asked for: SFT_NEED(list != NULL, bytes, err). */
+#define SFT_NEED(had, size, err)                                                                   \
+    do {                                                                                           \
+        if (!(had)) {                                                                              \
+            return sft__base_fail_nomem(err, size);                                                \
+        }                                                                                          \
+    } while (0)
+
 #endif

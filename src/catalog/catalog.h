@@ -70,20 +70,20 @@ struct sft_catalog {
 
 /* Options as this version of the library knows them, whatever the caller was compiled against:
  * defaults filled in. `open.limits` points at `limits`. */
-typedef struct sft__remote_open {
+typedef struct sft__catalog_opening {
     sft_open_options open;
     sft_limits limits;
     bool exact; /* read no more of a remote file than its header: it is at hand */
-} sft__remote_open;
-sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
+} sft__catalog_opening;
+sft_status sft__catalog_open_read(sft__catalog_opening *out, const sft_open_options *options,
                                   sft_error *err);
 
 /* An empty catalog. */
-sft_status sft__catalog_new(sft_catalog **out, const sft__remote_open *options, sft_error *err);
+sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_opening *options, sft_error *err);
 
 /* Reads and parses the header behind a source. */
 sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
-                                    const sft__remote_open *options, sft_error *err);
+                                    const sft__catalog_opening *options, sft_error *err);
 
 /* The facts of a file that was just read. */
 void sft__catalog_file_describe(sft__catalog_file *out, const sft__format_header *header,
@@ -99,10 +99,10 @@ void sft__catalog_parts_settle(sft_catalog *catalog);
 
 /* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
 sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle folder,
-                                       const char *path, const sft__remote_open *options,
+                                       const char *path, const sft__catalog_opening *options,
                                        sft_error *err);
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
-                                   const sft__remote_open *options, sft_error *err);
+                                   const sft__catalog_opening *options, sft_error *err);
 
 /* Why an allocation of the catalog's arena failed: its budget or the system. */
 sft_status sft__catalog_arena_failed(const sft__base_arena *arena, uint64_t size, sft_error *err);

@@ -15,7 +15,7 @@ enum {
     INDEX_LOOKS = 64 * 1024   /* how far into a file an index is looked for */
 };
 
-sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
+sft_status sft__catalog_open_read(sft__catalog_opening *out, const sft_open_options *options,
                                   sft_error *err) {
     memset(out, 0, sizeof *out);
     SFT_TRY(sft__base_options_read(&out->open, sizeof out->open, options,
@@ -40,7 +40,8 @@ sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options 
     return SFT_OK;
 }
 
-sft_status sft__catalog_new(sft_catalog **out, const sft__remote_open *options, sft_error *err) {
+sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_opening *options,
+                            sft_error *err) {
     sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
     if (catalog == NULL) {
         return sft__base_fail_nomem(err, sizeof *catalog);
@@ -66,7 +67,7 @@ uint64_t sft__catalog_header_memory(const sft__format_header *header) {
 
 /* Reads the header's length and text. `first` is room for what is read at once. */
 static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
-                            uint8_t *first, size_t first_room, const sft__remote_open *options,
+                            uint8_t *first, size_t first_room, const sft__catalog_opening *options,
                             sft_error *err) {
     const uint64_t size = sft_source_size(source);
     const size_t first_len = size < first_room ? (size_t)size : first_room;
@@ -101,7 +102,7 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
 }
 
 sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
-                                    const sft__remote_open *options, sft_error *err) {
+                                    const sft__catalog_opening *options, sft_error *err) {
     uint8_t first[FILE_FIRST];
     char *text = NULL;
     uint64_t header_bytes = 0;
@@ -155,7 +156,7 @@ static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status sta
  * so that what lies below it is not given back to the system and faulted in again by the next
  * opening. */
 static sft_status open_single(sft_catalog **out, sft_source *source,
-                              const sft__remote_open *options, sft_error *err) {
+                              const sft__catalog_opening *options, sft_error *err) {
     sft__format_header header;
     sft_catalog *catalog;
 
@@ -189,14 +190,14 @@ static sft_status open_single(sft_catalog **out, sft_source *source,
 }
 
 static sft_status open_index(sft_catalog **out, const sft_source *source, const char *path,
-                             const sft__remote_open *options, sft_error *err) {
+                             const sft__catalog_opening *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
     return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
 static sft_status open_folder(sft_catalog **out, sft__fs_handle folder, const char *path,
-                              const sft__remote_open *options, sft_error *err) {
+                              const sft__catalog_opening *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
     return finish(out, catalog, sft__catalog_open_directory(catalog, folder, path, options, err),
@@ -242,7 +243,7 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
 }
 
 static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__fs_stat *st,
-                            const char *path, const sft__remote_open *options, sft_error *err) {
+                            const char *path, const sft__catalog_opening *options, sft_error *err) {
     sft_source *source;
     bool is_index = ends_with(path, ".index.json");
     sft_status status = SFT_OK;
@@ -272,8 +273,8 @@ static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__f
     return status;
 }
 
-static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_open_options *given,
-                        sft_error *err) {
+static sft_status begin(sft_catalog **out, sft__catalog_opening *options,
+                        const sft_open_options *given, sft_error *err) {
     if (out == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
@@ -281,8 +282,8 @@ static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_
     return sft__catalog_open_read(options, given, err);
 }
 
-static sft_status open_path(sft_catalog **out, const char *path, const sft__remote_open *options,
-                            sft_error *err) {
+static sft_status open_path(sft_catalog **out, const char *path,
+                            const sft__catalog_opening *options, sft_error *err) {
     sft__fs_handle file;
     sft__fs_stat st;
 
@@ -297,7 +298,7 @@ static sft_status open_path(sft_catalog **out, const char *path, const sft__remo
 
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_opening o;
     sft_error why; /* some failures on the way are overcome, and err is written only on failure */
 
     SFT_TRY(begin(out, &o, options, err));
@@ -313,7 +314,7 @@ sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_
 
 sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
                                    const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_opening o;
     sft_status status = begin(out, &o, options, err);
 
     if (status == SFT_OK && source == NULL) {
@@ -330,7 +331,7 @@ sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
 
 sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
                                    const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_opening o;
     sft_source *source;
 
     SFT_TRY(begin(out, &o, options, err));
@@ -340,7 +341,7 @@ sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t s
 
 sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
                                sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_opening o;
     sft_source *source;
 
     SFT_TRY(begin(out, &o, options, err));

@@ -8,7 +8,7 @@
 
 typedef struct parting {
     sft__checkpoint_assembly assembly;
-    const sft_catalog *whole;
+    const sft_catalog *global;
     uint64_t rank;
     sft_layout_find find;
     void *ctx;
@@ -23,7 +23,7 @@ static sft_status about(const sft_tensor *t, sft_status status, const sft_error 
                                  why->message);
 }
 
-/* One shard of a flat layout: a box of the full tensor that is contiguous in it. */
+/* One shard of a flat layout: a box of the global tensor that is contiguous in it. */
 static sft_status take_run(sft__checkpoint_assembly *a, const sft_tensor *t,
                            const sft__layout_shard *s) {
     uint64_t first = 0;
@@ -37,12 +37,13 @@ sft_status sft__checkpoint_part_take(sft__checkpoint_assembly *a, const sft_tens
                                      const sft_layout *layout, uint64_t rank, sft_error *err) {
     uint64_t start[SFT_LAYOUT_RANK], extent[SFT_LAYOUT_RANK], local_start[SFT_LAYOUT_RANK];
     const sft__layout_shard shard = {start, extent, local_start};
+    const sft__layout_local held = {layout, t->shape, t->rank, rank};
     const bool flat = sft_layout_is_flat(layout) != 0;
     uint64_t shards = 0;
     sft_error why;
-    sft_status status = sft__layout_shard_count(layout, t->shape, t->rank, rank, &shards, &why);
+    sft_status status = sft__layout_shard_count(&held, &shards, &why);
     for (uint64_t i = 0; i < shards && status == SFT_OK; i++) {
-        status = sft__layout_shard_at(layout, t->shape, t->rank, rank, i, &shard, &why);
+        status = sft__layout_shard_at(&held, i, &shard, &why);
         if (status == SFT_OK) {
             SFT_TRY(flat ? take_run(a, t, &shard)
                          : sft__checkpoint_assembly_box(a, 0, t, start, extent, local_start));
@@ -78,17 +79,17 @@ static sft_status take_tensor(parting *p, const sft_tensor *t) {
 }
 
 static sft_status take_metadata(parting *p) {
-    const size_t count = sft_catalog_metadata_count(p->whole, 0);
+    const size_t count = sft_catalog_metadata_count(p->global, 0);
     uint32_t file = 0;
-    if (sft_catalog_file_count(p->whole) == 0) {
+    if (sft_catalog_file_count(p->global) == 0) {
         return SFT_OK;
     }
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry e;
         SFT_TRY(
-            sft_catalog_metadata_at(p->whole, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
+            sft_catalog_metadata_at(p->global, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
         if (!sft__checkpoint_speaks_of_one_file(e.key, e.key_len) &&
-            !sft__checkpoint_describes_tensors(p->whole, &e, false)) {
+            !sft__checkpoint_describes_tensors(p->global, &e, false)) {
             SFT_TRY(sft_builder_add_metadata(p->assembly.builder, file, &e, p->err));
         }
     }
@@ -99,8 +100,8 @@ static sft_status take_metadata(parting *p) {
  * where that of the tensor before did, and is asked for while others are looked at. */
 static void look_ahead(const parting *p, size_t i) {
     enum { NEAR = 4, FAR = 8 };
-    const sft_tensor *const near = sft_catalog_at(p->whole, i + NEAR);
-    const sft_tensor *const far = sft_catalog_at(p->whole, i + FAR);
+    const sft_tensor *const near = sft_catalog_at(p->global, i + NEAR);
+    const sft_tensor *const far = sft_catalog_at(p->global, i + FAR);
     const double share = p->assembly.share;
     if (far != NULL && far->piece_count > 1) {
         SFT_PREFETCH(&far->pieces[(uint32_t)(share * far->piece_count)]);
@@ -113,26 +114,26 @@ static void look_ahead(const parting *p, size_t i) {
 }
 
 static sft_status take_all(parting *p) {
-    const size_t count = sft_catalog_count(p->whole);
+    const size_t count = sft_catalog_count(p->global);
     for (size_t i = 0; i < count; i++) {
         look_ahead(p, i);
-        SFT_TRY(take_tensor(p, sft_catalog_at(p->whole, i)));
+        SFT_TRY(take_tensor(p, sft_catalog_at(p->global, i)));
     }
     return p->any ? take_metadata(p) : SFT_OK;
 }
 
-sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *whole, uint64_t rank,
+sft_status sft_checkpoint_part(sft_catalog **out, const sft_catalog *global, uint64_t rank,
                                sft_layout_find find, void *ctx, const sft_open_options *options,
                                sft_error *err) {
     parting p;
     *out = NULL;
     memset(&p, 0, sizeof p);
-    p.whole = whole;
+    p.global = global;
     p.rank = rank;
     p.find = find;
     p.ctx = ctx;
     p.err = err;
-    sft_status status = sft__checkpoint_assembly_init(&p.assembly, &whole, 1, options, err);
+    sft_status status = sft__checkpoint_assembly_init(&p.assembly, &global, 1, options, err);
     if (status == SFT_OK) {
         status = take_all(&p);
     }

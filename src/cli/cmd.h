@@ -80,7 +80,7 @@ typedef struct cli_opt {
 #define CLI_WITH_EXPLAIN 256u  /* --explain: cli_open() obeys */
 #define CLI_WITH_RANKS   512u  /* --layout, --step, --partial: cli_open() obeys (ranks.c) */
 #define CLI_NO_STDIN     2048u /* no option: - is no operand */
-#define CLI_WITH_TEAM    1024u /* no option: safetensors-mpi has this command (team.h) */
+#define CLI_WITH_GROUP   1024u /* no option: safetensors-mpi has this command (group.h) */
 
 /* ---------------------------------------------------------------- commands */
 
@@ -165,12 +165,12 @@ struct cli {
     size_t left_count;
     struct cli_kept *kept; /* of kept.h */
     size_t kept_count;
-    uint64_t viewed;             /* which of the first 64 --view-as have met a tensor */
-    const char *program;         /* what messages begin with */
-    const struct cli_team *team; /* of team.c; NULL: this is the only process */
-    bool met;                    /* the team's job has been run, or has failed */
-    sft_error first;             /* failure that was told; status SFT_OK: none */
-    char *said;                  /* messages of a team's process, until the end */
+    uint64_t viewed;                       /* which of the first 64 --view-as have met a tensor */
+    const char *program;                   /* what messages begin with */
+    const struct cli_processes *processes; /* of group.c; NULL: this is the only process */
+    bool met;                              /* the group's job has been run, or has failed */
+    sft_error first;                       /* failure that was told; status SFT_OK: none */
+    char *said;                            /* messages of a group's process, until the end */
     size_t said_size;
 };
 
@@ -186,6 +186,7 @@ const char *cli_text(const cli *c, const char *name); /* NULL if not given; CHOI
 const char *cli_list(const cli *c, const char *name, size_t nth);        /* NULL past the end */
 uint64_t cli_number(const cli *c, const char *name, uint64_t otherwise); /* NUMBER and BYTES */
 double cli_real(const cli *c, const char *name, double otherwise);
+sft_limits cli_limits(const cli *c); /* what CLI_WITH_LIMITS was given */
 
 /* Closest of `count` words (by edits, at most 2 and under half the length), or NULL. */
 const char *cli_closest(const char *word, const char *const *words, size_t count);
@@ -202,6 +203,19 @@ int cli_status_of(int32_t status);   /* exit status for a sft_status */
 void cli_fail(cli *c, const char *file, const sft_error *err);
 /* The same without a hint: for files that are not meant to be safetensors. */
 void cli_fail_plainly(cli *c, const char *file, const sft_error *err);
+/* The same of what the tool finds itself: a status, and a message as for printf. */
+#define CLI_FAIL(c, file, status, ...)                                                             \
+    do {                                                                                           \
+        sft_error fail_err;                                                                        \
+        (void)CLI_ERROR(&fail_err, status, __VA_ARGS__);                                           \
+        cli_fail_plainly(c, file, &fail_err);                                                      \
+    } while (0)
+/* An error without a place; gives its status. */
+#define CLI_ERROR(err, status, ...)                                                                \
+    sft_error_set(err, status, 0, SFT_NO_OFFSET, NULL, 0, __VA_ARGS__)
+/* SFT_E_IO, "WHAT: the system's text for the error"; and the same as a failure of a file. */
+sft_status cli_error_io(sft_error *err, int error, const char *what);
+void cli_fail_io(cli *c, const char *file, int error, const char *what);
 /* safetensors: COMMAND: message; sets exit status 2. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -230,8 +244,8 @@ const sft_allocator *cli_allocator(void);
 
 /* ---------------------------------------------------------------- open.c */
 
-/* File, folder, index, URL or "-"; what is no safetensors is opened by libsafetensors-import, if it knows it.
- * flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
+/* File, directory, index, URL or "-"; what is no safetensors is opened by libsafetensors-import, if it
+ * knows it. flags: SFT_OPEN_*. On failure the error is reported, *out NULL. */
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out);
 /* Of what was opened so: says so (exit status 3) if a file was written to meanwhile, and what was told of
  * it is neither of what it was nor of what it is; not if c->proved. NULL is fine. */
@@ -259,9 +273,9 @@ const char *cli_shape(char text[CLI_SHAPE_ROOM], const uint64_t *shape, uint32_t
 uint64_t cli_elements(const sft_tensor *tensor); /* product of the shape */
 /* Is the catalog one file, the operand itself? Otherwise tensors are told with their files. */
 bool cli_is_single(const sft_catalog *catalog, const char *operand);
-/* Path of a file of the catalog without the folder that the operand names. */
+/* Path of a file of the catalog without the directory that the operand names. */
 const char *cli_relative(const sft_file *file, const char *operand);
-/* Warns of everything that an index and its folder disagree about; missing parts give exit
+/* Warns of everything that an index and its directory disagree about; missing parts give exit
  * status 1. */
 void cli_warn_problems(cli *c, const sft_catalog *catalog, const char *operand);
 

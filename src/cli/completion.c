@@ -168,7 +168,8 @@ static void zsh(cli_out *o) {
             cli_puts(o, "_files'\n        ;;\n");
         }
     }
-    cli_puts(o, "    esac\n}\n"
+    cli_puts(o, "    esac\n"
+                "}\n"
                 "_safetensors \"$@\"\n");
 }
 
@@ -257,8 +258,8 @@ const cli_command cli_cmd_completion = {
     .operands = "bash|zsh|fish",
     .summary = "write a completion script for a shell",
     .description =
-        "Writes a script that teaches the shell the commands, options and arguments of this "
-        "tool.",
+
+        "Writes a script that teaches the shell the commands, options and arguments of this tool.",
     .examples = "source <(safetensors completion bash)\n"
                 "safetensors completion fish > ~/.config/fish/completions/safetensors.fish",
     .options = options,

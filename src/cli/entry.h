@@ -8,12 +8,12 @@
 #include <sft/checkpoint_group.h>
 
 /* The processes of a command that many do (safetensors-mpi). */
-typedef struct cli_team {
+typedef struct cli_processes {
     const sft_group *group;
     uint32_t threads; /* of each, if --jobs does not say */
-} cli_team;
+} cli_processes;
 
-/* team: NULL for one process. The result is the exit status, the same for all processes. */
-int cli_main(int argc, char **argv, const cli_team *team);
+/* processes: NULL for one. The result is the exit status, the same for all processes. */
+int cli_main(int argc, char **argv, const cli_processes *processes);
 
 #endif

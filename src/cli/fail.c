@@ -4,8 +4,8 @@
  * shape, and everything that may come from a file or an argument is escaped. Read cmd.h first.
  */
 #include "cli/cmd.h"
+#include "cli/group.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void add_escaped(line *l, const char *text) {
 }
 
 /* The message without the file's name, which the line begins with already: "cannot open x: ...", "x
- * is a folder". */
+ * is a directory". */
 static void add_message(line *l, const char *message, const char *file) {
     char name[1024];
     char start[sizeof((sft_error *)NULL)->message];
@@ -93,7 +93,7 @@ static void add_start(const cli *c, line *l, const char *file) {
     add(l, c->color_error ? CLI_BOLD : "");
     add(l, c->program);
     add(l, c->color_error ? ":" CLI_NORMAL " " : ": ");
-    cli_team_name(c, l->text + l->used, sizeof l->text - l->used);
+    cli_group_name(c, l->text + l->used, sizeof l->text - l->used);
     l->used += strlen(l->text + l->used);
     if (file != NULL) {
         add_escaped(l, strcmp(file, "-") == 0 ? "standard input" : file);
@@ -106,7 +106,7 @@ static void say(cli *c, line *l) {
     cli_flush(&c->out);
     cli_control_end(c);
     l->text[l->used] = '\n'; /* add() leaves one byte */
-    if (cli_team_keep(c, l->text, l->used + 1)) {
+    if (cli_group_keep(c, l->text, l->used + 1)) {
         return;
     }
     (void)cli_sys_write(STDERR_FD, l->text, l->used + 1);
@@ -164,6 +164,18 @@ void cli_fail(cli *c, const char *file, const sft_error *err) {
     if (hint[0] != '\0') {
         say_hint(c, hint);
     }
+}
+
+sft_status cli_error_io(sft_error *err, int error, const char *what) {
+    char text[160];
+    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%s: %s", what,
+                         cli_sys_text(error, text, sizeof text));
+}
+
+void cli_fail_io(cli *c, const char *file, int error, const char *what) {
+    sft_error err;
+    (void)cli_error_io(&err, error, what);
+    cli_fail_plainly(c, file, &err);
 }
 
 void cli_usage(cli *c, const char *format, ...) {

@@ -96,33 +96,33 @@ char *cli_sys_attributes(const char *path) {
 }
 
 typedef struct listing {
-    const char *folder;
+    const char *directory;
     cli_sys_entry entry;
     void *ctx;
 } listing;
 
 static sft_status list_one(void *ctx, const char *name, size_t name_len, sft_error *err) {
     const listing *l = ctx;
-    char *path = cli_path_in(l->folder, name);
-    const bool is_folder = sft__fs_is_directory(path) && !sft__fs_is_link(path);
+    char *path = cli_path_in(l->directory, name);
+    const bool is_directory = sft__fs_is_directory(path) && !sft__fs_is_link(path);
 
     (void)name_len;
     (void)err;
     free(path);
-    l->entry(l->ctx, name, is_folder);
+    l->entry(l->ctx, name, is_directory);
     return SFT_OK;
 }
 
-int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx) {
-    listing l = {folder, entry, ctx};
+int cli_sys_list(const char *directory, cli_sys_entry entry, void *ctx) {
+    listing l = {directory, entry, ctx};
     sft_error err = {0};
 
-    return number_of(sft__fs_list(folder, list_one, &l, &err), &err);
+    return number_of(sft__fs_list(directory, list_one, &l, &err), &err);
 }
 
 /* ---------------------------------------------------------------- directories */
 
-int cli_sys_make_folder(const char *path) {
+int cli_sys_make_directory(const char *path) {
     sft_error err = {0};
 
     return cli_sys_kind(path) != CLI_KIND_NONE
@@ -130,14 +130,14 @@ int cli_sys_make_folder(const char *path) {
                : number_of(sft__fs_make_directory(path, &err), &err);
 }
 
-void cli_sys_remove_folder(const char *path) {
+void cli_sys_remove_directory(const char *path) {
     (void)sft__fs_remove_directory(path);
 }
 
-int cli_sys_lock_folder(const char *folder, bool shared, bool *busy) {
+int cli_sys_lock_directory(const char *directory, bool shared, bool *busy) {
     sft__fs_handle held;
 
-    return sft__fs_try_hold(folder, shared, &held, busy) ? (int)held : -1;
+    return sft__fs_try_hold(directory, shared, &held, busy) ? (int)held : -1;
 }
 
 void cli_sys_unlock(int lock) {

@@ -3,7 +3,6 @@
  * cli/help.c - --help and the command help, from the tables. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/sys.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +70,8 @@ static void option_line(cli_out *o, const cli_opt *opt) {
 static void overview(cli *c) {
     cli_out *o = &c->out;
 
-    cli_puts(o, "safetensors - look into, check, read and change safetensors files\n\n"
+    cli_puts(o, "safetensors - look into, check, read and change safetensors files\n"
+                "\n"
                 "Usage: safetensors COMMAND [OPTION]... OPERAND...\n"
                 "       safetensors COMMAND --help\n");
     title(c, o, "Commands");
@@ -83,8 +83,7 @@ static void overview(cli *c) {
     cli_puts(o, "  ");
     wrap(o,
          "A .safetensors file, a model.safetensors.index.json, a directory that holds either, or - "
-         "for "
-         "standard input.",
+         "for standard input.",
          2, 2, HELP_COLUMNS);
     title(c, o, "Options");
     cli_puts(o, "  -h, --help    show this help; after a command: its own\n"
@@ -148,6 +147,7 @@ const cli_command cli_cmd_help = {
     .operands = "[COMMAND]",
     .summary = "show help for a command",
     .description =
+
         "Shows what --help shows. With --man, writes the manual page instead: safetensors.1 "
         "without a command, else safetensors-COMMAND.1.",
     .examples = "safetensors help ls\nsafetensors help --man ls | man -l -",

@@ -5,14 +5,13 @@
  */
 #include "cli/cmd.h"
 #include "cli/entry.h"
+#include "cli/group.h"
 #include "cli/operands/leftover.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
 #include "cli/outputs/kept.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
-#include "cli/team.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +68,7 @@ static void run(cli *c, int argc, char **argv) {
     c->command = cli_command_find(argv[1]);
     if (c->command == NULL) {
         unknown_command(c, argv[1]);
-    } else if (c->team != NULL && (c->command->common & CLI_WITH_TEAM) == 0) {
+    } else if (c->processes != NULL && (c->command->common & CLI_WITH_GROUP) == 0) {
         c->command = NULL;
         cli_usage(c, "\"%s\" is done by one process: safetensors %s", argv[1], argv[1]);
     } else if (cli_parse(c, argc - 2, argv + 2)) {
@@ -87,33 +86,28 @@ static void run(cli *c, int argc, char **argv) {
 }
 
 static void report_output(cli *c) {
-    sft_error err;
-    char text[160];
-
     cli_flush(&c->out);
     if (c->out.failed != 0 && !cli_sys_interrupted()) { /* who interrupts does not want the rest */
-        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0,
-                            "cannot write: %s", cli_sys_text(c->out.failed, text, sizeof text));
-        cli_fail(c, "standard output", &err);
+        cli_fail_io(c, "standard output", c->out.failed, "cannot write");
     }
 }
 
-int cli_main(int argc, char **argv, const cli_team *team) {
+int cli_main(int argc, char **argv, const cli_processes *processes) {
     static cli c; /* large; the only object of its kind */
 
     cli_sys_start(&argc, &argv);
     cli_sys_catch(true);
     c.out.fd = 1;
-    c.program = team != NULL ? "safetensors-mpi" : "safetensors";
-    c.team = team;
-    c.out.mute = team != NULL && team->group->rank > 0;
+    c.program = processes != NULL ? "safetensors-mpi" : "safetensors";
+    c.processes = processes;
+    c.out.mute = processes != NULL && processes->group->rank > 0;
     cli_url_conceal(&c, argc, argv);
     run(&c, argc, argv);
     report_output(&c);
     if (cli_sys_interrupted()) {
         cli_answer(&c, CLI_STOPPED);
     }
-    cli_team_end(&c);
+    cli_group_end(&c);
     cli_url_end(&c);
     cli_ranks_end(&c);
     cli_stdin_end(&c);

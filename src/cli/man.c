@@ -48,21 +48,35 @@ static void head(cli_out *o, const char *name, const char *summary) {
 
 static void exit_status(cli_out *o) {
     cli_puts(o, ".SH EXIT STATUS\n"
-                ".TP\n.B 0\ndone\n"
-                ".TP\n.B 1\nthe answer is no: invalid, different, missing\n"
-                ".TP\n.B 2\nwrong usage\n"
-                ".TP\n.B 3\nsystem, network or write failure\n"
-                ".TP\n.B 4\ninternal error\n"
-                ".TP\n.B 130\ninterrupted\n"
-                ".PP\nWith several operands the worst one counts.\n"
+                ".TP\n"
+                ".B 0\n"
+                "done\n"
+                ".TP\n"
+                ".B 1\n"
+                "the answer is no: invalid, different, missing\n"
+                ".TP\n"
+                ".B 2\n"
+                "wrong usage\n"
+                ".TP\n"
+                ".B 3\n"
+                "system, network or write failure\n"
+                ".TP\n"
+                ".B 4\n"
+                "internal error\n"
+                ".TP\n"
+                ".B 130\n"
+                "interrupted\n"
+                ".PP\n"
+                "With several operands the worst one counts.\n"
                 ".SH ENVIRONMENT\n"
-                ".TP\n.B NO_COLOR\nif set and not empty, no colour is used unless "
-                "\\-\\-color=always is given\n"
-                ".TP\n.B SFT_CPU\nfeatures of the processor to do without, for comparisons: a "
-                "comma list of a "
-                "level (portable, sse4.2, avx2, avx512: what is above it is left out) and of "
-                "\\-crc32, \\-clmul, "
-                "\\-sha, \\-avx2, \\-vpclmul, \\-avx512; results are the same\n");
+                ".TP\n"
+                ".B NO_COLOR\n"
+                "if set and not empty, no colour is used unless \\-\\-color=always is given\n"
+                ".TP\n"
+                ".B SFT_CPU\n"
+                "features of the processor to do without, for comparisons: a comma list of a level "
+                "(portable, sse4.2, avx2, avx512: what is above it is left out) and of \\-crc32, "
+                "\\-clmul, \\-sha, \\-avx2, \\-vpclmul, \\-avx512; results are the same\n");
 }
 
 static void option_item(cli_out *o, const cli_opt *opt) {
@@ -112,16 +126,16 @@ void cli_man(cli *c, const cli_command *command) {
         return;
     }
     head(o, "", "look into, check, read and change safetensors files");
-    cli_puts(
-        o,
-        ".SH SYNOPSIS\n.B safetensors\n\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
-        ".SH DESCRIPTION\n"
-        "An operand is a .safetensors file, an index (model.safetensors.index.json), a directory "
-        "that\n"
-        "holds either, or \\- for standard input. Data goes to standard output, everything else "
-        "to\n"
-        "standard error. Whatever comes from a file is escaped before it is printed.\n"
-        ".SH COMMANDS\n");
+    cli_puts(o, ".SH SYNOPSIS\n"
+                ".B safetensors\n"
+                "\\fICOMMAND\\fR [\\fIOPTION\\fR]... \\fIOPERAND\\fR...\n"
+                ".SH DESCRIPTION\n"
+                "An operand is a .safetensors file, an index (model.safetensors.index.json), a "
+                "directory that\n"
+                "holds either, or \\- for standard input. Data goes to standard output, everything "
+                "else to\n"
+                "standard error. Whatever comes from a file is escaped before it is printed.\n"
+                ".SH COMMANDS\n");
     for (size_t i = 0; cli_commands[i] != NULL; i++) {
         cli_printf(o, ".TP\n.BR safetensors\\-%s (1)\n", cli_commands[i]->name);
         troff_text(o, cli_commands[i]->summary);

@@ -32,8 +32,8 @@ static const shared_option shared_options[] = {
                                   "largest header to accept (default 100,000,000)")},
     {CLI_WITH_IMPORT,
      CLI_OPT_ARG(CLI_TEXT, "key", 0, "KEY",
-                 "of a foreign nested file: the part to read (\"state_dict\", "
-                 "\"ema.params\"), . for all; default: the weights are looked for")},
+                 "of a foreign nested file: the part to read (\"state_dict\", \"ema.params\"), . "
+                 "for all; default: the weights are looked for")},
     {CLI_WITH_IMPORT,
      CLI_OPT_CHOICE("dedup", 0, "RULE", "hf|first|keep|error|alias",
                     "of a foreign file: names of the same bytes are one tensor, called as Hugging "
@@ -429,4 +429,12 @@ uint64_t cli_number(const cli *c, const char *name, uint64_t otherwise) {
 double cli_real(const cli *c, const char *name, double otherwise) {
     const cli_value *v = find_value(c, name, 0, true);
     return v != NULL ? v->real : otherwise;
+}
+
+sft_limits cli_limits(const cli *c) {
+    sft_limits limits;
+
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    return limits;
 }

@@ -42,9 +42,9 @@ bool cli_sys_closed_pipe(int error); /* of a write whose reader has gone */
 const char *cli_sys_text(int error, char *text, size_t cap);
 
 typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;
-cli_kind cli_sys_kind(const char *path);      /* follows links */
-int cli_sys_make_folder(const char *path);    /* one level */
-void cli_sys_remove_folder(const char *path); /* if it is empty */
+cli_kind cli_sys_kind(const char *path);         /* follows links */
+int cli_sys_make_directory(const char *path);    /* one level */
+void cli_sys_remove_directory(const char *path); /* if it is empty */
 bool cli_sys_same_file(const char *a, const char *b);
 /* Another number when `path` leads to another file, or the file was written to; 0: nothing is there. */
 uint64_t cli_sys_stamp(const char *path);
@@ -55,14 +55,14 @@ char *cli_sys_real(const char *path); /* absolute, without links; free() it; NUL
  * the last; free() it. NULL: none, or none here. */
 char *cli_sys_attributes(const char *path);
 
-/* Names in a folder, "." and ".." left out, in no order. is_folder: not through a link. Returns an
+/* Names in a directory, "." and ".." left out, in no order. is_directory: not through a link. Returns an
  * error number. */
-typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_folder);
-int cli_sys_list(const char *folder, cli_sys_entry entry, void *ctx);
+typedef void (*cli_sys_entry)(void *ctx, const char *name, bool is_directory);
+int cli_sys_list(const char *directory, cli_sys_entry entry, void *ctx);
 
 /* A lock on a directory, which ends with the process at the latest: one of many (shared), or the only one.
  * -1: somebody else has one (*busy), or there are no such locks here. */
-int cli_sys_lock_folder(const char *folder, bool shared, bool *busy);
+int cli_sys_lock_directory(const char *directory, bool shared, bool *busy);
 void cli_sys_unlock(int lock);
 void cli_sys_pause(void); /* a twentieth of a second */
 

@@ -54,7 +54,7 @@ static sft_status run_rounds(cli *c, round *r, size_t slots, const sft_pool *poo
         status = merge_round(r, count, &progress.bytes_done, err);
         r->first += count;
         if (status == SFT_OK && (control->poll(control->ctx, &progress) != 0 || cli_stopped(c))) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+            status = CLI_ERROR(err, SFT_E_CANCELLED, "interrupted");
         }
     }
     cli_control_end(c);
@@ -138,8 +138,7 @@ static void free_one(void *ctx, size_t index) {
     }
     cli_slot *slot = &r->slots[k];
     if (cli_stopped(r->c)) {
-        slot->status =
-            sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+        slot->status = CLI_ERROR(&slot->err, SFT_E_CANCELLED, "interrupted");
     } else {
         slot->status = r->job->work(r->job->ctx, unit, slot);
     }
@@ -246,14 +245,6 @@ void cli_put_shape(cli_out *o, const uint64_t *shape, size_t rank) {
         cli_printf(o, "%s%llu", k > 0 ? ", " : "", (unsigned long long)shape[k]);
     }
     cli_put(o, "]", 1);
-}
-
-void cli_json_shape(cli_json *j, const uint64_t *shape, size_t rank) {
-    cli_json_open(j, '[');
-    for (size_t k = 0; k < rank; k++) {
-        cli_json_u64(j, shape[k]);
-    }
-    cli_json_close(j, ']');
 }
 
 int cli_compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len) {

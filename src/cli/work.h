@@ -59,7 +59,6 @@ enum { CLI_BLOCK_BYTES = 24 * 32768 }; /* 768 KiB */
 const char *cli_hex(char *text, const uint8_t *bytes, size_t size);
 /* "[2, 3]", all of it. */
 void cli_put_shape(cli_out *o, const uint64_t *shape, size_t rank);
-void cli_json_shape(cli_json *j, const uint64_t *shape, size_t rank);
 /* Compares names by bytes. */
 int cli_compare_bytes(const char *a, size_t a_len, const char *b, size_t b_len);
 

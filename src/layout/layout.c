@@ -309,15 +309,12 @@ sft_status sft__layout_create(sft_layout **out, const sft__layout_mesh *mesh,
 }
 
 sft_status sft__layout_create_flat(sft_layout **out, const sft__layout_mesh *mesh,
-                                   const sft__layout_factor *factors, size_t count, uint64_t align,
+                                   const sft__layout_cut *cut, uint64_t align,
                                    const sft_allocator *allocator, sft_error *err) {
-    sft__layout_cut cut;
-    sft_zero(&cut, sizeof cut);
-    cut.factors = factors;
-    cut.factor_count = count;
-    cut.split = SFT__SPLIT_CHUNK;
+    const sft__layout_cut flat = {
+        .factors = cut->factors, .factor_count = cut->factor_count, .split = SFT__SPLIT_CHUNK};
     *out = NULL;
-    SFT_TRY(create(out, mesh, &cut, 1, allocator, err));
+    SFT_TRY(create(out, mesh, &flat, 1, allocator, err));
     (*out)->kind = SFT__LAYOUT_FLAT;
     (*out)->dims = 0;
     (*out)->align = align == 0 ? 1 : align;
@@ -367,9 +364,10 @@ static sft_status number_parts(sft_layout *layout, uint64_t *part_of, sft_error 
     return SFT_OK;
 }
 
-sft_status sft__layout_create_boxes(sft_layout **out, const uint64_t *ranks, const uint64_t *boxes,
-                                    size_t count, size_t dims, const sft_allocator *allocator,
-                                    sft_error *err) {
+sft_status sft__layout_create_boxes(sft_layout **out, const sft__layout_box_list *list,
+                                    const sft_allocator *allocator, sft_error *err) {
+    const size_t count = list->count;
+    const size_t dims = list->dims;
     sft_layout *layout;
     sft_status status;
     uint64_t *part_of;
@@ -388,12 +386,12 @@ sft_status sft__layout_create_boxes(sft_layout **out, const uint64_t *ranks, con
         return r.failed ? SFT_E_OVERFLOW : SFT_E_NOMEM;
     }
     sft_zero(&mesh, sizeof mesh);
-    mesh.ranks = ranks;
+    mesh.ranks = list->ranks;
     layout->kind = SFT__LAYOUT_BOXES;
     layout->dims = dims;
     layout->devices = count;
     status = keep_mesh(layout, &r, &mesh, err);
-    layout->boxes = take_copy(&r, boxes, count * 2 * dims);
+    layout->boxes = take_copy(&r, list->boxes, count * 2 * dims);
     part_of = take(&r, count, sizeof *part_of);
     layout->part_of = part_of;
     if (status == SFT_OK) {

@@ -20,6 +20,7 @@ typedef struct sft__layout_mesh {
     uint64_t first_rank; /* device d is global rank first_rank + d (stage s: s * devices) */
     const uint64_t
         *ranks; /* or: device d is global rank ranks[d], all different. NULL: see above */
+    const char *const *axis_names; /* one per axis; NULL where nothing speaks of them by name */
 } sft__layout_mesh;
 
 typedef enum sft__layout_split {
@@ -54,7 +55,7 @@ typedef struct sft__layout_cut {
     uint64_t block_parts; /* instead of lengths: so many equal segments (gate_up: 2); 0: no */
 } sft__layout_cut;
 
-/* A box of the full tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
+/* A box of the global tensor, and where it lies in the rank's own tensor. Arrays of the caller's, one entry
  * per dimension. In a flat layout the local tensor has one dimension: local_start[0] counts elements, and
  * the box lies there packed. */
 typedef struct sft__layout_shard {
@@ -112,17 +113,23 @@ sft_status sft__layout_create(sft_layout **out, const sft__layout_mesh *mesh,
 
 /* Row-major order of all elements cut into equal ranges of ceil(elements / parts), rounded up to a multiple
  * of `align` elements (0: 1); the last ranges shorter or empty (FSDP, ZeRO; padding is not part of the
- * layout). factors: as in a cut. */
+ * layout). Of the cut only the factors count. */
 sft_status sft__layout_create_flat(sft_layout **out, const sft__layout_mesh *mesh,
-                                   const sft__layout_factor *factors, size_t count, uint64_t align,
+                                   const sft__layout_cut *cut, uint64_t align,
                                    const sft_allocator *allocator, sft_error *err);
 
-/* Explicit boxes: ranks[i] holds the box of 2 * dims numbers at boxes[i * 2 * dims], dims starts, then dims
- * counts. Every rank at most once (SFT_E_DUPLICATE); equal boxes are replicas. Whether the boxes cover a
- * tensor, or overlap, is for the plan that uses them. */
-sft_status sft__layout_create_boxes(sft_layout **out, const uint64_t *ranks, const uint64_t *boxes,
-                                    size_t count, size_t dims, const sft_allocator *allocator,
-                                    sft_error *err);
+/* ranks[i] holds the box of 2 * dims numbers at boxes[i * 2 * dims], dims starts, then dims counts. */
+typedef struct sft__layout_box_list {
+    const uint64_t *ranks;
+    const uint64_t *boxes;
+    size_t count;
+    size_t dims;
+} sft__layout_box_list;
+
+/* Explicit boxes. Every rank at most once (SFT_E_DUPLICATE); equal boxes are replicas. Whether the boxes
+ * cover a tensor, or overlap, is for the plan that uses them. */
+sft_status sft__layout_create_boxes(sft_layout **out, const sft__layout_box_list *list,
+                                    const sft_allocator *allocator, sft_error *err);
 
 void sft__layout_free(sft_layout *layout); /* NULL is fine */
 
@@ -141,15 +148,21 @@ sft_status sft__layout_part(const sft_layout *layout, uint64_t rank, uint64_t *p
 sft_status sft__layout_check(const sft_layout *layout, const uint64_t *shape, size_t dims,
                              sft_error *err);
 
-/* The boxes of the full tensor that the rank holds: one in the common case, one per block where a dimension
+/* What a rank holds of a tensor. */
+typedef struct sft__layout_local {
+    const sft_layout *layout;
+    const uint64_t *shape; /* the global one */
+    size_t dims;
+    uint64_t rank;
+} sft__layout_local;
+
+/* The boxes of the global tensor that the rank holds: one in the common case, one per block where a dimension
  * has blocks, up to 2 * dims in a flat layout. Empty boxes are left out. at: SFT_E_RANGE past the
  * end. Cost: O(dims * factors + index). */
-sft_status sft__layout_shard_count(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                                   uint64_t rank, uint64_t *count, sft_error *err);
+sft_status sft__layout_shard_count(const sft__layout_local *local, uint64_t *count, sft_error *err);
 
-sft_status sft__layout_shard_at(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                                uint64_t rank, uint64_t index, const sft__layout_shard *out,
-                                sft_error *err);
+sft_status sft__layout_shard_at(const sft__layout_local *local, uint64_t index,
+                                const sft__layout_shard *out, sft_error *err);
 
 /* ---------------------------------------------------------------- notations of others */
 
@@ -163,16 +176,21 @@ sft_status sft__layout_parse_placements(sft_layout **out, const char *text,
                                         const sft__layout_mesh *mesh, size_t dims,
                                         const sft_allocator *allocator, sft_error *err);
 
-/* JAX: "P('x', None, ('y', 'z'))" or "PartitionSpec(...)"; axis_names: one per mesh axis. Dimensions that the
- * spec leaves out are whole. Split by SFT__SPLIT_EVEN. (jax.sharding.PartitionSpec, 0.10) */
-sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const char *const *axis_names,
-                                  const sft__layout_mesh *mesh, size_t dims,
-                                  const sft_allocator *allocator, sft_error *err);
+/* JAX: "P('x', None, ('y', 'z'))" or "PartitionSpec(...)"; the mesh has axis_names. Dimensions that the
+ * spec leaves out are not cut. Split by SFT__SPLIT_EVEN. (jax.sharding.PartitionSpec, 0.10) */
+sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const sft__layout_mesh *mesh,
+                                  size_t dims, const sft_allocator *allocator, sft_error *err);
 
-/* Hugging Face tensor-parallel style of one module ("colwise", "rowwise", "packed_colwise" ...) for a weight
- * (is_bias 0) or a bias, on the one-axis mesh. SFT_E_NOT_FOUND: unknown style. Split by SFT__SPLIT_CHUNK.
+/* Hugging Face tensor-parallel style of one module ("colwise", "rowwise", "packed_colwise" ...) for its
+ * weight or its bias. */
+typedef struct sft__layout_style {
+    const char *name;
+    bool is_bias;
+} sft__layout_style;
+
+/* On the one-axis mesh. SFT_E_NOT_FOUND: unknown style. Split by SFT__SPLIT_CHUNK.
  * (transformers.integrations.tensor_parallel) */
-sft_status sft__layout_from_style(sft_layout **out, const char *style, int is_bias,
+sft_status sft__layout_from_style(sft_layout **out, const sft__layout_style *style,
                                   const sft__layout_mesh *mesh, size_t dims,
                                   const sft_allocator *allocator, sft_error *err);
 

@@ -8,9 +8,11 @@
 
 /* Factors of every dimension while a text is read. */
 typedef struct factor_lists {
+    size_t dims;
+    sft__layout_split split; /* the notation's rule */
     sft__layout_factor of[SFT_LAYOUT_RANK][SFT__LAYOUT_AXES];
     size_t count[SFT_LAYOUT_RANK];
-    bool even[SFT_LAYOUT_RANK]; /* must divide, whatever the notation's rule */
+    bool even[SFT_LAYOUT_RANK]; /* must divide, whatever the rule */
 } factor_lists;
 
 static sft_status check_dims(const sft__layout_mesh *mesh, size_t dims, sft_error *err) {
@@ -31,16 +33,15 @@ static void insert(factor_lists *lists, size_t dim, size_t at, size_t axis) {
 }
 
 static sft_status create(sft_layout **out, const factor_lists *lists, const sft__layout_mesh *mesh,
-                         size_t dims, sft__layout_split split, const sft_allocator *allocator,
-                         sft_error *err) {
+                         const sft_allocator *allocator, sft_error *err) {
     sft__layout_cut cuts[SFT_LAYOUT_RANK];
-    for (size_t i = 0; i < dims; i++) {
+    for (size_t i = 0; i < lists->dims; i++) {
         sft_zero(&cuts[i], sizeof cuts[i]);
         cuts[i].factors = lists->of[i];
         cuts[i].factor_count = lists->count[i];
-        cuts[i].split = lists->even[i] ? SFT__SPLIT_EVEN : split;
+        cuts[i].split = lists->even[i] ? SFT__SPLIT_EVEN : lists->split;
     }
-    return sft__layout_create(out, mesh, cuts, dims, allocator, err);
+    return sft__layout_create(out, mesh, cuts, lists->dims, allocator, err);
 }
 
 /* ---------------------------------------------------------------- words of a text */
@@ -204,6 +205,8 @@ sft_status sft__layout_parse_placements(sft_layout **out, const char *text,
     *out = NULL;
     SFT_TRY(check_dims(mesh, dims, err));
     memset(&lists, 0, sizeof lists);
+    lists.dims = dims;
+    lists.split = SFT__SPLIT_CHUNK;
     const bool closed = eat(&p, '[') || eat(&p, '(');
     for (size_t i = 0; i < mesh->axis_count; i++) {
         if (i > 0 && !eat(&p, ',')) {
@@ -219,14 +222,13 @@ sft_status sft__layout_parse_placements(sft_layout **out, const char *text,
         return unexpected(text, blank(p), "expected no more than one placement per mesh axis", err);
     }
     SFT_TRY(place(&lists, mesh, list, err));
-    return create(out, &lists, mesh, dims, SFT__SPLIT_CHUNK, allocator, err);
+    return create(out, &lists, mesh, allocator, err);
 }
 
 /* ---------------------------------------------------------------- PartitionSpec */
 
 typedef struct spec {
     const char *text;
-    const char *const *names;
     const sft__layout_mesh *mesh;
     factor_lists lists;
     sft_error *err;
@@ -245,7 +247,7 @@ static sft_status read_axis(spec *s, const char **p, size_t dim) {
         return unexpected(s->text, *p + len, "expected the end of an axis name", s->err);
     }
     for (size_t i = 0; i < s->mesh->axis_count; i++) {
-        if (word_is(*p, len, s->names[i])) {
+        if (word_is(*p, len, s->mesh->axis_names[i])) {
             if (s->lists.count[dim] == SFT__LAYOUT_AXES) {
                 return sft__base_fail(s->err, SFT_E_LIMIT,
                                       "more axes in one dimension than a mesh can have");
@@ -277,9 +279,8 @@ static sft_status read_entry(spec *s, const char **p, size_t dim) {
     return SFT_OK;
 }
 
-sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const char *const *axis_names,
-                                  const sft__layout_mesh *mesh, size_t dims,
-                                  const sft_allocator *allocator, sft_error *err) {
+sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const sft__layout_mesh *mesh,
+                                  size_t dims, const sft_allocator *allocator, sft_error *err) {
     const char *p = text;
     size_t dim = 0;
     spec s;
@@ -287,8 +288,9 @@ sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const char
     SFT_TRY(check_dims(mesh, dims, err));
     memset(&s, 0, sizeof s);
     s.text = text;
-    s.names = axis_names;
     s.mesh = mesh;
+    s.lists.dims = dims;
+    s.lists.split = SFT__SPLIT_EVEN;
     s.err = err;
     const size_t len = word_at(&p);
     if (!word_is(p, len, "P") && !word_is(p, len, "PartitionSpec")) {
@@ -312,7 +314,7 @@ sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const char
     if (*blank(p) != '\0') {
         return unexpected(text, blank(p), "expected the end", err);
     }
-    return create(out, &s.lists, mesh, dims, SFT__SPLIT_EVEN, allocator, err);
+    return create(out, &s.lists, mesh, allocator, err);
 }
 
 /* ---------------------------------------------------------------- tensor-parallel styles */
@@ -353,7 +355,7 @@ static const struct {
     {"local_params", WHOLE, 1},
 };
 
-sft_status sft__layout_from_style(sft_layout **out, const char *style, int is_bias,
+sft_status sft__layout_from_style(sft_layout **out, const sft__layout_style *style,
                                   const sft__layout_mesh *mesh, size_t dims,
                                   const sft_allocator *allocator, sft_error *err) {
     sft__layout_cut cuts[SFT_LAYOUT_RANK];
@@ -364,7 +366,7 @@ sft_status sft__layout_from_style(sft_layout **out, const char *style, int is_bi
     if (mesh->axis_count != 1) {
         return sft__base_fail(err, SFT_E_ARG, "a tensor-parallel style needs a mesh of one axis");
     }
-    while (i < sizeof styles / sizeof styles[0] && strcmp(styles[i].name, style) != 0) {
+    while (i < sizeof styles / sizeof styles[0] && strcmp(styles[i].name, style->name) != 0) {
         i++;
     }
     if (i == sizeof styles / sizeof styles[0]) {
@@ -378,7 +380,7 @@ sft_status sft__layout_from_style(sft_layout **out, const char *style, int is_bi
         dim = styles[i].where == FIRST ? 0 : 1;
     } else if (styles[i].where == ROWS) {
         dim = dims > 1 ? dims - 2 : 0;
-    } else if (styles[i].where == COLUMNS && dims > 0 && (packed ? dims > 1 : is_bias == 0)) {
+    } else if (styles[i].where == COLUMNS && dims > 0 && (packed ? dims > 1 : !style->is_bias)) {
         dim = dims - 1;
     }
     if (dim < dims) {

@@ -315,17 +315,18 @@ static uint64_t box_count(const sft_layout *layout, const uint64_t *shape, uint6
     return n;
 }
 
-sft_status sft__layout_shard_count(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                                   uint64_t rank, uint64_t *count, sft_error *err) {
+sft_status sft__layout_shard_count(const sft__layout_local *local, uint64_t *count,
+                                   sft_error *err) {
+    const sft_layout *layout = local->layout;
     uint64_t device;
-    SFT_TRY(ready(layout, shape, dims, rank, &device, err));
+    SFT_TRY(ready(layout, local->shape, local->dims, local->rank, &device, err));
     if (layout->kind == SFT__LAYOUT_FLAT) {
         span range;
-        SFT_TRY(flat_range(layout, shape, dims, device, &range, err));
-        *count = flat_boxes(shape, dims, range, 0, NULL);
+        SFT_TRY(flat_range(layout, local->shape, local->dims, device, &range, err));
+        *count = flat_boxes(local->shape, local->dims, range, 0, NULL);
         return SFT_OK;
     }
-    *count = box_count(layout, shape, device);
+    *count = box_count(layout, local->shape, device);
     return SFT_OK;
 }
 
@@ -350,23 +351,23 @@ static void box_at(const sft_layout *layout, const uint64_t *shape, uint64_t dev
     }
 }
 
-sft_status sft__layout_shard_at(const sft_layout *layout, const uint64_t *shape, size_t dims,
-                                uint64_t rank, uint64_t index, const sft__layout_shard *out,
-                                sft_error *err) {
+sft_status sft__layout_shard_at(const sft__layout_local *local, uint64_t index,
+                                const sft__layout_shard *out, sft_error *err) {
+    const sft_layout *layout = local->layout;
     uint64_t device;
     uint64_t count;
-    SFT_TRY(sft__layout_shard_count(layout, shape, dims, rank, &count, err));
+    SFT_TRY(sft__layout_shard_count(local, &count, err));
     if (index >= count) {
         return sft__base_fail(err, SFT_E_RANGE, "shard %llu of %llu", (unsigned long long)index,
                               (unsigned long long)count);
     }
-    (void)sft__layout_device(layout, rank, &device);
+    (void)sft__layout_device(layout, local->rank, &device);
     if (layout->kind == SFT__LAYOUT_FLAT) {
         span range;
-        SFT_TRY(flat_range(layout, shape, dims, device, &range, err));
-        (void)flat_boxes(shape, dims, range, index, out);
+        SFT_TRY(flat_range(layout, local->shape, local->dims, device, &range, err));
+        (void)flat_boxes(local->shape, local->dims, range, index, out);
         return SFT_OK;
     }
-    box_at(layout, shape, device, index, out);
+    box_at(layout, local->shape, device, index, out);
     return SFT_OK;
 }

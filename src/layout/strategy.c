@@ -39,21 +39,19 @@ uint64_t *sft__layout_numbers_keep(const sft__layout_numbers *n, sft__base_arena
 
 /* ---------------------------------------------------------------- the object */
 
-sft_status sft__layout_ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
-                                 const sft_allocator *allocator, sft_error *err) {
-    const sft_allocator *const a = sft__base_allocator(allocator);
+sft_status sft__layout_ms_create(sft_ms_strategy **out, const sft__layout_ms_options *options,
+                                 sft_error *err) {
+    const sft_allocator *const a = sft__base_allocator(options->allocator);
     sft_ms_strategy *const s = sft__base_alloc_zero(a, sizeof *s);
     *out = NULL;
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
-    const sft_status status = sft__base_limits_read(&s->limits, limits, err);
+    SFT_NEED(s != NULL, sizeof *s, err);
+    const sft_status status = sft__base_limits_read(&s->limits, options->limits, err);
     if (status != SFT_OK) {
         sft__base_free(a, s, sizeof *s);
         return status;
     }
     sft__base_arena_init(&s->arena, a, s->limits.memory_bytes);
-    s->name = name;
+    s->name = options->name;
     s->stages = 1;
     *out = s;
     return SFT_OK;
@@ -84,20 +82,18 @@ sft_status sft__layout_ms_add(sft_ms_strategy *s, sft__layout_ms_entry **out, sf
         return sft__base_fail(err, SFT_E_LIMIT, "strategy: more than %llu parameters",
                               (unsigned long long)most);
     }
-    if (!sft__base_grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1,
-                        sizeof *s->entries)) {
-        return sft__base_fail_nomem(err, s->capacity * 2 * sizeof *s->entries);
-    }
+    SFT_NEED(sft__base_grow(s->arena.allocator, &s->entries, &s->capacity, s->count + 1,
+                            sizeof *s->entries),
+             s->capacity * 2 * sizeof *s->entries, err);
     *out = &s->entries[s->count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
 }
 
 sft_status sft__layout_ms_add_node(sft_ms_strategy *s, sft__layout_ms_node **out, sft_error *err) {
-    if (!sft__base_grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
-                        sizeof *s->nodes)) {
-        return sft__base_fail_nomem(err, s->node_capacity * 2 * sizeof *s->nodes);
-    }
+    SFT_NEED(sft__base_grow(s->arena.allocator, &s->nodes, &s->node_capacity, s->node_count + 1,
+                            sizeof *s->nodes),
+             s->node_capacity * 2 * sizeof *s->nodes, err);
     *out = &s->nodes[s->node_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -112,8 +108,9 @@ static sft_status bad_map(const sft__layout_ms_param *p, uint64_t offset, const 
 }
 
 sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft__layout_ms_param *p,
-                                  const uint64_t *signed_map, const size_t *begin, size_t dims,
-                                  uint64_t offset, sft_error *err) {
+                                  const sft__layout_ms_map *from, uint64_t offset, sft_error *err) {
+    const size_t dims = from->dims;
+    const size_t *begin = from->begin;
     const size_t total = begin[dims];
     uint32_t *const map = sft__base_arena_alloc(&s->arena, (total + 1) * sizeof *map, sizeof *map);
     size_t *const at = sft__base_arena_alloc(&s->arena, (dims + 1) * sizeof *at, sizeof *at);
@@ -125,7 +122,7 @@ sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft__layout_ms_param *p,
         const size_t entries = begin[i + 1] - begin[i];
         at[i] = n;
         for (size_t k = 0; k < entries; k++) {
-            const uint64_t v = signed_map[begin[i] + k];
+            const uint64_t v = from->numbers[begin[i] + k];
             /* -1 is ten bytes of varint, or the lower four alone where a writer was careless */
             const bool none = v == UINT64_MAX || v == UINT32_MAX;
             if (none && entries == 1) {
@@ -244,10 +241,9 @@ sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err) {
         s->stage = 0;
         SFT_TRY(check_stages(s, err));
     }
-    if (!sft__base_strmap_init(&s->map, s->entries, sizeof *s->entries, s->count,
-                               s->arena.allocator)) {
-        return sft__base_fail_nomem(err, s->count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&s->map, s->entries, sizeof *s->entries, s->count,
+                                   s->arena.allocator),
+             s->count * sizeof(uint64_t), err);
     if (sft__base_strmap_add_all(&s->map, s->count, &twice) != SFT__STRMAP_NONE) {
         const sft__layout_ms_param *const p = &s->entries[twice].param;
         return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, p->name, p->name_len,

@@ -22,8 +22,8 @@ typedef struct sft__layout_ms_param {
     const uint32_t *map;
     const size_t *map_at; /* dims + 1 entries */
     size_t dims;
-    const uint64_t *shape;      /* of the full tensor, dims entries; NULL: the file does not say */
-    const uint64_t *split_rows; /* rows of dimension 0 by slice, where they are given by hand */
+    const uint64_t *shape; /* of the global tensor, dims entries; NULL: the file does not say */
+    const uint64_t *split_rows;   /* rows of dimension 0 by slice, where they are given by hand */
     const int64_t *split_offsets; /* index offsets beside them */
     size_t split_count;           /* 0: cut evenly */
     int32_t field;
@@ -81,18 +81,30 @@ void sft__layout_numbers_reset(sft__layout_numbers *n);
 /* A copy in the arena; NULL: no memory. */
 uint64_t *sft__layout_numbers_keep(const sft__layout_numbers *n, sft__base_arena *arena);
 
+typedef struct sft__layout_ms_options {
+    const char *name;         /* of the file, for messages */
+    const sft_limits *limits; /* tensors, rank, name_bytes, memory_bytes; NULL for defaults */
+    const sft_allocator *allocator;
+} sft__layout_ms_options;
+
 /* An empty strategy. */
-sft_status sft__layout_ms_create(sft_ms_strategy **out, const char *name, const sft_limits *limits,
-                                 const sft_allocator *allocator, sft_error *err);
+sft_status sft__layout_ms_create(sft_ms_strategy **out, const sft__layout_ms_options *options,
+                                 sft_error *err);
 /* Room for one more parameter or operator, at the end of the list, all zero. */
 sft_status sft__layout_ms_add(sft_ms_strategy *s, sft__layout_ms_entry **out, sft_error *err);
 sft_status sft__layout_ms_add_node(sft_ms_strategy *s, sft__layout_ms_node **out, sft_error *err);
 sft_status sft__layout_ms_nomem(const sft_ms_strategy *s, size_t size, sft_error *err);
-/* The tensor map of a parameter from numbers as they stand in files: `signed_map` has the entries of all
- * dimensions, -1 for none; begin: dims + 1 positions in it. offset: for messages. */
+/* A tensor map as it stands in files: the entries of all dimensions, -1 for none; begin: dims + 1 positions
+ * among them. */
+typedef struct sft__layout_ms_map {
+    const uint64_t *numbers;
+    const size_t *begin;
+    size_t dims;
+} sft__layout_ms_map;
+
+/* The tensor map of a parameter. offset: for messages. */
 sft_status sft__layout_ms_set_map(sft_ms_strategy *s, sft__layout_ms_param *p,
-                                  const uint64_t *signed_map, const size_t *begin, size_t dims,
-                                  uint64_t offset, sft_error *err);
+                                  const sft__layout_ms_map *from, uint64_t offset, sft_error *err);
 /* After the last entry: prefixes, stages, the table of names. */
 sft_status sft__layout_ms_finish(sft_ms_strategy *s, sft_error *err);
 
@@ -105,13 +117,11 @@ sft_status sft__layout_ms_read_protobuf(sft_ms_strategy *s, const uint8_t *data,
 sft_status sft__layout_ms_read_json(sft_ms_strategy *s, const char *text, size_t size,
                                     sft_error *err);
 
-/* The text of a strategy file of either form, told apart by its first byte. name: of the file, for messages.
- * Everything is copied. limits: tensors, rank, name_bytes, memory_bytes; NULL for defaults.
- * Errors: SFT_E_FORMAT, SFT_E_JSON, SFT_E_SCHEMA, SFT_E_DUPLICATE, SFT_E_LIMIT, with the offset in the
- * text. Cost: O(size). */
+/* The text of a strategy file of either form, told apart by its first byte. Everything is copied. Errors:
+ * SFT_E_FORMAT, SFT_E_JSON, SFT_E_SCHEMA, SFT_E_DUPLICATE, SFT_E_LIMIT, with the offset in the text. Cost:
+ * O(size). */
 sft_status sft__layout_ms_parse(sft_ms_strategy **out, const void *data, size_t size,
-                                const char *name, const sft_limits *limits,
-                                const sft_allocator *allocator, sft_error *err);
+                                const sft__layout_ms_options *options, sft_error *err);
 
 void sft__layout_ms_free(sft_ms_strategy *strategy); /* NULL is fine */
 
@@ -147,7 +157,7 @@ sft_status sft__layout_ms_merge(sft_ms_strategy **out, const sft_ms_strategy *co
 sft_status sft__layout_ms_layout(sft_layout **out, const sft__layout_ms_param *param,
                                  const sft_allocator *allocator, sft_error *err);
 
-/* Shape of the full tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
+/* Shape of the global tensor from that of a rank's part: even cuts multiplied back. full: dims entries.
  * SFT_E_SHAPE: another number of dimensions. SFT_E_OVERFLOW. */
 sft_status sft__layout_ms_full_shape(const sft__layout_ms_param *param, const uint64_t *local,
                                      size_t dims, uint64_t *full, sft_error *err);

@@ -99,8 +99,8 @@ static sft_status take_map(reader *r, const sft__layout_jnode *item, sft__layout
     r->begins.count = 0;
     SFT_TRY(add_list(r, map, true));
     SFT_TRY(keep_begins(r, &begin));
-    return sft__layout_ms_set_map(r->s, p, r->numbers.list, begin, r->begins.count, map->offset,
-                                  r->err);
+    const sft__layout_ms_map from = {r->numbers.list, begin, r->begins.count};
+    return sft__layout_ms_set_map(r->s, p, &from, map->offset, r->err);
 }
 
 static sft_status take_rows(reader *r, const sft__layout_jnode *item, sft__layout_ms_param *p) {

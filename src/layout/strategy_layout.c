@@ -250,7 +250,8 @@ sft_status sft__layout_ms_full_shape(const sft__layout_ms_param *param, const ui
             }
         }
         if (!ok) {
-            return refuse(param, SFT_E_OVERFLOW, "size of the full tensor overflows 64 bits", err);
+            return refuse(param, SFT_E_OVERFLOW, "size of the global tensor overflows 64 bits",
+                          err);
         }
         full[d] = n;
     }

@@ -134,7 +134,7 @@ sft_status sft__layout_ms_merge(sft_ms_strategy **out, const sft_ms_strategy *co
                                   (unsigned long long)i);
         }
     }
-    SFT_TRY(sft__layout_ms_create(&s, NULL, NULL, allocator, err));
+    SFT_TRY(sft__layout_ms_create(&s, &(sft__layout_ms_options){.allocator = allocator}, err));
     s->form = strategies[0]->form;
     s->current_stage = 1; /* as MindSpore writes it */
     const sft_status status = merge_into(s, strategies, count, err);

@@ -66,9 +66,8 @@ static sft_status take_numbers(reader *r, const sft__base_pb_field *wrapper) {
             return wrong_wire(r, &f);
         }
         while (sft__base_pb_each(&f, &at, &value, &bad)) {
-            if (!sft__layout_numbers_add(&r->numbers, value)) {
-                return sft__base_fail_nomem(r->err, r->numbers.count * sizeof(uint64_t));
-            }
+            SFT_NEED(sft__layout_numbers_add(&r->numbers, value),
+                     r->numbers.count * sizeof(uint64_t), r->err);
         }
         if (bad != NULL) {
             return fault(r, at, bad);
@@ -170,8 +169,8 @@ static sft_status take_map(reader *r, const wrappers *w, sft__layout_ms_param *p
     for (size_t i = 0; i <= dims; i++) {
         begin[i] = i; /* one axis per dimension: this form has no nested maps */
     }
-    return sft__layout_ms_set_map(r->s, p, r->numbers.list, begin, dims, (uint64_t)(at - r->base),
-                                  r->err);
+    const sft__layout_ms_map from = {r->numbers.list, begin, dims};
+    return sft__layout_ms_set_map(r->s, p, &from, (uint64_t)(at - r->base), r->err);
 }
 
 static sft_status take_layout(reader *r, const sft__base_pb_field *layouts,
@@ -248,9 +247,8 @@ static sft_status take_strategies(reader *r, const sft__base_pb_field *list,
             }
             n->stage = (uint32_t)stage;
         } else if (f.number == 2) {
-            if (!sft__layout_numbers_add(&r->begins, r->numbers.count)) {
-                return sft__base_fail_nomem(r->err, r->begins.count * sizeof(uint64_t));
-            }
+            SFT_NEED(sft__layout_numbers_add(&r->begins, r->numbers.count),
+                     r->begins.count * sizeof(uint64_t), r->err);
             SFT_TRY(take_numbers(r, &f));
         }
     }

@@ -7,14 +7,13 @@
 #include "layout/strategy.h"
 
 sft_status sft__layout_ms_parse(sft_ms_strategy **out, const void *data, size_t size,
-                                const char *name, const sft_limits *limits,
-                                const sft_allocator *allocator, sft_error *err) {
+                                const sft__layout_ms_options *options, sft_error *err) {
     const char *const text = data;
     sft_ms_strategy *s;
     sft_status status;
     size_t i = 0;
     *out = NULL;
-    SFT_TRY(sft__layout_ms_create(&s, name, limits, allocator, err));
+    SFT_TRY(sft__layout_ms_create(&s, options, err));
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r')) {
         i++;
     }

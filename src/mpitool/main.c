@@ -45,8 +45,9 @@ int main(int argc, char **argv) {
     }
     all = MPI_COMM_WORLD;
     if (sft_mpi_group(&group, &all, &err) == SFT_OK) {
-        const cli_team team = {&group, provided >= MPI_THREAD_FUNNELED ? threads_each() : 1};
-        status = cli_main(argc, argv, &team);
+        const cli_processes processes = {&group,
+                                         provided >= MPI_THREAD_FUNNELED ? threads_each() : 1};
+        status = cli_main(argc, argv, &processes);
     }
     (void)MPI_Finalize();
     return status;

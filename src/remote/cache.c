@@ -38,9 +38,7 @@ sft_status sft__remote_cache_create(sft__remote_cache **out, uint64_t bytes,
     sft__remote_cache *c = sft__base_alloc_zero(allocator, sizeof *c);
 
     *out = NULL;
-    if (c == NULL) {
-        return sft__remote_no_memory(err, sizeof *c);
-    }
+    SFT_NEED(c != NULL, sizeof *c, err);
     c->allocator = allocator;
     c->room = room;
     c->newest = NONE;
@@ -52,7 +50,7 @@ sft_status sft__remote_cache_create(sft__remote_cache **out, uint64_t bytes,
         sft__base_free(allocator, c->entries, room * sizeof *c->entries);
         sft__base_free(allocator, c->slots, room * sizeof *c->slots);
         sft__base_free(allocator, c, sizeof *c);
-        return sft__remote_no_memory(err, room * sizeof *c->entries);
+        return sft__base_fail_nomem(err, room * sizeof *c->entries);
     }
     memset(c->slots, 0xff, room * sizeof *c->slots);
     *out = c;

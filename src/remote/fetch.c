@@ -43,7 +43,7 @@ typedef struct work {
     const sft_allocator *a;
     const sft_fetch_options *options;
     sft_fetch_result *result;
-    const char *folder;
+    const char *directory;
     outcome *files; /* the index, if there is one, is the last */
     size_t count;
     bool indexed;
@@ -68,9 +68,8 @@ static sft_status add_span(const work *w, outcome *f, const span *s, sft_error *
         last->size += s->size;
         return SFT_OK;
     }
-    if (!sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans)) {
-        return sft__remote_no_memory(err, (f->span_count + 1) * sizeof *f->spans);
-    }
+    SFT_NEED(sft__base_grow(w->a, &f->spans, &f->span_room, f->span_count + 1, sizeof *f->spans),
+             (f->span_count + 1) * sizeof *f->spans, err);
     f->spans[f->span_count++] = *s;
     return SFT_OK;
 }
@@ -107,8 +106,7 @@ static void identity(const outcome *f, uint8_t digest[32]) {
 static sft_status whole_file(const work *w, outcome *f, const char *name, sft_source *source,
                              sft__remote_object *object, sft_error *err) {
     if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the URL does not end in a name for the file");
+        return sft__base_fail(err, SFT_E_PATH, "the URL does not end in a name for the file");
     }
     f->name = name;
     f->size = sft_source_size(source);
@@ -135,10 +133,10 @@ static sft_status check_written(const char *name, sft_error *err) {
         i += n;
     }
     return good ? SFT_OK
-                : sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                                "the index names \"%.200s\": only files that end in .safetensors, "
-                                "and are neither hidden nor named deceptively, are fetched",
-                                name);
+                : sft__base_fail(err, SFT_E_PATH,
+                                 "the index names \"%.200s\": only files that end in .safetensors, "
+                                 "and are neither hidden nor named deceptively, are fetched",
+                                 name);
 }
 
 static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *err) {
@@ -147,9 +145,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
     size_t len;
 
     w->files = sft__base_alloc_zero(w->a, count * sizeof *w->files);
-    if (w->files == NULL) {
-        return sft__remote_no_memory(err, count * sizeof *w->files);
-    }
+    SFT_NEED(w->files != NULL, count * sizeof *w->files, err);
     w->count = count;
     for (size_t i = 0; i < o->count; i++) {
         SFT_TRY(o->index != NULL ? check_written(o->files[i].name, err) : SFT_OK);
@@ -160,9 +156,7 @@ static sft_status whole_model(work *w, const sft__remote_opened *o, sft_error *e
         sft__remote_url_base(o->place.url.data, &name, &len);
         /* the arena is the opened one's; it lives as long as this */
         name = sft__base_arena_copy((sft__base_arena *)(uintptr_t)&o->names, name, len);
-        if (name == NULL) {
-            return sft__remote_no_memory(err, len);
-        }
+        SFT_NEED(name != NULL, len, err);
         w->indexed = true;
         return whole_file(w, &w->files[o->count], name, o->index, o->index_object, err);
     }
@@ -210,7 +204,7 @@ static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer
     uint32_t *of =
         sft__base_alloc_array(w->a, count + 1, sizeof *of); /* per declared: index of the tensor */
     size_t n = 0;
-    sft_status status = of != NULL ? SFT_OK : sft__remote_no_memory(err, count * sizeof *of);
+    sft_status status = of != NULL ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *of);
 
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
@@ -221,9 +215,8 @@ static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer
         }
     }
     if (status == SFT_OK && n == 0) {
-        status =
-            sft_error_set(err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
-                          "none of the model's %llu tensors is wanted", (unsigned long long)count);
+        status = sft__base_fail(err, SFT_E_NOT_FOUND, "none of the model's %llu tensors is wanted",
+                                (unsigned long long)count);
     }
     if (status == SFT_OK) {
         status = sft_writer_start(writer, err);
@@ -250,9 +243,7 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     sft__fs_handle file;
 
     w->files = sft__base_alloc_zero(w->a, sizeof *w->files);
-    if (w->files == NULL) {
-        return sft__remote_no_memory(err, sizeof *w->files);
-    }
+    SFT_NEED(w->files != NULL, sizeof *w->files, err);
     w->count = 1;
     outcome *f = &w->files[0];
     f->name = "model.safetensors";
@@ -270,7 +261,7 @@ static sft_status selection(work *w, const sft__remote_opened *o, sft_error *err
     if (status == SFT_OK) {
         f->own = sft__base_alloc(w->a, f->own_size);
         status = f->own == NULL
-                     ? sft__remote_no_memory(err, f->own_size)
+                     ? sft__base_fail_nomem(err, f->own_size)
                      : sft__fs_read_at(file, "a temporary file", 0, f->own, f->own_size, err);
     }
     sft__fs_close(file);
@@ -296,6 +287,7 @@ static sft_status sink_put(void *ctx, uint64_t offset, const uint8_t *data, size
 }
 
 typedef struct todo {
+    work *w;
     sft__remote_get *gets;
     sink *sinks;
     size_t count;
@@ -307,7 +299,7 @@ typedef struct todo {
 static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin, uint64_t end,
                              sft_error *err) {
     uint8_t *buffer = sft__base_alloc(w->a, LOCAL_STEP);
-    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, LOCAL_STEP);
+    sft_status status = buffer != NULL ? SFT_OK : sft__base_fail_nomem(err, LOCAL_STEP);
 
     while (begin < end && status == SFT_OK) {
         const size_t n = end - begin < LOCAL_STEP ? (size_t)(end - begin) : LOCAL_STEP;
@@ -316,7 +308,7 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
             status = sft__remote_staging_put(&f->staging, begin, buffer, n, err);
         }
         if (status == SFT_OK && poll_progress(w, NULL) != 0) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+            status = sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
         }
         begin += n;
         w->done += n;
@@ -326,18 +318,18 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
 }
 
 /* Bytes [begin, end) of the file, all from one span. */
-static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t begin,
-                           uint64_t end, sft_error *err) {
+static sft_status add_todo(todo *t, outcome *f, const span *s, uint64_t begin, uint64_t end,
+                           sft_error *err) {
+    work *w = t->w;
     if (s->object == NULL) {
         return copy_local(w, f, s, begin, end, err);
     }
     while (begin < end) {
         const bool rest = t->part == 0 || end - begin < t->part + SFT__STAGE_BLOCK;
         const uint64_t n = rest ? end - begin : t->part;
-        if (!sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) ||
-            !sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks)) {
-            return sft__remote_no_memory(err, (t->count + 1) * sizeof *t->gets);
-        }
+        SFT_NEED(sft__base_grow(w->a, &t->gets, &t->room, t->count + 1, sizeof *t->gets) &&
+                     sft__base_grow(w->a, &t->sinks, &t->sink_room, t->count + 1, sizeof *t->sinks),
+                 (t->count + 1) * sizeof *t->gets, err);
         t->sinks[t->count] = (sink){w, f, s->to - s->from};
         t->gets[t->count] = (sft__remote_get){.object = s->object,
                                               .offset = s->from + (begin - s->to),
@@ -352,8 +344,7 @@ static sft_status add_todo(work *w, todo *t, outcome *f, const span *s, uint64_t
 }
 
 /* The missing blocks [first, end) of a file, cut where spans meet. */
-static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint64_t end,
-                              sft_error *err) {
+static sft_status add_missing(todo *t, outcome *f, uint64_t first, uint64_t end, sft_error *err) {
     const uint64_t low = first * SFT__STAGE_BLOCK;
     const uint64_t stop = end * SFT__STAGE_BLOCK < f->size ? end * SFT__STAGE_BLOCK : f->size;
 
@@ -366,7 +357,7 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
         const uint64_t a = s->to > low ? s->to : low;
         const uint64_t b = s->to + s->size < stop ? s->to + s->size : stop;
         if (a < b) {
-            SFT_TRY(add_todo(w, t, f, s, a, b, err));
+            SFT_TRY(add_todo(t, f, s, a, b, err));
         }
     }
     return SFT_OK;
@@ -374,7 +365,8 @@ static sft_status add_missing(work *w, todo *t, outcome *f, uint64_t first, uint
 
 /* The file from a server without ranges: one get from its beginning, of which what is missing is
  * taken. */
-static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
+static sft_status add_in_one_go(todo *t, outcome *f, sft_error *err) {
+    work *w = t->w;
     const span *s = &f->spans[0];
     size_t n = 0;
 
@@ -389,16 +381,15 @@ static sft_status add_in_one_go(work *w, todo *t, outcome *f, sft_error *err) {
             f->ranges[n - 1].size += size;
             continue;
         }
-        if (!sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges)) {
-            return sft__remote_no_memory(err, (n + 1) * sizeof *f->ranges);
-        }
+        SFT_NEED(sft__base_grow(w->a, &f->ranges, &f->range_room, n + 1, sizeof *f->ranges),
+                 (n + 1) * sizeof *f->ranges, err);
         f->ranges[n++] = (sft__remote_range){begin, size};
     }
     if (n == 0) {
         return SFT_OK;
     }
     const uint64_t first = f->ranges[0].offset;
-    SFT_TRY(add_todo(w, t, f, s, first, first + 1, err)); /* a place for it */
+    SFT_TRY(add_todo(t, f, s, first, first + 1, err)); /* a place for it */
     sft__remote_get *get = &t->gets[t->count - 1];
     get->offset = first;
     get->size = f->ranges[n - 1].offset + f->ranges[n - 1].size - first;
@@ -415,7 +406,8 @@ static bool in_one_go(const outcome *f) {
            f->spans[0].size == f->size && f->spans[0].object->whole_only;
 }
 
-static sft_status gather(work *w, todo *t, sft_error *err) {
+static sft_status gather(todo *t, sft_error *err) {
+    work *w = t->w;
     const uint32_t connections = w->remote->settings.o.connections;
 
     /* One part for each connection, for every further request costs it a round trip; who is ready
@@ -425,7 +417,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (in_one_go(f)) {
-            SFT_TRY(add_in_one_go(w, t, f, err));
+            SFT_TRY(add_in_one_go(t, f, err));
             continue;
         }
         for (uint64_t b = 0; !f->kept && b < f->staging.blocks;) {
@@ -434,7 +426,7 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
                 end++;
             }
             if (end > b) {
-                SFT_TRY(add_missing(w, t, f, b, end, err));
+                SFT_TRY(add_missing(t, f, b, end, err));
             }
             b = end > b ? end : b + 1;
         }
@@ -446,11 +438,12 @@ static sft_status gather(work *w, todo *t, sft_error *err) {
 }
 
 static sft_status bring(work *w, sft_error *err) {
-    todo t = {0};
+    todo t = {.w = w};
 
-    sft_status status = gather(w, &t, err);
+    sft_status status = gather(&t, err);
     if (status == SFT_OK) {
-        status = sft__remote_transfer(w->remote, t.gets, t.count, 0, false, &w->control, err);
+        const sft__remote_gets list = {t.gets, t.count, 0, false, &w->control};
+        status = sft__remote_transfer(w->remote, &list, err);
     }
     sft__base_free(w->a, t.gets, t.room * sizeof *t.gets);
     sft__base_free(w->a, t.sinks, t.sink_room * sizeof *t.sinks);
@@ -462,7 +455,7 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
     uint64_t size;
 
-    const sft_status status = sft__remote_existing(w->folder, f->name, &size, digest, w->a, err);
+    const sft_status status = sft__remote_existing(w->directory, f->name, &size, digest, w->a, err);
     if (status == SFT_E_NOT_FOUND) {
         return SFT_OK;
     }
@@ -475,9 +468,9 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     if ((w->options->flags & SFT_FETCH_REPLACE) != 0) {
         return SFT_OK;
     }
-    return status != SFT_OK ? status
-                            : sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                                            "%.100s/%.150s exists", w->folder, f->name);
+    return status != SFT_OK
+               ? status
+               : sft__base_fail(err, SFT_E_EXISTS, "%.100s/%.150s exists", w->directory, f->name);
 }
 
 static sft_status prepare(work *w, sft_error *err) {
@@ -496,9 +489,9 @@ static sft_status prepare(work *w, sft_error *err) {
     for (size_t i = 0; i < w->count; i++) {
         outcome *f = &w->files[i];
         if (!f->kept) {
+            const sft__remote_staged what = {w->directory, f->name, f->size, digest};
             identity(f, digest);
-            SFT_TRY(sft__remote_staging_open(&f->staging, w->folder, f->name, f->size, digest, w->a,
-                                             err));
+            SFT_TRY(sft__remote_staging_open(&f->staging, &what, w->a, err));
             w->total += f->size;
             w->done += f->staging.resumed;
             w->result->resumed += f->staging.resumed;
@@ -511,15 +504,14 @@ static sft_status prove(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
 
     if (!sft__remote_staging_whole(&f->staging)) {
-        return sft_error_set(err, SFT_E_INTERNAL, 0, SFT_NO_OFFSET, NULL, 0, "%.200s is not whole",
-                             f->name);
+        return sft__base_fail(err, SFT_E_INTERNAL, "%.200s is not whole", f->name);
     }
     if (f->has_sha) {
         SFT_TRY(sft__remote_staging_sha256(&f->staging, digest, &w->control, err));
         if (memcmp(digest, f->sha, sizeof digest) != 0) {
             sft__remote_staging_drop(&f->staging);
-            return sft_error_set(
-                err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
+            return sft__base_fail(
+                err, SFT_E_MISMATCH,
                 "%.200s has not the SHA-256 that the server tells: what came is removed", f->name);
         }
         w->result->verified++;
@@ -585,20 +577,23 @@ static sft_status fetch(work *w, const char *url, sft_error *err) {
     return status;
 }
 
-sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *folder,
+sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *directory,
                             const sft_fetch_options *options, sft_fetch_result *result,
                             sft_error *err) {
     sft_fetch_options o;
     sft_fetch_result r;
 
-    if (remote == NULL || folder == NULL || folder[0] == '\0') {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "remote or folder is NULL");
+    if (remote == NULL || directory == NULL || directory[0] == '\0') {
+        return sft__base_fail(err, SFT_E_ARG, "remote or directory is NULL");
     }
     SFT_TRY(sft__base_options_read(&o, sizeof o, options,
                                    SFT__UP_TO(sft_fetch_options, struct_size), "options", err));
     memset(&r, 0, sizeof r);
-    work w = {
-        .remote = remote, .a = remote->allocator, .options = &o, .result = &r, .folder = folder};
+    work w = {.remote = remote,
+              .a = remote->allocator,
+              .options = &o,
+              .result = &r,
+              .directory = directory};
     SFT_INIT(&w.control);
     w.control.poll = poll_progress;
     w.control.ctx = &w;

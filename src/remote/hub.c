@@ -122,9 +122,7 @@ sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err) {
     take(&o->hf_cache, "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE");
     if (o->hf_cache == NULL && home != NULL) {
         o->hf_cache = joined(arena, home, "/hub");
-        if (o->hf_cache == NULL) {
-            return sft__remote_no_memory(err, 256);
-        }
+        SFT_NEED(o->hf_cache != NULL, 256, err);
     }
     if (o->s3_access_key == NULL && o->s3_secret_key == NULL) {
         take(&o->s3_access_key, "AWS_ACCESS_KEY_ID", NULL);
@@ -150,7 +148,7 @@ bool sft__remote_path_exists(const char *path) {
     if (status == SFT_OK) {
         sft_source_close(source);
     }
-    return status == SFT_OK || status == SFT_E_NOT_REGULAR; /* a folder is there */
+    return status == SFT_OK || status == SFT_E_NOT_REGULAR; /* a directory is there */
 }
 
 static bool is_commit(const char *text, size_t len) {
@@ -271,7 +269,7 @@ static sft_status pin_keep(sft_remote *remote, const char *branch, size_t len, c
     }
     const bool kept = p != NULL && remote->pins == p;
     sft__base_mutex_unlock(&remote->mutex);
-    return kept ? SFT_OK : sft__remote_no_memory(err, sizeof *p + len);
+    return kept ? SFT_OK : sft__base_fail_nomem(err, sizeof *p + len);
 }
 
 sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, const char *commit,
@@ -292,7 +290,7 @@ sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, c
     sft__base_buf_add(&url, "", 1);
     if (url.failed) {
         sft__base_buf_reset(&url);
-        return sft__remote_no_memory(err, place->url.len + SFT__COMMIT_MAX);
+        return sft__base_fail_nomem(err, place->url.len + SFT__COMMIT_MAX);
     }
     sft__base_buf_reset(&place->url);
     place->url = url;
@@ -309,9 +307,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
     out->revision_at = out->url.len;
     sft__remote_url_encode(&out->url, revision,
                            sft__remote_url_decode(revision, u->revision, u->revision_len), false);
-    if (out->url.failed) {
-        return sft__remote_no_memory(err, u->revision_len);
-    }
+    SFT_NEED(!out->url.failed, u->revision_len, err);
     if (is_commit(u->revision, u->revision_len)) {
         memcpy(commit, u->revision, u->revision_len);
         commit[u->revision_len] = '\0';
@@ -331,7 +327,7 @@ static sft_status add_revision(sft__remote_place *out, char *commit, sft_remote 
 
 /* ---------------------------------------------------------------- places */
 
-/* Else it may be a folder. */
+/* Else it may be a directory. */
 static bool is_file(const char *file) {
     static const char *const ends[] = {".safetensors", ".json"};
     const size_t len = strlen(file);
@@ -362,12 +358,12 @@ static sft_status hub_place(sft__remote_place *out, sft_remote *remote, const ch
     if (!sft__remote_hub_url_parse(&u, url + 5)) {
         char shown[200];
         sft__remote_url_show(shown, sizeof shown, url);
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
+        return sft__base_fail(
+            err, SFT_E_PATH, "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
     }
     out->hub = true;
     out->repository = u.file == NULL;
-    out->perhaps_folder = u.file != NULL && !is_file(u.file);
+    out->perhaps_directory = u.file != NULL && !is_file(u.file);
     out->credential = o->hf_token != NULL ? SFT__BEARER : SFT__ANONYMOUS;
     add_endpoint(&out->url, o->hf_endpoint);
     if (strcmp(u.kind, "models") != 0) {
@@ -398,8 +394,7 @@ static sft_status s3_place(sft__remote_place *out, sft_remote *remote, const cha
     if (!sft__remote_s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
         char shown[200];
         sft__remote_url_show(shown, sizeof shown, url);
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: not of the form s3://BUCKET/KEY", shown);
+        return sft__base_fail(err, SFT_E_PATH, "%s: not of the form s3://BUCKET/KEY", shown);
     }
     out->credential = o->s3_access_key != NULL ? SFT__SIGV4 : SFT__ANONYMOUS;
     if (o->s3_endpoint != NULL) {
@@ -455,15 +450,15 @@ sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, co
     sft__base_buf_init(&out->url, remote->allocator);
     sft__base_buf_init(&out->cached, remote->allocator);
     if (url == NULL || !sft__remote_is_url(url)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "a URL begins with https://, http://, hf:// or s3://");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a URL begins with https://, http://, hf:// or s3://");
     }
     const bool hub = (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f';
     if ((hub || (url[0] | 0x20) == 's') && sft__remote_url_signed(url)) {
-        status = sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                               "a signed URL begins with https://; in %s a question mark is part "
-                               "of a name",
-                               hub ? "hf://" : "s3://");
+        status = sft__base_fail(
+            err, SFT_E_PATH,
+            "a signed URL begins with https://; in %s a question mark is part of a name",
+            hub ? "hf://" : "s3://");
     } else if (hub) {
         status = hub_place(out, remote, url, err);
     } else if ((url[0] | 0x20) == 's') {
@@ -472,7 +467,7 @@ sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, co
         web_place(out, remote, url);
     }
     if (status == SFT_OK && (out->url.failed || out->cached.failed)) {
-        status = sft__remote_no_memory(err, strlen(url) + 64);
+        status = sft__base_fail_nomem(err, strlen(url) + 64);
     }
     if (status != SFT_OK) {
         sft__remote_place_reset(out);

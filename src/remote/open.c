@@ -34,25 +34,25 @@ void sft__remote_parts_reset(sft__remote_part *parts, size_t count) {
     }
 }
 
-/* The folder of a path in the cache, and a name behind it. */
+/* The directory of a path in the cache, and a name behind it. */
 static sft_status part_local(sft__remote_part *part, sft_remote *remote,
                              const sft__remote_place *place, sft_error *err) {
     sft__base_buf path;
-    size_t folder = place->cached.len > 0 ? place->cached.len - 1 : 0;
+    size_t directory = place->cached.len > 0 ? place->cached.len - 1 : 0;
     sft_status status = SFT_OK;
 
-    if (folder == 0) {
+    if (directory == 0) {
         return SFT_OK;
     }
-    while (folder > 0 && place->cached.data[folder - 1] != '/') {
-        folder--;
+    while (directory > 0 && place->cached.data[directory - 1] != '/') {
+        directory--;
     }
     sft__base_buf_init(&path, remote->allocator);
-    sft__base_buf_add(&path, place->cached.data, folder);
+    sft__base_buf_add(&path, place->cached.data, directory);
     sft__base_buf_text(&path, part->name);
     sft__base_buf_add(&path, "", 1);
     if (path.failed) {
-        status = sft__remote_no_memory(err, folder + strlen(part->name) + 1);
+        status = sft__base_fail_nomem(err, directory + strlen(part->name) + 1);
     } else if (sft__remote_path_exists(path.data)) {
         status = sft_source_open(&part->local, path.data, SFT_ACCESS_AUTO, remote->allocator, err);
     }
@@ -71,7 +71,7 @@ static sft_status part_object(sft__remote_part *part, sft_remote *remote,
     sft__base_buf_init(&url, remote->allocator);
     sft__remote_url_beside(&url, place->url.data, part->name);
     sft__base_buf_add(&url, "", 1);
-    status = url.failed ? sft__remote_no_memory(err, place->url.len + strlen(part->name))
+    status = url.failed ? sft__base_fail_nomem(err, place->url.len + strlen(part->name))
                         : sft__remote_object_create(&part->object, remote, url.data,
                                                     place->credential, err);
     sft__base_buf_reset(&url);
@@ -80,8 +80,9 @@ static sft_status part_object(sft__remote_part *part, sft_remote *remote,
 
 /* Begins the objects among the parts. Those that are not there end; any other failure is one of
  * all. */
-static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t first, bool headers,
-                              uint64_t limit, const sft_allocator *a, sft_error *err) {
+static sft_status parts_begin(sft__remote_part *parts, size_t count,
+                              const sft__remote_search *search, sft_error *err) {
+    const sft_allocator *a = search->remote->allocator;
     sft__remote_object **objects = sft__base_alloc_array(a, count, sizeof *objects);
     size_t *of = sft__base_alloc_array(a, count, sizeof *of);
     sft_status *statuses = sft__base_alloc_array(a, count, sizeof *statuses);
@@ -90,7 +91,7 @@ static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t firs
     size_t n = 0;
 
     if (objects == NULL || of == NULL || statuses == NULL || https == NULL) {
-        status = sft__remote_no_memory(err, count * sizeof *objects);
+        status = sft__base_fail_nomem(err, count * sizeof *objects);
     } else {
         for (size_t i = 0; i < count; i++) {
             if (parts[i].object != NULL) {
@@ -98,7 +99,14 @@ static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t firs
                 objects[n++] = parts[i].object;
             }
         }
-        status = sft__remote_objects_begin(objects, n, first, headers, limit, statuses, https, err);
+        const sft__remote_beginnings all = {.objects = objects,
+                                            .count = n,
+                                            .first = search->first,
+                                            .headers = true,
+                                            .limit = search->limit,
+                                            .statuses = statuses,
+                                            .https = https};
+        status = sft__remote_objects_begin(&all, err);
         if (status == SFT_E_HTTP) {
             status = SFT_OK;
             for (size_t i = 0; i < n; i++) {
@@ -119,21 +127,20 @@ static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t firs
     return status;
 }
 
-sft_status sft__remote_parts_find(sft__remote_part *parts, sft_remote *remote,
-                                  const sft__remote_place *place, const char *const *names,
-                                  size_t count, size_t first, uint64_t limit, sft_error *err) {
+sft_status sft__remote_parts_find(sft__remote_part *parts, const sft__remote_search *search,
+                                  const char *const *names, size_t count, sft_error *err) {
     sft_status status = SFT_OK;
 
     memset(parts, 0, count * sizeof *parts);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         parts[i].name = names[i];
-        status = part_local(&parts[i], remote, place, err);
+        status = part_local(&parts[i], search->remote, search->place, err);
         if (status == SFT_OK && parts[i].local == NULL) {
-            status = part_object(&parts[i], remote, place, err);
+            status = part_object(&parts[i], search->remote, search->place, err);
         }
     }
     if (status == SFT_OK && count > 0) {
-        status = parts_begin(parts, count, first, true, limit, remote->allocator, err);
+        status = parts_begin(parts, count, search, err);
     }
     if (status != SFT_OK) {
         sft__remote_parts_reset(parts, count);
@@ -161,7 +168,7 @@ static sft_status name_chosen(sft__remote_place *place, const char *name, sft_er
             sft__base_buf_text(texts[i], name);
             sft__base_buf_add(texts[i], "", 1);
             if (texts[i]->failed) {
-                return sft__remote_no_memory(err, texts[i]->len + strlen(name));
+                return sft__base_fail_nomem(err, texts[i]->len + strlen(name));
             }
         }
     }
@@ -178,7 +185,8 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
         place->cached.len--;
         sft__base_buf_add(&place->cached, "/", 2);
     }
-    SFT_TRY(sft__remote_parts_find(parts, remote, place, candidates, CANDIDATES, 0, limit, err));
+    const sft__remote_search search = {remote, place, 0, limit};
+    SFT_TRY(sft__remote_parts_find(parts, &search, candidates, CANDIDATES, err));
     while (i < CANDIDATES && parts[i].local == NULL && parts[i].object == NULL) {
         i++;
     }
@@ -200,11 +208,16 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
 
 static sft_status begin_one(sft__remote_part *part, bool json, uint64_t limit, sft_error *err) {
     sft_status status;
-    return sft__remote_objects_begin(&part->object, 1, json ? INDEX_FIRST : 0, !json, limit,
-                                     &status, NULL, err);
+    const sft__remote_beginnings one = {.objects = &part->object,
+                                        .count = 1,
+                                        .first = json ? INDEX_FIRST : 0,
+                                        .headers = !json,
+                                        .limit = limit,
+                                        .statuses = &status};
+    return sft__remote_objects_begin(&one, err);
 }
 
-/* The place is a folder's now. Where the search there says no, it was no file's either. */
+/* The place is a directory's now. Where the search there says no, it was no file's either. */
 static sft_status choose_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
                                uint64_t limit, sft_error *err) {
     char shown[200];
@@ -212,15 +225,13 @@ static sft_status choose_named(sft__remote_place *place, sft__remote_part *part,
     sft__remote_url_show(shown, sizeof shown, place->url.data);
     place->url.len--; /* the NUL */
     sft__base_buf_add(&place->url, "/", 2);
-    if (place->url.failed) {
-        return sft__remote_no_memory(err, place->url.len + 2);
-    }
+    SFT_NEED(!place->url.failed, place->url.len + 2, err);
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
     if (status == SFT_E_HTTP && why.sys == 404) {
         return sft_error_set(err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
-                             "%s: not found, neither a file nor a folder with model.safetensors or "
-                             "an index for it",
+                             "%s: not found, neither a file nor a directory with model.safetensors "
+                             "or an index for it",
                              shown);
     }
     if (status != SFT_OK && err != NULL) {
@@ -246,7 +257,7 @@ static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, 
             status = begin_one(part, json, limit, &why);
         }
     }
-    if (place->perhaps_folder &&
+    if (place->perhaps_directory &&
         (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
         sft__remote_parts_reset(part, 1);
         return choose_named(place, part, remote, limit, err);
@@ -275,7 +286,6 @@ sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *p
 
 typedef struct opening {
     sft_remote *remote;
-    const sft__remote_place *place;
     uint64_t limit;
     sft__remote_opened *opened;
 } opening;
@@ -304,11 +314,12 @@ static sft_status open_shards(void *ctx, const char *const *names, size_t count,
         sft__base_free(a, parts, count * sizeof *parts);
         sft__base_free(a, opened->files, count * sizeof *opened->files);
         opened->files = NULL;
-        return sft__remote_no_memory(err, count * sizeof *parts);
+        return sft__base_fail_nomem(err, count * sizeof *parts);
     }
     opened->room = count;
-    status = sft__remote_parts_find(parts, o->remote, o->place, names, count,
-                                    first_read(opened, o->remote, count), o->limit, err);
+    const sft__remote_search search = {o->remote, &opened->place,
+                                       first_read(opened, o->remote, count), o->limit};
+    status = sft__remote_parts_find(parts, &search, names, count, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__remote_opened_file *file = &opened->files[opened->count];
         if (parts[i].local == NULL && parts[i].object == NULL) {
@@ -319,7 +330,7 @@ static sft_status open_shards(void *ctx, const char *const *names, size_t count,
         if (status == SFT_OK) {
             file->source = sources[i];
             file->name = sft__base_arena_copy(&opened->names, names[i], strlen(names[i]));
-            status = file->name != NULL ? SFT_OK : sft__remote_no_memory(err, strlen(names[i]));
+            status = file->name != NULL ? SFT_OK : sft__base_fail_nomem(err, strlen(names[i]));
             opened->count++;
         }
     }
@@ -347,8 +358,7 @@ static uint64_t header_limit(const sft_open_options *options) {
     return HEADER_LIMIT;
 }
 
-static sft_status open_single(sft__remote_opened *opened, sft_remote *remote,
-                              const sft__remote_place *place, sft_source *source,
+static sft_status open_single(sft__remote_opened *opened, sft_remote *remote, sft_source *source,
                               sft__remote_object *object, const sft_open_options *options,
                               sft_error *err) {
     const char *name;
@@ -356,11 +366,11 @@ static sft_status open_single(sft__remote_opened *opened, sft_remote *remote,
 
     opened->files = sft__base_alloc_zero(remote->allocator, sizeof *opened->files);
     opened->room = opened->files != NULL ? 1 : 0;
-    sft__remote_url_base(place->url.data, &name, &len);
+    sft__remote_url_base(opened->place.url.data, &name, &len);
     name = sft__base_arena_copy(&opened->names, name, len);
     if (opened->files == NULL || name == NULL) {
         sft_source_close(source);
-        return sft__remote_no_memory(err, sizeof *opened->files + len);
+        return sft__base_fail_nomem(err, sizeof *opened->files + len);
     }
     opened->files[opened->count++] = (sft__remote_opened_file){name, source, object};
     return sft_catalog_open_source(&opened->catalog, source, options, err);
@@ -380,8 +390,7 @@ static sft_status open_indexed(sft__remote_opened *opened, const opening *o,
 
 sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const char *url,
                             const sft_open_options *options, sft_error *err) {
-    opening o = {
-        .remote = remote, .place = &out->place, .limit = header_limit(options), .opened = out};
+    opening o = {.remote = remote, .limit = header_limit(options), .opened = out};
     sft_source *source;
     sft__remote_part part;
 
@@ -399,7 +408,7 @@ sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const c
             out->index_object = object;
             status = open_indexed(out, &o, options, err);
         } else {
-            status = open_single(out, remote, &out->place, source, object, options, err);
+            status = open_single(out, remote, source, object, options, err);
         }
     }
     if (status != SFT_OK) {
@@ -429,7 +438,7 @@ sft_status sft_remote_open(sft_catalog **out, sft_remote *remote, const char *ur
     sft__remote_opened opened;
 
     if (out == NULL || remote == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out or remote is NULL");
     }
     *out = NULL;
     SFT_TRY(sft__remote_open(&opened, remote, url, options, err));
@@ -445,7 +454,7 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
     sft__remote_part part;
 
     if (out == NULL || remote == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out or remote is NULL");
     }
     *out = NULL;
     SFT_TRY(sft__remote_place_find(&place, remote, url, err));

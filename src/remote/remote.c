@@ -73,19 +73,17 @@ static sft_status settings_check(const sft_remote_options *o, sft_error *err) {
 
     for (size_t i = 0; i < 2; i++) {
         if (urls[i] != NULL && (!sft__remote_url_parse(&u, urls[i]) || u.query_len != 0)) {
-            return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                                 "the %s endpoint is no http or https URL",
-                                 i == 0 ? "Hugging Face" : "S3");
+            return sft__base_fail(err, SFT_E_ARG, "the %s endpoint is no http or https URL",
+                                  i == 0 ? "Hugging Face" : "S3");
         }
     }
     if (!one_line(o->hf_token) || !one_line(o->s3_access_key) || !one_line(o->s3_secret_key) ||
         !one_line(o->s3_session_token) || !one_line(o->s3_region)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "a credential or the region holds a control character");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a credential or the region holds a control character");
     }
     if ((o->s3_access_key == NULL) != (o->s3_secret_key == NULL)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "an S3 access key needs its secret key");
+        return sft__base_fail(err, SFT_E_ARG, "an S3 access key needs its secret key");
     }
     return SFT_OK;
 }
@@ -106,9 +104,7 @@ static sft_status settings_read(sft__remote_settings *s, const sft_remote_option
         &o->s3_access_key, &o->s3_secret_key, &o->s3_session_token, &o->ca_file,     &o->proxy,
         &o->disk_cache,    &s->proxies.http,  &s->proxies.https,    &s->proxies.no};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (!keep(&s->strings, texts[i])) {
-            return sft__remote_no_memory(err, 256);
-        }
+        SFT_NEED(keep(&s->strings, texts[i]), 256, err);
     }
     s->proxies.given = o->proxy;
     s->proxies.plain = (o->flags & SFT_REMOTE_ALLOW_HTTP) != 0;
@@ -121,19 +117,18 @@ sft_status sft__remote_url_allowed(const sft_remote *remote, const char *url, sf
 
     sft__remote_url_show(shown, sizeof shown, url);
     if (!sft__remote_url_parse(&u, url)) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", shown,
-                             sft__remote_url_has_login(url)
-                                 ? "a URL with a user name or password is refused"
-                                 : "not a URL of the form http[s]://host[:port]/path");
+        return sft__base_fail(err, SFT_E_PATH, "%s: %s", shown,
+                              sft__remote_url_has_login(url)
+                                  ? "a URL with a user name or password is refused"
+                                  : "not a URL of the form http[s]://host[:port]/path");
     }
     if (!u.https && !sft__remote_url_loopback(&u) &&
         (remote->settings.o.flags & SFT_REMOTE_ALLOW_HTTP) == 0) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: http is allowed to this machine only; use https", shown);
+        return sft__base_fail(err, SFT_E_PATH,
+                              "%s: http is allowed to this machine only; use https", shown);
     }
     if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) {
-        return sft_error_set(err, SFT_E_HTTP, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: offline, and not in the local cache", shown);
+        return sft__base_fail(err, SFT_E_HTTP, "%s: offline, and not in the local cache", shown);
     }
     return SFT_OK;
 }
@@ -179,7 +174,7 @@ static sft_status fill(sft_remote *remote, const sft_remote_options *options, sf
 
 sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options, sft_error *err) {
     if (out == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out is NULL");
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }
     *out = NULL;
     const bool own =
@@ -189,14 +184,13 @@ sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options
     sft__remote_curl curl;
     SFT_TRY(sft__remote_curl_find(&curl, err));
     if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0,
-                             "libcurl could not be started");
+        return sft__base_fail(err, SFT_E_NOMEM, "libcurl could not be started");
     }
     sft_remote *remote = sft__base_alloc_zero(a, sizeof *remote);
     if (remote == NULL || !sft__base_mutex_init(&remote->mutex)) {
         sft__base_free(a, remote, sizeof *remote);
         curl.global_cleanup();
-        return sft__remote_no_memory(err, sizeof *remote);
+        return sft__base_fail_nomem(err, sizeof *remote);
     }
     remote->allocator = a;
     remote->curl = curl;

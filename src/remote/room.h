@@ -8,6 +8,7 @@
 #ifndef SFT_REMOTE_ROOM_H
 #define SFT_REMOTE_ROOM_H
 
+#include "base/error.h"
 #include "base/memory/alloc.h"
 #include "base/thread/thread.h"
 #include "remote/http/address.h"
@@ -17,14 +18,6 @@
 #include <sft/extend.h>
 #include <sft/remote.h>
 #include <stdatomic.h>
-
-#define SFT_TRY(call)                                                                              \
-    do {                                                                                           \
-        const sft_status try_st = (call);                                                          \
-        if (try_st != SFT_OK) {                                                                    \
-            return try_st;                                                                         \
-        }                                                                                          \
-    } while (0)
 
 typedef struct sft__remote_lane sft__remote_lane;
 typedef struct sft__remote_cache sft__remote_cache;
@@ -140,11 +133,17 @@ typedef struct sft__remote_get {
     sft_error err;
 } sft__remote_get;
 
-/* Carries the gets out, up to `most` (0: settings.connections) at once, and returns when all have
- * ended. The status is that of the first that failed, in the order of the array. control may be
- * NULL. all: the failure of one does not stop the others. */
-sft_status sft__remote_transfer(sft_remote *remote, sft__remote_get *gets, size_t count,
-                                size_t most, bool all, const sft_control *control, sft_error *err);
+typedef struct sft__remote_gets {
+    sft__remote_get *gets;
+    size_t count;
+    size_t most;                /* at once; 0: settings.connections */
+    bool all;                   /* the failure of one does not stop the others */
+    const sft_control *control; /* may be NULL */
+} sft__remote_gets;
+
+/* Carries the gets out and returns when all have ended. The status is that of the first that failed, in
+ * the order of the array. */
+sft_status sft__remote_transfer(sft_remote *remote, const sft__remote_gets *list, sft_error *err);
 void sft__remote_lanes_free(sft_remote *remote);
 /* Does the server of this URL not serve several ranges in one answer, as far as is known? */
 bool sft__remote_multipart_refused(sft_remote *remote, const char *url);
@@ -158,18 +157,20 @@ sft_status sft__remote_object_meet(sft__remote_object *object, const sft__remote
 
 /* A source over an object; the object is taken over if this succeeds. Its size must be known. */
 sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object, sft_error *err);
-/* Reads through the object's head and the caches. */
-sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_range *ranges,
-                                        size_t count, sft_io_done done, void *done_ctx,
-                                        const sft_control *control, sft_error *err);
+/* The beginnings of objects that are not known yet. Each object's own result is in statuses[i], whose HTTP
+ * status in https[i]. */
+typedef struct sft__remote_beginnings {
+    sft__remote_object *const *objects;
+    size_t count;
+    size_t first; /* bytes of each; 0: settings.first_bytes */
+    bool headers; /* of safetensors files: also the rest of each header, up to `limit` bytes */
+    uint64_t limit;
+    sft_status *statuses;
+    int32_t *https; /* may be NULL */
+} sft__remote_beginnings;
 
-/* The beginnings of objects that are not known yet, all at once: first_bytes, or `first` if that is
- * not 0. headers: of safetensors files, also the rest of each header, up to `limit` bytes. Each
- * object's own result is in statuses[i], whose HTTP status in https[i] (may be NULL); err: of the
- * first that failed. */
-sft_status sft__remote_objects_begin(sft__remote_object *const *objects, size_t count, size_t first,
-                                     bool headers, uint64_t limit, sft_status *statuses,
-                                     int32_t *https, sft_error *err);
+/* All at once. err: of the first that failed. */
+sft_status sft__remote_objects_begin(const sft__remote_beginnings *b, sft_error *err);
 void sft__remote_object_forget_head(sft__remote_object *object);
 
 /* ---------------------------------------------------------------- cache.c */
@@ -200,8 +201,8 @@ typedef struct sft__remote_place {
     sft__base_buf
         cached; /* path of the same in the local cache, NUL-terminated; length 0: not there */
     sft__remote_credential credential;
-    bool repository; /* no file was named: url and cached are those of a folder, ending in '/' */
-    bool perhaps_folder; /* what was named may be one: known when no file has that name */
+    bool repository; /* no file was named: url and cached are those of a directory, ending in '/' */
+    bool perhaps_directory; /* what was named may be one: known when no file has that name */
     bool hub;
     size_t revision_at; /* of the hub: where the revision stands in the URL */
     size_t revision_len;
@@ -216,7 +217,7 @@ sft_status sft__remote_place_pin(sft__remote_place *place, sft_remote *remote, c
 /* May this URL be asked at all: http only to this machine or if allowed. */
 sft_status sft__remote_url_allowed(const sft_remote *remote, const char *url, sft_error *err);
 
-/* Is there a regular file (folder: any)? */
+/* Is there a regular file (directory: any)? */
 bool sft__remote_path_exists(const char *path);
 
 /* ---------------------------------------------------------------- open.c */
@@ -228,11 +229,18 @@ typedef struct sft__remote_part {
     sft__remote_object *object;
 } sft__remote_part;
 
-/* Finds the files called `names` beside the place and begins all that are not in the local cache.
- * Those that are nowhere (HTTP 404) stay empty. */
-sft_status sft__remote_parts_find(sft__remote_part *parts, sft_remote *remote,
-                                  const sft__remote_place *place, const char *const *names,
-                                  size_t count, size_t first, uint64_t limit, sft_error *err);
+/* Where files of a model are looked for. */
+typedef struct sft__remote_search {
+    sft_remote *remote;
+    const sft__remote_place *place; /* beside it */
+    size_t first;                   /* as in sft__remote_beginnings */
+    uint64_t limit;
+} sft__remote_search;
+
+/* Finds the files called `names` and begins all that are not in the local cache. Those that are nowhere
+ * (HTTP 404) stay empty. */
+sft_status sft__remote_parts_find(sft__remote_part *parts, const sft__remote_search *search,
+                                  const char *const *names, size_t count, sft_error *err);
 void sft__remote_parts_reset(sft__remote_part *parts, size_t count);
 /* The file that the place names, or the one that is the model of the repository: parts[0]. The
  * place is then that of the file, with the commit that the hub told instead of a branch. */
@@ -261,7 +269,5 @@ typedef struct sft__remote_opened {
 sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const char *url,
                             const sft_open_options *options, sft_error *err);
 void sft__remote_opened_reset(sft__remote_opened *opened, sft_remote *remote);
-
-sft_status sft__remote_no_memory(sft_error *err, size_t size);
 
 #endif

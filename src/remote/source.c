@@ -382,14 +382,10 @@ static sft_status make_gets(reading *r, sft_error *err) {
         const size_t size = r->pieces[i].size;
         r->get_room += size > SFT__SHORT ? size / part_size(r, size) + 1 : 1;
     }
-    if (!plan_scattered(r)) {
-        return sft__remote_no_memory(err, r->piece_count * sizeof *r->ranges);
-    }
+    SFT_NEED(plan_scattered(r), r->piece_count * sizeof *r->ranges, err);
     r->gets = sft__base_alloc_array(a, r->get_room, sizeof *r->gets);
     r->shares = sft__base_alloc_array(a, r->get_room, sizeof *r->shares);
-    if (r->gets == NULL || r->shares == NULL) {
-        return sft__remote_no_memory(err, r->get_room * sizeof *r->gets);
-    }
+    SFT_NEED(r->gets != NULL && r->shares != NULL, r->get_room * sizeof *r->gets, err);
     for (size_t i = 0; i < r->piece_count;) {
         uint64_t end;
         if (r->pieces[i].size > SFT__SHORT) {
@@ -400,16 +396,12 @@ static sft_status make_gets(reading *r, sft_error *err) {
         size_t bytes;
         size_t n = scattered(r, i, &ranges, &bytes);
         if (n > 0) {
-            if (!add_scattered(r, i, n, ranges, bytes)) {
-                return sft__remote_no_memory(err, bytes);
-            }
+            SFT_NEED(add_scattered(r, i, n, ranges, bytes), bytes, err);
             i += n;
             continue;
         }
         n = joined(r, i, &end);
-        if (!add_joined(r, i, n, end)) {
-            return sft__remote_no_memory(err, SFT__SHORT);
-        }
+        SFT_NEED(add_joined(r, i, n, end), SFT__SHORT, err);
         i += n;
     }
     return SFT_OK;
@@ -479,9 +471,10 @@ static void take_here(reading *r, const sft_io_range *ranges, size_t count) {
     }
 }
 
-sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_range *ranges,
-                                        size_t count, sft_io_done done, void *done_ctx,
-                                        const sft_control *control, sft_error *err) {
+/* Reads through the object's head and the caches. */
+static sft_status read_many(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
+                            void *done_ctx, const sft_control *control, sft_error *err) {
+    sft__remote_object *object = self;
     const sft_allocator *a = object->remote->allocator;
     reading r = {.object = object, .done = done, .done_ctx = done_ctx};
     sft_status status;
@@ -491,7 +484,7 @@ sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io
     r.states =
         sft__base_alloc_zero(a, count * sizeof *r.states); /* fits: smaller than the pieces */
     if (r.pieces == NULL || r.states == NULL) {
-        status = sft__remote_no_memory(&why, count * sizeof *r.pieces);
+        status = sft__base_fail_nomem(&why, count * sizeof *r.pieces);
         for (size_t i = 0; i < count; i++) {
             done(done_ctx, i, status, &why);
         }
@@ -504,8 +497,8 @@ sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io
         if (status != SFT_OK) {
             end_waiting(&r, status, &why);
         } else {
-            status =
-                sft__remote_transfer(object->remote, r.gets, r.get_count, 0, false, control, &why);
+            const sft__remote_gets list = {r.gets, r.get_count, 0, false, control};
+            status = sft__remote_transfer(object->remote, &list, &why);
         }
     }
     sft__base_free(a, r.gets, r.get_room * sizeof *r.gets);
@@ -528,13 +521,7 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
 static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                  sft_error *err) {
     const sft_io_range range = {offset, dst, size};
-    return sft__remote_object_read_many(self, &range, 1, ignore_done, NULL, NULL, err);
-}
-
-static sft_status remote_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                   sft_io_done done, void *done_ctx, const sft_control *control,
-                                   sft_error *err) {
-    return sft__remote_object_read_many(self, ranges, count, done, done_ctx, control, err);
+    return read_many(self, &range, 1, ignore_done, NULL, NULL, err);
 }
 
 static void remote_close(void *self) {
@@ -561,7 +548,7 @@ static uint64_t remote_version(void *self) {
 sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = remote_read_at,
-                                             .read_many = remote_read_many,
+                                             .read_many = read_many,
                                              .close = remote_close,
                                              .version = remote_version};
     const size_t len = strcspn(object->url, "?#");
@@ -569,9 +556,7 @@ sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object,
         sft__base_alloc(object->remote->allocator, len + 1); /* the query may be a secret */
 
     *out = NULL;
-    if (name == NULL) {
-        return sft__remote_no_memory(err, len + 1);
-    }
+    SFT_NEED(name != NULL, len + 1, err);
     memcpy(name, object->url, len);
     name[len] = '\0';
     const sft_status status = sft_source_create(out, &vtable, object, object->size,
@@ -596,9 +581,7 @@ static sft_status head_get(sft__remote_object *object, uint64_t offset, uint64_t
                            sft__remote_get *get, sft_error *err) {
     uint8_t *head =
         sft__base_resize(object->remote->allocator, object->head, object->head_room, (size_t)end);
-    if (head == NULL) {
-        return sft__remote_no_memory(err, (size_t)end);
-    }
+    SFT_NEED(head != NULL, (size_t)end, err);
     object->head = head;
     object->head_room = (size_t)end;
     memset(get, 0, sizeof *get);
@@ -627,68 +610,66 @@ static uint64_t header_end(const sft__remote_object *object, uint64_t limit) {
 enum { HEADS_AT_ONCE = 32 };
 
 /* The rest of headers that are longer than the first read. */
-static sft_status rest_of_headers(sft__remote_object *const *objects, size_t count, uint64_t limit,
-                                  sft_status *statuses, sft__remote_get *gets, size_t *of,
-                                  sft_error *err) {
+static sft_status rest_of_headers(const sft__remote_beginnings *b, sft__remote_get *gets,
+                                  size_t *of, sft_error *err) {
     size_t n = 0;
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t end = statuses[i] == SFT_OK ? header_end(objects[i], limit) : 0;
+    for (size_t i = 0; i < b->count; i++) {
+        sft__remote_object *object = b->objects[i];
+        const uint64_t end = b->statuses[i] == SFT_OK ? header_end(object, b->limit) : 0;
         if (end != 0) {
-            SFT_TRY(head_get(objects[i], objects[i]->head_len, end, false, &gets[n], err));
+            SFT_TRY(head_get(object, object->head_len, end, false, &gets[n], err));
             of[n++] = i;
         }
     }
-    const sft_status status =
-        sft__remote_transfer(objects[0]->remote, gets, n, HEADS_AT_ONCE, false, NULL, err);
+    const sft__remote_gets list = {gets, n, HEADS_AT_ONCE, false, NULL};
+    const sft_status status = sft__remote_transfer(b->objects[0]->remote, &list, err);
     for (size_t i = 0; i < n; i++) {
-        statuses[of[i]] = gets[i].status;
+        b->statuses[of[i]] = gets[i].status;
     }
     return status;
 }
 
-static sft_status begin_all(sft__remote_object *const *objects, size_t count, size_t first,
-                            sft__remote_get *gets, sft_status *statuses, int32_t *https,
+static sft_status begin_all(const sft__remote_beginnings *b, sft__remote_get *gets,
                             sft_error *err) {
-    for (size_t i = 0; i < count; i++) {
-        SFT_TRY(head_get(objects[i], 0, first, true, &gets[i], err));
+    sft_remote *remote = b->objects[0]->remote;
+    const size_t first = b->first != 0 ? b->first : remote->settings.o.first_bytes;
+    for (size_t i = 0; i < b->count; i++) {
+        SFT_TRY(head_get(b->objects[i], 0, first, true, &gets[i], err));
     }
-    const sft_status status =
-        sft__remote_transfer(objects[0]->remote, gets, count, HEADS_AT_ONCE, true, NULL, err);
-    for (size_t i = 0; i < count; i++) {
-        statuses[i] = gets[i].status;
-        if (https != NULL) {
-            https[i] = gets[i].status == SFT_E_HTTP ? gets[i].err.sys : 0;
+    const sft__remote_gets list = {gets, b->count, HEADS_AT_ONCE, true, NULL};
+    const sft_status status = sft__remote_transfer(remote, &list, err);
+    for (size_t i = 0; i < b->count; i++) {
+        b->statuses[i] = gets[i].status;
+        if (b->https != NULL) {
+            b->https[i] = gets[i].status == SFT_E_HTTP ? gets[i].err.sys : 0;
         }
         if (gets[i].status == SFT_OK) {
-            keep_blocks(objects[i], 0, objects[i]->head, objects[i]->head_len);
+            keep_blocks(b->objects[i], 0, b->objects[i]->head, b->objects[i]->head_len);
         }
     }
     return status;
 }
 
-sft_status sft__remote_objects_begin(sft__remote_object *const *objects, size_t count, size_t first,
-                                     bool headers, uint64_t limit, sft_status *statuses,
-                                     int32_t *https, sft_error *err) {
-    if (count == 0) {
+sft_status sft__remote_objects_begin(const sft__remote_beginnings *b, sft_error *err) {
+    if (b->count == 0) {
         return SFT_OK;
     }
-    const sft_allocator *a = objects[0]->remote->allocator;
-    const size_t size = first != 0 ? first : objects[0]->remote->settings.o.first_bytes;
+    const size_t count = b->count;
+    const sft_allocator *a = b->objects[0]->remote->allocator;
     sft__remote_get *gets = sft__base_alloc_array(a, count, sizeof *gets);
     size_t *of = sft__base_alloc_array(a, count, sizeof *of);
     sft_status status;
 
     for (size_t i = 0; i < count; i++) {
-        statuses[i] = SFT_E_NOMEM;
+        b->statuses[i] = SFT_E_NOMEM;
     }
     if (gets == NULL || of == NULL) {
-        status = sft__remote_no_memory(err, count * sizeof *gets);
+        status = sft__base_fail_nomem(err, count * sizeof *gets);
     } else {
-        status = begin_all(objects, count, size, gets, statuses, https, err);
-        if (headers && status != SFT_E_NOMEM && status != SFT_E_CANCELLED) {
+        status = begin_all(b, gets, err);
+        if (b->headers && status != SFT_E_NOMEM && status != SFT_E_CANCELLED) {
             sft_error why;
-            const sft_status more =
-                rest_of_headers(objects, count, limit, statuses, gets, of, &why);
+            const sft_status more = rest_of_headers(b, gets, of, &why);
             if (status == SFT_OK && more != SFT_OK) {
                 status = more;
                 if (err != NULL) {

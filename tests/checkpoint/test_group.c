@@ -539,11 +539,13 @@ static void fill_cut(sft_layout_set *set, uint32_t rank, const cut_one *c, uint3
     uint64_t shards;
     const bool flat = sft_layout_is_flat(layout) != 0;
     assert_int_equal(sft_layout_local_shape(layout, c->shape, c->dims, rank, local, NULL), SFT_OK);
-    assert_int_equal(sft__layout_shard_count(layout, c->shape, c->dims, rank, &shards, NULL),
+    assert_int_equal(sft__layout_shard_count(&(sft__layout_local){layout, c->shape, c->dims, rank},
+                                             &shards, NULL),
                      SFT_OK);
     *nbytes = 4 * volume(local, flat ? 1 : c->dims);
     for (uint64_t s = 0; s < shards && fill; s++) {
-        assert_int_equal(sft__layout_shard_at(layout, c->shape, c->dims, rank, s, &shard, NULL),
+        assert_int_equal(sft__layout_shard_at(&(sft__layout_local){layout, c->shape, c->dims, rank},
+                                              s, &shard, NULL),
                          SFT_OK);
         for (uint64_t i = 0; i < count[0]; i++) {
             for (uint64_t k = 0; k < count[1]; k++) {

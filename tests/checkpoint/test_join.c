@@ -186,8 +186,11 @@ static plan plan_for(uint64_t ranks) {
             factor.size = 3; /* so ranks / 3 of them hold the same */
         }
         const sft_status status =
-            i == 5 ? sft__layout_create_flat(&p.list[i], &mesh, &factor, 1, 3, NULL, NULL)
-                   : sft__layout_create(&p.list[i], &mesh, cuts, dims[i], NULL, NULL);
+            i == 5
+                ? sft__layout_create_flat(&p.list[i], &mesh,
+                                          &(sft__layout_cut){.factors = &factor, .factor_count = 1},
+                                          3, NULL, NULL)
+                : sft__layout_create(&p.list[i], &mesh, cuts, dims[i], NULL, NULL);
         assert_int_equal(status, SFT_OK);
     }
     return p;
@@ -391,7 +394,9 @@ static void boxes_must_tile(void **state) {
         plan p;
         memset(&p, 0, sizeof p);
         assert_int_equal(
-            sft__layout_create_boxes(&p.list[3], ranks, rows[i].boxes, 2, 1, NULL, NULL), SFT_OK);
+            sft__layout_create_boxes(
+                &p.list[3], &(sft__layout_box_list){ranks, rows[i].boxes, 2, 1}, NULL, NULL),
+            SFT_OK);
         for (uint64_t r = 0; r < 2; r++) {
             sft_save_tensor t;
             memset(&t, 0, sizeof t);
@@ -448,7 +453,8 @@ static void mindspore_ranks_are_joined(void **state) {
     sft_rank_part parts[4];
     sft_catalog *joined;
     sft_catalog *part;
-    assert_int_equal(sft__layout_ms_parse(&strategy, text, sizeof text - 1, "s", NULL, NULL, NULL),
+    assert_int_equal(sft__layout_ms_parse(&strategy, text, sizeof text - 1,
+                                          &(sft__layout_ms_options){"s", NULL, NULL}, NULL),
                      SFT_OK);
     assert_int_equal(sft__checkpoint_ms_layouts_create(&layouts, strategy, NULL, NULL), SFT_OK);
     for (uint64_t r = 0; r < 4; r++) {

@@ -213,7 +213,9 @@ static void check_strategy(sft_layout_set *set) {
     const sft__layout_shard shard = {start, count, at};
     static const uint64_t rows[] = {0, 4, 2, 6}; /* not in the order of ranks */
     for (uint64_t r = 0; r < 4; r++) {
-        assert_int_equal(sft__layout_shard_at(layout, shape, 2, r, 0, &shard, NULL), SFT_OK);
+        assert_int_equal(
+            sft__layout_shard_at(&(sft__layout_local){layout, shape, 2, r}, 0, &shard, NULL),
+            SFT_OK);
         assert_int_equal(start[0], rows[r]);
     }
 }

@@ -34,9 +34,12 @@ static box only(const sft_layout *layout, const uint64_t *shape, size_t dims, ui
     uint64_t count = 99;
     sft_error err;
     memset(&b, 0, sizeof b);
-    assert_int_equal(sft__layout_shard_count(layout, shape, dims, rank, &count, &err), SFT_OK);
+    assert_int_equal(
+        sft__layout_shard_count(&(sft__layout_local){layout, shape, dims, rank}, &count, &err),
+        SFT_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(sft__layout_shard_at(layout, shape, dims, rank, 0, &s, &err), SFT_OK);
+    assert_int_equal(
+        sft__layout_shard_at(&(sft__layout_local){layout, shape, dims, rank}, 0, &s, &err), SFT_OK);
     return b;
 }
 
@@ -73,7 +76,8 @@ static void dimensions_are_cut_as_torch_does(void **state) {
             assert_int_equal(sft_layout_local_shape(layout, &rows[i].n, 1, r, &local, NULL),
                              SFT_OK);
             assert_int_equal(local, rows[i].bounds[r + 1] - rows[i].bounds[r]);
-            assert_int_equal(sft__layout_shard_count(layout, &rows[i].n, 1, r, &count, NULL),
+            assert_int_equal(sft__layout_shard_count(&(sft__layout_local){layout, &rows[i].n, 1, r},
+                                                     &count, NULL),
                              SFT_OK);
             assert_int_equal(count, local != 0);
             if (local != 0) {
@@ -134,12 +138,16 @@ static void blocks_are_cut_one_by_one(void **state) {
     cuts[0].block_count = 3;
     assert_int_equal(sft__layout_create(&layout, &mesh, cuts, 2, NULL, NULL), SFT_OK);
     for (uint64_t r = 0; r < 2; r++) {
-        assert_int_equal(sft__layout_shard_count(layout, shape, 2, r, &count, NULL), SFT_OK);
+        assert_int_equal(
+            sft__layout_shard_count(&(sft__layout_local){layout, shape, 2, r}, &count, NULL),
+            SFT_OK);
         assert_int_equal(count, 3);
         for (uint64_t i = 0; i < 3; i++) {
             box b;
             const sft__layout_shard s = shard_of(&b);
-            assert_int_equal(sft__layout_shard_at(layout, shape, 2, r, i, &s, NULL), SFT_OK);
+            assert_int_equal(
+                sft__layout_shard_at(&(sft__layout_local){layout, shape, 2, r}, i, &s, NULL),
+                SFT_OK);
             assert_int_equal(b.start[0], expected[r][i][0]);
             assert_int_equal(b.count[0], expected[r][i][1]);
             assert_int_equal(b.local[0], expected[r][i][2]);
@@ -156,10 +164,13 @@ static void blocks_are_cut_one_by_one(void **state) {
     for (uint64_t r = 0; r < 4; r++) {
         box b;
         const sft__layout_shard s = shard_of(&b);
-        assert_int_equal(sft__layout_shard_at(layout, &wide, 1, r, 1, &s, NULL), SFT_OK);
+        assert_int_equal(
+            sft__layout_shard_at(&(sft__layout_local){layout, &wide, 1, r}, 1, &s, NULL), SFT_OK);
         assert_int_equal(b.start[0], 8 + 2 * r);
         assert_int_equal(b.local[0], 2);
-        assert_int_equal(sft__layout_shard_at(layout, &wide, 1, r, 2, &s, NULL), SFT_E_RANGE);
+        assert_int_equal(
+            sft__layout_shard_at(&(sft__layout_local){layout, &wide, 1, r}, 2, &s, NULL),
+            SFT_E_RANGE);
     }
     sft__layout_free(layout);
 }
@@ -177,19 +188,25 @@ static void flat_ranges_become_boxes(void **state) {
     uint64_t local;
     box b;
     const sft__layout_shard s = shard_of(&b);
-    assert_int_equal(sft__layout_create_flat(&layout, &mesh, &factor, 1, 4, NULL, NULL), SFT_OK);
+    assert_int_equal(sft__layout_create_flat(
+                         &layout, &mesh, &(sft__layout_cut){.factors = &factor, .factor_count = 1},
+                         4, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(sft_layout_is_flat(layout), 1);
     /* 20 elements in 3 parts of ceil(20 / 3) = 7, up to 8: [0, 8) [8, 16) [16, 20) */
     assert_int_equal(sft_layout_local_shape(layout, shape, 2, 2, &local, NULL), SFT_OK);
     assert_int_equal(local, 4);
     /* [8, 16): (1, 3:5), (2, 0:5), (3, 0:1) */
-    assert_int_equal(sft__layout_shard_count(layout, shape, 2, 1, &count, NULL), SFT_OK);
+    assert_int_equal(
+        sft__layout_shard_count(&(sft__layout_local){layout, shape, 2, 1}, &count, NULL), SFT_OK);
     assert_int_equal(count, 3);
-    assert_int_equal(sft__layout_shard_at(layout, shape, 2, 1, 1, &s, NULL), SFT_OK);
+    assert_int_equal(sft__layout_shard_at(&(sft__layout_local){layout, shape, 2, 1}, 1, &s, NULL),
+                     SFT_OK);
     assert_int_equal(b.start[0], 2);
     assert_int_equal(b.count[1], 5);
     assert_int_equal(b.local[0], 2);
-    assert_int_equal(sft__layout_shard_at(layout, shape, 2, 1, 2, &s, NULL), SFT_OK);
+    assert_int_equal(sft__layout_shard_at(&(sft__layout_local){layout, shape, 2, 1}, 2, &s, NULL),
+                     SFT_OK);
     assert_int_equal(b.start[0], 3);
     assert_int_equal(b.count[1], 1);
     assert_int_equal(b.local[0], 7);
@@ -206,9 +223,12 @@ static void explicit_boxes_have_replicas(void **state) {
     sft_layout *layout;
     sft_error err;
     uint64_t part[3];
-    assert_int_equal(sft__layout_create_boxes(&layout, twice, boxes, 3, 2, NULL, &err),
-                     SFT_E_DUPLICATE);
-    assert_int_equal(sft__layout_create_boxes(&layout, ranks, boxes, 3, 2, NULL, &err), SFT_OK);
+    assert_int_equal(
+        sft__layout_create_boxes(&layout, &(sft__layout_box_list){twice, boxes, 3, 2}, NULL, &err),
+        SFT_E_DUPLICATE);
+    assert_int_equal(
+        sft__layout_create_boxes(&layout, &(sft__layout_box_list){ranks, boxes, 3, 2}, NULL, &err),
+        SFT_OK);
     assert_int_equal(only(layout, shape, 2, 3).start[0], 2);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(sft__layout_part(layout, ranks[i], &part[i], NULL), SFT_OK);
@@ -280,7 +300,7 @@ static void specs_are_read(void **state) {
     const char *const names[] = {"x", "y"};
     const uint64_t shape[] = {8, 8};
     const uint64_t odd[] = {8, 7};
-    const sft__layout_mesh mesh = mesh_of(axes, 2);
+    sft__layout_mesh mesh = mesh_of(axes, 2);
     static const struct {
         const char *text;
         sft_status status;
@@ -290,21 +310,22 @@ static void specs_are_read(void **state) {
         {"P('x') 1", SFT_E_ARG},
     };
     sft_layout *layout;
+    mesh.axis_names = names;
     assert_int_equal(
-        sft__layout_parse_spec(&layout, "PartitionSpec(('y', 'x'),)", names, &mesh, 2, NULL, NULL),
+        sft__layout_parse_spec(&layout, "PartitionSpec(('y', 'x'),)", &mesh, 2, NULL, NULL),
         SFT_OK);
     /* rank = 2 x + y; row = (4 y + x) * 1 */
     for (uint64_t r = 0; r < 8; r++) {
         assert_int_equal(only(layout, shape, 2, r).start[0], 4 * (r % 2) + r / 2);
     }
     sft__layout_free(layout);
-    assert_int_equal(sft__layout_parse_spec(&layout, "P(None, \"y\")", names, &mesh, 2, NULL, NULL),
+    assert_int_equal(sft__layout_parse_spec(&layout, "P(None, \"y\")", &mesh, 2, NULL, NULL),
                      SFT_OK);
     assert_int_equal(only(layout, shape, 2, 5).start[1], 4);
     assert_int_equal(sft__layout_check(layout, odd, 2, NULL), SFT_E_SHAPE);
     sft__layout_free(layout);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(sft__layout_parse_spec(&layout, bad[i].text, names, &mesh, 2, NULL, NULL),
+        assert_int_equal(sft__layout_parse_spec(&layout, bad[i].text, &mesh, 2, NULL, NULL),
                          bad[i].status);
         assert_null(layout);
     }
@@ -328,17 +349,21 @@ static void styles_cut_what_transformers_cuts(void **state) {
         box b;
         const sft__layout_shard s = shard_of(&b);
         memset(&b, 0, sizeof b);
-        assert_int_equal(sft__layout_from_style(&layout, rows[i].style, rows[i].dims == 1, &mesh,
-                                                rows[i].dims, NULL, NULL),
-                         SFT_OK);
-        assert_int_equal(sft__layout_shard_at(layout, shape, rows[i].dims, 1, 0, &s, NULL), SFT_OK);
+        assert_int_equal(
+            sft__layout_from_style(&layout, &(sft__layout_style){rows[i].style, rows[i].dims == 1},
+                                   &mesh, rows[i].dims, NULL, NULL),
+            SFT_OK);
+        assert_int_equal(
+            sft__layout_shard_at(&(sft__layout_local){layout, shape, rows[i].dims, 1}, 0, &s, NULL),
+            SFT_OK);
         assert_int_equal(b.start[0], rows[i].row);
         /* two blocks of three columns, chunks of two: the second rank begins at column 2 */
         assert_int_equal(b.start[1], rows[i].column);
         sft__layout_free(layout);
     }
-    assert_int_equal(sft__layout_from_style(&layout, "sideways", 0, &mesh, 2, NULL, NULL),
-                     SFT_E_NOT_FOUND);
+    assert_int_equal(
+        sft__layout_from_style(&layout, &(sft__layout_style){"sideways", 0}, &mesh, 2, NULL, NULL),
+        SFT_E_NOT_FOUND);
 }
 
 /* ---------------------------------------------------------------- hostile meshes */
@@ -412,13 +437,17 @@ static void check_cover(const sft_layout *layout, const uint64_t *shape, size_t 
         assert_int_equal(sft__layout_part(layout, rank, &part, NULL), SFT_OK);
         assert_true(part < sft__layout_part_count(layout));
         assert_int_equal(sft_layout_local_shape(layout, shape, dims, rank, local, NULL), SFT_OK);
-        assert_int_equal(sft__layout_shard_count(layout, shape, dims, rank, &count, NULL), SFT_OK);
+        assert_int_equal(
+            sft__layout_shard_count(&(sft__layout_local){layout, shape, dims, rank}, &count, NULL),
+            SFT_OK);
         for (uint64_t i = 0; i < count; i++) {
             box b;
             const sft__layout_shard s = shard_of(&b);
             uint64_t at[MOST] = {0};
             uint64_t n = 1;
-            assert_int_equal(sft__layout_shard_at(layout, shape, dims, rank, i, &s, NULL), SFT_OK);
+            assert_int_equal(
+                sft__layout_shard_at(&(sft__layout_local){layout, shape, dims, rank}, i, &s, NULL),
+                SFT_OK);
             for (size_t k = 0; k < dims; k++) {
                 n *= b.count[k];
                 if (!sft_layout_is_flat(layout)) {
@@ -494,10 +523,12 @@ static void every_part_is_one_share(void **state) {
                 cuts[d].block_parts = 2;
             }
         }
-        const sft_status status = next(&seed) % 5 == 0
-                                      ? sft__layout_create_flat(&layout, &mesh, factors, used,
-                                                                next(&seed) % 4, NULL, NULL)
-                                      : sft__layout_create(&layout, &mesh, cuts, dims, NULL, NULL);
+        const sft_status status =
+            next(&seed) % 5 == 0
+                ? sft__layout_create_flat(
+                      &layout, &mesh, &(sft__layout_cut){.factors = factors, .factor_count = used},
+                      next(&seed) % 4, NULL, NULL)
+                : sft__layout_create(&layout, &mesh, cuts, dims, NULL, NULL);
         assert_int_equal(status, SFT_OK);
         check_cover(layout, shape, dims);
         sft__layout_free(layout);

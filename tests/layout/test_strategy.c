@@ -26,7 +26,8 @@ static sft_ms_strategy *parse(const void *data, size_t size) {
     sft_ms_strategy *s = NULL;
     sft_error err;
     memset(&err, 0, sizeof err);
-    if (sft__layout_ms_parse(&s, data, size, "strategy", NULL, NULL, &err) != SFT_OK) {
+    if (sft__layout_ms_parse(&s, data, size, &(sft__layout_ms_options){"strategy", NULL, NULL},
+                             &err) != SFT_OK) {
         fail_msg("%s", err.message);
     }
     return s;
@@ -34,7 +35,8 @@ static sft_ms_strategy *parse(const void *data, size_t size) {
 
 static sft_status status_of(const void *data, size_t size, sft_error *err) {
     sft_ms_strategy *s = NULL;
-    const sft_status status = sft__layout_ms_parse(&s, data, size, "strategy", NULL, NULL, err);
+    const sft_status status = sft__layout_ms_parse(
+        &s, data, size, &(sft__layout_ms_options){"strategy", NULL, NULL}, err);
     assert_true((status == SFT_OK) == (s != NULL));
     sft__layout_ms_free(s);
     return status;
@@ -84,7 +86,8 @@ static void truncation_is_seen(void **state) {
         uint8_t *const copy = malloc(n + 1);
         sft_ms_strategy *s;
         memcpy(copy, golden, n);
-        if (sft__layout_ms_parse(&s, copy, n, "cut", NULL, NULL, &err) == SFT_OK) {
+        if (sft__layout_ms_parse(&s, copy, n, &(sft__layout_ms_options){"cut", NULL, NULL}, &err) ==
+            SFT_OK) {
             assert_int_equal(n, 70); /* between the two parameters */
             assert_int_equal(sft__layout_ms_count(s), 1);
             sft__layout_ms_free(s);
@@ -197,7 +200,9 @@ static void regions_are_where_mindspore_puts_them(void **state) {
         for (uint64_t r = 0; r < c->ranks; r++) {
             uint64_t start[2], count[2], at[2];
             const sft__layout_shard shard = {start, count, at};
-            assert_int_equal(sft__layout_shard_at(layout, c->shape, 2, r, 0, &shard, NULL), SFT_OK);
+            assert_int_equal(
+                sft__layout_shard_at(&(sft__layout_local){layout, c->shape, 2, r}, 0, &shard, NULL),
+                SFT_OK);
             if (start[0] != c->rows[r] || start[1] != c->columns[r]) {
                 fail_msg("case %zu rank %llu: (%llu, %llu)", i, (unsigned long long)r,
                          (unsigned long long)start[0], (unsigned long long)start[1]);
@@ -272,7 +277,8 @@ static void rows_by_hand(void **state) {
     assert_int_equal(sft__layout_ms_layout(&layout, p, NULL, NULL), SFT_OK);
     uint64_t start[2], count[2], at[2];
     const sft__layout_shard shard = {start, count, at};
-    assert_int_equal(sft__layout_shard_at(layout, full, 2, 2, 0, &shard, NULL), SFT_OK);
+    assert_int_equal(
+        sft__layout_shard_at(&(sft__layout_local){layout, full, 2, 2}, 0, &shard, NULL), SFT_OK);
     assert_int_equal(start[0], 6);
     assert_int_equal(count[0], 2);
     sft__layout_free(layout);

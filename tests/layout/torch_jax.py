@@ -22,6 +22,7 @@ class Mesh(ctypes.Structure):
         ("axis_count", ctypes.c_size_t),
         ("first_rank", ctypes.c_uint64),
         ("ranks", ctypes.POINTER(ctypes.c_uint64)),
+        ("axis_names", ctypes.c_void_p),
     ]
 
 
@@ -49,7 +50,7 @@ class Layout:
         self.handle = ctypes.c_void_p()
         self.error = Error()
         axes = numbers(mesh)
-        m = Mesh(axes, len(mesh), 0, None)
+        m = Mesh(axes, len(mesh), 0, None, None)
         if names is None:
             self.status = lib.test_layout_parse_placements(
                 ctypes.byref(self.handle),

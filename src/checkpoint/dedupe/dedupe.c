@@ -395,8 +395,8 @@ sft_status sft__checkpoint_dedupe_add_file(sft_dedupe *d, sft_job_file **out, sf
 const char *sft__checkpoint_dedupe_name(sft_dedupe *d, const sft_catalog *rank) {
     static const char other[] = ".ckpt";
     const char *path = sft_catalog_file_at(rank, 0)->path;
-    size_t skip = strlen(d->checkpoint->folder);
-    if (strncmp(path, d->checkpoint->folder, skip) == 0) {
+    size_t skip = strlen(d->checkpoint->directory);
+    if (strncmp(path, d->checkpoint->directory, skip) == 0) {
         while (path[skip] == '/') {
             skip++;
         }

@@ -328,7 +328,7 @@ static sft_status expand_laid_out(const expanding *e) {
 
 /* The record, if there is one. */
 static sft_status read_record(const expanding *e, const sft__layout_jnode **root) {
-    const char *const folder = e->d->checkpoint->folder;
+    const char *const folder = e->d->checkpoint->directory;
     const size_t len = strlen(folder);
     sft__checkpoint_text text;
     sft__layout_jnode *tree = NULL;

@@ -90,11 +90,10 @@ static sft_status fits_nothing(const fitting *f, sft_error *err) {
     char tensor[2 * SHOWN + 8];
     (void)sft_escape(entry, sizeof entry, e->name, e->name_len < SHOWN ? e->name_len : SHOWN);
     (void)sft_escape(tensor, sizeof tensor, t->name, t->name_len < SHOWN ? t->name_len : SHOWN);
-    return sft__base_fail(
-        err, SFT_E_MISMATCH,
-        "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and the "
-        "nearest name here is \"%s\"",
-        (unsigned long long)f->set->count, entry, tensor);
+    return sft__base_fail(err, SFT_E_MISMATCH,
+                          "none of the layout's entries (%llu) fits a tensor: it has \"%s\", and "
+                          "the nearest name here is \"%s\"",
+                          (unsigned long long)f->set->count, entry, tensor);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -109,9 +108,7 @@ sft_status sft_layout_set_fit(const sft_layout_set *set, const sft_catalog *cata
     f.set = set;
     f.catalog = catalog;
     f.used = sft__base_alloc_zero(set->allocator, set->count + 1);
-    if (f.used == NULL) {
-        return sft__base_fail_nomem(err, set->count + 1);
-    }
+    SFT_NEED(f.used != NULL, set->count + 1, err);
     f.fit.entries = set->count;
     f.fit.tensors = sft_catalog_count(catalog);
     for (size_t i = 0; i < f.fit.tensors; i++) {

@@ -25,9 +25,7 @@ sft_status sft__checkpoint_lset_create(sft_layout_set **out, const sft_layout_se
     const sft_allocator *const a = sft__base_allocator(o.allocator);
     SFT_TRY(sft__base_limits_read(&limits, o.limits, err));
     sft_layout_set *const set = sft__base_alloc_zero(a, sizeof *set);
-    if (set == NULL) {
-        return sft__base_fail_nomem(err, sizeof *set);
-    }
+    SFT_NEED(set != NULL, sizeof *set, err);
     set->allocator = a;
     set->limits = limits;
     set->plan_ranks = o.ranks;
@@ -95,10 +93,9 @@ sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_en
         return sft__base_fail(err, SFT_E_LIMIT, "layouts of more than %llu tensors",
                               (unsigned long long)most);
     }
-    if (!sft__base_grow(set->allocator, &set->entries, &set->room, set->count + 1,
-                        sizeof *set->entries)) {
-        return sft__base_fail_nomem(err, (set->count + 1) * sizeof *set->entries);
-    }
+    SFT_NEED(sft__base_grow(set->allocator, &set->entries, &set->room, set->count + 1,
+                            sizeof *set->entries),
+             (set->count + 1) * sizeof *set->entries, err);
     *out = &set->entries[set->count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -108,10 +105,9 @@ sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_en
 
 sft_status sft__checkpoint_lset_add_mesh(sft_layout_set *set, sft__checkpoint_lset_mesh **out,
                                          sft_error *err) {
-    if (!sft__base_grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
-                        sizeof *set->meshes)) {
-        return sft__base_fail_nomem(err, (set->mesh_count + 1) * sizeof *set->meshes);
-    }
+    SFT_NEED(sft__base_grow(set->allocator, &set->meshes, &set->mesh_room, set->mesh_count + 1,
+                            sizeof *set->meshes),
+             (set->mesh_count + 1) * sizeof *set->meshes, err);
     *out = &set->meshes[set->mesh_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;
@@ -141,7 +137,7 @@ sft_status sft__checkpoint_lset_mesh_done(sft_layout_set *set, sft__checkpoint_l
                                      "mesh of no rank, or of more than 2^31");
         }
         sft__base_buf_text(&b, i == 0 ? "" : ", ");
-        sft__base_buf_text(&b, m->axis_names[i]);
+        sft__base_buf_text(&b, m->mesh.axis_names[i]);
         sft__base_buf_text(&b, " ");
         sft__base_buf_u64(&b, m->mesh.axes[i]);
     }
@@ -173,7 +169,7 @@ static void describe_cut(sft__base_buf *b, const sft__layout_cut *cut,
     for (size_t i = 0; i < cut->factor_count; i++) {
         const sft__layout_factor *const f = &cut->factors[i];
         sft__base_buf_text(b, i == 0 ? "" : "*");
-        sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->axis_names[f->axis] : "?");
+        sft__base_buf_text(b, f->axis < m->mesh.axis_count ? m->mesh.axis_names[f->axis] : "?");
         if (f->divisor > 1) {
             sft__base_buf_text(b, "/");
             sft__base_buf_u64(b, f->divisor);
@@ -225,18 +221,18 @@ static sft_status make(const sft_layout_set *set, const sft__checkpoint_lset_ent
     case SFT__LSET_CUTS:
         return sft__layout_create(out, &m->mesh, e->cuts, e->dims, set->allocator, err);
     case SFT__LSET_FLAT:
-        return sft__layout_create_flat(out, &m->mesh, e->flat.factors, e->flat.factor_count,
-                                       e->align, set->allocator, err);
+        return sft__layout_create_flat(out, &m->mesh, &e->flat, e->align, set->allocator, err);
     case SFT__LSET_BOXES:
-        return sft__layout_create_boxes(out, e->ranks, e->boxes, e->box_count, e->dims,
-                                        set->allocator, err);
+        return sft__layout_create_boxes(
+            out, &(sft__layout_box_list){e->ranks, e->boxes, e->box_count, e->dims}, set->allocator,
+            err);
     case SFT__LSET_PLACEMENTS:
         return sft__layout_parse_placements(out, e->text, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_SPEC:
-        return sft__layout_parse_spec(out, e->text, m->axis_names, &m->mesh, dims, set->allocator,
-                                      err);
+        return sft__layout_parse_spec(out, e->text, &m->mesh, dims, set->allocator, err);
     case SFT__LSET_STYLE:
-        return sft__layout_from_style(out, e->text, is_bias, &m->mesh, dims, set->allocator, err);
+        return sft__layout_from_style(out, &(sft__layout_style){e->text, is_bias}, &m->mesh, dims,
+                                      set->allocator, err);
     case SFT__LSET_WHOLE:
         break;
     }
@@ -299,10 +295,9 @@ static bool exclude_each_other(const sft__checkpoint_lset_entry *a,
 }
 
 static sft_status index_names(sft_layout_set *set, sft_error *err) {
-    if (!sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
-                               set->allocator)) {
-        return sft__base_fail_nomem(err, set->count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&set->map, set->entries, sizeof *set->entries, set->count,
+                                   set->allocator),
+             set->count * sizeof(uint64_t), err);
     SFT_TRY(sft__checkpoint_lset_take(set, &set->loose, set->count, sizeof *set->loose, err));
     for (size_t i = 0; i < set->count; i++) {
         sft__checkpoint_lset_entry *const e = &set->entries[i];
@@ -460,7 +455,7 @@ static void copy_shape(uint64_t *to, const uint64_t *from, size_t dims) {
     }
 }
 
-/* The full shape multiplied back from a part, where every rank's part tells it. */
+/* The global shape multiplied back from a part, where every rank's part tells it. */
 static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t *shape,
                          sft_error *err) {
     for (size_t d = 0; d < layout->dims; d++) {
@@ -480,11 +475,12 @@ static sft_status unfold(const sft_layout *layout, const sft_tensor *t, uint64_t
         } else {
             return sft__base_fail_tensor(
                 err, SFT_E_SHAPE, SFT_NO_OFFSET, t->name, t->name_len,
-                "the full size of dimension %u is not known: its parts may be uneven", (unsigned)d);
+                "the global size of dimension %u is not known: its parts may be uneven",
+                (unsigned)d);
         }
         if (!ok) {
             return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name, t->name_len,
-                                         "size of the full tensor overflows 64 bits");
+                                         "size of the global tensor overflows 64 bits");
         }
         shape[d] = n;
     }
@@ -535,7 +531,7 @@ sft_status sft__checkpoint_lset_find_part(void *set_pointer, const sft_tensor *t
     } else if (flat) {
         return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, tensor->name,
                                      tensor->name_len,
-                                     "a flat range, and the layout does not tell the full shape");
+                                     "a flat range, and the layout does not tell the global shape");
     } else {
         SFT_TRY(unfold(found, tensor, shape, err));
         *dims = tensor->rank;

@@ -19,8 +19,7 @@
 typedef struct sft__checkpoint_lset_mesh {
     const char *name; /* name, len first: a sft__base_strmap can index these */
     size_t name_len;
-    const char *const *axis_names; /* NUL-terminated */
-    sft__layout_mesh mesh;
+    sft__layout_mesh mesh; /* axis names are NUL-terminated */
     uint64_t devices;
     const char *text; /* "dp 2, tp 4" */
 } sft__checkpoint_lset_mesh;
@@ -50,14 +49,14 @@ typedef struct sft__checkpoint_lset_entry {
     const uint64_t *boxes;
     size_t box_count;
     size_t dims;           /* CUTS, BOXES, or of shape */
-    const uint64_t *shape; /* of the full tensor; NULL: not known */
+    const uint64_t *shape; /* of the global tensor; NULL: not known */
     sft_layout **layouts;  /* one, or two sets of SFT__LSET_DIMS for texts (weights, then biases) */
     size_t layout_count;
     const char *cut_text;
     bool trimmed; /* not to be written */
 } sft__checkpoint_lset_entry;
 
-/* A full shape that was learnt. */
+/* A global shape that was learnt. */
 typedef struct sft__checkpoint_lset_shape {
     const char *name;
     size_t name_len;
@@ -71,11 +70,11 @@ typedef struct sft__checkpoint_ms_layouts sft__checkpoint_ms_layouts;
 sft_status sft__checkpoint_ms_layouts_create(sft__checkpoint_ms_layouts **out,
                                              const sft_ms_strategy *strategy,
                                              const sft_allocator *allocator, sft_error *err);
-/* For join: the shape of the full tensor comes from the rank's part. */
+/* For join: the shape of the global tensor comes from the rank's part. */
 sft_status sft__checkpoint_ms_layouts_find_part(void *layouts, const sft_tensor *tensor,
                                                 uint64_t rank, const sft_layout **layout,
                                                 uint64_t *shape, size_t *dims, sft_error *err);
-/* For part: the tensor given is the full one. */
+/* For part: the tensor given is the global one. */
 sft_status sft__checkpoint_ms_layouts_find_global(void *layouts, const sft_tensor *tensor,
                                                   uint64_t rank, const sft_layout **layout,
                                                   uint64_t *shape, size_t *dims, sft_error *err);
@@ -180,7 +179,7 @@ sft_status sft__checkpoint_lset_learn(sft_layout_set *set, const sft_rank_part *
 /* As sft_layout_find (sft/checkpoint.h), with the set as ctx: for join the first, for part the
  * second. Exact names go before patterns and modules, then the order of the file decides; of
  * several entries with the name, on meshes of different ranks, the one whose mesh has the rank.
- * SFT_E_SHAPE: no layout for so many dimensions, or (part) the full shape is not known. */
+ * SFT_E_SHAPE: no layout for so many dimensions, or (part) the global shape is not known. */
 sft_status sft__checkpoint_lset_find_part(void *set, const sft_tensor *tensor, uint64_t rank,
                                           const sft_layout **layout, uint64_t *shape, size_t *dims,
                                           sft_error *err);

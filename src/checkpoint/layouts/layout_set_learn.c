@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/layouts/layout_set_learn.c - full shapes of tensors that are cut unevenly: the size of a
+ * checkpoint/layouts/layout_set_learn.c - global shapes of tensors that are cut unevenly: the size of a
  * dimension is the sum of the sizes of its parts, and each part is held by some rank. Read
  * checkpoint/layouts/layout_set.h first.
  */
@@ -63,10 +63,9 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
         cut->parts > l->count) { /* more parts than ranks: some are missing */
         return SFT_OK;
     }
-    if (!sft__base_grow(l->set->allocator, &l->sizes, &l->room, (size_t)cut->parts,
-                        sizeof *l->sizes)) {
-        return sft__base_fail_nomem(l->err, (size_t)cut->parts * sizeof *l->sizes);
-    }
+    SFT_NEED(sft__base_grow(l->set->allocator, &l->sizes, &l->room, (size_t)cut->parts,
+                            sizeof *l->sizes),
+             (size_t)cut->parts * sizeof *l->sizes, l->err);
     for (uint64_t i = 0; i < cut->parts; i++) {
         l->sizes[i] = UNKNOWN;
     }
@@ -94,7 +93,8 @@ static sft_status sum_parts(learning *l, const sft_layout *layout, const sft_ten
         }
         if (!sft__base_add64(sum, l->sizes[i], &sum)) {
             return sft__base_fail_tensor(l->err, SFT_E_OVERFLOW, SFT_NO_OFFSET, t->name,
-                                         t->name_len, "size of the full tensor overflows 64 bits");
+                                         t->name_len,
+                                         "size of the global tensor overflows 64 bits");
         }
     }
     *n = sum;
@@ -109,15 +109,13 @@ static bool is_learnt(const sft_layout_set *set, const sft_tensor *t) {
 /* The table is made anew when it is full. */
 static sft_status make_room(sft_layout_set *set, sft_error *err) {
     const size_t wanted = set->shape_count < 512 ? 1024 : 2 * set->shape_count;
-    if (!sft__base_grow(set->allocator, &set->shapes, &set->shape_room, wanted,
-                        sizeof *set->shapes)) {
-        return sft__base_fail_nomem(err, wanted * sizeof *set->shapes);
-    }
+    SFT_NEED(
+        sft__base_grow(set->allocator, &set->shapes, &set->shape_room, wanted, sizeof *set->shapes),
+        wanted * sizeof *set->shapes, err);
     sft__base_strmap_reset(&set->shape_map);
-    if (!sft__base_strmap_init(&set->shape_map, set->shapes, sizeof *set->shapes, set->shape_room,
-                               set->allocator)) {
-        return sft__base_fail_nomem(err, wanted * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&set->shape_map, set->shapes, sizeof *set->shapes,
+                                   set->shape_room, set->allocator),
+             wanted * sizeof(uint64_t), err);
     for (size_t i = 0; i < set->shape_count; i++) {
         (void)sft__base_strmap_add(&set->shape_map, i);
     }
@@ -189,9 +187,7 @@ static sft_status learn_part(learning *l, size_t i) {
 static sft_status learn_all(learning *l) {
     l->settled_count = sft_catalog_count(l->parts[0].catalog) + 1;
     l->settled = sft__base_alloc_zero(l->set->allocator, l->settled_count * sizeof *l->settled);
-    if (l->settled == NULL) {
-        return sft__base_fail_nomem(l->err, l->settled_count * sizeof *l->settled);
-    }
+    SFT_NEED(l->settled != NULL, l->settled_count * sizeof *l->settled, l->err);
     for (size_t i = 0; i < l->count; i++) {
         SFT_TRY(learn_part(l, i));
     }

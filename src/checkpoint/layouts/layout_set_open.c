@@ -70,7 +70,8 @@ static sft_status fill(sft_layout_set *set, const void *data, size_t size, const
     if (is_json(data, size) && !is_strategy_json(data, size)) {
         return read_json(set, data, size, name, err);
     }
-    SFT_TRY(sft__layout_ms_parse(&strategy, data, size, name, &set->limits, set->allocator, err));
+    SFT_TRY(sft__layout_ms_parse(
+        &strategy, data, size, &(sft__layout_ms_options){name, &set->limits, set->allocator}, err));
     return sft__checkpoint_lset_take_strategy(set, strategy, err);
 }
 
@@ -136,7 +137,7 @@ static void drop(const sft_layout_set *set, text *t) {
 
 typedef struct strategies {
     sft_layout_set *set;
-    const char *folder;
+    const char *directory;
     const char **names; /* in the arena */
     size_t count;
     size_t room;
@@ -153,9 +154,8 @@ static sft_status note_file(void *ctx, const char *name, size_t len, sft_error *
     if (name[0] == '.' || (!ends_with(name, len, ".ckpt") && !ends_with(name, len, ".json"))) {
         return SFT_OK;
     }
-    if (!sft__base_grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names)) {
-        return sft__base_fail_nomem(err, (s->count + 1) * sizeof *s->names);
-    }
+    SFT_NEED(sft__base_grow(s->set->allocator, &s->names, &s->room, s->count + 1, sizeof *s->names),
+             (s->count + 1) * sizeof *s->names, err);
     return sft__checkpoint_lset_copy(s->set, &s->names[s->count++], name, len, err);
 }
 
@@ -168,15 +168,16 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     text t = {NULL, 0, 0};
     sft_error why;
     sft__base_buf_init(&path, s->set->allocator);
-    sft__base_buf_text(&path, s->folder);
+    sft__base_buf_text(&path, s->directory);
     sft__base_buf_text(&path, "/");
     sft__base_buf_text(&path, s->names[i]);
     sft__base_buf_add(&path, "", 1);
     sft_status status =
         path.failed ? sft__base_fail_nomem(&why, path.len) : read_file(s->set, path.data, &t, &why);
     if (status == SFT_OK) {
-        status = sft__layout_ms_parse(&s->list[i], t.data, t.size, s->names[i], &s->set->limits,
-                                      s->set->allocator, &why);
+        status = sft__layout_ms_parse(
+            &s->list[i], t.data, t.size,
+            &(sft__layout_ms_options){s->names[i], &s->set->limits, s->set->allocator}, &why);
     }
     drop(s->set, &t);
     sft__base_buf_reset(&path);
@@ -186,17 +187,15 @@ static sft_status read_strategy(strategies *s, size_t i, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status merge_folder(strategies *s, sft_error *err) {
+static sft_status merge_directory(strategies *s, sft_error *err) {
     sft_ms_strategy *merged = NULL;
     if (s->count == 0) {
         return sft__base_fail(err, SFT_E_FORMAT,
-                              "the folder holds no strategy: no *.ckpt and no *.json");
+                              "the directory holds no strategy: no *.ckpt and no *.json");
     }
     qsort(s->names, s->count, sizeof *s->names, by_name);
     s->list = sft__base_alloc_zero(s->set->allocator, s->count * sizeof *s->list);
-    if (s->list == NULL) {
-        return sft__base_fail_nomem(err, s->count * sizeof *s->list);
-    }
+    SFT_NEED(s->list != NULL, s->count * sizeof *s->list, err);
     for (size_t i = 0; i < s->count; i++) {
         SFT_TRY(read_strategy(s, i, err));
     }
@@ -210,11 +209,11 @@ static sft_status merge_folder(strategies *s, sft_error *err) {
     return sft__checkpoint_lset_take_strategy(s->set, merged, err);
 }
 
-static sft_status open_folder(sft_layout_set *set, const char *path, sft_error *err) {
+static sft_status open_directory(sft_layout_set *set, const char *path, sft_error *err) {
     strategies s = {set, path, NULL, 0, 0, NULL};
     sft_status status = sft__fs_list(path, note_file, &s, err);
     if (status == SFT_OK) {
-        status = merge_folder(&s, err);
+        status = merge_directory(&s, err);
     }
     for (size_t i = 0; s.list != NULL && i < s.count; i++) {
         sft__layout_ms_free(s.list[i]);
@@ -232,7 +231,7 @@ sft_status sft_layout_set_open(sft_layout_set **out, const char *path,
     *out = NULL;
     SFT_TRY(sft__checkpoint_lset_create(&set, options, err));
     if (sft__fs_is_directory(path)) {
-        status = open_folder(set, path, err);
+        status = open_directory(set, path, err);
     } else {
         status = read_file(set, path, &t, err);
         if (status == SFT_OK) {

@@ -68,7 +68,7 @@ static sft_status strategy_mesh(sft_layout_set *set, const sft__layout_ms_param 
     number[--n] = 'm';
     SFT_TRY(sft__checkpoint_lset_copy(set, &m->name, number + n, sizeof number - n, err));
     m->name_len = sizeof number - n;
-    m->axis_names = names;
+    m->mesh.axis_names = names;
     m->mesh.axes = axes;
     m->mesh.axis_count = count;
     m->mesh.first_rank = layout->first_rank;
@@ -269,7 +269,7 @@ static sft_status plan_mesh(sft_layout_set *set, uint64_t ranks, sft_error *err)
     axes[0] = ranks;
     SFT_TRY(sft__checkpoint_lset_add_mesh(set, &m, err));
     m->name = "";
-    m->axis_names = names;
+    m->mesh.axis_names = names;
     m->mesh.axes = axes;
     m->mesh.axis_count = 1;
     return sft__checkpoint_lset_mesh_done(set, m, SFT_NO_OFFSET, err);
@@ -286,9 +286,9 @@ sft_status sft__checkpoint_lset_read_plan(sft_layout_set *set, const sft__layout
                                  "plan: tp_size is no number of ranks");
     }
     if (ranks == 0) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "a tensor-parallel plan does not say how many ranks it is for: "
-                              "the number is needed");
+        return sft__base_fail(
+            err, SFT_E_ARG,
+            "a tensor-parallel plan does not say how many ranks it is for: the number is needed");
     }
     set->form = SFT_LAYOUT_FORM_PLAN;
     SFT_TRY(plan_mesh(set, ranks, err));

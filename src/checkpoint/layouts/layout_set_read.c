@@ -90,7 +90,7 @@ static sft_status read_axes(sft_layout_set *set, sft__checkpoint_lset_mesh *mesh
     }
     mesh->mesh.axes = sizes;
     mesh->mesh.axis_count = n;
-    mesh->axis_names = names;
+    mesh->mesh.axis_names = names;
     return SFT_OK;
 }
 
@@ -117,7 +117,7 @@ static sft_status read_mesh(sft_layout_set *set, const sft__layout_jnode *node, 
             return unknown_member(m, err);
         }
     }
-    if (mesh->axis_names == NULL) {
+    if (mesh->mesh.axis_names == NULL) {
         return fault(node, "mesh without axes", err);
     }
     uint64_t devices = 1;
@@ -152,7 +152,7 @@ static sft_status find_mesh(const sft_layout_set *set, const sft__layout_jnode *
 static sft_status read_axis(const sft__checkpoint_lset_mesh *mesh, const sft__layout_jnode *node,
                             uint32_t *axis, sft_error *err) {
     for (uint32_t i = 0; is_text(node) && i < mesh->mesh.axis_count; i++) {
-        if (strcmp(mesh->axis_names[i], node->text) == 0) {
+        if (strcmp(mesh->mesh.axis_names[i], node->text) == 0) {
             *axis = i;
             return SFT_OK;
         }
@@ -485,10 +485,9 @@ sft_status sft__checkpoint_lset_read_own(sft_layout_set *set, const sft__layout_
         }
     }
     set->form = SFT_LAYOUT_FORM_OWN;
-    if (!sft__base_strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes, set->mesh_count,
-                               set->allocator)) {
-        return sft__base_fail_nomem(err, set->mesh_count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&set->mesh_map, set->meshes, sizeof *set->meshes,
+                                   set->mesh_count, set->allocator),
+             set->mesh_count * sizeof(uint64_t), err);
     for (size_t i = 0; i < set->mesh_count; i++) { /* of equal names the first counts */
         (void)sft__base_strmap_add(&set->mesh_map, i);
     }

@@ -25,7 +25,7 @@ static void put_mesh(sft__base_buf *b, const sft__checkpoint_lset_mesh *m) {
     sft__base_buf_text(b, "{\"axes\": {");
     for (size_t i = 0; i < m->mesh.axis_count; i++) {
         sft__base_buf_text(b, i == 0 ? "" : ", ");
-        key(b, m->axis_names[i]);
+        key(b, m->mesh.axis_names[i]);
         sft__base_buf_u64(b, m->mesh.axes[i]);
     }
     sft__base_buf_text(b, "}");
@@ -46,11 +46,13 @@ static void put_by(sft__base_buf *b, const sft__layout_cut *cut,
         const sft__layout_factor *const f = &cut->factors[i];
         sft__base_buf_text(b, i == 0 ? "" : ", ");
         if (f->divisor <= 1 && f->size == 0) {
-            sft__base_json_string_plain(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
+            sft__base_json_string_plain(b, m->mesh.axis_names[f->axis],
+                                        strlen(m->mesh.axis_names[f->axis]));
             continue;
         }
         sft__base_buf_text(b, "{\"axis\": ");
-        sft__base_json_string_plain(b, m->axis_names[f->axis], strlen(m->axis_names[f->axis]));
+        sft__base_json_string_plain(b, m->mesh.axis_names[f->axis],
+                                    strlen(m->mesh.axis_names[f->axis]));
         if (f->divisor > 1) {
             sft__base_buf_text(b, ", \"divisor\": ");
             sft__base_buf_u64(b, f->divisor);

@@ -51,9 +51,7 @@ sft_status sft__checkpoint_ms_layouts_create(sft__checkpoint_ms_layouts **out,
     const size_t count = sft__layout_ms_count(strategy);
     *out = NULL;
     sft__checkpoint_ms_layouts *const l = sft__base_alloc_zero(a, sizeof *l);
-    if (l == NULL) {
-        return sft__base_fail_nomem(err, sizeof *l);
-    }
+    SFT_NEED(l != NULL, sizeof *l, err);
     l->allocator = a;
     l->strategy = strategy;
     l->list =

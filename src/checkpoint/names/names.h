@@ -98,13 +98,13 @@ typedef struct sft__checkpoint_name_slots {
 
 sft_status sft__checkpoint_name_pattern_parse(sft__checkpoint_name_pattern *out,
                                               sft__base_arena *arena,
-                                              sft__checkpoint_name_slots *slots, const char *text,
-                                              size_t len, uint64_t offset, sft_error *err);
-/* Does the name match? SFT_E_NOT_FOUND for a value that is needed and not there; *yes otherwise. */
+                                              sft__checkpoint_name_slots *slots,
+                                              const struct sft__layout_jnode *node, sft_error *err);
+/* Does the tensor's name match? SFT_E_NOT_FOUND for a value that is needed and not there; *yes otherwise. */
 sft_status sft__checkpoint_name_match(const sft__checkpoint_name_pattern *pattern,
-                                      const sft__checkpoint_name_values *values, const char *name,
-                                      size_t len, sft__checkpoint_name_bound *bound, bool *yes,
-                                      sft_error *err);
+                                      const sft__checkpoint_name_values *values,
+                                      const sft_tensor *tensor, sft__checkpoint_name_bound *bound,
+                                      bool *yes, sft_error *err);
 /* Appends the name to `out`, which is emptied first, and a NUL behind it. */
 sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *pattern,
                                        const sft__checkpoint_name_values *values,

@@ -379,12 +379,10 @@ static sft_status matches(const applying *a, const sft__checkpoint_name_rule *ru
     if (a->reverse) {
         return rule->kind == SFT__NAME_DROP
                    ? SFT_OK
-                   : sft__checkpoint_name_match(&rule->to, &a->values, t->name, t->name_len, bound,
-                                                yes, a->err);
+                   : sft__checkpoint_name_match(&rule->to, &a->values, t, bound, yes, a->err);
     }
     for (uint32_t i = 0; i < rule->from_count && !*yes; i++) {
-        SFT_TRY(sft__checkpoint_name_match(&rule->from[i], &a->values, t->name, t->name_len, bound,
-                                           yes, a->err));
+        SFT_TRY(sft__checkpoint_name_match(&rule->from[i], &a->values, t, bound, yes, a->err));
     }
     return SFT_OK;
 }
@@ -460,9 +458,7 @@ static void tell(const applying *a, const sft_names_options *o) {
 static sft_status take_heights(applying *a) {
     const size_t bytes = (a->names->rule_count + 1) * sizeof *a->heights;
     a->heights = sft__base_arena_alloc(&a->arena, bytes, sizeof(uint64_t));
-    if (a->heights == NULL) {
-        return sft__base_fail_nomem(a->err, bytes);
-    }
+    SFT_NEED(a->heights != NULL, bytes, a->err);
     memset(a->heights, 0, bytes);
     return SFT_OK;
 }

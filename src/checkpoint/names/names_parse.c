@@ -71,8 +71,7 @@ static sft_status parse_name(const parse *p, const sft__layout_jnode *n,
     if (n == NULL || n->type != SFT__J_STRING) {
         return wrong(p, n, "a name was needed");
     }
-    return sft__checkpoint_name_pattern_parse(out, &p->names->arena, slots, n->text, n->len,
-                                              n->offset, p->err);
+    return sft__checkpoint_name_pattern_parse(out, &p->names->arena, slots, n, p->err);
 }
 
 static sft_status parse_from(const parse *p, const sft__layout_jnode *from,
@@ -250,9 +249,7 @@ sft_status sft_names_parse(sft_names **out, const char *text, size_t size,
         return sft__base_fail(err, SFT_E_LIMIT, "name rules of more than 1 MiB");
     }
     sft_names *const names = sft__base_alloc_zero(a, sizeof *names);
-    if (names == NULL) {
-        return sft__base_fail_nomem(err, sizeof *names);
-    }
+    SFT_NEED(names != NULL, sizeof *names, err);
     names->allocator = a;
     sft__base_arena_init(&names->arena, a, BUDGET);
     p.names = names;

@@ -137,25 +137,23 @@ static sft_status parse_part(parser *p, const char *text, size_t len, size_t *at
 
 sft_status sft__checkpoint_name_pattern_parse(sft__checkpoint_name_pattern *out,
                                               sft__base_arena *arena,
-                                              sft__checkpoint_name_slots *slots, const char *text,
-                                              size_t len, uint64_t offset, sft_error *err) {
+                                              sft__checkpoint_name_slots *slots,
+                                              const sft__layout_jnode *node, sft_error *err) {
     parser p;
     memset(&p, 0, sizeof p);
     p.arena = arena;
     p.slots = slots;
-    p.offset = offset;
+    p.offset = node->offset;
     p.err = err;
-    if (len == 0) {
+    if (node->len == 0) {
         return wrong(&p, "an empty name");
     }
-    for (size_t at = 0; at < len;) {
-        SFT_TRY(parse_part(&p, text, len, &at));
+    for (size_t at = 0; at < node->len;) {
+        SFT_TRY(parse_part(&p, node->text, node->len, &at));
     }
     const size_t bytes = p.count * sizeof *p.parts;
     out->parts = sft__base_arena_alloc(arena, bytes, sizeof(uint64_t));
-    if (out->parts == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_NEED(out->parts != NULL, bytes, err);
     memcpy(out->parts, p.parts, bytes);
     out->count = p.count;
     for (uint32_t i = 0; i < p.count; i++) {
@@ -243,16 +241,14 @@ static size_t extent_of(const sft__checkpoint_name_part *part,
     return 0;
 }
 
-/* Binds the placeholder to the text; *yes false: it cannot be, or is bound to another. */
-static sft_status bind(const sft__checkpoint_name_part *part,
-                       const sft__checkpoint_name_values *values, const char *text, size_t len,
-                       sft__checkpoint_name_bound *b, bool *yes, sft_error *err) {
+/* Binds the placeholder to the text; *yes false: it cannot be, or is bound to another. add: what is added to
+ * its number. */
+static void bind(const sft__checkpoint_name_part *part, uint64_t add, const char *text, size_t len,
+                 sft__checkpoint_name_bound *b, bool *yes) {
     const uint32_t bit = 1u << part->slot;
     uint64_t number = 0;
     *yes = true;
     if (!part->any) {
-        uint64_t add;
-        SFT_TRY(added(part, values, &add, err));
         *yes = parse_decimal(text, len, &number) && (part->minus || number >= add);
         number = part->minus ? number + add : number - add;
     }
@@ -260,19 +256,20 @@ static sft_status bind(const sft__checkpoint_name_part *part,
         *yes = *yes &&
                (part->any ? b->len[part->slot] == len && memcmp(b->text[part->slot], text, len) == 0
                           : b->number[part->slot] == number);
-        return SFT_OK;
+        return;
     }
     b->set |= bit;
     b->text[part->slot] = text;
     b->len[part->slot] = len;
     b->number[part->slot] = number;
-    return SFT_OK;
 }
 
 sft_status sft__checkpoint_name_match(const sft__checkpoint_name_pattern *pattern,
-                                      const sft__checkpoint_name_values *values, const char *name,
-                                      size_t len, sft__checkpoint_name_bound *bound, bool *yes,
-                                      sft_error *err) {
+                                      const sft__checkpoint_name_values *values,
+                                      const sft_tensor *tensor, sft__checkpoint_name_bound *bound,
+                                      bool *yes, sft_error *err) {
+    const char *name = tensor->name;
+    const size_t len = tensor->name_len;
     size_t at = 0;
     memset(bound, 0, sizeof *bound);
     *yes = true;
@@ -286,7 +283,9 @@ sft_status sft__checkpoint_name_match(const sft__checkpoint_name_pattern *patter
             n = extent_of(part, next, i + 2 == pattern->count, name + at, len - at);
             *yes = n != 0;
             if (*yes) {
-                SFT_TRY(bind(part, values, name + at, n, bound, yes, err));
+                uint64_t add = 0;
+                SFT_TRY(part->any ? SFT_OK : added(part, values, &add, err));
+                bind(part, add, name + at, n, bound, yes);
             }
         }
         at += *yes ? n : 0;
@@ -320,9 +319,7 @@ sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *patte
         }
     }
     sft__base_buf_add(out, "", 1);
-    if (out->failed) {
-        return sft__base_fail_nomem(err, out->len);
-    }
+    SFT_NEED(!out->failed, out->len, err);
     out->len--; /* the NUL stays behind it */
     return SFT_OK;
 }

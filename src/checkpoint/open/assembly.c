@@ -94,17 +94,13 @@ sft_status sft__checkpoint_assembly_init(sft__checkpoint_assembly *a,
     a->err = err;
     SFT_TRY(sft_builder_create(&a->builder, options, err));
     a->first = sft__base_alloc_array(a->allocator, count, sizeof *a->first);
-    if (a->first == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *a->first);
-    }
+    SFT_NEED(a->first != NULL, count * sizeof *a->first, err);
     for (size_t i = 0; i < count; i++) {
         a->first[i] = total;
         total += sft_catalog_source_count(catalogs[i]);
     }
     a->index = sft__base_alloc_array(a->allocator, total + 1, sizeof *a->index);
-    if (a->index == NULL) {
-        return sft__base_fail_nomem(err, (total + 1) * sizeof *a->index);
-    }
+    SFT_NEED(a->index != NULL, (total + 1) * sizeof *a->index, err);
     a->index_count = total + 1;
     for (size_t i = 0; i < total; i++) {
         a->index[i] = NONE;
@@ -126,11 +122,11 @@ void sft__checkpoint_assembly_reset(sft__checkpoint_assembly *a) {
 static sft_status push(sft__checkpoint_assembly *a, size_t rank, sft_piece **piece,
                        uint64_t **numbers) {
     sft__checkpoint_piece_list *const l = &a->list;
-    if (!sft__base_grow(a->allocator, &l->pieces, &l->capacity, l->count + 1, sizeof *l->pieces) ||
-        !sft__base_grow(a->allocator, &l->numbers, &l->number_capacity,
-                        l->number_count + 3 * rank + 1, sizeof *l->numbers)) {
-        return sft__base_fail_nomem(a->err, (l->count + 1) * sizeof *l->pieces);
-    }
+    SFT_NEED(
+        sft__base_grow(a->allocator, &l->pieces, &l->capacity, l->count + 1, sizeof *l->pieces) &&
+            sft__base_grow(a->allocator, &l->numbers, &l->number_capacity,
+                           l->number_count + 3 * rank + 1, sizeof *l->numbers),
+        (l->count + 1) * sizeof *l->pieces, a->err);
     *piece = &l->pieces[l->count++];
     memset(*piece, 0, sizeof **piece);
     *numbers = l->numbers + l->number_count;
@@ -371,16 +367,21 @@ sft_status sft__checkpoint_assembly_unstack(sft__checkpoint_assembly *a, size_t 
 }
 
 sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t which,
-                                        const sft_tensor *tensor, uint64_t first, uint64_t n,
-                                        const uint64_t *count, const uint64_t *to, uint32_t rank) {
+                                        const sft_tensor *tensor, const sft__layout_shard *shard,
+                                        uint32_t rank) {
     const sft_piece *const p = tensor->pieces;
     const uint32_t block = tensor->dtype->block_elements;
+    const uint64_t first = shard->local_start[0];
+    uint64_t n = 1;
     uint64_t *numbers;
     sft_piece *out;
     if (tensor->piece_count != 1 || p->strides != NULL || p->nbytes != tensor->nbytes) {
         return sft__base_fail_tensor(a->err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
                                      tensor->name_len,
                                      "a flat range of a tensor that does not lie in one piece");
+    }
+    for (uint32_t d = 0; d < rank; d++) {
+        n *= shard->count[d];
     }
     if (first % block != 0 || n % block != 0) {
         return cuts_a_block(a, tensor);
@@ -389,8 +390,8 @@ sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t whic
     SFT_TRY(source_index(a, which, p->source, &out->source));
     out->offset = p->offset + first / block * tensor->dtype->block_bytes;
     for (uint32_t d = 0; d < rank; d++) {
-        numbers[d] = to[d];
-        numbers[rank + d] = count[d];
+        numbers[d] = shard->start[d];
+        numbers[rank + d] = shard->count[d];
         numbers[2 * (size_t)rank + d] = 0;
     }
     return SFT_OK;

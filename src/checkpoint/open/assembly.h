@@ -9,6 +9,7 @@
 
 #include "base/memory/alloc.h"
 #include "base/text/buf.h"
+#include "layout/layout.h"
 #include <sft/checkpoint.h>
 #include <sft/extend.h>
 
@@ -59,11 +60,11 @@ sft_status sft__checkpoint_assembly_stack(sft__checkpoint_assembly *a, size_t wh
 /* Number `index` along its first dimension, without that dimension. The list must be empty before. */
 sft_status sft__checkpoint_assembly_unstack(sft__checkpoint_assembly *a, size_t which,
                                             const sft_tensor *tensor, uint64_t index);
-/* Elements [first, first + n) in row-major order of a tensor that lies packed in one piece become a packed
- * box of `rank` dimensions at `to`. SFT_E_UNSUPPORTED for other tensors. */
+/* A shard of a flat layout: a run in row-major order of a tensor that lies packed in one piece becomes a
+ * packed box of `rank` dimensions. SFT_E_UNSUPPORTED for other tensors. */
 sft_status sft__checkpoint_assembly_run(sft__checkpoint_assembly *a, size_t which,
-                                        const sft_tensor *tensor, uint64_t first, uint64_t n,
-                                        const uint64_t *count, const uint64_t *to, uint32_t rank);
+                                        const sft_tensor *tensor, const sft__layout_shard *shard,
+                                        uint32_t rank);
 /* Box [from, from + count) of a tensor, which is contiguous in row-major order of it, becomes part of a
  * vector:
  * element e of the tensor, counted so, becomes element e - base. A tensor that was cut across rows gives

@@ -34,9 +34,8 @@ static sft_status collect(collection *b, const one_box *box, uint64_t **numbers,
         return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, box->name, box->len,
                                      "more than %u dimensions", SFT_LAYOUT_RANK);
     }
-    if (!sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list)) {
-        return sft__base_fail_nomem(err, (b->count + 1) * sizeof *b->list);
-    }
+    SFT_NEED(sft__base_grow(b->c->allocator, &b->list, &b->room, b->count + 1, sizeof *b->list),
+             (b->count + 1) * sizeof *b->list, err);
     SFT_TRY(sft__checkpoint_lset_take(b->set, numbers, 2 * box->dims, sizeof **numbers, err));
     one_box *const one = &b->list[b->count++];
     *one = *box;
@@ -54,7 +53,7 @@ static int by_name_and_file(const void *a, const void *b) {
     return x->file < y->file ? -1 : x->file > y->file;
 }
 
-/* The full shape is where the boxes end, unless `shape` tells it. */
+/* The global shape is where the boxes end, unless `shape` tells it. */
 static sft_status add_entry(collection *b, const one_box *list, size_t count, sft_error *err) {
     sft__checkpoint_lset_entry *e;
     uint64_t *ranks, *boxes, *shape;
@@ -162,10 +161,9 @@ static sft_status read_info(collection *b, const sft_catalog *catalog, sharding_
     info->given = true;
     info->room = root->len + 1;
     info->list = sft__base_alloc_array(b->c->allocator, info->room, sizeof *info->list);
-    if (info->list == NULL || !sft__base_strmap_init(&info->map, info->list, sizeof *info->list,
-                                                     info->room, b->c->allocator)) {
-        return sft__base_fail_nomem(err, info->room * sizeof *info->list);
-    }
+    SFT_NEED(info->list != NULL && sft__base_strmap_init(&info->map, info->list, sizeof *info->list,
+                                                         info->room, b->c->allocator),
+             info->room * sizeof *info->list, err);
     for (const sft__layout_jnode *m = root->first; m != NULL; m = m->next, n++) {
         info->list[n].name = m->key;
         info->list[n].len = m->key_len;
@@ -242,7 +240,7 @@ sft_status sft__checkpoint_dcp(sft_checkpoint *c, sft_error *err) {
     sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", NULL}};
     collection b;
     SFT_TRY(begin(&b, c, err));
-    sft_status status = sft__checkpoint_list(&names, c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, c->directory, err);
     if (status == SFT_OK) {
         status = take_files(&b, &names, err);
     }
@@ -278,7 +276,7 @@ static sft_status open_files(sft_checkpoint *c, const char *const *files, size_t
 static sft_status read_description(sft_checkpoint *c, const char *name, sft__checkpoint_text *text,
                                    sft__layout_jnode **root, sft_error *err) {
     const char *path;
-    SFT_TRY(sft__checkpoint_path(c, c->folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_path(c, c->directory, name, &path, err));
     SFT_TRY(sft__checkpoint_read(c, path, text, err));
     SFT_TRY(sft__layout_jtree_parse(root, &c->arena, text->data, text->size, name, err));
     return SFT_OK;
@@ -473,10 +471,9 @@ static sft_status index_chunks(mindformers *m, sft_error *err) {
         m->chunk_room += list != NULL ? list->len : 0; /* members of a text: no overflow */
     }
     m->chunks = sft__base_alloc_array(a, m->chunk_room, sizeof *m->chunks);
-    if (m->chunks == NULL ||
-        !sft__base_strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks, m->chunk_room, a)) {
-        return sft__base_fail_nomem(err, m->chunk_room * sizeof *m->chunks);
-    }
+    SFT_NEED(m->chunks != NULL && sft__base_strmap_init(&m->chunk_map, m->chunks, sizeof *m->chunks,
+                                                        m->chunk_room, a),
+             m->chunk_room * sizeof *m->chunks, err);
     for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, tensor++) {
         const sft__layout_jnode *const list = sft__layout_jtree_get(t, "chunk");
         if (list != NULL && list->type == SFT__J_ARRAY) {
@@ -564,11 +561,11 @@ static sft_status prepare(mindformers *m, const sft__layout_jnode *storage, sft_
     m->by_name = sft__base_alloc_array(a, m->tensor_room, sizeof *m->by_name);
     m->files = sft__base_alloc_array(a, files, sizeof *m->files);
     m->file_room = files;
-    if (m->by_name == NULL || m->files == NULL ||
-        !sft__base_strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name, m->tensor_room, a) ||
-        !sft__base_strmap_init(&m->file_map, m->files, sizeof *m->files, files, a)) {
-        return sft__base_fail_nomem(err, files * sizeof *m->files);
-    }
+    SFT_NEED(m->by_name != NULL && m->files != NULL &&
+                 sft__base_strmap_init(&m->tensor_map, m->by_name, sizeof *m->by_name,
+                                       m->tensor_room, a) &&
+                 sft__base_strmap_init(&m->file_map, m->files, sizeof *m->files, files, a),
+             files * sizeof *m->files, err);
     for (const sft__layout_jnode *t = m->tensors->first; t != NULL; t = t->next, n++) {
         m->by_name[n].name = t->key;
         m->by_name[n].len = t->key_len;
@@ -636,12 +633,12 @@ static sft_status open_mindformers(mindformers *m, sft__checkpoint_text *text, s
 
 /* The directory of all iterations: the tracker says which one was committed last. */
 static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
-    char folder[] = "iteration_00000000";
+    char directory[] = "iteration_00000000";
     sft__checkpoint_text text;
     const char *path;
     uint64_t number = 0;
     size_t n = 0;
-    SFT_TRY(sft__checkpoint_path(c, c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    SFT_TRY(sft__checkpoint_path(c, c->directory, "latest_checkpointed_iteration.txt", &path, err));
     if (sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* the directory of one iteration */
     }
@@ -653,10 +650,10 @@ static sft_status find_iteration(sft_checkpoint *c, sft_error *err) {
     if (!ok) {
         return sft__base_fail(err, SFT_E_SCHEMA, "%s holds no number of an iteration", path);
     }
-    for (size_t i = sizeof folder - 1; number != 0; number /= 10) {
-        folder[--i] = (char)('0' + number % 10); /* at most eight digits */
+    for (size_t i = sizeof directory - 1; number != 0; number /= 10) {
+        directory[--i] = (char)('0' + number % 10); /* at most eight digits */
     }
-    return sft__checkpoint_path(c, c->folder, folder, &c->folder, err);
+    return sft__checkpoint_path(c, c->directory, directory, &c->directory, err);
 }
 
 sft_status sft__checkpoint_mindformers(sft_checkpoint *c, sft_error *err) {

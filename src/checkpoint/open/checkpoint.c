@@ -28,9 +28,7 @@ sft_status sft__checkpoint_create(sft_checkpoint **out, const sft_checkpoint_opt
                                    err));
     const sft_allocator *const a = sft__base_allocator(open.allocator);
     sft_checkpoint *const c = sft__base_alloc_zero(a, sizeof *c);
-    if (c == NULL) {
-        return sft__base_fail_nomem(err, sizeof *c);
-    }
+    SFT_NEED(c != NULL, sizeof *c, err);
     c->allocator = a;
     const sft_status status = sft__base_limits_read(&c->limits, open.limits, err);
     if (status != SFT_OK) {

@@ -26,7 +26,7 @@ struct sft_checkpoint {
     void *other_ctx;
     const char *step;
     uint32_t kind;
-    const char *folder;
+    const char *directory;
     const char *layout_path;
     sft_layout_set *layouts; /* given or own */
     sft_layout_set *own;
@@ -57,8 +57,8 @@ sft_status sft__checkpoint_read(const sft_checkpoint *c, const char *path,
                                 sft__checkpoint_text *out, sft_error *err);
 void sft__checkpoint_text_reset(sft__checkpoint_text *text);
 
-/* folder + "/" + name in the arena. */
-sft_status sft__checkpoint_path(sft_checkpoint *c, const char *folder, const char *name,
+/* directory + "/" + name in the arena. */
+sft_status sft__checkpoint_path(sft_checkpoint *c, const char *directory, const char *name,
                                 const char **out, sft_error *err);
 sft_status sft__checkpoint_nomem(const sft_checkpoint *c, size_t size, sft_error *err);
 
@@ -79,7 +79,8 @@ sft_status sft__checkpoint_check_named(const sft_checkpoint *c, sft_error *err);
  * SFT_E_HOLE, or gaps where that is asked for. */
 sft_status sft__checkpoint_keeps_promise(sft_checkpoint *c, sft_error *err);
 
-/* open/detect.c: the directory that a path names, and its kind; c->folder stays NULL where there is none. */
+/* open/detect.c: the directory that a path names, and its kind; c->directory stays NULL where there is
+ * none. */
 sft_status sft__checkpoint_detect(sft_checkpoint *c, const char *path, sft_error *err);
 
 /* The kinds: fill parts and layouts. */
@@ -91,7 +92,7 @@ sft_status sft__checkpoint_topology(sft_checkpoint *c, sft_error *err);
 sft_status sft__checkpoint_steps(sft_checkpoint *c, sft_error *err);
 /* Is the directory, whose weight files all have steps in their names, one file for each step? They
  * share names of tensors then; shards of one model do not. */
-sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
+sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *directory, bool *steps,
                                      sft_error *err);
 
 /* A rank's directory and the file chosen in it; or a directory of steps, with SFT__NO_RANK. */
@@ -100,7 +101,7 @@ sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *folder, bool
 #define SFT__RANK_BEYOND UINT64_C(1000000000000000000)
 typedef struct sft__checkpoint_rank_directory {
     uint64_t rank;
-    const char *folder;
+    const char *directory;
     const char *file; /* NULL: none */
     uint64_t epoch;   /* 0 where there is no step */
     uint64_t step;
@@ -124,7 +125,7 @@ typedef struct sft__checkpoint_names {
     size_t room;
     const char *suffixes[2]; /* kept are names that end so; NULL: all */
 } sft__checkpoint_names;
-sft_status sft__checkpoint_list(sft__checkpoint_names *names, const char *folder,
+sft_status sft__checkpoint_list(sft__checkpoint_names *names, const char *directory,
                                 sft_error *err); /* sorted by bytes */
 void sft__checkpoint_names_reset(sft__checkpoint_names *names);
 
@@ -135,7 +136,7 @@ sft_status sft__checkpoint_note_shards(sft_checkpoint *c, const sft__checkpoint_
                                        sft_error *err);
 
 /* A file below a directory, through links only if they stay inside. *missing: not there. */
-sft_status sft__checkpoint_open_below(const char *folder, const char *name,
+sft_status sft__checkpoint_open_below(const char *directory, const char *name,
                                       const sft_allocator *allocator, sft_source **out,
                                       bool *missing, sft_error *err);
 

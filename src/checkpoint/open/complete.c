@@ -32,7 +32,7 @@ static void put_entry(complete *w, const char *name, size_t len, const char *fil
 static sft_status read_map(complete *w, sft__checkpoint_text *text, sft_error *err) {
     const char *path;
     sft__layout_jnode *root;
-    SFT_TRY(sft__checkpoint_path(w->c, w->c->folder, NAME_MAP, &path, err));
+    SFT_TRY(sft__checkpoint_path(w->c, w->c->directory, NAME_MAP, &path, err));
     SFT_TRY(sft__checkpoint_read(w->c, path, text, err));
     SFT_TRY(sft__layout_jtree_parse(&root, &w->c->arena, text->data, text->size, NAME_MAP, err));
     w->map = sft__layout_jtree_get(root, "weight_map");
@@ -65,9 +65,7 @@ static sft_status put_hyper(complete *w, sft_error *err) {
     } *list;
     size_t n = 0;
     list = sft__base_alloc_array(w->c->allocator, w->map->len + 1, sizeof *list);
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, w->map->len * sizeof *list);
-    }
+    SFT_NEED(list != NULL, w->map->len * sizeof *list, err);
     const bool ok =
         sft__base_strmap_init(&names, list, sizeof *list, w->map->len + 1, w->c->allocator);
     for (const sft__layout_jnode *m = ok ? w->map->first : NULL; m != NULL; m = m->next) {
@@ -95,7 +93,7 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
         sft_error why;
         bool missing; /* told by the catalog, which knows what the file was for */
         const sft_status status = sft__checkpoint_open_below(
-            w->c->folder, names[i], w->c->allocator, &sources[i], &missing, &why);
+            w->c->directory, names[i], w->c->allocator, &sources[i], &missing, &why);
         if (status != SFT_OK && !missing) {
             if (err != NULL) {
                 *err = why;
@@ -127,9 +125,7 @@ static sft_status open_all(complete *w, sft_error *err) {
     }
     SFT_TRY(put_hyper(w, err));
     sft__base_buf_text(&w->index, "}}");
-    if (w->index.failed) {
-        return sft__base_fail_nomem(err, w->index.len);
-    }
+    SFT_NEED(!w->index.failed, w->index.len, err);
     SFT_TRY(sft_source_open_memory(&index, w->index.data, w->index.len, w->c->allocator, err));
     SFT_INIT(&files);
     files.index = index;

@@ -57,12 +57,12 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
 
 /* One file of a directory that PyTorch wrote says what is in it. What cannot be opened says nothing.
  */
-static sft_status has_sharding_info(sft_checkpoint *c, const char *folder, const char *name,
+static sft_status has_sharding_info(sft_checkpoint *c, const char *directory, const char *name,
                                     bool *found, sft_error *err) {
     static const char key[] = "DCP_SHARDING_INFO";
     const char *path;
     sft_catalog *catalog;
-    SFT_TRY(sft__checkpoint_path(c, folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_path(c, directory, name, &path, err));
     const sft_status status = sft_catalog_open(&catalog, path, &c->open, NULL);
     if (status == SFT_OK) {
         *found = sft_catalog_metadata_find(catalog, 0, key, sizeof key - 1, NULL) != NULL;
@@ -72,27 +72,27 @@ static sft_status has_sharding_info(sft_checkpoint *c, const char *folder, const
 }
 
 /* The text of a description in the directory; *found: it could be read. */
-static sft_status read_if_there(sft_checkpoint *c, const char *folder, const char *name,
+static sft_status read_if_there(sft_checkpoint *c, const char *directory, const char *name,
                                 sft__checkpoint_text *text, bool *found, sft_error *err) {
     const char *path;
-    SFT_TRY(sft__checkpoint_path(c, folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_path(c, directory, name, &path, err));
     const sft_status status = sft__checkpoint_read(c, path, text, NULL);
     *found = status == SFT_OK;
     return status == SFT_E_NOMEM ? sft__base_fail_nomem(err, 1) : SFT_OK;
 }
 
 /* A directory's metadata.json may be anybody's. */
-static sft_status is_mindformers(sft_checkpoint *c, const char *folder, bool *found,
+static sft_status is_mindformers(sft_checkpoint *c, const char *directory, bool *found,
                                  sft_error *err) {
     static const char key[] = "\"state_dict_metadata\"";
     sft__checkpoint_text text;
     bool there;
-    SFT_TRY(read_if_there(c, folder, "latest_checkpointed_iteration.txt", &text, found, err));
+    SFT_TRY(read_if_there(c, directory, "latest_checkpointed_iteration.txt", &text, found, err));
     if (*found) {
         sft__checkpoint_text_reset(&text);
         return SFT_OK;
     }
-    SFT_TRY(read_if_there(c, folder, "metadata.json", &text, &there, err));
+    SFT_TRY(read_if_there(c, directory, "metadata.json", &text, &there, err));
     if (!there) {
         return SFT_OK;
     }
@@ -103,18 +103,18 @@ static sft_status is_mindformers(sft_checkpoint *c, const char *folder, bool *fo
     return SFT_OK;
 }
 
-static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
+static sft_status look(sft_checkpoint *c, const char *directory, sft_error *err) {
     sight s;
     memset(&s, 0, sizeof s);
     c->kind = SFT_CHECKPOINT_NONE;
-    SFT_TRY(sft__fs_list(folder, see, &s, err));
+    SFT_TRY(sft__fs_list(directory, see, &s, err));
     bool mindformers = false;
     bool sharded = false;
     if (s.metadata && !s.ranks && !s.topology) {
-        SFT_TRY(is_mindformers(c, folder, &mindformers, err));
+        SFT_TRY(is_mindformers(c, directory, &mindformers, err));
     }
     if (s.weights && !s.index && !s.ranks && !s.topology && !mindformers && !s.name_map) {
-        SFT_TRY(has_sharding_info(c, folder, s.first, &sharded, err));
+        SFT_TRY(has_sharding_info(c, directory, s.first, &sharded, err));
     }
     c->kind = s.ranks       ? SFT_CHECKPOINT_RANKS
               : s.topology  ? SFT_CHECKPOINT_TOPOLOGY
@@ -124,14 +124,14 @@ static sft_status look(sft_checkpoint *c, const char *folder, sft_error *err) {
                             : SFT_CHECKPOINT_NONE;
     if (c->kind == SFT_CHECKPOINT_NONE && s.stepped && !s.unstepped && !s.index) {
         bool steps;
-        SFT_TRY(sft__checkpoint_are_steps(c, folder, &steps, err));
+        SFT_TRY(sft__checkpoint_are_steps(c, directory, &steps, err));
         c->kind = steps ? SFT_CHECKPOINT_STEPS : SFT_CHECKPOINT_NONE;
     }
     return SFT_OK;
 }
 
 /* The directory of a description that was named instead of it. */
-static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *err) {
+static sft_status find_directory(sft_checkpoint *c, const char *path, sft_error *err) {
     static const char *const descriptions[] = {"param_name_map.json", "metadata.json",
                                                "topology.json"};
     const size_t len = strlen(path);
@@ -144,19 +144,19 @@ static sft_status find_folder(sft_checkpoint *c, const char *path, sft_error *er
         named = named || strcmp(path + base, descriptions[i]) == 0;
     }
     if (sft__fs_is_directory(path)) {
-        c->folder = sft__base_arena_copy(&c->arena, path, len);
+        c->directory = sft__base_arena_copy(&c->arena, path, len);
     } else if (named) {
-        c->folder = base == 0 ? sft__base_arena_copy(&c->arena, ".", 1)
-                              : sft__base_arena_copy(&c->arena, path, base);
+        c->directory = base == 0 ? sft__base_arena_copy(&c->arena, ".", 1)
+                                 : sft__base_arena_copy(&c->arena, path, base);
     } else {
-        return SFT_OK; /* c->folder stays NULL: nothing of ours */
+        return SFT_OK; /* c->directory stays NULL: nothing of ours */
     }
-    return c->folder != NULL ? SFT_OK : sft__checkpoint_nomem(c, len, err);
+    return c->directory != NULL ? SFT_OK : sft__checkpoint_nomem(c, len, err);
 }
 
 sft_status sft__checkpoint_detect(sft_checkpoint *c, const char *path, sft_error *err) {
-    SFT_TRY(find_folder(c, path, err));
-    return c->folder != NULL ? look(c, c->folder, err) : SFT_OK;
+    SFT_TRY(find_directory(c, path, err));
+    return c->directory != NULL ? look(c, c->directory, err) : SFT_OK;
 }
 
 sft_status sft_checkpoint_detect(const char *path, uint32_t *kind, sft_error *err) {

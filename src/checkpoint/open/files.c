@@ -68,16 +68,16 @@ bool sft__checkpoint_step_of(const char *name, size_t len, uint64_t *epoch, uint
 
 /* ---------------------------------------------------------------- descriptions */
 
-sft_status sft__checkpoint_path(sft_checkpoint *c, const char *folder, const char *name,
+sft_status sft__checkpoint_path(sft_checkpoint *c, const char *directory, const char *name,
                                 const char **out, sft_error *err) {
-    const size_t a = strlen(folder);
+    const size_t a = strlen(directory);
     const size_t b = strlen(name);
-    const bool slash = a != 0 && folder[a - 1] != '/';
+    const bool slash = a != 0 && directory[a - 1] != '/';
     char *const path = sft__base_arena_alloc(&c->arena, a + b + 2, 1);
     if (path == NULL) {
         return sft__checkpoint_nomem(c, a + b + 2, err);
     }
-    memcpy(path, folder, a);
+    memcpy(path, directory, a);
     path[a] = '/';
     memcpy(path + a + slash, name, b + 1);
     *out = path;
@@ -125,9 +125,8 @@ static sft_status note_name(void *ctx, const char *name, size_t len, sft_error *
          (n->suffixes[1] == NULL || !sft__checkpoint_ends(name, len, n->suffixes[1])))) {
         return SFT_OK;
     }
-    if (!sft__base_grow(n->c->allocator, &n->list, &n->room, n->count + 1, sizeof *n->list)) {
-        return sft__base_fail_nomem(err, (n->count + 1) * sizeof *n->list);
-    }
+    SFT_NEED(sft__base_grow(n->c->allocator, &n->list, &n->room, n->count + 1, sizeof *n->list),
+             (n->count + 1) * sizeof *n->list, err);
     n->list[n->count] = sft__base_arena_copy(&n->c->arena, name, len);
     return n->list[n->count++] != NULL ? SFT_OK : sft__checkpoint_nomem(n->c, len, err);
 }
@@ -136,8 +135,9 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-sft_status sft__checkpoint_list(sft__checkpoint_names *names, const char *folder, sft_error *err) {
-    SFT_TRY(sft__fs_list(folder, note_name, names, err));
+sft_status sft__checkpoint_list(sft__checkpoint_names *names, const char *directory,
+                                sft_error *err) {
+    SFT_TRY(sft__fs_list(directory, note_name, names, err));
     if (names->count > 1) {
         qsort(names->list, names->count, sizeof *names->list, by_bytes);
     }
@@ -153,10 +153,10 @@ void sft__checkpoint_names_reset(sft__checkpoint_names *names) {
 
 /* ---------------------------------------------------------------- files */
 
-sft_status sft__checkpoint_open_below(const char *folder, const char *name,
+sft_status sft__checkpoint_open_below(const char *directory, const char *name,
                                       const sft_allocator *allocator, sft_source **out,
                                       bool *missing, sft_error *err) {
-    sft__fs_root root = {SFT__FS_NO_HANDLE, folder, SFT__FS_LINKS_INSIDE};
+    sft__fs_root root = {SFT__FS_NO_HANDLE, directory, SFT__FS_LINKS_INSIDE};
     sft__fs_handle file;
     sft__fs_stat inside;
     sft__fs_stat opened;
@@ -164,12 +164,12 @@ sft_status sft__checkpoint_open_below(const char *folder, const char *name,
 
     *out = NULL;
     *missing = false;
-    SFT_TRY(sft__fs_open_any(folder, &root.directory, &inside, err));
+    SFT_TRY(sft__fs_open_any(directory, &root.directory, &inside, err));
     sft_status status = sft__fs_open_below(&root, name, &file, &inside, missing, err);
     sft__fs_close(root.directory);
     SFT_TRY(status);
     sft__base_buf_init(&path, allocator);
-    sft__base_buf_text(&path, folder);
+    sft__base_buf_text(&path, directory);
     sft__base_buf_text(&path, "/");
     sft__base_buf_add(&path, name, strlen(name) + 1);
     status = path.failed ? sft__base_fail_nomem(err, strlen(name))
@@ -197,7 +197,7 @@ static sft_status open_below(void *ctx, const char *const *names, size_t count,
                              sft_source **sources, sft_error *err) {
     named_file *const f = ctx;
     for (size_t i = 0; i < count; i++) {
-        SFT_TRY(sft__checkpoint_open_below(f->c->folder, names[i], f->c->allocator, &sources[i],
+        SFT_TRY(sft__checkpoint_open_below(f->c->directory, names[i], f->c->allocator, &sources[i],
                                            &f->missing, err));
     }
     return SFT_OK;

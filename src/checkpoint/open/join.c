@@ -26,9 +26,7 @@ static int compare_ranks(const void *a, const void *b) {
 static sft_status check_ranks(const sft__checkpoint_joining *j) {
     uint64_t *const ranks = sft__base_alloc_array(j->allocator, j->count, sizeof *ranks);
     sft_status status = SFT_OK;
-    if (ranks == NULL) {
-        return sft__base_fail_nomem(j->err, j->count * sizeof *ranks);
-    }
+    SFT_NEED(ranks != NULL, j->count * sizeof *ranks, j->err);
     for (size_t i = 0; i < j->count; i++) {
         ranks[i] = j->parts[i].rank;
     }
@@ -50,15 +48,13 @@ static bool same_name(const char *a, size_t a_len, const char *b, size_t b_len) 
 /* The table is made anew when it is full: of a thousand ranks it holds the names of one. */
 static sft_status make_room(sft__checkpoint_joining *j) {
     const size_t wanted = j->name_count < 1024 ? 2048 : 2 * j->name_count;
-    if (!sft__base_grow(j->allocator, &j->names, &j->name_room, wanted, sizeof *j->names)) {
-        return sft__base_fail_nomem(j->err, wanted * sizeof *j->names);
-    }
+    SFT_NEED(sft__base_grow(j->allocator, &j->names, &j->name_room, wanted, sizeof *j->names),
+             wanted * sizeof *j->names, j->err);
     if (j->map.slots != NULL) {
         sft__base_strmap_reset(&j->map);
     }
-    if (!sft__base_strmap_init(&j->map, j->names, sizeof *j->names, j->name_room, j->allocator)) {
-        return sft__base_fail_nomem(j->err, wanted * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&j->map, j->names, sizeof *j->names, j->name_room, j->allocator),
+             wanted * sizeof(uint64_t), j->err);
     for (size_t i = 0; i < j->name_count; i++) {
         (void)sft__base_strmap_add(&j->map, i);
     }
@@ -177,13 +173,11 @@ static sft_status clear_holders(sft__checkpoint_joining *j) {
                                   "a tensor in %llu parts, at most %llu are joined",
                                   (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
         }
-        if (!sft__base_size_from_u64(n, &parts) || !sft__base_add_size(wanted, parts, &wanted)) {
-            return sft__base_fail_nomem(j->err, SIZE_MAX);
-        }
+        SFT_NEED(sft__base_size_from_u64(n, &parts) && sft__base_add_size(wanted, parts, &wanted),
+                 SIZE_MAX, j->err);
     }
-    if (!sft__base_grow(j->allocator, &j->holder, &j->holder_room, wanted, sizeof *j->holder)) {
-        return sft__base_fail_nomem(j->err, wanted);
-    }
+    SFT_NEED(sft__base_grow(j->allocator, &j->holder, &j->holder_room, wanted, sizeof *j->holder),
+             wanted, j->err);
     memset(j->holder, 0, wanted * sizeof *j->holder);
     return SFT_OK;
 }
@@ -211,10 +205,9 @@ static sft_status find_holders(sft__checkpoint_joining *j, const sft__checkpoint
 }
 
 static sft_status add_group(sft__checkpoint_joining *j, const sft_layout *layout) {
-    if (!sft__base_grow(j->allocator, &j->groups, &j->group_room, j->group_count + 1,
-                        sizeof *j->groups)) {
-        return sft__base_fail_nomem(j->err, (j->group_count + 1) * sizeof *j->groups);
-    }
+    SFT_NEED(sft__base_grow(j->allocator, &j->groups, &j->group_room, j->group_count + 1,
+                            sizeof *j->groups),
+             (j->group_count + 1) * sizeof *j->groups, j->err);
     j->groups[j->group_count].layout = layout;
     j->groups[j->group_count++].base = 0;
     return SFT_OK;
@@ -254,7 +247,7 @@ static sft_status find_groups(sft__checkpoint_joining *j, const sft__checkpoint_
             return disagree(j, t, i, "dtype");
         }
         if (dims != s->dims || memcmp(shape, s->shape, dims * sizeof *shape) != 0) {
-            return disagree(j, t, i, "shape of the full tensor");
+            return disagree(j, t, i, "shape of the global tensor");
         }
         if (layout != NULL && sft_layout_holds(layout, j->parts[i].rank) &&
             !sft_layout_is_flat(layout)) {
@@ -357,9 +350,8 @@ static sft_status prepare(sft__checkpoint_joining *j, const sft_open_options *op
     j->load = sft__base_alloc_zero(j->allocator, j->count * sizeof *j->load);
     j->found = sft__base_alloc_array(j->allocator, j->count, sizeof *j->found);
     j->guess = sft__base_alloc_zero(j->allocator, j->count * sizeof *j->guess);
-    if (j->catalogs == NULL || j->load == NULL || j->found == NULL || j->guess == NULL) {
-        return sft__base_fail_nomem(j->err, j->count * sizeof *j->load);
-    }
+    SFT_NEED(j->catalogs != NULL && j->load != NULL && j->found != NULL && j->guess != NULL,
+             j->count * sizeof *j->load, j->err);
     for (size_t i = 0; i < j->count; i++) {
         j->catalogs[i] = j->parts[i].catalog;
     }
@@ -381,11 +373,10 @@ static sft_status add_problem(sft__checkpoint_joining *j, const char *name, size
 
 static sft_status add_skipped(sft__checkpoint_joining *j, const char *skipped) {
     char text[600];
-    (void)snprintf(
-        text, sizeof text,
-        "the names of the files skip %s: tensors that nothing else held would be missing "
-        "here (a rank with nothing to save writes no file)",
-        skipped);
+    (void)snprintf(text, sizeof text,
+                   "the names of the files skip %s: tensors that nothing else held would be "
+                   "missing here (a rank with nothing to save writes no file)",
+                   skipped);
     return sft_builder_add_problem(j->assembly.builder, SFT_PROBLEM_MISSING_FILE, skipped,
                                    strlen(skipped), text, j->err);
 }

@@ -57,7 +57,7 @@ typedef struct sft__checkpoint_join_subject {
     const sft_tensor *like;          /* as its first rank has it */
     const sft_layout *layout;        /* of the group at hand */
     size_t base;                     /* where the group's holders begin */
-    uint64_t shape[SFT_LAYOUT_RANK]; /* of the full tensor */
+    uint64_t shape[SFT_LAYOUT_RANK]; /* of the global tensor */
     size_t dims;
 } sft__checkpoint_join_subject;
 

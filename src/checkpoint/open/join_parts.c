@@ -25,13 +25,14 @@ static sft_status missing(const sft__checkpoint_joining *j, const sft__checkpoin
                           uint64_t rank) {
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft__layout_shard shard = {start, count, local};
+    const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
     uint64_t shards = 0;
     char box[160];
-    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(&held, &shards, j->err));
     if (shards == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err));
+    SFT_TRY(sft__layout_shard_at(&held, 0, &shard, j->err));
     sft__checkpoint_box_describe(box, sizeof box, start, count, s->dims);
     return sft__base_fail_tensor(
         j->err, SFT_E_HOLE, SFT_NO_OFFSET, s->like->name, s->like->name_len,
@@ -58,9 +59,10 @@ sft_status sft__checkpoint_join_boxes(const sft__checkpoint_joining *j,
             continue;
         }
         const uint64_t rank = j->parts[j->holder[s->base + i] - 1].rank;
-        status = sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err);
+        const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
+        status = sft__layout_shard_count(&held, &shards, j->err);
         if (status == SFT_OK && shards != 0) {
-            status = sft__layout_shard_at(s->layout, s->shape, s->dims, rank, 0, &shard, j->err);
+            status = sft__layout_shard_at(&held, 0, &shard, j->err);
             boxes[n].start = shard.start;
             boxes[n++].count = shard.count;
         }
@@ -81,20 +83,17 @@ sft_status sft__checkpoint_join_part(sft__checkpoint_joining *j,
     uint64_t start[SFT_LAYOUT_RANK], count[SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft__layout_shard shard = {start, count, local};
     const uint64_t rank = j->parts[which].rank;
+    const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
     const sft_tensor *const t = j->found[which];
     uint64_t shards = 0;
     j->cut = j->cut || t->rank != s->dims ||
              (t->rank != 0 && memcmp(t->shape, s->shape, t->rank * sizeof *t->shape) != 0);
-    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(&held, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
-        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(&held, i, &shard, j->err));
         if (sft_layout_is_flat(s->layout)) {
-            uint64_t n = 1;
-            for (size_t d = 0; d < s->dims; d++) {
-                n *= count[d];
-            }
-            SFT_TRY(sft__checkpoint_assembly_run(&j->assembly, which, t, local[0], n, count, start,
-                                                 (uint32_t)s->dims));
+            SFT_TRY(
+                sft__checkpoint_assembly_run(&j->assembly, which, t, &shard, (uint32_t)s->dims));
         } else {
             SFT_TRY(sft__checkpoint_assembly_box(&j->assembly, which, t, local, count, start));
         }
@@ -127,11 +126,12 @@ static sft_status from_part(sft__checkpoint_joining *j, const sft__checkpoint_jo
     const sft__layout_shard shard = {start, count, local};
     const sft_tensor *const t = j->found[which];
     const uint64_t rank = j->parts[which].rank;
+    const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
     uint64_t shards = 0;
-    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(&held, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         bool apart = false;
-        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(&held, i, &shard, j->err));
         for (size_t d = 0; d < s->dims; d++) {
             const uint64_t low = start[d] > box[d] ? start[d] : box[d];
             const uint64_t end = start[d] + count[d];
@@ -172,12 +172,13 @@ static sft_status borrow_part(sft__checkpoint_joining *j, sft__checkpoint_join_s
                               size_t own, uint64_t rank) {
     uint64_t box[2 * SFT_LAYOUT_RANK], local[SFT_LAYOUT_RANK];
     const sft__layout_shard shard = {box, box + s->dims, local};
+    const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
     uint64_t shards = 0;
-    SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+    SFT_TRY(sft__layout_shard_count(&held, &shards, j->err));
     for (uint64_t i = 0; i < shards; i++) {
         bool found = false;
         sft__checkpoint_join_select(j, s, own);
-        SFT_TRY(sft__layout_shard_at(s->layout, s->shape, s->dims, rank, i, &shard, j->err));
+        SFT_TRY(sft__layout_shard_at(&held, i, &shard, j->err));
         for (size_t g = 0; g < j->group_count && !found; g++) {
             uint64_t elements;
             if (g == own) {
@@ -211,7 +212,8 @@ sft_status sft__checkpoint_join_missing(sft__checkpoint_joining *j, sft__checkpo
         if (j->holder[s->base + part] != 0) {
             continue;
         }
-        SFT_TRY(sft__layout_shard_count(s->layout, s->shape, s->dims, rank, &shards, j->err));
+        const sft__layout_local held = {s->layout, s->shape, s->dims, rank};
+        SFT_TRY(sft__layout_shard_count(&held, &shards, j->err));
         *count += shards != 0;
         if (!borrow && shards != 0) {
             return SFT_OK; /* one is enough to know */

@@ -81,8 +81,7 @@ static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts,
                    ? SFT_OK
                    : sft_builder_add_problem(
                          builder, SFT_PROBLEM_ALIAS, e.key, e.key_len,
-                         "metadata sft.aliases is left out: it names parts of the "
-                         "ranks' tensors",
+                         "metadata sft.aliases is left out: it names parts of the ranks' tensors",
                          err);
     }
     return SFT_OK;

@@ -11,7 +11,7 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     SFT_TRY(sft__checkpoint_detect(c, path, err));
     if (c->kind == SFT_CHECKPOINT_RANKS) {
         /* files of two models, perhaps, and the layout of neither */
-        SFT_TRY(sft_model_check(c->folder, err));
+        SFT_TRY(sft_model_check(c->directory, err));
     }
     switch (c->kind) {
     case SFT_CHECKPOINT_COMPLETE:
@@ -51,11 +51,10 @@ sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
 /* Slots of catalogs stay empty: they are the caller's. */
 static sft_status borrow(sft_checkpoint *c, const sft_rank_part *parts, size_t count,
                          sft_error *err) {
-    if (!sft__base_grow(c->allocator, &c->parts, &c->room, count + 1, sizeof *c->parts) ||
-        !sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, count + 1,
-                        sizeof *c->catalogs)) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *c->parts);
-    }
+    SFT_NEED(sft__base_grow(c->allocator, &c->parts, &c->room, count + 1, sizeof *c->parts) &&
+                 sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, count + 1,
+                                sizeof *c->catalogs),
+             (count + 1) * sizeof *c->parts, err);
     memcpy(c->parts, parts, count * sizeof *parts);
     memset((void *)c->catalogs, 0, count * sizeof *c->catalogs);
     c->count = count;
@@ -137,7 +136,7 @@ sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpo
     vtable.read_at = read_nothing;
     vtable.close = close_checkpoint;
     const sft_status status = sft_source_create(&keeper, &vtable, checkpoint, 0, 0,
-                                                checkpoint->folder, checkpoint->allocator, err);
+                                                checkpoint->directory, checkpoint->allocator, err);
     if (status != SFT_OK) {
         sft_checkpoint_close(checkpoint);
         return status;

@@ -51,9 +51,9 @@ static bool has_file(const sft_checkpoint *c, uint64_t rank) {
 /* why: kept as it is where it lies in the arena already. */
 static sft_status add_gap(promise *p, const char *name, size_t len, const char *why) {
     sft_checkpoint *const c = p->c;
-    if (!sft__base_grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps)) {
-        return sft__base_fail_nomem(p->err, (c->gap_count + 1) * sizeof *c->gaps);
-    }
+    SFT_NEED(
+        sft__base_grow(c->allocator, &c->gaps, &c->gap_room, c->gap_count + 1, sizeof *c->gaps),
+        (c->gap_count + 1) * sizeof *c->gaps, p->err);
     sft__checkpoint_gap *const gap = &c->gaps[c->gap_count];
     gap->name = sft__base_arena_copy(&c->arena, name, len);
     gap->len = len;
@@ -125,10 +125,9 @@ static sft_status know_names(promise *p) {
         p->name_room += sft_catalog_count(p->c->parts[i].catalog); /* they lie in memory */
     }
     p->names = sft__base_alloc_array(a, p->name_room + 1, sizeof *p->names);
-    if (p->names == NULL ||
-        !sft__base_strmap_init(&p->map, p->names, sizeof *p->names, p->name_room + 1, a)) {
-        return sft__base_fail_nomem(p->err, p->name_room * sizeof *p->names);
-    }
+    SFT_NEED(p->names != NULL &&
+                 sft__base_strmap_init(&p->map, p->names, sizeof *p->names, p->name_room + 1, a),
+             p->name_room * sizeof *p->names, p->err);
     for (size_t i = 0; i < p->c->count; i++) {
         for (size_t k = 0; k < sft_catalog_count(p->c->parts[i].catalog); k++) {
             const sft_tensor *const t = sft_catalog_at(p->c->parts[i].catalog, k);
@@ -222,9 +221,8 @@ static sft_status count_meshes(promise *p) {
     p->by_rank = sft__base_alloc_zero(p->c->allocator, (MOST_RANKS + 1) * sizeof *p->by_rank);
     p->by_part = sft__base_alloc_zero(p->c->allocator, (p->c->count + 1) * sizeof *p->by_part);
     p->mesh_there = sft__base_alloc_zero(p->c->allocator, p->set->mesh_count + 1);
-    if (p->by_rank == NULL || p->by_part == NULL || p->mesh_there == NULL) {
-        return sft__base_fail_nomem(p->err, (p->c->count + 1) * sizeof *p->by_part);
-    }
+    SFT_NEED(p->by_rank != NULL && p->by_part != NULL && p->mesh_there != NULL,
+             (p->c->count + 1) * sizeof *p->by_part, p->err);
     for (size_t i = 0; i < p->set->mesh_count; i++) {
         const sft__checkpoint_lset_mesh *const m = &p->set->meshes[i];
         p->mesh_there[i] = mesh_has_file(p, m);
@@ -318,11 +316,10 @@ static sft_status check_loose(promise *p, bool recorded) {
         bool any = e->kind == SFT__LSET_WHOLE || e->kind == SFT__LSET_BOXES;
         any = any || p->mesh_there[e->mesh];
         if (!any || (alone && e->kind != SFT__LSET_WHOLE)) {
-            return sft__base_fail(
-                p->err, SFT_E_HOLE,
-                "ranks %s have no file, and what \"%.100s\" of the layout gives them "
-                "nobody else tells",
-                p->c->absent, e->name);
+            return sft__base_fail(p->err, SFT_E_HOLE,
+                                  "ranks %s have no file, and what \"%.100s\" of the layout gives "
+                                  "them nobody else tells",
+                                  p->c->absent, e->name);
         }
     }
     return SFT_OK;
@@ -346,10 +343,10 @@ static sft_status check_record(promise *p, bool *recorded) {
     const char *path;
     sft__layout_jnode *root;
     *recorded = false;
-    if (p->c->folder == NULL) { /* files that are still to be written */
+    if (p->c->directory == NULL) { /* files that are still to be written */
         return SFT_OK;
     }
-    SFT_TRY(sft__checkpoint_path(p->c, p->c->folder, RECORD, &path, p->err));
+    SFT_TRY(sft__checkpoint_path(p->c, p->c->directory, RECORD, &path, p->err));
     if (sft__checkpoint_read(p->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK; /* not there; expand says what is wrong with it */
     }

@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct folders {
+typedef struct directories {
     sft_checkpoint *c;
     sft__checkpoint_rank_directory *list;
     size_t count;
     size_t room;
-} folders;
+} directories;
 
 /* ---------------------------------------------------------------- which file */
 
@@ -92,7 +92,7 @@ static sft_status consider(sft__checkpoint_rank_directory *best, const char *nam
 sft_status sft__checkpoint_choose(sft_checkpoint *c, sft__checkpoint_rank_directory *f,
                                   sft_error *err) {
     sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
-    sft_status status = sft__checkpoint_list(&names, f->folder, err);
+    sft_status status = sft__checkpoint_list(&names, f->directory, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
         if (is_wanted(c, names.list[i])) {
             status = consider(f, names.list[i], err);
@@ -111,13 +111,13 @@ static int by_rank(const void *a, const void *b) {
 }
 
 /* Is there a directory? A wrong answer would leave something out. */
-static sft_status look(const char *path, bool *folder, sft_error *err) {
+static sft_status look(const char *path, bool *directory, sft_error *err) {
     sft__fs_stat st;
     sft_error why;
 
     memset(&why, 0, sizeof why);
     const sft_status status = sft__fs_look(path, &st, &why);
-    *folder = status == SFT_OK && st.folder;
+    *directory = status == SFT_OK && st.folder;
     if (status == SFT_OK || why.sys == ELOOP) { /* a link to itself is none */
         return SFT_OK;
     }
@@ -127,9 +127,9 @@ static sft_status look(const char *path, bool *folder, sft_error *err) {
     return status;
 }
 
-static sft_status collect(folders *f, sft_error *err) {
+static sft_status collect(directories *f, sft_error *err) {
     sft__checkpoint_names names = {f->c, NULL, 0, 0, {NULL, NULL}};
-    sft_status status = sft__checkpoint_list(&names, f->c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, f->c->directory, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {
         uint64_t rank;
         if (!sft__checkpoint_rank_of(names.list[i], strlen(names.list[i]), &rank)) {
@@ -142,12 +142,12 @@ static sft_status collect(folders *f, sft_error *err) {
         sft__checkpoint_rank_directory *const one = &f->list[f->count++];
         memset(one, 0, sizeof *one);
         one->rank = rank;
-        status = sft__checkpoint_path(f->c, f->c->folder, names.list[i], &one->folder, err);
-        bool folder = false;
+        status = sft__checkpoint_path(f->c, f->c->directory, names.list[i], &one->directory, err);
+        bool directory = false;
         if (status == SFT_OK) {
-            status = look(one->folder, &folder, err);
+            status = look(one->directory, &directory, err);
         }
-        if (folder) {
+        if (directory) {
             status = sft__checkpoint_choose(f->c, one, err);
         }
     }
@@ -175,7 +175,7 @@ static bool ends_in_rank(const sft__checkpoint_rank_directory *one, size_t *len)
 
 /* PREFIX and the rank's number: what looks like a step is none if rank 0 is there, for no job saves
  * its step 0. */
-static bool are_numbered(const folders *f) {
+static bool are_numbered(const directories *f) {
     const sft__checkpoint_rank_directory *first = NULL;
     size_t first_len = 0;
     size_t len;
@@ -266,13 +266,13 @@ static bool called_alike(const sft__checkpoint_rank_directory *a,
 }
 
 /* The files of all ranks are of one job, one step and one format. */
-static sft_status compare(const folders *f, sft_error *err) {
+static sft_status compare(const directories *f, sft_error *err) {
     const bool numbered = are_numbered(f);
     const sft__checkpoint_rank_directory *first = NULL;
     for (size_t i = 0; i < f->count; i++) {
         const sft__checkpoint_rank_directory *const one = &f->list[i];
         if (i > 0 && one->rank == one[-1].rank) {
-            return sft__base_fail(err, SFT_E_DUPLICATE, "rank %llu has two folders",
+            return sft__base_fail(err, SFT_E_DUPLICATE, "rank %llu has two directories",
                                   (unsigned long long)one->rank);
         }
         if (one->file == NULL) {
@@ -309,14 +309,14 @@ static sft_status compare(const folders *f, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status open_all(const folders *f, sft_error *err) {
+static sft_status open_all(const directories *f, sft_error *err) {
     for (size_t i = 0; i < f->count; i++) {
         sft_catalog *catalog;
         const char *path;
         if (f->list[i].file == NULL) {
             continue; /* replicas may stand in: join finds out */
         }
-        SFT_TRY(sft__checkpoint_path(f->c, f->list[i].folder, f->list[i].file, &path, err));
+        SFT_TRY(sft__checkpoint_path(f->c, f->list[i].directory, f->list[i].file, &path, err));
         sft_error why;
         const sft_status status = sft__checkpoint_open_file(f->c, path, &catalog, &why);
         if (status != SFT_OK) {
@@ -338,7 +338,7 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
         sft_layout_set_options options;
         const char *path;
         sft_error why;
-        SFT_TRY(sft__checkpoint_path(c, c->folder, places[i], &path, err));
+        SFT_TRY(sft__checkpoint_path(c, c->directory, places[i], &path, err));
         SFT_INIT(&options);
         options.allocator = c->allocator;
         options.limits = &c->limits;
@@ -363,7 +363,7 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
 }
 
 sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
-    folders f = {c, NULL, 0, 0};
+    directories f = {c, NULL, 0, 0};
     sft_status status = collect(&f, err);
     if (status == SFT_OK) {
         status = compare(&f, err);
@@ -383,24 +383,24 @@ sft_status sft__checkpoint_ranks(sft_checkpoint *c, sft_error *err) {
 
 /* ---------------------------------------------------------------- a file for each step */
 
-static sft_status open_step(sft_checkpoint *c, const char *folder, const char *name,
+static sft_status open_step(sft_checkpoint *c, const char *directory, const char *name,
                             sft_catalog **out, sft_error *err) {
     const char *path;
     *out = NULL;
-    SFT_TRY(sft__checkpoint_path(c, folder, name, &path, err));
+    SFT_TRY(sft__checkpoint_path(c, directory, name, &path, err));
     return sft__checkpoint_open_file(c, path, out, err);
 }
 
-sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *folder, bool *steps,
+sft_status sft__checkpoint_are_steps(sft_checkpoint *c, const char *directory, bool *steps,
                                      sft_error *err) {
     sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     sft_catalog *first = NULL;
     sft_catalog *second = NULL;
     *steps = c->step != NULL;
-    sft_status status = sft__checkpoint_list(&names, folder, err);
+    sft_status status = sft__checkpoint_list(&names, directory, err);
     if (status == SFT_OK && !*steps && names.count > 1 &&
-        open_step(c, folder, names.list[0], &first, NULL) == SFT_OK &&
-        open_step(c, folder, names.list[1], &second, NULL) == SFT_OK) {
+        open_step(c, directory, names.list[0], &first, NULL) == SFT_OK &&
+        open_step(c, directory, names.list[1], &second, NULL) == SFT_OK) {
         for (size_t i = 0; i < sft_catalog_count(first) && !*steps; i++) {
             const sft_tensor *const t = sft_catalog_at(first, i);
             *steps = sft_catalog_find(second, t->name, t->name_len) != NULL;
@@ -417,12 +417,12 @@ sft_status sft__checkpoint_steps(sft_checkpoint *c, sft_error *err) {
     sft_catalog *catalog;
     memset(&one, 0, sizeof one);
     one.rank = SFT__NO_RANK;
-    one.folder = c->folder;
+    one.directory = c->directory;
     SFT_TRY(sft__checkpoint_choose(c, &one, err));
     if (one.file == NULL) {
         return sft__base_fail(err, SFT_E_FORMAT, "no file whose name ends in %s",
                               c->step != NULL ? c->step : "");
     }
-    SFT_TRY(open_step(c, c->folder, one.file, &catalog, err));
+    SFT_TRY(open_step(c, c->directory, one.file, &catalog, err));
     return sft__checkpoint_add(c, 0, catalog, err);
 }

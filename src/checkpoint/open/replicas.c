@@ -70,9 +70,8 @@ static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_
                                      "a tensor in %llu parts, at most %llu are compared",
                                      (unsigned long long)n, (unsigned long long)SFT__MOST_PARTS);
     }
-    if (!sft__base_grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first)) {
-        return sft__base_fail_nomem(k->err, (size_t)-1);
-    }
+    SFT_NEED(sft__base_grow(k->c->allocator, &k->first, &k->first_room, parts, sizeof *k->first),
+             (size_t)-1, k->err);
     memset(k->first, 0, parts * sizeof *k->first);
     for (size_t i = from; i < k->c->count; i++) {
         uint64_t part;
@@ -121,19 +120,17 @@ static sft_status compare_name(comparing *k, const sft_tensor *t, size_t i) {
 sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_control *control,
                                  uint64_t *compared, sft_error *err) {
     comparing k;
-    sft_catalog *whole;
+    sft_catalog *global;
     /* What is missing has no replicas to differ. */
-    sft_status status = sft_checkpoint_join_ranks(&whole, checkpoint, &checkpoint->open, err);
-    sft_catalog_close(whole);
+    sft_status status = sft_checkpoint_join_ranks(&global, checkpoint, &checkpoint->open, err);
+    sft_catalog_close(global);
     SFT_TRY(status);
     memset(&k, 0, sizeof k);
     k.c = checkpoint;
     k.control = control;
     k.err = err;
     k.room = sft__base_alloc(checkpoint->allocator, 2 * (size_t)BLOCK);
-    if (k.room == NULL) {
-        return sft__base_fail_nomem(err, 2 * (size_t)BLOCK);
-    }
+    SFT_NEED(k.room != NULL, 2 * (size_t)BLOCK, err);
     for (size_t i = 0; i < checkpoint->count && status == SFT_OK; i++) {
         const sft_catalog *const c = checkpoint->parts[i].catalog;
         for (size_t t = 0; t < sft_catalog_count(c) && status == SFT_OK; t++) {

@@ -29,9 +29,8 @@ struct sft_resume {
 /* ---------------------------------------------------------------- lists */
 
 static sft_status add_step(sft_resume *r, const sft_resume_step *step, sft_error *err) {
-    if (!sft__base_grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps)) {
-        return sft__base_fail_nomem(err, (r->count + 1) * sizeof *r->steps);
-    }
+    SFT_NEED(sft__base_grow(r->c->allocator, &r->steps, &r->room, r->count + 1, sizeof *r->steps),
+             (r->count + 1) * sizeof *r->steps, err);
     r->steps[r->count++] = *step;
     return SFT_OK;
 }
@@ -57,13 +56,13 @@ static sft_status keep_text(sft_resume *r, const char *text, size_t len, const c
 /* ---------------------------------------------------------------- directories of ranks */
 
 /* {"last_epoch": 3, "last_step": 2, ...}; false: none, or broken, and then nothing is known. */
-static bool read_meta(sft_checkpoint *c, const char *folder, uint64_t *epoch, uint64_t *step) {
+static bool read_meta(sft_checkpoint *c, const char *directory, uint64_t *epoch, uint64_t *step) {
     sft__checkpoint_text text;
     const char *path;
     sft__layout_jnode *root;
     int64_t e = -1;
     int64_t s = -1;
-    if (sft__checkpoint_path(c, folder, "meta.json", &path, NULL) != SFT_OK ||
+    if (sft__checkpoint_path(c, directory, "meta.json", &path, NULL) != SFT_OK ||
         sft__checkpoint_read(c, path, &text, NULL) != SFT_OK) {
         return false;
     }
@@ -90,7 +89,7 @@ static sft_status add_files(sft_resume *r, const sft__checkpoint_names *files, s
         }
         const char *const name = strrchr(file, '-'); /* "-3_02", as it is written */
         SFT_TRY(keep_text(r, name, (size_t)(strrchr(file, '.') - name), &step.name, err));
-        step.path = r->c->folder;
+        step.path = r->c->directory;
         step.why = "";
         SFT_TRY(add_step(r, &step, err));
     }
@@ -98,22 +97,22 @@ static sft_status add_files(sft_resume *r, const sft__checkpoint_names *files, s
 }
 
 /* Every step that some rank has; *epoch, *step: the least that a meta.json tells, if one does. */
-static sft_status list_ranks(sft_resume *r, const sft__checkpoint_names *folders, uint64_t *epoch,
-                             uint64_t *step, sft_error *err) {
-    for (size_t i = 0; i < folders->count; i++) {
+static sft_status list_ranks(sft_resume *r, const sft__checkpoint_names *directories,
+                             uint64_t *epoch, uint64_t *step, sft_error *err) {
+    for (size_t i = 0; i < directories->count; i++) {
         sft__checkpoint_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
-        const char *folder;
+        const char *directory;
         uint64_t rank, e, s;
-        if (!sft__checkpoint_rank_of(folders->list[i], strlen(folders->list[i]), &rank)) {
+        if (!sft__checkpoint_rank_of(directories->list[i], strlen(directories->list[i]), &rank)) {
             continue;
         }
-        SFT_TRY(sft__checkpoint_path(r->c, r->c->folder, folders->list[i], &folder, err));
-        if (read_meta(r->c, folder, &e, &s) && (e < *epoch || (e == *epoch && s < *step))) {
+        SFT_TRY(sft__checkpoint_path(r->c, r->c->directory, directories->list[i], &directory, err));
+        if (read_meta(r->c, directory, &e, &s) && (e < *epoch || (e == *epoch && s < *step))) {
             *epoch = e;
             *step = s;
         }
         sft_status status =
-            sft__fs_is_directory(folder) ? sft__checkpoint_list(&files, folder, err) : SFT_OK;
+            sft__fs_is_directory(directory) ? sft__checkpoint_list(&files, directory, err) : SFT_OK;
         if (status == SFT_OK) {
             status = add_files(r, &files, err);
         }
@@ -150,11 +149,11 @@ static void sort_steps(sft_resume *r, uint64_t epoch, uint64_t step) {
     r->count = n;
 }
 
-static sft_status collect_ranks(sft_resume *r, const sft__checkpoint_names *folders,
+static sft_status collect_ranks(sft_resume *r, const sft__checkpoint_names *directories,
                                 sft_error *err) {
     uint64_t epoch = UINT64_MAX;
     uint64_t step = UINT64_MAX;
-    SFT_TRY(list_ranks(r, folders, &epoch, &step, err));
+    SFT_TRY(list_ranks(r, directories, &epoch, &step, err));
     sort_steps(r, epoch, step);
     return SFT_OK;
 }
@@ -164,8 +163,8 @@ static sft_status collect_flat(sft_resume *r, sft_error *err) {
     sft__checkpoint_names files = {r->c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     uint64_t epoch = UINT64_MAX;
     uint64_t step = UINT64_MAX;
-    (void)read_meta(r->c, r->c->folder, &epoch, &step);
-    sft_status status = sft__checkpoint_list(&files, r->c->folder, err);
+    (void)read_meta(r->c, r->c->directory, &epoch, &step);
+    sft_status status = sft__checkpoint_list(&files, r->c->directory, err);
     if (status == SFT_OK) {
         status = add_files(r, &files, err);
     }
@@ -221,8 +220,8 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
     const char *path;
     size_t n = 0;
     r->tracker = UINT64_MAX;
-    SFT_TRY(
-        sft__checkpoint_path(r->c, r->c->folder, "latest_checkpointed_iteration.txt", &path, err));
+    SFT_TRY(sft__checkpoint_path(r->c, r->c->directory, "latest_checkpointed_iteration.txt", &path,
+                                 err));
     if (sft__checkpoint_read(r->c, path, &text, NULL) != SFT_OK) {
         return SFT_OK;
     }
@@ -239,8 +238,8 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status collect_folders(sft_resume *r, const sft__checkpoint_names *names,
-                                  sft_error *err) {
+static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
+                                      sft_error *err) {
     SFT_TRY(read_tracker(r, err));
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
@@ -250,11 +249,11 @@ static sft_status collect_folders(sft_resume *r, const sft__checkpoint_names *na
         }
         step.name = names->list[i];
         step.why = strncmp(step.name, "tmp", 3) == 0
-                       ? "a job writes into such a folder before it renames it"
+                       ? "a job writes into such a directory before it renames it"
                    : r->mute ? "perhaps not committed: the tracker holds no number of an iteration"
                    : step.step > r->tracker ? "not committed: the tracker names an older iteration"
                                             : "";
-        SFT_TRY(sft__checkpoint_path(r->c, r->c->folder, names->list[i], &step.path, err));
+        SFT_TRY(sft__checkpoint_path(r->c, r->c->directory, names->list[i], &step.path, err));
         if (sft__fs_is_directory(step.path)) {
             SFT_TRY(add_step(r, &step, err));
         }
@@ -347,27 +346,27 @@ static bool is_begun(const char *path) {
            fact.size == 0;
 }
 
-/* folders: gets those in the directory; NULL: they are passed over. */
-static sft_status check_files(const sft_resume *r, const char *folder,
-                              sft__checkpoint_names *folders, sft_error *why) {
+/* directories: gets those in the directory; NULL: they are passed over. */
+static sft_status check_files(const sft_resume *r, const char *directory,
+                              sft__checkpoint_names *directories, sft_error *why) {
     sft__checkpoint_names all = {r->c, NULL, 0, 0, {NULL, NULL}};
-    sft_status status = sft__checkpoint_list(&all, folder, why);
+    sft_status status = sft__checkpoint_list(&all, directory, why);
 
     for (size_t i = 0; i < all.count && status == SFT_OK; i++) {
         const bool state = is_state(all.list[i]);
         const char *path;
-        if (!state && folders == NULL) {
+        if (!state && directories == NULL) {
             continue;
         }
-        status = sft__checkpoint_path(r->c, folder, all.list[i], &path, why);
+        status = sft__checkpoint_path(r->c, directory, all.list[i], &path, why);
         if (status == SFT_OK && state && is_begun(path)) {
             status = sft__base_fail(why, SFT_E_FORMAT, "%.200s is empty", all.list[i]);
-        } else if (status == SFT_OK && folders != NULL && sft__fs_is_directory(path)) {
-            if (!sft__base_grow(r->c->allocator, &folders->list, &folders->room, folders->count + 1,
-                                sizeof *folders->list)) {
-                status = sft__base_fail_nomem(why, folders->count);
+        } else if (status == SFT_OK && directories != NULL && sft__fs_is_directory(path)) {
+            if (!sft__base_grow(r->c->allocator, &directories->list, &directories->room,
+                                directories->count + 1, sizeof *directories->list)) {
+                status = sft__base_fail_nomem(why, directories->count);
             } else {
-                folders->list[folders->count++] = path;
+                directories->list[directories->count++] = path;
             }
         }
     }
@@ -376,9 +375,9 @@ static sft_status check_files(const sft_resume *r, const char *folder,
 }
 
 /* In the directory of a step, and one level below (DeepSpeed's global_stepN). */
-static sft_status check_begun(const sft_resume *r, const char *folder, sft_error *why) {
+static sft_status check_begun(const sft_resume *r, const char *directory, sft_error *why) {
     sft__checkpoint_names below = {r->c, NULL, 0, 0, {NULL, NULL}};
-    sft_status status = check_files(r, folder, &below, why);
+    sft_status status = check_files(r, directory, &below, why);
 
     for (size_t i = 0; i < below.count && status == SFT_OK; i++) {
         status = check_files(r, below.list[i], NULL, why);
@@ -392,16 +391,16 @@ static sft_status check_begun(const sft_resume *r, const char *folder, sft_error
 static sft_status try_checkpoint(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     sft_checkpoint_options options;
     sft_checkpoint *c;
-    sft_catalog *whole;
+    sft_catalog *global;
     SFT_TRY(sft__base_options_read(&options, sizeof options, r->options,
                                    SFT__UP_TO(sft_checkpoint_options, open), "options", why));
     options.step = r->ranks || r->flat ? step->name : NULL;
     options.flags = 0;
     SFT_TRY(sft_checkpoint_open(&c, step->path, &options, why));
-    sft_status status = sft_checkpoint_take_global(&whole, c, options.open, why);
+    sft_status status = sft_checkpoint_take_global(&global, c, options.open, why);
     if (status == SFT_OK) {
-        status = check_tensors(r, whole, why);
-        sft_catalog_close(whole);
+        status = check_tensors(r, global, why);
+        sft_catalog_close(global);
     }
     return status;
 }
@@ -493,19 +492,19 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
 static sft_status collect(sft_resume *r, sft_error *err) {
     sft__checkpoint_names names = {r->c, NULL, 0, 0, {NULL, NULL}};
     uint64_t rank;
-    sft_status status = sft__checkpoint_list(&names, r->c->folder, err);
+    sft_status status = sft__checkpoint_list(&names, r->c->directory, err);
     for (size_t i = 0; i < names.count; i++) {
         r->ranks = r->ranks || sft__checkpoint_rank_of(names.list[i], strlen(names.list[i]), &rank);
     }
     if (status == SFT_OK) {
-        status = r->ranks ? collect_ranks(r, &names, err) : collect_folders(r, &names, err);
+        status = r->ranks ? collect_ranks(r, &names, err) : collect_directories(r, &names, err);
     }
     sft__checkpoint_names_reset(&names);
     if (status == SFT_OK && r->count == 0 && !r->ranks) {
         status = collect_flat(r, err);
     }
     if (status == SFT_OK && r->count == 0) {
-        return sft__base_fail(err, SFT_E_FORMAT, "the folder holds no steps of a training job");
+        return sft__base_fail(err, SFT_E_FORMAT, "the directory holds no steps of a training job");
     }
     return status;
 }
@@ -555,9 +554,9 @@ sft_status sft_resume_find(sft_resume **out, const char *path,
     }
     r->c = c;
     r->options = options;
-    c->folder = sft__base_arena_copy(&c->arena, path, strlen(path));
+    c->directory = sft__base_arena_copy(&c->arena, path, strlen(path));
     const sft_status status =
-        c->folder != NULL ? find(r, err) : sft__checkpoint_nomem(c, strlen(path), err);
+        c->directory != NULL ? find(r, err) : sft__checkpoint_nomem(c, strlen(path), err);
     r->options = NULL;
     if (status != SFT_OK) {
         sft_resume_free(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/shard_names.c - PyTorch numbers its files, shard-00003-model-00002-of-00004: what
- * the names count and the directory does not have. Nothing else tells: the files give no full shapes,
+ * the names count and the directory does not have. Nothing else tells: the files give no global shapes,
  * and no list of tensors. A rank that had nothing to save writes no file, so that a gap is a
  * problem, not an error. Read checkpoint/open/checkpoint.h first.
  */
@@ -136,9 +136,7 @@ sft_status sft__checkpoint_note_shards(sft_checkpoint *c, const sft__checkpoint_
     numbered *const list = sft__base_alloc_array(c->allocator, room, sizeof *list);
     sft__base_buf text;
     size_t count = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, room * sizeof *list);
-    }
+    SFT_NEED(list != NULL, room * sizeof *list, err);
     for (size_t i = 0; i < names->count; i++) {
         count += parse(names->list[i], &list[count]);
     }

@@ -7,6 +7,7 @@
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static bool is_unsafe_name(const sft_tensor *t) {
 
 /* Of other formats alone: safetensors does not have it. */
 static bool is_reserved(const sft_tensor *t) {
-    return t->name_len == 12 && memcmp(t->name, "__metadata__", 12) == 0;
+    return cli_is_word(t->name, t->name_len, "__metadata__");
 }
 
 static bool is_nameless(const sft_tensor *t) {
@@ -253,41 +254,20 @@ static const char *problem_kind(uint32_t kind) {
 static void json_warning(cli_json *j, const char *kind, const char *message, const char *tensor,
                          size_t tensor_len, uint64_t offset) {
     cli_json_open(j, '{');
-    cli_json_key(j, "kind");
-    cli_json_string(j, kind);
-    cli_json_key(j, "message");
-    cli_json_string(j, message);
-    cli_json_key(j, "tensor");
-    if (tensor != NULL) {
-        cli_json_text(j, tensor, tensor_len);
-    } else {
-        cli_json_null(j);
-    }
-    cli_json_key(j, "offset");
-    if (offset != SFT_NO_OFFSET) {
-        cli_json_u64(j, offset);
-    } else {
-        cli_json_null(j);
-    }
+    cli_json_field_string(j, "kind", kind);
+    cli_json_field_string(j, "message", message);
+    cli_json_field_text(j, "tensor", tensor, tensor_len);
+    cli_json_field_offset(j, "offset", offset);
     cli_json_close(j, '}');
 }
 
 static void json_error(cli_json *j, const sft_error *err, const char *hint) {
     cli_json_open(j, '{');
-    cli_json_key(j, "status");
-    cli_json_string(j, sft_status_name(err->status));
-    cli_json_key(j, "offset");
-    if (err->offset != SFT_NO_OFFSET) {
-        cli_json_u64(j, err->offset);
-    } else {
-        cli_json_null(j);
-    }
-    cli_json_key(j, "tensor");
-    cli_json_string(j, err->tensor[0] != '\0' ? err->tensor : NULL);
-    cli_json_key(j, "message");
-    cli_json_string(j, err->message);
-    cli_json_key(j, "hint");
-    cli_json_string(j, hint[0] != '\0' ? hint : NULL);
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
+    cli_json_field_string(j, "hint", hint[0] != '\0' ? hint : NULL);
     cli_json_close(j, '}');
 }
 
@@ -296,18 +276,15 @@ static void print_json(const verdict *v, const char *hint) {
 
     cli_json_init(&j, &v->c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "file");
-    cli_json_string(&j, v->operand);
-    cli_json_key(&j, "valid");
-    cli_json_bool(&j, v->status == SFT_OK);
+    cli_json_field_string(&j, "file", v->operand);
+    cli_json_field_bool(&j, "valid", v->status == SFT_OK);
     cli_json_key(&j, "error");
     if (v->status != SFT_OK) {
         json_error(&j, &v->err, hint);
     } else {
         cli_json_null(&j);
     }
-    cli_json_key(&j, "warnings");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "warnings", '[');
     for (size_t i = 0; i < problem_count(v); i++) {
         const sft_problem *p = sft_catalog_problem_at(with_problems(v), i);
         const bool tensor = p->kind != SFT_PROBLEM_ORPHAN_FILE &&
@@ -322,8 +299,7 @@ static void print_json(const verdict *v, const char *hint) {
                      f->tensor != NULL ? f->tensor->name_len : 0, f->offset);
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 static void print_warning(cli *c, const char *message, const sft_tensor *tensor) {
@@ -419,49 +395,29 @@ static void check_one(cli *c, const char *operand, counts *n) {
 
 /* ---------------------------------------------------------------- directories */
 
-typedef struct names {
-    char **items;
-    size_t count;
-    size_t room;
-} names;
-
 typedef struct walk {
-    const char *folder;
-    names folders; /* still to be looked into */
-    names files;
+    const char *directory;
+    cli_strings directories; /* still to be looked into */
+    cli_strings files;
 } walk;
 
-static void add_name(names *n, const char *folder, const char *name) {
-    const size_t size = strlen(folder) + strlen(name) + 2;
-    const size_t len = strlen(folder);
-    char *path = cli_alloc(size, 1);
+static void add_name(cli_strings *n, const char *directory, const char *name) {
+    const size_t len = strlen(directory);
 
-    (void)snprintf(path, size, "%s%s%s", folder, len > 0 && folder[len - 1] != '/' ? "/" : "",
-                   name);
-    if (n->count == n->room) {
-        n->room = n->room * 2 + 64;
-        n->items = cli_resize(n->items, n->room, sizeof *n->items);
-    }
-    n->items[n->count++] = path;
+    cli_strings_take(n,
+                     cli_joined(directory, len > 0 && directory[len - 1] != '/' ? "/" : "", name));
 }
 
-static void free_names(names *n) {
-    for (size_t i = 0; i < n->count; i++) {
-        free(n->items[i]);
-    }
-    free(n->items);
-}
-
-static void on_entry(void *ctx, const char *name, bool is_folder) {
+static void on_entry(void *ctx, const char *name, bool is_directory) {
     walk *w = ctx;
 
-    if (is_folder) {
+    if (is_directory) {
         if (name[0] != '.') {
-            add_name(&w->folders, w->folder, name);
+            add_name(&w->directories, w->directory, name);
         }
     } else if (cli_ends_with(name, ".safetensors") ||
                cli_ends_with(name, ".safetensors.index.json")) {
-        add_name(&w->files, w->folder, name);
+        add_name(&w->files, w->directory, name);
     }
 }
 
@@ -471,24 +427,19 @@ static int by_path(const void *left, const void *right) {
     return sft_natural_compare(*a, strlen(*a), *b, strlen(*b));
 }
 
-static void fail_listing(cli *c, const char *folder, int error) {
-    sft_error err;
-    char text[160];
-
-    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                        "cannot list the directory: %s", cli_sys_text(error, text, sizeof text));
-    cli_fail(c, folder, &err);
+static void fail_listing(cli *c, const char *directory, int error) {
+    cli_fail_io(c, directory, error, "cannot list the directory");
 }
 
-/* Are there files right in the folder, and no index among them? */
-static bool lacks_index(const char *folder, const names *files) {
-    const size_t len = strlen(folder);
-    const size_t skip = len > 0 && folder[len - 1] == '/' ? len : len + 1;
+/* Are there files right in the directory, and no index among them? */
+static bool lacks_index(const char *directory, const cli_strings *files) {
+    const size_t len = strlen(directory);
+    const size_t skip = len > 0 && directory[len - 1] == '/' ? len : len + 1;
     bool any = false;
 
     for (size_t i = 0; i < files->count; i++) {
         const char *path = files->items[i];
-        if (strncmp(path, folder, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
+        if (strncmp(path, directory, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
             strchr(path + skip, '/') != NULL) {
             continue;
         }
@@ -501,44 +452,45 @@ static bool lacks_index(const char *folder, const names *files) {
 }
 
 /* Do the names of a directory's files count more than there are? Where an index is, it says that. */
-static void check_count(cli *c, const char *folder, const names *files, counts *n) {
+static void check_count(cli *c, const char *directory, const cli_strings *files, counts *n) {
     sft_catalog *catalog = NULL;
     sft_error err;
 
-    if (lacks_index(folder, files) &&
-        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
-        check_one(c, folder, n);
+    if (lacks_index(directory, files) &&
+        cli_open_quietly(c, directory, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
+        check_one(c, directory, n);
     }
     cli_close(c, catalog);
 }
 
 /* Can the parts be put together? In directories below the operand only ranks are parts. */
-static void check_parts(cli *c, const char *folder, bool operand, const names *files, counts *n) {
-    const uint32_t kind = cli_ranks_kind(folder);
+static void check_parts(cli *c, const char *directory, bool operand, const cli_strings *files,
+                        counts *n) {
+    const uint32_t kind = cli_ranks_kind(directory);
     sft_catalog *catalog = NULL;
     sft_error err;
 
     if (kind == SFT_CHECKPOINT_NONE) {
-        check_count(c, folder, files, n);
+        check_count(c, directory, files, n);
         return;
     }
     if (kind == SFT_CHECKPOINT_STEPS || (!operand && kind != SFT_CHECKPOINT_RANKS)) {
         return;
     }
     if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
-        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
-        cli_warn(c, folder,
-                 "files were checked one by one, but whether they are a whole model "
-                 "nobody tells: --layout FILE says how tensors are cut");
+        cli_open_quietly(c, directory, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
+        cli_warn(c, directory,
+                 "files were checked one by one, but whether they are a whole model nobody tells: "
+                 "--layout FILE says how tensors are cut");
     } else {
-        check_one(c, folder, n);
+        check_one(c, directory, n);
     }
     cli_close(c, catalog);
 }
 
 /* Verdicts of files and of the whole, each right in its moment, must be of one moment to be
  * believed together. */
-static uint64_t *stamps_of(const names *files) {
+static uint64_t *stamps_of(const cli_strings *files) {
     uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
 
     for (size_t i = 0; i < files->count; i++) {
@@ -547,33 +499,30 @@ static uint64_t *stamps_of(const names *files) {
     return stamps;
 }
 
-static void tell_changed(cli *c, const names *files, const uint64_t *before) {
-    sft_error err;
-
+static void tell_changed(cli *c, const cli_strings *files, const uint64_t *before) {
     for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
         if (cli_sys_stamp(files->items[i]) != before[i]) {
-            (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                                "was written to or replaced while its directory was checked");
-            cli_fail_plainly(c, files->items[i], &err);
+            CLI_FAIL(c, files->items[i], SFT_E_CHANGED,
+                     "was written to or replaced while its directory was checked");
             return;
         }
     }
 }
 
-static void check_folder(cli *c, const char *folder, counts *n) {
+static void check_directory(cli *c, const char *directory, counts *n) {
     walk w;
 
     memset(&w, 0, sizeof w);
-    add_name(&w.folders, folder, "");
-    for (size_t i = 0; i < w.folders.count && !cli_stopped(c); i++) {
-        w.folder = w.folders.items[i];
-        const int error = cli_sys_list(w.folder, on_entry, &w);
+    add_name(&w.directories, directory, "");
+    for (size_t i = 0; i < w.directories.count && !cli_stopped(c); i++) {
+        w.directory = w.directories.items[i];
+        const int error = cli_sys_list(w.directory, on_entry, &w);
         if (error != 0) {
-            fail_listing(c, w.folder, error);
+            fail_listing(c, w.directory, error);
         }
     }
     if (w.files.count == 0) {
-        check_one(c, folder, n); /* the library says what is missing */
+        check_one(c, directory, n); /* the library says what is missing */
     } else {
         qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
     }
@@ -581,14 +530,14 @@ static void check_folder(cli *c, const char *folder, counts *n) {
     for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
         check_one(c, w.files.items[i], n);
     }
-    const size_t parts = w.files.count == 0 ? 0 : w.folders.count;
+    const size_t parts = w.files.count == 0 ? 0 : w.directories.count;
     for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
-        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, &w.files, n);
+        check_parts(c, i == 0 ? directory : w.directories.items[i], i == 0, &w.files, n);
     }
     tell_changed(c, &w.files, stamps);
     free(stamps);
-    free_names(&w.folders);
-    free_names(&w.files);
+    cli_strings_reset(&w.directories);
+    cli_strings_reset(&w.files);
 }
 
 /* ---------------------------------------------------------------- command */
@@ -603,7 +552,7 @@ static void run(cli *c) {
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
         const char *operand = c->operands[i];
         if (strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
-            check_folder(c, operand, &n);
+            check_directory(c, operand, &n);
         } else {
             check_one(c, operand, &n);
         }
@@ -621,8 +570,7 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_FLAG("strict", 0,
                  "also warn of what is allowed but should not be: deviations from the format's "
-                 "letter, unsafe "
-                 "names, misaligned data, headers above the Hub's 25,000,000 bytes"),
+                 "letter, unsafe names, misaligned data, headers above the Hub's 25,000,000 bytes"),
     CLI_OPT_FLAG("digests", 0, "also read all data and compare it with the recorded digests"),
     CLI_OPT_END,
 };
@@ -632,20 +580,16 @@ const cli_command cli_cmd_check = {
     .operands = "FILE...",
     .summary = "validate files, and say in plain words what is wrong",
     .description =
-        "Says of each file whether it is valid; if not, where and why, and what it "
-        "probably is instead. In "
-        "directories, and directories in them, every .safetensors file and every index is "
-        "checked. Only headers are "
-        "read, so the size of files does not matter. A checkpoint of many ranks that tells "
-        "its layout, or whose --layout or --step is given, is also put together: what no "
-        "file holds is an error. So is a file that the names of the others count and that is "
-        "not there (model-00002-of-00004), where no index says what there is.\n\n"
-        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
-        "do not change it. -q "
-        "says nothing of valid files.\n\n"
-        "With --json, one object per file and line: file, valid, error (null, or "
-        "status, offset, tensor, "
-        "message, hint) and warnings (each kind, message, tensor, offset).",
+        "Says of each file whether it is valid; if not, where and why, and what it probably is "
+        "instead. In directories, and directories in them, every .safetensors file and every index "
+        "is checked. Only headers are read, so the size of files does not matter. A checkpoint of "
+        "many ranks that tells its layout, or whose --layout or --step is given, is also put "
+        "together: what no file holds is an error. So is a file that the names of the others count "
+        "and that is not there (model-00002-of-00004), where no index says what there is.\n\n"
+        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings do not "
+        "change it. -q says nothing of valid files.\n\n"
+        "With --json, one object per file and line: file, valid, error (null, or status, offset, "
+        "tensor, message, hint) and warnings (each kind, message, tensor, offset).",
     .examples = "safetensors check model.safetensors\n"
                 "safetensors check --strict ~/models\n"
                 "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * cli/commands/convert.c - weight files of other formats into safetensors, and what is told of it.
- * Read convert_choice.h first.
+ * Read choice.h first.
  */
 #include "cli/cmd.h"
 #include "cli/copy/cast_lost.h"
-#include "cli/copy/convert_choice.h"
+#include "cli/copy/choice.h"
 #include "cli/look/verify.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/siblings.h"
@@ -16,7 +16,6 @@
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
 #include "cli/work.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { FOUND_MAX = 4096 };
@@ -28,6 +27,8 @@ typedef struct converting {
     cli_table table;
     cli_json json;
     bool plan;
+    const sft_catalog *catalog; /* the input of an export */
+    cli_beside *beside;         /* of a conversion */
 } converting;
 
 /* ---------------------------------------------------------------- choosing */
@@ -47,22 +48,14 @@ static void planned_json(cli_json *j, const sft_import_item *item) {
     const sft_tensor *t = item->tensor;
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, item->name, item->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, item->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_shape(j, t->shape, t->rank);
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, item->nbytes);
-    cli_json_key(j, "from_name");
-    cli_json_text(j, t->name, t->name_len);
-    cli_json_key(j, "from_dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "in_order");
-    cli_json_bool(j, t->piece_count == 1 && t->pieces[0].strides == NULL);
-    cli_json_key(j, "shard");
-    cli_json_u64(j, item->file);
+    cli_json_field_text(j, "name", item->name, item->name_len);
+    cli_json_field_string(j, "dtype", item->dtype->name);
+    cli_json_field_shape(j, "shape", t->shape, t->rank);
+    cli_json_field_u64(j, "nbytes", item->nbytes);
+    cli_json_field_text(j, "from_name", t->name, t->name_len);
+    cli_json_field_string(j, "from_dtype", t->dtype->name);
+    cli_json_field_bool(j, "in_order", t->piece_count == 1 && t->pieces[0].strides == NULL);
+    cli_json_field_u64(j, "shard", item->file);
     cli_json_close(j, '}');
 }
 
@@ -97,21 +90,15 @@ static void json_begin(converting *k) {
     cli *c = k->c;
     cli_json *j = &k->json;
 
-    cli_json_init(j, &c->out);
-    cli_json_open(j, '{');
-    cli_json_key(j, "schema");
-    cli_json_u64(j, 1);
-    cli_json_key(j, "inputs");
-    cli_json_open(j, '[');
+    cli_json_begin(j, &c->out);
+    cli_json_field_open(j, "inputs", '[');
     for (size_t i = 0; i < c->operand_count; i++) {
         cli_json_string(j, c->operands[i]);
     }
     cli_json_close(j, ']');
-    cli_json_key(j, "output");
-    cli_json_string(j, cli_text(c, "output"));
+    cli_json_field_string(j, "output", cli_text(c, "output"));
     if (k->plan) {
-        cli_json_key(j, "plan");
-        cli_json_open(j, '[');
+        cli_json_field_open(j, "plan", '[');
     }
 }
 
@@ -131,13 +118,11 @@ static void json_end(converting *k, const sft_import_converted *r) {
         cli_json_close(j, ']');
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        cli_json_key(j, numbers[i].key);
-        cli_json_u64(j, numbers[i].value);
+        cli_json_field_u64(j, numbers[i].key, numbers[i].value);
     }
     cli_lost_json(k->c, j, r->aliases, r->left_out);
     cli_notes_json(k->c, j);
-    cli_json_close(j, '}');
-    cli_json_newline(j);
+    cli_json_end(j);
 }
 
 static void text_end(converting *k, const sft_import_converted *r) {
@@ -165,9 +150,46 @@ static void text_end(converting *k, const sft_import_converted *r) {
     cli_puts(&c->out, r->verified > 0 ? "; verified\n" : "\n");
 }
 
-/* ---------------------------------------------------------------- command */
+static void begin(converting *k) {
+    static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
 
-static const char *const titles[] = {"FILE", "NAME", "DTYPE", "SHAPE", "SIZE", "HOW"};
+    if (k->c->json) {
+        json_begin(k);
+    } else {
+        cli_table_init(&k->table, 6, titles, 1u << 4);
+    }
+}
+
+/* report: taken over if it went well; else err says why, of `failed`. */
+static void conclude(converting *k, const sft_import_converted *r, sft_import_report *report,
+                     const char *failed, const sft_error *err) {
+    cli *c = k->c;
+    const char *one = c->operand_count == 1 ? c->operands[0] : NULL;
+    const char *output = cli_text(c, "output");
+
+    if (err != NULL) {
+        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
+        cli_fail_plainly(c, failed, err);
+        c->status = err->status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
+    } else {
+        cli_warn_report(c, one, report);
+        cli_choice_unused(&k->choice, one);
+        cli_lost_keep(c, report);
+        cli_cast_tell(k->lost, c, one != NULL ? one : output);
+        if (one != NULL) {
+            cli_siblings_tell(c, one, output, k->catalog);
+        }
+        if (k->beside != NULL) {
+            cli_beside_tell(k->beside);
+        }
+        (c->json ? json_end : text_end)(k, r);
+    }
+    if (!c->json) {
+        cli_table_reset(&k->table);
+    }
+}
+
+/* ---------------------------------------------------------------- command */
 
 /* The extension libraries do not know each other: what a URL names is opened here. */
 static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_error *err) {
@@ -180,8 +202,8 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
 static sft_status outcome(sft_status status, sft_error *err) {
     return status == SFT_OK || status == SFT_E_TRUNCATED || !cli_sys_lost_pages()
                ? status
-               : sft_error_set(err, SFT_E_TRUNCATED, 0, SFT_NO_OFFSET, NULL, 0,
-                               "the input was cut short while it was read, or its disk failed");
+               : CLI_ERROR(err, SFT_E_TRUNCATED,
+                           "the input was cut short while it was read, or its disk failed");
 }
 
 /* --dedup keep, of other names that a file records, too. */
@@ -253,40 +275,17 @@ static void convert(converting *k) {
         cli_older_end(&older, false);
         return;
     }
-    if (c->json) {
-        json_begin(k);
-    } else {
-        cli_table_init(&k->table, 6, titles, 1u << 4);
-    }
+    begin(k);
     const sft_status status =
         outcome(sft_import_convert((const char *const *)c->operands, c->operand_count, output, &o,
                                    &result, &report, &err),
                 &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
-    if (status == SFT_OK) {
-        cli_warn_report(c, c->operand_count == 1 ? c->operands[0] : NULL, report);
-        cli_choice_unused(&k->choice);
-        cli_lost_keep(c, report);
-        cli_cast_tell(k->lost, c, c->operand_count == 1 ? c->operands[0] : output);
-        if (c->operand_count == 1) {
-            cli_siblings_tell(c, c->operands[0], output, NULL);
-        }
-        cli_beside_tell(&beside);
-        if (c->json) {
-            json_end(k, &result);
-        } else {
-            text_end(k, &result);
-        }
-    } else {
-        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
-        cli_fail_plainly(c, c->operand_count == 1 ? c->operands[0] : NULL, &err);
-        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
-    }
+    k->beside = &beside;
+    conclude(k, &result, report, c->operand_count == 1 ? c->operands[0] : NULL,
+             status != SFT_OK ? &err : NULL);
     cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);
-    if (!c->json) {
-        cli_table_reset(&k->table);
-    }
 }
 
 /* ---------------------------------------------------------------- into other formats */
@@ -367,35 +366,14 @@ static void export_into(converting *k, uint32_t format) {
     export_options(k, &o);
     cli_kept_watch(c, cli_text(c, "output"));
     o.report = &report;
-    if (c->json) {
-        json_begin(k);
-    } else {
-        cli_table_init(&k->table, 6, titles, 1u << 4);
-    }
+    begin(k);
     const sft_status status =
         outcome(sft_import_export(catalog, format, cli_text(c, "output"), &o, &result, &err), &err);
     cli_control_end(c);
     c->proved = status == SFT_OK;
     result.left_out += cli_lost_count_all(c); /* while the catalog was opened */
-    if (status == SFT_OK) {
-        cli_warn_report(c, c->operands[0], report);
-        cli_choice_unused(&k->choice);
-        cli_lost_keep(c, report);
-        cli_cast_tell(k->lost, c, c->operands[0]);
-        cli_siblings_tell(c, c->operands[0], cli_text(c, "output"), catalog);
-    }
-    if (status == SFT_OK && c->json) {
-        json_end(k, &result);
-    } else if (status == SFT_OK) {
-        text_end(k, &result);
-    } else {
-        c->out.used = c->json ? 0 : c->out.used; /* not half a document */
-        cli_fail_plainly(c, cli_text(c, "output"), &err);
-        c->status = status == SFT_E_UNSUPPORTED ? CLI_NO : c->status;
-    }
-    if (!c->json) {
-        cli_table_reset(&k->table);
-    }
+    k->catalog = catalog;
+    conclude(k, &result, report, cli_text(c, "output"), status != SFT_OK ? &err : NULL);
     cli_close(c, catalog);
 }
 
@@ -403,31 +381,25 @@ static void export_into(converting *k, uint32_t format) {
 static bool make_output(cli *c, const converting *k, bool *made) {
     const char *output = cli_text(c, "output");
     char found[FOUND_MAX];
-    sft_error err;
     int error;
 
     *made = false;
-    const bool is_folder = cli_sys_kind(output) == CLI_KIND_FOLDER;
+    const bool is_directory = cli_sys_kind(output) == CLI_KIND_FOLDER;
     /* a directory of TensorFlow's is one checkpoint, and becomes one file */
-    const bool of_folder = c->operand_count == 1 &&
-                           cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
-                           sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
-    if (is_folder && !of_folder) {
-        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
-                            "a directory: name the file in it, model.safetensors for example");
-        cli_fail_plainly(c, output, &err);
+    const bool of_directory =
+        c->operand_count == 1 && cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
+        sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
+    if (is_directory && !of_directory) {
+        CLI_FAIL(c, output, SFT_E_NOT_REGULAR,
+                 "a directory: name the file in it, model.safetensors for example");
         return false;
     }
-    if (k->plan || !of_folder || is_folder) {
+    if (k->plan || !of_directory || is_directory) {
         return true;
     }
-    error = cli_sys_make_folder(output);
+    error = cli_sys_make_directory(output);
     if (error != 0) {
-        char text[160];
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                            "cannot make the directory: %s",
-                            cli_sys_text(error, text, sizeof text));
-        cli_fail_plainly(c, output, &err);
+        cli_fail_io(c, output, error, "cannot make the directory");
     }
     *made = error == 0;
     return *made;
@@ -451,13 +423,12 @@ static void run(cli *c) {
         if (format != SFT_IMPORT_SAFETENSORS) {
             export_into(&k, format);
         } else if (cli_reads_stdin(c)) {
-            cli_usage(c,
-                      "files are needed, which may have others beside them: safetensors cp - OUT "
-                      "writes what standard input holds");
+            cli_usage(c, "files are needed, which may have others beside them: safetensors cp - "
+                         "OUT writes what standard input holds");
         } else if (make_output(c, &k, &made)) {
             convert(&k);
             if (made && c->status != 0) {
-                cli_sys_remove_folder(cli_text(c, "output"));
+                cli_sys_remove_directory(cli_text(c, "output"));
             }
         }
     }
@@ -496,31 +467,25 @@ const cli_command cli_cmd_convert = {
     .summary = "convert other weight formats to safetensors and back, executing nothing",
     .description =
         "Reads PyTorch checkpoints of any age (and every other format that libsafetensors-import "
-        "knows; "
-        "what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
-        "--max-shard-size shards and an index. An input may be the URL of a file. "
-        "Several inputs become one output. A directory with "
-        "pytorch_model.bin or pytorch_model-*.bin and their index becomes model.safetensors, or "
-        "the same shards with their index, in the directory OUT.\n\n"
+        "knows; what a file is, its bytes say) and writes safetensors to -o OUT: one file, or with "
+        "--max-shard-size shards and an index. An input may be the URL of a file. Several inputs "
+        "become one output. A directory with pytorch_model.bin or pytorch_model-*.bin and their "
+        "index becomes model.safetensors, or the same shards with their index, in the directory "
+        "OUT.\n\n"
         "Of a nested checkpoint the model is taken if the rest is its optimizer, scheduler, "
         "average or what the trainer recorded, which is named in warnings; of everything else all "
-        "parts are taken. --key chooses a part; --tree takes everything "
-        "and keeps dicts, lists and numbers in the metadata, where Python's load_tree "
-        "and a conversion back to PyTorch find them. Names of the "
-        "same bytes become one tensor and metadata entries (--dedup). Storage that no tensor uses "
-        "stays behind. What is not understood is an error, or left out and listed with "
-        "--allow-opaque. Nothing in a file is ever executed.\n\n"
+        "parts are taken. --key chooses a part; --tree takes everything and keeps dicts, lists and "
+        "numbers in the metadata, where Python's load_tree and a conversion back to PyTorch find "
+        "them. Names of the same bytes become one tensor and metadata entries (--dedup). Storage "
+        "that no tensor uses stays behind. What is not understood is an error, or left out and "
+        "listed with --allow-opaque. Nothing in a file is ever executed.\n\n"
         "--to, or the extension of OUT, asks for another format than safetensors: npz (numpy), "
-        "gguf, "
-        "pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
-        "directory "
-        "or an "
-        "index. A type that the format does not have is an error: cast it.\n\n"
+        "gguf, pt (PyTorch's zip archive), ckpt (MindSpore); IN may then also be safetensors, a "
+        "directory or an index. A type that the format does not have is an error: cast it.\n\n"
         "OUT appears complete or not at all; one that exists is replaced only with -f. --json "
         "writes schema, inputs, output, tensors, cast, gathered, data_bytes, file_bytes, "
         "unused_bytes, files, verified, aliases, left_out, left_out_parts, notes; with --plan also "
-        "plan: an "
-        "array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
+        "plan: an array of name, dtype, shape, nbytes, from_name, from_dtype, in_order, shard.",
     .examples = "safetensors convert pytorch_model.bin -o model.safetensors --verify\n"
                 "safetensors convert model/ -o converted/ # a Hugging Face directory\n"
                 "safetensors convert last.ckpt -o ema.safetensors --key ema --cast bf16",

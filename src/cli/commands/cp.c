@@ -251,7 +251,7 @@ static sft_status declare_all(const cli_copy *copy, sft_writer *writer, sft_erro
         status = sft_writer_metadata(writer, NULL, 0, NULL, 0, err);
     }
     for (size_t i = 0; status == SFT_OK && i < copy->pair_count; i++) {
-        const cli_pair *p = &copy->pairs[i];
+        const sft_metadata_entry *p = &copy->pairs[i];
         status = sft_writer_metadata(writer, p->key, p->key_len, p->value, p->value_len, err);
     }
     if (status == SFT_OK) {
@@ -329,7 +329,6 @@ static void print_plan(const cli_copy *copy) {
         offset += item->nbytes;
     }
     cli_table_print(&table, &c->out, c->color);
-    cli_table_reset(&table);
     cli_printf(&c->out, "%llu tensors, %s of data; %llu renamed, %llu cast, %llu left out; ",
                (unsigned long long)copy->count, cli_size(size, copy->data_bytes, c->units),
                (unsigned long long)copy->renamed, (unsigned long long)copy->cast,
@@ -341,26 +340,16 @@ static void print_plan(const cli_copy *copy) {
 static void json_tensors(const cli_copy *copy, cli_json *j) {
     uint64_t offset = 0;
 
-    cli_json_key(j, "plan");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "plan", '[');
     for (size_t i = 0; i < copy->count; i++) {
         const cli_item *item = &copy->items[i];
         cli_json_open(j, '{');
-        cli_json_key(j, "name");
-        cli_json_text(j, item->name, item->name_len);
-        cli_json_key(j, "dtype");
-        cli_json_string(j, item->dtype->name);
-        cli_json_key(j, "shape");
-        cli_json_shape(j, item->tensor->shape, item->tensor->rank);
-        cli_json_key(j, "data_offsets");
-        cli_json_open(j, '[');
-        cli_json_u64(j, offset);
-        cli_json_u64(j, offset + item->nbytes);
-        cli_json_close(j, ']');
-        cli_json_key(j, "from_name");
-        cli_json_text(j, item->from, item->from_len);
-        cli_json_key(j, "from_dtype");
-        cli_json_string(j, item->tensor->dtype->name);
+        cli_json_field_text(j, "name", item->name, item->name_len);
+        cli_json_field_string(j, "dtype", item->dtype->name);
+        cli_json_field_shape(j, "shape", item->tensor->shape, item->tensor->rank);
+        cli_json_field_range(j, "data_offsets", offset, offset + item->nbytes);
+        cli_json_field_text(j, "from_name", item->from, item->from_len);
+        cli_json_field_string(j, "from_dtype", item->tensor->dtype->name);
         cli_json_close(j, '}');
         offset += item->nbytes;
     }
@@ -370,34 +359,22 @@ static void json_tensors(const cli_copy *copy, cli_json *j) {
 static void print_json(const cli_copy *copy, bool planned, uint64_t file_bytes) {
     cli_json j;
 
-    cli_json_init(&j, &copy->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "source");
-    cli_json_string(&j, copy->source);
-    cli_json_key(&j, "target");
-    cli_json_string(&j, copy->target);
-    cli_json_key(&j, "tensors");
-    cli_json_u64(&j, copy->count);
-    cli_json_key(&j, "data_bytes");
-    cli_json_u64(&j, copy->data_bytes);
-    cli_json_key(&j, "renamed");
-    cli_json_u64(&j, copy->renamed);
-    cli_json_key(&j, "cast");
-    cli_json_u64(&j, copy->cast);
+    cli_json_begin(&j, &copy->c->out);
+    cli_json_field_string(&j, "source", copy->source);
+    cli_json_field_string(&j, "target", copy->target);
+    cli_json_field_u64(&j, "tensors", copy->count);
+    cli_json_field_u64(&j, "data_bytes", copy->data_bytes);
+    cli_json_field_u64(&j, "renamed", copy->renamed);
+    cli_json_field_u64(&j, "cast", copy->cast);
     cli_lost_json(copy->c, &j, copy->carry ? copy->other_count : 0,
                   copy->dropped + copy->orphans + cli_lost_count_all(copy->c));
-    cli_json_key(&j, "metadata_entries");
-    cli_json_u64(&j, copy->pair_count);
+    cli_json_field_u64(&j, "metadata_entries", copy->pair_count);
     if (planned) {
         json_tensors(copy, &j);
     } else {
-        cli_json_key(&j, "file_bytes");
-        cli_json_u64(&j, file_bytes);
+        cli_json_field_u64(&j, "file_bytes", file_bytes);
     }
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* ---------------------------------------------------------------- command */
@@ -409,17 +386,9 @@ static bool is_plan(const cli *c) {
 static bool parse_digests(cli_copy *copy) {
     const char *text = cli_text(copy->c, "digests");
 
-    while (text != NULL && *text != '\0') {
-        const size_t len = strcspn(text, ",");
-        if (len == 6 && memcmp(text, "crc32c", 6) == 0) {
-            copy->digests |= SFT_DIGEST_CRC32C;
-        } else if (len == 6 && memcmp(text, "sha256", 6) == 0) {
-            copy->digests |= SFT_DIGEST_SHA256;
-        } else {
-            cli_usage(copy->c, "--digests: \"%s\" is not crc32c, sha256 or crc32c,sha256", text);
-            return false;
-        }
-        text += len + (text[len] == ',');
+    if (text != NULL && *(text = cli_digest_kinds(text, &copy->digests)) != '\0') {
+        cli_usage(copy->c, "--digests: \"%s\" is not crc32c, sha256 or crc32c,sha256", text);
+        return false;
     }
     return true;
 }
@@ -553,27 +522,20 @@ const cli_command cli_cmd_cp = {
     .summary = "copy tensors into a new file: select, drop, rename, cast, reorder",
     .description =
         "SRC is a file, directory, index or -; a model of several files becomes one file. DST is a "
-        "file, or - "
-        "for standard output. DST appears complete or not at all, also when the copy is "
-        "interrupted; one "
-        "that exists is replaced only with -f, even if it is SRC.\n\n"
+        "file, or - for standard output. DST appears complete or not at all, also when the copy is "
+        "interrupted; one that exists is replaced only with -f, even if it is SRC.\n\n"
         "Without options the copy has the same tensors, order and metadata. When types are cast or "
-        "SRC "
-        "has several files, the order is the reference's (by type, then name), which keeps tensors "
-        "aligned; --order decides otherwise. Metadata keys are written sorted. Two tensors that "
-        "would get "
-        "the same name are an error.\n\n"
+        "SRC has several files, the order is the reference's (by type, then name), which keeps "
+        "tensors aligned; --order decides otherwise. Metadata keys are written sorted. Two tensors "
+        "that would get the same name are an error.\n\n"
         "Casts are those of torch's Tensor.to(). Finite values that a narrower type cannot hold "
-        "are "
-        "counted in a warning.\n\n"
+        "are counted in a warning.\n\n"
         "Other names of tensors, which SRC records or shares storage by, go on with their tensors; "
-        "--select, "
-        "--drop and --rename see every name, and of a tensor whose own name is left out the next "
-        "becomes its name.\n\n"
-        "--json writes schema, source, target, tensors, data_bytes, file_bytes, renamed, "
-        "cast, aliases, left_out, left_out_parts, "
-        "metadata_entries; with --plan instead of file_bytes plan: an array of name, dtype, shape, "
-        "data_offsets, from_name, from_dtype.",
+        "--select, --drop and --rename see every name, and of a tensor whose own name is left out "
+        "the next becomes its name.\n\n"
+        "--json writes schema, source, target, tensors, data_bytes, file_bytes, renamed, cast, "
+        "aliases, left_out, left_out_parts, metadata_entries; with --plan instead of file_bytes "
+        "plan: an array of name, dtype, shape, data_offsets, from_name, from_dtype.",
     .examples =
         "safetensors cp model/ model.safetensors # shards into one file\n"
         "safetensors cp in.safetensors out.safetensors --cast bf16 --cast '*norm*=F32'\n"

@@ -3,26 +3,24 @@
  * cli/commands/dedupe.c - dedupe and expand: a directory of ranks without its replicas, and with all of
  * them again. Read batch.h first.
  */
+#include "cli/group.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
-#include "cli/team.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool open_ranks(cli *c, const char *operand, sft_checkpoint **out) {
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_error err;
 
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     if (cli_ranks_open(c, operand, &open, out, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
@@ -49,9 +47,8 @@ static void take_files(cli_batch *b, const sft_dedupe *d) {
     }
     const sft_job_text *texts = sft_dedupe_texts(d, &count);
     for (size_t i = 0; i < count; i++) {
-        char *data = cli_alloc(texts[i].size + 1, 1);
-        memcpy(data, texts[i].data, texts[i].size);
-        cli_batch_text(b, texts[i].name, data, texts[i].size);
+        cli_batch_text(b, texts[i].name, cli_copy_bytes(texts[i].data, texts[i].size),
+                       texts[i].size);
     }
     b->order = sft_dedupe_order(d);
 }
@@ -62,7 +59,7 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
     uint64_t compared = 0;
     sft_error err;
 
-    if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_team_first(c)) {
+    if (cli_flag(c, "plan") || cli_flag(c, "no-compare") || !cli_group_first(c)) {
         return true; /* what rank 0 finds is found for all */
     }
     const sft_status status =
@@ -80,19 +77,17 @@ static bool compare(cli_batch *b, const sft_dedupe *d) {
  * record. */
 static void tell_digests(cli_batch *b, bool expand) {
     cli *c = b->c;
-    char **paths;
-    const size_t count = cli_text(c, "record") == NULL ? cli_verify_files(c, b->source, &paths) : 0;
+    cli_strings paths = {NULL, 0};
 
-    if (count == 0) {
+    if (cli_text(c, "record") == NULL) {
+        paths = cli_verify_files(c, b->source);
+    }
+    const bool any = paths.count > 0;
+    cli_strings_reset(&paths);
+    if (!any) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        free(paths[i]);
-    }
-    free(paths);
-    const size_t room = strlen(b->source) + sizeof "/dedupe.json";
-    char *record = cli_alloc(room, 1);
-    (void)snprintf(record, room, "%s/dedupe.json", b->source);
+    char *record = cli_joined(b->source, "/dedupe.json", "");
     if (!expand) {
         cli_warn(c, b->source,
                  "recorded digests do not go with what is written (those in the files are in "
@@ -131,7 +126,7 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
     tell_digests(b, expand);
     if (expand || compare(b, d)) {
         cli_batch_run(b, expand ? "expanding" : "removing replicas");
-        if (c->status == 0 && cli_team_first(c)) {
+        if (c->status == 0 && cli_group_first(c)) {
             cli_siblings_tell_ranks(c, b->source, b->target);
         }
     }
@@ -141,14 +136,14 @@ static void carry_out(cli_batch *b, const sft_checkpoint *checkpoint, bool expan
 /* Ranks without a file; what is left out. */
 static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
     sft_open_options open;
-    sft_catalog *whole;
+    sft_catalog *global;
 
     SFT_INIT(&open);
     cli_ranks_tell(c, b->source, sft_checkpoint_absent(checkpoint), NULL, NULL);
     if (cli_flag(c, "partial") &&
-        sft_checkpoint_join_ranks(&whole, checkpoint, &open, NULL) == SFT_OK) {
-        (void)cli_batch_took(b, &whole); /* no names: they are the files' own here */
-        cli_close(c, whole);
+        sft_checkpoint_join_ranks(&global, checkpoint, &open, NULL) == SFT_OK) {
+        (void)cli_batch_took(b, &global); /* no names: they are the files' own here */
+        cli_close(c, global);
     } /* else dedupe and expand say why */
 }
 
@@ -156,7 +151,7 @@ static void run(cli *c, bool expand) {
     sft_checkpoint *checkpoint;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b)) {
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
     if (open_ranks(c, c->operands[0], &checkpoint)) {
@@ -176,8 +171,7 @@ static void run_dedupe(cli *c) {
 static const cli_opt dedupe_options[] = {
     CLI_OPT_CHOICE(
         "rule", 0, "RULE", "mindspore|balanced",
-        "who keeps a part: mindspore (default), as its remove_redundancy does; balanced, "
-        "by bytes"),
+        "who keeps a part: mindspore (default), as its remove_redundancy does; balanced, by bytes"),
     CLI_OPT_FLAG("no-compare", 0, "believe that replicas are equal"),
     CLI_BATCH_RUN_OPTIONS,
     CLI_OPT_END,

@@ -5,10 +5,9 @@
  * Read compare.h first.
  */
 #include "cli/look/compare.h"
+#include "cli/ui/text.h"
 #include "cli/ui/values.h"
 #include "cli/work.h"
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,8 +193,9 @@ static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
                                        (size_t)bytes_of(type_b, n), &slot->err);
     }
     if (status == SFT_OK) {
-        status = cli_compare_block(room_result(d, slot), &d->tolerance, type_a, room_a(slot),
-                                   type_b, room_b(d, slot), first, n, slot->room, &slot->err);
+        const cli_blocks both = {type_a, room_a(slot), type_b, room_b(d, slot), first,
+                                 n,      slot->room};
+        status = cli_compare_block(room_result(d, slot), &d->tolerance, &both, &slot->err);
     }
     return status;
 }
@@ -213,7 +213,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     if (part->differing > 0) {
         p->verdict = OTHER_VALUES;
         if (d->c->quiet) { /* one is enough */
-            return sft_error_set(&slot->err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0, "differs");
+            return CLI_ERROR(&slot->err, SFT_E_MISMATCH, "differs");
         }
     }
     *bytes = bytes_of(p->a->dtype, n);
@@ -254,8 +254,17 @@ static bool compare_values(diff *d) {
 
 /* ---------------------------------------------------------------- metadata */
 
-typedef void (*change_fn)(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                          size_t a_len, const char *b, size_t b_len);
+/* Of a metadata key; NULL: one has it not. */
+typedef struct change {
+    const char *key;
+    size_t key_len;
+    const char *a;
+    size_t a_len;
+    const char *b;
+    size_t b_len;
+} change;
+
+typedef void (*change_fn)(diff *d, void *ctx, const change *x);
 
 /* The value of a key in the first file that has it. */
 static const char *find_metadata(const sft_catalog *catalog, const char *key, size_t len,
@@ -277,25 +286,27 @@ static uint64_t walk_metadata(diff *d, bool from_a, change_fn report, void *ctx)
 
     for (size_t f = 0; f < sft_catalog_file_count(mine); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(mine, f); i++) {
-            const char *key;
-            const char *value;
-            size_t key_len;
-            size_t len;
+            const sft_metadata_entry e = cli_metadata_at(mine, f, i);
             size_t other_len = 0;
             size_t first_len;
-            if (sft_catalog_metadata_at(mine, f, i, &key, &key_len, &value, &len) != SFT_OK ||
-                find_metadata(mine, key, key_len, &first_len) != value) {
+            if (find_metadata(mine, e.key, e.key_len, &first_len) != e.value) {
                 continue; /* an earlier file has it */
             }
-            const char *there = find_metadata(other, key, key_len, &other_len);
-            const bool same = there != NULL && other_len == len && memcmp(there, value, len) == 0;
+            const char *there = find_metadata(other, e.key, e.key_len, &other_len);
+            const bool same =
+                there != NULL && other_len == e.value_len && memcmp(there, e.value, other_len) == 0;
             if (same || (!from_a && there != NULL)) {
                 continue;
             }
             changes++;
             if (report != NULL) {
-                report(d, ctx, key, key_len, from_a ? value : NULL, len, from_a ? there : value,
-                       from_a ? other_len : len);
+                const change x = {.key = e.key,
+                                  .key_len = e.key_len,
+                                  .a = from_a ? e.value : NULL,
+                                  .a_len = e.value_len,
+                                  .b = from_a ? there : e.value,
+                                  .b_len = from_a ? other_len : e.value_len};
+                report(d, ctx, &x);
             }
         }
     }
@@ -378,21 +389,20 @@ static void put_text(cli_out *o, const char *text, size_t len) {
     }
 }
 
-static void put_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                       size_t a_len, const char *b, size_t b_len) {
+static void put_change(diff *d, void *ctx, const change *x) {
     cli_out *o = &d->c->out;
 
     (void)ctx;
-    put_mark(d, b == NULL ? '-' : a == NULL ? '+' : '~');
+    put_mark(d, x->b == NULL ? '-' : x->a == NULL ? '+' : '~');
     cli_puts(o, "metadata ");
-    cli_put_escaped(o, key, key_len);
+    cli_put_escaped(o, x->key, x->key_len);
     cli_puts(o, ": ");
-    if (a != NULL) {
-        put_text(o, a, a_len);
+    if (x->a != NULL) {
+        put_text(o, x->a, x->a_len);
     }
-    cli_puts(o, a != NULL && b != NULL ? " became " : "");
-    if (b != NULL) {
-        put_text(o, b, b_len);
+    cli_puts(o, x->a != NULL && x->b != NULL ? " became " : "");
+    if (x->b != NULL) {
+        put_text(o, x->b, x->b_len);
     }
     cli_puts(o, "\n");
 }
@@ -432,32 +442,22 @@ static void json_facts(cli_json *j, const char *key, const sft_tensor *t) {
         return;
     }
     cli_json_open(j, '{');
-    cli_json_key(j, "dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_shape(j, t->shape, t->rank);
+    cli_json_field_string(j, "dtype", t->dtype->name);
+    cli_json_field_shape(j, "shape", t->shape, t->rank);
     cli_json_close(j, '}');
 }
 
 static void json_values(cli_json *j, const pair *p) {
     const cli_difference *x = &p->difference;
 
-    cli_json_key(j, "values");
-    cli_json_open(j, '{');
-    cli_json_key(j, "elements");
-    cli_json_u64(j, cli_elements(p->a));
-    cli_json_key(j, "differing");
-    cli_json_u64(j, x->differing);
-    cli_json_key(j, "not_finite");
-    cli_json_u64(j, x->not_finite);
-    cli_json_key(j, "max_abs");
-    cli_json_real(j, x->max_abs);
-    cli_json_key(j, "max_rel");
-    cli_json_real(j, x->max_rel);
-    cli_json_key(j, "first");
-    cli_json_u64(j, x->first);
-    cli_json_key(j, "first_values");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "values", '{');
+    cli_json_field_u64(j, "elements", cli_elements(p->a));
+    cli_json_field_u64(j, "differing", x->differing);
+    cli_json_field_u64(j, "not_finite", x->not_finite);
+    cli_json_field_real(j, "max_abs", x->max_abs);
+    cli_json_field_real(j, "max_rel", x->max_rel);
+    cli_json_field_u64(j, "first", x->first);
+    cli_json_field_open(j, "first_values", '[');
     cli_json_element(j, p->a->dtype, x->a);
     cli_json_element(j, p->b->dtype, x->b);
     cli_json_close(j, ']');
@@ -468,10 +468,8 @@ static void json_pair(cli_json *j, const pair *p) {
     static const char *const words[] = {"same", "removed", "added", "type", "values"};
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, p->name, p->name_len);
-    cli_json_key(j, "change");
-    cli_json_string(j, words[p->verdict]);
+    cli_json_field_text(j, "name", p->name, p->name_len);
+    cli_json_field_string(j, "change", words[p->verdict]);
     json_facts(j, "a", p->a);
     json_facts(j, "b", p->b);
     if (p->verdict == OTHER_VALUES) {
@@ -480,59 +478,37 @@ static void json_pair(cli_json *j, const pair *p) {
     cli_json_close(j, '}');
 }
 
-static void json_change(diff *d, void *ctx, const char *key, size_t key_len, const char *a,
-                        size_t a_len, const char *b, size_t b_len) {
+static void json_change(diff *d, void *ctx, const change *x) {
     cli_json *j = ctx;
 
     (void)d;
     cli_json_open(j, '{');
-    cli_json_key(j, "key");
-    cli_json_text(j, key, key_len);
-    cli_json_key(j, "a");
-    if (a != NULL) {
-        cli_json_text(j, a, a_len);
-    } else {
-        cli_json_null(j);
-    }
-    cli_json_key(j, "b");
-    if (b != NULL) {
-        cli_json_text(j, b, b_len);
-    } else {
-        cli_json_null(j);
-    }
+    cli_json_field_text(j, "key", x->key, x->key_len);
+    cli_json_field_text(j, "a", x->a, x->a_len);
+    cli_json_field_text(j, "b", x->b, x->b_len);
     cli_json_close(j, '}');
 }
 
 static void print_json(diff *d, bool same) {
     cli_json j;
 
-    cli_json_init(&j, &d->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "a");
-    cli_json_string(&j, d->name_a);
-    cli_json_key(&j, "b");
-    cli_json_string(&j, d->name_b);
-    cli_json_key(&j, "same");
-    cli_json_bool(&j, same);
-    cli_json_key(&j, "same_tensors");
-    cli_json_u64(&j, d->tally[SAME]);
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &d->c->out);
+    cli_json_field_string(&j, "a", d->name_a);
+    cli_json_field_string(&j, "b", d->name_b);
+    cli_json_field_bool(&j, "same", same);
+    cli_json_field_u64(&j, "same_tensors", d->tally[SAME]);
+    cli_json_field_open(&j, "tensors", '[');
     for (size_t i = 0; i < d->count; i++) {
         if (d->pairs[i].verdict != SAME) {
             json_pair(&j, &d->pairs[i]);
         }
     }
     cli_json_close(&j, ']');
-    cli_json_key(&j, "metadata");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "metadata", '[');
     (void)walk_metadata(d, true, json_change, &j);
     (void)walk_metadata(d, false, json_change, &j);
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* ---------------------------------------------------------------- command */
@@ -609,21 +585,17 @@ const cli_command cli_cmd_diff = {
     .name = "diff",
     .operands = "A B",
     .summary = "what differs between two files or models",
-    .description = "Tensors are matched by name, whatever their order and however they are spread "
-                   "over files. Values "
-                   "are compared by their bytes; with --atol or --rtol as numbers, where NaN in "
-                   "the same place is the "
-                   "same. Nothing is printed if nothing differs; else a line for each difference: "
-                   "- only in A, + only "
-                   "in B, ~ in both, but other type, shape or values. -q prints nothing and stops "
-                   "at the first.\n\n"
-                   "Metadata is compared only with --metadata, and then counts.\n\n"
-                   "The exit status is 0 if A and B are the same, 1 if they differ.\n\n"
-                   "--json writes schema, a, b, same, same_tensors, tensors (name, change: "
-                   "removed, added, type or "
-                   "values; a and b: dtype and shape; values: elements, differing, not_finite, "
-                   "max_abs, max_rel, "
-                   "first, first_values) and metadata (key, a, b).",
+    .description =
+        "Tensors are matched by name, whatever their order and however they are spread over files. "
+        "Values are compared by their bytes; with --atol or --rtol as numbers, where NaN in the "
+        "same place is the same. Nothing is printed if nothing differs; else a line for each "
+        "difference: - only in A, + only in B, ~ in both, but other type, shape or values. -q "
+        "prints nothing and stops at the first.\n\n"
+        "Metadata is compared only with --metadata, and then counts.\n\n"
+        "The exit status is 0 if A and B are the same, 1 if they differ.\n\n"
+        "--json writes schema, a, b, same, same_tensors, tensors (name, change: removed, added, "
+        "type or values; a and b: dtype and shape; values: elements, differing, not_finite, "
+        "max_abs, max_rel, first, first_values) and metadata (key, a, b).",
     .examples = "safetensors diff model/ merged.safetensors # the same weights?\n"
                 "safetensors diff a.safetensors b.safetensors --rtol 1e-3 --atol 1e-6\n"
                 "safetensors diff f32.safetensors bf16.safetensors --ignore-dtype --rtol 0.01\n"

@@ -8,6 +8,7 @@
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
 #include "cli/outputs/older.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,36 +27,25 @@ static int wanted(void *ctx, const sft_tensor *t) {
     return found ? 1 : 0;
 }
 
-static void print_result(cli *c, const char *operand, const char *folder,
+static void print_result(cli *c, const char *operand, const char *directory,
                          const sft_fetch_result *r) {
     char size[32];
     char resumed[32];
     cli_json j;
 
     if (c->json) {
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "url");
-        cli_json_string(&j, operand);
-        cli_json_key(&j, "folder");
-        cli_json_string(&j, folder);
-        cli_json_key(&j, "files");
-        cli_json_u64(&j, r->files);
-        cli_json_key(&j, "bytes");
-        cli_json_u64(&j, r->bytes);
-        cli_json_key(&j, "resumed_bytes");
-        cli_json_u64(&j, r->resumed);
-        cli_json_key(&j, "kept_files");
-        cli_json_u64(&j, r->kept);
-        cli_json_key(&j, "verified_files");
-        cli_json_u64(&j, r->verified);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "url", operand);
+        cli_json_field_string(&j, "folder", directory);
+        cli_json_field_u64(&j, "files", r->files);
+        cli_json_field_u64(&j, "bytes", r->bytes);
+        cli_json_field_u64(&j, "resumed_bytes", r->resumed);
+        cli_json_field_u64(&j, "kept_files", r->kept);
+        cli_json_field_u64(&j, "verified_files", r->verified);
+        cli_json_end(&j);
         return;
     }
-    cli_put_escaped(&c->out, folder, strlen(folder));
+    cli_put_escaped(&c->out, directory, strlen(directory));
     cli_printf(&c->out, ": %llu file%s, %s", (unsigned long long)r->files, r->files == 1 ? "" : "s",
                cli_size(size, r->bytes, c->units));
     if (r->resumed > 0) {
@@ -72,18 +62,18 @@ static void print_result(cli *c, const char *operand, const char *folder,
 
 /* One rank's slices: a new file of pieces, by the job that slice runs too, with its journal. */
 static void fetch_rank(cli *c, const cli_rank *r) {
-    sft_catalog *whole;
+    sft_catalog *global;
     sft_catalog *part;
     cli_batch b;
     sft_error err;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b)) {
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
-    if (cli_open(c, c->operands[0], 0, &whole)) {
-        if (!cli_batch_fits(&b, "layout", r->set, whole)) {
+    if (cli_open(c, c->operands[0], 0, &global)) {
+        if (!cli_batch_fits(&b, "layout", r->set, global)) {
             part = NULL;
-        } else if (cli_rank_cut(r, whole, r->rank, &part, &err) != SFT_OK) {
+        } else if (cli_rank_cut(r, global, r->rank, &part, &err) != SFT_OK) {
             cli_fail_plainly(c, c->operands[0], &err);
         } else {
             const size_t count = sft_catalog_count(part);
@@ -98,7 +88,7 @@ static void fetch_rank(cli *c, const cli_rank *r) {
             cli_batch_run(&b, "fetch");
             sft_catalog_close(part);
         }
-        cli_close(c, whole);
+        cli_close(c, global);
     }
     cli_batch_reset(&b);
 }
@@ -108,36 +98,27 @@ static void fetch_rank(cli *c, const cli_rank *r) {
 static char *name_of(const char *url, const char *end) {
     const size_t len = strcspn(url, "?#");
     size_t base = len;
-    size_t stem = 0;
 
     while (base > 0 && url[base - 1] != '/') {
         base--;
     }
-    stem = len - base;
+    size_t stem = len - base;
     if (end != NULL && stem > 27) { /* -00001-of-00002.safetensors */
         stem -= 27;
     }
-    const size_t room = stem + (end != NULL ? strlen(end) : 0) + 1;
-    char *name = cli_alloc(room, 1);
-    memcpy(name, url + base, stem);
-    memcpy(name + stem, end != NULL ? end : "", room - stem);
-    return name;
-}
-
-static void free_names(char **names, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        free(names[i]);
-    }
-    free(names);
+    char *name = cli_copy_bytes(url + base, stem);
+    char *all = cli_joined(name, end != NULL ? end : "", "");
+    free(name);
+    return all;
 }
 
 /* For an older model in the directory. What will be written is asked only where weights lie there:
  * by the header, which fetch reads too. False: reported. */
-static bool make_way(cli *c, const char *operand, const char *folder, cli_older *older,
-                     char ***names, size_t *count) {
+static bool make_way(cli *c, const char *operand, const char *directory, cli_older *older,
+                     cli_strings *names) {
     sft_catalog *catalog;
 
-    if (cli_older_none(folder)) {
+    if (cli_older_none(directory)) {
         return true;
     }
     if (!cli_open(c, operand, 0, &catalog)) {
@@ -145,23 +126,23 @@ static bool make_way(cli *c, const char *operand, const char *folder, cli_older 
     }
     const size_t files = sft_catalog_file_count(catalog);
     const bool chosen = cli_list(c, "select", 0) != NULL || cli_list(c, "drop", 0) != NULL;
-    *names = cli_alloc(files + 2, sizeof **names);
     for (size_t i = 0; i < files && !chosen; i++) {
-        (*names)[(*count)++] = name_of(sft_catalog_file_at(catalog, i)->path, NULL);
+        cli_strings_take(names, name_of(sft_catalog_file_at(catalog, i)->path, NULL));
     }
     if (chosen) {
-        (*names)[(*count)++] = name_of("model.safetensors", NULL);
+        cli_strings_take(names, cli_copy_of("model.safetensors"));
     } else if (files > 1) {
-        (*names)[(*count)++] =
-            name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json");
+        cli_strings_take(names,
+                         name_of(sft_catalog_file_at(catalog, 0)->path, ".safetensors.index.json"));
     }
     sft_catalog_close(catalog);
-    return cli_older_find(older, c, folder, (const char *const *)*names, *count, true) &&
+    return cli_older_find(older, c, directory, (const char *const *)names->items, names->count,
+                          true) &&
            cli_older_begin(older);
 }
 
 static void fetch(cli *c) {
-    const char *folder = cli_text(c, "output");
+    const char *directory = cli_text(c, "output");
     const char *operand = c->operands[0];
     sft_fetch_options o;
     sft_fetch_result r;
@@ -177,28 +158,27 @@ static void fetch(cli *c) {
         o.wanted_ctx = c;
     }
     cli_older older = {.c = c};
-    char **names = NULL;
-    size_t count = 0;
-    if (!make_way(c, operand, folder != NULL ? folder : ".", &older, &names, &count)) {
+    cli_strings names = {NULL, 0};
+    if (!make_way(c, operand, directory != NULL ? directory : ".", &older, &names)) {
         cli_older_end(&older, false);
-        free_names(names, count);
+        cli_strings_reset(&names);
         return;
     }
     cli_beside beside;
-    cli_beside_begin(&beside, c, operand, folder != NULL ? folder : ".");
+    cli_beside_begin(&beside, c, operand, directory != NULL ? directory : ".");
     o.ready = cli_beside_put;
     o.ready_ctx = &beside;
     o.control = cli_control(c, "fetch");
     o.flags = c->force ? SFT_FETCH_REPLACE : 0;
     const sft_status status =
-        cli_url_fetch(c, operand, folder != NULL ? folder : ".", &o, &r, &err);
+        cli_url_fetch(c, operand, directory != NULL ? directory : ".", &o, &r, &err);
     cli_control_end(c);
     cli_older_end(&older, status == SFT_OK);
-    free_names(names, count);
+    cli_strings_reset(&names);
     if (status != SFT_OK) {
         cli_fail(c, operand, &err);
     } else {
-        print_result(c, operand, folder != NULL ? folder : ".", &r);
+        print_result(c, operand, directory != NULL ? directory : ".", &r);
         cli_beside_tell(&beside);
     }
     cli_beside_end(&beside, status == SFT_OK || status == SFT_E_DURABILITY);
@@ -245,8 +225,8 @@ const cli_command cli_cmd_fetch = {
         "What is under way lies beside its place as .NAME.part with a journal. After an "
         "interruption the same command goes on from there, if the server still has the same "
         "version; every block is checked before it is believed. Files appear when all are whole, "
-        "equal to the SHA-256 that the server tells (Hugging Face does), and on disk; the index "
-        "is the last.\n\n"
+        "equal to the SHA-256 that the server tells (Hugging Face does), and on disk; the index is "
+        "the last.\n\n"
         "URLs: https://HOST/PATH, hf://ORG/REPO[@REVISION][/FILE], s3://BUCKET/KEY. Of the "
         "environment HF_TOKEN, HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, AWS_ACCESS_KEY_ID, "
         "AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and the usual proxy variables are "

@@ -171,11 +171,10 @@ static bool is_free(job *j) {
     sft_error err;
 
     if (kind == CLI_KIND_FOLDER || kind == CLI_KIND_OTHER) {
-        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
-                            "not a regular file%s",
-                            kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
+        (void)CLI_ERROR(&err, SFT_E_NOT_REGULAR, "not a regular file%s",
+                        kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
     } else if (kind == CLI_KIND_FILE && !j->c->force) {
-        (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "the file exists");
+        (void)CLI_ERROR(&err, SFT_E_EXISTS, "the file exists");
     } else {
         return true;
     }
@@ -185,14 +184,12 @@ static bool is_free(job *j) {
 
 static void fail_output(job *j, int error) {
     sft_error err;
-    char text[160];
 
-    if (cli_sys_exists_error(error)) {
-        (void)sft_error_set(&err, SFT_E_EXISTS, error, SFT_NO_OFFSET, NULL, 0, "the file exists");
-    } else {
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
-                            cli_sys_text(error, text, sizeof text));
+    if (!cli_sys_exists_error(error)) {
+        cli_fail_io(j->c, j->output, error, "cannot write");
+        return;
     }
+    (void)sft_error_set(&err, SFT_E_EXISTS, error, SFT_NO_OFFSET, NULL, 0, "the file exists");
     cli_fail(j->c, j->output, &err);
 }
 
@@ -221,8 +218,8 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
     char *cast = read + rounded(bytes_of(from, j->view.block));
     size_t n = 0;
 
-    sft_status status = cli_view_read_block(&j->view, unit, read, bytes_of(from, j->view.block),
-                                            scratch, &n, &slot->err);
+    const cli_view_room room = {read, bytes_of(from, j->view.block), scratch};
+    sft_status status = cli_view_read_block(&j->view, unit, &room, &n, &slot->err);
     b->data = read;
     if (status == SFT_OK && from->id != j->dtype->id) {
         status =
@@ -245,9 +242,7 @@ static sft_status write_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     (void)unit;
     cli_put(j->sink, b->data, (size_t)b->size);
     *bytes = b->size;
-    return j->sink->closed ? sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0,
-                                           "the output failed")
-                           : SFT_OK;
+    return j->sink->closed ? CLI_ERROR(&slot->err, SFT_E_CANCELLED, "the output failed") : SFT_OK;
 }
 
 /* Header and blocks into the sink. Failures of the sink itself are left to the caller. */
@@ -360,15 +355,11 @@ const cli_command cli_cmd_get = {
     .summary = "write a tensor, or a slice of it, to .npy, raw bytes or standard output",
     .description =
         "RANGES are written as in Python: w[0:2, ::-1, 3], w[..., -1]. A tensor whose own name is "
-        "the "
-        "whole operand, brackets included, is taken first.\n\n"
+        "the whole operand, brackets included, is taken first.\n\n"
         "The output's name says what is written: .npy a numpy array; .bin or .raw, and standard "
-        "output, "
-        "the bytes alone (row by row, little-endian). BF16 becomes |V2 in .npy and the 8-bit "
-        "floats |V1, "
-        "since numpy has no such types: view them as ml_dtypes.bfloat16 and so on, or use --dtype "
-        "F32. "
-        "F4 and F6 need --dtype or --format raw.\n\n"
+        "output, the bytes alone (row by row, little-endian). BF16 becomes |V2 in .npy and the "
+        "8-bit floats |V1, since numpy has no such types: view them as ml_dtypes.bfloat16 and so "
+        "on, or use --dtype F32. F4 and F6 need --dtype or --format raw.\n\n"
         "The file appears when it is complete. An existing one is replaced only with --force.",
     .examples = "safetensors get model.safetensors wte.weight -o wte.npy\n"
                 "safetensors get model/ 'h.0.attn.weight[:, :768]' --dtype F32 -o q.npy\n"

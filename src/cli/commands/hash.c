@@ -139,8 +139,7 @@ static void print_text(cli *c, const char *operand, const sft_catalog *catalog, 
 
 static void json_digest(cli_json *j, const char *key, const uint8_t *digest, size_t size) {
     char hex[HEX];
-    cli_json_key(j, key);
-    cli_json_string(j, cli_hex(hex, digest, size));
+    cli_json_field_string(j, key, cli_hex(hex, digest, size));
 }
 
 static void json_file(cli_json *j, const cli_file_hash *f, uint32_t wanted) {
@@ -166,12 +165,10 @@ static void json_files(cli_json *j, const sft_catalog *catalog, uint32_t wanted,
         json_file(j, &h->files[0], wanted);
         return;
     }
-    cli_json_key(j, "files");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "files", '[');
     for (size_t i = 0; i < files; i++) {
         cli_json_open(j, '{');
-        cli_json_key(j, "file");
-        cli_json_string(j, sft_catalog_file_at(catalog, i)->path);
+        cli_json_field_string(j, "file", sft_catalog_file_at(catalog, i)->path);
         json_file(j, &h->files[i], wanted);
         cli_json_close(j, '}');
     }
@@ -182,12 +179,8 @@ static void print_json(cli *c, const char *operand, const sft_catalog *catalog, 
                        const cli_hashes *h) {
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, operand);
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", operand);
     if ((wanted & (CLI_HASH_WHOLE | CLI_HASH_DATA | CLI_HASH_AUTO)) != 0) {
         json_files(&j, catalog, wanted, h);
     }
@@ -195,27 +188,23 @@ static void print_json(cli *c, const char *operand, const sft_catalog *catalog, 
         json_digest(&j, "content_sha256", h->content, 32);
     }
     if ((wanted & CLI_HASH_TENSORS) != 0) {
-        cli_json_key(&j, "tensors");
-        cli_json_open(&j, '[');
+        cli_json_field_open(&j, "tensors", '[');
         for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
             const sft_tensor *t = sft_catalog_at(catalog, i);
             cli_json_open(&j, '{');
-            cli_json_key(&j, "name");
-            cli_json_text(&j, t->name, t->name_len);
+            cli_json_field_text(&j, "name", t->name, t->name_len);
             json_digest(&j, "sha256", h->tensors[i], 32);
             cli_json_close(&j, '}');
         }
         cli_json_close(&j, ']');
     }
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* ---------------------------------------------------------------- command */
 
 /* Reads to the end, wherever that is. */
 static sft_status hash_stream(cli *c, int fd, uint8_t digest[32], sft_error *err) {
-    char text[160];
     unsigned char *block = cli_alloc(STREAM_BLOCK, 1);
     size_t got = 1;
     int error = 0;
@@ -230,11 +219,9 @@ static sft_status hash_stream(cli *c, int fd, uint8_t digest[32], sft_error *err
     sft_sha256_final(&s, digest);
     free(block);
     if (cli_stopped(c)) {
-        return sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+        return CLI_ERROR(err, SFT_E_CANCELLED, "interrupted");
     }
-    return error == 0 ? SFT_OK
-                      : sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                                      "cannot read: %s", cli_sys_text(error, text, sizeof text));
+    return error == 0 ? SFT_OK : cli_error_io(err, error, "cannot read");
 }
 
 static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sft_error *err) {
@@ -245,8 +232,7 @@ static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sf
         const uint64_t before = cli_sys_stream_stamp(fd);
         sft_status status = hash_stream(c, fd, digest, err);
         if (status == SFT_OK && cli_sys_stream_stamp(fd) != before) {
-            status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "was written to while it was read");
+            status = CLI_ERROR(err, SFT_E_CHANGED, "was written to while it was read");
         }
         cli_sys_close_stream(fd);
         return status;
@@ -271,15 +257,10 @@ static void hash_any(cli *c, const char *operand) {
         cli_fail(c, operand, &err);
     } else if (c->json) {
         cli_json j;
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "file");
-        cli_json_string(&j, operand);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "file", operand);
         json_digest(&j, "sha256", digest, 32);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_end(&j);
     } else {
         put_line(&c->out, digest, operand, strlen(operand));
     }
@@ -335,26 +316,20 @@ const cli_command cli_cmd_hash = {
     .operands = "FILE...",
     .summary = "digests of files, data sections, tensors and contents",
     .description =
-        "Without options: --whole, --data, --auto and --content, all from one pass over "
-        "the file.\n\n"
-        "AutoV1 is the first 8 digits of the SHA-256 of bytes 0x100000 to 0x110000 of "
-        "the file (of no bytes, "
-        "if it is shorter); AutoV2 the first 10 of that of the whole file; AutoV3 that "
-        "of the data section, "
-        "of which 12 digits are customary (--json gives all of them too).\n\n"
-        "The content hash is the SHA-256 over, per tensor in byte order of names: "
-        "length of the name (8 "
-        "bytes, little-endian), name, dtype, a zero byte, number of dimensions and each "
-        "of them (8 bytes "
-        "each), SHA-256 of the tensor's bytes. Equal content hashes mean equal models, "
-        "whatever the files.\n\n"
-        "One of --whole, --data, --content or --tensors alone gives lines of digest, "
-        "two blanks, name. A "
-        "directory or index has one digest of each kind per file, and one content hash.\n\n"
-        "--json writes one object per operand: schema, file, sha256, data_sha256, "
-        "autov1, autov2, autov3, "
-        "autov3_short (for several files inside the array files), content_sha256, "
-        "tensors (name, sha256).",
+        "Without options: --whole, --data, --auto and --content, all from one pass over the "
+        "file.\n\n"
+        "AutoV1 is the first 8 digits of the SHA-256 of bytes 0x100000 to 0x110000 of the file (of "
+        "no bytes, if it is shorter); AutoV2 the first 10 of that of the whole file; AutoV3 that "
+        "of the data section, of which 12 digits are customary (--json gives all of them too).\n\n"
+        "The content hash is the SHA-256 over, per tensor in byte order of names: length of the "
+        "name (8 bytes, little-endian), name, dtype, a zero byte, number of dimensions and each of "
+        "them (8 bytes each), SHA-256 of the tensor's bytes. Equal content hashes mean equal "
+        "models, whatever the files.\n\n"
+        "One of --whole, --data, --content or --tensors alone gives lines of digest, two blanks, "
+        "name. A directory or index has one digest of each kind per file, and one content hash.\n\n"
+        "--json writes one object per operand: schema, file, sha256, data_sha256, autov1, autov2, "
+        "autov3, autov3_short (for several files inside the array files), content_sha256, tensors "
+        "(name, sha256).",
     .examples = "safetensors hash model.safetensors # everything that identifies a model\n"
                 "safetensors hash --whole *.safetensors > SHA256SUMS # for sha256sum -c\n"
                 "safetensors hash --content model/ merged.safetensors # the same weights?",

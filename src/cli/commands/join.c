@@ -6,6 +6,7 @@
 #include "cli/operands/ranks.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/beside.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,10 +96,8 @@ static size_t make_metadata(const sft_catalog *c, sft_metadata_entry **all) {
 
     *all = cli_alloc(count + 1, sizeof **all);
     for (size_t i = 0; i < count; i++) {
-        sft_metadata_entry e;
-        (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
-        const bool of_one_file = e.key_len == 7 && memcmp(e.key, "crc_num", 7) == 0;
-        if (!of_one_file && (e.key_len != 6 || memcmp(e.key, "format", 6) != 0)) {
+        const sft_metadata_entry e = cli_metadata_at(c, 0, i);
+        if (!cli_is_word(e.key, e.key_len, "crc_num") && !cli_is_word(e.key, e.key_len, "format")) {
             (*all)[n++] = e;
         }
     }
@@ -164,7 +163,7 @@ static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set
 static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog **catalog) {
     cli *c = b->c;
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_error err;
 
     *checkpoint = NULL;
@@ -172,8 +171,6 @@ static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog 
         return cli_batch_open(b, catalog);
     }
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
     if (status == SFT_OK) {
@@ -209,7 +206,7 @@ static void run(cli *c) {
         cli_usage(c, "--part-size: parts of 0 bytes");
         return;
     }
-    if (unified ? !cli_batch_to_folder(&b) : (name = cli_batch_to_file(&b)) == NULL) {
+    if (unified ? !cli_batch_to_directory(&b) : (name = cli_batch_to_file(&b)) == NULL) {
         return;
     }
     if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
@@ -246,16 +243,14 @@ const cli_command cli_cmd_join = {
     .operands = "SRC",
     .summary = "join a model of many files, or of many ranks, into one",
     .description =
-        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout "
-        "says how ranks were cut where "
-        "the directory does not. -o names the one file to write. With --unified it names a "
-        "directory, which gets the form of "
-        "mindspore.parallel.unified_safetensors: the largest tensors first, each into "
-        "the part that has least.\n\n"
-        "Tensors that no rank holds in full are an error that says which box is "
-        "missing. The output appears when "
-        "everything is written. A run that was killed goes on where it was when it is "
-        "started again.",
+        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout says how "
+        "ranks were cut where the directory does not. -o names the one file to write. With "
+        "--unified it names a directory, which gets the form of "
+        "mindspore.parallel.unified_safetensors: the largest tensors first, each into the part "
+        "that has least.\n\n"
+        "Tensors that no rank holds in full are an error that says which box is missing. The "
+        "output appears when everything is written. A run that was killed goes on where it was "
+        "when it is started again.",
     .examples = "safetensors join model/ -o model.safetensors\n"
                 "safetensors join ranks/ --layout strategy/ -o unified/ --unified",
     .options = options,

@@ -17,7 +17,7 @@ static const char *form_name(sft_layout_form form) {
     return names[(unsigned)form < sizeof names / sizeof names[0] ? form : 0];
 }
 
-/* The rank's own shape; false: it holds nothing, or the full shape is not known. */
+/* The rank's own shape; false: it holds nothing, or the global shape is not known. */
 static bool local_shape(const sft_layout_entry *e, uint64_t rank, uint64_t *local, size_t *dims) {
     if (e->layout == NULL || !e->has_shape || !sft_layout_holds(e->layout, rank)) {
         return false;
@@ -62,24 +62,18 @@ static void json_entry(cli *c, cli_json *j, const sft_layout_entry *e) {
     char ranks[256];
 
     cli_json_open(j, '{');
-    cli_json_key(j, matches[e->match <= 2 ? e->match : 0]);
-    cli_json_text(j, e->name, e->name_len);
+    cli_json_field_text(j, matches[e->match <= 2 ? e->match : 0], e->name, e->name_len);
     if (e->has_shape) {
-        cli_json_key(j, "shape");
-        cli_json_shape(j, e->shape, e->dims);
+        cli_json_field_shape(j, "shape", e->shape, e->dims);
     }
-    cli_json_key(j, "mesh");
-    cli_json_string(j, e->mesh);
-    cli_json_key(j, "cut");
-    cli_json_string(j, e->cut);
+    cli_json_field_string(j, "mesh", e->mesh);
+    cli_json_field_string(j, "cut", e->cut);
     if (e->layout != NULL) {
         put_ranks(ranks, sizeof ranks, e->layout);
-        cli_json_key(j, "ranks");
-        cli_json_string(j, ranks);
+        cli_json_field_string(j, "ranks", ranks);
     }
     if (local_shape(e, cli_number(c, "rank", 0), local, &dims)) {
-        cli_json_key(j, "local");
-        cli_json_shape(j, local, dims);
+        cli_json_field_shape(j, "local", local, dims);
     }
     cli_json_close(j, '}');
 }
@@ -87,20 +81,12 @@ static void json_entry(cli *c, cli_json *j, const sft_layout_entry *e) {
 static void show_json(cli *c, const char *operand, const sft_layout_set *set) {
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, operand);
-    cli_json_key(&j, "form");
-    cli_json_string(&j, form_name(sft_layout_set_form(set)));
-    cli_json_key(&j, "ranks");
-    cli_json_u64(&j, sft_layout_set_ranks(set));
-    cli_json_key(&j, "rank");
-    cli_json_u64(&j, cli_number(c, "rank", 0));
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", operand);
+    cli_json_field_string(&j, "form", form_name(sft_layout_set_form(set)));
+    cli_json_field_u64(&j, "ranks", sft_layout_set_ranks(set));
+    cli_json_field_u64(&j, "rank", cli_number(c, "rank", 0));
+    cli_json_field_open(&j, "tensors", '[');
     for (size_t i = 0; i < sft_layout_set_count(set) && !cli_stopped(c); i++) {
         sft_layout_entry e;
         SFT_INIT(&e);
@@ -109,8 +95,7 @@ static void show_json(cli *c, const char *operand, const sft_layout_set *set) {
         }
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 static void show_text(cli *c, const sft_layout_set *set) {
@@ -138,7 +123,6 @@ static void show_text(cli *c, const sft_layout_set *set) {
         cli_table_cell(&t, "%s", known ? cli_shape(text, local, (uint32_t)dims) : "");
     }
     cli_table_print(&t, &c->out, c->color);
-    cli_table_reset(&t);
     cli_printf(&c->out, "%s, %llu ranks, %llu entr%s\n", form_name(sft_layout_set_form(set)),
                (unsigned long long)sft_layout_set_ranks(set),
                (unsigned long long)sft_layout_set_count(set),
@@ -155,8 +139,7 @@ static sft_status as_text(const sft_layout_set *set, const char *to, char **text
     sft_status status = SFT_OK;
 
     if (strategy_wanted && strategy == NULL) {
-        return sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
-                             "only a strategy can be written as a strategy");
+        return CLI_ERROR(err, SFT_E_UNSUPPORTED, "only a strategy can be written as a strategy");
     }
     *text = NULL;
     for (int pass = 0; pass < 2 && status == SFT_OK; pass++) {
@@ -303,19 +286,13 @@ const cli_command cli_cmd_layout = {
     .description =
         "FILE is any description, told by its content: a MindSpore strategy (protobuf or JSON), a "
         "directory of the strategies of all pipeline stages, our own JSON form, topology.json, or "
-        "a "
-        "tensor-parallel plan of transformers. A checkpoint that tells its own layout "
-        "(PyTorch's shards, MindFormers 2.0, rank directories with a layout beside them) is one "
-        "too; "
-        "where "
+        "a tensor-parallel plan of transformers. A checkpoint that tells its own layout (PyTorch's "
+        "shards, MindFormers 2.0, rank directories with a layout beside them) is one too; where "
         "files are no ranks, they are numbered.\n\n"
         "show lists tensors: full shape where the description tells it, the mesh, the axes that "
-        "cut "
-        "each dimension, the ranks that hold a part, and the local shape on --rank. merge makes "
-        "one "
-        "strategy out of a directory of them; equal files of one stage are fine, others are an "
-        "error. "
-        "convert writes our own form.\n\n"
+        "cut each dimension, the ranks that hold a part, and the local shape on --rank. merge "
+        "makes one strategy out of a directory of them; equal files of one stage are fine, others "
+        "are an error. convert writes our own form.\n\n"
         "With --json, show writes one object per file: schema, file, form, ranks, rank, tensors "
         "(name, pattern or module; shape, mesh, cut, ranks, local).",
     .examples = "safetensors layout show --rank 3 strategy/ckpt_strategy_rank_0.ckpt\n"

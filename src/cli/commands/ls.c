@@ -95,7 +95,6 @@ static void print_table(ls_listing *l) {
         }
     }
     cli_table_print(&t, &l->c->out, l->c->color);
-    cli_table_reset(&t);
 }
 
 static void print_names(ls_listing *l) {
@@ -168,7 +167,6 @@ static void print_totals(ls_listing *l) {
         cli_put(&l->c->out, "\n", 1);
     }
     cli_table_print(&t, &l->c->out, l->c->color);
-    cli_table_reset(&t);
 }
 
 /* ---------------------------------------------------------------- command */
@@ -265,21 +263,17 @@ const cli_command cli_cmd_ls = {
     .name = "ls",
     .operands = "FILE...",
     .summary = "list tensors: name, dtype, shape, size",
-    .description = "Lists what is in files. Only headers are read, and they are validated: what ls "
-                   "shows without "
-                   "an error is a valid file.\n\n"
-                   "Under the table are totals per dtype and overall. With --json, one object per "
-                   "operand and line: "
-                   "schema (1), file, header_bytes, data_bytes, metadata, and tensors in file "
-                   "order, each with name, "
-                   "dtype, shape, data_offsets (relative to the data section) and nbytes; for a "
-                   "directory or index also "
-                   "files, and with each tensor its file; where tensors have other names also "
-                   "aliases, each with "
-                   "name, of, dtype, shape and whole (false: it shows a part of the tensor). Other "
-                   "names are no tensors "
-                   "of the file: --aliases lists them, and commands that are given one find it.\n\n"
-                   "If --filter matches nothing, the exit status is 1.",
+    .description =
+        "Lists what is in files. Only headers are read, and they are validated: what ls shows "
+        "without an error is a valid file.\n\n"
+        "Under the table are totals per dtype and overall. With --json, one object per operand and "
+        "line: schema (1), file, header_bytes, data_bytes, metadata, and tensors in file order, "
+        "each with name, dtype, shape, data_offsets (relative to the data section) and nbytes; for "
+        "a directory or index also files, and with each tensor its file; where tensors have other "
+        "names also aliases, each with name, of, dtype, shape and whole (false: it shows a part of "
+        "the tensor). Other names are no tensors of the file: --aliases lists them, and commands "
+        "that are given one find it.\n\n"
+        "If --filter matches nothing, the exit status is 1.",
     .examples = "safetensors ls model.safetensors\n"
                 "safetensors ls --fold --sort name model/\n"
                 "safetensors ls --filter '*.bias' --totals model.safetensors.index.json\n"

@@ -86,7 +86,6 @@ static void print_files(cli *c, const sft_catalog *catalog, const char *operand)
         cli_table_cell(&t, "header %s", cli_size(header, f->header_bytes, c->units));
     }
     cli_table_print(&t, &c->out, c->color);
-    cli_table_reset(&t);
 }
 
 static void print_ranks(cli *c, const memory *m) {
@@ -103,7 +102,6 @@ static void print_ranks(cli *c, const memory *m) {
         row(c, &t, m, name, &m->ranks[k]);
     }
     cli_table_print(&t, &c->out, c->color);
-    cli_table_reset(&t);
 }
 
 static void print_text(cli *c, const sft_catalog *catalog, const char *operand, const memory *m) {
@@ -120,7 +118,6 @@ static void print_text(cli *c, const sft_catalog *catalog, const char *operand, 
     }
     row(c, &t, m, "total", &m->all);
     cli_table_print(&t, &c->out, c->color);
-    cli_table_reset(&t);
     if (m->largest_tensor != NULL) {
         cli_printf(&c->out, "largest tensor: ");
         cli_put_escaped(&c->out, m->largest_tensor->name, m->largest_tensor->name_len);
@@ -132,15 +129,11 @@ static void print_text(cli *c, const sft_catalog *catalog, const char *operand, 
 
 static void json_sum(cli_json *j, const memory *m, const sum *s) {
     cli_json_open(j, '{');
-    cli_json_key(j, "tensors");
-    cli_json_u64(j, s->tensors);
-    cli_json_key(j, "parameters");
-    cli_json_u64(j, s->elements);
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, s->nbytes);
+    cli_json_field_u64(j, "tensors", s->tensors);
+    cli_json_field_u64(j, "parameters", s->elements);
+    cli_json_field_u64(j, "nbytes", s->nbytes);
     if (m->dtype != NULL) {
-        cli_json_key(j, "cast_nbytes");
-        cli_json_u64(j, s->cast);
+        cli_json_field_u64(j, "cast_nbytes", s->cast);
     }
     cli_json_close(j, '}');
 }
@@ -148,14 +141,9 @@ static void json_sum(cli_json *j, const memory *m, const sum *s) {
 static void print_json(cli *c, const sft_catalog *catalog, const char *operand, const memory *m) {
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, operand);
-    cli_json_key(&j, "dtypes");
-    cli_json_open(&j, '{');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", operand);
+    cli_json_field_open(&j, "dtypes", '{');
     for (size_t k = SFT_DTYPE_COUNT + 2; k-- > 0;) {
         if (m->kinds[k].tensors > 0) {
             cli_json_key(&j, m->kinds[k].name);
@@ -165,32 +153,25 @@ static void print_json(cli *c, const sft_catalog *catalog, const char *operand, 
     cli_json_close(&j, '}');
     cli_json_key(&j, "total");
     json_sum(&j, m, &m->all);
-    cli_json_key(&j, "largest_nbytes");
-    cli_json_u64(&j, m->largest);
+    cli_json_field_u64(&j, "largest_nbytes", m->largest);
     if (m->ranks != NULL) {
-        cli_json_key(&j, "ranks");
-        cli_json_open(&j, '[');
+        cli_json_field_open(&j, "ranks", '[');
         for (uint64_t k = 0; k < m->rank_count; k++) {
             json_sum(&j, m, &m->ranks[k]);
         }
         cli_json_close(&j, ']');
     }
-    cli_json_key(&j, "files");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "files", '[');
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         const sft_file *f = sft_catalog_file_at(catalog, i);
         cli_json_open(&j, '{');
-        cli_json_key(&j, "file");
-        cli_json_string(&j, cli_relative(f, operand));
-        cli_json_key(&j, "data_bytes");
-        cli_json_u64(&j, f->data_bytes);
-        cli_json_key(&j, "header_bytes");
-        cli_json_u64(&j, f->header_bytes);
+        cli_json_field_string(&j, "file", cli_relative(f, operand));
+        cli_json_field_u64(&j, "data_bytes", f->data_bytes);
+        cli_json_field_u64(&j, "header_bytes", f->header_bytes);
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 static void add_all(memory *m, const sft_catalog *catalog) {
@@ -200,13 +181,13 @@ static void add_all(memory *m, const sft_catalog *catalog) {
 }
 
 /* All ranks of the layout, each by itself. */
-static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sft_catalog *whole,
+static sft_status add_ranks(const cli *c, memory *m, const cli_rank *r, const sft_catalog *global,
                             sft_error *err) {
     m->ranks = cli_alloc((size_t)r->count + 1, sizeof *m->ranks);
     for (; m->rank_count < r->count && !cli_stopped(c); m->rank_count++) {
         sft_catalog *part;
         memory own;
-        const sft_status status = cli_rank_cut(r, whole, m->rank_count, &part, err);
+        const sft_status status = cli_rank_cut(r, global, m->rank_count, &part, err);
         if (status != SFT_OK) {
             return status;
         }
@@ -285,13 +266,13 @@ const cli_command cli_cmd_mem = {
     .operands = "FILE...",
     .summary = "what loading would take, by dtype and by file",
     .description =
-        "Sums up what the tensors of a file, directory, index or URL take in memory: per "
-        "dtype, overall, the largest tensor, and per file. Only headers are read.\n\n"
-        "With --dtype a further column tells the same with every floating-point tensor "
-        "cast; integer and boolean tensors stay as they are. With --layout the same "
-        "for each rank of it, with --rank for that one alone.\n\n"
-        "--json writes one object per operand: schema, file, dtypes, total (tensors, "
-        "parameters, nbytes, cast_nbytes), largest_nbytes, ranks (with --layout), files.",
+        "Sums up what the tensors of a file, directory, index or URL take in memory: per dtype, "
+        "overall, the largest tensor, and per file. Only headers are read.\n\n"
+        "With --dtype a further column tells the same with every floating-point tensor cast; "
+        "integer and boolean tensors stay as they are. With --layout the same for each rank of it, "
+        "with --rank for that one alone.\n\n"
+        "--json writes one object per operand: schema, file, dtypes, total (tensors, parameters, "
+        "nbytes, cast_nbytes), largest_nbytes, ranks (with --layout), files.",
     .examples = "safetensors mem hf://org/model # before it is downloaded\n"
                 "safetensors mem --dtype BF16 model/\n"
                 "safetensors mem --layout plan.json --rank 0/8 hf://org/model",

@@ -6,6 +6,7 @@
 #include "cli/cmd.h"
 #include "cli/look/meta_json.h"
 #include "cli/outputs/kept.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,58 +14,32 @@ enum { SHOWN_BYTES = 400, IMPORT_BYTES = 100000000 };
 
 /* ---------------------------------------------------------------- showing */
 
-static void json_members(cli_json *j, const sft_catalog *catalog, size_t file) {
-    const char *key;
-    const char *value;
-    size_t key_len;
-    size_t value_len;
-
-    cli_json_open(j, '{');
-    for (size_t i = 0;
-         sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) == SFT_OK;
-         i++) {
-        cli_json_key_text(j, key, key_len);
-        cli_json_text(j, value, value_len);
-    }
-    cli_json_close(j, '}');
-}
-
 static void show_json(cli *c, const sft_catalog *catalog, const char *operand) {
     const bool single = cli_is_single(catalog, operand);
     cli_json j;
 
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         const sft_file *file = sft_catalog_file_at(catalog, i);
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "file");
-        cli_json_string(&j, single ? operand : file->path);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "file", single ? operand : file->path);
         cli_json_key(&j, "metadata");
-        json_members(&j, catalog, i);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_metadata(&j, catalog, i);
+        cli_json_end(&j);
     }
 }
 
 /* One member per line: made to be edited, and to be compared by diff. */
 static void export_json(cli *c, const sft_catalog *catalog) {
     const size_t count = sft_catalog_metadata_count(catalog, 0);
-    const char *key;
-    const char *value;
-    size_t key_len;
-    size_t value_len;
     cli_json j;
 
     cli_puts(&c->out, count > 0 ? "{\n" : "{}\n");
-    for (size_t i = 0;
-         sft_catalog_metadata_at(catalog, 0, i, &key, &key_len, &value, &value_len) == SFT_OK;
-         i++) {
+    for (size_t i = 0; i < count; i++) {
+        const sft_metadata_entry e = cli_metadata_at(catalog, 0, i);
         cli_json_init(&j, &c->out);
         cli_puts(&c->out, "  ");
-        cli_json_key_text(&j, key, key_len);
-        cli_json_text(&j, value, value_len);
+        cli_json_key_text(&j, e.key, e.key_len);
+        cli_json_text(&j, e.value, e.value_len);
         cli_puts(&c->out, i + 1 < count ? ",\n" : "\n}\n");
     }
 }
@@ -86,10 +61,6 @@ static void put_value(cli *c, const char *value, size_t len, bool whole) {
 
 static void show_all(cli *c, const sft_catalog *catalog, const char *operand) {
     const bool single = cli_is_single(catalog, operand);
-    const char *key;
-    const char *value;
-    size_t key_len;
-    size_t value_len;
 
     for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
         const sft_file *file = sft_catalog_file_at(catalog, f);
@@ -98,13 +69,12 @@ static void show_all(cli *c, const sft_catalog *catalog, const char *operand) {
             cli_put_escaped(&c->out, file->path, strlen(file->path));
             cli_puts(&c->out, ":\n");
         }
-        for (size_t i = 0;
-             sft_catalog_metadata_at(catalog, f, i, &key, &key_len, &value, &value_len) == SFT_OK;
-             i++) {
+        for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
+            const sft_metadata_entry e = cli_metadata_at(catalog, f, i);
             cli_puts(&c->out, c->color ? CLI_BOLD : "");
-            cli_put_escaped(&c->out, key, key_len);
+            cli_put_escaped(&c->out, e.key, e.key_len);
             cli_puts(&c->out, c->color ? CLI_NORMAL ": " : ": ");
-            put_value(c, value, value_len, c->verbose);
+            put_value(c, e.value, e.value_len, c->verbose);
         }
     }
 }
@@ -122,8 +92,7 @@ static void show_key(cli *c, const sft_catalog *catalog, const char *operand, co
     }
     char name[256];
     (void)sft_escape(name, sizeof name, key, strlen(key));
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0, "no metadata key \"%s\"",
-                        name);
+    (void)CLI_ERROR(&err, SFT_E_NOT_FOUND, "no metadata key \"%s\"", name);
     cli_fail(c, operand, &err);
 }
 
@@ -172,27 +141,13 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
     sft_error err;
     const bool is_stdin = strcmp(path, "-") == 0;
 
-    *text = NULL;
     sft_status status = is_stdin ? sft_source_open_stream(&source, 0, IMPORT_BYTES, NULL, &err)
                                  : sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
-    if (status == SFT_OK) {
-        const uint64_t size = sft_source_size(source);
-        if (size > IMPORT_BYTES) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is larger than %d bytes", (int)IMPORT_BYTES);
-        } else {
-            *len = (size_t)size;
-            *text = cli_alloc(*len + 1, 1);
-            status = sft_source_read(source, 0, *text, *len, &err);
-        }
-        sft_source_close(source);
-    }
+    status = status == SFT_OK ? cli_read_source(source, IMPORT_BYTES, text, len, &err) : status;
     if (status != SFT_OK) {
         cli_fail_plainly(c, path, &err);
-        free(*text);
-        *text = NULL;
     }
-    return *text != NULL;
+    return status == SFT_OK;
 }
 
 /* What describes the bytes of one file is wrong in another: digests, and the box that a rank has.
@@ -200,12 +155,12 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
 static bool is_of_bytes(const sft_metadata_entry *e) {
     static const char *const keys[] = {"sft.crc32c", "sft.sha256", "crc_num", "DCP_SHARDING_INFO"};
 
+    bool is = false;
+
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (e->key_len == strlen(keys[i]) && memcmp(e->key, keys[i], e->key_len) == 0) {
-            return true;
-        }
+        is = is || cli_is_word(e->key, e->key_len, keys[i]);
     }
-    return false;
+    return is;
 }
 
 /* Does the file say just this already? */
@@ -221,11 +176,9 @@ static void add_imported(cli *c, changes *ch) {
     const char *operand = c->operands[0];
     sft_catalog *file = NULL;
     sft_open_options o;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
 
     SFT_INIT(&o);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
     if (sft_catalog_open(&file, operand, &o, NULL) != SFT_OK) {
         file = NULL; /* the edit says why */
@@ -338,7 +291,7 @@ static void change(cli *c, const char *operand) {
     static const char *const ways[] = {"nothing to change", "changed in place", "written anew"};
     changes ch;
     sft_edit_options options;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_edit_way way;
     sft_error err;
 
@@ -347,8 +300,6 @@ static void change(cli *c, const char *operand) {
         cli_kept_watch(c, operand);
         keep_last(&ch);
         SFT_INIT(&options);
-        SFT_INIT(&limits);
-        limits.header_bytes = cli_number(c, "max-header-bytes", 0);
         options.limits = &limits;
         options.reserve_bytes = cli_number(c, "reserve", 0);
         options.control = cli_control(c, "writing");
@@ -407,18 +358,13 @@ const cli_command cli_cmd_meta = {
     .summary = "show, set, delete, export and import metadata",
     .description =
         "Without options shows all metadata, or the values of the KEYs; a KEY that is missing "
-        "gives exit "
-        "status 1.\n\n"
+        "gives exit status 1.\n\n"
         "With --set, --delete, --clear or --import changes one file: first --clear, then --import, "
-        "then "
-        "--set and --delete in the order given, all at once or not at all. Where the change fits "
-        "into the "
-        "header's spare room, only the header is written; otherwise a new file takes the place of "
-        "the old "
-        "one. Tensor data stays as it is, byte for byte. -v says which way was taken. --import "
-        "leaves "
-        "out, and names, what describes the bytes of another file: digests, and PyTorch's "
-        "boxes.\n\n"
+        "then --set and --delete in the order given, all at once or not at all. Where the change "
+        "fits into the header's spare room, only the header is written; otherwise a new file takes "
+        "the place of the old one. Tensor data stays as it is, byte for byte. -v says which way "
+        "was taken. --import leaves out, and names, what describes the bytes of another file: "
+        "digests, and PyTorch's boxes.\n\n"
         "With --json, one object per file and line: schema (1), file, metadata.",
     .examples =
         "safetensors meta model.safetensors\n"

@@ -3,10 +3,10 @@
  * cli/commands/reshard.c - from any number of ranks to any other, and what one rank gets of a model.
  * Read batch.h first.
  */
+#include "cli/group.h"
 #include "cli/operands/names.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/old_ranks.h"
-#include "cli/team.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,20 +29,20 @@ static bool open_target(cli *c, const char *option, sft_layout_set **set) {
     return true;
 }
 
-static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set, uint64_t rank,
+static bool cut_rank(cli_batch *b, const sft_catalog *global, sft_layout_set *set, uint64_t rank,
                      sft_catalog **part) {
     sft_open_options open;
     sft_error err;
 
     SFT_INIT(&open);
-    if (sft_checkpoint_part(part, whole, rank, sft_layout_set_find_global, set, &open, &err) !=
+    if (sft_checkpoint_part(part, global, rank, sft_layout_set_find_global, set, &open, &err) !=
         SFT_OK) {
         cli_fail_plainly(b->c, b->source, &err);
         return false;
     }
     if (!b->told_metadata && sft_catalog_count(*part) > 0) {
         b->told_metadata = true;
-        cli_names_tell(b->c, b->source, whole, *part, "it says something of tensors that are cut");
+        cli_names_tell(b->c, b->source, global, *part, "it says something of tensors that are cut");
     }
     return true;
 }
@@ -51,9 +51,9 @@ static bool cut_rank(cli_batch *b, const sft_catalog *whole, sft_layout_set *set
 
 /* The files of ranks are found by their directories' names alone, rank_N. */
 static bool opens_again(const char *pattern) {
-    static const char folder[] = "rank_{rank}/";
-    return strncmp(pattern, folder, sizeof folder - 1) == 0 &&
-           strchr(pattern + sizeof folder - 1, '/') == NULL;
+    static const char directory[] = "rank_{rank}/";
+    return strncmp(pattern, directory, sizeof directory - 1) == 0 &&
+           strchr(pattern + sizeof directory - 1, '/') == NULL;
 }
 
 static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
@@ -71,8 +71,7 @@ static bool check_pattern(cli *c, const char *pattern, uint64_t ranks) {
     }
     if (ranks > 1 && !opens_again(pattern)) {
         cli_warn(c, pattern,
-                 "files of these names do not open as one model again: rank_{rank}/NAME "
-                 "would");
+                 "files of these names do not open as one model again: rank_{rank}/NAME would");
     }
     return true;
 }
@@ -113,41 +112,39 @@ static bool add_layout(cli_batch *b, const sft_layout_set *set) {
     return true;
 }
 
-static void write_ranks(cli_batch *b, const sft_catalog *whole, bool opens) {
-    b->named = whole;
+static void write_ranks(cli_batch *b, const sft_catalog *global, bool opens) {
+    b->named = global;
     cli_batch_run(b, "resharding");
-    if (b->published && opens && cli_team_first(b->c)) {
-        cli_read_again(b, whole);
+    if (b->published && opens && cli_group_first(b->c)) {
+        cli_read_again(b, global);
     }
 }
 
-static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set) {
+static void reshard(cli_batch *b, const sft_catalog *global, sft_layout_set *set) {
     const char *given = cli_text(b->c, "name");
     const char *pattern = given != NULL ? given : "rank_{rank}/model.safetensors";
     const uint64_t ranks = sft_layout_set_ranks(set);
     uint64_t made = 0;
 
     if (ranks > MOST_RANKS) {
-        sft_error err;
-        (void)sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                            "a layout of %llu ranks: files are made for %llu at most",
-                            (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
-        cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
+        CLI_FAIL(b->c, cli_text(b->c, "target-layout"), SFT_E_LIMIT,
+                 "a layout of %llu ranks: files are made for %llu at most",
+                 (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
         return;
     }
     sft_catalog **parts = cli_alloc((size_t)ranks + 1, sizeof *parts);
     if (check_pattern(b->c, pattern, ranks)) {
-        while (made < ranks && cut_rank(b, whole, set, made, &parts[made])) {
+        while (made < ranks && cut_rank(b, global, set, made, &parts[made])) {
             char *name = file_name(pattern, made);
             (void)cli_batch_file(b, name, parts[made], NULL, 0);
             free(name);
             made++;
         }
-        sft_layout_set_trim(set, whole);
+        sft_layout_set_trim(set, global);
         const bool opens = opens_again(pattern);
         if (made == ranks && add_layout(b, set) &&
-            (!opens || cli_would_open(b, parts, (size_t)made, whole))) {
-            write_ranks(b, whole, opens);
+            (!opens || cli_would_open(b, parts, (size_t)made, global))) {
+            write_ranks(b, global, opens);
         }
     }
     while (made > 0) {
@@ -158,18 +155,18 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
 
 static void run_reshard(cli *c) {
     sft_layout_set *set = NULL;
-    sft_catalog *whole;
+    sft_catalog *global;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b) ||
         !open_target(c, "target-layout", &set)) {
         return;
     }
-    if (cli_batch_open(&b, &whole)) {
-        if (cli_batch_fits(&b, "target-layout", set, whole)) {
-            reshard(&b, whole, set);
+    if (cli_batch_open(&b, &global)) {
+        if (cli_batch_fits(&b, "target-layout", set, global)) {
+            reshard(&b, global, set);
         }
-        cli_close(c, whole);
+        cli_close(c, global);
     }
     sft_layout_set_free(set);
     cli_batch_reset(&b);
@@ -199,17 +196,13 @@ const cli_command cli_cmd_reshard = {
     .summary = "cut a model anew: from any number of ranks to any other",
     .description =
         "SRC is a checkpoint of many ranks, or any model that is whole. A layout is a MindSpore "
-        "strategy or a directory "
-        "of them, a layout.json, a topology.json or a tensor-parallel plan; numbers of ranks need "
-        "not divide one "
-        "another, nor the sizes of tensors. -o names a directory, which gets a file for each rank, "
-        "and layout.json.\n\n"
+        "strategy or a directory of them, a layout.json, a topology.json or a tensor-parallel "
+        "plan; numbers of ranks need not divide one another, nor the sizes of tensors. -o names a "
+        "directory, which gets a file for each rank, and layout.json.\n\n"
         "Every byte of the source is read once, also where tensors are cut along columns, in the "
-        "memory that --memory "
-        "gives. The directory appears when everything is written. A run that was killed goes on "
-        "where "
-        "it was when it is "
-        "started again. For many machines: --task 1/8 to --task 8/8 on a common file system.",
+        "memory that --memory gives. The directory appears when everything is written. A run that "
+        "was killed goes on where it was when it is started again. For many machines: --task 1/8 "
+        "to --task 8/8 on a common file system.",
     .examples =
         "safetensors reshard ranks/ --source-layout strategy/ --target-layout new.ckpt -o out/\n"
         "safetensors reshard model/ --target-layout plan.json --ranks 8 -o tp8/",
@@ -225,7 +218,7 @@ const cli_command cli_cmd_reshard = {
 static void run_slice(cli *c) {
     const uint64_t rank = cli_number(c, "rank", UINT64_MAX);
     sft_layout_set *set = NULL;
-    sft_catalog *whole;
+    sft_catalog *global;
     sft_catalog *part;
     cli_batch b;
 
@@ -235,18 +228,18 @@ static void run_slice(cli *c) {
     const char *name = cli_batch_to_file(&b);
     if (name != NULL && rank == UINT64_MAX) {
         cli_usage(c, "--rank K says whose part");
-    } else if (name != NULL && open_target(c, "layout", &set) && cli_batch_open(&b, &whole)) {
+    } else if (name != NULL && open_target(c, "layout", &set) && cli_batch_open(&b, &global)) {
         if (rank >= sft_layout_set_ranks(set)) {
             cli_usage(c, "rank %llu: the layout has %llu ranks, from 0", (unsigned long long)rank,
                       (unsigned long long)sft_layout_set_ranks(set));
-        } else if (cli_batch_fits(&b, "layout", set, whole) &&
-                   cut_rank(&b, whole, set, rank, &part)) {
+        } else if (cli_batch_fits(&b, "layout", set, global) &&
+                   cut_rank(&b, global, set, rank, &part)) {
             (void)cli_batch_file(&b, name, part, NULL, 0);
-            b.named = whole;
+            b.named = global;
             cli_batch_run(&b, "slicing");
             sft_catalog_close(part);
         }
-        cli_close(c, whole);
+        cli_close(c, global);
     }
     if (set != NULL) {
         sft_layout_set_free(set);
@@ -274,9 +267,9 @@ const cli_command cli_cmd_slice = {
     .name = "slice",
     .operands = "SRC",
     .summary = "write what one rank holds of a model",
-    .description = "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names "
-                   "the file that "
-                   "gets what --layout gives to rank K; only these bytes are read.",
+    .description =
+        "SRC is any model, or a checkpoint of many ranks with --source-layout. -o names the file "
+        "that gets what --layout gives to rank K; only these bytes are read.",
     .examples = "safetensors slice model/ --rank 3 --layout strategy.ckpt -o rank_3.safetensors",
     .options = slice_options,
     .common = CLI_BATCH_COMMON,

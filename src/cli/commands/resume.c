@@ -8,19 +8,13 @@
 
 static void json_step(cli_json *j, const sft_resume_step *s) {
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_string(j, s->name);
-    cli_json_key(j, "path");
-    cli_json_string(j, s->path);
-    cli_json_key(j, "epoch");
-    cli_json_u64(j, s->epoch);
-    cli_json_key(j, "step");
-    cli_json_u64(j, s->step);
-    cli_json_key(j, "complete");
-    cli_json_bool(j, s->complete != 0);
+    cli_json_field_string(j, "name", s->name);
+    cli_json_field_string(j, "path", s->path);
+    cli_json_field_u64(j, "epoch", s->epoch);
+    cli_json_field_u64(j, "step", s->step);
+    cli_json_field_bool(j, "complete", s->complete != 0);
     if (!s->complete || s->why[0] != '\0') {
-        cli_json_key(j, s->complete ? "warning" : "why");
-        cli_json_string(j, s->why);
+        cli_json_field_string(j, s->complete ? "warning" : "why", s->why);
     }
     cli_json_close(j, '}');
 }
@@ -30,28 +24,22 @@ static void print_json(cli *c, const char *operand, const sft_resume *r) {
     const sft_resume_step *s;
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "folder");
-    cli_json_string(&j, operand);
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "folder", operand);
     cli_json_key(&j, "chosen");
     if (chosen != NULL) {
         json_step(&j, chosen);
     } else {
         cli_json_null(&j);
     }
-    cli_json_key(&j, "skipped");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "skipped", '[');
     for (size_t i = 0; (s = sft_resume_at(r, i)) != NULL; i++) {
         if (!s->complete) {
             json_step(&j, s);
         }
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* The name alone goes to standard output, for scripts; why others were skipped, to the other. */
@@ -79,13 +67,11 @@ static void run(cli *c) {
     const char *layout = cli_text(c, "layout");
     sft_checkpoint_options o;
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_resume *r = NULL;
     sft_error err;
 
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     cli_ranks_options(c, &o, &open);
     o.step = NULL;
@@ -120,18 +106,16 @@ const cli_command cli_cmd_resume_point = {
     .description =
         "DIR is what the job writes to: rank_N directories with files NAME-EPOCH_STEP (MindSpore), "
         "checkpoint-N directories (Hugging Face's Trainer), iteration_N directories with their "
-        "tracker "
-        "(MindFormers), or other directories whose names end in a number (PyTorch).\n\n"
+        "tracker (MindFormers), or other directories whose names end in a number (PyTorch).\n\n"
         "A step is complete if all files of its weights open, and the tensors of all ranks can be "
         "put together without a hole, replicas counted; headers alone are read. The states of "
-        "optimizers and schedulers (.pt, .pth) must not be empty; what is in them is not read. "
-        "For rank directories a layout is needed: strategy/ in or beside DIR, or --layout. What a "
+        "optimizers and schedulers (.pt, .pth) must not be empty; what is in them is not read. For "
+        "rank directories a layout is needed: strategy/ in or beside DIR, or --layout. What a "
         "rank's meta.json does not have yet, what lies beyond the tracker, and Trainer directories "
         "without trainer_state.json are not complete.\n\n"
-        "Prints the name of the step; why newer ones were skipped goes to standard error. For "
-        "rank directories it is what --step of other commands wants. The exit status is 1 if no "
-        "step "
-        "is complete. A step with fewer tensors than the one before it is named in a warning.\n\n"
+        "Prints the name of the step; why newer ones were skipped goes to standard error. For rank "
+        "directories it is what --step of other commands wants. The exit status is 1 if no step is "
+        "complete. A step with fewer tensors than the one before it is named in a warning.\n\n"
         "--json writes schema, folder, chosen (name, path, epoch, step, complete, perhaps a "
         "warning; or null) and skipped, each with its why.",
     .examples = "safetensors resume-point output/checkpoint\n"

@@ -94,51 +94,28 @@ static void put_text(scanning *s, const result *r) {
     }
 }
 
-static void put_offset(cli_json *j, uint64_t offset) {
-    if (offset == SFT_NO_OFFSET) {
-        cli_json_null(j);
-    } else {
-        cli_json_u64(j, offset);
-    }
-}
-
 static void put_json(scanning *s, const result *r) {
     cli_json j;
 
-    cli_json_init(&j, &s->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, r->file);
-    cli_json_key(&j, "format");
-    cli_json_string(&j, sft_import_format_name(format_of(r)));
-    cli_json_key(&j, "verdict");
-    cli_json_string(&j, verdict_word(r->verdict));
-    cli_json_key(&j, "findings");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &s->c->out);
+    cli_json_field_string(&j, "file", r->file);
+    cli_json_field_string(&j, "format", sft_import_format_name(format_of(r)));
+    cli_json_field_string(&j, "verdict", verdict_word(r->verdict));
+    cli_json_field_open(&j, "findings", '[');
     for (size_t i = 0; i < finding_count(r); i++) {
         const sft_finding *f = finding_at(r, i);
         cli_json_open(&j, '{');
-        cli_json_key(&j, "kind");
-        cli_json_string(&j, kind_word(f->kind));
-        cli_json_key(&j, "verdict");
-        cli_json_string(&j, verdict_word(f->verdict));
-        cli_json_key(&j, "rule");
-        cli_json_string(&j, f->rule);
-        cli_json_key(&j, "subject");
-        cli_json_text(&j, f->subject, strlen(f->subject));
-        cli_json_key(&j, "message");
-        cli_json_string(&j, f->message);
-        cli_json_key(&j, "offset");
-        put_offset(&j, f->offset);
-        cli_json_key(&j, "count");
-        cli_json_u64(&j, f->count);
+        cli_json_field_string(&j, "kind", kind_word(f->kind));
+        cli_json_field_string(&j, "verdict", verdict_word(f->verdict));
+        cli_json_field_string(&j, "rule", f->rule);
+        cli_json_field_text(&j, "subject", f->subject, strlen(f->subject));
+        cli_json_field_string(&j, "message", f->message);
+        cli_json_field_offset(&j, "offset", f->offset);
+        cli_json_field_u64(&j, "count", f->count);
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* SARIF 2.1.0 (OASIS): results of one run over all files. */
@@ -147,25 +124,17 @@ static void sarif_begin(scanning *s) {
 
     cli_json_init(j, &s->c->out);
     cli_json_open(j, '{');
-    cli_json_key(j, "$schema");
-    cli_json_string(j, "https://json.schemastore.org/sarif-2.1.0.json");
-    cli_json_key(j, "version");
-    cli_json_string(j, "2.1.0");
-    cli_json_key(j, "runs");
-    cli_json_open(j, '[');
+    cli_json_field_string(j, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+    cli_json_field_string(j, "version", "2.1.0");
+    cli_json_field_open(j, "runs", '[');
     cli_json_open(j, '{');
-    cli_json_key(j, "tool");
-    cli_json_open(j, '{');
-    cli_json_key(j, "driver");
-    cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_string(j, "safetensors scan");
-    cli_json_key(j, "version");
-    cli_json_string(j, sft_version());
+    cli_json_field_open(j, "tool", '{');
+    cli_json_field_open(j, "driver", '{');
+    cli_json_field_string(j, "name", "safetensors scan");
+    cli_json_field_string(j, "version", sft_version());
     cli_json_close(j, '}');
     cli_json_close(j, '}');
-    cli_json_key(j, "results");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "results", '[');
 }
 
 static void sarif_end(scanning *s) {
@@ -186,29 +155,21 @@ static void sarif_message(cli_json *j, const sft_finding *f) {
     const size_t at = n > 0 ? n + 2 : 0;
     const size_t len = strlen(f->message);
     memcpy(text + at, f->message, len + 1); /* messages have at most 400 bytes */
-    cli_json_key(j, "message");
-    cli_json_open(j, '{');
-    cli_json_key(j, "text");
-    cli_json_text(j, text, at + len);
+    cli_json_field_open(j, "message", '{');
+    cli_json_field_text(j, "text", text, at + len);
     cli_json_close(j, '}');
 }
 
 static void sarif_place(cli_json *j, const char *operand, const sft_finding *f) {
-    cli_json_key(j, "locations");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "locations", '[');
     cli_json_open(j, '{');
-    cli_json_key(j, "physicalLocation");
-    cli_json_open(j, '{');
-    cli_json_key(j, "artifactLocation");
-    cli_json_open(j, '{');
-    cli_json_key(j, "uri");
-    cli_json_string(j, operand);
+    cli_json_field_open(j, "physicalLocation", '{');
+    cli_json_field_open(j, "artifactLocation", '{');
+    cli_json_field_string(j, "uri", operand);
     cli_json_close(j, '}');
     if (f->offset != SFT_NO_OFFSET) {
-        cli_json_key(j, "region");
-        cli_json_open(j, '{');
-        cli_json_key(j, "byteOffset");
-        cli_json_u64(j, f->offset);
+        cli_json_field_open(j, "region", '{');
+        cli_json_field_u64(j, "byteOffset", f->offset);
         cli_json_close(j, '}');
     }
     cli_json_close(j, '}');
@@ -222,12 +183,11 @@ static void put_sarif(scanning *s, const result *r) {
     for (size_t i = 0; i < finding_count(r); i++) {
         const sft_finding *f = finding_at(r, i);
         cli_json_open(j, '{');
-        cli_json_key(j, "ruleId");
-        cli_json_string(j, f->rule);
-        cli_json_key(j, "level");
-        cli_json_string(j, f->verdict == SFT_SCAN_DANGEROUS ? "error"
-                           : f->verdict == SFT_SCAN_UNKNOWN ? "warning"
-                                                            : "note");
+        cli_json_field_string(j, "ruleId", f->rule);
+        cli_json_field_string(j, "level",
+                              f->verdict == SFT_SCAN_DANGEROUS ? "error"
+                              : f->verdict == SFT_SCAN_UNKNOWN ? "warning"
+                                                               : "note");
         sarif_message(j, f);
         sarif_place(j, r->file, f);
         cli_json_close(j, '}');
@@ -430,21 +390,17 @@ const cli_command cli_cmd_scan = {
         "the container (two directories, headers that disagree, hidden pickles, wrong checksums) "
         "likewise. Whatever the file is, it and every member of an archive is walked as a pickle "
         "from its first byte to where Python would stop, through gzip, zlib, bzip2, xz, zip, tar "
-        "and the "
-        "strings of pickles. Harmless is only what there is a reason for: a known format in order "
-        "whose names are all vouched for, or bytes that no loader executes; everything else is "
-        "unknown. Of a URL only what is looked at is fetched. "
-        "- is standard input, which has no name: what programs run because of their names is "
-        "judged by its bytes alone. "
-        "Of a directory every file beneath it is read, hidden ones too, each with a verdict of its "
-        "own; links out of it are named and not followed, but for those of Hugging Face's cache. "
-        "-v lists the harmless too. Conversion and the other commands read files by the "
-        "same code, so nothing looks different to them.\n\n"
+        "and the strings of pickles. Harmless is only what there is a reason for: a known format "
+        "in order whose names are all vouched for, or bytes that no loader executes; everything "
+        "else is unknown. Of a URL only what is looked at is fetched. - is standard input, which "
+        "has no name: what programs run because of their names is judged by its bytes alone. Of a "
+        "directory every file beneath it is read, hidden ones too, each with a verdict of its own; "
+        "links out of it are named and not followed, but for those of Hugging Face's cache. -v "
+        "lists the harmless too. Conversion and the other commands read files by the same code, so "
+        "nothing looks different to them.\n\n"
         "The exit status is 1 if a file is dangerous or unknown, with --allow-unknown only if one "
-        "is "
-        "dangerous. --json "
-        "writes one object per file: schema, file, format, verdict, findings (kind, verdict, rule, "
-        "subject, message, offset, count).",
+        "is dangerous. --json writes one object per file: schema, file, format, verdict, findings "
+        "(kind, verdict, rule, subject, message, offset, count).",
     .examples = "safetensors scan pytorch_model.bin # before anything else opens it\n"
                 "safetensors scan ./model # every file of a directory\n"
                 "safetensors scan --sarif *.pt > scan.sarif",

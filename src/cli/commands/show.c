@@ -155,22 +155,15 @@ static void json_place(const shown *s, cli_json *j) {
     cli_json_u64(j, s->relative);
     cli_json_u64(j, s->relative + t->nbytes);
     cli_json_close(j, ']');
-    cli_json_key(j, "file_offsets");
-    cli_json_open(j, '[');
-    cli_json_u64(j, s->absolute);
-    cli_json_u64(j, s->absolute + t->nbytes);
-    cli_json_close(j, ']');
-    cli_json_key(j, "aligned");
-    cli_json_bool(j, s->absolute % t->dtype->alignment == 0);
+    cli_json_field_range(j, "file_offsets", s->absolute, s->absolute + t->nbytes);
+    cli_json_field_bool(j, "aligned", s->absolute % t->dtype->alignment == 0);
 }
 
 static void json_slice(const shown *s, cli_json *j) {
-    cli_json_key(j, "slice");
-    cli_json_open(j, '{');
-    cli_json_key(j, "ranges");
-    cli_json_text(j, s->pick->ranges != NULL ? s->pick->ranges : "", s->pick->ranges_len);
-    cli_json_key(j, "shape");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "slice", '{');
+    cli_json_field_text(j, "ranges", s->pick->ranges != NULL ? s->pick->ranges : "",
+                        s->pick->ranges_len);
+    cli_json_field_open(j, "shape", '[');
     for (uint32_t k = 0; k < s->pick->tensor->rank; k++) {
         if (s->view.dims[k].dropped == 0) {
             cli_json_u64(j, s->view.dims[k].count);
@@ -187,18 +180,10 @@ static void show_json(const shown *s, cli_json *j) {
     const uint64_t bins = cli_number(s->c, "bins", 64);
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, t->name, t->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_shape(j, t->shape, t->rank);
-    cli_json_key(j, "elements");
-    cli_json_u64(j, s->elements);
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, t->nbytes);
-    cli_json_key(j, "file");
-    cli_json_string(j, sft_catalog_file_at(s->catalog, t->file)->path);
+    cli_json_fields_of(j, t);
+    cli_json_field_u64(j, "elements", s->elements);
+    cli_json_field_u64(j, "nbytes", t->nbytes);
+    cli_json_field_string(j, "file", sft_catalog_file_at(s->catalog, t->file)->path);
     json_place(s, j);
     cli_json_key(j, "statistics");
     if (s->stats != NULL) {
@@ -252,12 +237,9 @@ static void show_picks(cli *c, const char *file, const sft_catalog *catalog,
     cli_json_init(&j, &c->out);
     if (c->json) {
         cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "file");
-        cli_json_string(&j, file);
-        cli_json_key(&j, "tensors");
-        cli_json_open(&j, '[');
+        cli_json_field_u64(&j, "schema", 1);
+        cli_json_field_string(&j, "file", file);
+        cli_json_field_open(&j, "tensors", '[');
     }
     for (size_t i = 0; i < picks->count && !cli_stopped(c); i++) {
         cli_puts(&c->out, i > 0 && !c->json ? "\n" : "");
@@ -265,8 +247,7 @@ static void show_picks(cli *c, const char *file, const sft_catalog *catalog,
     }
     if (c->json) {
         cli_json_close(&j, ']');
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_end(&j);
     }
 }
 
@@ -308,29 +289,22 @@ const cli_command cli_cmd_show = {
     .summary = "facts, statistics and values of tensors, or of a file",
     .description =
         "For each TENSOR: dtype, shape, place in the file, and statistics from one pass over its "
-        "data in "
-        "bounded memory: extremes, mean and standard deviation (of the population) of the finite "
-        "values, "
-        "counts of zeros, NaN and infinities, and a histogram. Bins are as wide as a power of two "
-        "and begin "
-        "at multiples of it, so that their counts are exact. Of complex numbers, the magnitude "
-        "counts.\n\n"
+        "data in bounded memory: extremes, mean and standard deviation (of the population) of the "
+        "finite values, counts of zeros, NaN and infinities, and a histogram. Bins are as wide as "
+        "a power of two and begin at multiples of it, so that their counts are exact. Of complex "
+        "numbers, the magnitude counts.\n\n"
         "TENSOR may be a pattern of * ? [a-z]. With RANGES, as in 'w[0:2, ::-1, 3]', statistics "
-        "are those "
-        "of the slice, and its values are printed: all up to 1,000 of them, else the outermost "
-        "three of "
-        "each dimension (--all: every one). Floating-point values are the shortest decimals that "
-        "are "
-        "the value again in their own type, from 1 to 10^15 without an exponent.\n\n"
+        "are those of the slice, and its values are printed: all up to 1,000 of them, else the "
+        "outermost three of each dimension (--all: every one). Floating-point values are the "
+        "shortest decimals that are the value again in their own type, from 1 to 10^15 without an "
+        "exponent.\n\n"
         "Without TENSOR: files, sizes, totals and metadata; values that are JSON are set out in "
         "lines.\n\n"
         "--json writes one object. Without TENSOR: schema, file, tensor_count, files (file, bytes, "
         "header_bytes, data_offset, data_bytes, tensor_count, metadata). Else schema, file, "
-        "tensors (name, "
-        "dtype, shape, elements, nbytes, file, data_offsets, file_offsets, aligned, statistics, "
-        "and slice "
-        "with ranges, shape and the flat row-major values, exact as double; NaN and infinities are "
-        "strings).",
+        "tensors (name, dtype, shape, elements, nbytes, file, data_offsets, file_offsets, aligned, "
+        "statistics, and slice with ranges, shape and the flat row-major values, exact as double; "
+        "NaN and infinities are strings).",
     .examples = "safetensors show model.safetensors lm_head.weight # facts, statistics, histogram\n"
                 "safetensors show model.safetensors 'layers.0.*' --no-histogram\n"
                 "safetensors show model.safetensors 'norm.weight[:8]' # the first eight values\n"

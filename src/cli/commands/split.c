@@ -7,7 +7,6 @@
 #include "cli/outputs/beside.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Shards as lists of tensors: the rule of huggingface_hub's split_state_dict_into_shards_factory
  * (2.4). A tensor that is larger than a shard may be gets its own at once, while the open shard
@@ -84,7 +83,7 @@ static void run(cli *c) {
     sft_catalog *catalog;
     cli_batch b;
 
-    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_folder(&b) ||
+    if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b) ||
         !cli_batch_open(&b, &catalog)) {
         return;
     }
@@ -115,16 +114,14 @@ const cli_command cli_cmd_split = {
     .operands = "SRC",
     .summary = "split a model into files of bounded size, with an index",
     .description =
-        "SRC is a file, directory, index, URL or checkpoint of many ranks. -o names a "
-        "directory; the files in it are "
-        "model-00001-of-0000N.safetensors and model.safetensors.index.json, cut and "
-        "called exactly as Hugging Face "
-        "does: tensors in order, a new file when the next tensor does not fit, a tensor "
-        "larger than a file alone. If "
-        "one file suffices it is model.safetensors, without an index.\n\n"
-        "The directory appears when everything is written. A run that was killed goes on "
-        "where it was when it is started "
-        "again; what it has left lies in a directory that ends in .sft-part.",
+        "SRC is a file, directory, index, URL or checkpoint of many ranks. -o names a directory; "
+        "the files in it are model-00001-of-0000N.safetensors and model.safetensors.index.json, "
+        "cut and called exactly as Hugging Face does: tensors in order, a new file when the next "
+        "tensor does not fit, a tensor larger than a file alone. If one file suffices it is "
+        "model.safetensors, without an index.\n\n"
+        "The directory appears when everything is written. A run that was killed goes on where it "
+        "was when it is started again; what it has left lies in a directory that ends in "
+        ".sft-part.",
     .examples = "safetensors split model.safetensors -o model/ --max-shard-size 5GB\n"
                 "safetensors split model.safetensors -o model/ --plan # what would be written",
     .options = options,

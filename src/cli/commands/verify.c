@@ -4,18 +4,13 @@
  * --record: records them. Read verify.h first.
  */
 #include "cli/look/verify.h"
-#include "cli/team.h"
+#include "cli/group.h"
 #include "cli/ui/explain.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
 typedef cli_check check;
-
-static char *copy_of(const char *text) {
-    char *copy = cli_alloc(strlen(text) + 1, 1);
-    memcpy(copy, text, strlen(text));
-    return copy;
-}
 
 /* ---------------------------------------------------------------- results */
 
@@ -29,7 +24,7 @@ void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status,
         return;
     }
     k->list = cli_resize(k->list, k->count + 1, sizeof *k->list);
-    k->list[k->count++] = (cli_damage){tensor, copy_of(message)};
+    k->list[k->count++] = (cli_damage){tensor, cli_copy_of(message)};
     if (!k->c->json) {
         cli_put_escaped(o, k->operand, strlen(k->operand));
         cli_printf(o, ": %sdamaged%s: tensor \"", k->c->color ? CLI_RED : "",
@@ -68,39 +63,23 @@ static void json_error(cli_json *j, const sft_error *err) {
         return;
     }
     cli_json_open(j, '{');
-    cli_json_key(j, "status");
-    cli_json_string(j, sft_status_name(err->status));
-    cli_json_key(j, "offset");
-    if (err->offset == SFT_NO_OFFSET) {
-        cli_json_null(j);
-    } else {
-        cli_json_u64(j, err->offset);
-    }
-    cli_json_key(j, "tensor");
-    cli_json_string(j, err->tensor[0] != '\0' ? err->tensor : NULL);
-    cli_json_key(j, "message");
-    cli_json_string(j, err->message);
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
     cli_json_close(j, '}');
 }
 
 static void json_damage(const check *k, cli_json *j) {
-    cli_json_key(j, "damaged");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "damaged", '[');
     for (size_t i = 0; i < k->count; i++) {
         const sft_tensor *t = k->list[i].tensor;
         const uint64_t begin = t->piece_count == 1 ? t->pieces[0].offset : 0;
         cli_json_open(j, '{');
-        cli_json_key(j, "name");
-        cli_json_text(j, t->name, t->name_len);
-        cli_json_key(j, "file");
-        cli_json_string(j, sft_catalog_file_at(k->catalog, t->file)->path);
-        cli_json_key(j, "file_offsets");
-        cli_json_open(j, '[');
-        cli_json_u64(j, begin);
-        cli_json_u64(j, begin + t->nbytes);
-        cli_json_close(j, ']');
-        cli_json_key(j, "message");
-        cli_json_string(j, k->list[i].message);
+        cli_json_field_text(j, "name", t->name, t->name_len);
+        cli_json_field_string(j, "file", sft_catalog_file_at(k->catalog, t->file)->path);
+        cli_json_field_range(j, "file_offsets", begin, begin + t->nbytes);
+        cli_json_field_string(j, "message", k->list[i].message);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
@@ -110,22 +89,14 @@ static void print_json(const check *k, bool verified, const sft_verify_result *r
                        const sft_error *err) {
     cli_json j;
 
-    cli_json_init(&j, &k->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, k->operand);
-    cli_json_key(&j, "verified");
-    cli_json_bool(&j, verified);
-    cli_json_key(&j, "checked");
-    cli_json_u64(&j, result->checked);
-    cli_json_key(&j, "unlisted");
-    cli_json_u64(&j, result->unlisted);
+    cli_json_begin(&j, &k->c->out);
+    cli_json_field_string(&j, "file", k->operand);
+    cli_json_field_bool(&j, "verified", verified);
+    cli_json_field_u64(&j, "checked", result->checked);
+    cli_json_field_u64(&j, "unlisted", result->unlisted);
     json_damage(k, &j);
     json_error(&j, err);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 /* ---------------------------------------------------------------- verify */
@@ -144,8 +115,8 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     } else if (status == SFT_OK || (status == SFT_E_MISMATCH && !k->by_crc)) {
         print_text(k, status, result);
     } else if (status == SFT_E_NOT_FOUND) {
-        (void)sft_error_set(&more, status, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s; safetensors verify --record crc32c records them", err->message);
+        (void)CLI_ERROR(&more, status, "%s; safetensors verify --record crc32c records them",
+                        err->message);
         cli_fail(k->c, k->operand, &more);
     } else {
         cli_fail(k->c, k->operand, err);
@@ -185,7 +156,7 @@ static void verify(cli *c, const char *operand) {
     sft_error err;
 
     sft_status status = cli_open_quietly(c, operand, 0, &catalog, &err);
-    if (cli_team_agree(c, status, &err) != SFT_OK) {
+    if (cli_group_agree(c, status, &err) != SFT_OK) {
         if (status == SFT_OK) { /* of another process it is not */
             cli_close(c, catalog);
         }
@@ -205,8 +176,8 @@ static void verify(cli *c, const char *operand) {
     options.control = cli_control(c, "verifying");
     options.report = cli_verify_tensor;
     options.report_ctx = &k;
-    status = c->team != NULL ? cli_verify_together(&k, &options, &result, &err)
-                             : sft_catalog_verify(catalog, &options, &result, &err);
+    status = c->processes != NULL ? cli_verify_together(&k, &options, &result, &err)
+                                  : sft_catalog_verify(catalog, &options, &result, &err);
     cli_control_end(c);
     status = with_crc(&k, status, &result, &err);
     conclude(&k, status, &result, &err);
@@ -219,26 +190,22 @@ static void verify(cli *c, const char *operand) {
 
 /* Ranks' files one by one, if the whole can be put together. */
 static void verify_operand(cli *c, const char *operand) {
-    sft_catalog *whole = NULL;
-    char **paths = NULL;
+    sft_catalog *global = NULL;
     sft_error err;
-    const size_t count = cli_verify_files(c, operand, &paths);
+    cli_strings paths = cli_verify_files(c, operand);
 
-    if (count > 0 && cli_open_quietly(c, operand, 0, &whole, &err) != SFT_OK) {
+    if (paths.count > 0 && cli_open_quietly(c, operand, 0, &global, &err) != SFT_OK) {
         cli_fail(c, operand, &err);
-    } else if (count > 0) {
-        cli_warn_problems(c, whole, operand);
-        cli_close(c, whole);
-        for (size_t i = 0; i < count && !cli_stopped(c); i++) {
-            verify(c, paths[i]);
+    } else if (paths.count > 0) {
+        cli_warn_problems(c, global, operand);
+        cli_close(c, global);
+        for (size_t i = 0; i < paths.count && !cli_stopped(c); i++) {
+            verify(c, paths.items[i]);
         }
     } else {
         verify(c, operand);
     }
-    for (size_t i = 0; i < count; i++) {
-        free(paths[i]);
-    }
-    free(paths);
+    cli_strings_reset(&paths);
 }
 
 /* ---------------------------------------------------------------- record */
@@ -260,14 +227,9 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
                    where);
         return;
     }
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, path);
-    cli_json_key(&j, "recorded");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", path);
+    cli_json_field_open(&j, "recorded", '[');
     if (crc) {
         cli_json_string(&j, "crc32c");
     }
@@ -275,12 +237,9 @@ static void tell_recorded(cli *c, const char *path, uint32_t kinds, size_t tenso
         cli_json_string(&j, "sha256");
     }
     cli_json_close(&j, ']');
-    cli_json_key(&j, "tensors");
-    cli_json_u64(&j, tensors);
-    cli_json_key(&j, "where");
-    cli_json_string(&j, where);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_u64(&j, "tensors", tensors);
+    cli_json_field_string(&j, "where", where);
+    cli_json_end(&j);
 }
 
 /* Digests belong to files: those of a directory or index are done one by one. */
@@ -313,7 +272,7 @@ static void run(cli *c) {
     if (record != NULL && !cli_record_kinds(c, record, &kinds)) {
         return;
     }
-    if (c->team != NULL && (record != NULL || cli_flag(c, "replicas"))) {
+    if (c->processes != NULL && (record != NULL || cli_flag(c, "replicas"))) {
         cli_usage(c, "--record and --replicas are done by one process: safetensors verify");
         return;
     }
@@ -357,34 +316,29 @@ const cli_command cli_cmd_verify = {
     .name = "verify",
     .operands = "FILE...",
     .summary = "check data against recorded digests, or record them",
-    .description = "Compares every tensor with the digests that were recorded in the file's "
-                   "metadata (by cp --digests, "
-                   "verify --record, or a program that saves with digests) or beside it in "
-                   "FILE.digests.json, and the whole file with MindSpore's crc_num, where its "
-                   "metadata have one. Names "
-                   "each damaged tensor and its bytes. Whether the file is well-formed at all is "
-                   "what check says.\n\n"
-                   "--record puts digests into a file that has none (-f: replaces them); the data "
-                   "section stays as it "
-                   "is. A directory or index means each of its files.\n\n"
-                   "--same looks at no digests: it computes the content hash of each operand (as "
-                   "hash --content) and says whether it is that of the first. --replicas compares "
-                   "what ranks hold twice.\n\n"
-                   "The exit status is 0 only if every tensor was compared and is the same; 1 if "
-                   "one is damaged, or if "
-                   "there is nothing to compare with.\n\n"
-                   "--json writes one object per operand: schema, file, verified, checked, "
-                   "unlisted (tensors in files "
-                   "without digests), damaged (name, file, file_offsets, message), error; with "
-                   "--record: schema, file, "
-                   "recorded, tensors, where.",
+    .description =
+        "Compares every tensor with the digests that were recorded in the file's metadata (by cp "
+        "--digests, verify --record, or a program that saves with digests) or beside it in "
+        "FILE.digests.json, and the whole file with MindSpore's crc_num, where its metadata have "
+        "one. Names each damaged tensor and its bytes. Whether the file is well-formed at all is "
+        "what check says.\n\n"
+        "--record puts digests into a file that has none (-f: replaces them); the data section "
+        "stays as it is. A directory or index means each of its files.\n\n"
+        "--same looks at no digests: it computes the content hash of each operand (as hash "
+        "--content) and says whether it is that of the first. --replicas compares what ranks hold "
+        "twice.\n\n"
+        "The exit status is 0 only if every tensor was compared and is the same; 1 if one is "
+        "damaged, or if there is nothing to compare with.\n\n"
+        "--json writes one object per operand: schema, file, verified, checked, unlisted (tensors "
+        "in files without digests), damaged (name, file, file_offsets, message), error; with "
+        "--record: schema, file, recorded, tensors, where.",
     .examples = "safetensors verify --record crc32c model.safetensors # once\n"
                 "safetensors verify model.safetensors # later, as often as you like\n"
                 "safetensors verify --same model/ output/checkpoint --layout strategy/\n"
                 "safetensors verify --record sha256 --manifest model/ # leaves the files alone",
     .options = options,
     .common = CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS |
-              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS | CLI_WITH_TEAM,
+              CLI_WITH_EXPLAIN | CLI_WITH_SIZES | CLI_WITH_RANKS | CLI_WITH_GROUP,
     .min_operands = 1,
     .max_operands = CLI_MANY,
     .run = run,

@@ -25,13 +25,6 @@ typedef struct cli_item {
     bool bare;               /* bytes that only other names show: nobody can ask for it */
 } cli_item;
 
-typedef struct cli_pair {
-    const char *key;
-    size_t key_len;
-    const char *value;
-    size_t value_len;
-} cli_pair;
-
 typedef struct cli_copy {
     cli *c;
     const char *source;
@@ -46,7 +39,7 @@ typedef struct cli_copy {
     size_t cast;
     size_t dropped;
     uint64_t orphans; /* tensors that the index does not name */
-    cli_pair *pairs;
+    sft_metadata_entry *pairs;
     size_t pair_count;
     bool has_metadata;
     bool carry;       /* the metadata is kept, recorded digests among it */
@@ -72,9 +65,9 @@ bool cli_is_reserved(const char *key, size_t len);
     "its text is a tensor's name: readers would take the key for another name of it"
 sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_error *err);
 /* The entry under the names that its tensors have in the copy: false, it is left out. */
-bool cli_copy_describe(cli_copy *copy, cli_pair *pair);
+bool cli_copy_describe(cli_copy *copy, sft_metadata_entry *pair);
 /* Is it an object that the files say differently, which cli_copy_describe puts together? */
-bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair);
+bool cli_copy_collects(const cli_copy *copy, const sft_metadata_entry *pair);
 
 /* Each fills a part of the copy. False: reported. */
 bool cli_copy_choose(cli_copy *copy);

@@ -5,9 +5,9 @@
  * say something about a tensor by its name. Read cp.h first.
  */
 #include "cli/copy/cp.h"
-#include "cli/operands/foreign.h"
 #include "cli/operands/other_name.h"
 #include "cli/outputs/lost.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,11 +60,10 @@ static bool same_type(cli_copy *copy, const cli_item *kept, const cli_item *item
         return true;
     }
     (void)sft_escape(first, sizeof first, kept->from, kept->from_len);
-    (void)sft_error_set(
-        &err, SFT_E_DTYPE, 0, SFT_NO_OFFSET, item->from, item->from_len,
-        "it would be %s, and \"%s\", another name of the same tensor, %s: cast both, "
-        "or leave one out",
-        item->dtype->name, first, kept->dtype->name);
+    (void)sft_error_set(&err, SFT_E_DTYPE, 0, SFT_NO_OFFSET, item->from, item->from_len,
+                        "it would be %s, and \"%s\", another name of the same tensor, %s: cast "
+                        "both, or leave one out",
+                        item->dtype->name, first, kept->dtype->name);
     cli_fail(copy->c, copy->source, &err);
     return false;
 }
@@ -134,7 +133,7 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
                         size_t value_len) {
     const sft_tensor *t = sft_catalog_find(copy->catalog, key, len);
 
-    if (len == 11 && memcmp(key, "sft.aliases", 11) == 0) {
+    if (cli_is_word(key, len, "sft.aliases")) {
         return true;
     }
     return t != NULL &&
@@ -143,8 +142,7 @@ bool cli_copy_is_record(const cli_copy *copy, const char *key, size_t len, const
 }
 
 bool cli_is_reserved(const char *key, size_t len) {
-    return len == 0 || (len == 6 && memcmp(key, "format", 6) == 0) ||
-           (len >= 4 && memcmp(key, "sft.", 4) == 0);
+    return len == 0 || cli_is_word(key, len, "format") || (len >= 4 && memcmp(key, "sft.", 4) == 0);
 }
 
 static int by_tensor(const void *a, const void *b) {
@@ -229,11 +227,11 @@ static sft_import_named name_block(void *ctx, const sft_catalog *catalog, const 
     return name_now(ctx, t->name, t->name_len, now, now_len);
 }
 
-static size_t apart_of(const cli_pair *pair) {
+static size_t apart_of(const sft_metadata_entry *pair) {
     return pair->key_len == sizeof "gguf.types" - 1;
 }
 
-bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
+bool cli_copy_collects(const cli_copy *copy, const sft_metadata_entry *pair) {
     const sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
     bool same = true;
 
@@ -244,7 +242,7 @@ bool cli_copy_collects(const cli_copy *copy, const cli_pair *pair) {
     return !same;
 }
 
-bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
+bool cli_copy_describe(cli_copy *copy, sft_metadata_entry *pair) {
     const bool collects = cli_copy_collects(copy, pair);
     sft_metadata_entry e = {pair->key, pair->key_len, pair->value, pair->value_len};
     sft_metadata_entry now = e;
@@ -278,6 +276,6 @@ bool cli_copy_describe(cli_copy *copy, cli_pair *pair) {
         cli_lost_note(copy->c, pair->key, pair->key_len,
                       "what it tells of the types of tensors that are cast");
     }
-    *pair = (cli_pair){now.key, now.key_len, now.value, now.value_len};
+    *pair = (sft_metadata_entry){now.key, now.key_len, now.value, now.value_len};
     return status == SFT_OK && now.key != NULL;
 }

@@ -3,50 +3,14 @@
  * cli/copy/cp_choose.c - --select, --drop, --rename and --cast: from the tensors of the source to those
  * of the copy. Read cp.h first.
  */
+#include "cli/copy/choice.h"
 #include "cli/copy/cp.h"
-#include "cli/copy/rename.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- select, drop */
-
-/* Option values and whether each has matched anything. */
-typedef struct patterns {
-    const char *option;
-    size_t count;
-    bool *used;
-} patterns;
-
-static patterns patterns_of(const cli *c, const char *option) {
-    patterns p = {option, 0, NULL};
-    while (cli_list(c, option, p.count) != NULL) {
-        p.count++;
-    }
-    p.used = cli_alloc(p.count, sizeof *p.used);
-    return p;
-}
-
-static bool any_matches(const cli *c, patterns *p, const cli_item *item) {
-    bool found = false;
-    for (size_t i = 0; i < p->count; i++) {
-        if (cli_match(cli_list(c, p->option, i), item->from, item->from_len)) {
-            p->used[i] = true;
-            found = true;
-        }
-    }
-    return found;
-}
-
-static void warn_unused(cli_copy *copy, patterns *p) {
-    for (size_t i = 0; i < p->count; i++) {
-        if (!p->used[i]) {
-            cli_warn(copy->c, copy->source, "--%s \"%s\" matches no tensor", p->option,
-                     cli_list(copy->c, p->option, i));
-        }
-    }
-    free(p->used);
-}
 
 /* docs/tree.md */
 static bool is_storage(const sft_tensor *t) {
@@ -80,25 +44,21 @@ static size_t all_names(const cli_copy *copy, cli_item **items) {
 }
 
 /* none: no name is left. */
-static size_t select_names(cli_copy *copy, cli_item *items, size_t count, bool *none) {
-    patterns selected = patterns_of(copy->c, "select");
-    patterns dropped = patterns_of(copy->c, "drop");
+static size_t select_names(cli_copy *copy, cli_choice *choice, cli_item *items, size_t count,
+                           bool *none) {
     size_t kept = 0;
 
     *none = true;
     for (size_t i = 0; i < count; i++) {
-        if (items[i].bare) {
-            items[kept++] = items[i];
-            continue;
-        }
-        const bool wanted = selected.count == 0 || any_matches(copy->c, &selected, &items[i]);
-        if (!any_matches(copy->c, &dropped, &items[i]) && wanted) {
-            *none = false;
+        const bool wanted =
+            !items[i].bare && cli_choice_wants(choice, items[i].from, items[i].from_len);
+        *none = *none && !wanted;
+        if (wanted || items[i].bare) {
             items[kept++] = items[i];
         }
     }
-    warn_unused(copy, &selected);
-    warn_unused(copy, &dropped);
+    cli_choice_tell(choice, &choice->selects, copy->source);
+    cli_choice_tell(choice, &choice->drops, copy->source);
     return kept;
 }
 
@@ -136,8 +96,8 @@ static bool names_differ(cli_copy *copy) {
         (void)sft_escape(first, 100, x->from, x->from_len);
         (void)sft_escape(second, 100, y->from, y->from_len);
         (void)sft_escape(both, 100, a->name, a->name_len);
-        (void)sft_error_set(&err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                            "\"%s\" and \"%s\" would both be called \"%s\"", first, second, both);
+        (void)CLI_ERROR(&err, SFT_E_ARG, "\"%s\" and \"%s\" would both be called \"%s\"", first,
+                        second, both);
         cli_fail(copy->c, copy->source, &err);
         good = false;
     }
@@ -145,106 +105,35 @@ static bool names_differ(cli_copy *copy) {
     return good;
 }
 
-static void rename_with(cli_item *items, size_t item_count, cli_rename *rules, size_t count,
-                        bool *used) {
-    for (size_t i = 0; i < item_count; i++) {
+static bool rename_names(cli_copy *copy, cli_choice *choice, cli_item *items, size_t count) {
+    if (!cli_choice_parse_renames(choice)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
         cli_item *item = &items[i];
-        for (size_t k = 0; k < count && item->renamed == NULL && !item->bare;
-             k++) { /* the first that fits */
-            if (cli_rename_apply(&rules[k], item->from, item->from_len, &item->renamed,
-                                 &item->name_len)) {
-                item->name = item->renamed;
-                used[k] = true;
-            }
+        if (!item->bare && cli_choice_rename(choice, item->from, item->from_len, &item->renamed,
+                                             &item->name_len)) {
+            item->name = item->renamed;
         }
     }
-}
-
-static bool rename_names(cli_copy *copy, cli_item *items, size_t count) {
-    patterns p = patterns_of(copy->c, "rename");
-    cli_rename *rules = cli_alloc(p.count, sizeof *rules);
-    const char *fault = NULL;
-
-    for (size_t i = 0; i < p.count && fault == NULL; i++) {
-        fault = cli_rename_parse(&rules[i], cli_list(copy->c, "rename", i));
-        if (fault != NULL) {
-            cli_usage(copy->c, "--rename \"%s\": %s", cli_list(copy->c, "rename", i), fault);
-        }
-    }
-    if (fault == NULL) {
-        rename_with(items, count, rules, p.count, p.used);
-        warn_unused(copy, &p);
-    } else {
-        free(p.used);
-    }
-    for (size_t i = 0; i < p.count; i++) {
-        cli_rename_reset(&rules[i]);
-    }
-    free(rules);
-    return fault == NULL;
+    cli_choice_tell(choice, &choice->renamed, copy->source);
+    return true;
 }
 
 /* ---------------------------------------------------------------- cast */
 
-enum { DTYPE_NAME_MAX = 31 };
-
-static const sft_dtype *dtype_named(const char *name) {
-    char upper[DTYPE_NAME_MAX + 1];
-    const size_t len = strlen(name);
-
-    if (len > DTYPE_NAME_MAX) {
-        return NULL;
-    }
-    for (size_t i = 0; i < len; i++) {
-        upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 0x20 : name[i]);
-    }
-    return sft_dtype_find(upper, len);
-}
-
-/* DTYPE alone: every floating-point tensor. PATTERN=DTYPE: every tensor that it matches. */
-static bool apply_cast(cli_copy *copy, cli_item *items, size_t count, const char *text,
-                       bool *used) {
-    const char *equals = strrchr(text, '=');
-    const sft_dtype *dtype = dtype_named(equals != NULL ? equals + 1 : text);
-    char *pattern = NULL;
-
-    if (dtype == NULL) {
-        cli_usage(copy->c, "--cast \"%s\": unknown element type %s", text,
-                  equals != NULL ? equals + 1 : text);
+static bool cast_names(cli_copy *copy, cli_choice *choice, cli_item *items, size_t count) {
+    if (!cli_choice_parse_casts(choice)) {
         return false;
-    }
-    if (equals != NULL) {
-        pattern = cli_alloc((size_t)(equals - text) + 1, 1);
-        memcpy(pattern, text, (size_t)(equals - text));
     }
     for (size_t i = 0; i < count; i++) {
         cli_item *item = &items[i];
-        if (item->bare) {
-            continue;
-        }
-        if (pattern != NULL ? cli_match(pattern, item->from, item->from_len)
-                            : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
-            item->dtype = dtype;
-            *used = true;
-        }
+        const sft_dtype *dtype =
+            item->bare ? NULL : cli_choice_cast(choice, item->from, item->from_len, item->tensor);
+        item->dtype = dtype != NULL ? dtype : item->dtype;
     }
-    free(pattern);
+    cli_choice_tell(choice, &choice->casted, copy->source);
     return true;
-}
-
-static bool cast_names(cli_copy *copy, cli_item *items, size_t count) {
-    patterns p = patterns_of(copy->c, "cast");
-    bool good = true;
-
-    for (size_t i = 0; i < p.count && good; i++) {
-        good = apply_cast(copy, items, count, cli_list(copy->c, "cast", i), &p.used[i]);
-    }
-    if (good) {
-        warn_unused(copy, &p);
-    } else {
-        free(p.used);
-    }
-    return good;
 }
 
 /* What all of it amounts to. */
@@ -279,22 +168,26 @@ static bool sum_up(cli_copy *copy) {
 }
 
 bool cli_copy_choose(cli_copy *copy) {
+    cli_choice choice;
     sft_error err;
 
     cli_item *names;
     size_t count = all_names(copy, &names);
     const size_t all = count;
     bool none;
-    count = select_names(copy, names, count, &none);
+    cli_choice_init(&choice, copy->c);
+    count = select_names(copy, &choice, names, count, &none);
     copy->dropped = all - count;
     if (none && all > 0) {
-        (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
-                            "no tensor is left to copy");
+        (void)CLI_ERROR(&err, SFT_E_NOT_FOUND, "no tensor is left to copy");
         cli_fail(copy->c, copy->source, &err);
+        cli_choice_reset(&choice);
         free(names);
         return false;
     }
-    const bool good = rename_names(copy, names, count) && cast_names(copy, names, count);
+    const bool good =
+        rename_names(copy, &choice, names, count) && cast_names(copy, &choice, names, count);
+    cli_choice_reset(&choice);
     return cli_copy_link(copy, names, count) && good && names_differ(copy) && sum_up(copy);
 }
 

@@ -4,11 +4,12 @@
  */
 #include "cli/copy/cp.h"
 #include "cli/outputs/lost.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
 
-static cli_pair *find_pair(cli_copy *copy, const char *key, size_t len) {
+static sft_metadata_entry *find_pair(cli_copy *copy, const char *key, size_t len) {
     for (size_t i = 0; i < copy->pair_count; i++) {
         if (copy->pairs[i].key_len == len && memcmp(copy->pairs[i].key, key, len) == 0) {
             return &copy->pairs[i];
@@ -19,10 +20,10 @@ static cli_pair *find_pair(cli_copy *copy, const char *key, size_t len) {
 
 /* MindSpore's checksum of all tensors, and what names them or parts of them, hold only if these stay. */
 static bool is_stale(const cli_copy *copy, const char *key, size_t len) {
-    const bool crc = len == 7 && memcmp(key, "crc_num", 7) == 0;
-    const bool tree = len == 8 && memcmp(key, "sft.tree", 8) == 0;
+    const bool crc = cli_is_word(key, len, "crc_num");
+    const bool tree = cli_is_word(key, len, "sft.tree");
 
-    const bool torchao = len == 12 && memcmp(key, "tensor_names", 12) == 0;
+    const bool torchao = cli_is_word(key, len, "tensor_names");
 
     return !cli_copy_is_plain(copy) && (crc || torchao ||
                                         (tree && (copy->renamed + copy->dropped != 0 ||
@@ -58,7 +59,7 @@ static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const c
 
 /* Would readers take the entry, which records no other name, for one that does? */
 static bool looks_like_name(const cli_copy *copy, const cli_item *const *sorted,
-                            const cli_pair *p) {
+                            const sft_metadata_entry *p) {
     return is_name(copy, sorted, p->value, p->value_len) &&
            !is_name(copy, sorted, p->key, p->key_len) && !cli_is_reserved(p->key, p->key_len);
 }
@@ -79,11 +80,7 @@ static void add_file(cli_copy *copy, size_t file, const cli_item *const *sorted)
     const size_t count = sft_catalog_metadata_count(copy->catalog, file);
 
     for (size_t i = 0; i < count; i++) {
-        cli_pair pair;
-        if (sft_catalog_metadata_at(copy->catalog, file, i, &pair.key, &pair.key_len, &pair.value,
-                                    &pair.value_len) != SFT_OK) {
-            return;
-        }
+        sft_metadata_entry pair = cli_metadata_at(copy->catalog, file, i);
         if (sft_digest_is_key(pair.key, pair.key_len) || /* declare_all hands them on */
             cli_copy_is_record(copy, pair.key, pair.key_len, pair.value, pair.value_len)) {
             continue;
@@ -120,8 +117,8 @@ static void add_file(cli_copy *copy, size_t file, const cli_item *const *sorted)
 }
 
 static void set_pair(cli_copy *copy, const char *text, const char *equals) {
-    const cli_pair pair = {text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
-    cli_pair *old = find_pair(copy, pair.key, pair.key_len);
+    const sft_metadata_entry pair = {text, (size_t)(equals - text), equals + 1, strlen(equals + 1)};
+    sft_metadata_entry *old = find_pair(copy, pair.key, pair.key_len);
 
     if (old != NULL) {
         *old = pair;

@@ -4,6 +4,7 @@
  * cp.h first; the reference's order is told in sft/write.h.
  */
 #include "cli/copy/cp.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,22 +27,9 @@ static int by_reference(const void *a, const void *b) {
 /* ---------------------------------------------------------------- a list of names */
 
 static bool read_list(cli_copy *copy, const char *path, size_t *size) {
-    sft_source *source;
     sft_error err;
-    sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
+    const sft_status status = cli_read_text(path, LIST_MOST_BYTES, &copy->order_text, size, &err);
 
-    if (status == SFT_OK) {
-        const uint64_t bytes = sft_source_size(source);
-        if (bytes > LIST_MOST_BYTES) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "a list of more than 1 GiB");
-        } else {
-            *size = (size_t)bytes;
-            copy->order_text = cli_alloc(*size + 1, 1);
-            status = sft_source_read(source, 0, copy->order_text, *size, &err);
-        }
-        sft_source_close(source);
-    }
     if (status != SFT_OK) {
         cli_fail(copy->c, path, &err);
     }

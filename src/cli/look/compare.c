@@ -102,11 +102,11 @@ static void keep_element(unsigned char *to, const operand *o, size_t element) {
     }
 }
 
-static void compare_values(cli_difference *d, const cli_tolerance *t, const operand *a,
-                           const operand *b, uint64_t first, size_t n, size_t parts) {
+static void compare_values(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
+                           const operand *a, const operand *b, size_t parts) {
     const bool bytes = !t->numeric && a->type->id == b->type->id && a->type->block_elements == 1;
 
-    for (size_t e = 0; e < n; e++) {
+    for (size_t e = 0; e < both->n; e++) {
         bool differs = bytes && bytes_differ(a, b, e);
         bool finite = true;
         for (size_t p = e * parts; p < (e + 1) * parts; p++) {
@@ -119,7 +119,7 @@ static void compare_values(cli_difference *d, const cli_tolerance *t, const oper
             continue;
         }
         if (d->differing++ == 0) {
-            d->first = first + e;
+            d->first = both->first + e;
             keep_element(d->a, a, e);
             keep_element(d->b, b, e);
         }
@@ -153,32 +153,34 @@ static bool same_bytes(const sft_dtype *type, const void *a, const void *b, size
     return memcmp(a, b, n / type->block_elements * type->block_bytes) == 0;
 }
 
-sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const sft_dtype *type_a,
-                             const void *a, const sft_dtype *type_b, const void *b, uint64_t first,
-                             size_t n, double *room, sft_error *err) {
-    const bool complex_type = type_a->kind == SFT_KIND_COMPLEX || type_b->kind == SFT_KIND_COMPLEX;
+sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
+                             sft_error *err) {
+    const operand a = {both->type_a, both->a, both->room};
+    const bool same_type = both->type_a->id == both->type_b->id;
+    const bool complex_type =
+        both->type_a->kind == SFT_KIND_COMPLEX || both->type_b->kind == SFT_KIND_COMPLEX;
     const size_t parts = complex_type ? 2 : 1;
-    sft_status status;
+    double *const values_b = both->room + both->n * parts;
+    const operand b = {both->type_b, both->b, values_b};
 
     cli_difference_init(d);
-    if (type_a->id == type_b->id && !t->nan_differs && same_bytes(type_a, a, b, n)) {
+    const bool same = same_type && same_bytes(both->type_a, both->a, both->b, both->n);
+    if (same && !t->nan_differs) {
         return SFT_OK;
     }
-    if (type_a->kind == SFT_KIND_OPAQUE || type_b->kind == SFT_KIND_OPAQUE) {
-        if (type_a->id != type_b->id || !same_bytes(type_a, a, b, n)) {
-            d->differing = n; /* which of them cannot be told */
-            d->first = first;
+    if (both->type_a->kind == SFT_KIND_OPAQUE || both->type_b->kind == SFT_KIND_OPAQUE) {
+        if (!same) {
+            d->differing = both->n; /* which of them cannot be told */
+            d->first = both->first;
         }
         return SFT_OK;
     }
-    status = to_values(room, type_a, a, n, parts, err);
+    sft_status status = to_values(both->room, both->type_a, both->a, both->n, parts, err);
     if (status == SFT_OK) {
-        status = to_values(room + n * parts, type_b, b, n, parts, err);
+        status = to_values(values_b, both->type_b, both->b, both->n, parts, err);
     }
     if (status == SFT_OK) {
-        const operand x = {type_a, a, room};
-        const operand y = {type_b, b, room + n * parts};
-        compare_values(d, t, &x, &y, first, n, parts);
+        compare_values(d, t, both, &a, &b, parts);
     }
     return status;
 }

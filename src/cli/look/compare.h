@@ -26,11 +26,20 @@ typedef struct cli_difference {
 } cli_difference;
 
 void cli_difference_init(cli_difference *d);
-/* Elements first .. first + n of two tensors; d is overwritten. room: 4 * n doubles. Types that are
- * not the same are compared as numbers whatever t says. */
-sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const sft_dtype *type_a,
-                             const void *a, const sft_dtype *type_b, const void *b, uint64_t first,
-                             size_t n, double *room, sft_error *err);
+/* Elements first .. first + n of two tensors. */
+typedef struct cli_blocks {
+    const sft_dtype *type_a;
+    const void *a;
+    const sft_dtype *type_b;
+    const void *b;
+    uint64_t first;
+    size_t n;
+    double *room; /* 4 * n */
+} cli_blocks;
+
+/* d is overwritten. Types that are not the same are compared as numbers whatever t says. */
+sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const cli_blocks *both,
+                             sft_error *err);
 void cli_difference_merge(cli_difference *d, const cli_difference *more);
 
 #endif

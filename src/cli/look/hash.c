@@ -111,8 +111,7 @@ static sft_status run_pass(cli *c, pass *p, sft_progress *progress, sft_error *e
         sft_pool_run(pool, TASK_COUNT, run_task, p);
         progress->bytes_done += p->used;
         if (c->progress.control.poll(c, progress) != 0 || cli_stopped(c)) {
-            p->status =
-                sft_error_set(&p->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+            p->status = CLI_ERROR(&p->err, SFT_E_CANCELLED, "interrupted");
         }
     }
     if (p->status == SFT_OK && (p->wanted & CLI_HASH_TENSORS) != 0) {
@@ -200,27 +199,36 @@ static bool lies_in_order(const sft_catalog *catalog) {
     return true;
 }
 
-static sft_status hash_file(cli *c, const sft_catalog *catalog, size_t index, uint32_t wanted,
-                            size_t *tensor, cli_hashes *out, sft_progress *progress,
-                            sft_error *err) {
+/* The files of a catalog, one after the other. */
+typedef struct hashing {
+    cli *c;
+    const sft_catalog *catalog;
+    uint32_t wanted;
+    size_t tensor; /* the first of the next file */
+    sft_progress progress;
+    cli_hashes *out;
+} hashing;
+
+static sft_status hash_file(hashing *h, size_t index, sft_error *err) {
+    const sft_catalog *catalog = h->catalog;
     const sft_file *file = sft_catalog_file_at(catalog, index);
     pass p;
 
-    start_pass(c, &p, sft_catalog_source_at(catalog, file->source), wanted);
+    start_pass(h->c, &p, sft_catalog_source_at(catalog, file->source), h->wanted);
     p.data_offset = file->data_offset;
     p.catalog = catalog;
-    p.digests = out->tensors;
-    p.tensor = *tensor;
-    p.tensor_end = *tensor;
+    p.digests = h->out->tensors;
+    p.tensor = h->tensor;
+    p.tensor_end = h->tensor;
     while (p.tensor_end < sft_catalog_count(catalog) &&
            sft_catalog_at(catalog, p.tensor_end)->file == index) {
         p.tensor_end++;
     }
-    *tensor = p.tensor_end;
-    const sft_status status = run_pass(c, &p, progress, err);
-    sft_sha256_final(&p.whole, out->files[index].whole);
-    sft_sha256_final(&p.window, out->files[index].window);
-    sft_sha256_final(&p.data, out->files[index].data);
+    h->tensor = p.tensor_end;
+    const sft_status status = run_pass(h->c, &p, &h->progress, err);
+    sft_sha256_final(&p.whole, h->out->files[index].whole);
+    sft_sha256_final(&p.window, h->out->files[index].window);
+    sft_sha256_final(&p.data, h->out->files[index].data);
     return status;
 }
 
@@ -238,8 +246,7 @@ sft_status cli_hash_catalog(cli *c, const sft_catalog *catalog, uint32_t wanted,
                             sft_error *err) {
     const size_t files = sft_catalog_file_count(catalog);
     const sft_control *control;
-    sft_progress progress = {0, 0};
-    size_t tensor = 0;
+    hashing h = {.c = c, .catalog = catalog, .out = out};
     sft_status status = SFT_OK;
 
     memset(out, 0, sizeof *out);
@@ -260,11 +267,12 @@ sft_status cli_hash_catalog(cli *c, const sft_catalog *catalog, uint32_t wanted,
             status = hash_pieces(catalog, control, out, err);
         }
     }
+    h.wanted = todo;
     for (size_t i = 0; i < files; i++) {
-        progress.bytes_total += sft_catalog_file_at(catalog, i)->size;
+        h.progress.bytes_total += sft_catalog_file_at(catalog, i)->size;
     }
     for (size_t i = 0; status == SFT_OK && todo != 0 && i < files; i++) {
-        status = hash_file(c, catalog, i, todo, &tensor, out, &progress, err);
+        status = hash_file(&h, i, err);
     }
     cli_control_end(c);
     if (status == SFT_OK && (wanted & CLI_HASH_CONTENT) != 0) {

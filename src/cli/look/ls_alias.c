@@ -79,20 +79,11 @@ static void member(void *ctx, const cli_other_name *a) {
     cli_json *j = ctx;
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, a->name, a->len);
-    cli_json_key(j, "of");
-    cli_json_text(j, a->whole->name, a->whole->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, a->shows->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_open(j, '[');
-    for (uint32_t d = 0; d < a->shows->rank; d++) {
-        cli_json_u64(j, a->shows->shape[d]);
-    }
-    cli_json_close(j, ']');
-    cli_json_key(j, "whole");
-    cli_json_bool(j, !a->part);
+    cli_json_field_text(j, "name", a->name, a->len);
+    cli_json_field_text(j, "of", a->whole->name, a->whole->name_len);
+    cli_json_field_string(j, "dtype", a->shows->dtype->name);
+    cli_json_field_shape(j, "shape", a->shows->shape, a->shows->rank);
+    cli_json_field_bool(j, "whole", !a->part);
     cli_json_close(j, '}');
 }
 
@@ -100,8 +91,7 @@ void cli_ls_alias_json(ls_listing *l, cli_json *j) {
     if (walk(l, NULL, NULL) == 0) {
         return;
     }
-    cli_json_key(j, "aliases");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "aliases", '[');
     (void)walk(l, member, j);
     cli_json_close(j, ']');
 }

@@ -4,6 +4,7 @@
  * Read ls.h first.
  */
 #include "cli/look/ls.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,17 +56,14 @@ static void json_metadata(const ls_listing *l, cli_json *j) {
     member *members = cli_alloc(count, sizeof *members);
     for (size_t f = 0; f < files; f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(l->catalog, f); i++, at++) {
-            sft_metadata_entry *e = &members[at].entry;
-            (void)sft_catalog_metadata_at(l->catalog, f, i, &e->key, &e->key_len, &e->value,
-                                          &e->value_len);
+            members[at].entry = cli_metadata_at(l->catalog, f, i);
             members[at].order = at;
         }
     }
     if (files > 1) {
         drop_repeated(members, count);
     }
-    cli_json_key(j, "metadata");
-    cli_json_open(j, '{');
+    cli_json_field_open(j, "metadata", '{');
     for (size_t i = 0; i < count; i++) {
         if (!members[i].dropped) {
             cli_json_key_text(j, members[i].entry.key, members[i].entry.key_len);
@@ -81,64 +79,41 @@ static void json_tensor(const ls_listing *l, cli_json *j, const sft_tensor *t) {
     const uint64_t begin = t->pieces[0].offset - file->data_offset;
 
     cli_json_open(j, '{');
-    cli_json_key(j, "name");
-    cli_json_text(j, t->name, t->name_len);
-    cli_json_key(j, "dtype");
-    cli_json_string(j, t->dtype->name);
-    cli_json_key(j, "shape");
-    cli_json_open(j, '[');
-    for (uint32_t d = 0; d < t->rank; d++) {
-        cli_json_u64(j, t->shape[d]);
-    }
-    cli_json_close(j, ']');
-    cli_json_key(j, "data_offsets");
-    cli_json_open(j, '[');
-    cli_json_u64(j, begin);
-    cli_json_u64(j, begin + t->nbytes);
-    cli_json_close(j, ']');
-    cli_json_key(j, "nbytes");
-    cli_json_u64(j, t->nbytes);
+    cli_json_fields_of(j, t);
+    cli_json_field_range(j, "data_offsets", begin, begin + t->nbytes);
+    cli_json_field_u64(j, "nbytes", t->nbytes);
     if (!l->single) {
-        cli_json_key(j, "file");
-        cli_json_string(j, cli_relative(file, l->operand));
+        cli_json_field_string(j, "file", cli_relative(file, l->operand));
     }
     cli_json_close(j, '}');
 }
 
 static void json_sizes(cli_json *j, uint64_t header_bytes, uint64_t data_bytes) {
-    cli_json_key(j, "header_bytes");
-    cli_json_u64(j, header_bytes);
-    cli_json_key(j, "data_bytes");
-    cli_json_u64(j, data_bytes);
+    cli_json_field_u64(j, "header_bytes", header_bytes);
+    cli_json_field_u64(j, "data_bytes", data_bytes);
 }
 
 static void json_files(const ls_listing *l, cli_json *j) {
-    cli_json_key(j, "files");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "files", '[');
     for (size_t i = 0; i < sft_catalog_file_count(l->catalog); i++) {
         const sft_file *file = sft_catalog_file_at(l->catalog, i);
         cli_json_open(j, '{');
-        cli_json_key(j, "file");
-        cli_json_string(j, cli_relative(file, l->operand));
+        cli_json_field_string(j, "file", cli_relative(file, l->operand));
         json_sizes(j, file->header_bytes, file->data_bytes);
-        cli_json_key(j, "tensors");
-        cli_json_u64(j, file->tensor_count);
+        cli_json_field_u64(j, "tensors", file->tensor_count);
         cli_json_close(j, '}');
     }
     cli_json_close(j, ']');
 }
 
 static void json_left_out(const ls_listing *l, cli_json *j) {
-    cli_json_key(j, "left_out");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "left_out", '[');
     for (size_t i = 0; i < sft_catalog_problem_count(l->catalog); i++) {
         const sft_problem *p = sft_catalog_problem_at(l->catalog, i);
         if (p->kind == SFT_PROBLEM_MISSING_TENSOR) {
             cli_json_open(j, '{');
-            cli_json_key(j, "name");
-            cli_json_text(j, p->subject, p->subject_len);
-            cli_json_key(j, "message");
-            cli_json_string(j, p->message);
+            cli_json_field_text(j, "name", p->subject, p->subject_len);
+            cli_json_field_string(j, "message", p->message);
             cli_json_close(j, '}');
         }
     }
@@ -155,19 +130,14 @@ void cli_ls_json(ls_listing *l) {
         header_bytes += sft_catalog_file_at(l->catalog, i)->header_bytes;
         data_bytes += sft_catalog_file_at(l->catalog, i)->data_bytes;
     }
-    cli_json_init(&j, &l->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, l->operand);
+    cli_json_begin(&j, &l->c->out);
+    cli_json_field_string(&j, "file", l->operand);
     json_sizes(&j, header_bytes, data_bytes);
     json_metadata(l, &j);
     if (!l->single) {
         json_files(l, &j);
     }
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '[');
+    cli_json_field_open(&j, "tensors", '[');
     for (size_t i = 0; i < l->count && !cli_stopped(l->c); i++) {
         json_tensor(l, &j, l->rows[i].tensor);
     }
@@ -176,6 +146,5 @@ void cli_ls_json(ls_listing *l) {
     if (cli_flag(l->c, "partial")) {
         json_left_out(l, &j);
     }
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }

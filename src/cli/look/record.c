@@ -6,6 +6,7 @@
 #include "cli/look/verify.h"
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -199,56 +200,28 @@ static sft_status record_inside(record *r, sft_edit_way *way, sft_error *err) {
 
 /* ---------------------------------------------------------------- beside the file */
 
-static char *beside_path(const char *path) {
-    static const char suffix[] = ".digests.json";
-    char *text = cli_alloc(strlen(path) + sizeof suffix, 1);
-    memcpy(text, path, strlen(path));
-    memcpy(text + strlen(path), suffix, sizeof suffix);
-    return text;
-}
-
-static const char *base_name(const char *path) {
-    const char *base = path;
-    for (const char *s = path; *s != '\0'; s++) {
-#ifdef _WIN32
-        base = *s == '\\' || *s == ':' ? s + 1 : base;
-#endif
-        base = *s == '/' ? s + 1 : base;
-    }
-    return base;
-}
-
 static void write_manifest(const record *r, cli_out *out) {
     char text[SHA_DIGITS + 1];
     cli_json j;
 
-    cli_json_init(&j, out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, base_name(r->path));
-    cli_json_key(&j, "size");
-    cli_json_u64(&j, sft_catalog_file_at(r->catalog, 0)->size);
-    cli_json_key(&j, "tensors");
-    cli_json_open(&j, '{');
+    cli_json_begin(&j, out);
+    cli_json_field_string(&j, "file", cli_base_name(r->path));
+    cli_json_field_u64(&j, "size", sft_catalog_file_at(r->catalog, 0)->size);
+    cli_json_field_open(&j, "tensors", '{');
     for (size_t i = 0; i < sft_catalog_count(r->catalog); i++) {
         const sft_tensor *t = sft_catalog_at(r->catalog, i);
         cli_json_key_text(&j, t->name, t->name_len);
         cli_json_open(&j, '{');
         if ((r->digests & SFT_DIGEST_CRC32C) != 0) {
-            cli_json_key(&j, "crc32c");
-            cli_json_string(&j, hex32(text, r->crc[i]));
+            cli_json_field_string(&j, "crc32c", hex32(text, r->crc[i]));
         }
         if ((r->digests & SFT_DIGEST_SHA256) != 0) {
-            cli_json_key(&j, "sha256");
-            cli_json_string(&j, cli_hex(text, r->sha[i], 32));
+            cli_json_field_string(&j, "sha256", cli_hex(text, r->sha[i], 32));
         }
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, '}');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
     cli_flush(out);
 }
 
@@ -260,7 +233,7 @@ static sft_status fail_file(sft_error *err, const char *path, int error) {
 }
 
 static sft_status record_beside(record *r, sft_error *err) {
-    char *path = beside_path(r->path);
+    char *path = cli_joined(r->path, ".digests.json", "");
     cli_out *out = cli_alloc(1, sizeof *out);
     cli_sys_file file;
     cli_kept_watch(r->c, path);
@@ -291,8 +264,7 @@ static bool has_digests(const sft_catalog *catalog) {
 
 static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_error *err) {
     if (!beside && !r->c->force && has_digests(r->catalog)) {
-        return sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                             "digests are recorded already");
+        return CLI_ERROR(err, SFT_E_EXISTS, "digests are recorded already");
     }
     const sft_status status = compute(r, err);
     if (status != SFT_OK) {
@@ -301,18 +273,22 @@ static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_err
     return beside ? record_beside(r, err) : record_inside(r, way, err);
 }
 
-bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
+const char *cli_digest_kinds(const char *text, uint32_t *kinds) {
     *kinds = 0;
     while (*text != '\0') {
         const size_t len = strcspn(text, ",");
-        const bool crc = len == 6 && memcmp(text, "crc32c", 6) == 0;
-        if (!crc && (len != 6 || memcmp(text, "sha256", 6) != 0)) {
+        const bool crc = cli_is_word(text, len, "crc32c");
+        if (!crc && !cli_is_word(text, len, "sha256")) {
             break;
         }
         *kinds |= crc ? SFT_DIGEST_CRC32C : SFT_DIGEST_SHA256;
         text += len + (text[len] == ',');
     }
-    if (*text != '\0' || *kinds == 0) {
+    return text;
+}
+
+bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds) {
+    if (*cli_digest_kinds(text, kinds) != '\0' || *kinds == 0) {
         cli_usage(c, "--record: crc32c, sha256 or crc32c,sha256 is wanted");
         return false;
     }

@@ -5,9 +5,8 @@
  * first.
  */
 #include "cli/look/show.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { JSON_DEPTH = 64, VALUE_LINES = 40, VALUE_BYTES = 2000 };
@@ -275,18 +274,11 @@ static void put_metadata(cli *c, const sft_catalog *catalog, size_t file) {
     }
     cli_printf(&c->out, "%llu %s\n", (unsigned long long)count, count == 1 ? "entry" : "entries");
     for (size_t i = 0; i < count && !cli_stopped(c); i++) {
-        const char *key;
-        const char *value;
-        size_t key_len;
-        size_t value_len;
-        if (sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) !=
-            SFT_OK) {
-            return;
-        }
+        const sft_metadata_entry e = cli_metadata_at(catalog, file, i);
         cli_puts(&c->out, "  ");
-        cli_put_escaped(&c->out, key, key_len);
+        cli_put_escaped(&c->out, e.key, e.key_len);
         cli_puts(&c->out, ": ");
-        put_value(c, value, value_len, 2);
+        put_value(c, e.value, e.value_len, 2);
         cli_put(&c->out, "\n", 1);
     }
 }
@@ -344,61 +336,32 @@ static void put_totals(cli *c, const sft_catalog *catalog) {
                total >= 1000 ? ")" : "");
 }
 
-static void json_metadata(cli_json *j, const sft_catalog *catalog, size_t file) {
-    cli_json_key(j, "metadata");
-    if (sft_catalog_file_at(catalog, file)->has_metadata == 0) {
-        cli_json_null(j);
-        return;
-    }
-    cli_json_open(j, '{');
-    for (size_t i = 0; i < sft_catalog_metadata_count(catalog, file); i++) {
-        const char *key;
-        const char *value;
-        size_t key_len;
-        size_t value_len;
-        if (sft_catalog_metadata_at(catalog, file, i, &key, &key_len, &value, &value_len) ==
-            SFT_OK) {
-            cli_json_key_text(j, key, key_len);
-            cli_json_text(j, value, value_len);
-        }
-    }
-    cli_json_close(j, '}');
-}
-
 static void show_json(cli *c, const char *file, const sft_catalog *catalog) {
     cli_json j;
 
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, file);
-    cli_json_key(&j, "tensor_count");
-    cli_json_u64(&j, sft_catalog_count(catalog));
-    cli_json_key(&j, "files");
-    cli_json_open(&j, '[');
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", file);
+    cli_json_field_u64(&j, "tensor_count", sft_catalog_count(catalog));
+    cli_json_field_open(&j, "files", '[');
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         const sft_file *f = sft_catalog_file_at(catalog, i);
         cli_json_open(&j, '{');
-        cli_json_key(&j, "file");
-        cli_json_string(&j, f->path);
-        cli_json_key(&j, "bytes");
-        cli_json_u64(&j, f->size);
-        cli_json_key(&j, "header_bytes");
-        cli_json_u64(&j, f->header_bytes);
-        cli_json_key(&j, "data_offset");
-        cli_json_u64(&j, f->data_offset);
-        cli_json_key(&j, "data_bytes");
-        cli_json_u64(&j, f->data_bytes);
-        cli_json_key(&j, "tensor_count");
-        cli_json_u64(&j, f->tensor_count);
-        json_metadata(&j, catalog, i);
+        cli_json_field_string(&j, "file", f->path);
+        cli_json_field_u64(&j, "bytes", f->size);
+        cli_json_field_u64(&j, "header_bytes", f->header_bytes);
+        cli_json_field_u64(&j, "data_offset", f->data_offset);
+        cli_json_field_u64(&j, "data_bytes", f->data_bytes);
+        cli_json_field_u64(&j, "tensor_count", f->tensor_count);
+        cli_json_key(&j, "metadata");
+        if (f->has_metadata != 0) {
+            cli_json_metadata(&j, catalog, i);
+        } else {
+            cli_json_null(&j);
+        }
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
 }
 
 void cli_show_file(cli *c, const char *file, const sft_catalog *catalog) {

@@ -45,10 +45,10 @@ static layout lay_out(const cli_view *view) {
 static sft_status compute_block(void *ctx, uint64_t unit, cli_slot *slot) {
     const computation *k = ctx;
     char *room = slot->room;
+    const cli_view_room data = {room + k->room.data, k->room.bytes - k->room.data,
+                                room + k->room.scratch};
     size_t n;
-    const sft_status status =
-        cli_view_read_block(k->view, unit, room + k->room.data, k->room.bytes - k->room.data,
-                            room + k->room.scratch, &n, &slot->err);
+    const sft_status status = cli_view_read_block(k->view, unit, &data, &n, &slot->err);
     if (status != SFT_OK) {
         return status;
     }
@@ -245,32 +245,20 @@ void cli_show_stats_json(cli_json *j, const sft_dtype *dtype, const cli_stats *s
         json_extreme(j, dtype, s->min, s->min_bits);
         cli_json_key(j, "max");
         json_extreme(j, dtype, s->max, s->max_bits);
-        cli_json_key(j, "mean");
-        cli_json_real(j, s->mean);
-        cli_json_key(j, "std");
-        cli_json_real(j, cli_stats_std(s));
+        cli_json_field_real(j, "mean", s->mean);
+        cli_json_field_real(j, "std", cli_stats_std(s));
     }
-    cli_json_key(j, "finite");
-    cli_json_u64(j, s->finite);
-    cli_json_key(j, "zeros");
-    cli_json_u64(j, s->zero);
-    cli_json_key(j, "negative");
-    cli_json_u64(j, s->negative);
-    cli_json_key(j, "nan");
-    cli_json_u64(j, s->nan);
-    cli_json_key(j, "positive_inf");
-    cli_json_u64(j, s->positive_inf);
-    cli_json_key(j, "negative_inf");
-    cli_json_u64(j, s->negative_inf);
+    cli_json_field_u64(j, "finite", s->finite);
+    cli_json_field_u64(j, "zeros", s->zero);
+    cli_json_field_u64(j, "negative", s->negative);
+    cli_json_field_u64(j, "nan", s->nan);
+    cli_json_field_u64(j, "positive_inf", s->positive_inf);
+    cli_json_field_u64(j, "negative_inf", s->negative_inf);
     cli_histogram_narrow(&h, bins);
-    cli_json_key(j, "histogram");
-    cli_json_open(j, '{');
-    cli_json_key(j, "start");
-    cli_json_real(j, ldexp((double)h.base, h.exponent));
-    cli_json_key(j, "width");
-    cli_json_real(j, ldexp(1.0, h.exponent));
-    cli_json_key(j, "counts");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "histogram", '{');
+    cli_json_field_real(j, "start", ldexp((double)h.base, h.exponent));
+    cli_json_field_real(j, "width", ldexp(1.0, h.exponent));
+    cli_json_field_open(j, "counts", '[');
     for (uint32_t i = 0; i < h.span; i++) {
         cli_json_u64(j, h.counts[i]);
     }

@@ -5,7 +5,7 @@
  * first.
  */
 #include "cli/look/verify.h"
-#include <stdlib.h>
+#include "cli/ui/text.h"
 #include <string.h>
 
 /* The first tensor of a share of the catalog, contiguous and by bytes: that of `number` of `of`. */
@@ -66,17 +66,16 @@ static sft_status compare_file(cli *c, const char *path, sft_error *err) {
 
 sft_status cli_source_holds(cli *c, const char *operand, const sft_catalog *catalog,
                             const cli_share *share, sft_error *err) {
-    char **paths;
-    const size_t count = cli_verify_files(c, operand, &paths);
+    cli_strings paths = cli_verify_files(c, operand);
+    const size_t count = paths.count;
     sft_status status = SFT_OK;
 
-    for (size_t i = 0; i < count; i++) {
-        if (status == SFT_OK && i % share->of == share->number) {
-            status = compare_file(c, paths[i], err);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        if (i % share->of == share->number) {
+            status = compare_file(c, paths.items[i], err);
         }
-        free(paths[i]);
     }
-    free(paths);
+    cli_strings_reset(&paths);
     if (count == 0 && catalog != NULL) {
         status = compare(c, catalog, operand, share, err);
     }

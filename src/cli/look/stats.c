@@ -5,8 +5,8 @@
  * the count.
  */
 #include "cli/look/stats.h"
+#include "cli/cmd.h"
 #include <math.h>
-#include <sft/extend.h>
 #include <string.h>
 
 void cli_stats_init(cli_stats *s) {
@@ -284,8 +284,8 @@ sft_status cli_stats_block(cli_stats *s, const sft_dtype *dtype, const void *dat
     cli_stats_init(s);
     if (dtype->kind == SFT_KIND_OPAQUE ||
         (dtype->kind == SFT_KIND_COMPLEX && dtype->id != SFT_C64)) {
-        return sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
-                             "no statistics for values of type %s", dtype->name);
+        return CLI_ERROR(err, SFT_E_UNSUPPORTED, "no statistics for values of type %s",
+                         dtype->name);
     }
     const sft_status status =
         sft_convert(values, sft_dtype_get(SFT_F64), data, from, numbers, SFT_CONVERT_HOST_DST, err);

@@ -6,14 +6,16 @@
 #ifndef SFT_CLI_VERIFY_H
 #define SFT_CLI_VERIFY_H
 
-#include "cli/cmd.h"
+#include "cli/ui/text.h"
 
 /* Computes SFT_DIGEST_* of every tensor of a file and puts them into its metadata, or beside it
  * into PATH.digests.json. False: reported. way: how the metadata was edited. */
 bool cli_record_digests(cli *c, const char *path, uint32_t digests, bool beside, size_t *tensors,
                         sft_edit_way *way);
 
-/* "crc32c", "sha256" or both: SFT_DIGEST_*. False: reported. */
+/* "crc32c", "sha256" or both: SFT_DIGEST_*. Returns the rest of the text, which is neither. */
+const char *cli_digest_kinds(const char *text, uint32_t *kinds);
+/* The same of --record. False: reported. */
 bool cli_record_kinds(cli *c, const char *text, uint32_t *kinds);
 
 /* One operand while it is verified. */
@@ -34,7 +36,7 @@ typedef struct cli_check {
 
 /* What sft_catalog_verify reports: ctx is the cli_check. */
 void cli_verify_tensor(void *ctx, const sft_tensor *tensor, sft_status status, const char *message);
-/* verify_team.c: sft_catalog_verify by all processes, each a share of the tensors; afterwards every
+/* verify_group.c: sft_catalog_verify by all processes, each a share of the tensors; afterwards every
  * check and result is that of all. */
 sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,
                                sft_verify_result *result, sft_error *err);
@@ -48,9 +50,9 @@ sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors,
 /* The same of all operands that are safetensors, for a command that reads them. False: reported. */
 bool cli_verify_inputs(cli *c);
 /* The files of a checkpoint of many ranks, where digests are recorded in some: they speak of what
- * lies there, not of the whole. 0: verify the operand itself. Free each, and the list. */
-size_t cli_verify_files(cli *c, const char *operand, char ***paths);
-/* The same whether they record digests, which *digests says, or not. */
+ * lies there, not of the whole. None: verify the operand itself. */
+cli_strings cli_verify_files(cli *c, const char *operand);
+/* The same whether they record digests, which *digests says, or not. Free each, and the list. */
 size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests);
 
 /* Which tensors somebody looks at: of a catalog those that are chosen (NULL: all), and of these share

@@ -6,7 +6,7 @@
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
-#include <stdio.h>
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +40,9 @@ static sft_status compare(cli *c, const sft_catalog *catalog, size_t file, const
         return status;
     }
     (void)sft_escape(shown, sizeof shown, text, len);
-    return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
-                         "%s is damaged: its crc_num is %s, its names and bytes give %lu",
-                         sft_catalog_file_at(catalog, file)->path, shown, (unsigned long)computed);
+    return CLI_ERROR(err, SFT_E_MISMATCH,
+                     "%s is damaged: its crc_num is %s, its names and bytes give %lu",
+                     sft_catalog_file_at(catalog, file)->path, shown, (unsigned long)computed);
 }
 
 sft_status cli_verify_crc(cli *c, const sft_catalog *catalog, uint64_t *tensors, sft_error *err) {
@@ -92,10 +92,8 @@ static bool has_digests(const sft_catalog *catalog) {
             return true;
         }
     }
-    const size_t room = strlen(path) + sizeof ".digests.json";
-    char *beside = cli_alloc(room, 1);
+    char *beside = cli_joined(path, ".digests.json", "");
     sft_source *source = NULL;
-    (void)snprintf(beside, room, "%s.digests.json", path);
     const bool there = sft_source_open(&source, beside, SFT_ACCESS_READ, NULL, NULL) == SFT_OK;
     sft_source_close(source);
     free(beside);
@@ -106,7 +104,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     const uint32_t kind = cli_ranks_kind(operand);
     sft_checkpoint *checkpoint;
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     size_t count = 0;
 
     *paths = NULL;
@@ -116,8 +114,6 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
         return 0;
     }
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     const bool verbose = c->verbose;
     c->verbose = false; /* opening the whole says what it is, and why it does not open */
@@ -130,25 +126,20 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     *paths = cli_alloc(count + 1, sizeof **paths);
     for (size_t i = 0; i < count; i++) {
         const char *path = sft_catalog_file_at(parts[i].catalog, 0)->path;
-        (*paths)[i] = cli_alloc(strlen(path) + 1, 1);
-        memcpy((*paths)[i], path, strlen(path));
+        (*paths)[i] = cli_copy_of(path);
         *digests = *digests || has_digests(parts[i].catalog);
     }
     sft_checkpoint_close(checkpoint);
     return count;
 }
 
-size_t cli_verify_files(cli *c, const char *operand, char ***paths) {
+cli_strings cli_verify_files(cli *c, const char *operand) {
+    cli_strings paths = {NULL, 0};
     bool any;
-    const size_t count = cli_verify_ranks(c, operand, paths, &any);
 
-    if (count == 0 || any) {
-        return count;
+    paths.count = cli_verify_ranks(c, operand, &paths.items, &any);
+    if (!any) {
+        cli_strings_reset(&paths);
     }
-    for (size_t i = 0; i < count; i++) {
-        free((*paths)[i]);
-    }
-    free(*paths);
-    *paths = NULL;
-    return 0;
+    return paths;
 }

@@ -3,10 +3,10 @@
  * cli/look/verify_same.c - verify --same: are all operands the same weights, whatever files and ranks
  * they lie in? And verify --replicas: are the copies that ranks hold equal? Read verify.h first.
  */
+#include "cli/group.h"
 #include "cli/look/hash.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
-#include "cli/team.h"
 #include "cli/work.h"
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool content_together(cli *c, const char *operand, uint8_t digest[32]) {
     sft_error err;
 
     const sft_status opened = cli_open_quietly(c, operand, 0, &catalog, &err);
-    sft_status status = cli_team_agree(c, opened, &err);
+    sft_status status = cli_group_agree(c, opened, &err);
     if (status == SFT_OK) {
         status = cli_content_together(c, catalog, digest, &err);
     }
@@ -35,7 +35,7 @@ static bool content_of(cli *c, const char *operand, uint8_t digest[32]) {
     cli_hashes h;
     sft_error err;
 
-    if (c->team != NULL) {
+    if (c->processes != NULL) {
         return content_together(c, operand, digest);
     }
     if (!cli_open(c, operand, 0, &catalog)) {
@@ -64,18 +64,11 @@ static void put_content(cli *c, const char *operand, const uint8_t digest[32], b
         cli_put(&c->out, "\n", 1);
         return;
     }
-    cli_json_init(&j, &c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "file");
-    cli_json_string(&j, operand);
-    cli_json_key(&j, "content_sha256");
-    cli_json_string(&j, cli_hex(hex, digest, 32));
-    cli_json_key(&j, "same");
-    cli_json_bool(&j, same);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_begin(&j, &c->out);
+    cli_json_field_string(&j, "file", operand);
+    cli_json_field_string(&j, "content_sha256", cli_hex(hex, digest, 32));
+    cli_json_field_bool(&j, "same", same);
+    cli_json_end(&j);
 }
 
 void cli_verify_same(cli *c) {
@@ -108,7 +101,7 @@ void cli_verify_same(cli *c) {
 void cli_verify_replicas(cli *c, const char *operand) {
     sft_checkpoint *checkpoint;
     sft_open_options options;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     uint64_t compared = 0;
     size_t ranks = 0;
     char size[32];
@@ -116,8 +109,6 @@ void cli_verify_replicas(cli *c, const char *operand) {
     cli_json j;
 
     SFT_INIT(&options);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     options.limits = &limits;
     if (cli_ranks_open(c, operand, &options, &checkpoint, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
@@ -131,20 +122,12 @@ void cli_verify_replicas(cli *c, const char *operand) {
         cli_fail_plainly(c, operand, &err);
     }
     if (c->json) {
-        cli_json_init(&j, &c->out);
-        cli_json_open(&j, '{');
-        cli_json_key(&j, "schema");
-        cli_json_u64(&j, 1);
-        cli_json_key(&j, "file");
-        cli_json_string(&j, operand);
-        cli_json_key(&j, "ranks");
-        cli_json_u64(&j, ranks);
-        cli_json_key(&j, "compared_bytes");
-        cli_json_u64(&j, compared);
-        cli_json_key(&j, "equal");
-        cli_json_bool(&j, status == SFT_OK);
-        cli_json_close(&j, '}');
-        cli_json_newline(&j);
+        cli_json_begin(&j, &c->out);
+        cli_json_field_string(&j, "file", operand);
+        cli_json_field_u64(&j, "ranks", ranks);
+        cli_json_field_u64(&j, "compared_bytes", compared);
+        cli_json_field_bool(&j, "equal", status == SFT_OK);
+        cli_json_end(&j);
     } else if (status == SFT_OK) {
         cli_put_escaped(&c->out, operand, strlen(operand));
         cli_printf(&c->out, ": replicas of %llu ranks are equal, %s compared\n",

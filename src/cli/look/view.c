@@ -5,6 +5,7 @@
  * first.
  */
 #include "cli/look/view.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +43,9 @@ void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, co
     const size_t total = sft_catalog_count(catalog);
     const size_t count = total < LOOKED_AT ? total : LOOKED_AT;
     const char **words = cli_alloc(count, sizeof *words);
-    char *word = cli_alloc(len + 1, 1);
+    char *word = cli_copy_bytes(name, len);
     sft_error err;
 
-    memcpy(word, name, len);
     for (size_t i = 0; i < count; i++) {
         words[i] = sft_catalog_at(catalog, i)->name;
     }
@@ -78,8 +78,7 @@ bool cli_pick_operand(cli *c, const char *file, const sft_catalog *catalog, cons
             return true;
         }
         if (name_len > 0 && are_ranges(bracket + 1, ranges_len)) {
-            char *pattern = cli_alloc(name_len + 1, 1);
-            memcpy(pattern, operand, name_len);
+            char *pattern = cli_copy_bytes(operand, name_len);
             found = add_matches(catalog, pattern, bracket + 1, ranges_len, picks);
             free(pattern);
         }
@@ -206,8 +205,8 @@ static sft_slice part_of(const sft_dim *d, uint64_t low, uint64_t count) {
 }
 
 sft_status cli_view_read_box(const cli_view *view, const uint64_t *low, const uint64_t *count,
-                             void *dst, size_t dst_size, void *scratch, sft_error *err) {
-    sft_slice *slices = scratch;
+                             const cli_view_room *room, sft_error *err) {
+    sft_slice *slices = room->scratch;
     sft_read_options options;
 
     for (uint32_t k = 0; k < view->tensor->rank; k++) {
@@ -216,10 +215,10 @@ sft_status cli_view_read_box(const cli_view *view, const uint64_t *low, const ui
     SFT_INIT(&options);
     options.slices = slices;
     options.slice_count = view->tensor->rank;
-    return sft_tensor_read(view->catalog, view->tensor, &options, dst, dst_size, err);
+    return sft_tensor_read(view->catalog, view->tensor, &options, room->data, room->size, err);
 }
 
-static sft_status read_whole(const cli_view *view, uint64_t unit, void *dst, size_t dst_size,
+static sft_status read_whole(const cli_view *view, uint64_t unit, const cli_view_room *room,
                              size_t *elements, sft_error *err) {
     const sft_dtype *dtype = view->tensor->dtype;
     const uint64_t first = unit * view->block; /* below view->elements */
@@ -229,24 +228,25 @@ static sft_status read_whole(const cli_view *view, uint64_t unit, void *dst, siz
     const uint64_t size = n / dtype->block_elements * dtype->block_bytes;
 
     *elements = n;
-    if (size > dst_size) {
+    if (size > room->size) {
         return sft_error_set(err, SFT_E_INTERNAL, 0, SFT_NO_OFFSET, view->tensor->name,
                              view->tensor->name_len, "block of %llu bytes, room for %llu",
-                             (unsigned long long)size, (unsigned long long)dst_size);
+                             (unsigned long long)size, (unsigned long long)room->size);
     }
-    return sft_tensor_read_bytes(view->catalog, view->tensor, offset, dst, (size_t)size, err);
+    return sft_tensor_read_bytes(view->catalog, view->tensor, offset, room->data, (size_t)size,
+                                 err);
 }
 
-sft_status cli_view_read_block(const cli_view *view, uint64_t unit, void *dst, size_t dst_size,
-                               void *scratch, size_t *elements, sft_error *err) {
+sft_status cli_view_read_block(const cli_view *view, uint64_t unit, const cli_view_room *room,
+                               size_t *elements, sft_error *err) {
     const uint32_t rank = view->tensor->rank;
-    uint64_t *low = (uint64_t *)(void *)((char *)scratch + rank * sizeof(sft_slice));
+    uint64_t *low = (uint64_t *)(void *)((char *)room->scratch + rank * sizeof(sft_slice));
     uint64_t *count = low + rank;
     uint64_t outer;
     uint64_t n = 1;
 
     if (view->whole) {
-        return read_whole(view, unit, dst, dst_size, elements, err);
+        return read_whole(view, unit, room, elements, err);
     }
     outer = unit / view->per_axis;
     for (uint32_t k = rank; k-- > 0;) {
@@ -265,5 +265,5 @@ sft_status cli_view_read_block(const cli_view *view, uint64_t unit, void *dst, s
         n *= count[k];
     }
     *elements = (size_t)n; /* at most view->block */
-    return cli_view_read_box(view, low, count, dst, dst_size, scratch, err);
+    return cli_view_read_box(view, low, count, room, err);
 }

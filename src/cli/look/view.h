@@ -56,11 +56,18 @@ void cli_view_reset(cli_view *view);
 /* Bytes of scratch that the two readers need. */
 size_t cli_view_scratch(const cli_view *view);
 
-/* Block `unit` of `units`, in the tensor's own type. elements: how many were read. */
-sft_status cli_view_read_block(const cli_view *view, uint64_t unit, void *dst, size_t dst_size,
-                               void *scratch, size_t *elements, sft_error *err);
+/* Where a reader puts elements, in the tensor's own type. */
+typedef struct cli_view_room {
+    void *data;
+    size_t size;
+    void *scratch; /* cli_view_scratch() bytes */
+} cli_view_room;
+
+/* Block `unit` of `units`. elements: how many were read. */
+sft_status cli_view_read_block(const cli_view *view, uint64_t unit, const cli_view_room *room,
+                               size_t *elements, sft_error *err);
 /* A box of the result: low and count per dimension of the tensor, relative to the view. */
 sft_status cli_view_read_box(const cli_view *view, const uint64_t *low, const uint64_t *count,
-                             void *dst, size_t dst_size, void *scratch, sft_error *err);
+                             const cli_view_room *room, sft_error *err);
 
 #endif

@@ -3,11 +3,11 @@
  * cli/operands/open.c - operands become catalogs; the worker pool; patterns. Read cmd.h first.
  */
 #include "cli/cmd.h"
+#include "cli/group.h"
 #include "cli/operands/foreign.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include "cli/ui/explain.h"
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +162,7 @@ uint32_t cli_without(cli *c) {
 }
 
 const sft_pool *cli_pool(cli *c) {
-    const uint64_t jobs = cli_number(c, "jobs", cli_team_threads(c));
+    const uint64_t jobs = cli_number(c, "jobs", cli_group_threads(c));
 
     if (c->pool == NULL && (jobs != 1 || asked_cpu() != NULL)) {
         sft_error err; /* without a pool everything works as well, only slower */

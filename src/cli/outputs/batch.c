@@ -3,6 +3,7 @@
  * cli/outputs/batch.c - see batch.h.
  */
 #include "cli/outputs/batch.h"
+#include "cli/group.h"
 #include "cli/look/verify.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/siblings.h"
@@ -10,9 +11,9 @@
 #include "cli/outputs/lost.h"
 #include "cli/outputs/older.h"
 #include "cli/sys.h"
-#include "cli/team.h"
+#include "cli/ui/path_text.h"
+#include "cli/ui/text.h"
 #include "cli/work.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,54 +65,29 @@ void cli_batch_reset(cli_batch *b) {
     free(b->together[1]);
     free(b->files);
     free(b->texts);
-    free(b->owned_folder);
+    free(b->owned_directory);
     free(b->owned_target);
 }
 
-bool cli_batch_to_folder(cli_batch *b) {
-    b->folder = b->target;
+bool cli_batch_to_directory(cli_batch *b) {
+    b->directory = b->target;
     return true;
-}
-
-static char *copy(const char *text, size_t len) {
-    char *made = cli_alloc(len + 1, 1);
-
-    memcpy(made, text, len);
-    made[len] = '\0';
-    return made;
-}
-
-static const char *base_of(const char *path) {
-    const char *base = path;
-
-    for (const char *p = path; *p != '\0'; p++) {
-#ifdef _WIN32
-        base = *p == '/' || *p == '\\' || *p == ':' ? p + 1 : base;
-#else
-        base = *p == '/' ? p + 1 : base;
-#endif
-    }
-    return base;
 }
 
 /* The file that a link leads to is the one that is replaced. */
 static bool follow(cli_batch *b) {
-    sft_error err;
-
     b->owned_target = cli_sys_is_link(b->target) ? cli_sys_real(b->target) : NULL;
     if (b->owned_target != NULL) {
         b->target = b->owned_target;
     } else if (cli_sys_is_link(b->target)) {
-        (void)sft_error_set(&err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                            "is a link that leads nowhere");
-        cli_fail_plainly(b->c, b->target, &err);
+        CLI_FAIL(b->c, b->target, SFT_E_PATH, "is a link that leads nowhere");
         return false;
     }
     return true;
 }
 
 const char *cli_batch_to_file(cli_batch *b) {
-    const char *base = base_of(b->target);
+    const char *base = cli_base_name(b->target);
 
     if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_FOLDER) {
         cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
@@ -120,10 +96,10 @@ const char *cli_batch_to_file(cli_batch *b) {
     if (cli_lost_ending(b->c, b->target, false) || !follow(b)) {
         return NULL;
     }
-    base = base_of(b->target);
+    base = cli_base_name(b->target);
     const size_t len = (size_t)(base - b->target);
-    b->owned_folder = len == 0 ? copy(".", 1) : copy(b->target, len);
-    b->folder = b->owned_folder;
+    b->owned_directory = len == 0 ? cli_copy_of(".") : cli_copy_bytes(b->target, len);
+    b->directory = b->owned_directory;
     return base;
 }
 
@@ -132,7 +108,7 @@ sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *
     b->files = cli_resize(b->files, b->count + 1, sizeof *b->files);
     sft_job_file *f = &b->files[b->count++];
     memset(f, 0, sizeof *f);
-    f->name = copy(name, strlen(name));
+    f->name = cli_copy_of(name);
     f->catalog = catalog;
     f->tensors = tensors;
     f->tensor_count = count;
@@ -142,7 +118,7 @@ sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *
 
 void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
     b->texts = cli_resize(b->texts, b->text_count + 1, sizeof *b->texts);
-    b->texts[b->text_count++] = (sft_job_text){copy(name, strlen(name)), data, size};
+    b->texts[b->text_count++] = (sft_job_text){cli_copy_of(name), data, size};
 }
 
 /* ---------------------------------------------------------------- the source */
@@ -150,14 +126,12 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
 static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_catalog **out,
                            sft_error *err) {
     sft_open_options open;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint;
     sft_layout_set *set;
 
     SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     open.limits = &limits;
     sft_status status = cli_ranks_read_layout(layout, cli_number(c, "source-ranks", 0), &set, err);
     if (status != SFT_OK) {
@@ -207,14 +181,14 @@ bool cli_batch_open(cli_batch *b, sft_catalog **out) {
 }
 
 bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
-                    const sft_catalog *whole) {
+                    const sft_catalog *global) {
     cli *c = b->c;
     sft_layout_fit fit;
     char text[256];
     sft_error err;
 
     SFT_INIT(&fit);
-    if (sft_layout_set_fit(set, whole, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
+    if (sft_layout_set_fit(set, global, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
         cli_fail(c, cli_text(c, option), &err);
         return false;
     }
@@ -240,8 +214,7 @@ static void json_cost(cli_json *j, const sft_job_cost *cost) {
         {"cost", cost->cost},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_key(j, rows[i].key);
-        cli_json_u64(j, rows[i].value);
+        cli_json_field_u64(j, rows[i].key, rows[i].value);
     }
 }
 
@@ -252,11 +225,9 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
     (void)err;
     cli_json_init(&j, &c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "file");
-    cli_json_string(&j, cost->name);
+    cli_json_field_string(&j, "file", cost->name);
     json_cost(&j, cost);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_end(&j);
     return SFT_OK;
 }
 
@@ -270,8 +241,7 @@ static uint64_t dropped(const cli_batch *b) {
 
 static void json_more(cli_json *j, const cli_batch *b) {
     for (size_t i = 0; i < b->more_count; i++) {
-        cli_json_key(j, b->more[i].key);
-        cli_json_u64(j, b->more[i].value);
+        cli_json_field_u64(j, b->more[i].key, b->more[i].value);
     }
     if (b->named != NULL) {
         cli_lost_json(b->c, j, b->alias_count, b->left_out + cli_lost_count_all(b->c) + dropped(b));
@@ -297,14 +267,11 @@ static void print_plan(cli_batch *b, const sft_job *job) {
     sft_job_key(job, key);
     cli_json_init(&j, &b->c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "files");
-    cli_json_u64(&j, b->count + b->text_count);
+    cli_json_field_u64(&j, "files", b->count + b->text_count);
     json_cost(&j, &total);
     json_more(&j, b);
-    cli_json_key(&j, "key");
-    cli_json_string(&j, cli_hex(hex, key, sizeof key));
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_string(&j, "key", cli_hex(hex, key, sizeof key));
+    cli_json_end(&j);
 }
 
 static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r) {
@@ -323,23 +290,15 @@ static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r
         {"bytes_read", r->bytes_read},
         {"bytes_kept", r->bytes_kept},
     };
-    cli_json_init(&j, &b->c->out);
-    cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "source");
-    cli_json_string(&j, b->source);
-    cli_json_key(&j, "target");
-    cli_json_string(&j, b->target);
+    cli_json_begin(&j, &b->c->out);
+    cli_json_field_string(&j, "source", b->source);
+    cli_json_field_string(&j, "target", b->target);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_key(&j, rows[i].key);
-        cli_json_u64(&j, rows[i].value);
+        cli_json_field_u64(&j, rows[i].key, rows[i].value);
     }
     json_more(&j, b);
-    cli_json_key(&j, "published");
-    cli_json_bool(&j, r->published != 0);
-    cli_json_close(&j, '}');
-    cli_json_newline(&j);
+    cli_json_field_bool(&j, "published", r->published != 0);
+    cli_json_end(&j);
 }
 
 static void print_text(cli_batch *b, const sft_job *job, const sft_job_result *r) {
@@ -391,27 +350,22 @@ static bool parse_task(cli *c, sft_job_run_options *o) {
     return false;
 }
 
-/* Several files into the folder that is read, or whose index is: a run that is killed between two
- * renames would leave a folder which opens no more as what the plan was made of. */
+/* Several files into the directory that is read, or whose index is: a run that is killed between two
+ * renames would leave a directory which opens no more as what the plan was made of. */
 static bool fills_its_source(const cli_batch *b) {
-    const size_t len = strlen(b->source);
-    size_t base = len;
-
     if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
         return false;
     }
     if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
-        return cli_sys_same_file(b->source, b->folder);
+        return cli_sys_same_file(b->source, b->directory);
     }
-    if (len < 5 || strcmp(b->source + len - 5, ".json") != 0) {
+    if (!cli_ends_with(b->source, ".json")) {
         return false;
     }
-    while (base > 0 && b->source[base - 1] != '/' && b->source[base - 1] != '\\') {
-        base--;
-    }
-    char *folder = base > 0 ? copy(b->source, base) : copy(".", 1);
-    const bool same = cli_sys_same_file(folder, b->folder);
-    free(folder);
+    const size_t base = (size_t)(cli_base_name(b->source) - b->source);
+    char *directory = base > 0 ? cli_copy_bytes(b->source, base) : cli_copy_of(".");
+    const bool same = cli_sys_same_file(directory, b->directory);
+    free(directory);
     return same;
 }
 
@@ -421,8 +375,8 @@ static sft_status look_at_source(cli_batch *b, sft_error *err) {
     const sft_catalog *source = c->unnamed != NULL ? c->unnamed : b->named;
     cli_share share = {NULL, 0, 1};
 
-    if (c->team != NULL) {
-        share = (cli_share){NULL, c->team->group->rank, c->team->group->size};
+    if (c->processes != NULL) {
+        share = (cli_share){NULL, c->processes->group->rank, c->processes->group->size};
     }
     return cli_source_holds(c, b->source, source, &share, err);
 }
@@ -439,7 +393,7 @@ static sft_status prove_source(void *ctx, sft_error *err) {
 /* What the source records of its bytes is true of them, or nothing new is recorded. */
 static bool source_holds(cli_batch *b) {
     sft_error err;
-    const sft_status status = cli_team_agree(b->c, look_at_source(b, &err), &err);
+    const sft_status status = cli_group_agree(b->c, look_at_source(b, &err), &err);
 
     if (status != SFT_OK) {
         cli_fail(b->c, b->source, &err);
@@ -468,8 +422,9 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
         o.proof = prove_source;
         o.proof_ctx = b;
     }
-    const sft_status status = c->team != NULL ? cli_team_run(c, job, b->folder, &o, &result, &err)
-                                              : sft_job_run(job, b->folder, &o, &result, &err);
+    const sft_status status = c->processes != NULL
+                                  ? cli_group_run(c, job, b->directory, &o, &result, &err)
+                                  : sft_job_run(job, b->directory, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {
         tell_siblings(b);
@@ -494,12 +449,9 @@ static bool is_over_read(const cli_batch *b, const char *const *names, size_t co
     bool over = false;
 
     for (size_t i = 0; i < count && !over; i++) {
-        cli_text_buffer path = {NULL, 0, 0};
-        cli_text_put(&path, b->folder);
-        cli_text_put(&path, "/");
-        cli_text_put(&path, names[i]);
-        over = cli_over_read(b->c, path.data);
-        free(path.data);
+        char *path = cli_joined(b->directory, "/", names[i]);
+        over = cli_over_read(b->c, path);
+        free(path);
     }
     return over;
 }
@@ -507,7 +459,8 @@ static bool is_over_read(const cli_batch *b, const char *const *names, size_t co
 /* What the job writes takes the place of an older model, or is refused. */
 static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
     const char **names = cli_alloc(b->count + b->text_count + 1, sizeof *names);
-    const bool whole = b->owned_folder == NULL; /* the output is the directory, not a file in it */
+    const bool whole =
+        b->owned_directory == NULL; /* the output is the directory, not a file in it */
     cli_older older;
     size_t n = 0;
 
@@ -526,7 +479,7 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
         free(names);
         return;
     }
-    bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
+    bool good = cli_older_find(&older, b->c, b->directory, names, n, whole);
     good = good && cli_older_begin(&older);
     if (good) {
         carry_out(b, job, label);
@@ -538,13 +491,11 @@ static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
 void cli_batch_run(cli_batch *b, const char *label) {
     cli *c = b->c;
     sft_job_options o;
-    sft_limits limits;
+    const sft_limits limits = cli_limits(c);
     sft_job *job;
     sft_error err;
 
     SFT_INIT(&o);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
     o.limits = &limits;
     o.order = b->order;
     if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {
@@ -575,58 +526,7 @@ void cli_batch_run(cli_batch *b, const char *label) {
     sft_job_free(job);
 }
 
-/* ---------------------------------------------------------------- text */
-
-void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
-    if (t->size + len + 1 > t->room) {
-        t->room = 2 * (t->size + len) + 256;
-        t->data = cli_resize(t->data, t->room, 1);
-    }
-    memcpy(t->data + t->size, text, len);
-    t->size += len;
-    t->data[t->size] = '\0';
-}
-
-void cli_text_put(cli_text_buffer *t, const char *text) {
-    cli_text_add(t, text, strlen(text));
-}
-
-void cli_text_number(cli_text_buffer *t, uint64_t value) {
-    char digits[24];
-    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
-    cli_text_put(t, digits);
-}
-
-static void put_unit(cli_text_buffer *t, uint32_t unit) {
-    char text[16];
-    (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)unit);
-    cli_text_put(t, text);
-}
-
-void cli_text_json(cli_text_buffer *t, const char *text, size_t len) {
-    static const char plain[] = "\"\\\b\f\n\r\t";
-    static const char letters[] = "\"\\bfnrt";
-
-    cli_text_put(t, "\"");
-    for (size_t i = 0; i < len;) {
-        size_t used;
-        const uint32_t ch = cli_decode(text + i, len - i, &used);
-        const char *special = ch > 0 && ch < 0x80 ? strchr(plain, (int)ch) : NULL;
-        if (special != NULL) {
-            const char pair[2] = {'\\', letters[special - plain]};
-            cli_text_add(t, pair, 2);
-        } else if (ch >= 0x20 && ch < 0x7f) {
-            cli_text_add(t, text + i, 1);
-        } else if (ch >= 0x10000) {
-            put_unit(t, 0xd800 + ((ch - 0x10000) >> 10));
-            put_unit(t, 0xdc00 + ((ch - 0x10000) & 0x3ff));
-        } else {
-            put_unit(t, ch);
-        }
-        i += used;
-    }
-    cli_text_put(t, "\"");
-}
+/* ---------------------------------------------------------------- an index */
 
 static void line(cli_text_buffer *t, unsigned blanks) {
     static const char spaces[] = "            ";

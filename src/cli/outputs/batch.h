@@ -7,6 +7,7 @@
 #define SFT_CLI_BATCH_H
 
 #include "cli/operands/names.h"
+#include "cli/ui/text.h"
 
 /* A number that --json tells of a job beside the usual ones. */
 typedef struct cli_batch_number {
@@ -16,15 +17,15 @@ typedef struct cli_batch_number {
 
 typedef struct cli_batch {
     cli *c;
-    const char *source;  /* for messages */
-    const char *target;  /* for messages: the folder or file asked for */
-    char *owned_target;  /* what it leads to, if it is a link */
-    const char *folder;  /* where the files go */
-    sft_job_file *files; /* names and lists are owned */
+    const char *source;    /* for messages */
+    const char *target;    /* for messages: the directory or file asked for */
+    char *owned_target;    /* what it leads to, if it is a link */
+    const char *directory; /* where the files go */
+    sft_job_file *files;   /* names and lists are owned */
     size_t count;
     sft_job_text *texts; /* names and data are owned */
     size_t text_count;
-    char *owned_folder;
+    char *owned_directory;
     sft_order order;          /* of tensors in files; default: the reference's */
     cli_batch_number more[8]; /* for --json, and the plan's last line */
     size_t more_count;
@@ -44,9 +45,9 @@ typedef struct cli_batch {
 /* False: reported. */
 bool cli_batch_init(cli_batch *b, cli *c, const char *source);
 void cli_batch_reset(cli_batch *b);
-/* The output is the folder -o. */
-bool cli_batch_to_folder(cli_batch *b);
-/* The output is the one file -o; the name that it has in its folder. NULL: reported. */
+/* The output is the directory -o. */
+bool cli_batch_to_directory(cli_batch *b);
+/* The output is the one file -o; the name that it has in its directory. NULL: reported. */
 const char *cli_batch_to_file(cli_batch *b);
 
 /* name is copied; tensors (may be NULL: all) was made by cli_alloc and is taken over. */
@@ -74,21 +75,10 @@ bool cli_batch_took(cli_batch *b, sft_catalog **catalog);
 /* What the layout of `option` does not name goes to every rank: told, and refused (false) where it is
  * everything, without --allow-replicated. */
 bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
-                    const sft_catalog *whole);
+                    const sft_catalog *global);
 /* For --json and the plan. key: static. */
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 
-/* Text that grows; freed or taken over by the caller. */
-typedef struct cli_text_buffer {
-    char *data;
-    size_t size;
-    size_t room;
-} cli_text_buffer;
-void cli_text_add(cli_text_buffer *t, const char *text, size_t len);
-void cli_text_put(cli_text_buffer *t, const char *text);
-void cli_text_number(cli_text_buffer *t, uint64_t value);
-/* A JSON string as Python's json module writes it: ASCII alone. */
-void cli_text_json(cli_text_buffer *t, const char *text, size_t len);
 /* {"metadata": {"total_size": N}, "weight_map": {name: file}} as Python writes it with this indent.
  */
 void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
@@ -112,6 +102,6 @@ void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64
                      "say what would be done, a JSON line for each file, and do nothing")
 #define CLI_BATCH_COMMON                                                                           \
     (CLI_WITH_JSON | CLI_WITH_FORCE | CLI_WITH_LIMITS | CLI_WITH_JOBS | CLI_WITH_SIZES |           \
-     CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_TEAM)
+     CLI_WITH_IMPORT | CLI_WITH_REMOTE | CLI_WITH_GROUP)
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/operands/other_name.h"
 #include "cli/outputs/batch.h"
 #include "cli/outputs/lost.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,9 +42,8 @@ static void take(sft_job_file *f, sft_metadata_entry *room, const sft_writer *wr
         size_t len;
         const char *value = sft_writer_metadata_find(writer, keys[k], KEY_LEN, &len);
         if (value != NULL) {
-            char *copy = cli_alloc(len + 1, 1);
-            memcpy(copy, value, len);
-            room[f->metadata_count++] = (sft_metadata_entry){keys[k], KEY_LEN, copy, len};
+            room[f->metadata_count++] =
+                (sft_metadata_entry){keys[k], KEY_LEN, cli_copy_bytes(value, len), len};
         }
     }
 }
@@ -109,11 +109,10 @@ static sft_status put_others(const linking *k, sft_writer *w, sft_error *err) {
 
     for (size_t f = 0; f < sft_catalog_file_count(c); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(c, f) && status == SFT_OK; i++) {
-            sft_metadata_entry e;
-            (void)sft_catalog_metadata_at(c, f, i, &e.key, &e.key_len, &e.value, &e.value_len);
+            const sft_metadata_entry e = cli_metadata_at(c, f, i);
             (void)cli_lost_agree(c, &e, &same);
             if (same && cli_lost_is_first(c, f, &e) &&
-                !(e.key_len == 11 && memcmp(e.key, "sft.aliases", 11) == 0)) {
+                !cli_is_word(e.key, e.key_len, "sft.aliases")) {
                 status = sft_writer_metadata(w, e.key, e.key_len, e.value, e.value_len, err);
             }
         }
@@ -162,8 +161,7 @@ static sft_status record(linking *k, sft_writer *w, sft_error *err) {
     }
     const char *value = sft_writer_metadata_find(w, "sft.aliases", 11, &len);
     if (value != NULL) {
-        b->records[k->file] = cli_alloc(len + 1, 1);
-        memcpy(b->records[k->file], value, len);
+        b->records[k->file] = cli_copy_bytes(value, len);
         room[f->metadata_count++] =
             (sft_metadata_entry){"sft.aliases", 11, b->records[k->file], len};
     }
@@ -228,10 +226,8 @@ static void tell_left(cli_batch *b, const bool *kept, size_t count) {
 static void tell_texts(const cli_batch *b) {
     for (size_t f = 0; f < sft_catalog_file_count(b->named); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(b->named, f); i++) {
-            sft_metadata_entry e;
+            const sft_metadata_entry e = cli_metadata_at(b->named, f, i);
             char key[128];
-            (void)sft_catalog_metadata_at(b->named, f, i, &e.key, &e.key_len, &e.value,
-                                          &e.value_len);
             if (sft_catalog_find(b->named, e.value, e.value_len) == NULL ||
                 sft_catalog_find(b->named, e.key, e.key_len) != NULL ||
                 cli_is_reserved(e.key, e.key_len)) {
@@ -277,14 +273,11 @@ bool cli_batch_aliases(cli_batch *b) {
 
 /* Files of ranks record digests, of parts of tensors. */
 static bool of_ranks(const cli_batch *b) {
-    char **paths;
-    const size_t count = cli_verify_files(b->c, b->source, &paths);
+    cli_strings paths = cli_verify_files(b->c, b->source);
+    const bool any = paths.count > 0;
 
-    for (size_t i = 0; i < count; i++) {
-        free(paths[i]);
-    }
-    free(paths);
-    return count > 0;
+    cli_strings_reset(&paths);
+    return any;
 }
 
 bool cli_batch_carry(cli_batch *b) {
@@ -322,15 +315,14 @@ bool cli_batch_carry(cli_batch *b) {
 
 /* Digests and other names are handed on by themselves. */
 static bool is_of_names(const sft_catalog *catalog, const sft_metadata_entry *e) {
-    return (e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0) ||
-           (e->key_len == 10 &&
-            (memcmp(e->key, "sft.crc32c", 10) == 0 || memcmp(e->key, "sft.sha256", 10) == 0)) ||
+    return cli_is_word(e->key, e->key_len, "sft.aliases") ||
+           cli_is_word(e->key, e->key_len, keys[0]) || cli_is_word(e->key, e->key_len, keys[1]) ||
            sft_catalog_find(catalog, e->key, e->key_len) != NULL;
 }
 
 /* Why the entry of one of the files is not one of all; NULL: it is. */
 static const char *why_left_out(const sft_catalog *catalog, const sft_metadata_entry *e) {
-    const bool tree = e->key_len == 8 && memcmp(e->key, "sft.tree", 8) == 0;
+    const bool tree = cli_is_word(e->key, e->key_len, "sft.tree");
     bool same;
     const size_t have = cli_lost_agree(catalog, e, &same);
 
@@ -385,9 +377,7 @@ void cli_batch_metadata(cli_batch *b) {
     cli_lost_retyped(b->c, b->source, catalog);
     for (size_t f = 0; f < sft_catalog_file_count(catalog); f++) {
         for (size_t i = 0; i < sft_catalog_metadata_count(catalog, f); i++) {
-            sft_metadata_entry e;
-            (void)sft_catalog_metadata_at(catalog, f, i, &e.key, &e.key_len, &e.value,
-                                          &e.value_len);
+            const sft_metadata_entry e = cli_metadata_at(catalog, f, i);
             if (!cli_lost_is_first(catalog, f, &e) || is_of_names(catalog, &e)) {
                 continue;
             }

@@ -10,6 +10,7 @@
 #include "cli/operands/url.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,11 +80,11 @@ static bool is_one(const char *name, const char *const *patterns, size_t count) 
 }
 #define IS_ONE(name, patterns) is_one(name, patterns, sizeof patterns / sizeof patterns[0])
 
-static char *join(const char *folder, size_t len, const char *name) {
+static char *join(const char *directory, size_t len, const char *name) {
     const size_t size = strlen(name) + 1;
     char *path = cli_alloc(len + 1 + size, 1);
 
-    memcpy(path, folder, len);
+    memcpy(path, directory, len);
     path[len] = '/';
     memcpy(path + len + 1, name, size);
     return path;
@@ -95,25 +96,9 @@ enum { NOTE, WARNING, WARNING_OF_MANY }; /* the last: its place is no single fil
 
 /* text: at most 400 bytes of it. */
 static void say(cli_beside *b, int kind, const char *path, const char *text) {
-    const size_t size = strlen(path) + 1;
-    const size_t length = strlen(text) < 400 ? strlen(text) : 400;
-
     b->said = cli_resize(b->said, b->said_count + 1, sizeof *b->said);
-    cli_beside_said *s = &b->said[b->said_count++];
-    s->kind = kind;
-    s->path = cli_alloc(size, 1);
-    memcpy(s->path, path, size);
-    s->text = cli_alloc(length + 1, 1);
-    memcpy(s->text, text, length);
-    s->text[length] = '\0';
-}
-
-static void keep_made(cli_beside *b, const char *path) {
-    const size_t size = strlen(path) + 1;
-
-    b->made = cli_resize(b->made, b->made_count + 1, sizeof *b->made);
-    b->made[b->made_count] = cli_alloc(size, 1);
-    memcpy(b->made[b->made_count++], path, size);
+    b->said[b->said_count++] = (cli_beside_said){
+        kind, cli_copy_of(path), cli_copy_bytes(text, strlen(text) < 400 ? strlen(text) : 400)};
 }
 
 static sft_status fail_file(const char *path, int error, sft_error *err) {
@@ -195,7 +180,7 @@ static sft_status write_file(cli_beside *b, const sft_source *source, const char
     if (error != 0) {
         return fail_file(path, error, err);
     }
-    keep_made(b, path);
+    cli_strings_take(&b->made, cli_copy_of(path));
     say(b, NOTE, path, "carried along");
     return SFT_OK;
 }
@@ -221,19 +206,9 @@ static sft_status copy_source(cli_beside *b, sft_source *source, const char *fro
 
 /* ---------------------------------------------------------------- directories */
 
-typedef struct names {
-    char **list;
-    size_t count;
-} names;
-
-static void note_name(void *ctx, const char *name, bool is_folder) {
-    names *n = ctx;
-
-    if (IS_ONE(name, carried) || (!is_folder && IS_ONE(name, refused))) {
-        const size_t size = strlen(name) + 1;
-        n->list = cli_resize(n->list, n->count + 1, sizeof *n->list);
-        n->list[n->count] = cli_alloc(size, 1);
-        memcpy(n->list[n->count++], name, size);
+static void note_name(void *ctx, const char *name, bool is_directory) {
+    if (IS_ONE(name, carried) || (!is_directory && IS_ONE(name, refused))) {
+        cli_strings_take(ctx, cli_copy_of(name));
     }
 }
 
@@ -241,8 +216,8 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static sft_status carry_one(cli_beside *b, const char *folder, const char *from, const char *name,
-                            const char *path, sft_error *err) {
+static sft_status carry_one(cli_beside *b, const char *directory, const char *from,
+                            const char *name, const char *path, sft_error *err) {
     sft_source *source;
     const cli_kind kind = cli_sys_kind(from);
 
@@ -253,7 +228,8 @@ static sft_status carry_one(cli_beside *b, const char *folder, const char *from,
                     ? "a program, which loaders execute: not carried along"
                     : "perhaps a pickle, which loaders execute: not carried along");
         }
-    } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) && cli_link_leads_out(folder, from)) {
+    } else if (kind != CLI_KIND_NONE && cli_sys_is_link(from) &&
+               cli_link_leads_out(directory, from)) {
         say(b, WARNING, from, "a link that leads out of the directory: not carried along");
     } else if (kind == CLI_KIND_FILE) {
         const sft_status status = sft_source_open(&source, from, SFT_ACCESS_READ, NULL, err);
@@ -267,29 +243,26 @@ static sft_status carry_one(cli_beside *b, const char *folder, const char *from,
     return SFT_OK;
 }
 
-static sft_status carry_folder(cli_beside *b, sft_error *err) {
-    names n = {NULL, 0};
-    char *folder = cli_alloc(b->from + 1, 1);
+static sft_status carry_directory(cli_beside *b, sft_error *err) {
+    cli_strings n = {NULL, 0};
+    char *directory = cli_copy_bytes(b->source, b->from);
     sft_status status = SFT_OK;
 
-    memcpy(folder, b->source, b->from);
-    folder[b->from] = '\0';
-    (void)cli_sys_list(folder, note_name, &n); /* it was read a moment ago */
-    if (n.count > 1) {                         /* an empty list is NULL, which qsort must not get */
-        qsort(n.list, n.count, sizeof *n.list, by_text);
+    (void)cli_sys_list(directory, note_name, &n); /* it was read a moment ago */
+    if (n.count > 1) { /* an empty list is NULL, which qsort must not get */
+        qsort(n.items, n.count, sizeof *n.items, by_text);
     }
     for (size_t i = 0; i < n.count; i++) {
-        char *from = join(b->source, b->from, n.list[i]);
-        char *path = join(b->target, b->to, n.list[i]);
+        char *from = join(b->source, b->from, n.items[i]);
+        char *path = join(b->target, b->to, n.items[i]);
         if (status == SFT_OK) {
-            status = carry_one(b, folder, from, n.list[i], path, err);
+            status = carry_one(b, directory, from, n.items[i], path, err);
         }
         free(from);
         free(path);
-        free(n.list[i]);
     }
-    free(n.list);
-    free(folder);
+    cli_strings_reset(&n);
+    free(directory);
     return status;
 }
 
@@ -345,10 +318,7 @@ static sft_status carry_url(cli_beside *b, sft_error *err) {
         free(path);
     }
     if (unknown != NULL) {
-        const size_t size = strlen(unknown) + 1;
-        char *text = cli_alloc(sizeof offline + size, 1);
-        memcpy(text, offline, sizeof offline - 1);
-        memcpy(text + sizeof offline - 1, unknown, size);
+        char *text = cli_joined(offline, unknown, "");
         say(b, WARNING_OF_MANY, b->source, text);
         free(text);
         free(unknown);
@@ -360,7 +330,7 @@ static sft_status carry_url(cli_beside *b, sft_error *err) {
 
 /* The length of the directory in a path to a model's own file; 0: it is none. "model.safetensors" alone: the
  * directory is ".", and *here is set. */
-static size_t folder_of(const char *path, bool *here) {
+static size_t directory_of(const char *path, bool *here) {
     static const char *const files[] = {"model*.safetensors", "pytorch_model*.bin", "*.index.json",
                                         "diffusion_pytorch_model*"};
     const char *slash = strrchr(path, '/');
@@ -380,12 +350,12 @@ static size_t place_of(const char **path) {
 
     if (cli_is_url(*path)) {
         const size_t scheme = (size_t)(strstr(*path, "://") - *path) + 3;
-        const size_t folder = folder_of(*path, &here);
+        const size_t directory = directory_of(*path, &here);
         /* hf://ORG/REPO is a directory by itself; of other URLs what ends like a file's name is a file's */
-        return folder > scheme ? folder : strncmp(*path, "hf://", 5) == 0 ? len : 0;
+        return directory > scheme ? directory : strncmp(*path, "hf://", 5) == 0 ? len : 0;
     }
     if (cli_sys_kind(*path) != CLI_KIND_FOLDER) {
-        len = folder_of(*path, &here);
+        len = directory_of(*path, &here);
         *path = here ? "." : *path;
         return len;
     }
@@ -417,7 +387,7 @@ sft_status cli_beside_put(void *ctx, sft_error *err) {
     if (cli_is_url(b->source)) {
         return carry_url(b, err);
     }
-    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_folder(b, err)
+    return b->from != b->to || memcmp(b->source, b->target, b->from) != 0 ? carry_directory(b, err)
                                                                           : SFT_OK;
 }
 
@@ -436,17 +406,14 @@ void cli_beside_tell(cli_beside *b) {
 }
 
 void cli_beside_end(cli_beside *b, bool keep) {
-    for (size_t i = 0; i < b->made_count; i++) {
-        if (!keep) {
-            (void)remove(b->made[i]);
-        }
-        free(b->made[i]);
+    for (size_t i = 0; !keep && i < b->made.count; i++) {
+        (void)remove(b->made.items[i]);
     }
+    cli_strings_reset(&b->made);
     for (size_t i = 0; i < b->said_count; i++) {
         free(b->said[i].path);
         free(b->said[i].text);
     }
-    free(b->made);
     free(b->said);
     *b = (cli_beside){.c = b->c};
 }

@@ -6,7 +6,7 @@
 #ifndef SFT_CLI_BESIDE_H
 #define SFT_CLI_BESIDE_H
 
-#include "cli/cmd.h"
+#include "cli/ui/text.h"
 
 #define CLI_BESIDE_OPTION                                                                          \
     CLI_OPT_FLAG("no-config", 0,                                                                   \
@@ -25,8 +25,7 @@ typedef struct cli_beside {
     const char *target;
     size_t from; /* lengths of the directories in both; 0: nothing travels */
     size_t to;
-    char **made; /* files that are new in the target */
-    size_t made_count;
+    cli_strings made;      /* files that are new in the target */
     cli_beside_said *said; /* what is to be told of them and of others */
     size_t said_count;
 } cli_beside;

@@ -4,6 +4,7 @@
  */
 #include "cli/outputs/kept.h"
 #include "cli/sys.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +13,6 @@ struct cli_kept {
     char *names;
     char *link; /* a link that leads there, or nowhere */
 };
-
-static char *copy_of(const char *text) {
-    char *copy = cli_alloc(strlen(text) + 1, 1);
-    memcpy(copy, text, strlen(text) + 1);
-    return copy;
-}
 
 void cli_kept_watch(cli *c, const char *path) {
     const bool link = cli_sys_is_link(path);
@@ -30,7 +25,7 @@ void cli_kept_watch(cli *c, const char *path) {
     }
     if (real != NULL || link) {
         c->kept = cli_resize(c->kept, c->kept_count + 1, sizeof *c->kept);
-        c->kept[c->kept_count++] = (struct cli_kept){real, names, link ? copy_of(path) : NULL};
+        c->kept[c->kept_count++] = (struct cli_kept){real, names, link ? cli_copy_of(path) : NULL};
     }
 }
 

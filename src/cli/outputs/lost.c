@@ -4,6 +4,7 @@
  * read, in one list. And names of outputs that promise another format. Read lost.h first.
  */
 #include "cli/outputs/lost.h"
+#include "cli/ui/text.h"
 #include <sft/digest.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +40,6 @@ void cli_lost_views(cli *c) {
 }
 
 void cli_lost_end(cli *c) {
-
     while (c->report_count != 0) {
         sft_import_report_free(c->reports[--c->report_count]);
     }
@@ -51,20 +51,10 @@ void cli_lost_end(cli *c) {
     free(c->left);
 }
 
-static char *copy_text(const char *text) {
-    const size_t size = strlen(text) + 1;
-    char *copy = cli_alloc(size, 1);
-
-    memcpy(copy, text, size);
-    return copy;
-}
-
 void cli_lost_note(cli *c, const char *subject, size_t len, const char *message) {
-    char *name = cli_alloc(len + 1, 1);
-
-    memcpy(name, subject, len);
     c->left = cli_resize(c->left, c->left_count + 1, sizeof *c->left);
-    c->left[c->left_count++] = (struct cli_left){name, copy_text(message)};
+    c->left[c->left_count++] =
+        (struct cli_left){cli_copy_bytes(subject, len), cli_copy_of(message)};
 }
 
 bool cli_lost_is_told(const cli *c, const char *subject) {
@@ -201,22 +191,16 @@ uint64_t cli_lost_count_all(const cli *c) {
 
 static void put_finding(cli_json *j, const sft_finding *f) {
     cli_json_open(j, '{');
-    cli_json_key(j, "subject");
-    cli_json_text(j, f->subject, strlen(f->subject));
-    cli_json_key(j, "message");
-    cli_json_string(j, f->message);
-    cli_json_key(j, "count");
-    cli_json_u64(j, f->count);
+    cli_json_field_text(j, "subject", f->subject, strlen(f->subject));
+    cli_json_field_string(j, "message", f->message);
+    cli_json_field_u64(j, "count", f->count);
     cli_json_close(j, '}');
 }
 
 void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_out) {
-    cli_json_key(j, "aliases");
-    cli_json_u64(j, aliases);
-    cli_json_key(j, "left_out");
-    cli_json_u64(j, left_out);
-    cli_json_key(j, "left_out_parts");
-    cli_json_open(j, '[');
+    cli_json_field_u64(j, "aliases", aliases);
+    cli_json_field_u64(j, "left_out", left_out);
+    cli_json_field_open(j, "left_out_parts", '[');
     (void)walk(c, SFT_FINDING_LEFT_OUT, put_finding, j);
     for (size_t i = 0; i < c->left_count; i++) {
         const sft_finding f = {.subject = c->left[i].subject, .message = c->left[i].message};
@@ -226,8 +210,7 @@ void cli_lost_json(const cli *c, cli_json *j, uint64_t aliases, uint64_t left_ou
 }
 
 void cli_notes_json(const cli *c, cli_json *j) {
-    cli_json_key(j, "notes");
-    cli_json_open(j, '[');
+    cli_json_field_open(j, "notes", '[');
     (void)walk(c, SFT_FINDING_NOTE, put_finding, j);
     cli_json_close(j, ']');
 }

@@ -9,11 +9,10 @@
 #include "cli/outputs/batch.h"
 
 typedef struct cli_old_ranks {
-    const char *folder;
-    char **
+    const char *directory;
+    cli_strings
         files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
-    uint64_t *stamps; /* of each when it was found */
-    size_t count;
+    uint64_t *stamps;    /* of each when it was found */
     uint64_t records[2]; /* stamps of its dedupe.json and layout.json */
     bool record;  /* its dedupe.json would speak of the new files, which replace all of its own */
     bool journal; /* it says so in .layout.json.sft-older */
@@ -23,10 +22,10 @@ typedef struct cli_old_ranks {
  * readers would take for this one: refused, unless they are proven to be the older model whose layout.json
  * lies there (it opens as a whole), or a journal of a run that was killed names them, and --force is given.
  * False: reported. */
-bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const char *const *planned,
-                        size_t count);
+bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *directory,
+                        const char *const *planned, size_t count);
 /* One of them now, relative to the directory; free() it. NULL: there is none. */
-char *cli_old_ranks_first(const char *folder, const char *const *planned, size_t count);
+char *cli_old_ranks_first(const char *directory, const char *const *planned, size_t count);
 /* Before anything is replaced: writes the journal. False: reported. */
 bool cli_old_ranks_begin(cli_old_ranks *old, cli *c);
 /* done: the new model is in place: removes them, with their recorded digests, directories that are empty
@@ -38,9 +37,9 @@ void cli_old_ranks_end(cli_old_ranks *old, cli *c, bool done, const char *const 
 /* Before anything is written: would these parts, beside the layout.json that the batch holds, open again as
  * the whole that they are of? False: reported. */
 bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
-                    const sft_catalog *whole);
+                    const sft_catalog *global);
 /* Opens what was written, and compares names, types and shapes with the whole that it was made of.
  * Reports what differs. */
-void cli_read_again(cli_batch *b, const sft_catalog *whole);
+void cli_read_again(cli_batch *b, const sft_catalog *global);
 
 #endif

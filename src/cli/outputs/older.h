@@ -12,17 +12,16 @@
 
 typedef struct cli_older {
     cli *c;
-    const char *folder;
+    const char *directory;
     const char *const *planned; /* names in it that will be written */
     size_t planned_count;
     bool whole; /* the output is the directory, which readers read as one model; else one file of
                      many */
     cli_old_ranks ranks; /* of the older model */
-    char **files;        /* of the older model, not planned: to be removed. Indexes first */
+    cli_strings files;   /* of the older model, not planned: to be removed. Indexes first */
     uint64_t *stamps;    /* of each when it was found: what has another one by then stays */
-    size_t count;
-    char *owned_folder;
-    char **owned_names;
+    char *owned_directory;
+    cli_strings owned_names;
     char *journal; /* copy of its index while it is replaced */
     bool collides; /* a planned file replaces one that the older index names */
     int turn;      /* a lock on the directory while it is written into, plus 1; 0: none */
@@ -32,10 +31,10 @@ typedef struct cli_older {
 /* Readers would take files that lie there for the new model's, or see the old one still: refused
  * (exit 1, with what is there) without --force; with it, if nothing proves that they belong to one
  * older model. What does: an index names them, or they are its single file. False: reported. */
-bool cli_older_find(cli_older *o, cli *c, const char *folder, const char *const *planned,
+bool cli_older_find(cli_older *o, cli *c, const char *directory, const char *const *planned,
                     size_t count, bool whole);
 /* Lies there no weight file and no index at all? */
-bool cli_older_none(const char *folder);
+bool cli_older_none(const char *directory);
 /* The same for `files` files that are called after `path`: the name of one file, or of a directory,
  * which gets model.safetensors or its shards. */
 bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files);

@@ -18,7 +18,6 @@
 /* Does the name end so, with something before it? */
 bool cli_older_ends(const char *name, const char *end);
 bool cli_older_is_index(const char *name);
-char *cli_older_joined(const char *a, const char *b, const char *c);
 /* The text of an index, free() it; false: there is none, or it is too long for one. */
 bool cli_older_read(const char *path, char **text, size_t *size);
 /* The first file that readers would see besides or instead of the planned ones; free() it. NULL:

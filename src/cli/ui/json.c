@@ -154,3 +154,82 @@ void cli_json_newline(cli_json *j) {
     cli_put(j->out, "\n", 1);
     j->filled = 0;
 }
+
+/* ---------------------------------------------------------------- fields */
+
+void cli_json_field_open(cli_json *j, const char *key, char bracket) {
+    cli_json_key(j, key);
+    cli_json_open(j, bracket);
+}
+
+void cli_json_field_text(cli_json *j, const char *key, const char *text, size_t len) {
+    cli_json_key(j, key);
+    if (text == NULL) {
+        cli_json_null(j);
+    } else {
+        cli_json_text(j, text, len);
+    }
+}
+
+void cli_json_field_string(cli_json *j, const char *key, const char *text) {
+    cli_json_key(j, key);
+    cli_json_string(j, text);
+}
+
+void cli_json_field_u64(cli_json *j, const char *key, uint64_t value) {
+    cli_json_key(j, key);
+    cli_json_u64(j, value);
+}
+
+void cli_json_field_real(cli_json *j, const char *key, double value) {
+    cli_json_key(j, key);
+    cli_json_real(j, value);
+}
+
+void cli_json_field_bool(cli_json *j, const char *key, bool value) {
+    cli_json_key(j, key);
+    cli_json_bool(j, value);
+}
+
+void cli_json_field_null(cli_json *j, const char *key) {
+    cli_json_key(j, key);
+    cli_json_null(j);
+}
+
+void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset) {
+    if (offset == SFT_NO_OFFSET) {
+        cli_json_field_null(j, key);
+    } else {
+        cli_json_field_u64(j, key, offset);
+    }
+}
+
+void cli_json_field_shape(cli_json *j, const char *key, const uint64_t *shape, size_t rank) {
+    cli_json_field_open(j, key, '[');
+    for (size_t k = 0; k < rank; k++) {
+        cli_json_u64(j, shape[k]);
+    }
+    cli_json_close(j, ']');
+}
+
+void cli_json_field_range(cli_json *j, const char *key, uint64_t begin, uint64_t end) {
+    const uint64_t both[2] = {begin, end};
+    cli_json_field_shape(j, key, both, 2);
+}
+
+void cli_json_fields_of(cli_json *j, const sft_tensor *tensor) {
+    cli_json_field_text(j, "name", tensor->name, tensor->name_len);
+    cli_json_field_string(j, "dtype", tensor->dtype->name);
+    cli_json_field_shape(j, "shape", tensor->shape, tensor->rank);
+}
+
+void cli_json_begin(cli_json *j, cli_out *out) {
+    cli_json_init(j, out);
+    cli_json_open(j, '{');
+    cli_json_field_u64(j, "schema", 1);
+}
+
+void cli_json_end(cli_json *j) {
+    cli_json_close(j, '}');
+    cli_json_newline(j);
+}

@@ -6,6 +6,7 @@
 #ifndef SFT_CLI_OUT_H
 #define SFT_CLI_OUT_H
 
+#include <sft/catalog.h>
 #include <sft/types.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,6 +80,23 @@ void cli_json_bool(cli_json *j, bool value);
 void cli_json_null(cli_json *j);
 void cli_json_newline(cli_json *j); /* after the outermost close */
 
+/* A key and its value. */
+void cli_json_field_open(cli_json *j, const char *key, char bracket);
+void cli_json_field_text(cli_json *j, const char *key, const char *text,
+                         size_t len);                                       /* NULL: null */
+void cli_json_field_string(cli_json *j, const char *key, const char *text); /* NULL: null */
+void cli_json_field_u64(cli_json *j, const char *key, uint64_t value);
+void cli_json_field_real(cli_json *j, const char *key, double value);
+void cli_json_field_bool(cli_json *j, const char *key, bool value);
+void cli_json_field_null(cli_json *j, const char *key);
+void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset); /* SFT_NO_OFFSET: null */
+void cli_json_field_shape(cli_json *j, const char *key, const uint64_t *shape, size_t rank);
+void cli_json_field_range(cli_json *j, const char *key, uint64_t begin, uint64_t end); /* [b, e] */
+void cli_json_fields_of(cli_json *j, const sft_tensor *tensor); /* name, dtype, shape */
+/* The object of a command, a line of its own: begins with the number of its schema, 1. */
+void cli_json_begin(cli_json *j, cli_out *out);
+void cli_json_end(cli_json *j);
+
 /* ---------------------------------------------------------------- tables */
 
 /* Rows are kept until printed, then aligned by display width. */
@@ -100,7 +118,7 @@ void cli_table_text(cli_table *t, const char *text, size_t len); /* next cell; e
 __attribute__((format(printf, 2, 3)))
 #endif
 void cli_table_cell(cli_table *t, const char *format, ...); /* next cell; trusted text */
-void cli_table_print(cli_table *t, cli_out *o, bool color);
+void cli_table_print(cli_table *t, cli_out *o, bool color); /* and resets it */
 void cli_table_reset(cli_table *t);
 
 /* ---------------------------------------------------------------- colour */

@@ -13,12 +13,12 @@ bool cli_ends_with(const char *text, const char *end) {
     return len >= n && memcmp(text + len - n, end, n) == 0;
 }
 
-char *cli_path_in(const char *folder, const char *name) {
-    const size_t len = strlen(folder);
+char *cli_path_in(const char *directory, const char *name) {
+    const size_t len = strlen(directory);
     const size_t room = len + strlen(name) + 2;
     char *path = cli_alloc(room, 1);
 
-    (void)snprintf(path, room, "%s%s%s", folder, len > 0 && folder[len - 1] == '/' ? "" : "/",
+    (void)snprintf(path, room, "%s%s%s", directory, len > 0 && directory[len - 1] == '/' ? "" : "/",
                    name);
     return path;
 }

@@ -9,6 +9,6 @@
 
 bool cli_ends_with(const char *text, const char *end);
 /* DIRECTORY/NAME, with one slash between them; free() it. */
-char *cli_path_in(const char *folder, const char *name);
+char *cli_path_in(const char *directory, const char *name);
 
 #endif

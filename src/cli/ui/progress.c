@@ -6,9 +6,7 @@
  */
 #include "cli/cmd.h"
 #include "cli/sys.h"
-#include "cli/team.h"
 #include <stdio.h>
-#include <string.h>
 
 enum { STDERR_FD = 2 };
 
@@ -75,7 +73,7 @@ const sft_control *cli_control(cli *c, const char *label) {
     p->label = label;
     p->started = cli_sys_now();
     p->drawn = 0;
-    p->plain = c->team != NULL && !cli_sys_is_terminal(STDERR_FD); /* what mpirun gives */
+    p->plain = c->processes != NULL && !cli_sys_is_terminal(STDERR_FD); /* what mpirun gives */
     p->enabled = !c->quiet && !c->out.mute && (p->plain || cli_sys_is_terminal(STDERR_FD));
     return &p->control;
 }

@@ -113,6 +113,7 @@ void cli_table_print(cli_table *t, cli_out *o, bool color) {
         cli_puts(o, last ? "\n" : "  ");
         start = t->ends[i];
     }
+    cli_table_reset(t);
 }
 
 void cli_table_reset(cli_table *t) {

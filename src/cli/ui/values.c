@@ -296,8 +296,8 @@ static sft_status read_run(const corner *k, uint32_t last, uint64_t low, uint64_
     if (k->loaded != NULL) {
         copy_loaded(k, *dst, n);
     } else {
-        status = cli_view_read_box(k->view, k->low, k->count, *dst, (size_t)n * k->size, k->scratch,
-                                   err);
+        const cli_view_room room = {*dst, (size_t)n * k->size, k->scratch};
+        status = cli_view_read_box(k->view, k->low, k->count, &room, err);
     }
     *dst += (size_t)n * k->size;
     return status;
@@ -346,22 +346,21 @@ static sft_status read_shown(const corner *k, uint64_t edge, char *dst, cli *c, 
 /* All of a view of a sub-byte type, as doubles. */
 static sft_status load_small(const cli_view *view, double *dst, void *scratch, sft_error *err) {
     const sft_dtype *dtype = view->tensor->dtype;
-    const uint64_t room = (view->elements / dtype->block_elements + 1) * dtype->block_bytes;
-    void *bytes = cli_alloc((size_t)room, 1);
+    const uint64_t size = (view->elements / dtype->block_elements + 1) * dtype->block_bytes;
+    const cli_view_room room = {cli_alloc((size_t)size, 1), (size_t)size, scratch};
     uint64_t *box = cli_alloc(2 * (size_t)view->tensor->rank, sizeof *box);
     sft_status status;
 
     for (uint32_t k = 0; k < view->tensor->rank; k++) {
         box[view->tensor->rank + k] = view->dims[k].count;
     }
-    status =
-        cli_view_read_box(view, box, box + view->tensor->rank, bytes, (size_t)room, scratch, err);
+    status = cli_view_read_box(view, box, box + view->tensor->rank, &room, err);
     if (status == SFT_OK) {
-        status = sft_convert(dst, sft_dtype_get(SFT_F64), bytes, dtype, view->elements,
+        status = sft_convert(dst, sft_dtype_get(SFT_F64), room.data, dtype, view->elements,
                              SFT_CONVERT_HOST_DST, err);
     }
     free(box);
-    free(bytes);
+    free(room.data);
     return status;
 }
 
@@ -426,8 +425,8 @@ typedef struct stream {
 static sft_status stream_block(const stream *s, uint64_t unit, const char **data, size_t *n,
                                sft_error *err) {
     const sft_dtype *dtype = s->view->tensor->dtype;
-    sft_status status = cli_view_read_block(s->view, unit, s->data, s->view->block * sizeof(double),
-                                            s->scratch, n, err);
+    const cli_view_room room = {s->data, s->view->block * sizeof(double), s->scratch};
+    sft_status status = cli_view_read_block(s->view, unit, &room, n, err);
     *data = s->data;
     if (status == SFT_OK && s->values != NULL) {
         *data = (const char *)s->values;

@@ -26,7 +26,7 @@ struct sft__remote_disk {
     size_t path_len;    /* with the / */
     uint64_t limit;
     uint64_t clock;
-    uint64_t unswept; /* bytes written since the folder was looked through */
+    uint64_t unswept; /* bytes written since the directory was looked through */
     opened files[OPEN_MAX_FILES];
 };
 
@@ -104,24 +104,24 @@ static void sweep(sft__remote_disk *d) {
 
 /* ---------------------------------------------------------------- life */
 
-sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
+sft_status sft__remote_disk_open(sft__remote_disk **out, const char *directory, uint64_t bytes,
                                  const sft_allocator *allocator, sft_error *err) {
     sft__remote_disk *d = sft__base_alloc_zero(allocator, sizeof *d);
 
     *out = NULL;
     if (d == NULL || !sft__base_mutex_init(&d->mutex)) {
         sft__base_free(allocator, d, sizeof *d);
-        return sft__remote_no_memory(err, sizeof *d);
+        return sft__base_fail_nomem(err, sizeof *d);
     }
     d->allocator = allocator;
     d->limit = bytes;
     sft__base_buf_init(&d->path, allocator);
-    (void)sft__fs_make_directory_private(folder, NULL);
-    if (!sft__fs_is_directory(folder) || !sft__fs_real(folder, &d->path) ||
+    (void)sft__fs_make_directory_private(directory, NULL);
+    if (!sft__fs_is_directory(directory) || !sft__fs_real(directory, &d->path) ||
         !sft__base_buf_reserve(&d->path, 1 + NAME_LEN + sizeof blocks_end)) {
         sft__remote_disk_close(d);
-        return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the directory of the cache cannot be opened: %s", folder);
+        return sft__base_fail(err, SFT_E_IO, "the directory of the cache cannot be opened: %s",
+                              directory);
     }
     d->path_len = d->path.len; /* its NUL becomes the / */
     d->path.data[d->path_len - 1] = '/';

@@ -11,8 +11,8 @@
 
 #include "remote/room.h"
 
-/* folder: made if missing. bytes: limit for all files in it. */
-sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uint64_t bytes,
+/* directory: made if missing. bytes: limit for all files in it. */
+sft_status sft__remote_disk_open(sft__remote_disk **out, const char *directory, uint64_t bytes,
                                  const sft_allocator *allocator, sft_error *err);
 void sft__remote_disk_close(sft__remote_disk *disk); /* NULL is fine */
 bool sft__remote_disk_get(sft__remote_disk *disk, const sft__remote_object *object, uint64_t index,

@@ -26,20 +26,20 @@ typedef struct journal_head {
     uint64_t reserved;
 } journal_head;
 
-/* folder/dir/.NAME + suffix */
-static char *staged_path(const char *folder, const char *name, const char *dot, const char *suffix,
-                         size_t *size, const sft_allocator *a) {
+/* directory/dir/.NAME + suffix */
+static char *staged_path(const char *directory, const char *name, const char *dot,
+                         const char *suffix, size_t *size, const sft_allocator *a) {
     const char *base = strrchr(name, '/');
     const int dir = base != NULL ? (int)(base - name) + 1 : 0;
-    *size = strlen(folder) + strlen(name) + strlen(dot) + strlen(suffix) + 2;
+    *size = strlen(directory) + strlen(name) + strlen(dot) + strlen(suffix) + 2;
     char *path = sft__base_alloc(a, *size);
     if (path != NULL) {
-        (void)snprintf(path, *size, "%s/%.*s%s%s%s", folder, dir, name, dot, name + dir, suffix);
+        (void)snprintf(path, *size, "%s/%.*s%s%s%s", directory, dir, name, dot, name + dir, suffix);
     }
     return path;
 }
 
-static sft_status make_folders(char *path, size_t from, sft_error *err) {
+static sft_status make_directories(char *path, size_t from, sft_error *err) {
     for (size_t i = from; path[i] != '\0'; i++) {
         if (path[i] == '/' && i > 0) {
             path[i] = '\0';
@@ -60,7 +60,7 @@ static sft_status block_sum(const sft__remote_staging *s, uint64_t block, uint32
                             sft_error *err) {
     const size_t size = block_bytes(s, block);
     uint8_t *buffer = sft__base_alloc(s->allocator, READ_CHUNK);
-    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, READ_CHUNK);
+    sft_status status = buffer != NULL ? SFT_OK : sft__base_fail_nomem(err, READ_CHUNK);
 
     *sum = 0;
     for (size_t at = 0; at < size && status == SFT_OK;) {
@@ -117,32 +117,34 @@ static sft_status begin_files(sft__remote_staging *s, const uint8_t identity[32]
     return sft__fs_write_at(s->journal_file, s->journal, 0, &head, sizeof head, err);
 }
 
-sft_status sft__remote_staging_open(sft__remote_staging *s, const char *folder, const char *name,
-                                    uint64_t size, const uint8_t identity[32],
+sft_status sft__remote_staging_open(sft__remote_staging *s, const sft__remote_staged *what,
                                     const sft_allocator *allocator, sft_error *err) {
+    const char *directory = what->directory;
+    const char *name = what->name;
+
     memset(s, 0, sizeof *s);
     s->allocator = allocator;
     s->file = SFT__FS_NO_HANDLE;
     s->journal_file = SFT__FS_NO_HANDLE;
-    s->size = size;
-    s->blocks = size / SFT__STAGE_BLOCK + (size % SFT__STAGE_BLOCK != 0 ? 1 : 0);
-    s->path = staged_path(folder, name, "", "", &s->path_size, allocator);
-    s->part = staged_path(folder, name, ".", ".part", &s->part_size, allocator);
-    s->journal = staged_path(folder, name, ".", ".part.journal", &s->journal_size, allocator);
+    s->size = what->size;
+    s->blocks = s->size / SFT__STAGE_BLOCK + (s->size % SFT__STAGE_BLOCK != 0 ? 1 : 0);
+    s->path = staged_path(directory, name, "", "", &s->path_size, allocator);
+    s->part = staged_path(directory, name, ".", ".part", &s->part_size, allocator);
+    s->journal = staged_path(directory, name, ".", ".part.journal", &s->journal_size, allocator);
     s->missing = s->blocks < SIZE_MAX / sizeof *s->missing
                      ? sft__base_alloc(allocator, (size_t)s->blocks * sizeof *s->missing)
                      : NULL;
     if (s->path == NULL || s->part == NULL || s->journal == NULL ||
         (s->missing == NULL && s->blocks > 0)) {
         sft__remote_staging_close(s);
-        return sft__remote_no_memory(err, (size_t)s->blocks * sizeof *s->missing);
+        return sft__base_fail_nomem(err, (size_t)s->blocks * sizeof *s->missing);
     }
     for (uint64_t b = 0; b < s->blocks; b++) {
         s->missing[b] = block_bytes(s, b);
     }
-    sft_status status = make_folders(s->path, 0, err);
+    sft_status status = make_directories(s->path, 0, err);
     if (status == SFT_OK) {
-        status = begin_files(s, identity, err);
+        status = begin_files(s, what->identity, err);
     }
     if (status != SFT_OK) {
         sft__remote_staging_close(s);
@@ -194,24 +196,30 @@ bool sft__remote_staging_whole(const sft__remote_staging *s) {
     return true;
 }
 
-static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *path,
-                              uint8_t digest[32], const sft_control *control,
+/* A file that is open. */
+typedef struct readable {
+    sft__fs_handle file;
+    uint64_t size;
+    const char *path;
+} readable;
+
+static sft_status file_sha256(const readable *f, uint8_t digest[32], const sft_control *control,
                               const sft_allocator *a, sft_error *err) {
     static const sft_progress nothing = {0, 0};
     uint8_t *buffer = sft__base_alloc(a, READ_CHUNK);
-    sft_status status = buffer != NULL ? SFT_OK : sft__remote_no_memory(err, READ_CHUNK);
+    sft_status status = buffer != NULL ? SFT_OK : sft__base_fail_nomem(err, READ_CHUNK);
     sft_sha256 sha;
 
     sft_sha256_init(&sha);
-    for (uint64_t at = 0; at < size && status == SFT_OK;) {
-        const size_t n = size - at < READ_CHUNK ? (size_t)(size - at) : READ_CHUNK;
-        status = sft__fs_read_at(file, path, at, buffer, n, err);
+    for (uint64_t at = 0; at < f->size && status == SFT_OK;) {
+        const size_t n = f->size - at < READ_CHUNK ? (size_t)(f->size - at) : READ_CHUNK;
+        status = sft__fs_read_at(f->file, f->path, at, buffer, n, err);
         if (status == SFT_OK) {
             sft_sha256_update(&sha, buffer, n);
         }
         at += n;
         if (status == SFT_OK && control != NULL && control->poll(control->ctx, &nothing) != 0) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+            status = sft__base_fail(err, SFT_E_CANCELLED, "cancelled");
         }
     }
     sft_sha256_final(&sha, digest);
@@ -221,7 +229,8 @@ static sft_status file_sha256(sft__fs_handle file, uint64_t size, const char *pa
 
 sft_status sft__remote_staging_sha256(const sft__remote_staging *s, uint8_t digest[32],
                                       const sft_control *control, sft_error *err) {
-    return file_sha256(s->file, s->size, s->part, digest, control, s->allocator, err);
+    const readable part = {s->file, s->size, s->part};
+    return file_sha256(&part, digest, control, s->allocator, err);
 }
 
 /* ---------------------------------------------------------------- ends */
@@ -249,7 +258,8 @@ sft_status sft__remote_staging_publish(sft__remote_staging *s, bool replace, sft
     return sft__fs_sync_parent(s->path, &why) == SFT_OK
                ? SFT_OK
                : sft_error_set(err, SFT_E_DURABILITY, why.sys, SFT_NO_OFFSET, NULL, 0,
-                               "%.200s is in place, but its folder could not be flushed", s->path);
+                               "%.200s is in place, but its directory could not be flushed",
+                               s->path);
 }
 
 sft_status sft__remote_staging_begin_set(const sft__remote_staging *s, sft_error *err) {
@@ -277,29 +287,27 @@ void sft__remote_staging_close(sft__remote_staging *s) {
     s->missing = NULL;
 }
 
-sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
+sft_status sft__remote_existing(const char *directory, const char *name, uint64_t *size,
                                 uint8_t digest[32], const sft_allocator *allocator,
                                 sft_error *err) {
     size_t path_size;
     sft__fs_handle file;
     sft__fs_stat st;
     sft_error why;
-    char *path = staged_path(folder, name, "", "", &path_size, allocator);
+    char *path = staged_path(directory, name, "", "", &path_size, allocator);
     sft_status status;
 
-    if (path == NULL) {
-        return sft__remote_no_memory(err, path_size);
-    }
+    SFT_NEED(path != NULL, path_size, err);
     memset(&why, 0, sizeof why);
     status = sft__fs_open(path, &file, &st, &why);
     if (status == SFT_E_IO && (why.sys == ENOENT || why.sys == ENOTDIR)) {
         status = SFT_E_NOT_FOUND;
     } else if (status != SFT_OK) {
-        status = sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                               "%.200s exists and is no file", path);
+        status = sft__base_fail(err, SFT_E_EXISTS, "%.200s exists and is no file", path);
     } else {
         *size = st.size;
-        status = file_sha256(file, *size, path, digest, NULL, allocator, err);
+        const readable there = {file, *size, path};
+        status = file_sha256(&there, digest, NULL, allocator, err);
         sft__fs_close(file);
     }
     sft__base_free(allocator, path, path_size);

@@ -29,10 +29,17 @@ typedef struct sft__remote_staging {
     uint64_t resumed;  /* bytes that were there */
 } sft__remote_staging;
 
-/* Makes the folders of `name` below `folder`, and takes up what an earlier try left if it was for
- * the same `identity` (a digest of what is fetched). SFT_E_IO: another process is at it. */
-sft_status sft__remote_staging_open(sft__remote_staging *s, const char *folder, const char *name,
-                                    uint64_t size, const uint8_t identity[32],
+/* What is fetched. */
+typedef struct sft__remote_staged {
+    const char *directory;
+    const char *name; /* below it */
+    uint64_t size;
+    const uint8_t *identity; /* a digest of what it is, 32 bytes */
+} sft__remote_staged;
+
+/* Makes the directories of the name, and takes up what an earlier try left if it was for the same
+ * identity. SFT_E_IO: another process is at it. */
+sft_status sft__remote_staging_open(sft__remote_staging *s, const sft__remote_staged *what,
                                     const sft_allocator *allocator, sft_error *err);
 /* Bytes, in any order, each once. */
 sft_status sft__remote_staging_put(sft__remote_staging *s, uint64_t offset, const uint8_t *data,
@@ -51,7 +58,7 @@ void sft__remote_staging_drop(
 void sft__remote_staging_close(sft__remote_staging *s);
 
 /* A file that is there already: its size and digest. SFT_E_NOT_FOUND: none. */
-sft_status sft__remote_existing(const char *folder, const char *name, uint64_t *size,
+sft_status sft__remote_existing(const char *directory, const char *name, uint64_t *size,
                                 uint8_t digest[32], const sft_allocator *allocator, sft_error *err);
 
 #endif

@@ -4,6 +4,7 @@
  * does not wait for its thirty libraries, and needs none of them. Read first: curl.h.
  */
 #ifndef _WIN32
+#include "base/error.h"
 #include "remote/http/curl.h"
 #include <dlfcn.h>
 #include <sft/extend.h>
@@ -53,8 +54,8 @@ sft_status sft__remote_curl_find(sft__remote_curl *out, sft_error *err) {
         }
         (void)snprintf(why, sizeof why, "this is %.40s", is->version);
     }
-    return sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
-                         "reading from a URL needs libcurl 7.85 or later: %s", why);
+    return sft__base_fail(err, SFT_E_UNSUPPORTED,
+                          "reading from a URL needs libcurl 7.85 or later: %s", why);
 }
 #else
 typedef int sft__remote_curl_posix_empty;

@@ -446,9 +446,7 @@ sft_status sft__remote_exchange_follow(sft__remote_exchange *x, const char *to,
         note(x, SFT_E_PATH, x->response.status, text);
         return sft__remote_exchange_fail(x);
     }
-    if (!replace_url(x, to)) {
-        return sft__remote_no_memory(&x->get->err, strlen(to) + 1);
-    }
+    SFT_NEED(replace_url(x, to), strlen(to) + 1, &x->get->err);
     x->redirects++;
     x->from = (uint8_t)from;
     x->redirected = true;

@@ -370,7 +370,7 @@ static void exchange_end(batch *b, sft__remote_exchange *x, sft_status status) {
 }
 
 static void exchange_no_memory(batch *b, sft__remote_exchange *x) {
-    const sft_status status = sft__remote_no_memory(&x->get->err, x->url_size);
+    const sft_status status = sft__base_fail_nomem(&x->get->err, x->url_size);
     exchange_end(b, x, status);
 }
 
@@ -705,17 +705,20 @@ static sft_status result(const batch *b, sft_error *err) {
     return worst->status;
 }
 
-sft_status sft__remote_transfer(sft_remote *remote, sft__remote_get *gets, size_t count,
-                                size_t most, bool all, const sft_control *control, sft_error *err) {
-    batch b = {.remote = remote, .gets = gets, .count = count, .all = all, .control = control};
+sft_status sft__remote_transfer(sft_remote *remote, const sft__remote_gets *list, sft_error *err) {
+    batch b = {.remote = remote,
+               .gets = list->gets,
+               .count = list->count,
+               .all = list->all,
+               .control = list->control};
 
-    if (count == 0) {
+    if (b.count == 0) {
         return SFT_OK;
     }
-    b.most = most != 0 ? most : remote->settings.o.connections;
-    b.slots = b.most < count ? b.most : count;
+    b.most = list->most != 0 ? list->most : remote->settings.o.connections;
+    b.slots = b.most < b.count ? b.most : b.count;
     b.exchanges = sft__base_alloc_zero(remote->allocator, b.slots * sizeof *b.exchanges);
-    if (b.slots > 1 && gets[0].share) { /* without memory for them it goes on without */
+    if (b.slots > 1 && b.gets[0].share) { /* without memory for them it goes on without */
         b.halves = sft__base_alloc_array(remote->allocator, HALVES, sizeof *b.halves);
     }
     b.lane = b.exchanges != NULL ? lane_take(remote) : NULL;
@@ -724,7 +727,7 @@ sft_status sft__remote_transfer(sft_remote *remote, sft__remote_get *gets, size_
         sft__base_free(remote->allocator, b.halves,
                        b.halves != NULL ? HALVES * sizeof *b.halves : 0);
         end_rest(&b);
-        return sft__remote_no_memory(err, sizeof *b.exchanges);
+        return sft__base_fail_nomem(err, sizeof *b.exchanges);
     }
     run(&b);
     end_rest(&b);

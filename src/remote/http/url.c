@@ -266,12 +266,12 @@ void sft__remote_url_encode(sft__base_buf *b, const char *text, size_t len, bool
 
 void sft__remote_url_beside(sft__base_buf *b, const char *base, const char *name) {
     const size_t end = strcspn(base, "?#");
-    size_t folder = end;
+    size_t directory = end;
 
-    while (folder > 0 && base[folder - 1] != '/') {
-        folder--;
+    while (directory > 0 && base[directory - 1] != '/') {
+        directory--;
     }
-    sft__base_buf_add(b, base, folder);
+    sft__base_buf_add(b, base, directory);
     sft__remote_url_encode(b, name, strlen(name), true);
     sft__base_buf_text(b, base + end);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/copy/convert_choice.c - what `convert` was asked to take, and how: --select, --drop, --rename,
- * --cast and the metadata that are given. See convert_choice.h.
+ * cli/copy/choice.c - what `convert` and `cp` were asked to take, and how: --select, --drop, --rename,
+ * --cast and the metadata that are given. See choice.h.
  */
-#include "cli/copy/convert_choice.h"
+#include "cli/copy/choice.h"
+#include "cli/ui/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,13 @@ static size_t list_length(const cli *c, const char *option) {
 }
 
 static cli_choice_patterns patterns_of(const cli *c, const char *option) {
-    const cli_choice_patterns p = {option, cli_alloc(list_length(c, option) + 1, sizeof *p.used)};
+    cli_choice_patterns p = {option, list_length(c, option), NULL};
+    p.used = cli_alloc(p.count, sizeof *p.used);
     return p;
 }
 
-static bool parse_renames(cli_choice *k) {
-    k->rename_count = list_length(k->c, "rename");
+bool cli_choice_parse_renames(cli_choice *k) {
+    k->rename_count = k->renamed.count;
     k->renames = cli_alloc(k->rename_count, sizeof *k->renames);
     for (size_t i = 0; i < k->rename_count; i++) {
         const char *fault = cli_rename_parse(&k->renames[i], cli_list(k->c, "rename", i));
@@ -36,8 +38,8 @@ static bool parse_renames(cli_choice *k) {
     return true;
 }
 
-static bool parse_casts(cli_choice *k) {
-    k->cast_count = list_length(k->c, "cast");
+bool cli_choice_parse_casts(cli_choice *k) {
+    k->cast_count = k->casted.count;
     k->casts = cli_alloc(k->cast_count, sizeof *k->casts);
     for (size_t i = 0; i < k->cast_count; i++) {
         const char *text = cli_list(k->c, "cast", i);
@@ -53,8 +55,7 @@ static bool parse_casts(cli_choice *k) {
             return false;
         }
         if (equals != NULL) {
-            k->casts[i].pattern = cli_alloc((size_t)(equals - text) + 1, 1);
-            memcpy(k->casts[i].pattern, text, (size_t)(equals - text));
+            k->casts[i].pattern = cli_copy_bytes(text, (size_t)(equals - text));
         }
     }
     return true;
@@ -63,28 +64,16 @@ static bool parse_casts(cli_choice *k) {
 /* --metadata-json: an object of strings. */
 static bool read_json(cli_choice *k, const char *path) {
     enum { JSON_MAX = 100 << 20 };
-    sft_source *source;
     const char *fault;
+    size_t size;
     sft_error err;
     size_t at;
 
-    sft_status status = sft_source_open(&source, path, SFT_ACCESS_READ, NULL, &err);
-    if (status == SFT_OK) {
-        const uint64_t size = sft_source_size(source);
-        if (size == 0 || size > JSON_MAX) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is empty, or larger than %d bytes", (int)JSON_MAX);
-        } else {
-            k->json_text = cli_alloc((size_t)size + 1, 1);
-            status = sft_source_read(source, 0, k->json_text, (size_t)size, &err);
-        }
-        if (status == SFT_OK &&
-            !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
-            status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
-        }
-        status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
-        sft_source_close(source);
+    sft_status status = cli_read_text(path, JSON_MAX, &k->json_text, &size, &err);
+    if (status == SFT_OK && !cli_meta_parse(&k->pairs, k->json_text, size, &fault, &at)) {
+        status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
     }
+    status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
     if (status != SFT_OK) {
         cli_fail_plainly(k->c, path, &err);
     }
@@ -130,23 +119,14 @@ static bool parse_metadata(cli_choice *k) {
     return true;
 }
 
-static void keep_name(cli_choice *k, char *name) {
-    if (k->name_count == k->name_room) {
-        k->name_room = k->name_room != 0 ? 2 * k->name_room : 64;
-        k->names = cli_resize(k->names, k->name_room, sizeof *k->names);
-    }
-    k->names[k->name_count++] = name;
-}
-
 /* ---------------------------------------------------------------- choosing */
 
 /* Does one of the option's patterns match? All that do are noted as used. */
-static bool any_matches(cli_choice *k, cli_choice_patterns *of, const char *name, size_t len) {
-    const char *pattern;
+static bool any_matches(const cli *c, cli_choice_patterns *of, const char *name, size_t len) {
     bool found = false;
 
-    for (size_t i = 0; (pattern = cli_list(k->c, of->option, i)) != NULL; i++) {
-        if (cli_match(pattern, name, len)) {
+    for (size_t i = 0; i < of->count; i++) {
+        if (cli_match(cli_list(c, of->option, i), name, len)) {
             of->used[i] = true;
             found = true;
         }
@@ -154,19 +134,21 @@ static bool any_matches(cli_choice *k, cli_choice_patterns *of, const char *name
     return found;
 }
 
-/* Of all that conversions of the same inputs asked for: none is told twice. */
-void cli_choice_unused(cli_choice *k) {
-    cli_choice_patterns *const all[] = {&k->selects, &k->drops, &k->renamed, &k->casted};
-    const char *pattern;
-
-    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
-        for (size_t i = 0; (pattern = cli_list(k->c, all[n]->option, i)) != NULL; i++) {
-            if (!all[n]->used[i]) {
-                cli_warn(k->c, k->c->operand_count == 1 ? k->c->operands[0] : NULL,
-                         "--%s \"%s\" matches no tensor", all[n]->option, pattern);
-            }
+void cli_choice_tell(const cli_choice *k, const cli_choice_patterns *of, const char *file) {
+    for (size_t i = 0; i < of->count; i++) {
+        if (!of->used[i]) {
+            cli_warn(k->c, file, "--%s \"%s\" matches no tensor", of->option,
+                     cli_list(k->c, of->option, i));
         }
     }
+}
+
+/* Of all that conversions of the same inputs asked for: none is told twice. */
+void cli_choice_unused(const cli_choice *k, const char *file) {
+    cli_choice_tell(k, &k->selects, file);
+    cli_choice_tell(k, &k->drops, file);
+    cli_choice_tell(k, &k->renamed, file);
+    cli_choice_tell(k, &k->casted, file);
 }
 
 bool cli_choice_any(const cli *c) {
@@ -174,43 +156,67 @@ bool cli_choice_any(const cli *c) {
            cli_list(c, "rename", 0) != NULL || cli_list(c, "cast", 0) != NULL;
 }
 
+bool cli_choice_wants(cli_choice *k, const char *name, size_t len) {
+    const bool wanted = k->selects.count == 0 || any_matches(k->c, &k->selects, name, len);
+    return !any_matches(k->c, &k->drops, name, len) && wanted;
+}
+
+bool cli_choice_rename(cli_choice *k, const char *name, size_t len, char **now, size_t *now_len) {
+    for (size_t i = 0; i < k->rename_count; i++) {
+        if (cli_rename_apply(&k->renames[i], name, len, now, now_len)) {
+            k->renamed.used[i] = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+const sft_dtype *cli_choice_cast(cli_choice *k, const char *name, size_t len, const sft_tensor *t) {
+    const sft_dtype *dtype = NULL;
+
+    for (size_t i = 0; i < k->cast_count; i++) {
+        const cli_choice_cast_rule *r = &k->casts[i];
+        if (r->pattern != NULL ? cli_match(r->pattern, name, len)
+                               : t->dtype->kind == SFT_KIND_FLOAT) {
+            k->casted.used[i] = true;
+            dtype = r->dtype;
+        }
+    }
+    return dtype;
+}
+
 /* Every name of a tensor is asked for: its own, and those that it has beside it. */
 void cli_choice_take(cli_choice *k, sft_import_item *item) {
     const char *name = item->name;
     const size_t len = item->name_len;
+    char *now;
 
-    const bool wanted =
-        cli_list(k->c, "select", 0) == NULL || any_matches(k, &k->selects, name, len);
-    item->take = !any_matches(k, &k->drops, name, len) && wanted;
-    for (size_t i = 0; i < k->rename_count && item->take != 0; i++) {
-        char *now;
-        if (cli_rename_apply(&k->renames[i], name, len, &now, &item->name_len)) {
-            k->renamed.used[i] = true;
-            keep_name(k, now);
-            item->name = now;
-            break;
-        }
+    item->take = cli_choice_wants(k, name, len);
+    if (item->take == 0) {
+        return;
     }
-    for (size_t i = 0; i < k->cast_count && item->take != 0; i++) {
-        const cli_choice_cast *r = &k->casts[i];
-        if (r->pattern != NULL ? cli_match(r->pattern, name, len)
-                               : item->tensor->dtype->kind == SFT_KIND_FLOAT) {
-            k->casted.used[i] = true;
-            item->dtype = r->dtype;
-        }
+    if (cli_choice_rename(k, name, len, &now, &item->name_len)) {
+        cli_strings_take(&k->names, now);
+        item->name = now;
     }
+    const sft_dtype *dtype = cli_choice_cast(k, name, len, item->tensor);
+    item->dtype = dtype != NULL ? dtype : item->dtype;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-bool cli_choice_parse(cli_choice *k, cli *c) {
+void cli_choice_init(cli_choice *k, cli *c) {
     memset(k, 0, sizeof *k);
     k->c = c;
     k->selects = patterns_of(c, "select");
     k->drops = patterns_of(c, "drop");
     k->renamed = patterns_of(c, "rename");
     k->casted = patterns_of(c, "cast");
-    return parse_renames(k) && parse_casts(k) && parse_metadata(k);
+}
+
+bool cli_choice_parse(cli_choice *k, cli *c) {
+    cli_choice_init(k, c);
+    return cli_choice_parse_renames(k) && cli_choice_parse_casts(k) && parse_metadata(k);
 }
 
 void cli_choice_reset(cli_choice *k) {
@@ -220,9 +226,7 @@ void cli_choice_reset(cli_choice *k) {
     for (size_t i = 0; k->casts != NULL && i < k->cast_count; i++) {
         free(k->casts[i].pattern);
     }
-    for (size_t i = 0; i < k->name_count; i++) {
-        free(k->names[i]);
-    }
+    cli_strings_reset(&k->names);
     free(k->selects.used);
     free(k->drops.used);
     free(k->renamed.used);
@@ -232,5 +236,4 @@ void cli_choice_reset(cli_choice *k) {
     free(k->metadata);
     free(k->json_text);
     cli_meta_reset(&k->pairs);
-    free(k->names);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/team.c - see team.h.
+ * cli/group.c - see group.h.
  */
-#include "cli/team.h"
+#include "cli/group.h"
 #include "cli/operands/ranks.h"
 #include "cli/sys.h"
 #include <stdio.h>
@@ -11,47 +11,47 @@
 
 enum { STDERR_FD = 2 };
 
-void cli_team_name(const cli *c, char *text, size_t cap) {
+void cli_group_name(const cli *c, char *text, size_t cap) {
     text[0] = '\0';
-    if (c->team != NULL && c->team->group->rank > 0) {
-        (void)snprintf(text, cap, "rank %lu: ", (unsigned long)c->team->group->rank);
+    if (c->processes != NULL && c->processes->group->rank > 0) {
+        (void)snprintf(text, cap, "rank %lu: ", (unsigned long)c->processes->group->rank);
     }
 }
 
-bool cli_team_keep(cli *c, const char *text, size_t size) {
-    if (c->team == NULL) {
+bool cli_group_keep(cli *c, const char *text, size_t size) {
+    if (c->processes == NULL) {
         return false;
     }
     c->said = cli_resize(c->said, c->said_size + size, 1);
     memcpy(c->said + c->said_size, text, size);
     c->said_size += size;
-    return c->team->group->rank > 0;
+    return c->processes->group->rank > 0;
 }
 
-bool cli_team_first(const cli *c) {
-    return c->team == NULL || c->team->group->rank == 0;
+bool cli_group_first(const cli *c) {
+    return c->processes == NULL || c->processes->group->rank == 0;
 }
 
-uint64_t cli_team_threads(const cli *c) {
-    return c->team != NULL ? c->team->threads : 0;
+uint64_t cli_group_threads(const cli *c) {
+    return c->processes != NULL ? c->processes->threads : 0;
 }
 
-sft_status cli_team_run(cli *c, const sft_job *job, const char *folder,
-                        const sft_job_run_options *options, sft_job_result *result,
-                        sft_error *err) {
+sft_status cli_group_run(cli *c, const sft_job *job, const char *directory,
+                         const sft_job_run_options *options, sft_job_result *result,
+                         sft_error *err) {
 
     c->met = true;
-    return sft_job_run_group(job, folder, options, c->team->group, result, err);
+    return sft_job_run_group(job, directory, options, c->processes->group, result, err);
 }
 
 /* ---------------------------------------------------------------- without a job */
 
-sft_status cli_team_gather(cli *c, const void *mine, size_t bytes, void *all, sft_error *err) {
-    if (c->team == NULL || c->team->group->size == 1) {
+sft_status cli_group_gather(cli *c, const void *mine, size_t bytes, void *all, sft_error *err) {
+    if (c->processes == NULL || c->processes->group->size == 1) {
         memcpy(all, mine, bytes);
         return SFT_OK;
     }
-    return c->team->group->allgather(c->team->group->ctx, mine, bytes, all, err);
+    return c->processes->group->allgather(c->processes->group->ctx, mine, bytes, all, err);
 }
 
 typedef struct verdict {
@@ -59,18 +59,18 @@ typedef struct verdict {
     sft_error err;
 } verdict;
 
-sft_status cli_team_agree(cli *c, sft_status status, sft_error *err) {
+sft_status cli_group_agree(cli *c, sft_status status, sft_error *err) {
     verdict mine = {status, {0}};
 
-    if (c->team == NULL || c->team->group->size == 1) {
+    if (c->processes == NULL || c->processes->group->size == 1) {
         return status;
     }
     if (status != SFT_OK) {
         mine.err = *err;
     }
-    const uint32_t size = c->team->group->size;
+    const uint32_t size = c->processes->group->size;
     verdict *all = cli_alloc(size, sizeof *all);
-    sft_status result = cli_team_gather(c, &mine, sizeof mine, all, err);
+    sft_status result = cli_group_gather(c, &mine, sizeof mine, all, err);
     for (uint32_t i = 0; i < size && result == SFT_OK; i++) {
         if (all[i].status != SFT_OK) {
             const sft_error *why = &all[i].err;
@@ -95,8 +95,7 @@ static void reason(const cli *c, sft_error *why) {
     const sft_status status = c->status == CLI_STOPPED ? SFT_E_CANCELLED
                               : c->status < 4          ? of[c->status]
                                                        : SFT_E_INTERNAL;
-    (void)sft_error_set(why, status, 0, SFT_NO_OFFSET, NULL, 0,
-                        status == SFT_E_MISMATCH ? "has nothing to do" : "has failed");
+    (void)CLI_ERROR(why, status, status == SFT_E_MISMATCH ? "has nothing to do" : "has failed");
 }
 
 static void meet(cli *c) {
@@ -107,7 +106,7 @@ static void meet(cli *c) {
     }
     reason(c, &why);
     c->met = true;
-    (void)!sft_job_run_group(NULL, NULL, NULL, c->team->group, NULL, &why);
+    (void)!sft_job_run_group(NULL, NULL, NULL, c->processes->group, NULL, &why);
 }
 
 /* Words of a process: its lines; what is behind the last but one that there is room for is one. */
@@ -125,7 +124,7 @@ static uint64_t digest(const cli *c, size_t at, size_t end) {
     char name[32];
     bool named = false;
 
-    cli_team_name(c, name, sizeof name);
+    cli_group_name(c, name, sizeof name);
     const size_t len = strlen(name);
     for (size_t i = at; i < end; i++) {
         if (!named && len > 0 && end - i > len && memcmp(c->said + i, name, len) == 0) {
@@ -155,15 +154,15 @@ static bool known(const last_word *all, uint32_t rank, uint64_t line) {
     return false;
 }
 
-void cli_team_end(cli *c) {
+void cli_group_end(cli *c) {
     last_word mine = {{0}, 0};
     sft_error err;
 
-    if (c->team == NULL) {
+    if (c->processes == NULL) {
         return;
     }
     meet(c);
-    const sft_group *g = c->team->group;
+    const sft_group *g = c->processes->group;
     mine.status = c->status;
     for (size_t at = 0, i = 0, end; at < c->said_size; at = end, i++) {
         end = line_end(c, at, i);

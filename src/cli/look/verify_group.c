@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/look/verify_team.c - verify by many processes: each reads a share of the tensors, contiguous and
- * equal in bytes, and all learn what all have found. Read verify.h and team.h first.
+ * cli/look/verify_group.c - verify by many processes: each reads a share of the tensors, contiguous and
+ * equal in bytes, and all learn what all have found. Read verify.h and group.h first.
  */
+#include "cli/group.h"
 #include "cli/look/hash.h"
 #include "cli/look/verify.h"
-#include "cli/team.h"
+#include "cli/ui/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ typedef struct told {
 /* Everybody's list, rank by rank: each tells its n-th entry at the same time. */
 static sft_status exchange(cli_check *k, const finding *all, const cli_damage *mine,
                            sft_error *err) {
-    const sft_group *g = k->c->team->group;
+    const sft_group *g = k->c->processes->group;
     told *round = cli_alloc(g->size, sizeof *round);
     told **lists = cli_alloc(g->size, sizeof(told *));
     uint64_t most = 0;
@@ -70,7 +71,7 @@ static sft_status exchange(cli_check *k, const finding *all, const cli_damage *m
             one.tensor = sft_catalog_index_of(k->catalog, mine[n].tensor);
             (void)snprintf(one.message, sizeof one.message, "%s", mine[n].message);
         }
-        status = cli_team_gather(k->c, &one, sizeof one, round, err);
+        status = cli_group_gather(k->c, &one, sizeof one, round, err);
         for (uint32_t r = 0; r < g->size && status == SFT_OK; r++) {
             if (n < all[r].listed) {
                 lists[r][n] = round[r];
@@ -109,10 +110,10 @@ static sft_status worst(const finding *all, uint32_t size, sft_error *err) {
 
 static sft_status share_findings(cli_check *k, const finding *mine, sft_verify_result *result,
                                  const cli_damage *list, sft_error *err) {
-    const uint32_t size = k->c->team->group->size;
+    const uint32_t size = k->c->processes->group->size;
     finding *all = cli_alloc(size, sizeof *all);
 
-    sft_status status = cli_team_gather(k->c, mine, sizeof *mine, all, err);
+    sft_status status = cli_group_gather(k->c, mine, sizeof *mine, all, err);
     if (status == SFT_OK) {
         status = exchange(k, all, list, err);
     }
@@ -140,14 +141,12 @@ static void keep(void *ctx, const sft_tensor *tensor, sft_status status, const c
         return;
     }
     k->list = cli_resize(k->list, k->count + 1, sizeof *k->list);
-    char *copy = cli_alloc(strlen(message) + 1, 1);
-    memcpy(copy, message, strlen(message));
-    k->list[k->count++] = (cli_damage){tensor, copy};
+    k->list[k->count++] = (cli_damage){tensor, cli_copy_of(message)};
 }
 
 sft_status cli_verify_together(cli_check *k, const sft_verify_options *options,
                                sft_verify_result *result, sft_error *err) {
-    const sft_group *g = k->c->team->group;
+    const sft_group *g = k->c->processes->group;
     size_t *first = make_shares(k->catalog, g->size);
     cli_check own = {.c = k->c, .operand = k->operand, .catalog = k->catalog};
     sft_verify_options o = *options;
@@ -193,7 +192,7 @@ static sft_status hash_share(cli *c, const sft_catalog *catalog, size_t first, s
 /* Blocks of as many digests as everybody can send; shares are of different lengths. */
 static sft_status spread(cli *c, const size_t *first, uint8_t (*digests)[32], sft_error *err) {
     enum { AT_ONCE = 1024 };
-    const sft_group *g = c->team->group;
+    const sft_group *g = c->processes->group;
     uint8_t(*all)[32] = cli_alloc((size_t)g->size * AT_ONCE, sizeof *all);
     static uint8_t mine[AT_ONCE][32]; /* the tool has one thread here */
     size_t most = 0;
@@ -206,7 +205,7 @@ static sft_status spread(cli *c, const size_t *first, uint8_t (*digests)[32], sf
         for (size_t i = 0; i < AT_ONCE && first[g->rank] + at + i < first[g->rank + 1]; i++) {
             memcpy(mine[i], digests[first[g->rank] + at + i], 32);
         }
-        status = cli_team_gather(c, mine, sizeof mine, all, err);
+        status = cli_group_gather(c, mine, sizeof mine, all, err);
         for (uint32_t r = 0; r < g->size && status == SFT_OK; r++) {
             for (size_t i = 0; i < AT_ONCE && first[r] + at + i < first[r + 1]; i++) {
                 memcpy(digests[first[r] + at + i], all[r * (size_t)AT_ONCE + i], 32);
@@ -219,12 +218,12 @@ static sft_status spread(cli *c, const size_t *first, uint8_t (*digests)[32], sf
 
 sft_status cli_content_together(cli *c, const sft_catalog *catalog, uint8_t digest[32],
                                 sft_error *err) {
-    const sft_group *g = c->team->group;
+    const sft_group *g = c->processes->group;
     size_t *first = make_shares(catalog, g->size);
     uint8_t(*digests)[32] = cli_alloc(sft_catalog_count(catalog), sizeof *digests);
 
     sft_status status = hash_share(c, catalog, first[g->rank], first[g->rank + 1], digests, err);
-    status = cli_team_agree(c, status, err);
+    status = cli_group_agree(c, status, err);
     if (status == SFT_OK) {
         status = spread(c, first, digests, err);
     }
