@@ -378,8 +378,8 @@ static const char *read_members(parser *ps, const char *p) {
                 return p + 1;
             }
         }
-        p = sft__format_scan_next(s, read_member(ps, p), '}',
-                                  "expected ',' or '}' behind a member", &more);
+        p = sft__format_scan_next(s, read_member(ps, p), '}', "expected ',' or '}' behind a member",
+                                  &more);
     }
     return p;
 }
@@ -513,13 +513,14 @@ static sft_status parse(parser *ps) {
     return SFT_OK;
 }
 
-sft_status sft__format_header_parse_with(sft__format_header *out, char *text, uint64_t header_bytes,
-                                         uint64_t file_size, const sft_open_options *options,
-                                         bool canonical, sft_error *err) {
+sft_status sft__format_header_parse_as(sft__format_header *out, sft__format_text given,
+                                       const sft_open_options *options, bool canonical,
+                                       sft_error *err) {
     const sft_allocator *const allocator = options != NULL ? options->allocator : NULL;
     const sft_limits *const limits = options != NULL ? options->limits : NULL;
     const uint64_t memory_limit = limits != NULL ? limits->memory_bytes : 0;
-    const size_t len = (size_t)header_bytes; /* text was allocated with that many bytes */
+    const size_t len = (size_t)given.header_bytes; /* text was allocated with that many bytes */
+    char *const text = given.text;
     parser ps;
     sft_status status;
 
@@ -527,8 +528,8 @@ sft_status sft__format_header_parse_with(sft__format_header *out, char *text, ui
     memset(&ps, 0, sizeof ps);
     out->text = text;
     out->text_size = len + SFT__HEADER_SLACK;
-    out->header_bytes = header_bytes;
-    out->file_size = file_size;
+    out->header_bytes = given.header_bytes;
+    out->file_size = given.file_size;
     sft__base_arena_init(&out->arena, allocator, 0);
     if (memory_limit != 0) {
         out->arena.budget = memory_limit > out->text_size ? memory_limit - out->text_size : 1;
@@ -550,10 +551,11 @@ sft_status sft__format_header_parse_with(sft__format_header *out, char *text, ui
     if (ps.scan.strict) {
         ps.canonical = false; /* the general form checks names and fields */
     }
-    if (header_bytes > MAX_HEADER_BYTES || file_size < 8 || header_bytes > file_size - 8) {
-        status = sft__base_fail_at(err, SFT_E_HEADER_PAST_END, 0,
-                                   "header length is %llu, the file has %llu",
-                                   (unsigned long long)header_bytes, (unsigned long long)file_size);
+    if (given.header_bytes > MAX_HEADER_BYTES || given.file_size < 8 ||
+        given.header_bytes > given.file_size - 8) {
+        status = sft__base_fail_at(
+            err, SFT_E_HEADER_PAST_END, 0, "header length is %llu, the file has %llu",
+            (unsigned long long)given.header_bytes, (unsigned long long)given.file_size);
     } else {
         status = parse(&ps);
     }
@@ -566,7 +568,8 @@ sft_status sft__format_header_parse_with(sft__format_header *out, char *text, ui
 sft_status sft__format_header_parse(sft__format_header *out, char *text, uint64_t header_bytes,
                                     uint64_t file_size, const sft_open_options *options,
                                     sft_error *err) {
-    return sft__format_header_parse_with(out, text, header_bytes, file_size, options, true, err);
+    return sft__format_header_parse_as(out, (sft__format_text){text, header_bytes, file_size},
+                                       options, true, err);
 }
 
 void sft__format_header_reset(sft__format_header *header) {
