@@ -102,7 +102,7 @@ static const char *metadata_member(parser *ps, const char *p) {
     if (p == NULL) {
         return NULL;
     }
-    if (sft__base_json_is(&name, "total_size", 10) && *p >= '0' && *p <= '9') {
+    if (sft__base_json_is(&name, "total_size", 10) && sft__base_is_digit(*p)) {
         p = sft__base_json_number(&ps->scan.json, p, &number);
         if (p == NULL) {
             return sft__format_scan_json_fault(&ps->scan);
@@ -257,7 +257,7 @@ static bool is_device_name(const char *s, size_t len) {
     }
     for (size_t i = 0; i < 2 && stem >= 4; i++) {
         /* a digit, or one of the superscripts 1, 2 and 3 (two bytes of UTF-8) */
-        const bool digit = stem == 4 && s[3] >= '0' && s[3] <= '9';
+        const bool digit = stem == 4 && sft__base_is_digit(s[3]);
         const bool super =
             stem == 5 && (uint8_t)s[3] == 0xc2 &&
             ((uint8_t)s[4] == 0xb9 || (uint8_t)s[4] == 0xb2 || (uint8_t)s[4] == 0xb3);

@@ -17,6 +17,7 @@
  */
 #include "format/scan.h"
 #include "base/checked.h"
+#include "base/text/utf8.h"
 
 enum { DIMS_CHUNK_MAX = 1 << 17 };
 
@@ -132,7 +133,7 @@ static inline const char *scan_uint(sft__format_scan *s, const char *p, sft_stat
                                     const char *needed, uint64_t *value) {
     sft__base_json_num n;
     const char *q = p;
-    if (*p != '-' && (*p < '0' || *p > '9')) {
+    if (*p != '-' && !sft__base_is_digit(*p)) {
         return sft__format_scan_wrong_type(s, p, 3, status, needed);
     }
     q = sft__base_json_number(&s->json, p, &n);

@@ -7,7 +7,6 @@
 #ifndef _WIN32
 #include "fs/stream_posix.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -164,26 +163,6 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
                                   "cannot write to the stream (descriptor %d)",
                                   (int)stream->handle);
     }
-    return SFT_OK;
-}
-
-sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err) {
-    struct stat st;
-    const int flags = fcntl(fd, F_GETFL);
-
-    *out = SFT__FS_NO_HANDLE;
-    if (flags < 0 || fstat(fd, &st) != 0) {
-        return sft__base_fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return sft__base_fail(err, SFT_E_NOT_REGULAR,
-                              "descriptor %d is no regular file: use a stream", fd);
-    }
-    if ((flags & O_APPEND) != 0) {
-        return sft__base_fail(err, SFT_E_ARG, "descriptor %d appends: it cannot write at positions",
-                              fd);
-    }
-    *out = fd;
     return SFT_OK;
 }
 #else

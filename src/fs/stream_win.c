@@ -38,19 +38,6 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
     }
     return SFT_OK;
 }
-
-sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err) {
-    HANDLE h = INVALID_HANDLE_VALUE;
-
-    *out = SFT__FS_NO_HANDLE;
-    SFT_TRY(sft__fs_wide_handle(fd, &h, err));
-    if (GetFileType(h) != FILE_TYPE_DISK) {
-        return sft__base_fail(err, SFT_E_NOT_REGULAR,
-                              "descriptor %d is no regular file: use a stream", fd);
-    }
-    *out = (sft__fs_handle)h;
-    return SFT_OK;
-}
 #else
 typedef int sft__fs_stream_win_empty;
 #endif

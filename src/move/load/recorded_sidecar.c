@@ -112,7 +112,7 @@ static const char *sidecar_number(sidecar *s, const char *p, uint64_t want, bool
                                   const char *what) {
     sft__base_json_num number;
 
-    if (*p != '-' && (*p < '0' || *p > '9')) {
+    if (*p != '-' && !sft__base_is_digit(*p)) {
         return sft__base_json_expected(&s->json, p, "a number is needed");
     }
     p = sft__base_json_number(&s->json, p, &number);
