@@ -108,8 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     sft__base_buf_init(&b, NULL);
     sft_status status = sft__format_layout(entries, count, &options, order, &bytes, &err);
     if (status == SFT_OK) {
-        status = sft__format_header_build(
-            &b, entries, order, count, (mode & 64) != 0 ? pairs : NULL, pair_count, &options, &err);
+        const sft__format_contents contents = {entries, order, count,
+                                               (mode & 64) != 0 ? pairs : NULL, pair_count};
+        status = sft__format_header_build(&b, &contents, &options, &err);
     }
     if (status != SFT_OK) {
         CHECK(err.status == (int32_t)status && err.message[0] != '\0');

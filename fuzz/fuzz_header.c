@@ -20,8 +20,8 @@ static sft_status parse(sft__format_header *h, const uint8_t *text, size_t len, 
     }
     memset(copy + len, '"', SFT__HEADER_SLACK);
     memset(err, 0, sizeof *err);
-    const sft_status status =
-        sft__format_header_parse_with(h, copy, len, file_size, options, canonical, err);
+    const sft_status status = sft__format_header_parse_as(
+        h, (sft__format_text){copy, len, file_size}, options, canonical, err);
     CHECK(err->status == (int32_t)status);
     if (status != SFT_OK) {
         CHECK(h->text == NULL && h->tensors == NULL && h->tensor_count == 0);
@@ -109,11 +109,12 @@ static void check_rebuilt(const sft__format_header *h) {
     sft__base_buf_init(&b, NULL);
     CHECK(sft__format_layout(entries, n, &options, order, &bytes, &err) == SFT_OK);
     CHECK(bytes == h->file_size - 8 - h->header_bytes);
-    CHECK(sft__format_header_build(&b, entries, order, n,
-                                   h->metadata_count != 0 ? h->metadata
-                                   : h->has_metadata      ? &none
-                                                          : NULL,
-                                   h->metadata_count, &options, &err) == SFT_OK);
+    const sft__format_contents contents = {entries, order, n,
+                                           h->metadata_count != 0 ? h->metadata
+                                           : h->has_metadata      ? &none
+                                                                  : NULL,
+                                           h->metadata_count};
+    CHECK(sft__format_header_build(&b, &contents, &options, &err) == SFT_OK);
     if (bytes <= UINT64_MAX - b.len) {
         CHECK(parse(&again, (const uint8_t *)b.data + 8, b.len - 8, b.len + bytes, NULL, true,
                     &err) == SFT_OK);

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""check_callers.py - no public function without a user. Standard library only.
+"""check_callers.py - no function without a user. Standard library only.
 
 A function declared in include/sft is used by the tool (src/cli, src/mpitool), the package (python/src), an
 example (examples), the C++ wrapper (sft.hpp) or another library than its own: by name, or through the entry for
 it in a table of its library. Tests and the library's own rooms do not count.
 
-KNOWN holds the functions that still have no user. It may only shrink: a name in it that has a user, or is not
-declared any more, is a fault too. Prints every fault and exits 1. `--self-test` proves that rules can fail.
+An internal function (sft__...) that a header of src declares is used in src: tests, fuzzers and benchmarks alone are
+no users.
+
+KNOWN and TESTED hold the functions that still have no user. They may only shrink: a name in them that has a user, or
+is not declared any more, is a fault too. Prints every fault and exits 1. `--self-test` proves that rules can fail.
 """
 
 import os
@@ -28,6 +31,11 @@ LIBRARIES = {
 }
 CORE = ["base", "fs", "format", "io", "catalog", "move"]
 KNOWN = set()
+# Internal functions that only tests call, and why they stay.
+TESTED = {
+    "sft__checkpoint_names_shipped": "tests take each of the rules that come along",
+    "sft__layout_ms_form": "tests see which form was recognised",
+}
 
 DECLARED = re.compile(r"\bSFT_API\b([^;{]*?)\b(sft_[a-z0-9_]+)\s*\(")
 TABLE = re.compile(r"struct\s+sft_\w+_api\s*\{(.*?)\}\s*sft_", re.S)
@@ -92,9 +100,33 @@ def check(files, known):
     return faults, len(declared), len(lonely)
 
 
+INTERNAL = re.compile(r"\bsft__\w+")
+
+
+def check_internal(files, known):
+    """Of clang-formatted code: what stands at the margin and is followed by a parenthesis declares or defines."""
+    declared, used = {}, set()
+    for path, text in files:
+        if not path.startswith("src/"):
+            continue
+        for line in code_of(text).split("\n"):
+            for m in INTERNAL.finditer(line):
+                if line[0] in " #" or not line[m.end() :].startswith("("):
+                    used.add(m.group(0))
+                elif path.endswith(".h"):
+                    declared.setdefault(m.group(0), path)
+    lonely = set(declared) - used
+    faults = [
+        "%s (%s) is called by tests alone, or by nothing" % (n, declared[n])
+        for n in sorted(lonely - set(known))
+    ]
+    faults += ["%s is called or gone: take it out of TESTED" % n for n in sorted(set(known) - lonely)]
+    return faults, len(declared)
+
+
 def read(root):
-    for folder in ("include/sft", "src", "python/src", "examples"):
-        for base, _, names in os.walk(os.path.join(root, folder)):
+    for directory in ("include/sft", "src", "python/src", "examples"):
+        for base, _, names in os.walk(os.path.join(root, directory)):
             for name in names:
                 if name.endswith((".c", ".h", ".hpp", ".cpp")):
                     path = os.path.join(base, name)
@@ -138,6 +170,15 @@ def self_test():
     assert len(faults) == len(wanted), faults
     for want in wanted:
         assert any(want in fault for fault in faults), (want, faults)
+    files = [
+        ("src/io/a.h", "void sft__io_a(int a,\n    int b);\nstatus\nsft__io_b(void);\nvoid sft__io_c(void);"),
+        ("src/io/a.c", "void sft__io_a(int a,\n    int b) {\n    sft__io_c();\n}\nvoid sft__io_b(void) {\n}"),
+        ("tests/unit/a.c", "void f(void) {\n    sft__io_a(1, 2);\n}"),
+    ]
+    faults, declared = check_internal(files, {"sft__io_b": "", "sft__io_c": ""})
+    assert declared == 3 and len(faults) == 2, faults
+    assert "sft__io_a (src/io/a.h) is called by tests alone" in faults[0], faults
+    assert "sft__io_c is called or gone" in faults[1], faults
     print("check_callers: self-test passed")
     return 0
 
@@ -146,10 +187,16 @@ def main():
     if "--self-test" in sys.argv:
         return self_test()
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    faults, declared, lonely = check(read(root), KNOWN)
+    files = list(read(root))
+    faults, declared, lonely = check(files, KNOWN)
+    more, internal = check_internal(files, TESTED)
+    faults += more
     for fault in faults:
         print(fault)
-    print("%d public functions, %d without a user, %d faults" % (declared, lonely, len(faults)))
+    print(
+        "%d public functions, %d without a user; %d internal ones, %d without; %d faults"
+        % (declared, lonely, internal, len(TESTED), len(faults))
+    )
     return 1 if faults else 0
 
 

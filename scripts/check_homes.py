@@ -5,7 +5,9 @@
   - an internal name sft__... begins with the name of a room, and no type of that kind is defined in two files
   - with BUILD: each global symbol of src/ROOM is sft__ROOM_..., sft_... (public) or, in the tool, cli_...,
     and is defined by one object (twins for different systems are never compiled together)
-  - what HOMES lists is done in the named places alone
+  - what HOMES lists (docs/ARCHITECTURE.md: "exactly one home") is done in its home alone, in C and in Python;
+    SECOND names the other places and says why, or what ends them. A home or second home that holds nothing is
+    a fault: patterns and exceptions cannot go stale
 
 Prints every offence and exits 1; exits 0 with a count otherwise. `--self-test` proves that rules can fail.
 """
@@ -19,18 +21,197 @@ from collections import defaultdict
 ROOMS = "base fs format io catalog move layout checkpoint import remote cuda mpi".split()
 PROGRAMS = {"cli": "cli_", "mpitool": "main"}
 TWIN = re.compile(r"_(posix|win|linux|x86|arm)\b")
-# What has one home: what it looks like in code, and the files (or rooms) that may hold it.
+
+
+# What has one home: what it looks like in code, the files (or rooms) that hold it, and a line that must be found.
+# The list of docs/ARCHITECTURE.md, and what it is made of.
+class Home:
+    def __init__(self, what, pattern, homes, sample, python=None):
+        self.what, self.pattern, self.homes, self.sample = what, re.compile(pattern), homes, sample
+        self.python = (
+            re.compile(python) if python else None
+        )  # what it looks like in Python; it has no home there
+
+
 HOMES = [
-    ("renaming in a directory", r"\brename(at2?)?\s*\(|\bMoveFileEx", ["src/fs/output/", "src/cli/sys_"]),
-    ("making bytes durable", r"\b(fsync|fdatasync)\s*\(|\bFlushFileBuffers", ["src/fs/"]),
-    ("looking whether pages are cached", r"\bmincore\s*\(|\bpreadv2\s*\(", ["src/fs/"]),
-    (
-        "options of callers with other headers",
-        r"\bmemcpy\([^;]*\bstruct_size\s*<",
-        ["src/base/options.c"],
+    Home(
+        "path containment",
+        r"\brealpath\s*\(|\bSYS_openat2\b|\bGetFinalPathNameByHandleW?\s*\(",
+        ["src/fs/"],
+        "if (realpath(a, b) == NULL) {",
     ),
-    ("hex digits", r'"0123456789abcdef"', ["src/base/", "src/cli/work.c"]),
+    Home(
+        "directory listing",
+        r"\b(opendir|fdopendir|readdir|scandir|FindFirstFileW?)\s*\(",
+        ["src/fs/file_"],
+        "DIR *d = opendir(path);",
+    ),
+    Home(
+        "atomic publication: renaming in a directory",
+        r"\brename(at2?)?\s*\(|\bMoveFileEx",
+        ["src/fs/output/"],
+        "return rename(a, b);",
+    ),
+    Home(
+        "atomic publication: files without a name, second names",
+        r"\bO_TMPFILE\b|\blinkat\s*\(|\bmkstemp\s*\(",
+        ["src/fs/output/"],
+        "linkat(a, b, c, d, 0);",
+    ),
+    Home(
+        "atomic publication: making bytes durable",
+        r"\b(fsync|fdatasync)\s*\(|\bFlushFileBuffers",
+        ["src/fs/"],
+        "if (fsync(fd) != 0) {",
+    ),
+    Home(
+        "journal",
+        r'\bjournal_head\b|\bJOURNAL_\w+|"sft-job ',
+        ["src/checkpoint/stage/journal.c"],
+        "typedef struct journal_head {",
+    ),
+    Home(
+        "choice of a read strategy",
+        r"\bsft__fs_(system|cached)\s*\(",
+        ["src/fs/", "src/io/reader.c"],
+        "const int percent = sft__fs_cached(fd, size);",
+    ),
+    Home(
+        "choice of a read strategy: looking whether pages are cached",
+        r"\bmincore\s*\(|\bpreadv2\s*\(",
+        ["src/fs/"],
+        "mincore(p, n, v);",
+    ),
+    Home(
+        "direct reads",
+        r"\bO_DIRECT\b|\bFILE_FLAG_NO_BUFFERING\b|\bsft__fs_(open|read)_direct\s*\(",
+        ["src/fs/", "src/io/reader.c"],
+        "fd = open(path, O_RDONLY | O_DIRECT);",
+    ),
+    Home(
+        "the block loop",
+        r"\bsft_pool_run\s*\(|\bsft__base_pool_add\s*\(",
+        ["src/base/thread/pool.", "src/move/loop.c"],
+        "sft_pool_run(pool, n, work, &w);",
+    ),
+    Home(
+        "glob grammar",
+        r"(?m)^\w[\w\s*]*(glob|wildcard)_match\s*\([^;{]*\)\s*\{|\bfnmatch\s*\(",
+        ["src/base/text/names.c"],
+        "static bool glob_match(const char *a, const char *b) {",
+        r"\bfnmatch\b|\bimport glob\b",
+    ),
+    Home(
+        "JSON reader",
+        r"\*\w+ [!=]= ':'[^;]{0,60}\bsft__base_json_|"
+        r"\bsft__base_json_(?:read|is|blank|decode)\([^}]{0,200}\*\w+ [!=]= ':'",
+        ["src/base/text/"],
+        "p = sft__base_json_blank(p);\n if (*p != ':') {",
+    ),
+    Home(
+        "JSON writer",
+        r"'\\\\',\s*'u'" + r'|"\\\\u(00"|%04x)',
+        ["src/base/text/"],
+        'printf("\\\\u%04x", unit);',
+    ),
+    Home(
+        "hex digits",
+        r'"0123456789abcdef"|- \'a\' \+ 10\b',
+        ["src/base/"],
+        'static const char d[] = "0123456789abcdef";',
+    ),
+    Home(
+        "decimal digits",
+        r"(?m)^\w[\w\s*]*is_digit\s*\([^;{]*\)\s*\{",
+        ["src/base/text/"],
+        "static bool is_digit(char c) {",
+    ),
+    Home(
+        "natural order",
+        r"(?m)^\w[\w\s*]*natural_(compare|order)\s*\([^;{]*\)\s*\{|\bstrverscmp\s*\(",
+        ["src/base/text/names.c"],
+        "int natural_order(const char *a, const char *b) {",
+        r"re\.split\(r?.[^)]*\\d\+",
+    ),
+    Home(
+        "options reader",
+        r"\bmemcpy\((?:[^;]*\bstruct_size\s*<|&have, given\b)",
+        ["src/base/options.c"],
+        "memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);",
+    ),
+    Home(
+        "dtype facts",
+        r'\bSFT_DTYPE_MAP\s*\(|"(BF16|F8_E\w+|F6_E\w+)"',
+        ["src/format/dtype.c"],
+        '{"BF16", 2, 1},',
+        r'"(BF16|F8_E\w+|F6_E\w+)"\s*:',
+    ),
+    Home(
+        "digests' descriptions",
+        r"\b\w*(crc32c|sha256_update|feed)\s*\([^;]*(->|\.)(name_len|dtype->name)\b",
+        ["src/move/digest_tensor.c"],
+        "crc = sft_crc32c(crc, t->name, t->name_len);",
+    ),
 ]
+# Second homes. What stays says why; "until" names what ends it. One that is empty is a fault, too.
+SECOND = {
+    "journal": {"src/remote/disk/staging.c": "until downloads and jobs have one form of journal"},
+    "direct reads": {"src/cuda/gds.c": "cuFile reads by a descriptor of its own"},
+    "the block loop": {
+        "src/checkpoint/dedupe/dedupe_compare.c": "until dedupe is on the loop",
+        "src/checkpoint/job/run_digest.c": "until jobs are on the loop",
+        "src/checkpoint/job/run_units.c": "until jobs are on the loop",
+        "src/cli/look/hash.c": "rounds whose results are merged in order, over public reads",
+        "src/cli/work.c": "rounds whose results are merged in order, over public reads",
+        "src/move/load/stream.c": "a stream is pulled",
+        "src/move/write/save.c": "writes from the caller's memory: it reads nothing",
+        "python/src/bytes.c": "copies between two places in memory: it reads nothing",
+    },
+    "JSON reader": {
+        "src/catalog/aliases.c": "until it walks by sft__base_json_members",
+        "src/import/content/json.c": "looks into each level of what it scans",
+        "src/import/core/shards.c": "until it walks by sft__base_json_members",
+        "src/import/gguf/gguf_bytes.c": "until it walks by sft__base_json_members",
+        "src/import/gguf/gguf_meta.c": "until it walks by sft__base_json_members",
+        "src/import/paddle/paddle_names.c": "until it walks by sft__base_json_members",
+        "src/import/pt2/pt2_config.c": "until it walks by sft__base_json_members",
+        "src/layout/jsontree.c": "until it takes keys by sft__base_json_key",
+        "src/move/write/edit_text.c": "until it takes keys by sft__base_json_key",
+    },
+    "JSON writer": {
+        "src/cli/ui/json.c": "the tool's: it includes no private headers",
+        "src/cli/look/show_file.c": "until it writes by cli/ui/json.c",
+        "src/cli/outputs/batch.c": "until it writes by cli/ui/json.c",
+        "src/import/convert/convert_index.c": "until it writes by sft__base_json_string",
+        "src/import/graph/exported.c": "looks for escapes, writes none",
+    },
+    "hex digits": {
+        "src/cli/work.c": "the tool's: it includes no private headers",
+        "src/checkpoint/stage/journal.c": "until it reads by sft__base_hex_value",
+        "src/import/content/svg.c": "until it reads by sft__base_hex_value",
+        "src/import/content/yaml.c": "until it reads by sft__base_hex_value",
+        "src/import/scan/strings.c": "until it reads by sft__base_hex_value",
+        "src/import/walk/walk_text.c": "digits of any base up to 36",
+        "src/remote/http/reason.c": "until it reads by sft__base_hex_value",
+    },
+    "decimal digits": {
+        "src/catalog/counted.c": "until it asks sft__base_is_digit",
+        "src/checkpoint/open/ranks.c": "until it asks sft__base_is_digit",
+        "src/import/content/jinja.c": "until it asks sft__base_is_digit",
+        "src/import/core/decimal.c": "until it asks sft__base_is_digit",
+        "src/import/graph/exported.c": "until it asks sft__base_is_digit",
+        "src/import/settings/judge.c": "until it asks sft__base_is_digit",
+        "src/import/settings/python.c": "until it asks sft__base_is_digit",
+        "src/import/settings/source.c": "until it asks sft__base_is_digit",
+    },
+    "dtype facts": {"src/import/gguf/gguf_types.c": "GGUF's name of a type"},
+    "digests' descriptions": {
+        "src/checkpoint/group/group_parts.c": "what processes compare, not what is recorded",
+        "src/cli/look/hash.c": "until it takes sft_digest_describe",
+        "src/cli/look/record.c": "until it takes sft_digest_describe",
+        "src/move/write/set.c": "of entries that are no tensors yet",
+    },
+}
 
 
 def code_of(text):
@@ -39,16 +220,47 @@ def code_of(text):
 
 
 def sources(root):
-    for base, folders, names in os.walk(os.path.join(root, "src")):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".c", ".h")):
-                path = os.path.join(base, name)
-                with open(path, encoding="utf-8") as f:
-                    yield os.path.relpath(path, root).replace(os.sep, "/"), f.read()
+    for top in ("src", "python/src", "python/safetensors_c"):
+        for base, directories, names in os.walk(os.path.join(root, top)):
+            directories.sort()
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".py")):
+                    path = os.path.join(base, name)
+                    with open(path, encoding="utf-8") as f:
+                        yield os.path.relpath(path, root).replace(os.sep, "/"), f.read()
 
 
-def check_text(files):
+def check_homes(path, code, seen):
+    """Where a file does what has its home elsewhere. Notes in `seen` what each home and second home holds."""
+    faults = []
+    for home in HOMES:
+        pattern = home.python if path.endswith(".py") else home.pattern
+        for m in pattern.finditer(code) if pattern else []:
+            if any(path.startswith(h) for h in home.homes):
+                seen.add(home.what)
+                continue
+            second = next((s for s in SECOND.get(home.what, {}) if path.startswith(s)), None)
+            if second is not None:
+                seen.add((home.what, second))
+                continue
+            line = code.count("\n", 0, m.start()) + 1
+            faults.append("%s:%d: %s has its home in %s" % (path, line, home.what, ", ".join(home.homes)))
+    return faults
+
+
+def check_seen(seen):
+    """Homes that hold nothing, and second homes that are empty by now."""
+    faults = ["%s has no home: is its pattern right?" % h.what for h in HOMES if h.what not in seen]
+    for what, places in SECOND.items():
+        faults += [
+            "%s holds no %s any more: take it out of SECOND" % (p, what)
+            for p in places
+            if (what, p) not in seen
+        ]
+    return faults
+
+
+def check_text(files, seen):
     faults = []
     types = defaultdict(set)
     rooms = re.compile(r"\bsft__(?!(?:%s)(?:_|\b))\w+" % "|".join(ROOMS))
@@ -57,18 +269,16 @@ def check_text(files):
         r"|()\btypedef\b[^;{}]*\(\*(sft__\w+)\)"
     )
     for path, text in files:
+        if path.endswith(".py"):
+            faults += check_homes(path, text, seen)
+            continue
         code = code_of(text)
         for m in rooms.finditer(code):
             faults.append("%s: %s names no room" % (path, m.group(0)))
         for m in kinds.finditer(code):
             name = m.group(2) or m.group(4) or m.group(6) or m.group(8)
             types[(m.group(1) or "type") + " " + name].add(TWIN.sub("", path))
-        for what, pattern, homes in HOMES:
-            if any(path.startswith(home) for home in homes):
-                continue
-            for m in re.finditer(pattern, code):
-                line = code.count("\n", 0, m.start()) + 1
-                faults.append("%s:%d: %s has its home in %s" % (path, line, what, ", ".join(homes)))
+        faults += check_homes(path, code, seen)
     for name, where in sorted(types.items()):
         if len(where) > 1:
             faults.append("%s is defined in %s" % (name, " and ".join(sorted(where))))
@@ -113,7 +323,7 @@ def self_test():
         ("src/io/d_posix.c", "struct sft__io_t {\n int a; };"),
         ("src/io/d_win.c", "struct sft__io_t {\n int a; };"),
     ]
-    faults, _ = check_text(text)
+    faults, _ = check_text(text, set())
     wanted = [
         "sft__nowhere_f names no room",
         "hex digits has its home",
@@ -123,6 +333,19 @@ def self_test():
     for want in wanted:
         assert any(want in fault for fault in faults), (want, faults)
     assert len(faults) == len(wanted), faults
+    for home in HOMES:
+        for path, want in (("src/attic/a.c", home.what + " has its home"), (home.homes[0] + "a.c", None)):
+            faults = [f for f in check_homes(path, code_of(home.sample), set()) if home.what in f]
+            assert bool(faults) == (want is not None), (home.what, path, faults)
+        assert not check_homes("src/attic/a.c", code_of("/* %s */" % home.sample.replace("*", "")), set()), (
+            home.what
+        )
+    for home, sample in (("glob grammar", "import fnmatch"), ("dtype facts", 'X = {"BF16": 2}')):
+        assert any(home in f for f in check_homes("python/safetensors_c/a.py", sample, set())), home
+    full = {h.what for h in HOMES} | {(what, p) for what, places in SECOND.items() for p in places}
+    assert check_seen(full) == []
+    for lost in full:
+        assert len(check_seen(full - {lost})) == 1, lost
     print("check_homes: self-test passed")
 
 
@@ -130,7 +353,9 @@ def main():
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    faults, count = check_text(sources(root))
+    seen = set()
+    faults, count = check_text(sources(root), seen)
+    faults += check_seen(seen)
     symbols = 0
     if len(sys.argv) > 1:
         more, symbols = check_symbols(sys.argv[1], root)

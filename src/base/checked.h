@@ -36,27 +36,6 @@ static inline bool sft__base_mul_size(size_t a, size_t b, size_t *out) {
 #endif
 }
 
-/* a * b for strides: signed, either may be negative. */
-static inline bool sft__base_mul_i64(int64_t a, int64_t b, int64_t *out) {
-#if defined(__GNUC__)
-    return !__builtin_mul_overflow(a, b, out);
-#else
-    if (a != 0 && b != 0) {
-        const bool negative = (a < 0) != (b < 0);
-        const uint64_t ua = a < 0 ? 0 - (uint64_t)a : (uint64_t)a;
-        const uint64_t ub = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
-        uint64_t u;
-        if (!sft__base_mul64(ua, ub, &u) || u > (uint64_t)INT64_MAX + (negative ? 1u : 0u)) {
-            return false;
-        }
-        *out = negative ? (int64_t)(0 - u) : (int64_t)u;
-        return true;
-    }
-    *out = 0;
-    return true;
-#endif
-}
-
 /* Rounds up to a multiple of `alignment`, a power of two. */
 static inline bool sft__base_align64(uint64_t v, uint64_t alignment, uint64_t *out) {
     if (!sft__base_add64(v, alignment - 1, out)) {

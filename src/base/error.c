@@ -123,8 +123,15 @@ static void put_message(char *dst, size_t cap, const char *src, size_t len) {
     dst[at] = '\0';
 }
 
-static SFT_COLD sft_status fail_v(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
-                                  const char *tensor, size_t tensor_len, const char *format,
+/* Where it happened, and what the system said. */
+typedef struct place {
+    int32_t sys;
+    uint64_t offset;
+    const char *tensor; /* NULL: none */
+    size_t tensor_len;
+} place;
+
+static SFT_COLD sft_status fail_v(sft_error *err, sft_status status, place at, const char *format,
                                   va_list args) {
     char text[MESSAGE_MAX];
     int n;
@@ -138,10 +145,10 @@ static SFT_COLD sft_status fail_v(sft_error *err, sft_status status, int32_t sys
     }
     memset(err, 0, sizeof *err);
     err->status = status;
-    err->sys = sys;
-    err->offset = offset;
-    if (tensor != NULL) {
-        (void)sft__base_escape(err->tensor, sizeof err->tensor, tensor, tensor_len);
+    err->sys = at.sys;
+    err->offset = at.offset;
+    if (at.tensor != NULL) {
+        (void)sft__base_escape(err->tensor, sizeof err->tensor, at.tensor, at.tensor_len);
     }
     put_message(err->message, sizeof err->message, text,
                 (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
@@ -152,7 +159,7 @@ sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_
                          const char *tensor, size_t tensor_len, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fail_v(err, status, sys, offset, tensor, tensor_len, format, args);
+    fail_v(err, status, (place){sys, offset, tensor, tensor_len}, format, args);
     va_end(args);
     return status;
 }
@@ -160,7 +167,7 @@ sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_
 sft_status sft__base_fail(sft_error *err, sft_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fail_v(err, status, 0, SFT_NO_OFFSET, NULL, 0, format, args);
+    fail_v(err, status, (place){.offset = SFT_NO_OFFSET}, format, args);
     va_end(args);
     return status;
 }
@@ -169,7 +176,7 @@ sft_status sft__base_fail_at(sft_error *err, sft_status status, uint64_t offset,
                              ...) {
     va_list args;
     va_start(args, format);
-    fail_v(err, status, 0, offset, NULL, 0, format, args);
+    fail_v(err, status, (place){.offset = offset}, format, args);
     va_end(args);
     return status;
 }
@@ -178,7 +185,7 @@ sft_status sft__base_fail_tensor(sft_error *err, sft_status status, uint64_t off
                                  const char *tensor, size_t tensor_len, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fail_v(err, status, 0, offset, tensor, tensor_len, format, args);
+    fail_v(err, status, (place){0, offset, tensor, tensor_len}, format, args);
     va_end(args);
     return status;
 }

@@ -162,7 +162,7 @@ int cli_sys_create(cli_sys_file *f, const char *path, bool replace) {
 int cli_sys_put(cli_sys_file *f, const void *data, size_t size) {
     const sft__fs_span part = {data, size};
     sft_error err = {0};
-    sft_status status = sft__fs_publish_may_grow(f->publish, f->at + size, &err);
+    sft_status status = sft__fs_may_grow(sft__fs_publish_name(f->publish), f->at + size, &err);
 
     if (status == SFT_OK) {
         status = sft__fs_publish_write(f->publish, f->at, &part, 1, &err);

@@ -20,6 +20,15 @@ typedef struct sft__format_entry {
     uint64_t begin; /* relative to the data section */
 } sft__format_entry;
 
+/* What a header says. */
+typedef struct sft__format_contents {
+    const sft__format_entry *entries;
+    const uint32_t *order; /* of the entries in the file */
+    size_t count;
+    const sft_metadata_entry *metadata; /* NULL: none */
+    size_t metadata_count;
+} sft__format_contents;
+
 /* Validates every entry (UTF-8, not `__metadata__`, no duplicates, dtype of the format, size fits,
  * rank limit), computes nbytes, orders, and assigns position and begin. order_out[p] = index of the
  * entry at file position p; room for count. Errors name the tensor. */
@@ -28,13 +37,11 @@ sft_status sft__format_layout(sft__format_entry *entries, size_t count,
                               uint64_t *data_bytes, sft_error *err);
 
 /* Appends the 8 length bytes and the header text to out, exactly as the reference writes it
- * (metadata keys sorted by bytes; duplicates are SFT_E_DUPLICATE). metadata NULL: none. With
+ * (metadata keys sorted by bytes; duplicates are SFT_E_DUPLICATE). With
  * options->reserve_bytes that many blanks stand before the `}` of __metadata__ (which is then
  * written even if empty). Padding: blanks at the end so that 8 + N is a multiple of
  * options->data_alignment (at least 8). */
-sft_status sft__format_header_build(sft__base_buf *out, const sft__format_entry *entries,
-                                    const uint32_t *order, size_t count,
-                                    const sft_metadata_entry *metadata, size_t metadata_count,
+sft_status sft__format_header_build(sft__base_buf *out, const sft__format_contents *contents,
                                     const sft_write_options *options, sft_error *err);
 
 /* The text of a __metadata__ object, `{"k":"v",...}` with `blanks` spaces before its `}`. Keys

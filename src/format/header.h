@@ -48,9 +48,14 @@ sft_status sft__format_header_parse(sft__format_header *out, char *text, uint64_
                                     sft_error *err);
 /* The same; canonical false leaves the short way for the reference writer's own form unused. The
  * result must not depend on it: tests and fuzzers compare. */
-sft_status sft__format_header_parse_with(sft__format_header *out, char *text, uint64_t header_bytes,
-                                         uint64_t file_size, const sft_open_options *options,
-                                         bool canonical, sft_error *err);
+typedef struct sft__format_text {
+    char *text;
+    uint64_t header_bytes;
+    uint64_t file_size;
+} sft__format_text;
+sft_status sft__format_header_parse_as(sft__format_header *out, sft__format_text text,
+                                       const sft_open_options *options, bool canonical,
+                                       sft_error *err);
 void sft__format_header_reset(sft__format_header *header);
 
 #endif

@@ -24,6 +24,10 @@ static const sft_limits *limits_of(const sft_write_options *options) {
     return options != NULL && options->limits != NULL ? options->limits : &none;
 }
 
+/* Fails for the tensor of an entry. */
+#define FAIL(err, e, status, ...)                                                                  \
+    sft__base_fail_tensor(err, status, SFT_NO_OFFSET, (e)->name, (e)->name_len, __VA_ARGS__)
+
 /* ---------------------------------------------------------------- one tensor */
 
 static sft_status check_name(const sft__format_entry *e, const sft_limits *limits, sft_error *err) {
@@ -31,18 +35,14 @@ static sft_status check_name(const sft__format_entry *e, const sft_limits *limit
         return sft__base_fail(err, SFT_E_ARG, "tensor without a name");
     }
     if (sft__base_utf8_valid(e->name, e->name_len) != e->name_len) {
-        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "tensor name is not UTF-8");
+        return FAIL(err, e, SFT_E_ARG, "tensor name is not UTF-8");
     }
     if (e->name_len == 12 && memcmp(e->name, "__metadata__", 12) == 0) {
-        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "a tensor cannot be called __metadata__");
+        return FAIL(err, e, SFT_E_ARG, "a tensor cannot be called __metadata__");
     }
     if (limits->name_bytes != 0 && e->name_len > limits->name_bytes) {
-        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "tensor name of %llu bytes, the limit is %llu",
-                                     (unsigned long long)e->name_len,
-                                     (unsigned long long)limits->name_bytes);
+        return FAIL(err, e, SFT_E_LIMIT, "tensor name of %llu bytes, the limit is %llu",
+                    (unsigned long long)e->name_len, (unsigned long long)limits->name_bytes);
     }
     return SFT_OK;
 }
@@ -54,31 +54,24 @@ static sft_status measure(sft__format_entry *e, const sft_limits *limits, sft_er
     sft_error inner;
 
     if (e->dtype == NULL || (e->rank != 0 && e->shape == NULL)) {
-        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "tensor without dtype or shape");
+        return FAIL(err, e, SFT_E_ARG, "tensor without dtype or shape");
     }
     if (sft_dtype_get(e->dtype->id) == NULL) {
-        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "dtype %s is not part of the safetensors format",
-                                     e->dtype->name);
+        return FAIL(err, e, SFT_E_UNSUPPORTED, "dtype %s is not part of the safetensors format",
+                    e->dtype->name);
     }
     if (e->rank > rank_limit) {
-        return sft__base_fail_tensor(err, SFT_E_LIMIT, SFT_NO_OFFSET, e->name, e->name_len,
-                                     "%u dimensions, the limit is %llu", e->rank,
-                                     (unsigned long long)rank_limit);
+        return FAIL(err, e, SFT_E_LIMIT, "%u dimensions, the limit is %llu", e->rank,
+                    (unsigned long long)rank_limit);
     }
     for (uint32_t d = 0; d < e->rank; d++) {
         if (!sft__base_mul64(elements, e->shape[d], &elements)) {
-            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, e->name, e->name_len,
-                                         "shape has 2^64 elements or more");
+            return FAIL(err, e, SFT_E_OVERFLOW, "shape has 2^64 elements or more");
         }
     }
     const sft_status status = sft_dtype_bytes(sft_dtype_get(e->dtype->id), elements, &e->nbytes,
                                               err != NULL ? &inner : NULL);
-    return status == SFT_OK
-               ? SFT_OK
-               : sft__base_fail_tensor(err, status, SFT_NO_OFFSET, e->name, e->name_len, "%s",
-                                       err != NULL ? inner.message : "");
+    return status == SFT_OK ? SFT_OK : FAIL(err, e, status, "%s", err != NULL ? inner.message : "");
 }
 
 static sft_status check_unique(const sft__format_entry *entries, size_t count,
@@ -91,8 +84,7 @@ static sft_status check_unique(const sft__format_entry *entries, size_t count,
     }
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         if (sft__base_strmap_add(&names, i) != SFT__STRMAP_NONE) {
-            status = sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, entries[i].name,
-                                           entries[i].name_len, "tensor name given twice");
+            status = FAIL(err, &entries[i], SFT_E_DUPLICATE, "tensor name given twice");
         }
     }
     sft__base_strmap_reset(&names);
@@ -196,8 +188,7 @@ sft_status sft__format_layout(sft__format_entry *entries, size_t count,
         e->position = (uint32_t)p;
         e->begin = at;
         if (!sft__base_add64(at, e->nbytes, &at)) {
-            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, SFT_NO_OFFSET, e->name, e->name_len,
-                                         "data section grows beyond 2^64 bytes");
+            return FAIL(err, e, SFT_E_OVERFLOW, "data section grows beyond 2^64 bytes");
         }
     }
     *data_bytes = at;
@@ -234,10 +225,10 @@ static sft_status alignment_of(const sft_write_options *options, uint64_t *align
     return SFT_OK;
 }
 
-sft_status sft__format_header_build(sft__base_buf *out, const sft__format_entry *entries,
-                                    const uint32_t *order, size_t count,
-                                    const sft_metadata_entry *metadata, size_t metadata_count,
+sft_status sft__format_header_build(sft__base_buf *out, const sft__format_contents *contents,
                                     const sft_write_options *options, sft_error *err) {
+    const sft_metadata_entry *const metadata = contents->metadata;
+    const size_t count = contents->count;
     const sft_limits *const limits = limits_of(options);
     const uint64_t limit = limits->header_bytes != 0 ? limits->header_bytes : DEFAULT_HEADER_BYTES;
     const uint64_t reserve = options != NULL ? options->reserve_bytes : 0;
@@ -256,13 +247,13 @@ sft_status sft__format_header_build(sft__base_buf *out, const sft__format_entry 
     sft__base_buf_add(out, "{", 1);
     if (metadata != NULL || reserve != 0) {
         sft__base_buf_text(out, "\"__metadata__\":");
-        SFT_TRY(sft__format_metadata_build(out, metadata, metadata != NULL ? metadata_count : 0,
-                                           reserve, err));
+        SFT_TRY(sft__format_metadata_build(
+            out, metadata, metadata != NULL ? contents->metadata_count : 0, reserve, err));
         sft__base_buf_add(out, ",", count != 0 ? 1 : 0);
     }
     for (size_t p = 0; p < count && !out->failed; p++) {
         sft__base_buf_add(out, ",", p != 0 ? 1 : 0);
-        emit_entry(out, &entries[order[p]]);
+        emit_entry(out, &contents->entries[contents->order[p]]);
     }
     sft__base_buf_add(out, "}", 1);
     text = out->len - start; /* cannot overflow below: a buffer is far from 2^64 - 2^20 */

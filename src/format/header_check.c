@@ -105,13 +105,15 @@ static const char *value_place(sft__format_scan *s, const sft_tensor *t, const c
     return sft__format_scan_member(s, sft__base_json_blank(sft__base_json_blank(p) + 1), member);
 }
 
-static bool fail_tensor(sft__format_scan *s, const sft_tensor *t, sft_status status,
-                        const char *member, const char *what, uint64_t found, uint64_t needed) {
-    s->name = t->name;
-    s->name_len = t->name_len;
-    (void)SFT__SCAN_FAIL(s, status, value_place(s, t, member), "%s %llu, needed %llu", what,
-                         (unsigned long long)found, (unsigned long long)needed);
-    return false;
+/* Fails for a tensor, at a place in its entry; false. */
+#define FAIL(s, t, status, place, ...)                                                             \
+    ((s)->name = (t)->name, (s)->name_len = (t)->name_len,                                         \
+     SFT__SCAN_FAIL(s, status, place, __VA_ARGS__) != NULL)
+
+static bool fail_offsets(sft__format_scan *s, const sft_tensor *t, sft_status status,
+                         const char *what, uint64_t found, uint64_t needed) {
+    return FAIL(s, t, status, value_place(s, t, "data_offsets"), "%s %llu, needed %llu", what,
+                (unsigned long long)found, (unsigned long long)needed);
 }
 
 static bool sort_by_offset(sft__format_header *h, sft_piece *pieces, sft__format_scan *s) {
@@ -128,9 +130,9 @@ static bool sort_by_offset(sft__format_header *h, sft_piece *pieces, sft__format
         return true;
     }
     if (s->strict) {
-        return fail_tensor(s, &h->tensors[first], SFT_E_OFFSETS, "data_offsets",
-                           "strict: entry not in the order of its data: begins at",
-                           pieces[first].offset, pieces[first - 1].nbytes);
+        return fail_offsets(s, &h->tensors[first], SFT_E_OFFSETS,
+                            "strict: entry not in the order of its data: begins at",
+                            pieces[first].offset, pieces[first - 1].nbytes);
     }
     if (!sft__base_mul_size(n, 2 * sizeof *keys, &bytes) ||
         (keys = sft__base_alloc(h->arena.allocator, bytes)) == NULL) {
@@ -161,12 +163,9 @@ static bool index_names(sft__format_header *h, uint64_t *slots, sft__format_scan
         const sft_tensor *const a = &h->tensors[i];
         const sft_tensor *const b = &h->tensors[other];
         const sft_tensor *const later = a->flags > b->flags ? a : b;
-        s->name = later->name;
-        s->name_len = later->name_len;
-        (void)SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, name_place(s, later),
-                             "tensor name given twice, first at offset %llu",
-                             8ull + (later == a ? b : a)->flags);
-        return false;
+        return FAIL(s, later, SFT_E_DUPLICATE, name_place(s, later),
+                    "tensor name given twice, first at offset %llu",
+                    8ull + (later == a ? b : a)->flags);
     }
     return true;
 }
@@ -179,32 +178,22 @@ static bool check_size(const sft_tensor *t, uint64_t bytes, sft__format_scan *s)
 
     for (uint32_t d = 0; d < t->rank; d++) {
         if (!sft__base_mul64(product, t->shape[d], &product)) {
-            s->name = t->name;
-            s->name_len = t->name_len;
-            (void)SFT__SCAN_FAIL(s, SFT_E_OVERFLOW, value_place(s, t, "shape"),
-                                 "shape has 2^64 elements or more");
-            return false;
+            return FAIL(s, t, SFT_E_OVERFLOW, value_place(s, t, "shape"),
+                        "shape has 2^64 elements or more");
         }
     }
     if (!sft__base_mul64(product, bits, &total)) {
-        s->name = t->name;
-        s->name_len = t->name_len;
-        (void)SFT__SCAN_FAIL(s, SFT_E_OVERFLOW, value_place(s, t, "shape"),
-                             "%llu elements of %s have 2^64 bits or more",
-                             (unsigned long long)product, t->dtype->name);
-        return false;
+        return FAIL(s, t, SFT_E_OVERFLOW, value_place(s, t, "shape"),
+                    "%llu elements of %s have 2^64 bits or more", (unsigned long long)product,
+                    t->dtype->name);
     }
     if (total % 8 != 0) {
-        s->name = t->name;
-        s->name_len = t->name_len;
-        (void)SFT__SCAN_FAIL(s, SFT_E_SUBBYTE, value_place(s, t, "shape"),
-                             "%llu elements of %s end inside a byte", (unsigned long long)product,
-                             t->dtype->name);
-        return false;
+        return FAIL(s, t, SFT_E_SUBBYTE, value_place(s, t, "shape"),
+                    "%llu elements of %s end inside a byte", (unsigned long long)product,
+                    t->dtype->name);
     }
     if (total / 8 != bytes) {
-        return fail_tensor(s, t, SFT_E_SIZE, "data_offsets", "data_offsets span bytes", bytes,
-                           total / 8);
+        return fail_offsets(s, t, SFT_E_SIZE, "data_offsets span bytes", bytes, total / 8);
     }
     return true;
 }
@@ -214,14 +203,14 @@ static bool check_one(const sft_tensor *t, const sft_piece *piece, uint64_t expe
     const uint64_t begin = piece->offset;
     const uint64_t end = piece->nbytes;
     if (SFT_UNLIKELY(begin != expected)) {
-        return fail_tensor(s, t, begin < expected ? SFT_E_OVERLAP : SFT_E_HOLE, "data_offsets",
-                           begin < expected ? "overlap: tensor begins at"
-                                            : "hole: tensor begins at",
-                           begin, expected);
+        return fail_offsets(s, t, begin < expected ? SFT_E_OVERLAP : SFT_E_HOLE,
+                            begin < expected ? "overlap: tensor begins at"
+                                             : "hole: tensor begins at",
+                            begin, expected);
     }
     if (SFT_UNLIKELY(end < begin)) {
-        return fail_tensor(s, t, SFT_E_OFFSETS, "data_offsets",
-                           "tensor ends before it begins: ends at", end, begin);
+        return fail_offsets(s, t, SFT_E_OFFSETS, "tensor ends before it begins: ends at", end,
+                            begin);
     }
     return check_size(t, end - begin, s);
 }
@@ -253,8 +242,8 @@ static bool check_coverage(sft__format_header *h, const sft_piece *pieces, uint6
     while (pieces[i].nbytes <= data_bytes) {
         i++; /* ends: the last one is `covered`, above data_bytes */
     }
-    (void)fail_tensor(s, &h->tensors[i], SFT_E_COVERAGE, "data_offsets",
-                      "file is too short for its tensors: bytes of data", data_bytes, covered);
+    (void)fail_offsets(s, &h->tensors[i], SFT_E_COVERAGE,
+                       "file is too short for its tensors: bytes of data", data_bytes, covered);
     set_expected(s->err, data_start, covered);
     return false;
 }

@@ -26,7 +26,7 @@
 #define PATH_MAX 4096
 #endif
 
-enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, RACES_MAX = 64 };
+enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY, RACES_MAX = 64 };
 
 #if !defined(O_LARGEFILE)
 #define O_LARGEFILE 0
@@ -80,7 +80,7 @@ static int open_beneath(const sft__fs_root *root, const char *name) {
         return -1;
     }
     /* what the C library's open adds by itself on 32 bits: else files of 2 GiB are refused */
-    return resolve_beneath(root, name, OPEN_FLAGS | O_LARGEFILE);
+    return resolve_beneath(root, name, OPEN_FLAGS | O_CLOEXEC | O_LARGEFILE);
 }
 #else
 static int open_beneath(const sft__fs_root *root, const char *name) {
@@ -90,20 +90,11 @@ static int open_beneath(const sft__fs_root *root, const char *name) {
 }
 #endif
 
-/* openat, again after a signal. */
-static int open_again(int folder, const char *name, int flags) {
-    int fd;
-    do {
-        fd = openat(folder, name, flags);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
 /* Opens a file in a directory, after a look at it. links: AT_SYMLINK_NOFOLLOW or 0. */
-static int open_regular(int folder, const char *name, int links) {
+static int open_regular(int directory, const char *name, int links) {
     struct stat st;
 
-    if (fstatat(folder, name, &st, links) != 0) {
+    if (fstatat(directory, name, &st, links) != 0) {
         return -1;
     }
     const int sys = not_regular(&st);
@@ -111,18 +102,18 @@ static int open_regular(int folder, const char *name, int links) {
         errno = sys;
         return -1;
     }
-    return open_again(folder, name, OPEN_FLAGS | (links != 0 ? O_NOFOLLOW : 0));
+    return sft__fs_open_at(directory, name, OPEN_FLAGS | (links != 0 ? O_NOFOLLOW : 0), 0);
 }
 
 /* Opens the directory `name`, which is no link. */
-static int open_part(int folder, const char *name) {
+static int open_part(int directory, const char *name) {
     struct stat st;
 
-    if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+    if (fstatat(directory, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
         errno = ELOOP;
         return -1;
     }
-    return open_again(folder, name, OPEN_FLAGS | O_NOFOLLOW | O_DIRECTORY);
+    return sft__fs_open_at(directory, name, OPEN_FLAGS | O_NOFOLLOW | O_DIRECTORY, 0);
 }
 
 /* Opens base/rest, part by part, without following a link in rest. at: the open base, closed in any case. */
@@ -241,19 +232,19 @@ sft_status sft__fs_open_below_resolved(const sft__fs_root *root, const char *nam
         return sft__base_fail(err, SFT_E_PATH,
                               "%s is a link that leads out of its directory, to %s", name, real);
     }
-    *out = open_unlinked(open_again(AT_FDCWD, base, O_RDONLY | O_CLOEXEC | O_DIRECTORY), rest);
+    *out = open_unlinked(sft__fs_open_at(AT_FDCWD, base, O_RDONLY | O_DIRECTORY, 0), rest);
     return *out >= 0 ? SFT_OK : failed(name, errno, missing, err);
 }
 
 static sft_status open_name(const sft__fs_root *root, const char *name, int *out, bool *missing,
                             sft_error *err) {
-    const int folder = (int)root->directory;
+    const int directory = (int)root->directory;
     const bool none = root->links == SFT__FS_LINKS_NONE;
 
     if (root->links == SFT__FS_LINKS_ANY) {
-        *out = open_regular(folder, name, 0);
+        *out = open_regular(directory, name, 0);
     } else if (none) {
-        *out = open_unlinked(open_again(folder, ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY), name);
+        *out = open_unlinked(sft__fs_open_at(directory, ".", O_RDONLY | O_DIRECTORY, 0), name);
     } else {
         *out = open_beneath(root, name);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/below_win.c - opening a file below a folder in a way that no link leads out. The file is opened
+ * fs/below_win.c - opening a file below a directory in a way that no link leads out. The file is opened
  * first and judged by where its handle really lies; nothing is read before that, and nobody can
  * exchange a link in between. Read first: below.h.
  */
@@ -10,7 +10,7 @@
 #include "fs/wide_win.h"
 #include <windows.h>
 
-/* If `path` lies in the folder `base` (base_len characters): the part behind it; else NULL. */
+/* If `path` lies in the directory `base` (base_len characters): the part behind it; else NULL. */
 static const wchar_t *inside(const sft__fs_wide *path, const wchar_t *base, size_t base_len) {
     if (base_len > 0 && base[base_len - 1] == L'\\') {
         base_len--; /* the root of a drive */
@@ -23,9 +23,9 @@ static const wchar_t *inside(const sft__fs_wide *path, const wchar_t *base, size
 }
 
 /* The links of the Hugging Face cache: from snapshots into blobs of the same repository. */
-static bool cache_link(const sft__fs_wide *folder, const sft__fs_wide *file) {
+static bool cache_link(const sft__fs_wide *directory, const sft__fs_wide *file) {
     static const wchar_t blobs[] = L"blobs\\";
-    const int bytes = WideCharToMultiByte(CP_UTF8, 0, folder->text, -1, NULL, 0, NULL, NULL);
+    const int bytes = WideCharToMultiByte(CP_UTF8, 0, directory->text, -1, NULL, 0, NULL, NULL);
     char *text = bytes > 0 ? sft__base_alloc(NULL, (size_t)bytes) : NULL;
     const wchar_t *rest = NULL;
     int root = 0;
@@ -33,26 +33,26 @@ static bool cache_link(const sft__fs_wide *folder, const sft__fs_wide *file) {
     if (text == NULL) {
         return false;
     }
-    if (WideCharToMultiByte(CP_UTF8, 0, folder->text, -1, text, bytes, NULL, NULL) == bytes) {
+    if (WideCharToMultiByte(CP_UTF8, 0, directory->text, -1, text, bytes, NULL, NULL) == bytes) {
         root = (int)sft__fs_cache_root(text);
         root = root == 0 ? 0 : MultiByteToWideChar(CP_UTF8, 0, text, root, NULL, 0);
     }
     sft__base_free(NULL, text, (size_t)bytes);
-    rest = root > 0 ? inside(file, folder->text, (size_t)root) : NULL;
+    rest = root > 0 ? inside(file, directory->text, (size_t)root) : NULL;
     return rest != NULL && wcsncmp(rest, blobs, 6) == 0;
 }
 
-static sft_status judge(HANDLE folder, HANDLE file, const char *name, sft_error *err) {
+static sft_status judge(HANDLE directory, HANDLE file, const char *name, sft_error *err) {
     sft__fs_wide base;
     sft__fs_wide path;
     sft_status status;
 
-    SFT_TRY(sft__fs_wide_final(&base, folder, "the directory", NULL, err));
+    SFT_TRY(sft__fs_wide_final(&base, directory, "the directory", NULL, err));
     status = sft__fs_wide_final(&path, file, name, NULL, err);
     if (status == SFT_OK) {
         if (inside(&path, base.text, base.len) == NULL && !cache_link(&base, &path)) {
-            status =
-                sft__base_fail(err, SFT_E_PATH, "%s is a link that leads out of its folder", name);
+            status = sft__base_fail(err, SFT_E_PATH, "%s is a link that leads out of its directory",
+                                    name);
         }
         sft__fs_wide_reset(&path, NULL);
     }
@@ -60,18 +60,18 @@ static sft_status judge(HANDLE folder, HANDLE file, const char *name, sft_error 
     return status;
 }
 
-/* folder_path and name with a separator between them; "" is the current folder. */
-static char *joined_path(const char *folder_path, const char *name, size_t *size) {
-    const size_t folder_len = strlen(folder_path);
+/* directory_path and name with a separator between them; "" is the current directory. */
+static char *joined_path(const char *directory_path, const char *name, size_t *size) {
+    const size_t directory_len = strlen(directory_path);
     const size_t name_len = strlen(name);
     char *path;
 
-    *size = folder_len + name_len + 2;
+    *size = directory_len + name_len + 2;
     path = sft__base_alloc(NULL, *size);
     if (path != NULL) {
-        memcpy(path, folder_path, folder_len);
-        path[folder_len] = '/';
-        memcpy(path + folder_len + (folder_len > 0 ? 1 : 0), name, name_len + 1);
+        memcpy(path, directory_path, directory_len);
+        path[directory_len] = '/';
+        memcpy(path + directory_len + (directory_len > 0 ? 1 : 0), name, name_len + 1);
     }
     return path;
 }

@@ -26,11 +26,10 @@ typedef struct sft__fs_copy {
  */
 sft_status sft__fs_copy_range(const sft__fs_copy *copy, sft_error *err);
 
-/* Copies from a descriptor inside the kernel where that costs less than to read and to write. *moved: bytes
- * that were; fewer where this way is not open, or the source ends: no error, the rest is to be read and
- * written. On local disks only what could be shared instead of copied: the file system can, the positions
- * agree modulo 4096. */
-sft_status sft__fs_copy_cheaply(sft__fs_handle file, const char *name, uint64_t offset, int fd,
-                                uint64_t from, uint64_t size, uint64_t *moved, sft_error *err);
+/* Copies to a file inside the kernel where that costs less than to read and to write. *moved: bytes that
+ * were; fewer where this way is not open, or the source ends: no error, the rest is to be read and written.
+ * On local disks only what could be shared instead of copied: the file system can, the positions agree
+ * modulo 4096. */
+sft_status sft__fs_copy_cheaply(const sft__fs_copy *copy, uint64_t *moved, sft_error *err);
 
 #endif

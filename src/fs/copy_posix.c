@@ -110,25 +110,26 @@ sft_status sft__fs_copy_range(const sft__fs_copy *copy, sft_error *err) {
 }
 #endif
 
-sft_status sft__fs_copy_cheaply(sft__fs_handle file, const char *name, uint64_t offset, int fd,
-                                uint64_t from, uint64_t size, uint64_t *moved, sft_error *err) {
+sft_status sft__fs_copy_cheaply(const sft__fs_copy *copy, uint64_t *moved, sft_error *err) {
     *moved = 0;
 #if defined(__linux__)
-    const bool aligned = (from - offset) % BLOCK == 0;
-    while (*moved < size && sft__fs_copies_well((int)file, aligned)) {
-        off_t src = (off_t)(from + *moved);
-        off_t dst = (off_t)(offset + *moved);
-        const ssize_t n = copy_file_range(fd, &src, (int)file, &dst, (size_t)(size - *moved), 0);
+    const bool aligned = (copy->src_offset - copy->dst_offset) % BLOCK == 0;
+    while (*moved < copy->size && sft__fs_copies_well((int)copy->dst, aligned)) {
+        off_t src = (off_t)(copy->src_offset + *moved);
+        off_t dst = (off_t)(copy->dst_offset + *moved);
+        const ssize_t n = copy_file_range((int)copy->src, &src, (int)copy->dst, &dst,
+                                          (size_t)(copy->size - *moved), 0);
         if (n == 0 || (n < 0 && is_refusal(errno))) {
             return SFT_OK;
         }
         if (n < 0 && errno != EINTR) {
-            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot copy to \"%.200s\"", name);
+            return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot copy to \"%.200s\"",
+                                      copy->dst_name);
         }
         *moved += n > 0 ? (uint64_t)n : 0;
     }
 #else
-    (void)file, (void)name, (void)offset, (void)fd, (void)from, (void)size, (void)err;
+    (void)copy, (void)err;
 #endif
     return SFT_OK;
 }

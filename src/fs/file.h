@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * fs/file.h - files of the operating system, as much of them as the library uses. One
- * implementation for POSIX and one for Windows. Paths are UTF-8. Every call loops over EINTR and
- * short counts.
+ * implementation for POSIX and one for Windows, what they share in file.c. Paths are UTF-8. Every
+ * call loops over EINTR and short counts.
  */
 #ifndef SFT_FS_FILE_H
 #define SFT_FS_FILE_H
@@ -30,7 +30,7 @@ typedef struct sft__fs_stat {
 
 /* ---------------------------------------------------------------- opening */
 
-/* Opens a regular file or a folder for reading (st says which); anything else is SFT_E_NOT_REGULAR,
+/* Opens a regular file or a directory for reading (st says which); anything else is SFT_E_NOT_REGULAR,
  * and nothing blocks (a FIFO without a writer). *out is SFT__FS_NO_HANDLE on failure, here and below.
  */
 sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
@@ -67,7 +67,7 @@ bool sft__fs_real(const char *path, sft__base_buf *out);
 /* A file without a name, open for reading and writing, gone when it is closed. Windows: SFT_E_UNSUPPORTED. */
 sft_status sft__fs_scratch(sft__fs_handle *out, sft_error *err);
 
-/* Calls visit for every name in the folder but "." and "..", in no particular order, until one call
+/* Calls visit for every name in the directory but "." and "..", in no particular order, until one call
  * does not return SFT_OK; that status is returned. */
 typedef sft_status (*sft__fs_visit)(void *ctx, const char *name, size_t name_len, sft_error *err);
 sft_status sft__fs_list(const char *path, sft__fs_visit visit, void *ctx, sft_error *err);
@@ -109,5 +109,23 @@ bool sft__fs_resident(sft__fs_handle file, uint64_t offset, uint64_t size);
 void sft__fs_advise(sft__fs_handle file, uint64_t offset, uint64_t size, sft_advice advice);
 void sft__fs_map_advise(const void *map, uint64_t map_size, uint64_t offset, uint64_t size,
                         sft_advice advice);
+
+/* ---------------------------------------------------------------- between file.c and the systems */
+
+sft_status sft__fs_open_kind(const char *path, bool directory_too, sft__fs_handle *out,
+                             sft__fs_stat *st, sft_error *err);
+/* Once, of at most `size` bytes (above 0): 0 and how many, or the system's error. None read: the end of the
+ * file; none written is an error. */
+int32_t sft__fs_read_some(sft__fs_handle file, uint64_t offset, void *dst, size_t size, size_t *n);
+int32_t sft__fs_write_some(sft__fs_handle file, uint64_t offset, const void *src, size_t size,
+                           size_t *n);
+/* SFT_E_IO with sys and offset: "cannot VERB NAME at byte ...". */
+sft_status sft__fs_fail_transfer(sft_error *err, const char *verb, const char *name,
+                                 uint64_t offset, int32_t sys);
+sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes, sft_error *err);
+#ifndef _WIN32
+/* openat with O_CLOEXEC, again after a signal. */
+int sft__fs_open_at(int directory, const char *name, int flags, unsigned mode);
+#endif
 
 #endif

@@ -7,7 +7,6 @@
 #if defined(__linux__) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "base/checked.h"
 #include "fs/file.h"
 #include "fs/output/entry.h"
 #include <dirent.h>
@@ -53,14 +52,14 @@ static const char *kind_of(const struct stat *s) {
 }
 
 /* Looks at an open descriptor; closes it unless it is what is wanted. */
-static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__fs_handle *out,
+static sft_status accept_fd(int fd, const char *name, bool directory_too, sft__fs_handle *out,
                             sft__fs_stat *st, sft_error *err) {
     struct stat s;
     sft_status status = SFT_OK;
 
     if (fstat(fd, &s) != 0) {
         status = sft__base_fail_sys(err, SFT_E_IO, errno, "cannot stat %s", name);
-    } else if (!S_ISREG(s.st_mode) && !(folder_too && S_ISDIR(s.st_mode))) {
+    } else if (!S_ISREG(s.st_mode) && !(directory_too && S_ISDIR(s.st_mode))) {
         status = sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a %s, not a regular file", name,
                                 kind_of(&s));
     }
@@ -73,14 +72,20 @@ static sft_status accept_fd(int fd, const char *name, bool folder_too, sft__fs_h
     return SFT_OK;
 }
 
-static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out,
-                            sft__fs_stat *st, sft_error *err) {
+int sft__fs_open_at(int directory, const char *name, int flags, unsigned mode) {
     int fd;
+    do {
+        fd = openat(directory, name, flags | O_CLOEXEC, (mode_t)mode);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+sft_status sft__fs_open_kind(const char *path, bool directory_too, sft__fs_handle *out,
+                             sft__fs_stat *st, sft_error *err) {
+    /* O_NONBLOCK: opening a FIFO returns at once, and is then refused */
+    const int fd = sft__fs_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 
     *out = SFT__FS_NO_HANDLE;
-    do { /* O_NONBLOCK: opening a FIFO returns at once, and is then refused */
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (fd < 0 && errno == EINTR);
     if (fd < 0 && errno == ENXIO) { /* a socket, or a device without a driver */
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a special file, not a regular file",
                               path);
@@ -88,16 +93,7 @@ static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *o
     if (fd < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open %s", path);
     }
-    return accept_fd(fd, path, folder_too, out, st, err);
-}
-
-sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
-                            sft_error *err) {
-    return open_path(path, true, out, st, err);
-}
-
-sft_status sft__fs_open(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
-    return open_path(path, false, out, st, err);
+    return accept_fd(fd, path, directory_too, out, st, err);
 }
 
 sft_status sft__fs_open_fd(int fd, const char *name, sft__fs_handle *out, sft__fs_stat *st,
@@ -222,73 +218,24 @@ const char *sft__fs_base_name(const char *path) {
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Positions are off_t: 64 bits with _FILE_OFFSET_BITS, so only the sign bit is missing. */
-static bool position_fits(uint64_t offset, size_t size) {
-    uint64_t end;
-    return sft__base_add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
+int32_t sft__fs_read_some(sft__fs_handle file, uint64_t offset, void *dst, size_t size, size_t *n) {
+    ssize_t got;
+    do {
+        got = pread((int)file, dst, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
+    *n = got > 0 ? (size_t)got : 0;
+    return got < 0 ? errno : 0;
 }
 
-sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offset, void *dst,
-                           size_t size, sft_error *err) {
-    uint8_t *p = dst;
-
-    if (!position_fits(offset, size)) {
-        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                                 (unsigned long long)offset);
-    }
-    while (size > 0) {
-        const ssize_t n = pread((int)file, p, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            const int sys = errno;
-            (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot read %s at byte %llu", name,
-                                     (unsigned long long)offset);
-            if (err != NULL) {
-                err->offset = offset;
-            }
-            return SFT_E_IO;
-        }
-        if (n == 0) {
-            return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
-                                     "%s ends at byte %llu or before, %llu more bytes were needed",
-                                     name, (unsigned long long)offset, (unsigned long long)size);
-        }
-        p += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return SFT_OK;
-}
-
-sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offset, const void *src,
-                            size_t size, sft_error *err) {
-    const uint8_t *p = src;
-
-    if (!position_fits(offset, size)) {
-        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                                 (unsigned long long)offset);
-    }
-    while (size > 0) {
-        const ssize_t n = pwrite((int)file, p, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) { /* 0 for a count above 0 does not happen on regular files; never loop on it */
-            const int sys = n < 0 ? errno : EIO;
-            (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot write %s at byte %llu", name,
-                                     (unsigned long long)offset);
-            if (err != NULL) {
-                err->offset = offset;
-            }
-            return SFT_E_IO;
-        }
-        p += n;
-        offset += (uint64_t)n;
-        size -= (size_t)n;
-    }
-    return SFT_OK;
+int32_t sft__fs_write_some(sft__fs_handle file, uint64_t offset, const void *src, size_t size,
+                           size_t *n) {
+    ssize_t put;
+    do {
+        put = pwrite((int)file, src, size < CALL_MAX ? size : CALL_MAX, (off_t)offset);
+    } while (put < 0 && errno == EINTR);
+    *n = put > 0 ? (size_t)put : 0;
+    /* 0 for a count above 0 does not happen on regular files; never loop on it */
+    return put < 0 ? errno : put == 0 ? EIO : 0;
 }
 
 sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
@@ -409,11 +356,7 @@ sft_status sft__fs_map(sft__fs_handle file, const char *name, uint64_t size, con
     void *p;
 
     *map = NULL;
-    if (!sft__base_size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
-        return sft__base_fail(err, SFT_E_UNSUPPORTED,
-                              "%s has %llu bytes, too many to map on this system", name,
-                              (unsigned long long)size);
-    }
+    SFT_TRY(sft__fs_map_size(name, size, &bytes, err));
     p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, (int)file, 0);
     if (p == MAP_FAILED) {
         const int sys = errno;

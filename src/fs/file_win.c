@@ -5,7 +5,6 @@
  * catalog disturbs nobody. Opening below a directory is in below_win.c.
  */
 #ifdef _WIN32
-#include "base/checked.h"
 #include "fs/file.h"
 #include "fs/wide_win.h"
 #include <io.h>
@@ -56,7 +55,7 @@ sft_status sft__fs_stat_fd(int fd, const char *name, sft__fs_stat *st, sft_error
 }
 
 /* Looks at an open handle; closes it unless it is what is wanted. */
-static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft__fs_handle *out,
+static sft_status accept_handle(HANDLE h, const char *name, bool directory_too, sft__fs_handle *out,
                                 sft__fs_stat *st, sft_error *err) {
     sft_status status = SFT_OK;
 
@@ -66,7 +65,7 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
     } else {
         status = sft__fs_stat_file((sft__fs_handle)h, name, st, err);
     }
-    if (status == SFT_OK && st->folder && !folder_too) {
+    if (status == SFT_OK && st->folder && !directory_too) {
         status =
             sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a directory, not a regular file", name);
     }
@@ -78,43 +77,33 @@ static sft_status accept_handle(HANDLE h, const char *name, bool folder_too, sft
     return SFT_OK;
 }
 
-static sft_status open_path(const char *path, bool folder_too, sft__fs_handle *out,
-                            sft__fs_stat *st, sft_error *err) {
-    sft__fs_wide wide;
+/* backup semantics: needed to open directories */
+static sft_status create(void **out, const char *path, DWORD access, int32_t *cause,
+                         sft_error *err) {
+    const sft__fs_wide_open how = {access, SFT__FS_SHARE_ALL, OPEN_EXISTING,
+                                   FILE_FLAG_BACKUP_SEMANTICS};
+    return sft__fs_wide_create(out, path, how, cause, err);
+}
+
+sft_status sft__fs_open_kind(const char *path, bool directory_too, sft__fs_handle *out,
+                             sft__fs_stat *st, sft_error *err) {
     HANDLE h;
+    int32_t cause;
 
     *out = SFT__FS_NO_HANDLE;
-    SFT_TRY(sft__fs_wide_path(&wide, path[0] != '\0' ? path : ".", NULL, err));
-    /* backup semantics: needed to open directories */
-    h = CreateFileW(wide.text, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
-                    NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
-    const int32_t cause = last_error();
-    sft__fs_wide_reset(&wide, NULL);
-    if (h == INVALID_HANDLE_VALUE) {
-        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot open %s", path);
-    }
-    return accept_handle(h, path, folder_too, out, st, err);
-}
-
-sft_status sft__fs_open_any(const char *path, sft__fs_handle *out, sft__fs_stat *st,
-                            sft_error *err) {
-    return open_path(path, true, out, st, err);
-}
-
-sft_status sft__fs_open(const char *path, sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
-    return open_path(path, false, out, st, err);
+    SFT_TRY(create(&h, path, GENERIC_READ, &cause, err));
+    return h != NULL ? accept_handle(h, path, directory_too, out, st, err)
+                     : sft__base_fail_sys(err, SFT_E_IO, cause, "cannot open %s", path);
 }
 
 sft_status sft__fs_open_fd(int fd, const char *name, sft__fs_handle *out, sft__fs_stat *st,
                            sft_error *err) {
-    const intptr_t given = _get_osfhandle(fd);
+    HANDLE given;
     HANDLE copy = INVALID_HANDLE_VALUE;
 
     *out = SFT__FS_NO_HANDLE;
-    if (given == -1 || given == -2) {
-        return sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
-    }
-    if (DuplicateHandle(GetCurrentProcess(), (HANDLE)given, GetCurrentProcess(), &copy, 0, FALSE,
+    SFT_TRY(sft__fs_wide_handle(fd, &given, err));
+    if (DuplicateHandle(GetCurrentProcess(), given, GetCurrentProcess(), &copy, 0, FALSE,
                         DUPLICATE_SAME_ACCESS) == 0) {
         return sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot duplicate %s", name);
     }
@@ -133,17 +122,11 @@ sft_status sft__fs_scratch(sft__fs_handle *out, sft_error *err) {
 }
 
 bool sft__fs_real(const char *path, sft__base_buf *out) {
-    sft__fs_wide wide;
     sft__fs_wide real = {0};
+    HANDLE h;
+    int32_t cause;
 
-    if (sft__fs_wide_path(&wide, path, NULL, NULL) != SFT_OK) {
-        return false;
-    }
-    const HANDLE h =
-        CreateFileW(wide.text, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                    OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
-    sft__fs_wide_reset(&wide, NULL);
-    if (h == INVALID_HANDLE_VALUE) {
+    if (create(&h, path, 0, &cause, NULL) != SFT_OK || h == NULL) {
         return false;
     }
     const bool found = sft__fs_wide_final(&real, h, path, NULL, NULL) == SFT_OK;
@@ -167,17 +150,13 @@ sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, s
 }
 
 sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, sft_error *err) {
-    sft__fs_wide wide;
     HANDLE h;
-    sft_status status;
+    int32_t cause;
+    sft_status status = SFT_OK;
 
     *exists = false;
-    SFT_TRY(sft__fs_wide_path(&wide, path, NULL, err));
-    h = CreateFileW(wide.text, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                    OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
-    const int32_t cause = last_error();
-    sft__fs_wide_reset(&wide, NULL);
-    if (h == INVALID_HANDLE_VALUE) {
+    SFT_TRY(create(&h, path, 0, &cause, err));
+    if (h == NULL) {
         /* A name that is longer than names can be is nobody's: what would lie beside a file has one. */
         return cause == ERROR_FILE_NOT_FOUND || cause == ERROR_PATH_NOT_FOUND ||
                        cause == ERROR_FILENAME_EXCED_RANGE
@@ -189,7 +168,6 @@ sft_status sft__fs_stat_path(const char *path, bool *exists, sft__fs_stat *st, s
     } else {
         memset(st, 0, sizeof *st);
         st->exists = true;
-        status = SFT_OK;
     }
     (void)CloseHandle(h);
     *exists = status == SFT_OK;
@@ -212,19 +190,19 @@ static sft_status visit_found(const WIN32_FIND_DATAW *found, sft__fs_visit visit
 
 /* `path` with \* behind it: what FindFirstFile lists. */
 static sft_status list_pattern(sft__fs_wide *out, const char *path, sft_error *err) {
-    sft__fs_wide folder;
+    sft__fs_wide directory;
     size_t len;
 
-    SFT_TRY(sft__fs_wide_path(&folder, path[0] != '\0' ? path : ".", NULL, err));
-    len = folder.len;
+    SFT_TRY(sft__fs_wide_path(&directory, path[0] != '\0' ? path : ".", NULL, err));
+    len = directory.len;
     out->size = (len + 3) * sizeof *out->text; /* len * 2 was allocated before: cannot overflow */
     out->text = sft__base_alloc(NULL, out->size);
     if (out->text == NULL) {
-        sft__fs_wide_reset(&folder, NULL);
+        sft__fs_wide_reset(&directory, NULL);
         return sft__base_fail_nomem(err, out->size);
     }
-    memcpy(out->text, folder.text, len * sizeof *out->text);
-    sft__fs_wide_reset(&folder, NULL);
+    memcpy(out->text, directory.text, len * sizeof *out->text);
+    sft__fs_wide_reset(&directory, NULL);
     if (len > 0 && out->text[len - 1] != L'\\') {
         out->text[len++] = L'\\';
     }
@@ -276,11 +254,6 @@ const char *sft__fs_base_name(const char *path) {
 
 /* ---------------------------------------------------------------- bytes */
 
-static bool position_fits(uint64_t offset, size_t size) {
-    uint64_t end;
-    return sft__base_add64(offset, size, &end) && end <= (uint64_t)INT64_MAX;
-}
-
 static OVERLAPPED position(uint64_t offset) {
     OVERLAPPED at;
     memset(&at, 0, sizeof at);
@@ -289,67 +262,23 @@ static OVERLAPPED position(uint64_t offset) {
     return at;
 }
 
-static sft_status fail_transfer(const char *verb, const char *name, uint64_t offset, int32_t cause,
-                                sft_error *err) {
-    (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot %s %s at byte %llu", verb, name,
-                             (unsigned long long)offset);
-    if (err != NULL) {
-        err->offset = offset;
-    }
-    return SFT_E_IO;
+int32_t sft__fs_read_some(sft__fs_handle file, uint64_t offset, void *dst, size_t size, size_t *n) {
+    OVERLAPPED at = position(offset);
+    DWORD got = 0;
+    const bool good =
+        ReadFile(handle_of(file), dst, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &got, &at) != 0;
+    *n = got;
+    return good || GetLastError() == ERROR_HANDLE_EOF ? 0 : last_error();
 }
 
-sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offset, void *dst,
-                           size_t size, sft_error *err) {
-    uint8_t *p = dst;
-
-    if (!position_fits(offset, size)) {
-        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                                 (unsigned long long)offset);
-    }
-    while (size > 0) {
-        OVERLAPPED at = position(offset);
-        DWORD n = 0;
-        if (ReadFile(handle_of(file), p, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, &at) ==
-                0 &&
-            GetLastError() != ERROR_HANDLE_EOF) {
-            return fail_transfer("read", name, offset, last_error(), err);
-        }
-        if (n == 0) {
-            return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
-                                     "%s ends at byte %llu or before, %llu more bytes were needed",
-                                     name, (unsigned long long)offset, (unsigned long long)size);
-        }
-        p += n;
-        offset += n;
-        size -= n;
-    }
-    return SFT_OK;
-}
-
-sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offset, const void *src,
-                            size_t size, sft_error *err) {
-    const uint8_t *p = src;
-
-    if (!position_fits(offset, size)) {
-        return sft__base_fail_at(err, SFT_E_ARG, offset, "position %llu is beyond any file",
-                                 (unsigned long long)offset);
-    }
-    while (size > 0) {
-        OVERLAPPED at = position(offset);
-        DWORD n = 0;
-        if (WriteFile(handle_of(file), p, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, &at) ==
-            0) {
-            return fail_transfer("write", name, offset, last_error(), err);
-        }
-        if (n == 0) {
-            return fail_transfer("write", name, offset, ERROR_WRITE_FAULT, err);
-        }
-        p += n;
-        offset += n;
-        size -= n;
-    }
-    return SFT_OK;
+int32_t sft__fs_write_some(sft__fs_handle file, uint64_t offset, const void *src, size_t size,
+                           size_t *n) {
+    OVERLAPPED at = position(offset);
+    DWORD put = 0;
+    const bool good =
+        WriteFile(handle_of(file), src, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &put, &at) != 0;
+    *n = put;
+    return !good ? last_error() : put == 0 ? ERROR_WRITE_FAULT : 0;
 }
 
 sft_status sft__fs_may_grow(const char *name, uint64_t size, sft_error *err) {
@@ -396,14 +325,12 @@ void sft__fs_sync_soon(sft__fs_handle file, uint64_t offset, uint64_t size) {
 }
 
 sft_status sft__fs_stream_read(int fd, void *dst, size_t size, size_t *got, sft_error *err) {
-    const intptr_t h = _get_osfhandle(fd);
+    HANDLE h;
     DWORD n = 0;
 
     *got = 0;
-    if (h == -1 || h == -2) {
-        return sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
-    }
-    if (ReadFile((HANDLE)h, dst, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, NULL) == 0) {
+    SFT_TRY(sft__fs_wide_handle(fd, &h, err));
+    if (ReadFile(h, dst, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, NULL) == 0) {
         const DWORD cause = GetLastError(); /* the writer's end was closed: the end */
         if (cause != ERROR_BROKEN_PIPE && cause != ERROR_HANDLE_EOF) {
             return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot read the stream");
@@ -421,11 +348,7 @@ sft_status sft__fs_map(sft__fs_handle file, const char *name, uint64_t size, con
     HANDLE section;
 
     *map = NULL;
-    if (!sft__base_size_from_u64(size, &bytes) || bytes > PTRDIFF_MAX) {
-        return sft__base_fail(err, SFT_E_UNSUPPORTED,
-                              "%s has %llu bytes, too many to map on this system", name,
-                              (unsigned long long)size);
-    }
+    SFT_TRY(sft__fs_map_size(name, size, &bytes, err));
     section = CreateFileMappingW(handle_of(file), NULL, PAGE_READONLY, 0, 0, NULL);
     if (section == NULL) {
         return sft__base_fail_sys(err, SFT_E_IO, last_error(), "cannot map %s", name);

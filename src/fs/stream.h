@@ -29,8 +29,4 @@ sft_status sft__fs_stream_init(sft__fs_stream *stream, int fd, sft_error *err);
 sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span *parts,
                                 size_t count, sft_error *err);
 
-/* The handle of a descriptor that positioned writes may go to: a regular file, not opened for
- * appending. */
-sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err);
-
 #endif

@@ -7,11 +7,9 @@
 #ifndef _WIN32
 #include "fs/stream_posix.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +70,27 @@ int sft__fs_stream_wait(int fd) {
     return 0;
 }
 
+int sft__fs_iov_fill(struct iovec *iov, int most, const sft__fs_span *parts, size_t count) {
+    int n = 0;
+    for (; n < most && (size_t)n < count; n++) {
+        /* iovec knows no const */
+        memcpy(&iov[n].iov_base, &parts[n].data, sizeof iov[n].iov_base);
+        iov[n].iov_len = parts[n].size;
+    }
+    return n;
+}
+
+void sft__fs_iov_advance(struct iovec *iov, int *at, size_t done) {
+    while (done > 0) {
+        struct iovec *v = &iov[*at];
+        const size_t part = done < v->iov_len ? done : v->iov_len;
+        v->iov_base = (char *)v->iov_base + part;
+        v->iov_len -= part;
+        done -= part;
+        *at += v->iov_len == 0 ? 1 : 0;
+    }
+}
+
 /* One system call: bytes taken, or -1 with errno. */
 static ssize_t write_some(const sft__fs_stream *stream, struct iovec *iov, int count) {
     const int fd = (int)stream->handle;
@@ -114,13 +133,7 @@ static int write_all(const sft__fs_stream *stream, struct iovec *iov, int count)
             errno = n == 0 ? EIO : errno;
             return -1;
         }
-        for (size_t done = (size_t)n; done > 0;) {
-            const size_t part = done < iov[at].iov_len ? done : iov[at].iov_len;
-            iov[at].iov_base = (char *)iov[at].iov_base + part;
-            iov[at].iov_len -= part;
-            done -= part;
-            at += iov[at].iov_len == 0 ? 1 : 0;
-        }
+        sft__fs_iov_advance(iov, &at, (size_t)n);
     }
     return 0;
 }
@@ -136,15 +149,11 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
     }
     for (size_t i = 0; i < count && cause == 0;) {
         struct iovec iov[BATCH];
-        int n = 0;
-        for (; i < count && n < BATCH; i++, n++) {
-            /* iovec knows no const */
-            memcpy(&iov[n].iov_base, &parts[i].data, sizeof iov[n].iov_base);
-            iov[n].iov_len = parts[i].size;
-        }
+        const int n = sft__fs_iov_fill(iov, BATCH, parts + i, count - i);
         if (write_all(stream, iov, n) != 0) {
             cause = errno;
         }
+        i += (size_t)n;
     }
     if (stream->pipe) {
         sft__fs_sigpipe_release(&guard, cause == EPIPE);
@@ -154,26 +163,6 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
                                   "cannot write to the stream (descriptor %d)",
                                   (int)stream->handle);
     }
-    return SFT_OK;
-}
-
-sft_status sft__fs_stream_file(int fd, sft__fs_handle *out, sft_error *err) {
-    struct stat st;
-    const int flags = fcntl(fd, F_GETFL);
-
-    *out = SFT__FS_NO_HANDLE;
-    if (flags < 0 || fstat(fd, &st) != 0) {
-        return sft__base_fail_sys(err, SFT_E_IO, errno, "descriptor %d", fd);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return sft__base_fail(err, SFT_E_NOT_REGULAR,
-                              "descriptor %d is no regular file: use a stream", fd);
-    }
-    if ((flags & O_APPEND) != 0) {
-        return sft__base_fail(err, SFT_E_ARG, "descriptor %d appends: it cannot write at positions",
-                              fd);
-    }
-    *out = fd;
     return SFT_OK;
 }
 #else

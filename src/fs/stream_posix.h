@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/stream_posix.h - what copy_posix.c shares with stream_posix.c: waiting for room, and keeping
- * SIGPIPE away from the process. Only for the POSIX implementations.
+ * fs/stream_posix.h - what copy_posix.c and output/publish_posix.c share with stream_posix.c: waiting for
+ * room, keeping SIGPIPE away from the process, vectors. Only for the POSIX implementations.
  */
 #ifndef SFT_FS_STREAM_POSIX_H
 #define SFT_FS_STREAM_POSIX_H
@@ -9,6 +9,7 @@
 #ifndef _WIN32
 #include "fs/stream.h"
 #include <signal.h>
+#include <sys/uio.h>
 
 typedef struct sft__fs_sigpipe {
     sigset_t set;
@@ -23,6 +24,11 @@ void sft__fs_sigpipe_release(sft__fs_sigpipe *s, bool raised);
 
 /* Waits until a non-blocking descriptor takes bytes again. 0, or -1 with errno. */
 int sft__fs_stream_wait(int fd);
+
+/* At most `most` parts as a vector; returns how many. */
+int sft__fs_iov_fill(struct iovec *iov, int most, const sft__fs_span *parts, size_t count);
+/* Leaves out the first `done` bytes of iov[*at, ...): *at moves behind what is written whole. */
+void sft__fs_iov_advance(struct iovec *iov, int *at, size_t done);
 #endif
 
 #endif

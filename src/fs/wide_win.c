@@ -5,6 +5,7 @@
 #ifdef _WIN32
 #include "fs/wide_win.h"
 #include "base/checked.h"
+#include <io.h>
 #include <windows.h>
 
 enum { PREFIX_ROOM = 8 }; /* "\\?\UNC\" takes the place of "\\" */
@@ -119,6 +120,27 @@ sft_status sft__fs_wide_final(sft__fs_wide *out, void *handle, const char *name,
     }
     out->len = n;
     return SFT_OK;
+}
+
+sft_status sft__fs_wide_create(void **out, const char *path, sft__fs_wide_open how, int32_t *cause,
+                               sft_error *err) {
+    sft__fs_wide wide;
+
+    SFT_TRY(sft__fs_wide_path(&wide, path[0] != '\0' ? path : ".", NULL, err));
+    const HANDLE h =
+        CreateFileW(wide.text, how.access, how.share, NULL, how.disposition, how.flags, NULL);
+    *cause = (int32_t)GetLastError();
+    *out = h != INVALID_HANDLE_VALUE ? h : NULL;
+    sft__fs_wide_reset(&wide, NULL);
+    return SFT_OK;
+}
+
+sft_status sft__fs_wide_handle(int fd, void **out, sft_error *err) {
+    const intptr_t h = _get_osfhandle(fd);
+    *out = (HANDLE)h;
+    return h != -1 && h != -2
+               ? SFT_OK
+               : sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
 }
 #else
 typedef int sft__fs_wide_win_empty;

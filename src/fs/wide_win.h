@@ -24,6 +24,21 @@ void sft__fs_wide_reset(sft__fs_wide *w, const sft_allocator *allocator);
 /* Where an open handle (a HANDLE) really lies, with all links followed. name: for messages. */
 sft_status sft__fs_wide_final(sft__fs_wide *out, void *handle, const char *name,
                               const sft_allocator *allocator, sft_error *err);
+
+/* How CreateFileW opens. */
+typedef struct sft__fs_wide_open {
+    uint32_t access;
+    uint32_t share;       /* with whom */
+    uint32_t disposition; /* OPEN_EXISTING ... */
+    uint32_t flags;
+} sft__fs_wide_open;
+#define SFT__FS_SHARE_ALL (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
+/* A HANDLE of a UTF-8 path ("" is the current directory). NULL, and *cause, where that is refused; a failure
+ * is a path that is none. */
+sft_status sft__fs_wide_create(void **out, const char *path, sft__fs_wide_open how, int32_t *cause,
+                               sft_error *err);
+/* The handle behind a descriptor of the C library. */
+sft_status sft__fs_wide_handle(int fd, void **out, sft_error *err);
 #endif
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/memory/alloc.h"
 #include "base/thread/pool.h"
+#include "format/emit.h"
 #include "move/kernels/digest_twins.h"
 #include "move/read.h"
 #include <sft/extend.h>
@@ -17,10 +18,8 @@ static const uint8_t *digest_lent(const sft_catalog *catalog, const sft__move_di
     const sft_piece *piece = t->pieces;
     const void *data = NULL;
 
-    if (t->piece_count != 1 || piece->strides != NULL || piece->nbytes != t->nbytes) {
-        return NULL;
-    }
-    const sft_source *source = sft_catalog_source_at(catalog, piece->source);
+    const sft_source *source =
+        sft__move_packed(t) ? sft_catalog_source_at(catalog, piece->source) : NULL;
     if (source == NULL || (sft_source_flags(source) & SFT_SOURCE_MEMORY) == 0 ||
         job->size > SIZE_MAX ||
         sft_source_borrow(source, piece->offset + job->begin, (size_t)job->size, &data, NULL) !=
@@ -42,8 +41,8 @@ static sft_status digest_blocks(const sft_catalog *catalog, sft__move_digest_job
             block = lent + (size_t)at;
             SFT_TRY(sft__move_watch_add(watch, n, &job->error));
         } else {
-            SFT_TRY(sft__move_tensor_bytes(catalog, job->tensor, job->begin + at, buffer, n, watch,
-                                           &job->error));
+            const sft__move_stretch stretch = {job->tensor, job->begin + at, n};
+            SFT_TRY(sft__move_tensor_bytes(catalog, &stretch, buffer, watch, &job->error));
         }
         if ((job->want & SFT_DIGEST_CRC32C) != 0) {
             job->crc = sft__move_crc32c(job->cpu, job->crc, block, n);
@@ -113,9 +112,7 @@ sft_status sft__move_digest_jobs_run(const sft_catalog *catalog, sft__move_diges
 /* ---------------------------------------------------------------- order and description */
 
 int sft__move_name_order(const sft_tensor *a, const sft_tensor *b) {
-    const size_t n = a->name_len < b->name_len ? a->name_len : b->name_len;
-    const int c = n == 0 ? 0 : memcmp(a->name, b->name, n);
-    return c != 0 ? c : a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
+    return sft__format_name_compare(a->name, a->name_len, b->name, b->name_len);
 }
 
 static void describe_u64(uint64_t v, void (*feed)(void *ctx, const void *data, size_t size),
@@ -195,21 +192,29 @@ static int content_order(const void *a, const void *b) {
 
 enum { CONTENT_WINDOW = 256 };
 
-static sft_status content_windows(const sft_catalog *catalog, const sft_tensor **sorted,
-                                  size_t count, sft__move_digest_job *jobs, sft__move_loop *loop,
-                                  uint8_t digest[32], sft_error *err) {
+/* The content hash in the making. */
+typedef struct content {
+    const sft_catalog *catalog;
+    const sft_tensor **sorted;
+    size_t count;
+    sft__move_digest_job *jobs;
+    sft__move_loop loop;
+} content;
+
+static sft_status content_windows(content *c, uint8_t digest[32], sft_error *err) {
+    sft__move_digest_job *jobs = c->jobs;
     sft_sha256 sha;
 
     sft_sha256_init(&sha);
-    for (size_t first = 0; first < count; first += CONTENT_WINDOW) {
-        const size_t n = count - first < CONTENT_WINDOW ? count - first : CONTENT_WINDOW;
+    for (size_t first = 0; first < c->count; first += CONTENT_WINDOW) {
+        const size_t n = c->count - first < CONTENT_WINDOW ? c->count - first : CONTENT_WINDOW;
         memset(jobs, 0, n * sizeof *jobs);
         for (size_t i = 0; i < n; i++) {
-            jobs[i].tensor = sorted[first + i];
-            jobs[i].size = sorted[first + i]->nbytes;
+            jobs[i].tensor = c->sorted[first + i];
+            jobs[i].size = jobs[i].tensor->nbytes;
             jobs[i].want = SFT_DIGEST_SHA256;
         }
-        SFT_TRY(sft__move_digest_jobs_run(catalog, jobs, n, loop, err));
+        SFT_TRY(sft__move_digest_jobs_run(c->catalog, jobs, n, &c->loop, err));
         for (size_t i = 0; i < n; i++) {
             if (jobs[i].status != SFT_OK) {
                 if (err != NULL) {
@@ -228,35 +233,34 @@ static sft_status content_windows(const sft_catalog *catalog, const sft_tensor *
 sft_status sft_catalog_content_hash(const sft_catalog *catalog, uint8_t digest[32],
                                     const sft_pool *pool, const sft_control *control,
                                     sft_error *err) {
-    const sft_tensor **sorted;
-    sft__move_digest_job *jobs;
-    sft__move_loop loop = {.pool = pool};
+    content c = {.catalog = catalog, .loop = {.pool = pool}};
     uint64_t total = 0;
     sft_status status;
 
     if (catalog == NULL || digest == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "catalog or digest is NULL");
     }
-    const size_t count = sft_catalog_count(catalog);
-    const size_t room = count > 0 ? count : 1;
-    for (size_t i = 0; i < count; i++) {
+    c.count = sft_catalog_count(catalog);
+    const size_t room = c.count > 0 ? c.count : 1;
+    for (size_t i = 0; i < c.count; i++) {
         (void)sft__base_add64(total, sft_catalog_at(catalog, i)->nbytes,
                               &total); /* for progress alone */
     }
-    SFT_TRY(sft__move_loop_begin(&loop, control, total, err));
-    sorted = sft__base_alloc_array(NULL, room, sizeof *sorted);
-    jobs = sft__base_alloc_array(NULL, CONTENT_WINDOW, sizeof *jobs);
-    if (sorted == NULL || jobs == NULL) {
-        status = sft__base_fail_nomem(err, room * sizeof *sorted + CONTENT_WINDOW * sizeof *jobs);
+    SFT_TRY(sft__move_loop_begin(&c.loop, control, total, err));
+    c.sorted = sft__base_alloc_array(NULL, room, sizeof *c.sorted);
+    c.jobs = sft__base_alloc_array(NULL, CONTENT_WINDOW, sizeof *c.jobs);
+    if (c.sorted == NULL || c.jobs == NULL) {
+        status =
+            sft__base_fail_nomem(err, room * sizeof *c.sorted + CONTENT_WINDOW * sizeof *c.jobs);
     } else {
-        for (size_t i = 0; i < count; i++) {
-            sorted[i] = sft_catalog_at(catalog, i);
+        for (size_t i = 0; i < c.count; i++) {
+            c.sorted[i] = sft_catalog_at(catalog, i);
         }
-        qsort(sorted, count, sizeof *sorted, content_order);
-        status = content_windows(catalog, sorted, count, jobs, &loop, digest, err);
+        qsort(c.sorted, c.count, sizeof *c.sorted, content_order);
+        status = content_windows(&c, digest, err);
     }
-    sft__base_free(NULL, sorted, room * sizeof *sorted);
-    sft__base_free(NULL, jobs, CONTENT_WINDOW * sizeof *jobs);
-    (void)sft__move_loop_end(&loop, NULL);
+    sft__base_free(NULL, c.sorted, room * sizeof *c.sorted);
+    sft__base_free(NULL, c.jobs, CONTENT_WINDOW * sizeof *c.jobs);
+    (void)sft__move_loop_end(&c.loop, NULL);
     return status;
 }

@@ -15,6 +15,7 @@
 #include "move/mover.h"
 #include "base/memory/alloc.h"
 #include "base/sizes.h"
+#include "move/kernels/convert.h"
 #include <sft/extend.h>
 
 enum {
@@ -40,16 +41,6 @@ enum {
 
 /* ---------------------------------------------------------------- kernels */
 
-static void mover_swap(uint8_t *dst, const uint8_t *src, uint64_t bytes, uint32_t size) {
-    for (uint64_t i = 0; i < bytes; i += size) {
-        uint8_t element[16];
-        memcpy(element, src + i, size);
-        for (uint32_t k = 0; k < size; k++) {
-            dst[i + k] = element[size - 1 - k];
-        }
-    }
-}
-
 sft_status sft__move_kernel_apply(const sft__move_mover *m, void *dst, const void *src,
                                   uint64_t src_bytes, sft_error *err) {
     if (m->kernel == SFT__KERNEL_CONVERT) {
@@ -59,7 +50,7 @@ sft_status sft__move_kernel_apply(const sft__move_mover *m, void *dst, const voi
     }
     if (m->kernel == SFT__KERNEL_SWAP && m->src_dtype->alignment > 1 &&
         m->src_dtype->alignment <= 16) {
-        mover_swap(dst, src, src_bytes, m->src_dtype->alignment);
+        sft__move_swap(dst, src, (size_t)src_bytes, m->src_dtype->alignment);
     } else if (dst != src) {
         memcpy(dst, src, (size_t)src_bytes);
     }
@@ -191,6 +182,18 @@ typedef struct mover_batch {
     uint64_t bytes;
 } mover_batch;
 
+/* How a grid is read: parts (see grid.h), each with one call. */
+typedef struct mover_way {
+    uint64_t bounce; /* size of the buffer */
+    uint64_t gap;    /* gaps up to this are read over */
+    uint64_t group;
+    uint64_t ahead; /* distance of parts if the system should be told to fetch them, else 0 */
+    uint64_t span;  /* bytes of one part, gaps included */
+    uint32_t dim;
+    uint8_t *buffer;
+    mover_batch batch;
+} mover_way;
+
 static sft_status mover_batch_flush(const sft__move_mover *m, mover_batch *b, sft_error *err) {
     const uint64_t bytes = b->bytes;
 
@@ -236,38 +239,28 @@ static sft_status mover_fetch(const sft__move_mover *m, uint64_t offset, uint8_t
 }
 
 /* A packed run longer than the bounce buffer, through a kernel. */
-static sft_status mover_through(const sft__move_mover *m, const sft__move_grid *g, uint8_t *dst,
-                                uint8_t *bounce, size_t bounce_size, sft_error *err) {
+static sft_status mover_through(const sft__move_mover *m, const mover_way *way,
+                                const sft__move_grid *g, uint8_t *dst, sft_error *err) {
     const uint64_t src_block = m->src_dtype->block_bytes;
     /* elements per step: a multiple of 4,096, which is one of every block of the format's types */
-    const uint64_t elements = bounce_size / src_block * m->src_dtype->block_elements / 4096 * 4096;
+    const uint64_t elements = way->bounce / src_block * m->src_dtype->block_elements / 4096 * 4096;
     uint64_t src_step = elements / m->src_dtype->block_elements * src_block;
     uint64_t dst_step =
         elements / m->dst_dtype->block_elements * (uint64_t)m->dst_dtype->block_bytes;
 
     if (m->kernel == SFT__KERNEL_SWAP) { /* of any type: whole numbers, of at most 8 bytes */
-        src_step = dst_step = bounce_size / 16 * 16;
+        src_step = dst_step = way->bounce / 16 * 16;
     }
     dst += (ptrdiff_t)g->dst;
     for (uint64_t at = 0; at < g->src_block; at += src_step, dst += dst_step) {
         const uint64_t n = g->src_block - at < src_step ? g->src_block - at : src_step;
         uint8_t *data;
-        SFT_TRY(mover_fetch(m, g->src + at, bounce, n, &data, err));
+        SFT_TRY(mover_fetch(m, g->src + at, way->buffer, n, &data, err));
         SFT_TRY(sft__move_kernel_apply(m, dst, data, n, err));
         SFT_TRY(sft__move_watch_add(m->watch, n, err));
     }
     return SFT_OK;
 }
-
-/* How a grid is read: parts (see grid.h), each with one call. */
-typedef struct mover_way {
-    uint64_t bounce; /* size of the buffer */
-    uint64_t gap;    /* gaps up to this are read over */
-    uint64_t group;
-    uint64_t ahead; /* distance of parts if the system should be told to fetch them, else 0 */
-    uint64_t span;  /* bytes of one part, gaps included */
-    uint32_t dim;
-} mover_way;
 
 /* Walks from the inside out: a dimension joins a part while its gaps are small and the part fits.
  */
@@ -335,23 +328,22 @@ static void mover_way_init(const sft__move_mover *m, const sft__move_grid *g, mo
 }
 
 static sft_status mover_read_part(const sft__move_mover *m, const mover_way *way,
-                                  sft__move_grid *part, uint8_t *dst, uint8_t *bounce,
-                                  sft_error *err) {
+                                  sft__move_grid *part, uint8_t *dst, sft_error *err) {
     if (part->rank == 0 && m->kernel == SFT__KERNEL_COPY && !mover_past_cache(m)) {
         return mover_direct(m, part->src, dst + (ptrdiff_t)part->dst, part->src_block, err);
     }
     if (part->rank == 0 && part->src_block > way->bounce) {
-        return mover_through(m, part, dst, bounce, (size_t)way->bounce, err);
+        return mover_through(m, way, part, dst, err);
     }
     uint8_t *data;
-    SFT_TRY(mover_fetch(m, part->src, bounce, sft__move_grid_src_span(part), &data, err));
+    SFT_TRY(mover_fetch(m, part->src, way->buffer, sft__move_grid_src_span(part), &data, err));
     part->src = 0;
     return mover_memory(m, part, dst, data, err);
 }
 
-static sft_status mover_read_parts(const sft__move_mover *m, const mover_way *way,
-                                   const sft__move_grid *g, uint8_t *dst, uint8_t *bounce,
-                                   mover_batch *batch, sft_error *err) {
+static sft_status mover_read_parts(const sft__move_mover *m, mover_way *way,
+                                   const sft__move_grid *g, uint8_t *dst, sft_error *err) {
+    mover_batch *batch = &way->batch;
     uint64_t told = 0;
     sft__move_parts parts;
     sft__move_grid part;
@@ -366,29 +358,29 @@ static sft_status mover_read_parts(const sft__move_mover *m, const mover_way *wa
             SFT_TRY(mover_batch_add(m, batch, part.src, dst + (ptrdiff_t)part.dst, part.src_block,
                                     err));
         } else {
-            SFT_TRY(mover_read_part(m, way, &part, dst, bounce, err));
+            SFT_TRY(mover_read_part(m, way, &part, dst, err));
         }
     }
     return mover_batch_flush(m, batch, err);
 }
 
-static sft_status mover_read(const sft__move_mover *m, const mover_way *way,
-                             const sft__move_grid *g, uint8_t *dst, uint8_t *bounce,
-                             sft_error *err) {
+static sft_status mover_read(const sft__move_mover *m, mover_way *way, const sft__move_grid *g,
+                             uint8_t *dst, sft_error *err) {
     const uint64_t blocks = sft__move_grid_blocks(g);
-    mover_batch batch = {.count = 0};
+    mover_batch *batch = &way->batch;
 
+    memset(batch, 0, sizeof *batch);
     if (mover_remote(m) && m->kernel == SFT__KERNEL_COPY) {
-        batch.room = blocks > MOVER_BATCH_MOST ? MOVER_BATCH_MOST
-                     : blocks < MOVER_BATCH    ? MOVER_BATCH
-                                               : (size_t)blocks;
-        batch.ranges = sft__base_alloc(m->allocator, batch.room * sizeof *batch.ranges);
-        if (batch.ranges == NULL) {
-            return sft__base_fail_nomem(err, batch.room * sizeof *batch.ranges);
+        batch->room = blocks > MOVER_BATCH_MOST ? MOVER_BATCH_MOST
+                      : blocks < MOVER_BATCH    ? MOVER_BATCH
+                                                : (size_t)blocks;
+        batch->ranges = sft__base_alloc(m->allocator, batch->room * sizeof *batch->ranges);
+        if (batch->ranges == NULL) {
+            return sft__base_fail_nomem(err, batch->room * sizeof *batch->ranges);
         }
     }
-    const sft_status status = mover_read_parts(m, way, g, dst, bounce, &batch, err);
-    sft__base_free(m->allocator, batch.ranges, batch.room * sizeof *batch.ranges);
+    const sft_status status = mover_read_parts(m, way, g, dst, err);
+    sft__base_free(m->allocator, batch->ranges, batch->room * sizeof *batch->ranges);
     return status;
 }
 
@@ -446,7 +438,8 @@ sft_status sft__move_mover_run(const sft__move_mover *given, sft__move_grid *g, 
     }
     const size_t skew =
         direct ? SFT__FS_DIRECT_ALIGN - (uintptr_t)bounce % SFT__FS_DIRECT_ALIGN : (size_t)0;
-    status = mover_read(m, &way, g, dst, bounce != NULL ? bounce + skew : NULL, err);
+    way.buffer = bounce != NULL ? bounce + skew : NULL;
+    status = mover_read(m, &way, g, dst, err);
     sft__base_free(m->allocator, bounce, size);
     return status;
 }

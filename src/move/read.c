@@ -49,8 +49,7 @@ sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tenso
         *data = nothing;
         return SFT_OK;
     }
-    if (tensor->piece_count != 1 || tensor->pieces[0].strides != NULL ||
-        tensor->pieces[0].nbytes != tensor->nbytes) {
+    if (!sft__move_packed(tensor)) {
         return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
                                      tensor->name_len, "the tensor does not lie in one piece");
     }

@@ -22,10 +22,24 @@ sft_status sft__move_read_any(const sft_catalog *catalog, const sft_tensor *tens
                               const sft_read_options *options, void *dst, size_t dst_size,
                               sft_error *err);
 
-/* Packed bytes, as sft_tensor_read_bytes, watched. */
-sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
-                                  uint64_t offset, uint8_t *dst, size_t size,
-                                  sft__move_watch *watch, sft_error *err);
+/* A stretch of a tensor's packed bytes. */
+typedef struct sft__move_stretch {
+    const sft_tensor *tensor;
+    uint64_t offset;
+    size_t size;
+} sft__move_stretch;
+
+/* As sft_tensor_read_bytes, watched. */
+sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft__move_stretch *stretch,
+                                  uint8_t *dst, sft__move_watch *watch, sft_error *err);
+
+/* It lies in one piece, as it is. */
+static inline bool sft__move_packed(const sft_tensor *t) {
+    return t->piece_count == 1 && t->pieces[0].strides == NULL && t->pieces[0].nbytes == t->nbytes;
+}
+
+/* sft__move_kernel from a tensor's type to another. */
+uint32_t sft__move_kernel_for(const sft_dtype *from, const sft_dtype *to, bool host_order);
 
 /* Adds the tensor's name to an error that has none. Returns status. */
 sft_status sft__move_name_tensor(sft_error *err, const sft_tensor *tensor, sft_status status);

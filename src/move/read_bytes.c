@@ -8,20 +8,22 @@
 #include "move/read.h"
 #include <sft/extend.h>
 
-static bool bytes_in_one_piece(const sft_tensor *t) {
-    return t->piece_count == 1 && t->pieces[0].strides == NULL && t->pieces[0].nbytes == t->nbytes;
-}
+/* Where the boxes of one view go. */
+typedef struct bytes_reader {
+    const sft_catalog *catalog;
+    sft__move_view view;
+    sft__move_watch *watch;
+} bytes_reader;
 
-static sft_status bytes_direct(const sft_catalog *catalog, const sft_tensor *tensor,
-                               uint64_t offset, uint8_t *dst, size_t size, sft__move_watch *watch,
-                               sft_error *err) {
-    const sft_piece *piece = &tensor->pieces[0];
+static sft_status bytes_direct(const sft_catalog *catalog, const sft__move_stretch *s, uint8_t *dst,
+                               sft__move_watch *watch, sft_error *err) {
+    const sft_piece *piece = &s->tensor->pieces[0];
     const sft_source *source = sft_catalog_source_at(catalog, piece->source);
     if (source == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
-    SFT_TRY(sft_source_read(source, piece->offset + offset, dst, size, err));
-    return sft__move_watch_add(watch, size, err);
+    SFT_TRY(sft_source_read(source, piece->offset + s->offset, dst, s->size, err));
+    return sft__move_watch_add(watch, s->size, err);
 }
 
 /* Makes the view the largest box that begins at element `first` of the row-major order and ends at
@@ -58,8 +60,9 @@ static uint64_t bytes_box(sft__move_view *v, uint64_t first, uint64_t end) {
 }
 
 /* Whole blocks [first, end) in elements. */
-static sft_status bytes_boxes(const sft_catalog *catalog, sft__move_view *v, uint64_t first,
-                              uint64_t end, uint8_t *dst, sft__move_watch *watch, sft_error *err) {
+static sft_status bytes_boxes(bytes_reader *r, uint64_t first, uint64_t end, uint8_t *dst,
+                              sft_error *err) {
+    sft__move_view *v = &r->view;
     const sft_dtype *t = v->dtype;
 
     while (first < end) {
@@ -69,25 +72,24 @@ static sft_status bytes_boxes(const sft_catalog *catalog, sft__move_view *v, uin
             v->dst_stride[d] = (int64_t)stride;
             stride *= v->dims[d].count;
         }
-        SFT_TRY(sft__move_view_read(v, catalog, dst, watch, err));
+        SFT_TRY(sft__move_view_read(v, r->catalog, dst, r->watch, err));
         dst += (size_t)(n / t->block_elements * t->block_bytes);
         first += n;
     }
     return SFT_OK;
 }
 
-/* The part of block `index` (block_bytes each) that lies in [offset, offset + size). */
-static sft_status bytes_of_block(const sft_catalog *catalog, sft__move_view *v, uint64_t index,
-                                 uint8_t *dst, uint64_t skip, uint64_t size, sft__move_watch *watch,
-                                 sft_error *err) {
-    const sft_dtype *t = v->dtype;
+/* Bytes [skip, skip + size) of block `index`. */
+static sft_status bytes_of_block(bytes_reader *r, uint64_t index, uint64_t skip, uint64_t size,
+                                 uint8_t *dst, sft_error *err) {
+    const sft_dtype *t = r->view.dtype;
     uint8_t *block = sft__base_alloc(NULL, t->block_bytes);
 
     if (block == NULL) {
         return sft__base_fail_nomem(err, t->block_bytes);
     }
-    const sft_status status = bytes_boxes(catalog, v, index * t->block_elements,
-                                          (index + 1) * t->block_elements, block, watch, err);
+    const sft_status status =
+        bytes_boxes(r, index * t->block_elements, (index + 1) * t->block_elements, block, err);
     if (status == SFT_OK) {
         memcpy(dst, block + (size_t)skip, (size_t)size);
     }
@@ -95,47 +97,42 @@ static sft_status bytes_of_block(const sft_catalog *catalog, sft__move_view *v, 
     return status;
 }
 
-static sft_status bytes_gathered(const sft_catalog *catalog, sft__move_view *v, uint64_t offset,
-                                 uint8_t *dst, uint64_t size, sft__move_watch *watch,
+static sft_status bytes_gathered(bytes_reader *r, uint64_t offset, uint64_t size, uint8_t *dst,
                                  sft_error *err) {
-    const uint64_t bytes = v->dtype->block_bytes;
-    const uint64_t elements = v->dtype->block_elements;
+    const uint64_t bytes = r->view.dtype->block_bytes;
+    const uint64_t elements = r->view.dtype->block_elements;
 
     if (offset % bytes != 0 && size > 0) {
         const uint64_t skip = offset % bytes;
         const uint64_t n = size < bytes - skip ? size : bytes - skip;
-        SFT_TRY(bytes_of_block(catalog, v, offset / bytes, dst, skip, n, watch, err));
+        SFT_TRY(bytes_of_block(r, offset / bytes, skip, n, dst, err));
         dst += (size_t)n;
         offset += n;
         size -= n;
     }
     const uint64_t first = offset / bytes;
     const uint64_t whole = size / bytes;
-    SFT_TRY(bytes_boxes(catalog, v, first * elements, (first + whole) * elements, dst, watch, err));
-    if (size % bytes != 0) {
-        return bytes_of_block(catalog, v, first + whole, dst + (size_t)(whole * bytes), 0,
-                              size % bytes, watch, err);
-    }
-    return SFT_OK;
+    SFT_TRY(bytes_boxes(r, first * elements, (first + whole) * elements, dst, err));
+    return size % bytes == 0 ? SFT_OK
+                             : bytes_of_block(r, first + whole, 0, size % bytes,
+                                              dst + (size_t)(whole * bytes), err);
 }
 
-sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft_tensor *tensor,
-                                  uint64_t offset, uint8_t *dst, size_t size,
-                                  sft__move_watch *watch, sft_error *err) {
-    sft__move_view view;
-    sft_status status;
+sft_status sft__move_tensor_bytes(const sft_catalog *catalog, const sft__move_stretch *stretch,
+                                  uint8_t *dst, sft__move_watch *watch, sft_error *err) {
+    bytes_reader r = {.catalog = catalog, .watch = watch};
 
-    if (size == 0) {
+    if (stretch->size == 0) {
         return SFT_OK;
     }
-    if (bytes_in_one_piece(tensor)) {
-        return bytes_direct(catalog, tensor, offset, dst, size, watch, err);
+    if (sft__move_packed(stretch->tensor)) {
+        return bytes_direct(catalog, stretch, dst, watch, err);
     }
-    status = sft__move_view_init(&view, tensor, NULL, err);
+    sft_status status = sft__move_view_init(&r.view, stretch->tensor, NULL, err);
     if (status == SFT_OK) {
-        status = bytes_gathered(catalog, &view, offset, dst, size, watch, err);
+        status = bytes_gathered(&r, stretch->offset, stretch->size, dst, err);
     }
-    sft__move_view_reset(&view);
+    sft__move_view_reset(&r.view);
     return status;
 }
 
@@ -152,7 +149,8 @@ sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *t
             "bytes %llu to %llu wanted of a tensor of %llu bytes", (unsigned long long)offset,
             (unsigned long long)offset + size, (unsigned long long)tensor->nbytes);
     }
+    const sft__move_stretch stretch = {tensor, offset, size};
     SFT_TRY(sft__move_watch_init(&watch, NULL, size, false, err));
-    return sft__move_name_tensor(
-        err, tensor, sft__move_tensor_bytes(catalog, tensor, offset, dst, size, &watch, err));
+    return sft__move_name_tensor(err, tensor,
+                                 sft__move_tensor_bytes(catalog, &stretch, dst, &watch, err));
 }

@@ -61,9 +61,8 @@ static bool run_is(const sft_source *source, const sft_tensor *t, const sft_read
                    uint64_t *offset, uint64_t *size) {
     const uint32_t special = SFT_SOURCE_MEMORY | SFT_SOURCE_REMOTE | SFT_SOURCE_SEQUENTIAL;
 
-    if (source == NULL || t->pieces[0].strides != NULL || t->pieces[0].nbytes != t->nbytes ||
-        t->dtype->block_elements != 1 || !run_options_plain(o, t) ||
-        (sft_source_flags(source) & special) != 0) {
+    if (source == NULL || !sft__move_packed(t) || t->dtype->block_elements != 1 ||
+        !run_options_plain(o, t) || (sft_source_flags(source) & special) != 0) {
         return false;
     }
     *offset = 0;

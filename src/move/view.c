@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/memory/alloc.h"
 #include "base/options.h"
+#include "move/read.h"
 #include <sft/extend.h>
 
 static bool view_in_elements(const sft_dtype *t) {
@@ -62,20 +63,26 @@ void sft__move_view_reset(sft__move_view *v) {
     v->dst_stride = v->stride_room;
 }
 
+uint32_t sft__move_kernel_for(const sft_dtype *from, const sft_dtype *to, bool host_order) {
+    if (to->id != from->id) {
+        return SFT__KERNEL_CONVERT;
+    }
+    return SFT_BIG_ENDIAN && host_order && from->kind != SFT_KIND_OPAQUE &&
+                   from->block_elements == 1 && from->alignment > 1
+               ? SFT__KERNEL_SWAP
+               : SFT__KERNEL_COPY;
+}
+
 static sft_status view_kernel(sft__move_view *v, const sft_read_options *o, sft_error *err) {
     const sft_dtype *from = v->tensor->dtype;
-    const bool swap = (o->flags & SFT_READ_HOST_ORDER) != 0 && SFT_BIG_ENDIAN;
+    const bool host_order = (o->flags & SFT_READ_HOST_ORDER) != 0;
 
     v->dtype = o->dtype != NULL ? o->dtype : from;
-    v->convert_flags = swap ? SFT_CONVERT_HOST_DST : 0;
+    v->convert_flags = host_order && SFT_BIG_ENDIAN ? SFT_CONVERT_HOST_DST : 0;
     v->borrow = (o->flags & SFT_READ_BORROW) != 0;
-    if (v->dtype->id == from->id) {
-        const bool elements = from->kind != SFT_KIND_OPAQUE && from->block_elements == 1;
-        v->kernel = swap && elements && from->alignment > 1 ? SFT__KERNEL_SWAP : SFT__KERNEL_COPY;
-        return SFT_OK;
-    }
-    v->kernel = SFT__KERNEL_CONVERT;
-    if (sft_dtype_get(from->id) == NULL || sft_dtype_get(v->dtype->id) == NULL) {
+    v->kernel = sft__move_kernel_for(from, v->dtype, host_order);
+    if (v->kernel == SFT__KERNEL_CONVERT &&
+        (sft_dtype_get(from->id) == NULL || sft_dtype_get(v->dtype->id) == NULL)) {
         return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, v->tensor->name,
                                      v->tensor->name_len, "no cast from %s to %s", from->name,
                                      v->dtype->name);
@@ -223,30 +230,34 @@ static sft_status view_subbyte(const sft__move_view *v, const sft_dtype *t, sft_
         (unsigned long)t->block_elements, t->name);
 }
 
-static int64_t view_to_bytes(const sft_dtype *t, int64_t elements) {
-    return elements / (int64_t)t->block_elements * (int64_t)t->block_bytes;
-}
+/* One side of a grid. */
+typedef struct grid_side {
+    const sft_dtype *type;
+    uint64_t *at;
+    int64_t *stride;
+    uint64_t *block;
+} grid_side;
 
-/* Elements into bytes, on one side. */
+/* Elements into bytes. */
 static sft_status view_whole_blocks(const sft__move_view *v, const sft__move_grid *g,
-                                    const sft_dtype *t, uint64_t *at, int64_t *stride,
-                                    uint64_t *block, sft_error *err) {
+                                    grid_side side, sft_error *err) {
+    const sft_dtype *t = side.type;
     const uint64_t e = t->block_elements;
 
     if (!view_in_elements(t)) {
         return SFT_OK;
     }
-    bool whole = *at % e == 0 && *block % e == 0;
+    bool whole = *side.at % e == 0 && *side.block % e == 0;
     for (uint32_t d = 0; d < g->rank; d++) {
-        whole = whole && stride[d] % (int64_t)e == 0;
+        whole = whole && side.stride[d] % (int64_t)e == 0;
     }
     if (!whole) {
         return view_subbyte(v, t, err);
     }
-    *at = *at / e * t->block_bytes;
-    *block = *block / e * t->block_bytes;
+    *side.at = *side.at / e * t->block_bytes;
+    *side.block = *side.block / e * t->block_bytes;
     for (uint32_t d = 0; d < g->rank; d++) {
-        stride[d] = view_to_bytes(t, stride[d]);
+        side.stride[d] = side.stride[d] / (int64_t)e * (int64_t)t->block_bytes;
     }
     return SFT_OK;
 }
@@ -314,8 +325,9 @@ sft_status sft__move_view_grid(const sft__move_view *v, uint32_t index, sft__mov
     g->src_block = view_unit(from);
     g->dst_block = view_unit(v->dtype);
     sft__move_grid_coalesce(g);
-    SFT_TRY(view_whole_blocks(v, g, from, &g->src, g->src_stride, &g->src_block, err));
-    SFT_TRY(view_whole_blocks(v, g, v->dtype, &g->dst, g->dst_stride, &g->dst_block, err));
+    SFT_TRY(view_whole_blocks(v, g, (grid_side){from, &g->src, g->src_stride, &g->src_block}, err));
+    SFT_TRY(
+        view_whole_blocks(v, g, (grid_side){v->dtype, &g->dst, g->dst_stride, &g->dst_block}, err));
     g->src += piece->offset;
     return SFT_OK;
 }

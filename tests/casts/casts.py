@@ -9,6 +9,10 @@ Where torch disagrees with itself (its vector loops and its scalar loops differ 
 an integer's range) the input is left out and counted. Results that C leaves undefined, and payloads of
 NaN, depend on the processor that torch runs on: they are compared too, but count as failures only on the
 kind of processor whose results docs/casts.md lists (x86-64 with AVX-512).
+
+Every conversion runs once for each level of SFT_CPU that this processor has, with kernels above it left out: all
+must give the same bytes, so what is compared with torch, and with the fractions, is every kernel. ml_dtypes,
+where it is installed, is a second oracle for the small floats.
 """
 
 import ctypes
@@ -56,11 +60,14 @@ INTS = dict(
     U64=(0, 2**64),
 )
 RANDOM = 20000
+LEVELS = ["portable", "sse4.2", "avx2", "avx512"]
 
 
 class Library:
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
+        self.differ = set()
+        self.without = self.levels()
         self.c.sft_dtype_find.restype = ctypes.c_void_p
         self.c.sft_dtype_find.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self.c.sft_convert.argtypes = [
@@ -80,15 +87,35 @@ class Library:
         assert found, name
         return found
 
-    def convert(self, to, source, count, out_bytes):
-        """source: (name, uint8 array)"""
+    def levels(self):
+        """What to leave out for each level of SFT_CPU: {level: bits of SFT_CONVERT_WITHOUT}."""
+        without = {}
+        for level in LEVELS:
+            pool = ctypes.c_void_p()
+            assert self.c.sft_pool_create(ctypes.byref(pool), 1, None, None) == 0
+            assert self.c.sft_pool_set_cpu(pool, level.encode(), None) == 0
+            without[level] = self.c.sft_pool_without(pool)
+            self.c.sft_pool_free(pool)
+        assert without["avx512"] == 0 and len(set(without.values())) == len(LEVELS), without
+        return without
+
+    def convert_as(self, level, to, source, count, out_bytes):
         name, data = source
-        out = np.zeros(out_bytes, dtype=np.uint8)
-        data = np.ascontiguousarray(data)
+        out = np.full(out_bytes, 0x55, dtype=np.uint8)
+        flags = self.without[level] << 8
         status = self.c.sft_convert(
-            out.ctypes.data, self.dtype(to), data.ctypes.data, self.dtype(name), count, 0, None
+            out.ctypes.data, self.dtype(to), data.ctypes.data, self.dtype(name), count, flags, None
         )
         assert status == 0, (to, name, status)
+        return out
+
+    def convert(self, to, source, count, out_bytes):
+        """source: (name, uint8 array). At every level; what differs from the highest is noted."""
+        source = source[0], np.ascontiguousarray(source[1])
+        out = self.convert_as(LEVELS[-1], to, source, count, out_bytes)
+        for level in LEVELS[:-1]:
+            if not np.array_equal(self.convert_as(level, to, source, count, out_bytes), out):
+                self.differ.add("%s -> %s at %s" % (source[0], to, level))
         return out
 
     def sha256(self, data):
@@ -420,9 +447,71 @@ def compare_digests(library):
     return failed
 
 
+def compare_ml_dtypes(library):
+    """Rounding to small floats within their range, and all of their values, as jax's types have them."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        print("ml_dtypes: not installed, not compared")
+        return 0
+    types = dict(
+        F8_E5M2=ml_dtypes.float8_e5m2,
+        F8_E4M3=ml_dtypes.float8_e4m3fn,
+        F8_E4M3FNUZ=ml_dtypes.float8_e4m3fnuz,
+        F8_E5M2FNUZ=ml_dtypes.float8_e5m2fnuz,
+        BF16=ml_dtypes.bfloat16,
+    )
+    failed = 0
+    values = float32_inputs().view(np.float32)
+    for name, kind in types.items():
+        size = np.dtype(kind).itemsize
+        within = values[np.abs(values) <= float(ml_dtypes.finfo(kind).max)]
+        got = library.convert(name, ("F32", within.view(np.uint8)), len(within), len(within) * size)
+        want = np.ascontiguousarray(within.astype(kind)).view(np.uint8)
+        codes = np.arange(1 << 8 * size, dtype="u%d" % size)
+        loaded = library.convert("F32", (name, codes.view(np.uint8)), len(codes), 4 * len(codes))
+        exact = codes.view(kind).astype(np.float32)
+        nan = np.isnan(exact)
+        same = np.array_equal(got, want) and np.array_equal(
+            loaded.view(np.uint32)[~nan], exact.view(np.uint32)[~nan]
+        )
+        same = same and bool(np.isnan(loaded.view(np.float32)[nan]).all())
+        failed += not same
+        print(
+            "%s: ml_dtypes, %d values, %s" % (name, len(within) + len(codes), "equal" if same else "DIFFER")
+        )
+    return failed
+
+
+def processor_levels():
+    """The levels whose kernels this processor runs; None where it does not tell."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            flags = next((line.split() for line in f if line.startswith("flags")), None)
+    except OSError:
+        return None
+    needs = dict(portable=[], avx512=["avx512f", "avx512vl"], avx2=["avx2", "f16c"])
+    needs["sse4.2"] = ["sse4_2"]
+    return None if flags is None else [n for n in LEVELS if all(flag in flags for flag in needs[n])]
+
+
+def compare_levels(library):
+    has = processor_levels()
+    for fault in sorted(library.differ):
+        print("%s differs from the highest level" % fault)
+    told = "unknown" if has is None else ", ".join(has)
+    missing = [] if has is None else [n for n in LEVELS if n not in has]
+    print(
+        "levels: %s; not run, for this processor has them not: %s; %d conversions differ"
+        % (told, ", ".join(missing) or "none", len(library.differ))
+    )
+    return len(library.differ)
+
+
 def main():
     library = Library(sys.argv[1])
     failed = compare_with_torch(library) + compare_small(library) + compare_digests(library)
+    failed += compare_ml_dtypes(library) + compare_levels(library)
     return 1 if failed else 0
 
 

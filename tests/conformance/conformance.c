@@ -139,7 +139,8 @@ static void verdict(const test_case *c, bool canonical, char *out, size_t cap) {
     if (status == SFT_OK) {
         char *text = guarded((size_t)n + SFT__HEADER_SLACK);
         memcpy(text, c->file.data + 8, (size_t)n);
-        status = sft__format_header_parse_with(&h, text, n, size, &options, canonical, &err);
+        status = sft__format_header_parse_as(&h, (sft__format_text){text, n, size}, &options,
+                                             canonical, &err);
     }
     if (status == SFT_OK) {
         (void)snprintf(out, cap, touch(&h) == UINT64_MAX ? "a broken header" : "ok %llu",

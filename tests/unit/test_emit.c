@@ -9,6 +9,11 @@
 #include "format/build.h"
 #include "format/header.h"
 
+static sft_status build(sft__base_buf *out, sft__format_contents contents,
+                        const sft_write_options *options, sft_error *err) {
+    return sft__format_header_build(out, &contents, options, err);
+}
+
 static sft__format_entry entry(const char *name, sft_dtype_id dtype, const uint64_t *shape,
                                uint32_t rank) {
     sft__format_entry e;
@@ -36,8 +41,9 @@ static void assert_header(sft__format_entry *entries, size_t count,
     sft__base_buf b;
     sft__base_buf_init(&b, NULL);
     assert_int_equal(sft__format_layout(entries, count, options, order, &bytes, &err), SFT_OK);
-    assert_int_equal(sft__format_header_build(&b, entries, order, count, metadata, metadata_count,
-                                              options, &err),
+    assert_int_equal(build(&b,
+                           (sft__format_contents){entries, order, count, metadata, metadata_count},
+                           options, &err),
                      SFT_OK);
     const size_t len = strlen(expected);
     assert_true(b.len >= 8 + len);
@@ -206,11 +212,12 @@ static void room_and_alignment(void **state) {
     static const uint64_t wrong[] = {1, 4, 12, 24, (1 << 20) + 1, 1 << 21, UINT64_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         o.data_alignment = wrong[i];
-        assert_int_equal(sft__format_header_build(&b, e, order, 1, NULL, 0, &o, &err), SFT_E_ARG);
+        assert_int_equal(build(&b, (sft__format_contents){e, order, 1, NULL, 0}, &o, &err),
+                         SFT_E_ARG);
     }
     o.data_alignment = 8;
     o.reserve_bytes = UINT64_MAX;
-    assert_int_equal(sft__format_header_build(&b, e, order, 1, NULL, 0, &o, &err),
+    assert_int_equal(build(&b, (sft__format_contents){e, order, 1, NULL, 0}, &o, &err),
                      SFT_E_HEADER_TOO_LARGE);
     assert_int_equal(b.len, 0);
     assert_int_equal(sft__format_metadata_build(&b, m, 1, UINT64_MAX, &err), SFT_E_LIMIT);
@@ -305,18 +312,18 @@ static void metadata_is_checked(void **state) {
     assert_int_equal(b.len, 9);
     assert_memory_equal(b.data, "{\"\":\"\"  }", 9);
     b.len = 0;
-    assert_int_equal(sft__format_header_build(&b, NULL, NULL, 0, twice, 3, NULL, &err),
+    assert_int_equal(build(&b, (sft__format_contents){NULL, NULL, 0, twice, 3}, NULL, &err),
                      SFT_E_DUPLICATE);
     SFT_INIT(&limits);
     SFT_INIT(&o);
     o.limits = &limits;
     limits.header_bytes = 23;
     b.len = 0;
-    assert_int_equal(sft__format_header_build(&b, NULL, NULL, 0, twice, 0, &o, &err),
+    assert_int_equal(build(&b, (sft__format_contents){NULL, NULL, 0, twice, 0}, &o, &err),
                      SFT_E_HEADER_TOO_LARGE);
     limits.header_bytes = 24;
     b.len = 0;
-    assert_int_equal(sft__format_header_build(&b, NULL, NULL, 0, twice, 0, &o, &err), SFT_OK);
+    assert_int_equal(build(&b, (sft__format_contents){NULL, NULL, 0, twice, 0}, &o, &err), SFT_OK);
     assert_int_equal(b.len, 32);
     sft__base_buf_reset(&b);
 }
@@ -345,7 +352,7 @@ static void memory_may_run_out_anywhere(void **state) {
         c.fail_from = k;
         status = sft__format_layout(e, 2, &o, order, &bytes, &err);
         if (status == SFT_OK) {
-            status = sft__format_header_build(&b, e, order, 2, m, 2, &o, &err);
+            status = build(&b, (sft__format_contents){e, order, 2, m, 2}, &o, &err);
         }
         assert_true(status == SFT_OK || status == SFT_E_NOMEM);
         assert_int_equal(err.status, status);

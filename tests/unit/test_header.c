@@ -18,8 +18,8 @@ static sft_status parse(sft__format_header *h, const char *text, size_t len, uin
     assert_non_null(copy);
     memcpy(copy, text, len);
     memset(copy + len, 'x', SFT__HEADER_SLACK);
-    return sft__format_header_parse_with(h, copy, len, 8 + len + data_bytes, options, canonical,
-                                         err);
+    return sft__format_header_parse_as(h, (sft__format_text){copy, len, 8 + len + data_bytes},
+                                       options, canonical, err);
 }
 
 static void length_is_checked_in_the_references_order(void **state) {

@@ -19,25 +19,17 @@ const char *sft__base_json_expected(sft__base_json *j, const char *at, const cha
     return NULL;
 }
 
-static inline bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 /* ---------------------------------------------------------------- strings */
 
 /* Four hexadecimal digits; -1 if they are not. */
 static int32_t hex4(const char *p) {
     int32_t v = 0;
     for (unsigned i = 0; i < 4; i++) {
-        const char c = p[i];
-        const char low = (char)(c | 0x20);
-        if (is_digit(c)) {
-            v = v * 16 + (c - '0');
-        } else if (low >= 'a' && low <= 'f') {
-            v = v * 16 + (low - 'a' + 10);
-        } else {
+        const int digit = sft__base_hex_value(p[i]);
+        if (digit < 0) {
             return -1;
         }
+        v = v * 16 + digit;
     }
     return v;
 }
@@ -214,10 +206,10 @@ static const char *number_tail(sft__base_json *j, const char *p, uint64_t signif
                                int64_t exponent) {
     if (*p == '.') {
         bool dropping = false;
-        if (!is_digit(*++p)) {
+        if (!sft__base_is_digit(*++p)) {
             return sft__base_json_expected(j, p, "expected a digit behind the decimal point");
         }
-        for (; is_digit(*p); p++) {
+        for (; sft__base_is_digit(*p); p++) {
             dropping = dropping || !append_digit(&significand, *p);
             exponent -= dropping ? 0 : 1;
         }
@@ -228,10 +220,10 @@ static const char *number_tail(sft__base_json *j, const char *p, uint64_t signif
         if (*p == '+' || *p == '-') {
             p++;
         }
-        if (!is_digit(*p)) {
+        if (!sft__base_is_digit(*p)) {
             return sft__base_json_expected(j, p, "expected a digit in the exponent");
         }
-        for (; is_digit(*p); p++) {
+        for (; sft__base_is_digit(*p); p++) {
             if (e <= INT32_MAX) { /* beyond that only its sign and size class matter */
                 e = e * 10 + (uint64_t)(*p - '0');
             }
@@ -256,13 +248,13 @@ const char *sft__base_json_number(sft__base_json *j, const char *p, sft__base_js
     int64_t dropped = 0;
 
     p += minus ? 1 : 0;
-    if (!is_digit(*p)) {
+    if (!sft__base_is_digit(*p)) {
         return sft__base_json_expected(j, p, "expected a digit");
     }
-    if (*p == '0' && is_digit(p[1])) {
+    if (*p == '0' && sft__base_is_digit(p[1])) {
         return sft__base_json_fail(j, p, "number with a leading zero");
     }
-    for (; is_digit(*p); p++) {
+    for (; sft__base_is_digit(*p); p++) {
         if (dropped != 0 || !append_digit(&value, *p)) {
             dropped++;
         }
@@ -298,27 +290,26 @@ static const char *skip_scalar(sft__base_json *j, const char *p) {
     if (*p == '"') {
         return sft__base_json_read(j, p, &s);
     }
-    if (is_digit(*p) || *p == '-') {
+    if (sft__base_is_digit(*p) || *p == '-') {
         return sft__base_json_number(j, p, &n);
     }
     return skip_literal(j, p);
 }
 
-/* p at a member name: the position of its value. */
+const char *sft__base_json_key(sft__base_json *j, const char *p, sft__base_json_str *name,
+                               const char *quote, const char *colon) {
+    p = *p == '"' ? sft__base_json_read(j, p, name) : sft__base_json_expected(j, p, quote);
+    p = p != NULL ? sft__base_json_blank(p) : NULL;
+    if (p != NULL && *p != ':') {
+        return sft__base_json_expected(j, p, colon);
+    }
+    return p != NULL ? sft__base_json_blank(p + 1) : NULL;
+}
+
 static const char *skip_key(sft__base_json *j, const char *p) {
-    sft__base_json_str s;
-    if (*p != '"') {
-        return sft__base_json_expected(j, p, "expected a member name in quotes");
-    }
-    p = sft__base_json_read(j, p, &s);
-    if (p == NULL) {
-        return NULL;
-    }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return sft__base_json_expected(j, p, "expected ':' behind a member name");
-    }
-    return sft__base_json_blank(p + 1);
+    sft__base_json_str name;
+    return sft__base_json_key(j, p, &name, "expected a member name in quotes",
+                              "expected ':' behind a member name");
 }
 
 /* The open containers are a stack of bits: 1 is an object. */
@@ -387,25 +378,15 @@ const char *sft__base_json_members(sft__base_json *j, const char *p, sft__base_j
     bool more;
 
     if (*p != '{') {
-        return sft__base_json_expected(j, p, "an object");
+        return sft__base_json_expected(j, p, "an object is needed");
     }
-    p = sft__base_json_blank(p + 1);
-    for (more = *p != '}'; more;) {
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
         sft__base_json_str name;
-        p = *p == '"' ? sft__base_json_read(j, p, &name) : sft__base_json_expected(j, p, "a key");
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p != NULL && *p != ':') {
-            return sft__base_json_expected(j, p, "a colon");
-        }
-        p = p != NULL ? visit(ctx, j, &name, sft__base_json_blank(p + 1)) : NULL;
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        more = p != NULL && *p == ',';
-        p = more ? sft__base_json_blank(p + 1) : p;
+        p = sft__base_json_key(j, p, &name, "a key in quotes is needed", "a colon is needed");
+        p = p != NULL ? visit(ctx, j, &name, p) : NULL;
+        p = sft__base_json_next(j, p, '}', "a comma or a closing brace is needed", &more);
     }
-    if (p != NULL && *p != '}') {
-        return sft__base_json_expected(j, p, "a comma or the object's end");
-    }
-    return p != NULL ? p + 1 : NULL;
+    return p;
 }
 
 /* ---------------------------------------------------------------- survey */

@@ -100,7 +100,7 @@ int sft_glob_match(const char *pattern, size_t pattern_len, const char *name, si
 static size_t take_digits(text *t, text *value) {
     size_t n = 0;
 
-    while (n < t->left && t->at[n] >= '0' && t->at[n] <= '9') {
+    while (n < t->left && sft__base_is_digit(t->at[n])) {
         n++;
     }
     *value = (text){t->at, n};

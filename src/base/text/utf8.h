@@ -17,6 +17,11 @@ size_t sft__base_utf8_decode(const void *data, size_t len, uint32_t *code_point)
 /* Writes 1 to 4 bytes; code_point must be a scalar value. */
 size_t sft__base_utf8_encode(char dst[4], uint32_t code_point);
 
+/* An ASCII digit? */
+static inline bool sft__base_is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 /* Characters that change how the rest of a line looks, or cannot be seen at all: controls, bidirectional
  * overrides, zero-width and separator characters. */
 bool sft__base_utf8_deceptive(uint32_t code_point);

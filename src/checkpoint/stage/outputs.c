@@ -140,8 +140,13 @@ sft_status sft__checkpoint_outputs_copy(sft__checkpoint_outputs *o, size_t file,
     sft__fs_handle disk;
     *moved = 0;
     SFT_TRY(get(o, file, true, &disk, err));
-    const sft_status status = sft__fs_copy_cheaply(disk, o->stage->job->files[file].given.name,
-                                                   offset, fd, from, size, moved, err);
+    const sft__fs_copy copy = {.src = fd,
+                               .src_offset = from,
+                               .dst = disk,
+                               .dst_name = o->stage->job->files[file].given.name,
+                               .dst_offset = offset,
+                               .size = size};
+    const sft_status status = sft__fs_copy_cheaply(&copy, moved, err);
     put(o, file);
     return status;
 }

@@ -35,6 +35,10 @@ int sft__fs_sync_entries(int fd);
 /* Both names in the open directory. 0; 1: done, but the first name is left; -1 with errno, EEXIST: something
  * is there. */
 int sft__fs_rename_new_at(int directory, const char *from, const char *to);
+#else
+/* share: FILE_SHARE_... SFT_E_STATE: another process has it, and does not share it so. */
+sft_status sft__fs_create_shared(const char *path, uint32_t share, sft__fs_handle *out,
+                                 sft_error *err);
 #endif
 
 #endif

@@ -10,17 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef O_CLOEXEC
-#define O_CLOEXEC 0
-#endif
-
 static sft_status create(const char *path, mode_t mode, sft__fs_handle *out, sft_error *err) {
-    int fd;
+    const int fd = sft__fs_open_at(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW, mode);
 
     *out = SFT__FS_NO_HANDLE;
-    do {
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode);
-    } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot create \"%.200s\"", path);
     }
@@ -125,11 +118,8 @@ int sft__fs_sync_entries(int fd) {
 }
 
 sft_status sft__fs_sync_directory(const char *path, sft_error *err) {
-    int fd;
+    const int fd = sft__fs_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
 
-    do {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the directory \"%.200s\"",
                                   path);
@@ -143,17 +133,17 @@ sft_status sft__fs_sync_directory(const char *path, sft_error *err) {
 
 sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
     const size_t len = (size_t)(sft__fs_base_name(path) - path);
-    char folder[4096] = ".";
+    char directory[4096] = ".";
 
-    if (len >= sizeof folder) {
+    if (len >= sizeof directory) {
         return sft__base_fail_sys(err, SFT_E_IO, ENAMETOOLONG,
                                   "cannot flush the directory of \"%.200s\"", path);
     }
     if (len > 0) {
-        memcpy(folder, path, len);
-        folder[len] = '\0';
+        memcpy(directory, path, len);
+        directory[len] = '\0';
     }
-    return sft__fs_sync_directory(folder, err);
+    return sft__fs_sync_directory(directory, err);
 }
 #else
 typedef int sft__fs_entry_posix_empty;

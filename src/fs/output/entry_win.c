@@ -13,24 +13,27 @@ static sft_status fail(sft_error *err, sft_status status, DWORD cause, const cha
     return sft__base_fail_sys(err, status, (int32_t)cause, "cannot %s \"%.200s\"", what, path);
 }
 
-sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err) {
-    sft__fs_wide wide;
+sft_status sft__fs_create_shared(const char *path, uint32_t share, sft__fs_handle *out,
+                                 sft_error *err) {
+    const sft__fs_wide_open how = {GENERIC_READ | GENERIC_WRITE, share, OPEN_ALWAYS,
+                                   FILE_ATTRIBUTE_NORMAL};
+    HANDLE h;
+    int32_t cause;
 
     *out = SFT__FS_NO_HANDLE;
-    SFT_TRY(sft__fs_wide_path(&wide, path, NULL, err));
-    const HANDLE h = CreateFileW(wide.text, GENERIC_READ | GENERIC_WRITE,
-                                 FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                                 OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
-    const DWORD cause = GetLastError();
-    sft__fs_wide_reset(&wide, NULL);
-    if (h == INVALID_HANDLE_VALUE) {
+    SFT_TRY(sft__fs_wide_create(&h, path, how, &cause, err));
+    if (h == NULL) {
         return cause == ERROR_SHARING_VIOLATION
                    ? sft__base_fail(err, SFT_E_STATE,
                                     "another process is at it: \"%.200s\" is locked", path)
-                   : fail(err, SFT_E_IO, cause, "create", path);
+                   : fail(err, SFT_E_IO, (DWORD)cause, "create", path);
     }
     *out = (sft__fs_handle)h;
     return SFT_OK;
+}
+
+sft_status sft__fs_create(const char *path, sft__fs_handle *out, sft_error *err) {
+    return sft__fs_create_shared(path, SFT__FS_SHARE_ALL, out, err);
 }
 
 sft_status sft__fs_create_private(const char *path, sft__fs_handle *out, sft_error *err) {

@@ -6,6 +6,7 @@
 #ifndef _WIN32
 #include "fs/output/keep_posix.h"
 #include "base/memory/alloc.h"
+#include "fs/file.h"
 #include "fs/output/keep.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +14,6 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/xattr.h>
-#endif
-
-#ifndef O_CLOEXEC
-#define O_CLOEXEC 0
 #endif
 
 /* Owner and group, then the bits; those of the group go where the group cannot follow. */
@@ -118,14 +115,11 @@ sft_status sft__fs_keep(int file, int old, const struct stat *was, uint32_t mode
 
 sft_status sft_file_keep(int fd, const char *path, sft_error *err) {
     struct stat was;
-    int old;
 
     if (stat(path, &was) != 0 || !S_ISREG(was.st_mode)) {
         return SFT_OK;
     }
-    do {
-        old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (old < 0 && errno == EINTR);
+    const int old = sft__fs_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     struct stat opened;
     if (old >= 0 && fstat(old, &opened) == 0 && S_ISREG(opened.st_mode)) {
         was = opened;
@@ -138,11 +132,8 @@ sft_status sft_file_keep(int fd, const char *path, sft_error *err) {
 }
 
 sft_status sft__fs_keep_path(const char *path, const char *old, sft_error *err) {
-    int fd;
+    const int fd = sft__fs_open_at(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW, 0);
 
-    do {
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open \"%.200s\"", path);
     }

@@ -35,12 +35,8 @@ sft__fs_handle sft__fs_publish_handle(const sft__fs_publish *publish);
 const char *
 sft__fs_publish_name(const sft__fs_publish *publish); /* the path as given, for messages */
 
-/* SFT_E_IO with EFBIG in err->sys if this process may not make a file of this size: growing past
- * its limit would not only fail, but raise a signal. sft__fs_publish_reserve asks this itself. */
-sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t size, sft_error *err);
-
 /* Gives the file its size and its blocks where the file system can: no space is told here, with
- * ENOSPC in err->sys, before any data is written. */
+ * ENOSPC in err->sys, before any data is written. Asks sft__fs_may_grow itself. */
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err);
 
 /* Writes the parts one behind the other at `offset`. Any number of threads, on ranges that do not

@@ -13,16 +13,12 @@
 #include "fs/output/entry.h"
 #include "fs/output/keep_posix.h"
 #include "fs/output/publish.h"
+#include "fs/stream_posix.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
-
-#ifndef O_CLOEXEC
-#define O_CLOEXEC 0
-#endif
 
 enum {
     LINK_MAX_DEPTH = 40,
@@ -36,7 +32,7 @@ struct sft__fs_publish {
     sft__base_arena arena;
     const char *path; /* as given */
     const char *base; /* name in the directory, links followed */
-    int folder;
+    int directory;
     int file;
     bool exists;     /* the target did when we looked */
     bool named;      /* temp is a name in the directory that must go */
@@ -47,33 +43,25 @@ struct sft__fs_publish {
 
 /* ---------------------------------------------------------------- finding the target */
 
-static int open_retry(int folder, const char *name, int flags, mode_t mode) {
-    int fd;
-    do {
-        fd = openat(folder, name, flags, mode);
-    } while (fd < 0 && errno == EINTR);
-    return fd;
-}
-
 /* Splits cur into its directory (opened) and its last component (p->base). */
-static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folder_len,
-                              sft_error *err) {
+static sft_status open_directory(sft__fs_publish *p, const char *cur, size_t *directory_len,
+                                 sft_error *err) {
     const char *slash = strrchr(cur, '/');
     const char *base = slash == NULL ? cur : slash + 1;
-    const char *folder;
+    const char *directory;
 
     if (base[0] == '\0' || strcmp(base, ".") == 0 || strcmp(base, "..") == 0) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" names a directory, not a file",
                               p->path);
     }
-    *folder_len = (size_t)(base - cur);
-    folder = *folder_len == 0 ? "." : sft__base_arena_copy(&p->arena, cur, *folder_len);
-    if (folder == NULL) {
-        return sft__base_fail_nomem(err, *folder_len);
+    *directory_len = (size_t)(base - cur);
+    directory = *directory_len == 0 ? "." : sft__base_arena_copy(&p->arena, cur, *directory_len);
+    if (directory == NULL) {
+        return sft__base_fail_nomem(err, *directory_len);
     }
     p->base = base;
-    p->folder = open_retry(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (p->folder < 0) {
+    p->directory = sft__fs_open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (p->directory < 0) {
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open the directory of \"%s\"",
                                   p->path);
     }
@@ -81,16 +69,17 @@ static sft_status open_folder(sft__fs_publish *p, const char *cur, size_t *folde
 }
 
 /* What a symbolic link says, made a path of its own. NULL: errno tells why. */
-static char *read_link(sft__fs_publish *p, const char *cur, size_t folder_len, size_t size_hint) {
+static char *read_link(sft__fs_publish *p, const char *cur, size_t directory_len,
+                       size_t size_hint) {
     const size_t cap = (size_hint == 0 ? 4096 : size_hint) + 1;
-    char *text = sft__base_arena_alloc(&p->arena, folder_len + cap, 1);
+    char *text = sft__base_arena_alloc(&p->arena, directory_len + cap, 1);
     ssize_t n;
 
     if (text == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    n = readlinkat(p->folder, p->base, text + folder_len, cap);
+    n = readlinkat(p->directory, p->base, text + directory_len, cap);
     if (n < 0) {
         return NULL;
     }
@@ -98,11 +87,11 @@ static char *read_link(sft__fs_publish *p, const char *cur, size_t folder_len, s
         errno = ENAMETOOLONG;
         return NULL;
     }
-    text[folder_len + (size_t)n] = '\0';
-    if (text[folder_len] == '/') {
-        return text + folder_len;
+    text[directory_len + (size_t)n] = '\0';
+    if (text[directory_len] == '/') {
+        return text + directory_len;
     }
-    memcpy(text, cur, folder_len);
+    memcpy(text, cur, directory_len);
     return text;
 }
 
@@ -131,9 +120,9 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
 
     memset(&followed, 0, sizeof followed);
     for (int depth = 0; depth <= LINK_MAX_DEPTH; depth++) {
-        size_t folder_len = 0;
-        SFT_TRY(open_folder(p, cur, &folder_len, err));
-        if (fstatat(p->folder, p->base, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        size_t directory_len = 0;
+        SFT_TRY(open_directory(p, cur, &directory_len, err));
+        if (fstatat(p->directory, p->base, &st, AT_SYMLINK_NOFOLLOW) != 0) {
             if (errno != ENOENT || (linked && followed.st_mode != 0)) {
                 return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot look at \"%s\"", p->path);
             }
@@ -148,18 +137,18 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
             }
             return SFT_OK;
         }
-        if (!linked && fstatat(p->folder, p->base, &followed, 0) == 0) {
+        if (!linked && fstatat(p->directory, p->base, &followed, 0) == 0) {
             SFT_TRY(check_target(p, &followed, err));
         } else if (!linked && errno != ENOENT) {
             return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot follow \"%s\"", p->path);
         }
         linked = true;
-        cur = read_link(p, cur, folder_len, st.st_size > 0 ? (size_t)st.st_size : 0);
+        cur = read_link(p, cur, directory_len, st.st_size > 0 ? (size_t)st.st_size : 0);
         if (cur == NULL) {
             return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot read the link \"%s\"", p->path);
         }
-        (void)close(p->folder); /* read-only: nothing can be lost */
-        p->folder = -1;
+        (void)close(p->directory); /* read-only: nothing can be lost */
+        p->directory = -1;
     }
     return sft__base_fail_sys(err, SFT_E_IO, ELOOP, "cannot follow \"%s\"", p->path);
 }
@@ -206,7 +195,7 @@ static bool create_unnamed(sft__fs_publish *p) {
     char proc[40];
     struct stat st;
 
-    p->file = open_retry(p->folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, create_mode(p));
+    p->file = sft__fs_open_at(p->directory, ".", O_TMPFILE | O_RDWR, create_mode(p));
     if (p->file < 0) {
         return false;
     }
@@ -222,7 +211,7 @@ static bool create_unnamed(sft__fs_publish *p) {
 static int link_file(const sft__fs_publish *p, const char *name) {
     char proc[40];
     proc_path(proc, p->file);
-    return linkat(AT_FDCWD, proc, p->folder, name, AT_SYMLINK_FOLLOW);
+    return linkat(AT_FDCWD, proc, p->directory, name, AT_SYMLINK_FOLLOW);
 }
 #else
 static bool create_unnamed(sft__fs_publish *p) {
@@ -257,8 +246,8 @@ static int with_temp_name(sft__fs_publish *p, int (*make)(sft__fs_publish *p)) {
 }
 
 static int make_named(sft__fs_publish *p) {
-    p->file = open_retry(p->folder, p->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                         create_mode(p));
+    p->file = sft__fs_open_at(p->directory, p->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW,
+                              create_mode(p));
     return p->file < 0 ? -1 : 0;
 }
 
@@ -268,9 +257,9 @@ static int make_linked(sft__fs_publish *p) {
 
 /* What the file that is replaced has beside its bytes; or the mode asked for. */
 static sft_status take_over(sft__fs_publish *p, sft_error *err) {
-    const int old = p->exists ? open_retry(p->folder, p->base,
-                                           O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0)
-                              : -1;
+    const int old =
+        p->exists ? sft__fs_open_at(p->directory, p->base, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
+                  : -1;
     const sft_status status = sft__fs_keep(p->file, old, &p->was, p->options.mode, p->path, err);
 
     if (old >= 0) {
@@ -293,7 +282,7 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
         return sft__base_fail_nomem(err, sizeof *p);
     }
     p->options = *options;
-    p->folder = -1;
+    p->directory = -1;
     p->file = -1;
     sft__base_arena_init(&p->arena, options->allocator, 0);
     p->path = sft__base_arena_copy(&p->arena, path, strlen(path));
@@ -329,10 +318,6 @@ enum { WRITE_PIECE = 512 << 10 };
  * the disk. A rename over another file would make it do so, and wait. */
 static bool is_small(const sft__fs_publish *publish, uint64_t size) {
     return !publish->exists && size <= WRITE_PIECE;
-}
-
-sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    return sft__fs_may_grow(publish->path, size, err);
 }
 
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err) {
@@ -390,13 +375,7 @@ static int write_all(int fd, struct iovec *iov, int count, uint64_t *offset) {
             return -1;
         }
         *offset += (uint64_t)n;
-        for (size_t done = (size_t)n; done > 0;) {
-            const size_t part = done < iov[at].iov_len ? done : iov[at].iov_len;
-            iov[at].iov_base = (char *)iov[at].iov_base + part;
-            iov[at].iov_len -= part;
-            done -= part;
-            at += iov[at].iov_len == 0 ? 1 : 0;
-        }
+        sft__fs_iov_advance(iov, &at, (size_t)n);
     }
     return 0;
 }
@@ -407,12 +386,8 @@ static int write_cached(int fd, sft__fs_span_walk *p) {
 
     for (size_t i = 0; i < p->count;) {
         struct iovec iov[BATCH];
-        int n = 0;
-        for (; i < p->count && n < BATCH; i++, n++) {
-            /* iovec knows no const */
-            memcpy(&iov[n].iov_base, &p->parts[i].data, sizeof iov[n].iov_base);
-            iov[n].iov_len = p->parts[i].size;
-        }
+        const int n = sft__fs_iov_fill(iov, BATCH, p->parts + i, p->count - i);
+        i += (size_t)n;
         if (p->begun > 0) {
             iov[0].iov_base = (char *)iov[0].iov_base + p->begun;
             iov[0].iov_len -= p->begun;
@@ -435,13 +410,7 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
     if ((publish->direct != NULL && p.left >= sft__base_size.direct_part &&
          sft__fs_direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
-        const int cause = errno;
-        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
-                                 publish->path, (unsigned long long)p.offset);
-        if (err != NULL) {
-            err->offset = p.offset;
-        }
-        return SFT_E_IO;
+        return sft__fs_fail_transfer(err, "write", publish->path, p.offset, errno);
     }
     return SFT_OK;
 }
@@ -462,7 +431,7 @@ static int close_direct(sft__fs_publish *p) {
 
 /* The temporary name becomes the target's, unless that exists. */
 static int rename_new(sft__fs_publish *p) {
-    const int rc = sft__fs_rename_new_at(p->folder, p->temp, p->base);
+    const int rc = sft__fs_rename_new_at(p->directory, p->temp, p->base);
     p->named = rc != 0;
     return rc < 0 ? -1 : 0;
 }
@@ -496,7 +465,7 @@ static bool is_expected(const sft__fs_publish *p, const char *name, int *cause) 
     struct stat st;
 
     *cause = 0;
-    if (fstatat(p->folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(p->directory, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
         *cause = errno == ENOENT ? 0 : errno;
         return false;
     }
@@ -520,7 +489,7 @@ static sft_status changed(const sft__fs_publish *p, int cause, sft_error *err) {
 
 #if defined(__linux__) && defined(RENAME_EXCHANGE)
 static int exchange(const sft__fs_publish *p) {
-    return renameat2(p->folder, p->temp, p->folder, p->base, RENAME_EXCHANGE);
+    return renameat2(p->directory, p->temp, p->directory, p->base, RENAME_EXCHANGE);
 }
 
 /* Ours takes the target's place, and what was there is looked at. If it is another file than the
@@ -531,7 +500,7 @@ static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error 
     int cause;
 
     *done = false;
-    if (fstatat(p->folder, p->temp, &ours, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (fstatat(p->directory, p->temp, &ours, AT_SYMLINK_NOFOLLOW) != 0) {
         return not_committed(p, errno, "look at", err);
     }
     if (exchange(p) != 0) { /* where the system cannot, there is another way */
@@ -549,7 +518,7 @@ static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error 
             err, SFT_E_CHANGED, errno,
             "\"%s\" was replaced by somebody else, whose file is called %s now", p->path, p->temp);
     }
-    if (fstatat(p->folder, p->temp, &out, AT_SYMLINK_NOFOLLOW) == 0 &&
+    if (fstatat(p->directory, p->temp, &out, AT_SYMLINK_NOFOLLOW) == 0 &&
         (out.st_ino != ours.st_ino || out.st_dev != ours.st_dev) && exchange(p) != 0) {
         p->named = false;
     }
@@ -573,7 +542,7 @@ static sft_status publish_expected(sft__fs_publish *p, sft_error *err) {
     }
     SFT_TRY(publish_by_exchange(p, &done, err));
     if (!done) {
-        if (renameat(p->folder, p->temp, p->folder, p->base) != 0) {
+        if (renameat(p->directory, p->temp, p->directory, p->base) != 0) {
             return not_committed(p, errno, "rename", err);
         }
         p->named = false;
@@ -595,7 +564,7 @@ static sft_status publish_by_rename(sft__fs_publish *p, sft_error *err) {
     if (p->options.new_only) {
         rc = rename_new(p);
     } else {
-        rc = renameat(p->folder, p->temp, p->folder, p->base);
+        rc = renameat(p->directory, p->temp, p->directory, p->base);
         p->named = rc != 0;
     }
     return rc == 0 ? SFT_OK : not_committed(p, errno, "rename", err);
@@ -624,7 +593,7 @@ sft_status sft__fs_publish_commit(sft__fs_publish *publish, sft_error *err) {
         return sft__base_fail_sys(err, SFT_E_DURABILITY, errno,
                                   "\"%s\" is in place, but closing it failed", publish->path);
     }
-    if (durable && sft__fs_sync_entries(publish->folder) != 0) {
+    if (durable && sft__fs_sync_entries(publish->directory) != 0) {
         return sft__base_fail_sys(
             err, SFT_E_DURABILITY, errno,
             "\"%s\" is in place, but its directory could not be written to disk", publish->path);
@@ -641,10 +610,10 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
         (void)close(publish->file); /* given up, or an error told already */
     }
     if (publish->named) {
-        (void)unlinkat(publish->folder, publish->temp, 0);
+        (void)unlinkat(publish->directory, publish->temp, 0);
     }
-    if (publish->folder >= 0) {
-        (void)close(publish->folder); /* read-only */
+    if (publish->directory >= 0) {
+        (void)close(publish->directory); /* read-only */
     }
     sft__base_arena_free(&publish->arena);
     sft__base_free(publish->options.allocator, publish, sizeof *publish);

@@ -13,7 +13,6 @@
 #include <windows.h>
 
 enum { TEMP_TRIES = 16, NAME_LIMIT = 255, TEMP_EXTRA = 1 + 5 + 16 };
-static const size_t CALL_MAX = (size_t)1 << 30;
 
 struct sft__fs_publish {
     sft__fs_publish_options options;
@@ -48,7 +47,7 @@ static bool final_path(sft__fs_publish *p, HANDLE h) {
 static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     BY_HANDLE_FILE_INFORMATION info;
     HANDLE h;
-    bool folder;
+    bool directory;
     bool disk;
 
     SFT_TRY(sft__fs_wide_path(&p->target, p->path, p->options.allocator, err));
@@ -66,14 +65,14 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
         return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot look at \"%s\"", p->path);
     }
     disk = GetFileType(h) == FILE_TYPE_DISK && GetFileInformationByHandle(h, &info) != 0;
-    folder = disk && (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-    if (disk && !folder) {
+    directory = disk && (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+    if (disk && !directory) {
         (void)final_path(p, h);
     }
     (void)CloseHandle(h); /* opened for no access at all */
-    if (!disk || folder) {
+    if (!disk || directory) {
         return sft__base_fail(err, SFT_E_NOT_REGULAR, "\"%s\" is %s, not a regular file", p->path,
-                              folder ? "a directory" : "a device");
+                              directory ? "a directory" : "a device");
     }
     if (p->options.new_only) {
         return sft__base_fail(err, SFT_E_EXISTS, "\"%s\" exists already", p->path);
@@ -81,7 +80,7 @@ static sft_status find_target(sft__fs_publish *p, sft_error *err) {
     return SFT_OK;
 }
 
-/* FOLDER\.NAME.tmp.<16 hex>, NAME cut so that the whole fits. */
+/* DIRECTORY\.NAME.tmp.<16 hex>, NAME cut so that the whole fits. */
 static void make_temp_name(sft__fs_publish *p) {
     const size_t base = base_of(&p->target);
     size_t keep = p->target.len - base;
@@ -169,43 +168,16 @@ const char *sft__fs_publish_name(const sft__fs_publish *publish) {
     return publish->path;
 }
 
-sft_status sft__fs_publish_may_grow(const sft__fs_publish *publish, uint64_t size, sft_error *err) {
-    return sft__fs_may_grow(publish->path, size, err);
-}
-
 sft_status sft__fs_publish_reserve(sft__fs_publish *publish, uint64_t size, sft_error *err) {
     return sft__fs_reserve((sft__fs_handle)publish->file, publish->path, size, err);
-}
-
-static sft_status write_part(sft__fs_publish *p, uint64_t *offset, const uint8_t *data, size_t size,
-                             sft_error *err) {
-    while (size > 0) {
-        OVERLAPPED at;
-        DWORD n = 0;
-        memset(&at, 0, sizeof at);
-        at.Offset = (DWORD)(*offset & 0xffffffffu);
-        at.OffsetHigh = (DWORD)(*offset >> 32);
-        if (WriteFile(p->file, data, (DWORD)(size < CALL_MAX ? size : CALL_MAX), &n, &at) == 0 ||
-            n == 0) {
-            const int32_t cause = (int32_t)GetLastError();
-            (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
-                                     p->path, (unsigned long long)*offset);
-            if (err != NULL) {
-                err->offset = *offset;
-            }
-            return SFT_E_IO;
-        }
-        *offset += n;
-        data += n;
-        size -= n;
-    }
-    return SFT_OK;
 }
 
 sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
                                  const sft__fs_span *parts, size_t count, sft_error *err) {
     for (size_t i = 0; i < count; i++) {
-        SFT_TRY(write_part(publish, &offset, parts[i].data, parts[i].size, err));
+        SFT_TRY(sft__fs_write_at((sft__fs_handle)publish->file, publish->path, offset,
+                                 parts[i].data, parts[i].size, err));
+        offset += parts[i].size;
     }
     return SFT_OK;
 }

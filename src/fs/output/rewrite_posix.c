@@ -13,19 +13,15 @@
 
 sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
                                 bool *refused, sft_error *err) {
-    sft_status status;
-    int fd;
+    const int fd = sft__fs_open_at(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
 
     *out = SFT__FS_NO_HANDLE;
-    do {
-        fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (fd < 0 && errno == EINTR);
     if (fd < 0) {
         *refused = errno == EACCES || errno == EPERM || errno == EROFS || errno == ETXTBSY;
         return sft__base_fail_sys(err, SFT_E_IO, errno, "cannot open \"%s\" for writing", path);
     }
     *refused = false;
-    status = sft__fs_stat_file(fd, path, st, err);
+    const sft_status status = sft__fs_stat_file(fd, path, st, err);
     if (status != SFT_OK) {
         (void)close(fd); /* nothing was written */
         return status;

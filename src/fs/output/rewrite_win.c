@@ -9,25 +9,19 @@
 
 sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
                                 bool *refused, sft_error *err) {
-    sft__fs_wide wide;
+    const sft__fs_wide_open how = {GENERIC_READ | GENERIC_WRITE, SFT__FS_SHARE_ALL, OPEN_EXISTING,
+                                   FILE_ATTRIBUTE_NORMAL};
     HANDLE h;
-    sft_status status;
+    int32_t cause;
 
     *out = SFT__FS_NO_HANDLE;
     *refused = false;
-    SFT_TRY(sft__fs_wide_path(&wide, path, NULL, err));
-    h = CreateFileW(wide.text, GENERIC_READ | GENERIC_WRITE,
-                    FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
-                    FILE_ATTRIBUTE_NORMAL, NULL);
-    if (h == INVALID_HANDLE_VALUE) {
-        const DWORD cause = GetLastError();
-        sft__fs_wide_reset(&wide, NULL);
+    SFT_TRY(sft__fs_wide_create(&h, path, how, &cause, err));
+    if (h == NULL) {
         *refused = cause == ERROR_ACCESS_DENIED || cause == ERROR_WRITE_PROTECT;
-        return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot open \"%s\" for writing",
-                                  path);
+        return sft__base_fail_sys(err, SFT_E_IO, cause, "cannot open \"%s\" for writing", path);
     }
-    sft__fs_wide_reset(&wide, NULL);
-    status = sft__fs_stat_file((sft__fs_handle)h, path, st, err);
+    const sft_status status = sft__fs_stat_file((sft__fs_handle)h, path, st, err);
     if (status != SFT_OK) {
         (void)CloseHandle(h); /* nothing was written */
         return status;

@@ -5,29 +5,12 @@
  */
 #ifdef _WIN32
 #include "fs/output/staged.h"
-#include "fs/wide_win.h"
 #include <windows.h>
 
 sft_status sft__fs_staged_open_alone(const char *path, sft__fs_handle *out, sft_error *err) {
-    sft__fs_wide wide;
-
     SFT_TRY(sft__fs_staged_open(path, out, err)); /* it is there, and has one name */
     sft__fs_close(*out);
-    *out = SFT__FS_NO_HANDLE;
-    SFT_TRY(sft__fs_wide_path(&wide, path, NULL, err));
-    const HANDLE h = CreateFileW(wide.text, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, NULL,
-                                 OPEN_ALWAYS, FILE_ATTRIBUTE_NORMAL, NULL);
-    const DWORD cause = GetLastError();
-    sft__fs_wide_reset(&wide, NULL);
-    if (h == INVALID_HANDLE_VALUE && cause == ERROR_SHARING_VIOLATION) {
-        return sft__base_fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is locked",
-                              path);
-    }
-    if (h == INVALID_HANDLE_VALUE) {
-        return sft__base_fail_sys(err, SFT_E_IO, (int32_t)cause, "cannot create \"%.200s\"", path);
-    }
-    *out = (sft__fs_handle)h;
-    return SFT_OK;
+    return sft__fs_create_shared(path, FILE_SHARE_READ, out, err);
 }
 
 sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_error *err) {

@@ -214,10 +214,9 @@ static void convert_little(const sft__move_cast *cast, uint8_t *dst, const uint8
 
 /* ---------------------------------------------------------------- byte order */
 
-/* Reverses the bytes of every number; C64 is two. */
-static void convert_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t size) {
+void sft__move_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t size) {
     for (size_t i = 0; i < bytes; i += size) {
-        uint8_t number[8];
+        uint8_t number[16];
         memcpy(number, src + i, size);
         for (size_t k = 0; k < size; k++) {
             dst[i + k] = number[size - 1 - k];
@@ -236,9 +235,9 @@ void sft__move_convert_swapped(const sft__move_cast *cast, uint8_t *dst, const u
         const size_t n = count < SFT__LANE ? count : SFT__LANE;
         const size_t src_bytes = convert_bytes(from, n);
         const size_t dst_bytes = convert_bytes(to, n);
-        convert_swap(in, src, src_bytes, swap_src ? from->alignment : 1);
+        sft__move_swap(in, src, src_bytes, swap_src ? from->alignment : 1);
         convert_little(cast, out, in, n);
-        convert_swap(dst, out, dst_bytes, swap_dst ? to->alignment : 1);
+        sft__move_swap(dst, out, dst_bytes, swap_dst ? to->alignment : 1);
         dst += dst_bytes;
         src += src_bytes;
         count -= n;

@@ -79,6 +79,8 @@ typedef struct sft__move_cast {
     uint32_t cpu;
 } sft__move_cast;
 
+/* Reverses the bytes of every number of `size` bytes (at most 16; C64 is two of 4). dst may be src. */
+void sft__move_swap(uint8_t *dst, const uint8_t *src, size_t bytes, size_t size);
 /* With either side in the byte order that is not little-endian. */
 void sft__move_convert_swapped(const sft__move_cast *cast, uint8_t *dst, const uint8_t *src,
                                size_t count, bool swap_dst, bool swap_src);

@@ -46,25 +46,6 @@ static void pair_f16_bf16(uint8_t *dst, const uint8_t *src, size_t count) {
     }
 }
 
-sft__move_pair_fn *sft__move_pair_portable(uint32_t dst_id, uint32_t src_id) {
-    switch (dst_id * 32 + src_id) {
-    case SFT_F32 * 32 + SFT_F16:
-        return pair_f32_f16;
-    case SFT_F16 * 32 + SFT_F32:
-        return pair_f16_f32;
-    case SFT_F32 * 32 + SFT_BF16:
-        return pair_f32_bf16;
-    case SFT_BF16 * 32 + SFT_F32:
-        return pair_bf16_f32;
-    case SFT_BF16 * 32 + SFT_F16:
-        return pair_bf16_f16;
-    case SFT_F16 * 32 + SFT_BF16:
-        return pair_f16_bf16;
-    default:
-        return NULL;
-    }
-}
-
 #if SFT__X86_64
 #include <immintrin.h>
 
@@ -142,40 +123,48 @@ PAIR_AVX2 static void pair_f16_bf16_avx2(uint8_t *dst, const uint8_t *src, size_
     }
     pair_f16_bf16(dst, src, count);
 }
+#define PAIR_TWIN(name) name##_avx2
+#define PAIR_X86(name)  name
+#else
+#define PAIR_TWIN(name) NULL
+#define PAIR_X86(name)  NULL
+#endif
+
+static const struct pair_row {
+    uint32_t dst;
+    uint32_t src;
+    sft__move_pair_fn *portable;
+    sft__move_pair_fn *x86;
+} pair_rows[] = {
+    {SFT_F32, SFT_F16, pair_f32_f16, PAIR_TWIN(pair_f32_f16)},
+    {SFT_F16, SFT_F32, pair_f16_f32, PAIR_TWIN(pair_f16_f32)},
+    {SFT_F32, SFT_BF16, pair_f32_bf16, PAIR_TWIN(pair_f32_bf16)},
+    {SFT_BF16, SFT_F32, pair_bf16_f32, PAIR_TWIN(pair_bf16_f32)},
+    {SFT_BF16, SFT_F16, pair_bf16_f16, PAIR_TWIN(pair_bf16_f16)},
+    {SFT_F16, SFT_BF16, pair_f16_bf16, PAIR_TWIN(pair_f16_bf16)},
+    {SFT_F8_E4M3, SFT_F32, NULL, PAIR_X86(sft__move_pair_e4m3_f32_x86)},
+    {SFT_F8_E5M2, SFT_F32, NULL, PAIR_X86(sft__move_pair_e5m2_f32_x86)},
+    {SFT_F32, SFT_F8_E4M3, NULL, PAIR_X86(sft__move_pair_f32_e4m3_x86)},
+    {SFT_F32, SFT_F8_E5M2, NULL, PAIR_X86(sft__move_pair_f32_e5m2_x86)},
+};
+
+static const struct pair_row *pair_of(uint32_t dst_id, uint32_t src_id) {
+    static const struct pair_row none;
+    for (size_t i = 0; i < sizeof pair_rows / sizeof pair_rows[0]; i++) {
+        if (pair_rows[i].dst == dst_id && pair_rows[i].src == src_id) {
+            return &pair_rows[i];
+        }
+    }
+    return &none;
+}
+
+sft__move_pair_fn *sft__move_pair_portable(uint32_t dst_id, uint32_t src_id) {
+    return pair_of(dst_id, src_id)->portable;
+}
 
 sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
-    switch (dst_id * 32 + src_id) {
-    case SFT_F32 * 32 + SFT_F16:
-        return pair_f32_f16_avx2;
-    case SFT_F16 * 32 + SFT_F32:
-        return pair_f16_f32_avx2;
-    case SFT_F32 * 32 + SFT_BF16:
-        return pair_f32_bf16_avx2;
-    case SFT_BF16 * 32 + SFT_F32:
-        return pair_bf16_f32_avx2;
-    case SFT_BF16 * 32 + SFT_F16:
-        return pair_bf16_f16_avx2;
-    case SFT_F16 * 32 + SFT_BF16:
-        return pair_f16_bf16_avx2;
-    case SFT_F8_E4M3 * 32 + SFT_F32:
-        return sft__move_pair_e4m3_f32_x86;
-    case SFT_F8_E5M2 * 32 + SFT_F32:
-        return sft__move_pair_e5m2_f32_x86;
-    case SFT_F32 * 32 + SFT_F8_E4M3:
-        return sft__move_pair_f32_e4m3_x86;
-    case SFT_F32 * 32 + SFT_F8_E5M2:
-        return sft__move_pair_f32_e5m2_x86;
-    default:
-        return NULL;
-    }
+    return pair_of(dst_id, src_id)->x86;
 }
-#else
-sft__move_pair_fn *sft__move_pair_x86(uint32_t dst_id, uint32_t src_id) {
-    (void)dst_id;
-    (void)src_id;
-    return NULL;
-}
-#endif
 
 sft__move_pair_fn *sft__move_pair_for(uint32_t features, uint32_t dst_id, uint32_t src_id) {
     sft__move_pair_fn *wide =

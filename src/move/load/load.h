@@ -13,7 +13,7 @@
 #include "move/kernels/nonfinite.h"
 #include "move/load/recorded.h"
 #include "move/loop.h"
-#include "move/mover.h"
+#include "move/read.h"
 
 #define SFT__LOAD_GAP        ((uint64_t)64 << 10)
 #define SFT__LOAD_GAP_REMOTE ((uint64_t)1 << 20)
@@ -110,17 +110,14 @@ static inline const sft_source *sft__move_load_source_of(const sft__move_load *w
     return sft_catalog_source_at(w->loaded->catalog, index);
 }
 
-/* One packed piece. */
-static inline bool sft__move_load_plain(const sft_tensor *t) {
-    return t->piece_count == 1 && t->pieces[0].strides == NULL && t->pieces[0].nbytes == t->nbytes;
-}
-
 /* Bytes of file that belong to whole elements on both sides of the slot's kernel; 1 where it does
  * not matter. */
 uint64_t sft__move_load_unit(const sft__move_load *w, size_t slot);
 /* sft__move_kernel from the tensor's type to the slot's. */
-uint32_t sft__move_load_kernel(const sft_load_options *o, const sft_tensor *t,
-                               const sft_dtype *dtype);
+static inline uint32_t sft__move_load_kernel(const sft_load_options *o, const sft_tensor *t,
+                                             const sft_dtype *dtype) {
+    return sft__move_kernel_for(t->dtype, dtype, (o->flags & SFT_LOAD_HOST_ORDER) != 0);
+}
 /* Bytes that `bytes` of the tensor become. */
 uint64_t sft__move_load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes);
 

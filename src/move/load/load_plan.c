@@ -219,7 +219,7 @@ static sft_status place(planner *p, size_t index, const sft_tensor *t, bool as_i
 static sft_status plan_parts(planner *p, size_t index, const sft_tensor *t, sft_error *err) {
     sft__move_load *w = p->w;
     sft__move_load_slot *slot = &w->loaded->slots[index];
-    const bool plain = sft__move_load_plain(t);
+    const bool plain = sft__move_packed(t);
     const bool copy = sft__move_load_kernel(w->options, t, slot->dtype) == SFT__KERNEL_COPY;
     const sft__move_load_fact *fact = w->loaded->facts != NULL ? &w->loaded->facts[index] : NULL;
     bool whole = fact != NULL && (fact->want & SFT_DIGEST_SHA256) != 0;
@@ -298,7 +298,7 @@ sft_status sft__move_load_plan(sft__move_load *w, sft_error *err) {
         const sft__move_load_fact *fact = w->loaded->facts != NULL ? &w->loaded->facts[i] : NULL;
         if (o->strategy == SFT_STRATEGY_MAP) {
             SFT_TRY(plan_borrow(&p, i, t, err));
-        } else if (sft__move_load_plain(t) && o->alignment == 0 && slot->at != SFT__LOAD_FINAL &&
+        } else if (sft__move_packed(t) && o->alignment == 0 && slot->at != SFT__LOAD_FINAL &&
                    sft__move_load_kernel(o, t, slot->dtype) == SFT__KERNEL_COPY &&
                    (fact == NULL || (fact->want & SFT_DIGEST_SHA256) == 0)) {
             SFT_TRY(plan_bulk(&p, i, t->pieces, err));

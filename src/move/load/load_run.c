@@ -15,18 +15,6 @@ enum { RUN_VECTOR = 64 };
 
 /* ---------------------------------------------------------------- facts and kernels */
 
-uint32_t sft__move_load_kernel(const sft_load_options *o, const sft_tensor *t,
-                               const sft_dtype *dtype) {
-    const sft_dtype *from = t->dtype;
-    if (dtype->id != from->id) {
-        return SFT__KERNEL_CONVERT;
-    }
-    const bool swap = SFT_BIG_ENDIAN && (o->flags & SFT_LOAD_HOST_ORDER) != 0 &&
-                      from->kind != SFT_KIND_OPAQUE && from->block_elements == 1 &&
-                      from->alignment > 1;
-    return swap ? SFT__KERNEL_SWAP : SFT__KERNEL_COPY;
-}
-
 uint64_t sft__move_load_made(const sft_tensor *t, const sft_dtype *dtype, uint64_t bytes) {
     const sft_dtype *from = t->dtype;
     if (dtype->id == from->id) {
@@ -344,8 +332,9 @@ static sft_status run_tensor(run_cursor *c, uint8_t *buffer, sft_error *err) {
                                   ? block_end(c, at + sft__base_size.load_block)
                                   : end;
         uint8_t *dst = buffer != NULL ? buffer : slot_data(w, p->slot) + (size_t)at;
-        const sft_status status = sft__move_tensor_bytes(w->loaded->catalog, t, at, dst,
-                                                         (size_t)(stop - at), &w->loop.watch, err);
+        const sft__move_stretch stretch = {t, at, (size_t)(stop - at)};
+        const sft_status status =
+            sft__move_tensor_bytes(w->loaded->catalog, &stretch, dst, &w->loop.watch, err);
         if (status != SFT_OK) {
             return sft__move_name_tensor(err, t, status);
         }

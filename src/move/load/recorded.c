@@ -5,6 +5,7 @@
  */
 #include "move/load/recorded.h"
 #include "base/memory/alloc.h"
+#include "base/text/buf.h"
 #include "move/digest_tensor.h"
 #include <stdlib.h>
 
@@ -21,13 +22,8 @@ size_t sft__move_recorded_digits(uint32_t kind) {
 
 static bool recorded_hex(uint8_t *bytes, const char *hex, size_t digits) {
     for (size_t i = 0; i < digits; i++) {
-        const char c = hex[i];
-        int v;
-        if (c >= '0' && c <= '9') {
-            v = c - '0';
-        } else if (c >= 'a' && c <= 'f') {
-            v = c - 'a' + 10;
-        } else {
+        const int v = sft__base_hex_value(hex[i]);
+        if (v < 0 || (hex[i] >= 'A' && hex[i] <= 'F')) {
             return false;
         }
         bytes[i / 2] = (uint8_t)(i % 2 == 0 ? v << 4 : bytes[i / 2] | v);

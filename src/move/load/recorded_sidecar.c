@@ -7,6 +7,7 @@
 #include "base/text/buf.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
+#include "format/emit.h"
 #include "fs/file.h"
 #include "io/source.h"
 #include "move/load/recorded.h"
@@ -20,6 +21,8 @@ typedef struct sidecar {
     sft__base_arena arena;
     const char *path;
     const char *text;
+    const char *name; /* of the tensor that is being read */
+    size_t name_len;
     size_t listed; /* tensors */
     bool any;      /* at least one digest of a kind that was asked for */
     bool schema;
@@ -34,8 +37,8 @@ static const char *sidecar_stop(sidecar *s, sft_status status) {
     return NULL;
 }
 
-static const char *sidecar_digest(sidecar *s, const char *p, const char *name, size_t name_len,
-                                  uint32_t kind) {
+/* A digest of the tensor that is being read. */
+static const char *sidecar_digest(sidecar *s, const char *p, uint32_t kind) {
     sft__base_json_str hex;
 
     if (*p != '"') {
@@ -46,75 +49,26 @@ static const char *sidecar_digest(sidecar *s, const char *p, const char *name, s
         return p;
     }
     if (hex.escaped || hex.len != sft__move_recorded_digits(kind)) {
-        return sidecar_stop(s, sft__base_fail_tensor(s->err, SFT_E_STALE, SFT_NO_OFFSET, name,
-                                                     name_len, "a digest in %s has %llu digits",
+        return sidecar_stop(s, sft__base_fail_tensor(s->err, SFT_E_STALE, SFT_NO_OFFSET, s->name,
+                                                     s->name_len, "a digest in %s has %llu digits",
                                                      s->path, (unsigned long long)hex.len));
     }
     s->any = true;
-    const sft_status status = sft__move_recorded_put(s->f, name, name_len, kind, hex.raw, s->err);
+    const sft_status status =
+        sft__move_recorded_put(s->f, s->name, s->name_len, kind, hex.raw, s->err);
     return status == SFT_OK ? p : sidecar_stop(s, status);
 }
 
-/* Walks the members of an object: p at its `{`. member gets the key and the position of the value
- * and returns the position behind it. */
-typedef const char *sidecar_member(sidecar *s, const char *p, const char *key, size_t key_len,
-                                   const char *name, size_t name_len);
-
-static const char *sidecar_object(sidecar *s, const char *p, sidecar_member *member,
-                                  const char *name, size_t name_len) {
-    if (*p != '{') {
-        return sft__base_json_expected(&s->json, p, "an object is needed");
+static const char *sidecar_of_tensor(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                                     const char *p) {
+    sidecar *s = ctx;
+    if (sft__base_json_is(key, "crc32c", 6)) {
+        return sidecar_digest(s, p, SFT_DIGEST_CRC32C);
     }
-    p = sft__base_json_blank(p + 1);
-    if (*p == '}') {
-        return p + 1;
+    if (sft__base_json_is(key, "sha256", 6)) {
+        return sidecar_digest(s, p, SFT_DIGEST_SHA256);
     }
-    for (;;) {
-        sft__base_json_str key;
-        if (*p != '"') {
-            return sft__base_json_expected(&s->json, p, "a key in quotes is needed");
-        }
-        p = sft__base_json_read(&s->json, p, &key);
-        if (p == NULL) {
-            return NULL;
-        }
-        char *decoded = sft__base_arena_alloc(&s->arena, key.len + 1, 1);
-        if (decoded == NULL) {
-            return sidecar_stop(s, sft__base_fail_nomem(s->err, key.len + 1));
-        }
-        const size_t key_len = sft__base_json_decode(decoded, &key);
-        p = sft__base_json_blank(p);
-        if (*p != ':') {
-            return sft__base_json_expected(&s->json, p, "a colon is needed");
-        }
-        p = member(s, sft__base_json_blank(p + 1), decoded, key_len, name, name_len);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__base_json_blank(p);
-        if (*p == '}') {
-            return p + 1;
-        }
-        if (*p != ',') {
-            return sft__base_json_expected(&s->json, p, "a comma or a closing brace is needed");
-        }
-        p = sft__base_json_blank(p + 1);
-    }
-}
-
-static bool sidecar_key(const char *key, size_t len, const char *want) {
-    return len == strlen(want) && memcmp(key, want, len) == 0;
-}
-
-static const char *sidecar_of_tensor(sidecar *s, const char *p, const char *key, size_t key_len,
-                                     const char *name, size_t name_len) {
-    if (sidecar_key(key, key_len, "crc32c")) {
-        return sidecar_digest(s, p, name, name_len, SFT_DIGEST_CRC32C);
-    }
-    if (sidecar_key(key, key_len, "sha256")) {
-        return sidecar_digest(s, p, name, name_len, SFT_DIGEST_SHA256);
-    }
-    return sft__base_json_value(&s->json, p, 3);
+    return sft__base_json_value(j, p, 3);
 }
 
 /* Is there a tensor of this name in the file's header? Binary search: `sorted` is in byte order. */
@@ -125,38 +79,40 @@ static bool sidecar_known(const sidecar *s, const char *name, size_t len) {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const sft_tensor *t = s->f->sorted[middle];
-        const size_t n = t->name_len < len ? t->name_len : len;
-        const int c = n == 0 ? 0 : memcmp(t->name, name, n);
-        if (c == 0 && t->name_len == len) {
+        const int c = sft__format_name_compare(t->name, t->name_len, name, len);
+        if (c == 0) {
             return true;
         }
-        if (c < 0 || (c == 0 && t->name_len < len)) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+        low = c < 0 ? middle + 1 : low;
+        high = c < 0 ? high : middle;
     }
     return false;
 }
 
-static const char *sidecar_in_tensors(sidecar *s, const char *p, const char *key, size_t key_len,
-                                      const char *name, size_t name_len) {
-    (void)name;
-    (void)name_len;
-    if (!sidecar_known(s, key, key_len)) {
+static const char *sidecar_in_tensors(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                                      const char *p) {
+    sidecar *s = ctx;
+    char *name = sft__base_arena_alloc(&s->arena, key->len + 1, 1);
+
+    if (name == NULL) {
+        return sidecar_stop(s, sft__base_fail_nomem(s->err, key->len + 1));
+    }
+    s->name = name;
+    s->name_len = sft__base_json_decode(name, key);
+    if (!sidecar_known(s, s->name, s->name_len)) {
         return sidecar_stop(
-            s, sft__base_fail_tensor(s->err, SFT_E_STALE, SFT_NO_OFFSET, key, key_len,
+            s, sft__base_fail_tensor(s->err, SFT_E_STALE, SFT_NO_OFFSET, s->name, s->name_len,
                                      "%s lists a tensor that the file does not have", s->path));
     }
     s->listed++;
-    return sidecar_object(s, p, sidecar_of_tensor, key, key_len);
+    return sft__base_json_members(j, p, sidecar_of_tensor, s);
 }
 
 static const char *sidecar_number(sidecar *s, const char *p, uint64_t want, bool *seen,
                                   const char *what) {
     sft__base_json_num number;
 
-    if (*p != '-' && (*p < '0' || *p > '9')) {
+    if (*p != '-' && !sft__base_is_digit(*p)) {
         return sft__base_json_expected(&s->json, p, "a number is needed");
     }
     p = sft__base_json_number(&s->json, p, &number);
@@ -169,20 +125,19 @@ static const char *sidecar_number(sidecar *s, const char *p, uint64_t want, bool
     return p;
 }
 
-static const char *sidecar_top(sidecar *s, const char *p, const char *key, size_t key_len,
-                               const char *name, size_t name_len) {
-    (void)name;
-    (void)name_len;
-    if (sidecar_key(key, key_len, "schema")) {
+static const char *sidecar_top(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                               const char *p) {
+    sidecar *s = ctx;
+    if (sft__base_json_is(key, "schema", 6)) {
         return sidecar_number(s, p, 1, &s->schema, "schema");
     }
-    if (sidecar_key(key, key_len, "size")) {
+    if (sft__base_json_is(key, "size", 4)) {
         return sidecar_number(s, p, s->f->info->size, &s->size, "size");
     }
-    if (sidecar_key(key, key_len, "tensors")) {
-        return sidecar_object(s, p, sidecar_in_tensors, NULL, 0);
+    if (sft__base_json_is(key, "tensors", 7)) {
+        return sft__base_json_members(j, p, sidecar_in_tensors, s);
     }
-    return sft__base_json_value(&s->json, p, 1);
+    return sft__base_json_value(j, p, 1);
 }
 
 static sft_status sidecar_parse(sidecar *s, const char *text, size_t len) {
@@ -193,7 +148,7 @@ static sft_status sidecar_parse(sidecar *s, const char *text, size_t len) {
         return sft__base_fail_at(s->err, SFT_E_UTF8, valid, "%s is not UTF-8", s->path);
     }
     s->json.end = text + len;
-    p = sidecar_object(s, sft__base_json_blank(text), sidecar_top, NULL, 0);
+    p = sft__base_json_members(&s->json, sft__base_json_blank(text), sidecar_top, s);
     if (p == NULL && s->status != SFT_OK) {
         return s->status;
     }
@@ -212,6 +167,16 @@ static sft_status sidecar_parse(sidecar *s, const char *text, size_t len) {
             (unsigned long long)s->listed, (unsigned long long)s->f->count);
     }
     return SFT_OK;
+}
+
+/* The sidecar of the file that `path` names, which it becomes; *exists. */
+static sft_status sidecar_find(sft__base_buf *path, bool *exists, sft_error *err) {
+    static const char suffix[] = ".digests.json";
+    sft__fs_stat st;
+
+    sft__base_buf_add(path, suffix, sizeof suffix);
+    return path->failed ? sft__base_fail_nomem(err, path->len + sizeof suffix)
+                        : sft__fs_stat_path(path->data, exists, &st, err);
 }
 
 static sft_status sidecar_read(sidecar *s, const sft__move_recorded_file *f, sft_error *err) {
@@ -267,7 +232,6 @@ sft_status sft__move_recorded_sidecar(const sft__move_recorded_file *f, bool *fo
                                       sft_error *err) {
     const sft_source *source = sft_catalog_source_at(f->catalog, f->info->source);
     sft__base_buf path;
-    sft__fs_stat st;
     sidecar s = {0};
     bool exists = false;
     bool holds;
@@ -285,21 +249,14 @@ sft_status sft__move_recorded_sidecar(const sft__move_recorded_file *f, bool *fo
     }
     sft__base_buf_init(&path, f->allocator);
     sft__base_buf_text(&path, f->info->path);
-    sft__base_buf_add(&path, ".digests.json", sizeof ".digests.json");
-    if (path.failed) {
-        status = sft__base_fail_nomem(err, strlen(f->info->path) + sizeof ".digests.json");
-    } else {
-        status = sft__fs_stat_path(path.data, &exists, &st, err);
-    }
+    status = sidecar_find(&path, &exists, err);
     if (status == SFT_OK && !exists) { /* what it leads to, if it is a link, has one, perhaps */
         bool is;
         path.len = 0;
         status = sft__fs_link_target(f->info->path, &path, &is, err);
         if (status == SFT_OK && is) {
             path.len--; /* its NUL */
-            sft__base_buf_add(&path, ".digests.json", sizeof ".digests.json");
-            status = path.failed ? sft__base_fail_nomem(err, path.len)
-                                 : sft__fs_stat_path(path.data, &exists, &st, err);
+            status = sidecar_find(&path, &exists, err);
         }
     }
     if (status == SFT_OK && exists && taken) { /* of which of the two files? nobody knows */

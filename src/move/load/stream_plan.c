@@ -151,9 +151,7 @@ static int compare_places(const void *a, const void *b) {
 }
 
 bool sft__move_want_plain(const sft__move_want *w) {
-    const sft_tensor *t = w->tensor;
-    return w->read == NULL && t->piece_count == 1 && t->pieces[0].strides == NULL &&
-           t->pieces[0].nbytes == t->nbytes;
+    return w->read == NULL && sft__move_packed(w->tensor);
 }
 
 /* ---------------------------------------------------------------- runs */

@@ -205,7 +205,7 @@ static sft_status fill_new_file(const editor *e, sft__fs_copy *copy, sft__fs_pub
     sft__fs_stat now;
 
     copy->dst = sft__fs_publish_handle(p);
-    SFT_TRY(sft__fs_publish_may_grow(p, copy->dst_offset + copy->size, err));
+    SFT_TRY(sft__fs_may_grow(sft__fs_publish_name(p), copy->dst_offset + copy->size, err));
     SFT_TRY(sft__fs_copy_range(copy, err));
     for (size_t i = 0; i < count; i++) {
         const sft__fs_span part = {spans[i].data, spans[i].size};

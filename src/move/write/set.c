@@ -100,8 +100,8 @@ static sft_status build_with_digests(sft__move_set *set, sft_error *err) {
         if ((want & SFT_DIGEST_SHA256) != 0) {
             all[n++] = (sft_metadata_entry){sha_key, KEY_LEN, zeros, sha_len};
         }
-        st = sft__format_header_build(&set->header, set->entries, set->order, set->count, all, n,
-                                      &set->options, err);
+        const sft__format_contents contents = {set->entries, set->order, set->count, all, n};
+        st = sft__format_header_build(&set->header, &contents, &set->options, err);
     }
     sft__base_free(set->allocator, zeros, zeros_len);
     sft__base_free(set->allocator, all, cap * sizeof *all);
@@ -147,8 +147,9 @@ sft_status sft__move_set_layout(sft__move_set *set, sft_error *err) {
     if (sft__move_set_digests_inside(set)) {
         SFT_TRY(build_with_digests(set, err));
     } else {
-        SFT_TRY(sft__format_header_build(&set->header, set->entries, set->order, set->count,
-                                         set->metadata, set->metadata_count, &set->options, err));
+        const sft__format_contents contents = {set->entries, set->order, set->count, set->metadata,
+                                               set->metadata_count};
+        SFT_TRY(sft__format_header_build(&set->header, &contents, &set->options, err));
     }
     SFT_TRY(alloc_digests(set, err));
     set->data_offset = set->header.len;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/probe_win.c - see probe.h: sources have no descriptors on Windows, so nothing is asked.
+ * fs/probe.c - see probe.h: where the system is no Linux, nothing is asked.
  */
-#ifdef _WIN32
 #include "fs/probe.h"
+
+#if !defined(__linux__)
 
 sft__fs_kind sft__fs_system(int fd, const char **name) {
     (void)fd;
@@ -40,15 +41,8 @@ bool sft__fs_read_vector(int fd, const sft_io_range *ranges, size_t count) {
     return false;
 }
 
-bool sft__fs_stamp_fd(int fd, sft__fs_stamp *out) {
-    (void)fd, (void)out;
-    return false;
-}
-
 bool sft__fs_map_populate(const void *map, size_t size) {
     (void)map, (void)size;
     return true;
 }
-#else
-typedef int sft__fs_probe_win_empty;
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/probe_posix.c - see probe.h. Linux answers everything; other systems are asked for nothing but
- * size and time.
+ * fs/probe_linux.c - see probe.h. Other systems: probe.c.
  */
-#ifndef _WIN32
-#if defined(__linux__) && !defined(_GNU_SOURCE)
+#if defined(__linux__)
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "fs/probe.h"
@@ -13,31 +12,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
-#include <unistd.h>
-#if defined(__linux__)
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
-#endif
-
-bool sft__fs_stamp_fd(int fd, sft__fs_stamp *out) {
-    struct stat s;
-    if (fd < 0 || fstat(fd, &s) != 0) {
-        return false;
-    }
-    out->size = (uint64_t)s.st_size;
-#if defined(__APPLE__)
-    out->mtime_ns = (int64_t)s.st_mtimespec.tv_sec * 1000000000 + (int64_t)s.st_mtimespec.tv_nsec;
-#else
-    out->mtime_ns = (int64_t)s.st_mtim.tv_sec * 1000000000 + (int64_t)s.st_mtim.tv_nsec;
-#endif
-    return true;
-}
+#include <unistd.h>
 
 enum { VECTOR = 64 };
 
 bool sft__fs_read_vector(int fd, const sft_io_range *ranges, size_t count) {
-#if defined(__linux__)
     struct iovec v[VECTOR];
     size_t total = 0;
     ssize_t n;
@@ -53,13 +35,8 @@ bool sft__fs_read_vector(int fd, const sft_io_range *ranges, size_t count) {
         n = preadv(fd, v, (int)count, (off_t)ranges[0].offset);
     } while (n < 0 && errno == EINTR);
     return n >= 0 && (size_t)n == total;
-#else
-    (void)fd, (void)ranges, (void)count;
-    return false;
-#endif
 }
 
-#if defined(__linux__)
 /* What a copy from file to file inside the kernel is worth: pages are copied there one by one, at half
  * the speed of reading and writing blocks that stay in the processor's cache. */
 enum copy_worth {
@@ -219,37 +196,6 @@ bool sft__fs_read_direct(int direct, uint64_t offset, void *dst, size_t size) {
     }
     return true;
 }
-#else
-sft__fs_kind sft__fs_system(int fd, const char **name) {
-    (void)fd;
-    *name = "unknown";
-    return SFT__FS_UNKNOWN;
-}
-
-bool sft__fs_copies_well(int fd, bool aligned) {
-    (void)fd, (void)aligned;
-    return false;
-}
-
-int sft__fs_cached(int fd, uint64_t size) {
-    (void)fd, (void)size;
-    return -1;
-}
-
-int sft__fs_open_direct(int fd) {
-    (void)fd;
-    return -1;
-}
-
-void sft__fs_close_direct(int direct) {
-    (void)direct;
-}
-
-bool sft__fs_read_direct(int direct, uint64_t offset, void *dst, size_t size) {
-    (void)direct, (void)offset, (void)dst, (void)size;
-    return false;
-}
-#endif
 
 bool sft__fs_map_populate(const void *map, size_t size) {
 #if defined(MADV_POPULATE_READ)
@@ -269,5 +215,5 @@ bool sft__fs_map_populate(const void *map, size_t size) {
     return true;
 }
 #else
-typedef int sft__fs_probe_posix_empty;
+typedef int sft__fs_probe_linux_empty;
 #endif
