@@ -23,11 +23,23 @@ static loop_buffer *loop_tail(const sft__move_loop *loop, uint8_t *buffer) {
     return (loop_buffer *)(void *)(buffer + loop_pages(loop));
 }
 
+/* Lock held: whoever waits for a buffer looks again. */
+static void loop_wake(sft__move_loop *loop) {
+    if (loop->most > 0) {
+        sft__base_cond_broadcast(&loop->given);
+    }
+}
+
 uint8_t *sft__move_loop_take(sft__move_loop *loop, sft_error *err) {
     sft__base_mutex_lock(&loop->watch.lock);
+    while (loop->idle == NULL && loop->most > 0 && loop->made == loop->most) {
+        sft__base_cond_wait(&loop->given, &loop->watch.lock);
+    }
     uint8_t *buffer = loop->idle;
     if (buffer != NULL) {
         loop->idle = loop_tail(loop, buffer)->next;
+    } else {
+        loop->made++;
     }
     sft__base_mutex_unlock(&loop->watch.lock);
     if (buffer != NULL) {
@@ -35,6 +47,10 @@ uint8_t *sft__move_loop_take(sft__move_loop *loop, sft_error *err) {
     }
     uint8_t *const memory = sft__base_alloc(loop->allocator, loop_size(loop));
     if (memory == NULL) {
+        sft__base_mutex_lock(&loop->watch.lock);
+        loop->made--;
+        loop_wake(loop);
+        sft__base_mutex_unlock(&loop->watch.lock);
         (void)sft__base_fail_nomem(err, loop_size(loop));
         return NULL;
     }
@@ -48,13 +64,19 @@ void sft__move_loop_give(sft__move_loop *loop, uint8_t *buffer) {
         sft__base_mutex_lock(&loop->watch.lock);
         loop_tail(loop, buffer)->next = loop->idle;
         loop->idle = buffer;
+        loop_wake(loop);
         sft__base_mutex_unlock(&loop->watch.lock);
     }
 }
 
 sft_status sft__move_loop_begin(sft__move_loop *loop, const sft_control *control, uint64_t total,
                                 sft_error *err) {
-    return sft__move_watch_init(&loop->watch, control, total, true, err);
+    SFT_TRY(sft__move_watch_init(&loop->watch, control, total, true, err));
+    if (loop->most > 0 && !sft__base_cond_init(&loop->given)) {
+        (void)sft__move_watch_end(&loop->watch, NULL);
+        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
+    }
+    return SFT_OK;
 }
 
 sft_status sft__move_loop_add(sft__move_loop *loop, uint64_t bytes, sft_error *err) {
@@ -89,6 +111,9 @@ sft_status sft__move_loop_end(sft__move_loop *loop, sft_error *err) {
         loop_buffer *const tail = loop_tail(loop, loop->idle);
         loop->idle = tail->next;
         sft__base_free(loop->allocator, tail->memory, loop_size(loop));
+    }
+    if (loop->most > 0) {
+        sft__base_cond_reset(&loop->given);
     }
     return sft__move_watch_end(&loop->watch, err);
 }

@@ -18,10 +18,13 @@ typedef struct sft__move_loop {
     const sft_pool *pool; /* NULL: the calling thread alone, in the order of the numbers */
     const sft_allocator *allocator; /* of the buffers */
     size_t room;                    /* bytes of a buffer */
+    size_t most; /* buffers at once: who wants another waits, and may hold none; 0: no limit */
     sft_status (*block)(void *ctx, size_t index, sft_error *err);
     void *ctx;
     sft__move_watch watch;
     void *idle; /* buffers, under the watch's lock */
+    size_t made;
+    sft__base_cond given; /* a buffer is idle again; where there is a limit */
 } sft__move_loop;
 
 /* control may be NULL; total: bytes, for progress. End it only if this was SFT_OK. */

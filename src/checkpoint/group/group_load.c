@@ -188,8 +188,9 @@ static sft_status prepare(loading *l, const sft_group *group, const sft_group_te
     l->allocator =
         sft__base_allocator(given != NULL && given->open != NULL ? given->open->allocator : NULL);
     sft__base_buf_init(&l->name, l->allocator);
-    SFT_TRY(sft__checkpoint_gset_init(&l->set, group, tensors, count, l->options.layouts,
-                                      l->allocator, err));
+    l->set.group = group;
+    l->set.allocator = l->allocator;
+    SFT_TRY(sft__checkpoint_gset_init(&l->set, tensors, count, l->options.layouts, err));
     for (size_t i = 0; i < count; i++) {
         l->set.parts[i].mine = true;
         if (l->set.parts[i].tensor->nbytes > SIZE_MAX) {

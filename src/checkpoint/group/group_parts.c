@@ -190,13 +190,9 @@ static sft_status check_twice(const sft__checkpoint_gset *s, sft_error *err) {
     return status;
 }
 
-sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *s, const sft_group *group,
-                                     const sft_group_tensor *tensors, size_t count,
-                                     sft_layout_set *layouts, const sft_allocator *allocator,
-                                     sft_error *err) {
-    memset(s, 0, sizeof *s);
-    s->group = group;
-    s->allocator = sft__base_allocator(allocator);
+sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *s, const sft_group_tensor *tensors,
+                                     size_t count, sft_layout_set *layouts, sft_error *err) {
+    s->allocator = sft__base_allocator(s->allocator);
     s->boxes = layouts == NULL;
     sft__base_arena_init(&s->arena, s->allocator, 0);
     if (count >= UINT32_MAX) {

@@ -39,11 +39,10 @@ typedef struct sft__checkpoint_gset {
     uint64_t bytes; /* that it writes */
 } sft__checkpoint_gset;
 
-/* Looks at the tensors given: boxes, local shapes, sizes, keys. No call of the group. */
-sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *set, const sft_group *group,
-                                     const sft_group_tensor *tensors, size_t count,
-                                     sft_layout_set *layouts, const sft_allocator *allocator,
-                                     sft_error *err);
+/* Looks at the tensors given: boxes, local shapes, sizes, keys. No call of the group. The set is zero, but
+ * for its group and its allocator (NULL: the default). */
+sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *set, const sft_group_tensor *tensors,
+                                     size_t count, sft_layout_set *layouts, sft_error *err);
 /* Together: proves by volume that the parts are everything, and chooses who writes which. All get
  * the same status. */
 sft_status sft__checkpoint_gset_divide(sft__checkpoint_gset *set, sft_error *err);

@@ -227,8 +227,9 @@ static sft_status carry_out(sft__checkpoint_gsave *s, const char *path,
                             const sft_group_tensor *tensors, size_t count, sft_error *err) {
     const sft_group *const g = s->set.group;
     const bool first = rank_of(s) == 0;
-    const sft_status status = sft__checkpoint_gset_init(
-        &s->set, g, tensors, count, s->options.layouts, s->options.allocator, err);
+    s->set.allocator = s->options.allocator;
+    const sft_status status =
+        sft__checkpoint_gset_init(&s->set, tensors, count, s->options.layouts, err);
     SFT_TRY(sft__checkpoint_group_agree(g, status, false, err));
     SFT_TRY(check_same(s, path, err));
     SFT_TRY(sft__checkpoint_gset_divide(&s->set, err));

@@ -200,14 +200,21 @@ sft_status sft__checkpoint_job_cut(sft_job *job, sft_error *err);
 
 /* ---------------------------------------------------------------- copying */
 
+/* Bytes of an output. */
+typedef struct sft__checkpoint_range {
+    uint32_t file;
+    uint64_t offset;
+    uint64_t size;
+} sft__checkpoint_range;
+
 /* Where the bytes of a unit go; or, to look at what is there, come from. */
 typedef struct sft__checkpoint_job_sink {
     void *ctx;
     sft_status (*put)(void *ctx, uint32_t file, uint64_t offset, uint8_t *data, size_t size,
                       sft_error *err);
-    /* Bytes of a source straight into the file, as many as can go so (*moved); NULL: none. */
-    sft_status (*move)(void *ctx, uint32_t file, uint64_t offset, int fd, uint64_t from,
-                       uint64_t size, uint64_t *moved, sft_error *err);
+    /* Bytes of a source from `from` on straight into the file, as many as can go so (*moved); NULL: none. */
+    sft_status (*move)(void *ctx, sft__checkpoint_range to, int fd, uint64_t from, uint64_t *moved,
+                       sft_error *err);
     uint64_t read; /* bytes, counted */
 } sft__checkpoint_job_sink;
 
@@ -216,9 +223,9 @@ sft_status sft__checkpoint_job_copy(const sft_job *job, const sft__checkpoint_jo
                                     uint8_t *buffer, sft__checkpoint_job_sink *sink,
                                     sft_error *err);
 /* The ranges that the unit writes, in the order of writing, without their bytes. */
-typedef sft_status (*sft__checkpoint_job_range)(void *ctx, uint32_t file, uint64_t offset,
-                                                uint64_t size, sft_error *err);
+typedef sft_status (*sft__checkpoint_job_visit)(void *ctx, sft__checkpoint_range range,
+                                                sft_error *err);
 sft_status sft__checkpoint_job_ranges(const sft_job *job, const sft__checkpoint_job_unit *unit,
-                                      sft__checkpoint_job_range visit, void *ctx, sft_error *err);
+                                      sft__checkpoint_job_visit visit, void *ctx, sft_error *err);
 
 #endif

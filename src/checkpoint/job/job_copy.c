@@ -115,8 +115,8 @@ static sft_status copy_runs(copying *c, sft_error *err) {
         const uint64_t stop = r->to + r->size < c->unit->end ? r->to + r->size : c->unit->end;
         uint64_t moved = 0;
         if (c->sink->move != NULL && fd >= 0 && stop - at >= sft__base_size.job_direct) {
-            SFT_TRY(c->sink->move(c->sink->ctx, c->unit->which, at, fd, r->from + (at - r->to),
-                                  stop - at, &moved, err));
+            const sft__checkpoint_range to = {c->unit->which, at, stop - at};
+            SFT_TRY(c->sink->move(c->sink->ctx, to, fd, r->from + (at - r->to), &moved, err));
             c->sink->read += moved;
             at += moved;
         }
@@ -369,25 +369,27 @@ sft_status sft__checkpoint_job_copy(const sft_job *job, const sft__checkpoint_jo
 
 typedef struct ranging {
     uint32_t file;
-    sft__checkpoint_job_range visit;
+    sft__checkpoint_job_visit visit;
     void *ctx;
 } ranging;
 
 static sft_status visit_stretch(void *ctx, size_t i, uint64_t at, uint64_t size, sft_error *err) {
     const ranging *const r = ctx;
     (void)i;
-    return r->visit(r->ctx, r->file, at, size, err);
+    return r->visit(r->ctx, (sft__checkpoint_range){r->file, at, size}, err);
 }
 
 sft_status sft__checkpoint_job_ranges(const sft_job *job, const sft__checkpoint_job_unit *unit,
-                                      sft__checkpoint_job_range visit, void *ctx, sft_error *err) {
+                                      sft__checkpoint_job_visit visit, void *ctx, sft_error *err) {
     if (unit->kind == SFT__UNIT_RUNS) {
         ranging r = {unit->which, visit, ctx};
         return each_stretch(job, unit, sft__base_size.job_block, visit_stretch, &r, err);
     }
     if (unit->kind == SFT__UNIT_WHOLE) {
         const sft__checkpoint_job_whole *const w = &job->wholes[unit->which];
-        return visit(ctx, w->file, w->to + unit->first, unit->end - unit->first, err);
+        return visit(ctx,
+                     (sft__checkpoint_range){w->file, w->to + unit->first, unit->end - unit->first},
+                     err);
     }
     const sft__checkpoint_job_cluster *const k = &job->clusters[unit->which];
     for (uint64_t band = unit->first; band < unit->end; band++) {
@@ -396,7 +398,7 @@ sft_status sft__checkpoint_job_ranges(const sft_job *job, const sft__checkpoint_
             const sft__checkpoint_job_node *const n = &job->nodes[k->first_node + i];
             const part p = n->target ? part_of(&s, n) : (part){NULL, 0, 0, 0};
             if (p.size > 0) {
-                SFT_TRY(visit(ctx, n->where, p.offset, p.size, err));
+                SFT_TRY(visit(ctx, (sft__checkpoint_range){n->where, p.offset, p.size}, err));
             }
         }
     }

@@ -11,10 +11,8 @@
 
 #include "checkpoint/group/group.h"
 #include "checkpoint/stage/outputs.h"
-
-typedef struct sft__checkpoint_idle {
-    struct sft__checkpoint_idle *next;
-} sft__checkpoint_idle;
+#include "move/loop.h"
+#include <sft/digest.h>
 
 /* What a process of a group knows of the others while all of them work: from a small file in the
  * staging directory, for nothing but files may be used from the pool's threads. */
@@ -25,7 +23,7 @@ typedef struct sft__checkpoint_crew {
         board; /* numbers of 8 bytes: not 0 if somebody has failed; bytes moved, by rank */
     sft__base_buf board_path;
     uint8_t *numbers; /* rank 0: room for the board */
-    uint64_t others;  /* bytes moved by the others when last seen */
+    uint64_t others;  /* bytes moved by the others when last seen; the loop counts them, too */
     uint64_t total;   /* to be moved by all */
     bool stopped;     /* it was another one that failed */
 } sft__checkpoint_crew;
@@ -43,21 +41,15 @@ typedef struct sft__checkpoint_running {
     uint64_t journal_size;
     sft__base_buf journal_path;
     sft__base_mutex journal_lock; /* of the three above; taken before the other */
-    sft__base_mutex lock;         /* of everything below */
-    sft__base_cond returned;
-    bool ready; /* the locks exist */
-    uint8_t *buffers;
-    sft__checkpoint_idle *free_buffers;
-    sft__base_buf pending; /* lines that wait for a flush */
+    sft__base_mutex lock;         /* of the three below */
+    bool ready;                   /* the locks exist */
+    sft__base_buf pending;        /* lines that wait for a flush */
     uint64_t pending_bytes;
-    uint64_t moved;
     uint64_t read;
+    sft__move_loop loop; /* while blocks are done */
+    uint64_t moved;      /* by loops that have ended */
     uint64_t kept;
-    bool verifying;
-    sft_status status;
-    sft_error error;
-    sft_error *err;
-    sft__checkpoint_crew crew;
+    sft__checkpoint_crew crew; /* under the loop's lock */
 } sft__checkpoint_running;
 
 /* Checks the options, finds the places; nothing on the disk is changed. To be reset after any
@@ -76,8 +68,14 @@ sft_status sft__checkpoint_run_write_lines(sft__checkpoint_running *r, sft__base
                                            sft_error *err);
 /* What was finished up to now becomes a fact: flushed, and its lines in the journal. */
 sft_status sft__checkpoint_run_keep(sft__checkpoint_running *r, sft_error *err);
-/* Bytes that the options grant. */
-uint64_t sft__checkpoint_run_memory(const sft__checkpoint_running *r);
+/* Blocks 0 to count - 1 by the common loop, each with r->loop for buffers of `room` bytes, as many as the
+ * options grant memory for, and for what it moves. */
+typedef sft_status sft__checkpoint_run_block(void *ctx, size_t index, sft_error *err);
+sft_status sft__checkpoint_run_loop(sft__checkpoint_running *r, sft__checkpoint_run_block *block,
+                                    void *ctx, size_t count, size_t room, sft_error *err);
+/* Bytes of an output: their CRC32C and SHA-256 (NULL: not wanted) go on. Within a block. */
+sft_status sft__checkpoint_run_sum(sft__checkpoint_running *r, sft__checkpoint_range range,
+                                   uint32_t *crc, sft_sha256 *sha, sft_error *err);
 /* Orders the list of units for many threads. Best effort: without memory the order stays. */
 void sft__checkpoint_run_spread(sft__checkpoint_running *r);
 /* The units of this process, verified if the options say so. */
@@ -90,11 +88,11 @@ bool sft__checkpoint_run_is_complete(const sft__checkpoint_running *r, size_t *m
 sft_status sft__checkpoint_run_finish_files(sft__checkpoint_running *r, size_t first, size_t step,
                                             sft_error *err);
 /* CRC32C of the headers in the staging folder. */
-sft_status sft__checkpoint_run_sum_headers(const sft__checkpoint_running *r, uint32_t *crc,
+sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
                                            sft_error *err);
 /* What journals that say "commit" speak of is all there, byte for byte: in `folder`, or if that is
  * NULL in the staging directory and, renamed, in the target. SFT_E_MISMATCH: it is not. */
-sft_status sft__checkpoint_run_prove_committed(const sft__checkpoint_running *r,
+sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
                                                const sft__checkpoint_done *done, const char *folder,
                                                sft_error *err);
 /* Texts, "commit", names. */
@@ -108,15 +106,11 @@ sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool
                                           sft_error *err);
 /* After a failure: a staging directory that nobody can go on from is not left behind. */
 void sft__checkpoint_run_leave(sft__checkpoint_running *r);
-/* Counts bytes, and asks whether to go on. */
-sft_status sft__checkpoint_run_advance(sft__checkpoint_running *r, uint64_t bytes);
-/* The first failure of any thread is the run's. */
-sft_status sft__checkpoint_run_fail(sft__checkpoint_running *r, sft_status status,
-                                    const sft_error *why);
 
-/* The board of a group: opened by each process, looked at after a unit, and after a failure. */
+/* The board of a group: opened by each process, looked at after a unit (SFT_E_CANCELLED: another process
+ * has failed), and after a failure. */
 sft_status sft__checkpoint_crew_open(sft__checkpoint_running *r, sft_error *err);
-void sft__checkpoint_crew_tick(sft__checkpoint_running *r);
+sft_status sft__checkpoint_crew_tick(sft__checkpoint_running *r, sft_error *err);
 void sft__checkpoint_crew_stop(sft__checkpoint_running *r);
 
 #endif

@@ -25,13 +25,7 @@ static uint64_t get_number(const uint8_t *at) {
 
 void sft__checkpoint_crew_stop(running *r) {
     uint8_t one[8];
-    if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
-        return;
-    }
-    sft__base_mutex_lock(&r->lock);
-    const bool stopped = r->crew.stopped;
-    sft__base_mutex_unlock(&r->lock);
-    if (stopped) {
+    if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE || r->crew.stopped) {
         return;
     }
     put_number(one, 1);
@@ -49,18 +43,18 @@ static void look_around(running *r) {
     for (size_t i = 1; i < size; i++) {
         others += get_number(r->crew.numbers + 8 * i);
     }
+    r->loop.watch.progress.bytes_done += others - r->crew.others; /* they only grow */
     r->crew.others = others;
 }
 
 /* Best effort: the board is no means of being right, only of ending sooner and of telling more. */
-void sft__checkpoint_crew_tick(running *r) {
+sft_status sft__checkpoint_crew_tick(running *r, sft_error *err) {
     uint8_t number[8];
-    sft_error why;
     if (r->crew.group == NULL || r->crew.board == SFT__FS_NO_HANDLE) {
-        return;
+        return SFT_OK;
     }
-    sft__base_mutex_lock(&r->lock);
-    put_number(number, r->moved);
+    sft__base_mutex_lock(&r->loop.watch.lock);
+    put_number(number, r->loop.watch.progress.bytes_done - r->crew.others);
     (void)!sft__fs_write_at(r->crew.board, r->crew.board_path.data,
                             8 + 8 * (uint64_t)r->crew.group->rank, number, 8, NULL);
     if (r->crew.group->rank == 0) {
@@ -68,13 +62,10 @@ void sft__checkpoint_crew_tick(running *r) {
     }
     const bool stop =
         sft__fs_read_at(r->crew.board, r->crew.board_path.data, 0, number, 8, NULL) == SFT_OK &&
-        get_number(number) != 0 && r->status == SFT_OK;
+        get_number(number) != 0 && r->loop.watch.status == SFT_OK;
     r->crew.stopped = r->crew.stopped || stop;
-    sft__base_mutex_unlock(&r->lock);
-    if (stop) {
-        (void)sft__checkpoint_run_fail(
-            r, sft__base_fail(&why, SFT_E_CANCELLED, "another process has failed"), &why);
-    }
+    sft__base_mutex_unlock(&r->loop.watch.lock);
+    return stop ? sft__base_fail(err, SFT_E_CANCELLED, "another process has failed") : SFT_OK;
 }
 
 sft_status sft__checkpoint_crew_open(running *r, sft_error *err) {

@@ -68,46 +68,19 @@ static sft_status add_parts(window *w, size_t file, sft_error *err) {
     return status;
 }
 
-static sft_status look_at_part(window *w, size_t index, uint8_t *buffer, sft_error *err) {
-    running *const r = w->r;
+/* A block of the loop: one part. */
+static sft_status digest_part(void *ctx, size_t index, sft_error *err) {
+    window *const w = ctx;
     part *const p = &w->parts[index];
-    const bool crc = (r->job->digests & SFT_DIGEST_CRC32C) != 0;
+    const bool crc = (w->r->job->digests & SFT_DIGEST_CRC32C) != 0;
     sft_sha256 sha;
     sft_sha256_init(&sha);
-    for (uint64_t at = 0; at < p->size;) {
-        const uint64_t left = p->size - at;
-        const size_t n =
-            (size_t)(left < sft__base_size.job_block ? left : sft__base_size.job_block);
-        SFT_TRY(sft__checkpoint_run_advance(r, 0));
-        SFT_TRY(sft__checkpoint_outputs_read(&r->outputs, p->file, p->at + at, buffer, n, err));
-        p->crc = crc ? sft_crc32c(p->crc, buffer, n) : 0;
-        if (w->shas != NULL) {
-            sft_sha256_update(&sha, buffer, n);
-        }
-        at += n;
-    }
+    SFT_TRY(sft__checkpoint_run_sum(w->r, (sft__checkpoint_range){p->file, p->at, p->size},
+                                    crc ? &p->crc : NULL, w->shas != NULL ? &sha : NULL, err));
     if (w->shas != NULL) {
         sft_sha256_final(&sha, w->shas[index]);
     }
     return SFT_OK;
-}
-
-static void digest_part(void *ctx, size_t index) {
-    window *const w = ctx;
-    running *const r = w->r;
-    const uint64_t size = w->parts[index].size;
-    const size_t room =
-        (size_t)(size < sft__base_size.job_block ? size : sft__base_size.job_block) + 1;
-    uint8_t *const buffer = sft__base_alloc(r->job->allocator, room);
-    sft_error error;
-    memset(&error, 0, sizeof error);
-    error.offset = SFT_NO_OFFSET;
-    const sft_status status = buffer != NULL ? look_at_part(w, index, buffer, &error)
-                                             : sft__base_fail_nomem(&error, room);
-    if (status != SFT_OK) {
-        (void)sft__checkpoint_run_fail(r, status, &error); /* keeps the first one */
-    }
-    sft__base_free(r->job->allocator, buffer, room);
 }
 
 /* ---------------------------------------------------------------- digests as text */
@@ -205,36 +178,28 @@ static sft_status make_header(const window *w, size_t k, sft__base_buf *header, 
     return status;
 }
 
-/* Header of one file, then the file is flushed and closed. */
-static void finish_file(void *ctx, size_t k) {
+/* A block of the loop: the header of one file, then the file is flushed and closed. */
+static sft_status finish_file(void *ctx, size_t k, sft_error *err) {
     const window *const w = ctx;
     running *const r = w->r;
     sft__base_buf header;
-    sft_error error;
-    if (sft__checkpoint_run_advance(r, 0) != SFT_OK) {
-        return;
-    }
-    memset(&error, 0, sizeof error);
-    error.offset = SFT_NO_OFFSET;
     sft__base_buf_init(&header, r->job->allocator);
-    sft_status status = make_header(w, k, &header, &error);
+    sft_status status = make_header(w, k, &header, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_outputs_write(&r->outputs, w->files[k], 0, header.data, header.len,
-                                               &error);
+                                               err);
     }
     if (status == SFT_OK) {
         status = sft__checkpoint_outputs_finish(&r->outputs, w->files[k],
-                                                r->options.durability == SFT_DURABLE_FULL, &error);
+                                                r->options.durability == SFT_DURABLE_FULL, err);
     }
     sft__base_buf_reset(&header);
-    if (status != SFT_OK) {
-        (void)sft__checkpoint_run_fail(r, status, &error);
-    }
+    return status;
 }
 
 static sft_status finish_window(window *w, sft_error *err) {
     const sft_job *const job = w->r->job;
-    const sft_pool *const pool = w->r->options.pool;
+    const size_t room = (size_t)sft__base_size.job_block;
     w->first[w->file_count] = w->part_count;
     if ((job->digests & SFT_DIGEST_SHA256) != 0) {
         w->shas = sft__base_alloc_array(job->allocator, w->part_count + 1, sizeof *w->shas);
@@ -242,16 +207,15 @@ static sft_status finish_window(window *w, sft_error *err) {
             return sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->shas);
         }
     }
-    sft_pool_run(pool, w->part_count, digest_part, w);
-    sft_pool_run(pool, w->file_count, finish_file, w);
+    sft_status status = sft__checkpoint_run_loop(w->r, digest_part, w, w->part_count, room, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_loop(w->r, finish_file, w, w->file_count, room, err);
+    }
     if (w->shas != NULL) {
         sft__base_free(job->allocator, w->shas, (w->part_count + 1) * sizeof *w->shas);
         w->shas = NULL;
     }
-    if (w->r->status != SFT_OK && err != NULL) {
-        *err = w->r->error;
-    }
-    return w->r->status;
+    return status;
 }
 
 sft_status sft__checkpoint_run_finish_files(running *r, size_t first, size_t step, sft_error *err) {

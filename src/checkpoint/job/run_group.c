@@ -199,13 +199,11 @@ static sft_status join_in(running *r, sft_error *err) {
 }
 
 static sft_status work(running *r, sft_error *err) {
-    sft_error ignored;
     sft_status status = sft__checkpoint_run_explain(r, sft__checkpoint_run_units(r, err), err);
     if (status == SFT_OK) {
         status = sft__checkpoint_run_check_sources(r, err);
     }
     if (status != SFT_OK) {
-        (void)sft__checkpoint_run_fail(r, status, err != NULL ? err : &ignored);
         sft__checkpoint_crew_stop(r);
     }
     return status;

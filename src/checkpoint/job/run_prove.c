@@ -15,9 +15,8 @@ typedef struct proof {
     sft_source *source; /* of `file`; the last that was looked at */
     size_t file;
     sft__base_buf path;
-    uint8_t *buffer; /* job->room bytes, which are `room` */
-    size_t room;
-    uint8_t *other; /* sft__base_size.job_block bytes */
+    uint8_t *buffer; /* job->room bytes */
+    uint8_t *other;  /* sft__base_size.job_block bytes */
     uint32_t crc;
     bool differs;
 } proof;
@@ -59,17 +58,16 @@ static sft_status open_file(proof *p, size_t file, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status sum_range(void *ctx, uint32_t file, uint64_t offset, uint64_t size,
-                            sft_error *err) {
+static sft_status sum_range(void *ctx, sft__checkpoint_range range, sft_error *err) {
     proof *const p = ctx;
-    SFT_TRY(open_file(p, file, err));
-    while (size > 0) {
-        const size_t n =
-            (size_t)(size < sft__base_size.job_block ? size : sft__base_size.job_block);
-        SFT_TRY(sft_source_read(p->source, offset, p->other, n, err));
+    SFT_TRY(open_file(p, range.file, err));
+    while (range.size > 0) {
+        const uint64_t block = sft__base_size.job_block;
+        const size_t n = (size_t)(range.size < block ? range.size : block);
+        SFT_TRY(sft_source_read(p->source, range.offset, p->other, n, err));
         p->crc = sft_crc32c(p->crc, p->other, n);
-        offset += n;
-        size -= n;
+        range.offset += n;
+        range.size -= n;
     }
     return SFT_OK;
 }
@@ -88,19 +86,6 @@ static sft_status compare_bytes(void *ctx, uint32_t file, uint64_t offset, uint8
         size -= n;
     }
     return SFT_OK;
-}
-
-/* known: the CRC32C that a journal has, or SFT__CRC_UNKNOWN: then the sources are asked. */
-static sft_status prove_unit(proof *p, size_t unit, uint64_t known, sft_error *err) {
-    const sft_job *const job = p->r->job;
-    sft__checkpoint_job_sink sink = {p, compare_bytes, NULL, 0};
-    p->crc = 0;
-    p->differs = false;
-    SFT_TRY(known != SFT__CRC_UNKNOWN
-                ? sft__checkpoint_job_ranges(job, &job->units[unit], sum_range, p, err)
-                : sft__checkpoint_job_copy(job, &job->units[unit], p->buffer, &sink, err));
-    p->differs = p->differs || (known != SFT__CRC_UNKNOWN && p->crc != known);
-    return p->differs ? damaged(p, job->files[p->file].given.name, err) : SFT_OK;
 }
 
 static sft_status prove_texts(proof *p, sft_error *err) {
@@ -130,64 +115,93 @@ static sft_status sum_headers(proof *p, uint32_t *crc, sft_error *err) {
     const sft_job *const job = p->r->job;
     p->crc = 0;
     for (size_t i = 0; i < job->count; i++) {
-        SFT_TRY(sum_range(p, (uint32_t)i, 0, job->files[i].header, err));
+        SFT_TRY(sum_range(p, (sft__checkpoint_range){(uint32_t)i, 0, job->files[i].header}, err));
     }
     *crc = p->crc;
     return SFT_OK;
 }
 
-static sft_status begin(proof *p, const sft__checkpoint_running *r, const char *folder,
-                        sft_error *err) {
+static void begin(proof *p, sft__checkpoint_running *r, const char *folder, uint8_t *buffer) {
     memset(p, 0, sizeof *p);
     p->r = r;
     p->folder = folder;
+    p->other = buffer;
+    p->buffer = buffer + sft__base_size.job_block;
     sft__base_buf_init(&p->path, r->job->allocator);
-    if (!sft__base_size_from_u64(r->job->room, &p->room)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
-    p->buffer = sft__base_alloc(r->job->allocator, p->room);
-    p->other = sft__base_alloc(r->job->allocator, (size_t)sft__base_size.job_block);
-    return p->buffer != NULL && p->other != NULL ? SFT_OK : sft__base_fail_nomem(err, p->room);
 }
 
 static void end(proof *p) {
     sft_source_close(p->source);
-    sft__base_free(p->r->job->allocator, p->buffer, p->room);
-    sft__base_free(p->r->job->allocator, p->other, (size_t)sft__base_size.job_block);
     sft__base_buf_reset(&p->path);
 }
 
-sft_status sft__checkpoint_run_sum_headers(const sft__checkpoint_running *r, uint32_t *crc,
+sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
                                            sft_error *err) {
+    const size_t room = (size_t)sft__base_size.job_block;
+    uint8_t *const buffer = sft__base_alloc(r->job->allocator, room);
     proof p;
-    sft_status status = begin(&p, r, r->stage.folder, err);
-    if (status == SFT_OK) {
-        status = sum_headers(&p, crc, err);
+    if (buffer == NULL) {
+        return sft__base_fail_nomem(err, room);
     }
+    begin(&p, r, r->stage.folder, buffer);
+    const sft_status status = sum_headers(&p, crc, err);
     end(&p);
+    sft__base_free(r->job->allocator, buffer, room);
     return status;
 }
 
-sft_status sft__checkpoint_run_prove_committed(const sft__checkpoint_running *r,
+/* What is proven: the headers and texts are one block, each unit is another. */
+typedef struct proving {
+    sft__checkpoint_running *r;
+    const sft__checkpoint_done *done;
+    const char *folder;
+} proving;
+
+static sft_status prove_ends(proof *p, uint32_t headers, sft_error *err) {
+    const sft_job *const job = p->r->job;
+    uint32_t crc = 0;
+    SFT_TRY(sum_headers(p, &crc, err));
+    return crc == headers ? prove_texts(p, err)
+                          : damaged(p, job->count > 0 ? job->files[0].given.name : "", err);
+}
+
+/* A CRC32C is what a journal has; where it is not known, the sources are asked. Journals go after the
+ * renames, one by one. */
+static sft_status prove_unit(proof *p, const sft__checkpoint_done *done, size_t unit,
+                             sft_error *err) {
+    const sft_job *const job = p->r->job;
+    const uint64_t known = done->units[unit] != 0 ? done->crcs[unit] : SFT__CRC_UNKNOWN;
+    sft__checkpoint_job_sink sink = {p, compare_bytes, NULL, 0};
+    SFT_TRY(known != SFT__CRC_UNKNOWN
+                ? sft__checkpoint_job_ranges(job, &job->units[unit], sum_range, p, err)
+                : sft__checkpoint_job_copy(job, &job->units[unit], p->buffer, &sink, err));
+    p->differs = p->differs || (known != SFT__CRC_UNKNOWN && p->crc != known);
+    return p->differs ? damaged(p, job->files[p->file].given.name, err) : SFT_OK;
+}
+
+static sft_status prove_block(void *ctx, size_t index, sft_error *err) {
+    const proving *const v = ctx;
+    uint8_t *const buffer = sft__move_loop_take(&v->r->loop, err);
+    proof p;
+    if (buffer == NULL) {
+        return SFT_E_NOMEM;
+    }
+    begin(&p, v->r, v->folder, buffer);
+    const sft_status status = index == 0 ? prove_ends(&p, v->done->headers, err)
+                                         : prove_unit(&p, v->done, index - 1, err);
+    end(&p);
+    sft__move_loop_give(&v->r->loop, buffer);
+    return status;
+}
+
+sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
                                                const sft__checkpoint_done *done, const char *folder,
                                                sft_error *err) {
-    const sft_job *const job = r->job;
-    uint32_t crc = 0;
-    proof p;
-    sft_status status = begin(&p, r, folder, err);
-    if (status == SFT_OK) {
-        status = sum_headers(&p, &crc, err);
+    const uint64_t wanted = sft__base_size.job_block + r->job->room;
+    proving v = {r, done, folder};
+    size_t room;
+    if (!sft__base_size_from_u64(wanted, &room)) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    if (status == SFT_OK && crc != done->headers) {
-        status = damaged(&p, job->count > 0 ? job->files[0].given.name : "", err);
-    }
-    for (size_t i = 0; i < job->unit_count && status == SFT_OK; i++) {
-        /* journals go after the renames, one by one */
-        status = prove_unit(&p, i, done->units[i] != 0 ? done->crcs[i] : SFT__CRC_UNKNOWN, err);
-    }
-    if (status == SFT_OK) {
-        status = prove_texts(&p, err);
-    }
-    end(&p);
-    return status;
+    return sft__checkpoint_run_loop(r, prove_block, &v, r->job->unit_count + 1, room, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/job/run_state.c - a run of a job while it goes on: made, asked whether to go on, failed,
- * unmade. Read run.h first.
+ * checkpoint/job/run_state.c - a run of a job while it goes on: made, given its loops, unmade. Read run.h
+ * first.
  */
 #include "base/options.h"
 #include "checkpoint/job/run.h"
@@ -10,35 +10,6 @@ typedef sft__checkpoint_running running;
 
 static const uint64_t DEFAULT_MEMORY = (uint64_t)256 << 20;
 static const uint64_t LEAST_MEMORY = (uint64_t)4 << 20;
-
-/* ---------------------------------------------------------------- failing */
-
-sft_status sft__checkpoint_run_fail(running *r, sft_status status, const sft_error *why) {
-    sft__base_mutex_lock(&r->lock);
-    if (r->status == SFT_OK) {
-        r->status = status;
-        r->error = *why;
-    }
-    sft__base_mutex_unlock(&r->lock);
-    return status;
-}
-
-sft_status sft__checkpoint_run_advance(running *r, uint64_t bytes) {
-    const sft_control *const control = r->options.control;
-    sft__base_mutex_lock(&r->lock);
-    r->moved += bytes;
-    sft_status status = r->status;
-    if (status == SFT_OK && control != NULL && control->poll != NULL) {
-        const bool alone = r->crew.group == NULL;
-        const sft_progress p = {r->moved + r->crew.others, alone ? r->mine_bytes : r->crew.total};
-        if (control->poll(control->ctx, &p) != 0) {
-            status = sft__base_fail(&r->error, SFT_E_CANCELLED, "cancelled");
-            r->status = status;
-        }
-    }
-    sft__base_mutex_unlock(&r->lock);
-    return status;
-}
 
 /* ---------------------------------------------------------------- sources */
 
@@ -75,14 +46,14 @@ sft_status sft__checkpoint_run_explain(const running *r, sft_status status, sft_
     return status;
 }
 
-/* ---------------------------------------------------------------- from beginning to end */
+/* ---------------------------------------------------------------- the loop */
 
-uint64_t sft__checkpoint_run_memory(const running *r) {
+static uint64_t memory_of(const running *r) {
     return r->options.memory_bytes > 0 ? r->options.memory_bytes : DEFAULT_MEMORY;
 }
 
 static sft_status check_memory(const running *r, sft_error *err) {
-    const uint64_t memory = sft__checkpoint_run_memory(r);
+    const uint64_t memory = memory_of(r);
     const uint64_t least = r->job->room + 4096 > LEAST_MEMORY ? r->job->room + 4096 : LEAST_MEMORY;
     if (memory < least) {
         return sft__base_fail(err, SFT_E_LIMIT, "%llu bytes of memory: this job needs %llu",
@@ -90,6 +61,58 @@ static sft_status check_memory(const running *r, sft_error *err) {
     }
     return SFT_OK;
 }
+
+sft_status sft__checkpoint_run_loop(running *r, sft__checkpoint_run_block *block, void *ctx,
+                                    size_t count, size_t room, sft_error *err) {
+    const uint64_t most = memory_of(r) / room;
+    const bool alone = r->crew.group == NULL;
+    if (count == 0) {
+        return SFT_OK;
+    }
+    r->loop = (sft__move_loop){.pool = r->options.pool,
+                               .allocator = r->job->allocator,
+                               .room = room,
+                               .most = most == 0         ? 1
+                                       : most < SIZE_MAX ? (size_t)most
+                                                         : SIZE_MAX,
+                               .block = block,
+                               .ctx = ctx};
+    SFT_TRY(sft__move_loop_begin(&r->loop, r->options.control,
+                                 alone ? r->mine_bytes : r->crew.total, err));
+    r->loop.watch.progress.bytes_done = r->moved + r->crew.others;
+    (void)sft__move_loop_run(&r->loop, count, NULL);
+    const sft_status status = sft__move_loop_end(&r->loop, err);
+    r->moved = r->loop.watch.progress.bytes_done - r->crew.others;
+    if (status != SFT_OK) {
+        sft__checkpoint_crew_stop(r);
+    }
+    return status;
+}
+
+sft_status sft__checkpoint_run_sum(running *r, sft__checkpoint_range range, uint32_t *crc,
+                                   sft_sha256 *sha, sft_error *err) {
+    uint8_t *const buffer = sft__move_loop_take(&r->loop, err);
+    sft_status status = buffer != NULL ? SFT_OK : SFT_E_NOMEM;
+    while (range.size > 0 && status == SFT_OK) {
+        const uint64_t block = sft__base_size.job_block;
+        const size_t n = (size_t)(range.size < block ? range.size : block);
+        status =
+            sft__checkpoint_outputs_read(&r->outputs, range.file, range.offset, buffer, n, err);
+        if (status == SFT_OK && crc != NULL) {
+            *crc = sft_crc32c(*crc, buffer, n);
+        }
+        if (status == SFT_OK && sha != NULL) {
+            sft_sha256_update(sha, buffer, n);
+        }
+        status = status == SFT_OK ? sft__move_loop_add(&r->loop, 0, err) : status;
+        range.offset += n;
+        range.size -= n;
+    }
+    sft__move_loop_give(&r->loop, buffer);
+    return status;
+}
+
+/* ---------------------------------------------------------------- from beginning to end */
 
 sft_status sft__checkpoint_run_prepare(running *r, const sft_job *job, const char *directory,
                                        const sft_job_run_options *options, sft_error *err) {
@@ -106,8 +129,7 @@ sft_status sft__checkpoint_run_prepare(running *r, const sft_job *job, const cha
     }
     sft__base_buf_init(&r->journal_path, job->allocator);
     sft__base_buf_init(&r->pending, job->allocator);
-    r->ready = sft__base_mutex_init(&r->lock) && sft__base_mutex_init(&r->journal_lock) &&
-               sft__base_cond_init(&r->returned);
+    r->ready = sft__base_mutex_init(&r->lock) && sft__base_mutex_init(&r->journal_lock);
     r->done.units = sft__base_alloc_zero(job->allocator, job->unit_count + 1);
     r->done.crcs =
         sft__base_alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->done.crcs);
@@ -139,7 +161,6 @@ void sft__checkpoint_run_reset(running *r) {
     if (r->ready) {
         sft__base_mutex_reset(&r->lock);
         sft__base_mutex_reset(&r->journal_lock);
-        sft__base_cond_reset(&r->returned);
     }
 }
 

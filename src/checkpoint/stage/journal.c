@@ -197,19 +197,27 @@ static sft_status take_source(const sft_job *job, line *l, const char *path, sft
     return same_stamp(s, &w, err);
 }
 
+/* A journal as it was read. */
+typedef struct journal {
+    const sft_job *job;
+    const char *path;
+    const char *text;
+    size_t size;
+} journal;
+
 /* Of the journal of another plan, from its second line on: a source whose tensors are others makes
  * another plan too, and then it is the source that has changed. */
-static sft_status why_other(const sft_job *job, const char *text, size_t size, size_t at,
-                            const char *path, sft_error *err) {
+static sft_status why_other(const journal *j, size_t at, sft_error *err) {
     line l;
     was w;
-    while (next_line(text, size, &at, &l) && word(&l, "source ") && source_line(job, &l, &w)) {
-        const sft__checkpoint_job_source *const s = &job->sources[w.index];
+    while (next_line(j->text, j->size, &at, &l) && word(&l, "source ") &&
+           source_line(j->job, &l, &w)) {
+        const sft__checkpoint_job_source *const s = &j->job->sources[w.index];
         if (w.name == name_crc(s)) {
             SFT_TRY(same_stamp(s, &w, err));
         }
     }
-    return other_plan(path, err);
+    return other_plan(j->path, err);
 }
 
 static sft_status take_line(const sft_job *job, line l, const char *path,
@@ -233,8 +241,9 @@ static sft_status take_line(const sft_job *job, line l, const char *path,
     return other_plan(path, err);
 }
 
-static sft_status take_text(const sft_job *job, const char *text, size_t size, const char *path,
-                            sft__checkpoint_done *done, uint64_t *valid, sft_error *err) {
+static sft_status take_lines(const journal *j, sft__checkpoint_done *done, uint64_t *valid,
+                             sft_error *err) {
+    const sft_job *const job = j->job;
     size_t at = 0;
     size_t lines = 0;
     sft__base_buf begin;
@@ -243,11 +252,11 @@ static sft_status take_text(const sft_job *job, const char *text, size_t size, c
     sft__base_buf_text(&begin, magic);
     sft__checkpoint_journal_hex(&begin, job->plan_key, sizeof job->plan_key);
     sft_status status = begin.failed ? sft__base_fail_nomem(err, MAGIC_LEN + KEY_DIGITS) : SFT_OK;
-    while (status == SFT_OK && next_line(text, size, &at, &l)) {
+    while (status == SFT_OK && next_line(j->text, j->size, &at, &l)) {
         if (lines == 0 && (l.len != begin.len || memcmp(l.text, begin.data, l.len) != 0)) {
-            status = why_other(job, text, size, at, path, err);
+            status = why_other(j, at, err);
         } else if (lines > 0) {
-            status = take_line(job, l, path, done, err);
+            status = take_line(job, l, j->path, done, err);
         }
         lines++;
     }
@@ -274,7 +283,7 @@ sft_status sft__checkpoint_journal_read(const sft_job *job, const char *path,
     sft_status status = text == NULL ? sft__base_fail_nomem(err, size)
                                      : sft_source_read(source, 0, text, size, err);
     if (status == SFT_OK) {
-        status = take_text(job, text, size, path, done, valid, err);
+        status = take_lines(&(journal){job, path, text, size}, done, valid, err);
     }
     sft__base_free(job->allocator, text, size + 1);
     sft_source_close(source);

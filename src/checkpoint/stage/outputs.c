@@ -134,20 +134,20 @@ sft_status sft__checkpoint_outputs_write(sft__checkpoint_outputs *o, size_t file
     return status;
 }
 
-sft_status sft__checkpoint_outputs_copy(sft__checkpoint_outputs *o, size_t file, uint64_t offset,
-                                        int fd, uint64_t from, uint64_t size, uint64_t *moved,
-                                        sft_error *err) {
+sft_status sft__checkpoint_outputs_copy(sft__checkpoint_outputs *o, sft__checkpoint_range to,
+                                        int fd, uint64_t from, uint64_t *moved, sft_error *err) {
+    const char *const name = o->stage->job->files[to.file].given.name;
     sft__fs_handle disk;
     *moved = 0;
-    SFT_TRY(get(o, file, true, &disk, err));
+    SFT_TRY(get(o, to.file, true, &disk, err));
     const sft__fs_copy copy = {.src = fd,
                                .src_offset = from,
                                .dst = disk,
-                               .dst_name = o->stage->job->files[file].given.name,
-                               .dst_offset = offset,
-                               .size = size};
+                               .dst_name = name,
+                               .dst_offset = to.offset,
+                               .size = to.size};
     const sft_status status = sft__fs_copy_cheaply(&copy, moved, err);
-    put(o, file);
+    put(o, to.file);
     return status;
 }
 

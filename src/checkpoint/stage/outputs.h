@@ -35,9 +35,8 @@ sft_status sft__checkpoint_outputs_reserve(sft__checkpoint_outputs *o, sft_error
 sft_status sft__checkpoint_outputs_write(sft__checkpoint_outputs *o, size_t file, uint64_t offset,
                                          const void *data, size_t size, sft_error *err);
 /* See sft__fs_copy_cheaply. */
-sft_status sft__checkpoint_outputs_copy(sft__checkpoint_outputs *o, size_t file, uint64_t offset,
-                                        int fd, uint64_t from, uint64_t size, uint64_t *moved,
-                                        sft_error *err);
+sft_status sft__checkpoint_outputs_copy(sft__checkpoint_outputs *o, sft__checkpoint_range to,
+                                        int fd, uint64_t from, uint64_t *moved, sft_error *err);
 sft_status sft__checkpoint_outputs_read(sft__checkpoint_outputs *o, size_t file, uint64_t offset,
                                         void *data, size_t size, sft_error *err);
 /* A hint that the range will be waited for. */

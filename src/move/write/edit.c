@@ -391,7 +391,8 @@ static sft_status edit_metadata(editor *e, const sft_metadata_entry *entries, si
     sft_status st;
 
     sft__base_buf_init(&text, e->allocator);
-    st = sft__move_edit_text(&text, e->text, e->size, &e->header, &change, &changed, err);
+    const sft__move_edit_old old = {e->text, e->size, &e->header};
+    st = sft__move_edit_text(&text, &old, &change, &changed, err);
     if (st == SFT_OK && changed) {
         st = carry_out(e, &text, way, err);
     }

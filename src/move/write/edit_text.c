@@ -139,18 +139,29 @@ static sft_status check_entries(const sft__move_edit_change *c, sft_error *err) 
     return SFT_OK;
 }
 
-static void separate(sft__base_buf *out, size_t *members) {
-    if ((*members)++ > 0) {
-        sft__base_buf_text(out, ",");
+/* The metadata on its way into a new object. */
+typedef struct edit {
+    const sft__move_edit_old *old;
+    const header_map *map;
+    const sft__move_edit_change *change;
+    sft__base_buf object;
+    size_t members; /* of it */
+    bool changed;
+} edit;
+
+static void separate(edit *e) {
+    if (e->members++ > 0) {
+        sft__base_buf_text(&e->object, ",");
     }
 }
 
 /* The members that were there: kept as written, given another value, or dropped. */
-static sft_status old_members(sft__base_buf *out, const char *text, const header_map *map,
-                              const sft__format_header *header, const sft__move_edit_change *c,
-                              size_t *members, bool *changed, sft_error *err) {
-    sft__base_json j = {text + map->close, NULL, NULL, false};
-    const char *p = text + map->value_begin + 1;
+static sft_status old_members(edit *e, sft_error *err) {
+    const sft__move_edit_change *const c = e->change;
+    const sft__format_header *const header = e->old->header;
+    sft__base_buf *const out = &e->object;
+    sft__base_json j = {e->old->text + e->map->close, NULL, NULL, false};
+    const char *p = e->old->text + e->map->value_begin + 1;
 
     for (size_t i = 0; i < header->metadata_count; i++) {
         const sft_metadata_entry *old = &header->metadata[i];
@@ -166,16 +177,14 @@ static sft_status old_members(sft__base_buf *out, const char *text, const header
             return bad(err);
         }
         if (keep || equal) {
-            separate(out, members);
+            separate(e);
             sft__base_buf_add(out, begin, (size_t)(p - begin));
         } else if (want != NULL && want->value != NULL) {
-            separate(out, members);
+            separate(e);
             sft__base_buf_add(out, begin, (size_t)(value - begin));
             sft__base_json_string(out, want->value, want->value_len);
-            *changed = true;
-        } else {
-            *changed = true;
         }
+        e->changed = e->changed || !(keep || equal);
         p = sft__base_json_blank(p);
         p += *p == ',' ? 1 : 0;
     }
@@ -183,23 +192,22 @@ static sft_status old_members(sft__base_buf *out, const char *text, const header
 }
 
 /* Everything but the closing bracket. */
-static sft_status new_object(sft__base_buf *out, const char *text, const header_map *map,
-                             const sft__format_header *header, const sft__move_edit_change *c,
-                             bool *changed, sft_error *err) {
-    size_t members = 0;
+static sft_status new_object(edit *e, sft_error *err) {
+    const sft__format_header *const header = e->old->header;
+    sft__base_buf *const out = &e->object;
 
     sft__base_buf_text(out, "{");
     if (header->has_metadata) {
-        SFT_TRY(old_members(out, text, map, header, c, &members, changed, err));
+        SFT_TRY(old_members(e, err));
     }
-    for (size_t i = 0; i < c->count; i++) {
-        const sft_metadata_entry *e = &c->entries[i];
-        if (e->value != NULL && !(header->has_metadata && is_present(header, e))) {
-            separate(out, &members);
-            sft__base_json_string(out, e->key, e->key_len);
+    for (size_t i = 0; i < e->change->count; i++) {
+        const sft_metadata_entry *entry = &e->change->entries[i];
+        if (entry->value != NULL && !(header->has_metadata && is_present(header, entry))) {
+            separate(e);
+            sft__base_json_string(out, entry->key, entry->key_len);
             sft__base_buf_text(out, ":");
-            sft__base_json_string(out, e->value, e->value_len);
-            *changed = true;
+            sft__base_json_string(out, entry->value, entry->value_len);
+            e->changed = true;
         }
     }
     return out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
@@ -223,21 +231,24 @@ static void remove_member(sft__base_buf *out, const char *text, size_t size,
     sft__base_buf_add(out, text + end, size - end);
 }
 
-/* Blanks inside the object (inner) and behind the header (outer), and the size they lead to. */
+/* Where the new object goes, and the blanks inside it (inner) and behind the header (outer). */
 typedef struct room {
+    size_t slot; /* bytes that it may take where it lies without moving what follows */
+    size_t need; /* bytes up to and with the outer }, without any blanks to spare */
     size_t inner;
     size_t outer;
 } room;
 
-/* need: bytes up to and with the outer }, without any blanks to spare; slot: bytes that the object
- * may take where it lies without moving what follows. */
-static sft_status find_room(room *r, size_t size, size_t need, size_t object, size_t slot,
-                            const sft__move_edit_change *c, sft_error *err) {
+static sft_status find_room(room *r, const edit *e, sft_error *err) {
+    const sft__move_edit_change *const c = e->change;
+    const size_t size = e->old->size;
+    const size_t object = e->object.len + 1;
+    const size_t need = r->need;
     uint64_t total = size;
     uint64_t grown;
 
-    if (object <= slot) {
-        r->inner = slot - object;
+    if (object <= r->slot) {
+        r->inner = r->slot - object;
         r->outer = size - (need + r->inner);
         return SFT_OK;
     }
@@ -260,47 +271,49 @@ static sft_status find_room(room *r, size_t size, size_t need, size_t object, si
     return SFT_OK;
 }
 
-sft_status sft__move_edit_text(sft__base_buf *out, const char *text, size_t size,
-                               const sft__format_header *header,
+/* The header's text with the new object in it. */
+static sft_status new_text(const edit *e, sft__base_buf *out, sft_error *err) {
+    const header_map *const map = e->map;
+    const char *const text = e->old->text;
+    /* without a member to fill: its name and a comma come along */
+    const size_t extra =
+        map->has_metadata ? 0 : sizeof metadata_name - 1 + 3 + (map->has_member ? 1 : 0);
+    const size_t begin = map->has_metadata ? map->value_begin : map->open + 1;
+    room r = {map->has_metadata ? map->value_end - map->value_begin : 0, 0, 0, 0};
+
+    r.need = map->close + 1 - r.slot + extra + e->object.len + 1;
+    SFT_TRY(find_room(&r, e, err));
+    sft__base_buf_add(out, text, begin);
+    sft__base_buf_text(out, map->has_metadata ? "" : "\"__metadata__\":");
+    sft__base_buf_add(out, e->object.data, e->object.len);
+    sft__base_buf_fill(out, ' ', r.inner);
+    sft__base_buf_text(out, map->has_metadata || !map->has_member ? "}" : "},");
+    sft__base_buf_add(out, text + begin + r.slot, map->close + 1 - (begin + r.slot));
+    sft__base_buf_fill(out, ' ', r.outer);
+    return out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
+}
+
+sft_status sft__move_edit_text(sft__base_buf *out, const sft__move_edit_old *old,
                                const sft__move_edit_change *change, bool *changed, sft_error *err) {
-    const sft_allocator *allocator = out->allocator;
     header_map map;
-    sft__base_buf object;
-    room r = {0, 0};
-    sft_status st;
+    edit e = {.old = old, .map = &map, .change = change};
 
     *changed = false;
     SFT_TRY(check_entries(change, err));
-    SFT_TRY(header_map_make(&map, text, size, err));
+    SFT_TRY(header_map_make(&map, old->text, old->size, err));
     if (change->clear && change->count == 0) {
         *changed = map.has_metadata;
         if (*changed) {
-            remove_member(out, text, size, &map);
+            remove_member(out, old->text, old->size, &map);
         }
-        return out->failed ? sft__base_fail_nomem(err, size) : SFT_OK;
+        return out->failed ? sft__base_fail_nomem(err, old->size) : SFT_OK;
     }
-    sft__base_buf_init(&object, allocator);
-    st = new_object(&object, text, &map, header, change, changed, err);
-    if (st == SFT_OK && *changed) {
-        /* without a member to fill: its name and a comma come along */
-        const size_t extra =
-            map.has_metadata ? 0 : sizeof metadata_name - 1 + 3 + (map.has_member ? 1 : 0);
-        const size_t slot = map.has_metadata ? map.value_end - map.value_begin : 0;
-        const size_t need = map.close + 1 - slot + extra + object.len + 1;
-        const size_t begin = map.has_metadata ? map.value_begin : map.open + 1;
-        const size_t end = begin + slot;
-        st = find_room(&r, size, need, object.len + 1, slot, change, err);
-        if (st == SFT_OK) {
-            sft__base_buf_add(out, text, begin);
-            sft__base_buf_text(out, map.has_metadata ? "" : "\"__metadata__\":");
-            sft__base_buf_add(out, object.data, object.len);
-            sft__base_buf_fill(out, ' ', r.inner);
-            sft__base_buf_text(out, map.has_metadata || !map.has_member ? "}" : "},");
-            sft__base_buf_add(out, text + end, map.close + 1 - end);
-            sft__base_buf_fill(out, ' ', r.outer);
-            st = out->failed ? sft__base_fail_nomem(err, out->len) : SFT_OK;
-        }
+    sft__base_buf_init(&e.object, out->allocator);
+    sft_status st = new_object(&e, err);
+    *changed = e.changed;
+    if (st == SFT_OK && e.changed) {
+        st = new_text(&e, out, err);
     }
-    sft__base_buf_reset(&object);
+    sft__base_buf_reset(&e.object);
     return st;
 }

@@ -18,10 +18,15 @@ typedef struct sft__move_edit_change {
     uint64_t unit;    /* it grows by a multiple of this */
 } sft__move_edit_change;
 
-/* header: parsed from a copy of the text. out: the new text, the same size if it fits, else larger.
- * *changed false: nothing to do, out is empty. */
-sft_status sft__move_edit_text(sft__base_buf *out, const char *text, size_t size,
-                               const sft__format_header *header,
+/* The header that is there: its text, and what was parsed from a copy of it. */
+typedef struct sft__move_edit_old {
+    const char *text;
+    size_t size;
+    const sft__format_header *header;
+} sft__move_edit_old;
+
+/* out: the new text, the same size if it fits, else larger. *changed false: nothing to do, out is empty. */
+sft_status sft__move_edit_text(sft__base_buf *out, const sft__move_edit_old *old,
                                const sft__move_edit_change *change, bool *changed, sft_error *err);
 
 #endif

@@ -8,32 +8,42 @@
 #include "base/error.h"
 #include "base/options.h"
 #include "base/thread/meter.h"
+#include "move/loop.h"
 #include "move/write/publish_set.h"
 #include <sft/extend.h>
 
-enum { GATHER = 256 };                                /* tensors per vectored write */
-static const uint64_t JOB_BYTES = (uint64_t)32 << 20; /* one worker's share at a time */
+enum { GATHER = 256 };                            /* tensors per vectored write */
+static const uint64_t SHARE = (uint64_t)32 << 20; /* bytes of the file in one block of the loop */
+static const uint64_t HASHED_SHARE = (uint64_t)8 << 20; /* the same where SHA-256 takes the time */
 
-/* Bytes of a tensor whose other bytes belong to other jobs. */
-typedef struct portion {
-    uint64_t size; /* 0: none */
+/* What a caller wants to be saved. */
+typedef struct request {
+    const sft_save_tensor *tensors;
+    size_t count;
+    const sft_metadata_entry *metadata;
+    size_t metadata_count;
+    const sft_write_options *options;
+} request;
+
+/* The SHA-256 of a tensor whose bytes go out in several parts. */
+typedef struct hashing {
+    sft_sha256 sha;
+    uint64_t done; /* bytes that it has seen */
     uint32_t index;
-    uint32_t crc;
-} portion;
+    bool busy; /* a thread is at it */
+} hashing;
 
 /* Everything that one call needs. */
 typedef struct saver {
     sft__move_set set;
     const sft_save_tensor *tensors;
-    sft__fs_publish *publish; /* of a file */
-    sft__fs_stream *stream;   /* or of a stream */
-    sft__base_meter meter;
-    bool fuse; /* CRC32C is computed while writing */
-    size_t jobs;
-    portion (*portions)[2]; /* per job: its first and its last tensor, where they are cut */
-    sft__base_mutex lock;   /* of the two below */
-    sft_status status;
-    sft_error *err;
+    sft__fs_publish *publish; /* bytes go to a file, */
+    sft__fs_stream *stream;   /* a stream, */
+    uint8_t *memory;          /* memory; or nowhere, when digests are wanted before them */
+    bool sum;                 /* digests are taken of what goes out */
+    uint64_t share; /* bytes of a block; the first ones may be empty if the header is large */
+    sft__move_loop loop;
+    hashing **hashing; /* by declaration index, under the loop's lock; NULL: no SHA-256 is wanted */
 } saver;
 
 /* ---------------------------------------------------------------- what is to be saved */
@@ -54,30 +64,27 @@ static sft_status check_tensor(const sft_save_tensor *t, const sft__format_entry
     return SFT_OK;
 }
 
-static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t count,
-                             const sft_metadata_entry *metadata, size_t metadata_count,
-                             const sft_write_options *options, sft_error *err) {
+static sft_status saver_init(saver *s, const request *q, sft_error *err) {
     memset(s, 0, sizeof *s);
-    SFT_TRY(sft__move_set_init(&s->set, options, err));
-    s->tensors = tensors;
-    s->err = err;
-    if (count > UINT32_MAX) {
+    SFT_TRY(sft__move_set_init(&s->set, q->options, err));
+    s->tensors = q->tensors;
+    if (q->count > UINT32_MAX) {
         return sft__base_fail(err, SFT_E_LIMIT, "more than %lu tensors", (unsigned long)UINT32_MAX);
     }
-    if ((tensors == NULL && count > 0) || (metadata == NULL && metadata_count > 0)) {
+    if ((q->tensors == NULL && q->count > 0) || (q->metadata == NULL && q->metadata_count > 0)) {
         return sft__base_fail(err, SFT_E_ARG, "a count without an array");
     }
-    if (count > 0) {
-        s->set.entries = sft__base_alloc_array(s->set.allocator, count, sizeof *s->set.entries);
+    if (q->count > 0) {
+        s->set.entries = sft__base_alloc_array(s->set.allocator, q->count, sizeof *s->set.entries);
         if (s->set.entries == NULL) {
-            return sft__base_fail_nomem(err, count * sizeof *s->set.entries);
+            return sft__base_fail_nomem(err, q->count * sizeof *s->set.entries);
         }
     }
-    s->set.count = count;
-    s->set.metadata = metadata;
-    s->set.metadata_count = metadata_count;
-    for (size_t i = 0; i < count; i++) {
-        const sft_save_tensor *t = &tensors[i];
+    s->set.count = q->count;
+    s->set.metadata = q->metadata;
+    s->set.metadata_count = q->metadata_count;
+    for (size_t i = 0; i < q->count; i++) {
+        const sft_save_tensor *t = &q->tensors[i];
         if (t->name == NULL || t->dtype == NULL || (t->shape == NULL && t->rank > 0)) {
             return sft__base_fail(err, SFT_E_ARG, "tensor %llu needs a name, a dtype and a shape",
                                   (unsigned long long)i);
@@ -88,46 +95,20 @@ static sft_status saver_init(saver *s, const sft_save_tensor *tensors, size_t co
     return sft__move_set_layout(&s->set, err);
 }
 
-static sft_status saver_check(const saver *s, sft_error *err) {
-    for (size_t i = 0; i < s->set.count; i++) {
-        SFT_TRY(check_tensor(&s->tensors[i], &s->set.entries[i], err));
-    }
-    return SFT_OK;
-}
-
 static void saver_reset(saver *s) {
+    for (size_t i = 0; s->hashing != NULL && i < s->set.count; i++) {
+        sft__base_free(s->set.allocator, s->hashing[i], sizeof **s->hashing);
+    }
+    sft__base_free(s->set.allocator, s->hashing, s->set.count * sizeof *s->hashing);
     sft__fs_publish_free(s->publish);
-    sft__base_meter_reset(&s->meter);
-    sft__base_free(s->set.allocator, s->portions, s->jobs * sizeof *s->portions);
     sft__base_free(s->set.allocator, s->set.entries, s->set.count * sizeof *s->set.entries);
     sft__move_set_reset(&s->set);
 }
 
-static const sft__format_entry *entry_at(const saver *s, size_t position) {
-    return &s->set.entries[s->set.order[position]];
-}
-
-/* First position whose tensor ends behind `offset` of the data section. */
-static size_t position_of(const saver *s, uint64_t offset) {
-    size_t low = 0;
-    size_t high = s->set.count;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        const sft__format_entry *e = entry_at(s, mid);
-        if (e->begin + e->nbytes > offset) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
-    }
-    return low;
-}
-
-/* ---------------------------------------------------------------- digests of what lies in memory
+/* ---------------------------------------------------------------- digests of what is in the cache
  */
 
-static void hash_sha(void *ctx, size_t index) {
-    saver *s = ctx;
+static void hash_all(const saver *s, size_t index) {
     sft_sha256 sha;
     sft_sha256_init(&sha);
     sft__move_sha256_update(s->set.cpu, &sha, s->tensors[index].data,
@@ -135,19 +116,64 @@ static void hash_sha(void *ctx, size_t index) {
     sft__move_sha256_final(s->set.cpu, &sha, s->set.sha[index]);
 }
 
-static void hash_crc(void *ctx, size_t index) {
-    saver *s = ctx;
-    s->set.crc[index] =
-        sft__move_crc32c(s->set.cpu, 0, s->tensors[index].data, (size_t)s->tensors[index].nbytes);
+/* The SHA-256 goes on to the byte `end` of the tensor, unless another thread is at it: what is left out
+ * then, whoever comes next takes along, or hash_rest. */
+static sft_status hash_up_to(saver *s, uint32_t index, uint64_t end, sft_error *err) {
+    sft__base_mutex_lock(&s->loop.watch.lock);
+    hashing *h = s->hashing[index];
+    if (h == NULL) {
+        h = s->hashing[index] = sft__base_alloc_zero(s->set.allocator, sizeof *h);
+        if (h != NULL) {
+            sft_sha256_init(&h->sha);
+            h->index = index;
+        }
+    }
+    const bool ours = h != NULL && !h->busy && h->done < end;
+    if (ours) {
+        h->busy = true;
+    }
+    sft__base_mutex_unlock(&s->loop.watch.lock);
+    if (ours) {
+        const uint8_t *const data = (const uint8_t *)s->tensors[index].data + h->done;
+        sft__move_sha256_update(s->set.cpu, &h->sha, data, (size_t)(end - h->done));
+        sft__base_mutex_lock(&s->loop.watch.lock);
+        h->done = end;
+        h->busy = false;
+        sft__base_mutex_unlock(&s->loop.watch.lock);
+    }
+    return h != NULL ? SFT_OK : sft__base_fail_nomem(err, sizeof *h);
 }
 
-static void hash_ahead(saver *s, bool crc_too) {
+static sft_status hash_rest(void *ctx, size_t index, sft_error *err) {
+    saver *s = ctx;
+    hashing *h = s->hashing[index];
+    (void)err;
+    sft__move_sha256_update(s->set.cpu, &h->sha,
+                            (const uint8_t *)s->tensors[h->index].data + h->done,
+                            (size_t)(s->tensors[h->index].nbytes - h->done));
+    sft__move_sha256_final(s->set.cpu, &h->sha, s->set.sha[h->index]);
+    return SFT_OK;
+}
+
+/* The digests of the tensor's bytes from `from` on that are in the span. */
+static sft_status sum(saver *s, uint32_t index, uint64_t from, sft__fs_span part, sft_error *err) {
+    const uint64_t left = s->tensors[index].nbytes - from - part.size;
+    const bool all = part.size == s->tensors[index].nbytes;
+
+    if (s->set.crc != NULL) {
+        uint32_t crc = sft__move_crc32c(s->set.cpu, 0, part.data, part.size);
+        crc = all ? crc : sft_crc32c_combine(crc, 0, left);
+        sft__base_mutex_lock(&s->loop.watch.lock);
+        s->set.crc[index] ^= crc; /* CRCs of parts, moved to their places, add up in any order */
+        sft__base_mutex_unlock(&s->loop.watch.lock);
+    }
+    if (s->set.sha != NULL && !all) {
+        return hash_up_to(s, index, from + part.size, err);
+    }
     if (s->set.sha != NULL) {
-        sft_pool_run(s->set.options.pool, s->set.count, hash_sha, s);
+        hash_all(s, index);
     }
-    if (s->set.crc != NULL && crc_too) {
-        sft_pool_run(s->set.options.pool, s->set.count, hash_crc, s);
-    }
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- bytes go out */
@@ -160,33 +186,51 @@ typedef struct gather {
     size_t count;
     size_t step; /* written at the latest when so many bytes are there */
     sft__fs_span spans[GATHER];
-    uint32_t *crcs[GATHER]; /* where each span is counted in; NULL: nowhere */
+    uint64_t from[GATHER]; /* of each span, in its tensor */
+    uint32_t index[GATHER];
 } gather;
 
+static const uint32_t NO_TENSOR = UINT32_MAX;
+
+static sft_status put_out(const gather *g, sft_error *err) {
+    uint8_t *to = g->s->memory != NULL ? g->s->memory + (size_t)g->offset : NULL;
+
+    if (g->s->stream != NULL) {
+        return sft__fs_stream_write(g->s->stream, g->spans, g->count, err);
+    }
+    if (g->s->publish != NULL) {
+        return sft__fs_publish_write(g->s->publish, g->offset, g->spans, g->count, err);
+    }
+    for (size_t i = 0; to != NULL && i < g->count; i++) {
+        memcpy(to, g->spans[i].data, g->spans[i].size);
+        to += g->spans[i].size;
+    }
+    return SFT_OK;
+}
+
 static sft_status flush(gather *g, sft_error *err) {
+    saver *const s = g->s;
+    const bool nowhere = s->stream == NULL && s->publish == NULL && s->memory == NULL;
+
     if (g->count == 0) {
         return SFT_OK;
     }
-    if (g->s->stream != NULL) {
-        SFT_TRY(sft__fs_stream_write(g->s->stream, g->spans, g->count, err));
-    } else {
-        SFT_TRY(sft__fs_publish_write(g->s->publish, g->offset, g->spans, g->count, err));
-    }
-    for (size_t i = 0; i < g->count; i++) { /* now, as writing has brought them into the cache */
-        if (g->crcs[i] != NULL) {
-            *g->crcs[i] =
-                sft__move_crc32c(g->s->set.cpu, *g->crcs[i], g->spans[i].data, g->spans[i].size);
+    SFT_TRY(put_out(g, err));
+    for (size_t i = 0; s->sum && i < g->count; i++) { /* now, as it is in the cache */
+        if (g->index[i] != NO_TENSOR) {
+            SFT_TRY(sum(s, g->index[i], g->from[i], g->spans[i], err));
         }
     }
-    SFT_TRY(sft__base_meter_add(&g->s->meter, g->bytes, err));
+    SFT_TRY(sft__move_loop_add(&s->loop, nowhere ? 0 : g->bytes, err));
     g->offset += g->bytes;
     g->bytes = 0;
     g->count = 0;
     return SFT_OK;
 }
 
-/* crc: counts the bytes in, by the next flush at the latest; or NULL. */
-static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc, sft_error *err) {
+/* Bytes of a tensor, from `from` on; or of none. */
+static sft_status add(gather *g, uint32_t index, uint64_t from, const void *data, uint64_t size,
+                      sft_error *err) {
     const uint8_t *at = data;
 
     while (size > 0) {
@@ -194,9 +238,11 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
         const size_t room = g->step - (size_t)((g->offset + g->bytes) % g->step);
         const size_t n = size < room ? (size_t)size : room;
         g->spans[g->count] = (sft__fs_span){at, n};
-        g->crcs[g->count++] = crc;
+        g->from[g->count] = from;
+        g->index[g->count++] = index;
         g->bytes += n;
         at += n;
+        from += n;
         size -= n;
         if (n == room || g->count == GATHER) {
             SFT_TRY(flush(g, err));
@@ -205,145 +251,155 @@ static sft_status add(gather *g, const void *data, uint64_t size, uint32_t *crc,
     return SFT_OK;
 }
 
-/* Bytes [begin, end) of the data section; the first range takes the header along if nothing in it
- * is open. */
-static sft_status write_range(saver *s, uint64_t begin, uint64_t end, bool first, portion cut[2],
-                              sft_error *err) {
+/* Is the header written when all digests are known? A stream cannot go back. */
+static bool header_is_last(const saver *s) {
+    return s->stream == NULL && sft__move_set_digests_inside(&s->set);
+}
+
+/* A block of the loop: the next share of the file, the first one with the header. */
+static sft_status write_share(void *ctx, size_t block, sft_error *err) {
+    saver *const s = ctx;
+    const uint64_t low = block * s->share; /* cannot overflow: inside the file */
+    const uint64_t left = sft__move_set_file_bytes(&s->set) - low;
+    const uint64_t high = low + (left < s->share ? left : s->share);
+    uint64_t begin = low > s->set.data_offset ? low - s->set.data_offset : 0;
+    const uint64_t end = high > s->set.data_offset ? high - s->set.data_offset : 0;
     gather g;
 
     memset(&g, 0, offsetof(gather, spans));
     g.s = s;
     g.offset = s->set.data_offset + begin;
-    g.step = s->fuse ? sft__move_set_digest_block(&s->set) : SFT__METER_STEP;
-    if (first && (s->stream != NULL || !sft__move_set_digests_inside(&s->set))) {
+    g.step = s->sum ? sft__move_set_digest_block(&s->set) : SFT__METER_STEP;
+    if (block == 0 && !header_is_last(s)) {
         g.offset = 0;
-        SFT_TRY(add(&g, s->set.header.data, s->set.header.len, NULL, err));
+        SFT_TRY(add(&g, NO_TENSOR, 0, s->set.header.data, s->set.header.len, err));
     }
-    for (size_t p = position_of(s, begin); p < s->set.count && begin < end; p++) {
+    for (size_t p = sft__move_set_position(&s->set, begin); p < s->set.count && begin < end; p++) {
         const uint32_t index = s->set.order[p];
         const sft__format_entry *e = &s->set.entries[index];
         const uint64_t from = begin - e->begin;
-        const uint64_t left = e->nbytes - from;
-        const uint64_t size = left < end - begin ? left : end - begin;
-        uint32_t *crc = NULL;
-        if (size == 0) {
-            continue; /* its CRC32C is 0, as set */
+        const uint64_t size = e->nbytes - from < end - begin ? e->nbytes - from : end - begin;
+        if (size > 0) { /* else: its digests are set */
+            SFT_TRY(
+                add(&g, index, from, (const uint8_t *)s->tensors[index].data + from, size, err));
         }
-        if (s->fuse && size == e->nbytes) {
-            crc = &s->set.crc[index];
-        } else if (s->fuse) {
-            cut[from > 0 ? 0 : 1] = (portion){size, index, 0};
-            crc = &cut[from > 0 ? 0 : 1].crc;
-        }
-        SFT_TRY(add(&g, (const uint8_t *)s->tensors[index].data + from, size, crc, err));
         begin += size;
     }
     return flush(&g, err);
 }
 
-/* Jobs end at multiples of their size in the file; the first ones may be empty if the header is
- * large. */
-static uint64_t job_begin(const saver *s, size_t job) {
-    const uint64_t at = job * JOB_BYTES; /* cannot overflow: inside the file */
-    if (job >= s->jobs) {
-        return s->set.data_bytes;
+/* SHA-256 where it is wanted: of tensors without bytes now, of the others on the way. */
+static sft_status hash_begin(saver *s, sft_error *err) {
+    if (s->set.sha == NULL) {
+        return SFT_OK;
     }
-    return at <= s->set.data_offset ? 0 : at - s->set.data_offset;
-}
-
-static void run_job(void *ctx, size_t job) {
-    saver *s = ctx;
-    const uint64_t begin = job_begin(s, job);
-    const uint64_t end = job_begin(s, job + 1);
-    portion none[2];
-    sft_error err;
-    sft_status st;
-
-    sft__base_mutex_lock(&s->lock);
-    st = s->status;
-    sft__base_mutex_unlock(&s->lock);
-    if (st != SFT_OK) {
-        return;
-    }
-    st = write_range(s, begin, end, job == 0, s->portions != NULL ? s->portions[job] : none, &err);
-    if (st != SFT_OK) {
-        sft__base_mutex_lock(&s->lock);
-        if (s->status == SFT_OK) {
-            s->status = st;
-            if (s->err != NULL) {
-                *s->err = err;
-            }
-        }
-        sft__base_mutex_unlock(&s->lock);
-    }
-}
-
-/* Tensors that were cut by the border of a job get their CRC32C from their portions. */
-static void join_portions(saver *s) {
-    for (size_t job = 0; s->portions != NULL && job < s->jobs; job++) {
-        for (size_t k = 0; k < 2; k++) {
-            const portion *p = &s->portions[job][k];
-            if (p->size > 0) {
-                s->set.crc[p->index] = sft_crc32c_combine(s->set.crc[p->index], p->crc, p->size);
-            }
+    for (size_t i = 0; i < s->set.count; i++) {
+        if (s->set.entries[i].nbytes == 0) {
+            hash_all(s, i);
         }
     }
+    s->hashing = sft__base_alloc_zero(s->set.allocator, s->set.count * sizeof *s->hashing);
+    return s->hashing != NULL ? SFT_OK
+                              : sft__base_fail_nomem(err, s->set.count * sizeof *s->hashing);
 }
 
-/* All data, by the pool if there is one and enough to do. */
-static sft_status write_data(saver *s, sft_error *err) {
+/* What is left of SHA-256 that several threads were at, and their ends. */
+static sft_status hash_end(saver *s, sft_error *err) {
+    size_t count = 0;
+
+    for (size_t i = 0; s->hashing != NULL && i < s->set.count; i++) {
+        hashing *const h = s->hashing[i];
+        s->hashing[i] = NULL;
+        if (h != NULL) {
+            s->hashing[count++] = h;
+        }
+    }
+    s->loop.block = hash_rest;
+    return count > 0 ? sft__move_loop_run(&s->loop, count, err) : SFT_OK;
+}
+
+/* All shares, by the pool if there is one, the target has places, and there is enough to do. */
+static sft_status write_shares(saver *s, sft_error *err) {
+    const sft_pool *const pool = s->set.options.pool;
+    const uint64_t bytes = sft__move_set_file_bytes(&s->set);
+    const uint64_t share = s->sum && s->set.sha != NULL ? HASHED_SHARE : SHARE;
     const bool parallel =
-        sft_pool_threads(s->set.options.pool) > 1 && s->set.data_bytes > 2 * JOB_BYTES;
+        s->stream == NULL && sft_pool_threads(pool) > 1 && s->set.data_bytes > 2 * share;
 
-    s->jobs =
-        parallel ? (size_t)((sft__move_set_file_bytes(&s->set) + JOB_BYTES - 1) / JOB_BYTES) : 1;
-    s->fuse = s->set.crc != NULL;
-    if (parallel && s->fuse) {
-        s->portions = sft__base_alloc_array(s->set.allocator, s->jobs, sizeof *s->portions);
-        if (s->portions == NULL) {
-            return sft__base_fail_nomem(err, s->jobs * sizeof *s->portions);
+    s->share = parallel ? share : bytes;
+    s->loop.pool = parallel ? pool : NULL;
+    s->loop.block = write_share;
+    return sft__move_loop_run(&s->loop, (size_t)((bytes + s->share - 1) / s->share), err);
+}
+
+/* The same with digests of what goes out, which end in the header's text. */
+static sft_status write_summed(saver *s, sft_error *err) {
+    s->sum = s->set.crc != NULL || s->set.sha != NULL;
+    SFT_TRY(hash_begin(s, err));
+    SFT_TRY(write_shares(s, err));
+    SFT_TRY(hash_end(s, err));
+    s->sum = false;
+    return sft__move_set_seal(&s->set, err);
+}
+
+static sft_status write_set(saver *s, sft__fs_stream *stream, sft_error *err) {
+    if (stream != NULL) {
+        if (s->set.options.digests != 0) { /* to nowhere, for the digests: the header comes first */
+            SFT_TRY(write_summed(s, err));
         }
-        memset(s->portions, 0, s->jobs * sizeof *s->portions);
+        s->stream = stream;
+        return write_shares(s, err);
     }
-    if (!sft__base_mutex_init(&s->lock)) {
-        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
+    SFT_TRY(write_summed(s, err));
+    if (header_is_last(s)) {
+        gather g;
+        memset(&g, 0, offsetof(gather, spans));
+        g.s = s;
+        g.step = SFT__METER_STEP;
+        SFT_TRY(add(&g, NO_TENSOR, 0, s->set.header.data, s->set.header.len, err));
+        SFT_TRY(flush(&g, err));
     }
-    sft_pool_run(parallel ? s->set.options.pool : NULL, s->jobs, run_job, s);
-    sft__base_mutex_reset(&s->lock);
-    if (s->status == SFT_OK) {
-        join_portions(s);
+    return SFT_OK;
+}
+
+/* stream: NULL, or where all goes; else the saver says it. */
+static sft_status run_loop(saver *s, sft__fs_stream *stream, sft_error *err) {
+    s->loop.allocator = s->set.allocator;
+    s->loop.ctx = s;
+    SFT_TRY(sft__move_loop_begin(&s->loop, s->set.options.control,
+                                 sft__move_set_file_bytes(&s->set), err));
+    const sft_status status = write_set(s, stream, err);
+    (void)sft__move_loop_end(&s->loop, status == SFT_OK ? err : NULL);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the calls */
+
+static sft_status saver_check(const saver *s, sft_error *err) {
+    for (size_t i = 0; i < s->set.count; i++) {
+        SFT_TRY(check_tensor(&s->tensors[i], &s->set.entries[i], err));
     }
-    return s->status;
+    return SFT_OK;
 }
 
 static sft_status save_file(saver *s, const char *path, sft_error *err) {
-    sft__fs_span header;
-
     SFT_TRY(saver_check(s, err));
-    SFT_TRY(sft__base_meter_init(&s->meter, s->set.options.control,
-                                 sft__move_set_file_bytes(&s->set), err));
     SFT_TRY(sft__move_set_create(&s->publish, &s->set, path, err));
-    hash_ahead(s, false);
-    SFT_TRY(write_data(s, err));
-    if (sft__move_set_digests_inside(&s->set)) {
-        SFT_TRY(sft__move_set_seal(&s->set, err));
-        header = (sft__fs_span){s->set.header.data, s->set.header.len};
-        SFT_TRY(sft__fs_publish_write(s->publish, 0, &header, 1, err));
-        SFT_TRY(sft__base_meter_add(&s->meter, header.size, err));
-    }
+    SFT_TRY(run_loop(s, NULL, err));
     return sft__move_set_publish(&s->set, s->publish, path, err);
 }
 
 sft_status sft_save(const char *path, const sft_save_tensor *tensors, size_t count,
                     const sft_metadata_entry *metadata, size_t metadata_count,
                     const sft_write_options *options, sft_error *err) {
+    const request q = {tensors, count, metadata, metadata_count, options};
     saver s;
     sft_status st;
 
     if (path == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
-    st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
+    st = saver_init(&s, &q, err);
     if (st == SFT_OK) {
         st = save_file(&s, path, err);
     }
@@ -362,24 +418,19 @@ static sft_status refuse_sidecar(const saver *s, sft_error *err) {
 
 static sft_status save_stream(saver *s, int fd, sft_error *err) {
     sft__fs_stream stream;
-    portion none[2];
 
     SFT_TRY(saver_check(s, err));
     SFT_TRY(refuse_sidecar(s, err));
     SFT_TRY(sft__fs_stream_init(&stream, fd, err));
-    SFT_TRY(sft__base_meter_init(&s->meter, s->set.options.control,
-                                 sft__move_set_file_bytes(&s->set), err));
-    hash_ahead(s, true);
-    SFT_TRY(sft__move_set_seal(&s->set, err));
-    s->stream = &stream;
-    return write_range(s, 0, s->set.data_bytes, true, none, err);
+    return run_loop(s, &stream, err);
 }
 
 sft_status sft_save_stream(int fd, const sft_save_tensor *tensors, size_t count,
                            const sft_metadata_entry *metadata, size_t metadata_count,
                            const sft_write_options *options, sft_error *err) {
+    const request q = {tensors, count, metadata, metadata_count, options};
     saver s;
-    sft_status st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
+    sft_status st = saver_init(&s, &q, err);
     if (st == SFT_OK) {
         st = save_stream(&s, fd, err);
     }
@@ -402,23 +453,15 @@ static sft_status save_memory(saver *s, uint8_t *buffer, size_t capacity, size_t
         return sft__base_fail(err, SFT_E_ARG, "%llu bytes of room, %llu are needed",
                               (unsigned long long)capacity, (unsigned long long)*size);
     }
-    hash_ahead(s, true);
-    SFT_TRY(sft__move_set_seal(&s->set, err));
-    memcpy(buffer, s->set.header.data, s->set.header.len);
-    buffer += s->set.header.len;
-    for (size_t i = 0; i < s->set.count; i++) {
-        const sft__format_entry *e = &s->set.entries[i];
-        if (e->nbytes > 0) {
-            memcpy(buffer + (size_t)e->begin, s->tensors[i].data, (size_t)e->nbytes);
-        }
-    }
-    return SFT_OK;
+    s->memory = buffer;
+    return run_loop(s, NULL, err);
 }
 
 sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
                            const sft_save_tensor *tensors, size_t count,
                            const sft_metadata_entry *metadata, size_t metadata_count,
                            const sft_write_options *options, sft_error *err) {
+    const request q = {tensors, count, metadata, metadata_count, options};
     saver s;
     sft_status st;
 
@@ -426,7 +469,7 @@ sft_status sft_save_memory(void *buffer, size_t capacity, size_t *size,
         return sft__base_fail(err, SFT_E_ARG, "size is NULL");
     }
     *size = 0;
-    st = saver_init(&s, tensors, count, metadata, metadata_count, options, err);
+    st = saver_init(&s, &q, err);
     if (st == SFT_OK) {
         st = save_memory(&s, buffer, capacity, size, err);
     }
@@ -456,13 +499,14 @@ sft_status sft_save_header(void *buffer, size_t capacity, size_t *size, uint64_t
                            const sft_metadata_entry *metadata, size_t metadata_count,
                            const sft_write_options *options, sft_error *err) {
     sft_write_options plain;
+    const request q = {tensors, count, metadata, metadata_count, &plain};
     saver s;
 
     *size = 0;
     SFT_TRY(sft__base_options_read(&plain, sizeof plain, options,
                                    SFT__UP_TO(sft_write_options, allocator), "write options", err));
     plain.digests = 0;
-    sft_status st = saver_init(&s, tensors, count, metadata, metadata_count, &plain, err);
+    sft_status st = saver_init(&s, &q, err);
     if (st == SFT_OK) {
         st = save_header(&s, buffer, capacity, size, offsets, err);
     }

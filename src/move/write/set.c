@@ -55,6 +55,21 @@ uint64_t sft__move_set_file_bytes(const sft__move_set *set) {
            set->data_bytes; /* cannot overflow: checked in sft__move_set_layout */
 }
 
+size_t sft__move_set_position(const sft__move_set *set, uint64_t offset) {
+    size_t low = 0;
+    size_t high = set->count;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        const sft__format_entry *e = &set->entries[set->order[mid]];
+        if (e->begin + e->nbytes > offset) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    return low;
+}
+
 static bool is_key(const sft_metadata_entry *e, const char key[KEY_LEN + 1]) {
     return e->key_len == KEY_LEN && memcmp(e->key, key, KEY_LEN) == 0;
 }

@@ -50,6 +50,9 @@ sft_status sft__move_set_layout(sft__move_set *set, sft_error *err);
 /* Everything in the file: header and data. */
 uint64_t sft__move_set_file_bytes(const sft__move_set *set);
 
+/* First position in the file whose tensor ends behind `offset` of the data section. */
+size_t sft__move_set_position(const sft__move_set *set, uint64_t offset);
+
 /* crc and sha are complete: puts them into the header text (unless they go into a sidecar). */
 sft_status sft__move_set_seal(sft__move_set *set, sft_error *err);
 

@@ -26,6 +26,7 @@ typedef struct copier {
 
 /* Bytes that follow each other in a source and in the block. */
 typedef struct stretch {
+    const copier *c;
     const sft_source *source;
     uint64_t offset;
     uint8_t *dst;
@@ -37,23 +38,6 @@ static const sft__format_entry *entry_at(const copier *c, size_t position, uint3
     return &c->w->set.entries[*index];
 }
 
-/* First position whose tensor ends behind `offset` of the data section. */
-static size_t position_of(const copier *c, uint64_t offset) {
-    size_t low = 0;
-    size_t high = c->w->set.count;
-    uint32_t index;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        const sft__format_entry *e = entry_at(c, mid, &index);
-        if (e->begin + e->nbytes > offset) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
-    }
-    return low;
-}
-
 /* ---------------------------------------------------------------- blocks */
 
 static sft_status read_stretch(stretch *s, sft_error *err) {
@@ -63,21 +47,22 @@ static sft_status read_stretch(stretch *s, sft_error *err) {
 }
 
 /* Bytes [from, from + size) of the tensor to dst, now or with the stretch. */
-static sft_status read_part(const copier *c, stretch *s, const sft_tensor *t, uint64_t from,
-                            uint8_t *dst, size_t size, sft_error *err) {
+static sft_status read_part(stretch *s, const sft_tensor *t, uint64_t from, uint8_t *dst,
+                            size_t size, sft_error *err) {
+    const sft_catalog *catalog = s->c->catalog;
     const sft_piece *p = t->pieces;
 
     if (t->piece_count != 1 || p->strides != NULL || p->nbytes != t->nbytes) {
         SFT_TRY(read_stretch(s, err));
-        return sft_tensor_read_bytes(c->catalog, t, from, dst, size, err);
+        return sft_tensor_read_bytes(catalog, t, from, dst, size, err);
     }
-    const sft_source *source = sft_catalog_source_at(c->catalog, p->source);
+    const sft_source *source = sft_catalog_source_at(catalog, p->source);
     if (s->size > 0 && (s->source != source || s->offset + s->size != p->offset + from ||
                         s->dst + s->size != dst)) {
         SFT_TRY(sft__move_name_tensor(err, t, read_stretch(s, err)));
     }
     if (s->size == 0) {
-        *s = (stretch){source, p->offset + from, dst, 0};
+        *s = (stretch){s->c, source, p->offset + from, dst, 0};
     }
     s->size += size;
     return SFT_OK;
@@ -85,7 +70,8 @@ static sft_status read_part(const copier *c, stretch *s, const sft_tensor *t, ui
 
 /* The CRC32C of the tensors in the range, whose bytes are at data. */
 static void count_crcs(const copier *c, uint64_t begin, uint64_t end, const uint8_t *data) {
-    for (size_t p = position_of(c, begin); c->crcs != NULL && begin < end; p++) {
+    for (size_t p = sft__move_set_position(&c->w->set, begin); c->crcs != NULL && begin < end;
+         p++) {
         uint32_t index;
         const sft__format_entry *e = entry_at(c, p, &index);
         const uint64_t stop = e->begin + e->nbytes < end ? e->begin + e->nbytes : end;
@@ -118,10 +104,11 @@ static sft_status write_out(const copier *c, uint64_t begin, uint64_t end, uint8
  * for it. */
 static sft_status copy_range(const copier *c, uint64_t begin, uint64_t end, uint8_t *at,
                              sft_error *err) {
-    stretch s = {NULL, 0, NULL, 0};
+    stretch s = {c, NULL, 0, NULL, 0};
     uint64_t done = begin; /* written, or not ours */
 
-    for (size_t p = position_of(c, begin); begin < end && p < c->w->set.count; p++) {
+    for (size_t p = sft__move_set_position(&c->w->set, begin); begin < end && p < c->w->set.count;
+         p++) {
         uint32_t index;
         const sft__format_entry *e = entry_at(c, p, &index);
         const sft_tensor *t = c->tensors[index];
@@ -132,7 +119,7 @@ static sft_status copy_range(const copier *c, uint64_t begin, uint64_t end, uint
             SFT_TRY(write_out(c, done, begin, at - (begin - done), err));
             done = stop;
         } else if (size > 0) {
-            SFT_TRY(read_part(c, &s, t, begin - e->begin, at, size, err));
+            SFT_TRY(read_part(&s, t, begin - e->begin, at, size, err));
         }
         at += size;
         begin = stop;
