@@ -31,7 +31,8 @@ void sft__import_content_find(const sft__import_content *c, uint32_t verdict, co
             "more findings than any honest file has: the rest is not looked at");
     }
     if (head == 0) {
-        sft__import_find(c->job, kind, verdict, subject, subject_len, rule, offset, "%s", sentence);
+        sft__import_find(c->job, (sft__import_rule){kind, verdict, rule},
+                         SFT__AT(subject, subject_len, offset), "%s", sentence);
         return;
     }
     const size_t keep = head < 240 ? head : 240;
@@ -41,8 +42,8 @@ void sft__import_content_find(const sft__import_content *c, uint32_t verdict, co
         memcpy(text + keep, ": ", 2);
         memcpy(text + keep + 2, subject, tail);
     }
-    sft__import_find(c->job, kind, verdict, text, keep + (tail != 0 ? 2 + tail : 0), rule, offset,
-                     "%s", sentence);
+    sft__import_find(c->job, (sft__import_rule){kind, verdict, rule},
+                     SFT__AT(text, keep + (tail != 0 ? 2 + tail : 0), offset), "%s", sentence);
 }
 
 bool sft__import_content_is_tired(const sft__import_content *c) {

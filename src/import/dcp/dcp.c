@@ -305,11 +305,12 @@ static sft_status read_object(sft__import_dcp *d, const char *name, size_t len, 
         SFT_TRY(sft__import_dcp_object(d, item, &tensors, err));
     }
     if (tensors) {
-        return sft__import_opaque(d->job, name, len, SFT_NO_OFFSET, err,
+        return sft__import_opaque(d->job, SFT__AT(name, len, SFT_NO_OFFSET), err,
                                   "dcp-object: an object with tensors in it, saved whole");
     }
-    sft__import_find(d->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "dcp-object",
-                     SFT_NO_OFFSET, "no tensor: an object that was saved whole");
+    sft__import_find(d->job, SFT__RULE(LEFT_OUT, HARMLESS, "dcp-object"),
+                     SFT__AT(name, len, SFT_NO_OFFSET),
+                     "no tensor: an object that was saved whole");
     return SFT_OK;
 }
 
@@ -336,7 +337,8 @@ static sft_status read_entry(sft__import_dcp *d, uint32_t key, uint32_t value, s
     memset(&why, 0, sizeof why);
     const sft_status status = read_tensor(d, value, &t, name, len, &why);
     if (status == SFT_E_UNSUPPORTED) {
-        return sft__import_opaque(d->job, k->u.text, k->count, why.offset, err, "%s", why.message);
+        return sft__import_opaque(d->job, SFT__AT(k->u.text, k->count, why.offset), err, "%s",
+                                  why.message);
     }
     if (status != SFT_OK && err != NULL) {
         *err = why;
@@ -370,8 +372,8 @@ static sft_status read_metadata(sft__import_dcp *d, sft_error *err) {
     d->p.classes = true; /* planners leave objects of all kinds beside the tensors */
     SFT_TRY(sft__import_pickle_run(&d->p, 0, size, err));
     if (d->p.end < size) {
-        SFT_TRY(sft__import_trick(d->job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, "",
-                                  "pickle-trailing", d->p.end, err,
+        SFT_TRY(sft__import_trick(d->job, SFT__RULE(PICKLE, DANGEROUS, "pickle-trailing"),
+                                  SFT__AT("", 0, d->p.end), err,
                                   "bytes follow the end of the pickle"));
     }
     const uint32_t root = d->p.root;

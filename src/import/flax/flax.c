@@ -294,7 +294,7 @@ static sft_status add_array(reading *r, const array *a, sft__import_run *runs, s
     if (a->kind == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, a->type, strlen(a->type));
-        return sft__import_opaque(r->job, name, len, a->run.offset, err,
+        return sft__import_opaque(r->job, SFT__AT(name, len, a->run.offset), err,
                                   "msgpack: %.*s has the type \"%s\", which is not known",
                                   (int)(len < 100 ? len : 100), name, type);
     }
@@ -459,7 +459,7 @@ static sft_status take(reading *r, const token *t, sft_error *err) {
         return SFT_OK;
     }
     if (t->code != EXT_ARRAY && t->code != EXT_SCALAR) {
-        return sft__import_opaque(r->job, r->name, r->name_len, t->start, err,
+        return sft__import_opaque(r->job, SFT__NAMED(r, t->start), err,
                                   "msgpack: an extension of type %d, which Flax does not write",
                                   t->code);
     }
@@ -512,17 +512,17 @@ static sft_status read_file(reading *r, sft_error *err) {
         SFT_TRY(step(r, &r->stack[r->depth - 1], &at, err));
     }
     if (at != r->end) {
-        return sft__import_trick(r->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                 "msgpack-trailing", at, err, "bytes follow the end of the tree");
+        return sft__import_trick(r->job, SFT__RULE(CONTAINER, UNKNOWN, "msgpack-trailing"),
+                                 SFT__AT("", 0, at), err, "bytes follow the end of the tree");
     }
     if (r->job->options.key != NULL && strcmp(r->job->options.key, ".") != 0 && r->matched == 0) {
         return sft__base_fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
                               r->job->options.key);
     }
     if (r->others != 0) {
-        sft__import_find(r->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
-                         SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
-                         (unsigned long long)r->others);
+        sft__import_find(
+            r->job, SFT__RULE(NOTE, HARMLESS, "no-tensors"), SFT__AT("", 0, SFT_NO_OFFSET),
+            "%llu values beside the tensors are no tensors", (unsigned long long)r->others);
     }
     return SFT_OK;
 }

@@ -167,13 +167,13 @@ static sft_status flush(reading *r, sft_error *err) {
     }
     r->open = false;
     if (v->map) {
-        return sft__import_opaque(job, v->tag, v->tag_len, v->at, err,
+        return sft__import_opaque(job, SFT__AT(v->tag, v->tag_len, v->at), err,
                                   "mindspore: %.100s is a map parameter (a hash table), no tensor",
                                   v->tag);
     }
     if (strcmp(v->type, "str") == 0) {
-        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, v->tag, v->tag_len, "text",
-                         v->at, "a text, no tensor");
+        sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "text"),
+                         SFT__AT(v->tag, v->tag_len, v->at), "a text, no tensor");
         return SFT_OK;
     }
     memset(&t, 0, sizeof t);
@@ -181,7 +181,7 @@ static sft_status flush(reading *r, sft_error *err) {
     if (t.dtype == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, v->type, strlen(v->type));
-        return sft__import_opaque(job, v->tag, v->tag_len, v->at, err,
+        return sft__import_opaque(job, SFT__AT(v->tag, v->tag_len, v->at), err,
                                   "mindspore: %.100s has the type \"%s\", which is not known",
                                   v->tag, type);
     }
@@ -258,8 +258,8 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
     }
     SFT_TRY(sft__import_source_crc32(job->file, 0, *end, &crc, job->allocator, err));
     if (large || crc != want) {
-        return sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "crc_num",
-                                 "crc-mismatch", *end, err,
+        return sft__import_trick(job, SFT__RULE(CONTAINER, UNKNOWN, "crc-mismatch"),
+                                 sft__import_text_at("crc_num", *end), err,
                                  "the checksum of the file is %08x, its trailer says %08x",
                                  (unsigned)crc, (unsigned)want);
     }

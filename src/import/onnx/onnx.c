@@ -168,8 +168,8 @@ static sft_status plain_constant(walk *w, const frame *f, sft_error *err) {
     i--;
     SFT_TRY(name_of_node(w, f, &w->stack[w->depth - 1], &name, err));
     if (rows[i].field == 0) {
-        sft__import_find(w->o.job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
-                         "onnx-text", f->m.at, "a constant of texts");
+        sft__import_find(w->o.job, SFT__RULE(LEFT_OUT, HARMLESS, "onnx-text"),
+                         sft__import_text_at(name, f->m.at), "a constant of texts");
         return SFT_OK;
     }
     sft__import_onnx_values v = {f->m, rows[i].field, rows[i].fixed != 0 ? 4 : 8, rows[i].fixed, 0};

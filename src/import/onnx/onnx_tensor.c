@@ -150,8 +150,9 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
         t->ext.has_length = true;
         return decimal(value, at, &t->ext.length, err);
     } else if (strcmp(key, "checksum") != 0) {
-        sft__import_find(o->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, key, strlen(key),
-                         "onnx-external", at, "an entry of external data that is not used");
+        sft__import_find(o->job, SFT__RULE(NOTE, HARMLESS, "onnx-external"),
+                         sft__import_text_at(key, at),
+                         "an entry of external data that is not used");
     }
     return SFT_OK;
 }
@@ -389,9 +390,10 @@ static sft_status add(sft__import_onnx *o, proto *t, const char *name, sft_error
     sft__import_run run;
 
     if (type->name == NULL) {
-        return sft__import_opaque(
-            o->job, name, strlen(name), t->m.at, err, "onnx: %.100s has the element type %llu (%s)",
-            name, (unsigned long long)t->type, t->type == 8 ? "strings" : "not known");
+        return sft__import_opaque(o->job, sft__import_text_at(name, t->m.at), err,
+                                  "onnx: %.100s has the element type %llu (%s)", name,
+                                  (unsigned long long)t->type,
+                                  t->type == 8 ? "strings" : "not known");
     }
     memset(&out, 0, sizeof out);
     out.dtype = sft__import_dtype(type->dtype);

@@ -323,8 +323,8 @@ static sft_status try_model(sft__import *job, sft__import_paddle_names *names, c
         names->count = 0;
     }
     if (status != SFT_OK && !absent) {
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_UNKNOWN, location, strlen(location),
-                         "paddle-model", SFT_NO_OFFSET,
+        sft__import_find(job, SFT__RULE(NOTE, UNKNOWN, "paddle-model"),
+                         sft__import_text_at(location, SFT_NO_OFFSET),
                          "the model beside it gives no names: %.200s", why.message);
     }
     return SFT_OK;

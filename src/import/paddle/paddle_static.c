@@ -191,8 +191,9 @@ static sft_status add(sft__import *job, const one *t, const sft__import_paddle_n
         name = text;
     }
     if (t->levels != 0) {
-        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
-                         "paddle-levels", t->begin, "the levels of detail of a tensor (LoD)");
+        sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "paddle-levels"),
+                         sft__import_text_at(name, t->begin),
+                         "the levels of detail of a tensor (LoD)");
     }
     const sft_tensor out = {.name = name,
                             .name_len = strlen(name),
@@ -214,8 +215,8 @@ static sft_status check_names(sft__import *job, const sft__import_paddle_names *
             count, names->model, names->count);
     }
     if (names->model == NULL && count > 1) {
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "paddle-names",
-                         SFT_NO_OFFSET,
+        sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "paddle-names"),
+                         SFT__AT("", 0, SFT_NO_OFFSET),
                          "the names are in the model (.pdmodel or .json), which is not beside it: "
                          "tensors are numbered in the order of their names");
     }

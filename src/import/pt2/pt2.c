@@ -66,8 +66,8 @@ static const sft_dtype *dtype_of(uint64_t number) {
 }
 
 static sft_status left_out(const pt2 *k, const char *name, size_t len, const char *what) {
-    sft__import_find(k->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "pt2-left-out",
-                     SFT_NO_OFFSET, "%s", what);
+    sft__import_find(k->job, SFT__RULE(LEFT_OUT, HARMLESS, "pt2-left-out"),
+                     SFT__AT(name, len, SFT_NO_OFFSET), "%s", what);
     return SFT_OK;
 }
 
@@ -117,18 +117,18 @@ static sft_status read_raw(pt2 *k, const sft__import_zip_entry *list,
         return bad(err, SFT_E_HOLE, e, "the archive has no member with its bytes");
     }
     if (e->pickled && k->job->scanning) {
-        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                         "pt2-pickled", member->data, "an object that loading it unpickles");
+        sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-pickled"),
+                         SFT__NAMED(e, member->data), "an object that loading it unpickles");
     }
     if (e->pickled || !e->described) {
-        return sft__import_opaque(k->job, e->name, e->name_len, member->data, err,
+        return sft__import_opaque(k->job, SFT__NAMED(e, member->data), err,
                                   "pt2-weight: an object that was pickled into %.200s",
                                   member->name);
     }
     memset(&v, 0, sizeof v);
     v.dtype = dtype_of(e->dtype);
     if (v.dtype == NULL || e->layout != STRIDED) {
-        return sft__import_opaque(k->job, e->name, e->name_len, member->data, err,
+        return sft__import_opaque(k->job, SFT__NAMED(e, member->data), err,
                                   "pt2-weight: a tensor of the type %llu and layout %llu of "
                                   "PyTorch's exports",
                                   (unsigned long long)e->dtype, (unsigned long long)e->layout);
@@ -213,8 +213,8 @@ static sft_status scan_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
     const sft__base_arena before = k->job->arena;
     k->job->file = part;
     if (sft__import_torch_zip_item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
-        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                         "pt2-member", why.offset, "%s", why.message);
+        sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-member"),
+                         SFT__NAMED(e, why.offset), "%s", why.message);
     }
     k->job->file = outer;
     sft__base_arena_rewind(&k->job->arena, &before);
@@ -252,8 +252,8 @@ static sft_status read_member(pt2 *k, const sft__import_zip_entry *e, sft_error 
     }
     if (begins(name, "data/aotinductor/")) {
         if (k->job->scanning) {
-            sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                             "pt2-compiled", e->data,
+            sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-compiled"),
+                             SFT__NAMED(e, e->data),
                              "compiled by AOTInductor: a program, which loading it runs");
         }
         return left_out(k, e->name, e->name_len,

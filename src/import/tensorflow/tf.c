@@ -153,8 +153,8 @@ static sft_status check_sum(sft__import_tf *tf, const sft_source *source,
         return status;
     }
     if (tf->job->scanning) {
-        sft__import_find(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, name, name_len,
-                         "crc-mismatch", p->offset,
+        sft__import_find(tf->job, SFT__RULE(CONTAINER, UNKNOWN, "crc-mismatch"),
+                         SFT__AT(name, name_len, p->offset),
                          "the masked CRC32C of its bytes is %08x, the index says %08x",
                          (unsigned)have, (unsigned)want);
         return SFT_OK;
@@ -221,8 +221,8 @@ static sft_status check_places(sft__import_tf *tf, sft_error *err) {
     for (size_t i = 0; i < tf->place_count; i++) {
         const sft__import_tf_place *p = &tf->places[i];
         if (i != 0 && p[-1].shard == p->shard && p[-1].offset + p[-1].size > p->offset) {
-            return sft__import_trick(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                     "tf-overlap", p->offset, err,
+            return sft__import_trick(tf->job, SFT__RULE(CONTAINER, UNKNOWN, "tf-overlap"),
+                                     SFT__AT("", 0, p->offset), err,
                                      "two tensors share bytes of shard %llu at %llu",
                                      (unsigned long long)p->shard, (unsigned long long)p->offset);
         }
@@ -387,13 +387,14 @@ static sft_status leave_out(sft__import_tf *tf, const sft__import_tf_pair *pair,
                                                   : NULL;
 
     if (what == NULL) {
-        return sft__import_opaque(tf->job, name, pair->key_len, e->at, err,
+        return sft__import_opaque(tf->job, SFT__AT(name, pair->key_len, e->at), err,
                                   "tf-bundle: %.*s has the element type %llu, which is not known",
                                   pair->key_len < 100 ? (int)pair->key_len : 100, name,
                                   (unsigned long long)e->type);
     }
-    sft__import_find(tf->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, pair->key_len,
-                     e->type == TYPE_STRING ? "text" : "left-out", e->at, "%s", what);
+    sft__import_find(tf->job,
+                     SFT__RULE(LEFT_OUT, HARMLESS, e->type == TYPE_STRING ? "text" : "left-out"),
+                     SFT__AT(name, pair->key_len, e->at), "%s", what);
     if (e->place.shard >= tf->shard_count || e->place.size > INT64_MAX ||
         e->place.offset > INT64_MAX) {
         return bad(e->at, err, "data that lies in no shard");
@@ -415,8 +416,8 @@ static sft_status add_tensor(sft__import_tf *tf, const sft__import_tf_pair *pair
     t.shape = e->dims.at;
     t.rank = e->dims.rank;
     if (types[e->type].note != NULL) {
-        sft__import_find(tf->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, pair->key_len,
-                         "tf-type", e->at, "%s", types[e->type].note);
+        sft__import_find(tf->job, SFT__RULE(NOTE, HARMLESS, "tf-type"),
+                         SFT__AT(name, pair->key_len, e->at), "%s", types[e->type].note);
     }
     if (!sft__import_wire_elements(&e->dims, &elements) ||
         sft_dtype_bytes(t.dtype, elements, &need, NULL) != SFT_OK) {

@@ -81,8 +81,8 @@ static sft_status map_slices(sft__import_tf *tf, sft_error *err) {
 sft_status sft__import_tf_slices_end(sft__import_tf *tf, sft_error *err) {
     for (size_t i = 0; i < tf->slice_count; i++) {
         if (!tf->slices[i].used) {
-            return sft__import_trick(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                     "tf-slice", tf->slices[i].at, err,
+            return sft__import_trick(tf->job, SFT__RULE(CONTAINER, UNKNOWN, "tf-slice"),
+                                     SFT__AT("", 0, tf->slices[i].at), err,
                                      "a slice that belongs to no variable");
         }
     }

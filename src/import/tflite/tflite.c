@@ -291,7 +291,7 @@ static sft_status left_out(sft__import_tflite *x, const sft__import_tflite_tenso
     if (t->table.slots[TENSOR_SPARSITY] != 0) {
         what = "a sparse tensor";
     }
-    return sft__import_opaque(x->job, row->name, row->len, t->table.at, err,
+    return sft__import_opaque(x->job, SFT__AT(row->name, row->len, t->table.at), err,
                               "tflite: %.100s has the element type %llu (%s)", row->name,
                               (unsigned long long)number, what);
 }
@@ -372,9 +372,10 @@ static sft_status note_metadata(sft__import_tflite *x, const sft__import_fb_tabl
         SFT_TRY(sft__import_fb_text(&x->fb, &t, 0, SFT__TFLITE_NAME, &name, err));
         SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, 0, &buffer, err));
         SFT_TRY(place_buffer(x, buffer, &t, &p, err));
-        sft__import_find(
-            x->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, strlen(name), "tflite-metadata",
-            p.offset, "%llu bytes of metadata of the model, no tensor", (unsigned long long)p.size);
+        sft__import_find(x->job, SFT__RULE(NOTE, HARMLESS, "tflite-metadata"),
+                         sft__import_text_at(name, p.offset),
+                         "%llu bytes of metadata of the model, no tensor",
+                         (unsigned long long)p.size);
     }
     return SFT_OK;
 }

@@ -593,7 +593,7 @@ static sft_status left_out(sft__import_torch *t, const char *name, size_t name_l
         return status;
     }
     e = *err;
-    return sft__import_opaque(t->job, name, name_len, e.offset, err, "%s", e.message);
+    return sft__import_opaque(t->job, SFT__AT(name, name_len, e.offset), err, "%s", e.message);
 }
 
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
@@ -605,19 +605,20 @@ sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char 
 
     *count = 0;
     if (subclass != NULL && !t->outside) {
-        sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, name_len, "torch-class",
-                         SFT_NO_OFFSET,
+        sft__import_find(t->job, SFT__RULE(NOTE, HARMLESS, "torch-class"),
+                         SFT__AT(name, name_len, SFT_NO_OFFSET),
                          "a tensor of the class %.200s, which is not known: its bytes are taken as "
                          "they are",
                          subclass);
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
         sft__import_torch_mark(t, id, SFT__TORCH_TOLD);
-        return t->outside ? SFT_OK
-                          : sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
-                                               known == SFT__G_REBUILD_META
-                                                   ? "a tensor on the meta device has no data"
-                                                   : "a tensor of a class without any bytes");
+        return t->outside
+                   ? SFT_OK
+                   : sft__import_opaque(t->job, SFT__AT(name, name_len, SFT_NO_OFFSET), err, "%s",
+                                        known == SFT__G_REBUILD_META
+                                            ? "a tensor on the meta device has no data"
+                                            : "a tensor of a class without any bytes");
     }
     sft_status status;
     if (known == SFT__G_REBUILD_QTENSOR) {

@@ -121,8 +121,8 @@ static sft_status take_pax(tar *a, uint64_t at, uint64_t size, sft_error *err) {
         i = end;
     }
     return fits ? SFT_OK
-                : sft__import_trick(a->t.job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, "",
-                                    "torch-pax", at, err,
+                : sft__import_trick(a->t.job, SFT__RULE(CONTAINER, DANGEROUS, "torch-pax"),
+                                    SFT__AT("", 0, at), err,
                                     "a pax header that changes what the next header says, or is "
                                     "damaged");
 }
@@ -455,8 +455,8 @@ static sft_status read_all(tar *a, sft_error *err) {
     s = a->members[PICKLE];
     SFT_TRY(next_pickle(a, &s, &root, err));
     if (s.at != s.end) {
-        SFT_TRY(sft__import_trick(a->t.job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, "pickle",
-                                  "pickle-trailing", s.at, err,
+        SFT_TRY(sft__import_trick(a->t.job, SFT__RULE(PICKLE, DANGEROUS, "pickle-trailing"),
+                                  sft__import_text_at("pickle", s.at), err,
                                   "bytes follow the end of the pickle"));
     }
     a->p.root = root;

@@ -238,8 +238,8 @@ sft_status sft__import_tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error
 /* Something called w->name[0, len) that is not taken. */
 static sft_status told_out(walk *w, uint32_t len, const char *why, sft_error *err) {
     w->visits += VISITS_TOLD;
-    return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET, err,
-                              "%s", why);
+    return sft__import_opaque(
+        w->t->job, SFT__AT(w->name != NULL ? w->name : "", len, SFT_NO_OFFSET), err, "%s", why);
 }
 
 /* Into what an object called w->name[0, len) keeps beside its own bytes, if there are tensors. */
@@ -387,9 +387,9 @@ static sft_status tree(walk *w, sft_error *err) {
     }
     SFT_TRY(flatten(w, part, err));
     if (w->others != 0) {
-        sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
-                         SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
-                         (unsigned long long)w->others);
+        sft__import_find(
+            w->t->job, SFT__RULE(NOTE, HARMLESS, "no-tensors"), SFT__AT("", 0, SFT_NO_OFFSET),
+            "%llu values beside the tensors are no tensors", (unsigned long long)w->others);
     }
     SFT_TRY(complete(w, part, err));
     SFT_TRY(sft__import_tree_merge(w, err));
