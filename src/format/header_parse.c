@@ -42,7 +42,6 @@ enum {
 typedef struct parser {
     sft__format_scan scan;
     sft__format_header *header;
-    char *text; /* the same bytes as scan.text, writable */
     sft_piece *pieces;
     uint64_t *slots; /* for the name index of tensor_capacity names */
     size_t tensor_capacity;
@@ -95,25 +94,6 @@ sft_status sft__format_header_length(const uint8_t *first, size_t first_len, uin
     }
     *header_bytes = n;
     return SFT_OK;
-}
-
-/* ---------------------------------------------------------------- strings */
-
-static const char *keep_string(parser *ps, const sft__base_json_str *s, size_t *len) {
-    char *const raw = ps->text + (s->raw - ps->scan.text);
-    const char *const kept = sft__base_json_keep(&ps->header->arena, raw, s, len);
-    return kept != NULL ? kept : sft__format_scan_no_room(&ps->scan, (uint64_t)s->len + 1);
-}
-
-/* p at a string: reads it, keeps it, and gives the position behind it. */
-static const char *take_string(parser *ps, const char *p, const char **text, size_t *len) {
-    sft__base_json_str s;
-    p = sft__base_json_read(&ps->scan.json, p, &s);
-    if (p == NULL) {
-        return sft__format_scan_json_fault(&ps->scan);
-    }
-    *text = keep_string(ps, &s, len);
-    return *text != NULL ? p : NULL;
 }
 
 /* ---------------------------------------------------------------- __metadata__ */
@@ -211,6 +191,7 @@ static bool unique_keys(parser *ps) {
 static const char *read_pair(parser *ps, const char *p) {
     sft__format_scan *const s = &ps->scan;
     sft__format_header *const h = ps->header;
+    sft__base_json_str key;
     sft_metadata_entry *entry;
 
     if (h->metadata_count == ps->metadata_capacity && !more_metadata(ps, p)) {
@@ -223,23 +204,17 @@ static const char *read_pair(parser *ps, const char *p) {
         }
     }
     entry = &h->metadata[h->metadata_count];
-    if (*p != '"') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected a metadata key in quotes");
-    }
-    p = take_string(ps, p, &entry->key, &entry->key_len);
-    if (p == NULL) {
+    p = sft__format_scan_key(s, p, &key, "expected a metadata key in quotes",
+                             "expected ':' behind a metadata key");
+    entry->key = p != NULL ? sft__format_scan_keep(s, &key, &entry->key_len) : NULL;
+    if (entry->key == NULL) {
         return NULL;
     }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ':' behind a metadata key");
-    }
-    p = sft__base_json_blank(p + 1);
     if (*p != '"') {
         return sft__format_scan_wrong_type(s, p, 2, SFT_E_SCHEMA,
                                            "metadata value must be a string");
     }
-    p = take_string(ps, p, &entry->value, &entry->value_len);
+    p = sft__format_scan_string(s, p, &entry->value, &entry->value_len);
     h->metadata_count += p != NULL ? 1 : 0;
     return p;
 }
@@ -259,25 +234,13 @@ static const char *read_metadata(parser *ps, const char *p) {
                                            "__metadata__ must be an object of strings");
     }
     h->metadata_begin = 8 + (uint64_t)(p - s->text);
-    p = sft__base_json_blank(p + 1);
-    more = *p != '}';
-    while (more) {
-        p = read_pair(ps, p);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__base_json_blank(p);
-        more = *p == ',';
-        if (more) {
-            p = sft__base_json_blank(p + 1);
-        } else if (*p != '}') {
-            return sft__format_scan_expected(s, SFT_E_JSON, p,
-                                             "expected ',' or '}' in __metadata__");
-        }
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
+        p = sft__format_scan_next(s, read_pair(ps, p), '}', "expected ',' or '}' in __metadata__",
+                                  &more);
     }
     h->has_metadata = true;
-    h->metadata_end = 8 + (uint64_t)(p + 1 - s->text);
-    return p + 1;
+    h->metadata_end = p != NULL ? 8 + (uint64_t)(p - s->text) : 0;
+    return p;
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -345,25 +308,18 @@ static const char *read_member(parser *ps, const char *p) {
     const char *name;
     size_t len;
 
-    if (*p != '"') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected a tensor name in quotes");
-    }
-    p = sft__base_json_read(&s->json, p, &raw);
+    p = sft__format_scan_key(s, p, &raw, "expected a tensor name in quotes",
+                             "expected ':' behind a tensor name");
     if (p == NULL) {
-        return sft__format_scan_json_fault(s);
+        return NULL;
     }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ':' behind a tensor name");
-    }
-    p = sft__base_json_blank(p + 1);
     if (sft__base_json_is(&raw, "__metadata__", 12)) {
         if (ps->header->metadata_begin != 0) {
             return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "__metadata__ given twice");
         }
         return read_metadata(ps, p);
     }
-    name = keep_string(ps, &raw, &len);
+    name = sft__format_scan_keep(s, &raw, &len);
     if (name == NULL || check_name(ps, at, name, len) == NULL) {
         return NULL;
     }
@@ -394,7 +350,7 @@ static const char *read_canonical(parser *ps, const char *p, bool *closed) {
             ps->header->tensor_count >= ps->tensor_limit) {
             break;
         }
-        ps->text[quote - s->text] = '\0';
+        s->text[quote - s->text] = '\0';
         add_tensor(ps, p, p + 1, len, &tensor);
         if (*q == '}') {
             *closed = true;
@@ -414,30 +370,18 @@ static const char *read_members(parser *ps, const char *p) {
     if (*p != '{') {
         return sft__format_scan_wrong_type(s, p, 0, SFT_E_SCHEMA, "header must be a JSON object");
     }
-    p = sft__base_json_blank(p + 1);
-    more = *p != '}';
-    while (more) {
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
         if (ps->canonical) {
             bool closed = false;
             p = read_canonical(ps, p, &closed);
             if (closed) {
-                break;
+                return p + 1;
             }
         }
-        p = read_member(ps, p);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__base_json_blank(p);
-        more = *p == ',';
-        if (more) {
-            p = sft__base_json_blank(p + 1);
-        } else if (*p != '}') {
-            return sft__format_scan_expected(s, SFT_E_JSON, p,
-                                             "expected ',' or '}' behind a member");
-        }
+        p = sft__format_scan_next(s, read_member(ps, p), '}',
+                                  "expected ',' or '}' behind a member", &more);
     }
-    return p + 1;
+    return p;
 }
 
 static bool read_text(parser *ps) {
@@ -591,10 +535,12 @@ sft_status sft__format_header_parse_with(sft__format_header *out, char *text, ui
     }
     memset(text + len, 0, SFT__HEADER_SLACK);
     ps.header = out;
-    ps.text = text;
     ps.canonical = canonical;
     ps.next_check = SIZE_MAX;
     ps.scan.text = text;
+    ps.scan.noun = "header";
+    ps.scan.prefix = "";
+    ps.scan.origin = 8;
     ps.scan.json.end = text + len;
     ps.scan.err = err;
     ps.scan.arena = &out->arena;

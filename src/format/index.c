@@ -7,72 +7,21 @@
  */
 #include "format/index.h"
 #include "base/checked.h"
-#include "base/error.h"
-#include "base/text/json.h"
 #include "base/text/utf8.h"
+#include "format/scan.h"
 
 enum { MAX_SHARD_NAME = 4096 };
 
 typedef struct parser {
-    sft__base_json json;
-    char *text; /* a copy with zeros behind it, in the arena */
+    sft__format_scan scan; /* its text is a copy with zeros behind it, in the arena */
     sft__format_index *index;
-    sft_error *err;
-    sft_status status;
     size_t capacity;
     bool seen_map;
     uint64_t name_limit;
     uint64_t tensor_limit;
 } parser;
 
-/* ---------------------------------------------------------------- failures */
-
-#define FAIL(ps, code, at, ...)                                                                    \
-    ((ps)->status =                                                                                \
-         sft__base_fail_at((ps)->err, (code), (uint64_t)((at) - (ps)->text), __VA_ARGS__),         \
-     (const char *)NULL)
-
-static const char *expected(parser *ps, sft_status status, const char *at, const char *needed) {
-    const uint8_t c = (uint8_t)*at;
-    if (at >= ps->json.end) {
-        return FAIL(ps, status, at, "index: %s, found the end of the text", needed);
-    }
-    if (c < 0x20 || c >= 0x7f) {
-        return FAIL(ps, status, at, "index: %s, found byte %u", needed, c);
-    }
-    return FAIL(ps, status, at, "index: %s, found '%c'", needed, c);
-}
-
-static const char *json_fault(parser *ps) {
-    if (ps->json.fault_expected) {
-        return expected(ps, SFT_E_JSON, ps->json.fault_at, ps->json.fault);
-    }
-    return FAIL(ps, SFT_E_JSON, ps->json.fault_at, "index: %s", ps->json.fault);
-}
-
-static bool no_room(parser *ps, size_t size) {
-    ps->status =
-        ps->index->arena.over_budget
-            ? sft__base_fail(ps->err, SFT_E_LIMIT, "index needs more memory than the limit allows")
-            : sft__base_fail_nomem(ps->err, size);
-    return false;
-}
-
 /* ---------------------------------------------------------------- weight_map */
-
-static const char *take_string(parser *ps, const char *p, const char **text, size_t *len) {
-    sft__base_json_str s;
-    p = sft__base_json_read(&ps->json, p, &s);
-    if (p == NULL) {
-        return json_fault(ps);
-    }
-    *text = sft__base_json_keep(&ps->index->arena, ps->text + (s.raw - ps->text), &s, len);
-    if (*text == NULL) {
-        (void)no_room(ps, s.len + 1);
-        return NULL;
-    }
-    return p;
-}
 
 static bool make_room(parser *ps) {
     sft__format_index *const x = ps->index;
@@ -82,7 +31,7 @@ static bool make_room(parser *ps) {
     }
     if (!sft__base_grow(x->arena.allocator, &x->entries, &ps->capacity, old + 1,
                         sizeof *x->entries)) {
-        return no_room(ps, old * 2 * sizeof *x->entries);
+        return sft__format_scan_no_room(&ps->scan, old * 2 * sizeof *x->entries) != NULL;
     }
     x->entry_capacity = ps->capacity;
     return true;
@@ -90,37 +39,37 @@ static bool make_room(parser *ps) {
 
 static const char *read_pair(parser *ps, const char *p) {
     sft__format_index *const x = ps->index;
+    sft__format_scan *const s = &ps->scan;
+    const char *const at = p;
+    sft__base_json_str name;
     sft__format_index_entry *e;
 
-    if (*p != '"') {
-        return expected(ps, SFT_E_JSON, p, "expected a tensor name in quotes");
+    p = sft__format_scan_key(s, p, &name, "expected a tensor name in quotes",
+                             "expected ':' behind a tensor name");
+    if (p == NULL) {
+        return NULL;
     }
     if (x->entry_count >= ps->tensor_limit) {
-        return FAIL(ps, SFT_E_LIMIT, p, "index: more than %llu tensors",
-                    (unsigned long long)ps->tensor_limit);
+        return SFT__SCAN_FAIL(s, SFT_E_LIMIT, at, "index: more than %llu tensors",
+                              (unsigned long long)ps->tensor_limit);
     }
     if (!make_room(ps)) {
         return NULL;
     }
     e = &x->entries[x->entry_count];
-    e->offset = (uint64_t)(p - ps->text);
-    p = take_string(ps, p, &e->name, &e->name_len);
-    if (p == NULL) {
+    e->offset = (uint64_t)(at - s->text);
+    e->name = sft__format_scan_keep(s, &name, &e->name_len);
+    if (e->name == NULL) {
         return NULL;
     }
     if (e->name_len > ps->name_limit) {
-        return FAIL(ps, SFT_E_LIMIT, ps->text + e->offset, "index: tensor name of %llu bytes",
-                    (unsigned long long)e->name_len);
+        return SFT__SCAN_FAIL(s, SFT_E_LIMIT, at, "index: tensor name of %llu bytes",
+                              (unsigned long long)e->name_len);
     }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return expected(ps, SFT_E_JSON, p, "expected ':' behind a tensor name");
-    }
-    p = sft__base_json_blank(p + 1);
     if (*p != '"') {
-        return expected(ps, SFT_E_INDEX, p, "file of a tensor must be a string");
+        return sft__format_scan_expected(s, SFT_E_INDEX, p, "file of a tensor must be a string");
     }
-    p = take_string(ps, p, &e->file, &e->file_len);
+    p = sft__format_scan_string(s, p, &e->file, &e->file_len);
     x->entry_count += p != NULL ? 1 : 0;
     return p;
 }
@@ -129,45 +78,18 @@ static const char *read_pair(parser *ps, const char *p) {
 static const char *read_object(parser *ps, const char *p,
                                const char *(*member)(parser *ps, const char *p)) {
     bool more;
-    p = sft__base_json_blank(p + 1);
-    more = *p != '}';
-    while (more) {
-        p = member(ps, p);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__base_json_blank(p);
-        more = *p == ',';
-        if (more) {
-            p = sft__base_json_blank(p + 1);
-        } else if (*p != '}') {
-            return expected(ps, SFT_E_JSON, p, "expected ',' or '}'");
-        }
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
+        p = sft__format_scan_next(&ps->scan, member(ps, p), '}', "expected ',' or '}'", &more);
     }
-    return p + 1;
+    return p;
 }
 
 /* ---------------------------------------------------------------- the other members */
 
 /* p at a member's name: the name and the position of the value. */
 static const char *read_name(parser *ps, const char *p, sft__base_json_str *name) {
-    if (*p != '"') {
-        return expected(ps, SFT_E_JSON, p, "expected a member name in quotes");
-    }
-    p = sft__base_json_read(&ps->json, p, name);
-    if (p == NULL) {
-        return json_fault(ps);
-    }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return expected(ps, SFT_E_JSON, p, "expected ':' behind a member name");
-    }
-    return sft__base_json_blank(p + 1);
-}
-
-static const char *skip_value(parser *ps, const char *p, unsigned depth) {
-    p = sft__base_json_value(&ps->json, p, depth);
-    return p != NULL ? p : json_fault(ps);
+    return sft__format_scan_key(&ps->scan, p, name, "expected a member name in quotes",
+                                "expected ':' behind a member name");
 }
 
 /* A member of "metadata". Only a plain integer counts as total_size; some writers put floats there.
@@ -181,18 +103,19 @@ static const char *metadata_member(parser *ps, const char *p) {
         return NULL;
     }
     if (sft__base_json_is(&name, "total_size", 10) && *p >= '0' && *p <= '9') {
-        p = sft__base_json_number(&ps->json, p, &number);
+        p = sft__base_json_number(&ps->scan.json, p, &number);
         if (p == NULL) {
-            return json_fault(ps);
+            return sft__format_scan_json_fault(&ps->scan);
         }
         ps->index->has_total_size = number.is_uint;
         ps->index->total_size = number.is_uint ? number.value : 0;
         return p;
     }
-    return skip_value(ps, p, 2);
+    return sft__format_scan_value(&ps->scan, p, 2);
 }
 
 static const char *top_member(parser *ps, const char *p) {
+    sft__format_scan *const s = &ps->scan;
     const char *const at = p;
     sft__base_json_str name;
 
@@ -202,55 +125,55 @@ static const char *top_member(parser *ps, const char *p) {
     }
     if (sft__base_json_is(&name, "weight_map", 10)) {
         if (ps->seen_map) {
-            return FAIL(ps, SFT_E_DUPLICATE, at, "index: weight_map given twice");
+            return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "index: weight_map given twice");
         }
         ps->seen_map = true;
-        return *p == '{' ? read_object(ps, p, read_pair)
-                         : expected(ps, SFT_E_INDEX, p, "weight_map must be an object");
+        return *p == '{'
+                   ? read_object(ps, p, read_pair)
+                   : sft__format_scan_expected(s, SFT_E_INDEX, p, "weight_map must be an object");
     }
     if (sft__base_json_is(&name, "metadata", 8) && *p == '{') {
         return read_object(ps, p, metadata_member);
     }
-    return skip_value(ps, p, 1);
+    return sft__format_scan_value(s, p, 1);
 }
 
 static bool read_text(parser *ps, size_t len) {
-    const size_t valid = sft__base_utf8_valid(ps->text, len);
-    const char *p = sft__base_json_blank(ps->text);
+    sft__format_scan *const s = &ps->scan;
+    const size_t valid = sft__base_utf8_valid(s->text, len);
+    const char *p = sft__base_json_blank(s->text);
 
     if (valid != len) {
-        return FAIL(ps, SFT_E_UTF8, ps->text + valid, "index is not valid UTF-8") != NULL;
+        (void)SFT__SCAN_FAIL(s, SFT_E_UTF8, s->text + valid, "index is not valid UTF-8");
+    } else if (*p != '{') {
+        (void)sft__format_scan_expected(s, *p == '[' || *p == '"' ? SFT_E_INDEX : SFT_E_JSON, p,
+                                        "must be a JSON object");
+    } else if ((p = read_object(ps, p, top_member)) != NULL) {
+        p = sft__base_json_blank(p);
+        if (p < s->json.end) {
+            (void)sft__format_scan_expected(s, SFT_E_JSON, p,
+                                            "expected nothing but blanks behind the object");
+        } else if (!ps->seen_map) {
+            (void)SFT__SCAN_FAIL(s, SFT_E_INDEX, s->text, "index has no weight_map");
+        }
     }
-    if (*p != '{') {
-        return expected(ps, *p == '[' || *p == '"' ? SFT_E_INDEX : SFT_E_JSON, p,
-                        "must be a JSON object") != NULL;
-    }
-    p = read_object(ps, p, top_member);
-    if (p == NULL) {
-        return false;
-    }
-    p = sft__base_json_blank(p);
-    if (p < ps->json.end) {
-        return expected(ps, SFT_E_JSON, p, "expected nothing but blanks behind the object") != NULL;
-    }
-    if (!ps->seen_map) {
-        return FAIL(ps, SFT_E_INDEX, ps->text, "index has no weight_map") != NULL;
-    }
-    return true;
+    return s->status == SFT_OK;
 }
 
 static bool index_names(parser *ps) {
     sft__format_index *const x = ps->index;
     if (!sft__base_strmap_init(&x->names, x->entries, sizeof *x->entries, x->entry_count,
                                x->arena.allocator)) {
-        return no_room(ps, x->entry_count * 2 * sizeof *x->names.slots);
+        return sft__format_scan_no_room(&ps->scan, x->entry_count * 2 * sizeof *x->names.slots) !=
+               NULL;
     }
     for (size_t i = 0; i < x->entry_count; i++) {
         if (sft__base_strmap_add(&x->names, i) != SFT__STRMAP_NONE) {
             const sft__format_index_entry *const e = &x->entries[i];
-            ps->status = sft__base_fail_tensor(ps->err, SFT_E_DUPLICATE, e->offset, e->name,
-                                               e->name_len, "index: tensor given twice");
-            return false;
+            ps->scan.name = e->name;
+            ps->scan.name_len = e->name_len;
+            return SFT__SCAN_FAIL(&ps->scan, SFT_E_DUPLICATE, ps->scan.text + e->offset,
+                                  "index: tensor given twice") != NULL;
         }
     }
     return true;
@@ -267,23 +190,26 @@ sft_status sft__format_index_parse(sft__format_index *out, const char *text, siz
     sft__base_arena_init(&out->arena, options != NULL ? options->allocator : NULL,
                          limits != NULL ? limits->memory_bytes : 0);
     ps.index = out;
-    ps.err = err;
+    ps.scan.err = err;
+    ps.scan.arena = &out->arena;
+    ps.scan.noun = "index";
+    ps.scan.prefix = "index: ";
     ps.name_limit = limits != NULL && limits->name_bytes != 0 ? limits->name_bytes : UINT64_MAX;
     ps.tensor_limit = limits != NULL && limits->tensors != 0 ? limits->tensors : UINT32_MAX / 2;
     if (!sft__base_add_size(len, SFT__JSON_SLACK, &room) ||
-        (ps.text = sft__base_arena_alloc(&out->arena, room, 1)) == NULL) {
-        (void)no_room(&ps, len);
+        (ps.scan.text = sft__base_arena_alloc(&out->arena, room, 1)) == NULL) {
+        (void)sft__format_scan_no_room(&ps.scan, len);
         sft__format_index_reset(out);
-        return ps.status;
+        return ps.scan.status;
     }
     if (len != 0) {
-        memcpy(ps.text, text, len);
+        memcpy(ps.scan.text, text, len);
     }
-    memset(ps.text + len, 0, SFT__JSON_SLACK);
-    ps.json.end = ps.text + len;
+    memset(ps.scan.text + len, 0, SFT__JSON_SLACK);
+    ps.scan.json.end = ps.scan.text + len;
     if (!read_text(&ps, len) || !index_names(&ps)) {
         sft__format_index_reset(out);
-        return ps.status;
+        return ps.scan.status;
     }
     return SFT_OK;
 }

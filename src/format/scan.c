@@ -26,34 +26,72 @@ const char *sft__format_scan_expected(sft__format_scan *s, sft_status status, co
                                       const char *needed) {
     const uint8_t c = (uint8_t)*at;
     if (at >= s->json.end) {
-        return SFT__SCAN_FAIL(s, status, at, "%s, found the end of the header", needed);
+        return SFT__SCAN_FAIL(s, status, at, "%s%s, found the end of the %s", s->prefix, needed,
+                              s->noun);
     }
     if (c < 0x20 || c >= 0x7f) {
-        return SFT__SCAN_FAIL(s, status, at, "%s, found byte %u", needed, c);
+        return SFT__SCAN_FAIL(s, status, at, "%s%s, found byte %u", s->prefix, needed, c);
     }
-    return SFT__SCAN_FAIL(s, status, at, "%s, found '%c'", needed, c);
+    return SFT__SCAN_FAIL(s, status, at, "%s%s, found '%c'", s->prefix, needed, c);
 }
 
 const char *sft__format_scan_json_fault(sft__format_scan *s) {
     if (s->json.fault_expected) {
         return sft__format_scan_expected(s, SFT_E_JSON, s->json.fault_at, s->json.fault);
     }
-    return SFT__SCAN_FAIL(s, SFT_E_JSON, s->json.fault_at, "%s", s->json.fault);
+    return SFT__SCAN_FAIL(s, SFT_E_JSON, s->json.fault_at, "%s%s", s->prefix, s->json.fault);
 }
 
 const char *sft__format_scan_wrong_type(sft__format_scan *s, const char *p, unsigned depth,
                                         sft_status status, const char *needed) {
-    return sft__base_json_value(&s->json, p, depth) == NULL
-               ? sft__format_scan_json_fault(s)
+    return sft__format_scan_value(s, p, depth) == NULL
+               ? NULL
                : sft__format_scan_expected(s, status, p, needed);
 }
 
 const char *sft__format_scan_no_room(sft__format_scan *s, uint64_t size) {
-    s->status =
-        s->arena->over_budget
-            ? sft__base_fail(s->err, SFT_E_LIMIT, "header needs more memory than the limit allows")
-            : sft__base_fail_nomem(s->err, (size_t)size);
+    s->status = s->arena->over_budget
+                    ? sft__base_fail(s->err, SFT_E_LIMIT,
+                                     "%s needs more memory than the limit allows", s->noun)
+                    : sft__base_fail_nomem(s->err, (size_t)size);
     return NULL;
+}
+
+const char *sft__format_scan_key(sft__format_scan *s, const char *p, sft__base_json_str *name,
+                                 const char *quote, const char *colon) {
+    p = sft__base_json_key(&s->json, p, name, quote, colon);
+    return p != NULL ? p : sft__format_scan_json_fault(s);
+}
+
+const char *sft__format_scan_next(sft__format_scan *s, const char *p, char close,
+                                  const char *needed, bool *more) {
+    if (p != NULL) {
+        p = sft__base_json_next(&s->json, p, close, needed, more);
+        return p != NULL ? p : sft__format_scan_json_fault(s);
+    }
+    return NULL;
+}
+
+const char *sft__format_scan_value(sft__format_scan *s, const char *p, unsigned depth) {
+    p = sft__base_json_value(&s->json, p, depth);
+    return p != NULL ? p : sft__format_scan_json_fault(s);
+}
+
+const char *sft__format_scan_keep(sft__format_scan *s, const sft__base_json_str *str, size_t *len) {
+    char *const raw = s->text + (str->raw - s->text);
+    const char *const kept = sft__base_json_keep(s->arena, raw, str, len);
+    return kept != NULL ? kept : sft__format_scan_no_room(s, (uint64_t)str->len + 1);
+}
+
+const char *sft__format_scan_string(sft__format_scan *s, const char *p, const char **text,
+                                    size_t *len) {
+    sft__base_json_str str;
+    p = sft__base_json_read(&s->json, p, &str);
+    if (p == NULL) {
+        return sft__format_scan_json_fault(s);
+    }
+    *text = sft__format_scan_keep(s, &str, len);
+    return *text != NULL ? p : NULL;
 }
 
 /* ---------------------------------------------------------------- shapes */
@@ -117,9 +155,7 @@ static const char *scan_shape(sft__format_scan *s, const char *p, sft__format_sc
     if (*p != '[') {
         return sft__format_scan_wrong_type(s, p, 2, SFT_E_SCHEMA, "shape must be an array");
     }
-    p = sft__base_json_blank(p + 1);
-    more = *p != ']';
-    while (more) {
+    for (p = sft__base_json_first(p, ']', &more); p != NULL && more; rank++) {
         if (rank >= s->rank_limit) {
             return SFT__SCAN_FAIL(s, SFT_E_LIMIT, p, "more than %llu dimensions",
                                   (unsigned long long)s->rank_limit);
@@ -128,22 +164,15 @@ static const char *scan_shape(sft__format_scan *s, const char *p, sft__format_sc
             return NULL;
         }
         p = scan_uint(s, p, SFT_E_SHAPE, "dimension must be a non-negative integer", &shape[rank]);
-        if (p == NULL) {
-            return NULL;
-        }
-        rank++;
-        p = sft__base_json_blank(p);
-        more = *p == ',';
-        if (more) {
-            p = sft__base_json_blank(p + 1);
-        } else if (*p != ']') {
-            return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ',' or ']' in a shape");
-        }
+        p = sft__format_scan_next(s, p, ']', "expected ',' or ']' in a shape", &more);
+    }
+    if (p == NULL) {
+        return NULL;
     }
     s->dims = shape + rank;
     out->shape = shape;
     out->rank = sft__base_u32(rank); /* rank < header bytes < 2^32 */
-    return p + 1;
+    return p;
 }
 
 /* ---------------------------------------------------------------- the general form */
@@ -201,8 +230,8 @@ static const char *scan_offsets(sft__format_scan *s, const char *p, sft__format_
     }
     p = sft__base_json_blank(p);
     if (*p == ',') {
-        return sft__base_json_value(&s->json, sft__base_json_blank(p + 1), 3) == NULL
-                   ? sft__format_scan_json_fault(s)
+        return sft__format_scan_value(s, sft__base_json_blank(p + 1), 3) == NULL
+                   ? NULL
                    : SFT__SCAN_FAIL(s, SFT_E_OFFSETS, at, "data_offsets has more than two items");
     }
     if (*p != ']') {
@@ -229,26 +258,18 @@ static const char *scan_field(sft__format_scan *s, const char *p, unsigned *seen
     sft__base_json_str key;
     unsigned field;
 
-    if (*p != '"') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected a field name in quotes");
-    }
-    p = sft__base_json_read(&s->json, p, &key);
+    p = sft__format_scan_key(s, p, &key, "expected a field name in quotes",
+                             "expected ':' behind a field name");
     if (p == NULL) {
-        return sft__format_scan_json_fault(s);
+        return NULL;
     }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return sft__format_scan_expected(s, SFT_E_JSON, p, "expected ':' behind a field name");
-    }
-    p = sft__base_json_blank(p + 1);
     field = field_of(&key);
     if (field == FIELD_OTHER) {
         if (s->strict) {
             return SFT__SCAN_FAIL(s, SFT_E_SCHEMA, at,
                                   "strict: field that the format does not have");
         }
-        p = sft__base_json_value(&s->json, p, 2);
-        return p != NULL ? p : sft__format_scan_json_fault(s);
+        return sft__format_scan_value(s, p, 2);
     }
     if ((*seen & (1u << field)) != 0) {
         return SFT__SCAN_FAIL(s, SFT_E_DUPLICATE, at, "field \"%s\" given twice",
@@ -269,29 +290,17 @@ const char *sft__format_scan_entry(sft__format_scan *s, const char *p,
     if (*p != '{') {
         return sft__format_scan_wrong_type(s, p, 1, SFT_E_SCHEMA, "tensor entry must be an object");
     }
-    p = sft__base_json_blank(p + 1);
-    more = *p != '}';
-    while (more) {
-        p = scan_field(s, p, &seen, out);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = sft__base_json_blank(p);
-        more = *p == ',';
-        if (more) {
-            p = sft__base_json_blank(p + 1);
-        } else if (*p != '}') {
-            return sft__format_scan_expected(s, SFT_E_JSON, p,
-                                             "expected ',' or '}' in a tensor entry");
-        }
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
+        p = sft__format_scan_next(s, scan_field(s, p, &seen, out), '}',
+                                  "expected ',' or '}' in a tensor entry", &more);
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3 && p != NULL; i++) {
         if ((seen & (1u << i)) == 0) {
             return SFT__SCAN_FAIL(s, SFT_E_MISSING_FIELD, at, "field \"%s\" is missing",
                                   field_names[i]);
         }
     }
-    return p + 1;
+    return p;
 }
 
 const char *sft__format_scan_member(sft__format_scan *s, const char *p, const char *member) {

@@ -13,10 +13,13 @@
 
 enum { SFT__DTYPE_NAME_MAX = 11 };
 
-/* The scanner's state over one header. Offsets in errors are absolute: 8 + position in the text. */
+/* The scanner's state over one header, or over an index (index.c). */
 typedef struct sft__format_scan {
     sft__base_json json;
-    const char *text;
+    char *text;
+    const char *noun; /* for messages: "header", "index" */
+    const char *prefix;
+    uint64_t origin; /* of the text in the file: offsets in errors are absolute */
     sft_error *err;
     sft_status status; /* set with every failure */
     /* the tensor being read, for errors; NULL: none */
@@ -58,8 +61,8 @@ const char *sft__format_scan_entry(sft__format_scan *s, const char *p,
 /* Failures: fill the error record, set s->status, return NULL. */
 const char *sft__format_scan_json_fault(sft__format_scan *s); /* the fault that s->json holds */
 #define SFT__SCAN_FAIL(s, code, at, ...)                                                           \
-    ((s)->status = sft__base_fail_tensor((s)->err, (code), 8 + (uint64_t)((at) - (s)->text),       \
-                                         (s)->name, (s)->name_len, __VA_ARGS__),                   \
+    ((s)->status = sft__base_fail_tensor((s)->err, (code),                                         \
+                                         (s)->origin + (uint64_t)((at) - (s)->text), (s)->name, (s)->name_len, __VA_ARGS__),                   \
      (const char *)NULL)
 const char *sft__format_scan_expected(sft__format_scan *s, sft_status status, const char *at,
                                       const char *needed);
@@ -69,6 +72,18 @@ const char *sft__format_scan_wrong_type(sft__format_scan *s, const char *p, unsi
                                         sft_status status, const char *needed);
 const char *sft__format_scan_no_room(sft__format_scan *s,
                                      uint64_t size); /* arena refused: budget or memory */
+
+/* Those of base/text/json.h, a fault told. */
+const char *sft__format_scan_key(sft__format_scan *s, const char *p, sft__base_json_str *name,
+                                 const char *quote, const char *colon);
+const char *sft__format_scan_next(sft__format_scan *s, const char *p, char close,
+                                  const char *needed, bool *more);
+const char *sft__format_scan_value(sft__format_scan *s, const char *p, unsigned depth);
+/* A string as C text that lasts as long as text and arena: of one that was read, NULL: no room; or p at its
+ * quote, the position behind it. */
+const char *sft__format_scan_keep(sft__format_scan *s, const sft__base_json_str *str, size_t *len);
+const char *sft__format_scan_string(sft__format_scan *s, const char *p, const char **text,
+                                    size_t *len);
 
 /* The position of a member's value in an entry that was read before; p at the entry's `{`. */
 const char *sft__format_scan_member(sft__format_scan *s, const char *p, const char *member);

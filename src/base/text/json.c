@@ -304,21 +304,20 @@ static const char *skip_scalar(sft__base_json *j, const char *p) {
     return skip_literal(j, p);
 }
 
-/* p at a member name: the position of its value. */
+const char *sft__base_json_key(sft__base_json *j, const char *p, sft__base_json_str *name,
+                               const char *quote, const char *colon) {
+    p = *p == '"' ? sft__base_json_read(j, p, name) : sft__base_json_expected(j, p, quote);
+    p = p != NULL ? sft__base_json_blank(p) : NULL;
+    if (p != NULL && *p != ':') {
+        return sft__base_json_expected(j, p, colon);
+    }
+    return p != NULL ? sft__base_json_blank(p + 1) : NULL;
+}
+
 static const char *skip_key(sft__base_json *j, const char *p) {
-    sft__base_json_str s;
-    if (*p != '"') {
-        return sft__base_json_expected(j, p, "expected a member name in quotes");
-    }
-    p = sft__base_json_read(j, p, &s);
-    if (p == NULL) {
-        return NULL;
-    }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return sft__base_json_expected(j, p, "expected ':' behind a member name");
-    }
-    return sft__base_json_blank(p + 1);
+    sft__base_json_str name;
+    return sft__base_json_key(j, p, &name, "expected a member name in quotes",
+                              "expected ':' behind a member name");
 }
 
 /* The open containers are a stack of bits: 1 is an object. */
@@ -387,25 +386,15 @@ const char *sft__base_json_members(sft__base_json *j, const char *p, sft__base_j
     bool more;
 
     if (*p != '{') {
-        return sft__base_json_expected(j, p, "an object");
+        return sft__base_json_expected(j, p, "an object is needed");
     }
-    p = sft__base_json_blank(p + 1);
-    for (more = *p != '}'; more;) {
+    for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
         sft__base_json_str name;
-        p = *p == '"' ? sft__base_json_read(j, p, &name) : sft__base_json_expected(j, p, "a key");
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p != NULL && *p != ':') {
-            return sft__base_json_expected(j, p, "a colon");
-        }
-        p = p != NULL ? visit(ctx, j, &name, sft__base_json_blank(p + 1)) : NULL;
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        more = p != NULL && *p == ',';
-        p = more ? sft__base_json_blank(p + 1) : p;
+        p = sft__base_json_key(j, p, &name, "a key in quotes is needed", "a colon is needed");
+        p = p != NULL ? visit(ctx, j, &name, p) : NULL;
+        p = sft__base_json_next(j, p, '}', "a comma or a closing brace is needed", &more);
     }
-    if (p != NULL && *p != '}') {
-        return sft__base_json_expected(j, p, "a comma or the object's end");
-    }
-    return p != NULL ? p + 1 : NULL;
+    return p;
 }
 
 /* ---------------------------------------------------------------- survey */

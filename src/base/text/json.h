@@ -75,6 +75,11 @@ typedef const char *(*sft__base_json_member)(void *ctx, sft__base_json *j,
 const char *sft__base_json_members(sft__base_json *j, const char *p, sft__base_json_member visit,
                                    void *ctx);
 
+/* p at the quote of a member's name: the name, and the position of its value. quote, colon: what to say where
+ * one is missing. */
+const char *sft__base_json_key(sft__base_json *j, const char *p, sft__base_json_str *name,
+                               const char *quote, const char *colon);
+
 /* One pass over the text: are all bytes ASCII, and how many are '{'? */
 bool sft__base_json_survey(const char *text, size_t len, size_t *braces);
 bool sft__base_json_survey_portable(const char *text, size_t len, size_t *braces);
@@ -84,6 +89,29 @@ static inline const char *sft__base_json_blank(const char *p) {
         p++;
     }
     return p;
+}
+
+/* The items of an array or object that `close` ends, p at its bracket:
+ *   for (p = sft__base_json_first(p, ']', &more); p != NULL && more;) {
+ *       p = sft__base_json_next(j, ITEM(p), ']', NEEDED, &more);
+ *   }
+ * leaves p behind it, or NULL. ITEM gives the position behind one item. */
+static inline const char *sft__base_json_first(const char *p, char close, bool *more) {
+    p = sft__base_json_blank(p + 1);
+    *more = *p != close;
+    return *more ? p : p + 1;
+}
+
+static inline const char *sft__base_json_next(sft__base_json *j, const char *p, char close,
+                                              const char *needed, bool *more) {
+    if (p == NULL) {
+        return NULL;
+    }
+    p = sft__base_json_blank(p);
+    *more = *p == ',';
+    return *more         ? sft__base_json_blank(p + 1)
+           : *p == close ? p + 1
+                         : sft__base_json_expected(j, p, needed);
 }
 
 /* The first byte from p on that cannot stand unescaped inside a string: quote, backslash or
