@@ -45,4 +45,7 @@ SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
         }                                                                                          \
     } while (0)
 
+/* The next step of several, if those before it succeeded: for functions that clean up behind them. */
+#define SFT_THEN(status, call) ((status) = (status) == SFT_OK ? (call) : (status))
+
 #endif

@@ -275,18 +275,14 @@ static sft_status walk(arrow *a, bool adding, sft_error *err) {
 }
 
 static sft_status open_arrow(sft__import *job, sft_error *err) {
-    arrow *a = sft__base_alloc_zero(job->allocator, sizeof *a);
+    arrow *a;
 
-    if (a == NULL) {
-        return sft__base_fail_nomem(err, sizeof *a);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &a, sizeof *a, err));
     a->job = job;
     sft__base_buf_init(&a->json, job->allocator);
     sft__import_fb_init(&a->fb, job, "arrow", 0, sft_source_size(job->file));
     sft_status status = walk(a, false, err);
-    if (status == SFT_OK) {
-        status = walk(a, true, err);
-    }
+    SFT_THEN(status, walk(a, true, err));
     sft__base_buf_reset(&a->json);
     sft__base_free(job->allocator, a, sizeof *a);
     return status;

@@ -48,10 +48,8 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
     sft_source *source = NULL;
     sft_catalog *catalog;
 
-    if (!sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
-                        sizeof *c->catalogs)) {
-        return sft__base_fail_nomem(err, sizeof *c->catalogs);
-    }
+    SFT_TRY(sft__base_need_room(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
+                                sizeof *c->catalogs, err));
     if (c->options.open != NULL) {
         SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
     }
@@ -212,10 +210,7 @@ static sft_status carry_digests(sft__import_conversion *c, sft_writer *writer, s
         sft__import_convert_given(c, "sft.sha256", 10)) {
         return SFT_OK;
     }
-    origins = sft__base_alloc_zero(c->allocator, bytes);
-    if (origins == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_TRY(sft__base_need_zero(c->allocator, &origins, bytes, err));
     for (size_t i = first; i < end; i++) {
         origins[i - first] = (sft_writer_origin){c->items[i].catalog, c->items[i].tensor};
     }
@@ -255,12 +250,8 @@ static sft_status write_file(sft__import_conversion *c, const char *path, size_t
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
                                     item->tensor->shape, item->tensor->rank, NULL, err);
     }
-    if (status == SFT_OK) {
-        status = carry_digests(c, writer, first, end, err);
-    }
-    if (status == SFT_OK) {
-        status = sft_writer_start(writer, err);
-    }
+    SFT_THEN(status, carry_digests(c, writer, first, end, err));
+    SFT_THEN(status, sft_writer_start(writer, err));
     if (status == SFT_OK) {
         c->result.file_bytes += sft_writer_file_bytes(writer);
         status = sft__import_convert_copy(c, writer, first, end, err);
@@ -269,9 +260,7 @@ static sft_status write_file(sft__import_conversion *c, const char *path, size_t
         status = note_made(c, path, writer, err);
         writer = status == SFT_OK ? NULL : writer;
     }
-    if (status == SFT_OK) {
-        status = unchanged(c, err);
-    }
+    SFT_THEN(status, unchanged(c, err));
     if (status == SFT_OK && (!c->several || c->index != NULL)) {
         status = sft__import_convert_commit(c, err);
     }
@@ -321,9 +310,7 @@ static sft_status write_files(sft__import_conversion *c, const char *output, uin
         sft__base_buf name;
         items_of(c, f, &first, &end);
         sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
-        if (status == SFT_OK) {
-            status = write_file(c, name.data, first, end, err);
-        }
+        SFT_THEN(status, write_file(c, name.data, first, end, err));
         sft__base_buf_reset(&name);
         SFT_TRY(status);
     }
@@ -339,9 +326,7 @@ static sft_status verify_files(sft__import_conversion *c, const char *output, ui
         sft__base_buf name;
         items_of(c, f, &first, &end);
         sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
-        if (status == SFT_OK) {
-            status = sft__import_convert_verify(c, name.data, first, end, err);
-        }
+        SFT_THEN(status, sft__import_convert_verify(c, name.data, first, end, err));
         sft__base_buf_reset(&name);
         SFT_TRY(status);
     }

@@ -69,10 +69,7 @@ sft_status sft__import_convert_begin(sft__import_conversion *c, const char *inde
     if (c->index != NULL) {
         return SFT_OK;
     }
-    c->index = sft__base_alloc(c->allocator, size);
-    if (c->index == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_TRY(sft__base_need(c->allocator, &c->index, size, err));
     memcpy(c->index, index, size);
     return sft_model_begin(index, c->write.durability == SFT_DURABLE_FULL, err);
 }
@@ -92,18 +89,10 @@ sft_status sft__import_convert_together(sft__import_conversion *c, const char *i
     sft__fs_publish *out = NULL;
     sft_status status = make_index(c, index, text, &out, err);
 
-    if (status == SFT_OK) {
-        status = sft__import_convert_begin(c, index, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__import_convert_commit(c, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__fs_publish_commit(out, err);
-    }
-    if (status == SFT_OK) {
-        status = end_set(c, err);
-    }
+    SFT_THEN(status, sft__import_convert_begin(c, index, err));
+    SFT_THEN(status, sft__import_convert_commit(c, err));
+    SFT_THEN(status, sft__fs_publish_commit(out, err));
+    SFT_THEN(status, end_set(c, err));
     sft__fs_publish_free(out);
     return status;
 }
@@ -138,10 +127,8 @@ sft_status sft__import_convert_index(sft__import_conversion *c, const char *outp
                                   ? ".index.json"
                                   : ".safetensors.index.json");
     sft__base_buf_add(&path, "", 1);
-    if (status == SFT_OK) {
-        status = path.failed ? sft__base_fail_nomem(err, path.len)
-                             : sft__import_convert_together(c, path.data, &text, err);
-    }
+    SFT_THEN(status, path.failed ? sft__base_fail_nomem(err, path.len)
+                                 : sft__import_convert_together(c, path.data, &text, err));
     sft__base_buf_reset(&path);
     sft__base_buf_reset(&text);
     sft__base_buf_reset(&name);
@@ -417,9 +404,7 @@ static sft_status convert_torch(folder *f, sft_source *index, sft_error *err) {
     } else if (!together) {
         status = check_model(f, path.data, index, &together, err);
     }
-    if (status == SFT_OK) {
-        status = together ? convert_chosen(f, path.data, err) : convert_indexed(f, index, err);
-    }
+    SFT_THEN(status, together ? convert_chosen(f, path.data, err) : convert_indexed(f, index, err));
     sft__base_buf_reset(&path);
     return status;
 }

@@ -10,8 +10,7 @@
 #ifndef SFT_IMPORT_IMPORT_H
 #define SFT_IMPORT_IMPORT_H
 
-#include "base/error.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include <sft/extend.h>
 #include <sft/import.h>
 #include <string.h>

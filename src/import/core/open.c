@@ -139,9 +139,7 @@ static sft_status job_start(sft__import *job, sft_source *source, sft_error *err
     }
     sft_status status =
         job->report != NULL ? SFT_OK : sft__import_report_create(&job->report, job->allocator, err);
-    if (status == SFT_OK) {
-        status = sft_builder_create(&job->builder, &o, err);
-    }
+    SFT_THEN(status, sft_builder_create(&job->builder, &o, err));
     if (status != SFT_OK) {
         sft_source_close(source);
         return status;
@@ -221,9 +219,7 @@ sft_status sft__import_job_read(sft__import *job, sft_catalog **out, sft_source 
         status = read_safetensors(job, out, source, err);
     } else {
         status = job_start(job, source, err);
-        if (status == SFT_OK) {
-            status = job_read(job, out, err);
-        }
+        SFT_THEN(status, job_read(job, out, err));
     }
     if (job->report != NULL && !job->named) { /* else it is a part's: the file's is known */
         sft__import_report_format(job->report, job->format);

@@ -272,10 +272,8 @@ static sft_status read_tensor(sft__import_dcp *d, uint32_t id, tensor *t, const 
     if (chunks->type != SFT__PK_LIST && chunks->type != SFT__PK_TUPLE) {
         return of_tensor(err, SFT_E_SCHEMA, t, "no list of boxes");
     }
-    if (!sft__base_grow(d->job->allocator, &d->pieces, &d->piece_room, (size_t)chunks->count + 1,
-                        sizeof *d->pieces)) {
-        return sft__base_fail_nomem(err, chunks->count * sizeof *d->pieces);
-    }
+    SFT_TRY(sft__base_need_room(d->job->allocator, &d->pieces, &d->piece_room,
+                                (size_t)chunks->count + 1, sizeof *d->pieces, err));
     for (sft__import_pk_iter it = sft__import_pk_begin(chunks); sft__import_pk_next(&it, &chunk);
          count++) {
         SFT_TRY(read_box(d, t, chunk, &d->pieces[count], err));

@@ -356,10 +356,8 @@ static sft_status chunk_all(reading *r, array *a, uint64_t count, uint64_t *at, 
         memcpy(a->type, chunk.type, sizeof a->type);
         a->kind = chunk.kind;
         a->run = chunk.run;
-        if (!sft__base_grow(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
-                            sizeof *r->runs)) {
-            return sft__base_fail_nomem(err, (size_t)i * sizeof *r->runs);
-        }
+        SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
+                                    sizeof *r->runs, err));
         if (r->run_room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
             return sft__base_fail_at(err, SFT_E_LIMIT, t.start,
                                      "memory: an array of too many chunks");
@@ -405,9 +403,8 @@ static sft_status name_put(reading *r, const void *text, size_t len, uint64_t at
         return sft__base_fail_at(err, SFT_E_LIMIT, at, "a name of more than %d bytes",
                                  (int)NAME_MAX);
     }
-    if (!sft__base_grow(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1, 1)) {
-        return sft__base_fail_nomem(err, r->name_len + len);
-    }
+    SFT_TRY(sft__base_need_room(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1,
+                                1, err));
     memcpy(r->name + r->name_len, text, len);
     r->name_len += len;
     return SFT_OK;
@@ -528,11 +525,9 @@ static sft_status read_file(reading *r, sft_error *err) {
 }
 
 static sft_status open_flax(sft__import *job, sft_error *err) {
-    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
+    reading *r;
 
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &r, sizeof *r, err));
     r->job = job;
     const sft_status status = read_file(r, err);
     sft__base_free(job->allocator, r->name, r->name_room);

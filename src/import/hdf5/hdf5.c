@@ -293,10 +293,8 @@ static sft_status soft_links(sft__import_h5 *h, sft_error *err) {
 /* ---------------------------------------------------------------- a file */
 
 static sft_status start(sft__import_h5 *h, sft_error *err) {
-    h->windows = sft__base_alloc(h->job->allocator, SFT__H5_WINDOWS * sizeof *h->windows);
-    if (h->windows == NULL) {
-        return sft__base_fail_nomem(err, SFT__H5_WINDOWS * sizeof *h->windows);
-    }
+    SFT_TRY(
+        sft__base_need(h->job->allocator, &h->windows, SFT__H5_WINDOWS * sizeof *h->windows, err));
     for (int i = 0; i < SFT__H5_WINDOWS; i++) {
         h->windows[i].at = UINT64_MAX;
         h->windows[i].used = 0;
@@ -362,11 +360,9 @@ static void reset(sft__import_h5 *h) {
 
 sft_status sft__import_hdf5_add(sft__import *job, const sft_source *source, uint32_t index,
                                 sft_error *err) {
-    sft__import_h5 *h = sft__base_alloc_zero(job->allocator, sizeof *h);
+    sft__import_h5 *h;
 
-    if (h == NULL) {
-        return sft__base_fail_nomem(err, sizeof *h);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &h, sizeof *h, err));
     h->job = job;
     h->source = source;
     h->index = index;
@@ -377,18 +373,14 @@ sft_status sft__import_hdf5_add(sft__import *job, const sft_source *source, uint
 
 static sft_status texts(sft__import *job, const sft_source *source,
                         const sft__import_h5_wanted *want, sft_error *err) {
-    sft__import_h5 *h = sft__base_alloc_zero(job->allocator, sizeof *h);
+    sft__import_h5 *h;
 
-    if (h == NULL) {
-        return sft__base_fail_nomem(err, sizeof *h);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &h, sizeof *h, err));
     h->job = job;
     h->source = source;
     h->want = want;
     sft_status status = start(h, err);
-    if (status == SFT_OK) {
-        status = walk(h, err);
-    }
+    SFT_THEN(status, walk(h, err));
     reset(h);
     return status;
 }
@@ -405,9 +397,7 @@ sft_status sft__import_hdf5_texts(const sft__import *job, const sft_source *sour
         sft__base_arena_init(&own.arena, own.allocator, own.options.memory_bytes / 4);
         status = sft__import_report_create(&own.report, own.allocator, err);
     }
-    if (status == SFT_OK) {
-        status = texts(&own, source, want, err);
-    }
+    SFT_THEN(status, texts(&own, source, want, err));
     sft__import_job_reset(&own);
     return status;
 }
@@ -477,9 +467,7 @@ static sft_status open_keras(sft__import *job, sft_error *err) {
     sft__import_zip zip;
 
     sft_status status = sft__import_zip_open(&zip, job, err);
-    if (status == SFT_OK) {
-        status = add_weights(job, &zip, err);
-    }
+    SFT_THEN(status, add_weights(job, &zip, err));
     sft__import_zip_reset(&zip);
     return status;
 }

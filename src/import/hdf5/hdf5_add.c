@@ -71,10 +71,8 @@ static sft_status fill_source(adding *a, sft_error *err) {
         a->fill = h->zeros;
         return SFT_OK;
     }
-    fill *f = sft__base_alloc_zero(h->job->allocator, sizeof *f);
-    if (f == NULL) {
-        return sft__base_fail_nomem(err, sizeof *f);
-    }
+    fill *f;
+    SFT_TRY(sft__base_need_zero(h->job->allocator, &f, sizeof *f, err));
     f->allocator = h->job->allocator;
     memcpy(f->bytes, a->d->fill, sizeof f->bytes);
     if (type->unit != 0) {

@@ -93,10 +93,8 @@ static sft_status seen_grow(sft__import_h5 *h, sft_error *err) {
     if (room > h->job->options.memory_bytes / 8 / 16) {
         return over_memory(h, err);
     }
-    uint64_t *slots = sft__base_alloc_zero(h->job->allocator, room * 16);
-    if (slots == NULL) {
-        return sft__base_fail_nomem(err, room * 16);
-    }
+    uint64_t *slots;
+    SFT_TRY(sft__base_need_zero(h->job->allocator, &slots, room * 16, err));
     if (old.room == 0) {
         sft__base_random_key(s->key);
     }

@@ -223,9 +223,8 @@ static sft_status add_value(reading *r, const value *v, sft_error *err) {
         r->open = true;
         r->count = 0;
     }
-    if (!sft__base_grow(r->job->allocator, &r->runs, &r->room, r->count + 1, sizeof *r->runs)) {
-        return sft__base_fail_nomem(err, r->count * sizeof *r->runs);
-    }
+    SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->room, r->count + 1,
+                                sizeof *r->runs, err));
     if (r->room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
         return sft__base_fail_at(err, SFT_E_LIMIT, v->at, "memory: one parameter in %zu pieces",
                                  r->count);
@@ -290,11 +289,9 @@ static sft_status read_file(reading *r, sft_error *err) {
 }
 
 static sft_status open_mindspore(sft__import *job, sft_error *err) {
-    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
+    reading *r;
 
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &r, sizeof *r, err));
     r->job = job;
     const sft_status status = read_file(r, err);
     sft__base_free(job->allocator, r->runs, r->room * sizeof *r->runs);

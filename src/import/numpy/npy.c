@@ -280,9 +280,7 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
             p.job = r->job;
             sft_status status =
                 sft__import_pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
-            if (status == SFT_OK) {
-                status = sft__import_pickle_run(&p, r->data, r->end, err);
-            }
+            SFT_THEN(status, sft__import_pickle_run(&p, r->data, r->end, err));
             sft__import_pickle_reset(&p);
             sft__base_arena_rewind(&r->job->arena, &before);
             SFT_TRY(status);

@@ -432,18 +432,14 @@ static sft_status walk_all(walk *w, sft_error *err) {
 }
 
 static sft_status open_onnx(sft__import *job, sft_error *err) {
-    walk *w = sft__base_alloc_zero(job->allocator, sizeof *w);
+    walk *w;
 
-    if (w == NULL) {
-        return sft__base_fail_nomem(err, sizeof *w);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &w, sizeof *w, err));
     w->o.job = job;
     sft__import_wire_init(&w->o.in, job->file);
     w->o.in.fields_left = job->scanning ? SFT__WIRE_SCANNED : UINT64_MAX;
     sft_status status = sft__import_onnx_functions(&w->o, err);
-    if (status == SFT_OK) {
-        status = walk_all(w, err);
-    }
+    SFT_THEN(status, walk_all(w, err));
     sft__import_onnx_functions_reset(&w->o);
     sft__import_onnx_nodes_reset(&w->o);
     sft__base_free(job->allocator, w->o.files, w->o.file_room * sizeof *w->o.files);

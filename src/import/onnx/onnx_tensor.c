@@ -236,10 +236,8 @@ static sft_status find_file(sft__import_onnx *o, const char *location,
             i = 4; /* the last ones and the first ones: a file opened twice does no harm */
         }
     }
-    if (!sft__base_grow(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
-                        sizeof *o->files)) {
-        return sft__base_fail_nomem(err, o->file_count * sizeof *o->files);
-    }
+    SFT_TRY(sft__base_need_room(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
+                                sizeof *o->files, err));
     SFT_TRY(
         sft__import_beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
     size = sft_source_size(source);

@@ -177,10 +177,8 @@ static sft_status decode(sft__import_torch *t, const sft__import_pk_node *text, 
             "memory: bytes as text need more than half of the limit of %llu bytes",
             (unsigned long long)t->job->options.memory_bytes);
     }
-    decoded *d = sft__base_alloc(t->job->allocator, sizeof *d + size);
-    if (d == NULL) {
-        return sft__base_fail_nomem(err, sizeof *d + size);
-    }
+    decoded *d;
+    SFT_TRY(sft__base_need(t->job->allocator, &d, sizeof *d + size, err));
     d->allocator = t->job->allocator;
     d->size = size;
     (void)latin1(d->bytes, text->u.text, text->count);
@@ -222,10 +220,8 @@ sft_status sft__import_paddle_latin1(sft__import_torch *t, uint32_t id, sft__imp
         take_decoded(&none, v);
         return SFT_OK;
     }
-    if (!sft__base_grow(t->job->allocator, &t->texts, &t->text_room, t->text_count + 1,
-                        sizeof *t->texts)) {
-        return sft__base_fail_nomem(err, t->text_count * sizeof *t->texts);
-    }
+    SFT_TRY(sft__base_need_room(t->job->allocator, &t->texts, &t->text_room, t->text_count + 1,
+                                sizeof *t->texts, err));
     SFT_TRY(decode(t, text, size, &t->texts[t->text_count], err));
     take_decoded(&t->texts[t->text_count], v);
     text->state = (uint32_t)++t->text_count; /* at most one for each node */

@@ -244,11 +244,9 @@ static sft_status read_all(sft__import *job, sft__import_wire_in *in,
 
 static sft_status open_static(sft__import *job, sft_error *err) {
     sft__import_paddle_names names = {NULL, 0, 0, NULL};
-    sft__import_wire_in *in = sft__base_alloc(job->allocator, sizeof *in);
+    sft__import_wire_in *in;
 
-    if (in == NULL) {
-        return sft__base_fail_nomem(err, sizeof *in);
-    }
+    SFT_TRY(sft__base_need(job->allocator, &in, sizeof *in, err));
     sft__import_wire_init(in, job->file);
     const sft_status status = read_all(job, in, &names, err);
     sft__base_free(job->allocator, names.at, names.room * sizeof *names.at);

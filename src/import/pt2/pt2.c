@@ -96,10 +96,8 @@ static sft_status bad(sft_error *err, sft_status status, const sft__import_pt2_e
 
 static sft_status add_view(pt2 *k, const sft__import_pt2_entry *e, const sft__import_view *v,
                            sft_error *err) {
-    if (!sft__base_grow(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
-                        sizeof *k->views)) {
-        return sft__base_fail_nomem(err, k->view_count * sizeof *k->views);
-    }
+    SFT_TRY(sft__base_need_room(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
+                                sizeof *k->views, err));
     k->views[k->view_count++] = (sft__import_named_view){e->name, e->name_len, *v};
     return SFT_OK;
 }
@@ -302,9 +300,7 @@ sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sf
         status = read_member(&k, &zip->entries[i], err);
     }
     tell_unlisted(&k);
-    if (status == SFT_OK) {
-        status = sft__import_torch_views(&k.t, k.views, k.view_count, err);
-    }
+    SFT_THEN(status, sft__import_torch_views(&k.t, k.views, k.view_count, err));
     sft__base_free(job->allocator, k.views, k.view_room * sizeof *k.views);
     return status;
 }

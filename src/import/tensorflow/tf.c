@@ -115,10 +115,8 @@ static sft_status keep_place(sft__import_tf *tf, const sft__import_tf_place *p, 
     if (p->size == 0) {
         return SFT_OK;
     }
-    if (!sft__base_grow(tf->job->allocator, &tf->places, &tf->place_room, tf->place_count + 1,
-                        sizeof *tf->places)) {
-        return sft__base_fail_nomem(err, tf->place_count * sizeof *tf->places);
-    }
+    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->places, &tf->place_room,
+                                tf->place_count + 1, sizeof *tf->places, err));
     if (tf->place_room * sizeof *tf->places > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu tensors in one checkpoint",
                               tf->place_count);
@@ -136,10 +134,8 @@ static sft_status check_sum(sft__import_tf *tf, const sft_source *source,
     if ((tf->job->options.flags & SFT_IMPORT_CHECKSUMS) == 0 || p->size == 0) {
         return SFT_OK;
     }
-    uint8_t *buffer = sft__base_alloc(tf->job->allocator, room);
-    if (buffer == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    uint8_t *buffer;
+    SFT_TRY(sft__base_need(tf->job->allocator, &buffer, room, err));
     sft_status status = SFT_OK;
     for (uint64_t at = 0; at < p->size && status == SFT_OK;) {
         const size_t n = p->size - at < room ? (size_t)(p->size - at) : room;
@@ -517,9 +513,7 @@ static sft_status open_tf(sft__import *job, sft_error *err) {
     memset(&tf, 0, sizeof tf);
     tf.job = job;
     sft_status status = find_stem(&tf, err);
-    if (status == SFT_OK) {
-        status = read_bundle(&tf, err);
-    }
+    SFT_THEN(status, read_bundle(&tf, err));
     if (tf.mapped) {
         sft__base_strmap_reset(&tf.map);
     }

@@ -271,9 +271,8 @@ static sft_status size_of(sft__import_tflite *x, const sft__import_tflite_tensor
 }
 
 static sft_status keep(sft__import_tflite *x, const sft__import_tflite_row *row, sft_error *err) {
-    if (!sft__base_grow(x->job->allocator, &x->rows, &x->room, x->count + 1, sizeof *x->rows)) {
-        return sft__base_fail_nomem(err, x->count * sizeof *x->rows);
-    }
+    SFT_TRY(sft__base_need_room(x->job->allocator, &x->rows, &x->room, x->count + 1,
+                                sizeof *x->rows, err));
     if (x->room * sizeof *x->rows > x->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many tensors");
     }
@@ -430,11 +429,9 @@ static sft_status read_model(sft__import_tflite *x, sft_error *err) {
 }
 
 static sft_status open_tflite(sft__import *job, sft_error *err) {
-    sft__import_tflite *x = sft__base_alloc_zero(job->allocator, sizeof *x);
+    sft__import_tflite *x;
 
-    if (x == NULL) {
-        return sft__base_fail_nomem(err, sizeof *x);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &x, sizeof *x, err));
     x->job = job;
     sft__import_fb_init(&x->fb, job, "tflite", 0, sft_source_size(job->file));
     sft__base_buf_init(&x->json, job->allocator);

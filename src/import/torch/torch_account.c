@@ -84,10 +84,8 @@ static bool next_edge(const walk *w, step *s, edge *e) {
 }
 
 static sft_status push(walk *w, uint32_t id, sft_error *err) {
-    if (!sft__base_grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                        sizeof *w->stack)) {
-        return sft__base_fail_nomem(err, w->depth * sizeof *w->stack);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
+                                sizeof *w->stack, err));
     const sft__import_pk_node *n = node(w, id);
     step *s = &w->stack[w->depth++];
     *s = (step){.id = id, .stage = ITEM};

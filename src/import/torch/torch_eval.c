@@ -456,10 +456,8 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     if (count == 0) {
         return SFT_OK;
     }
-    constant *c = sft__base_alloc(t->job->allocator, sizeof *c + size);
-    if (c == NULL) {
-        return sft__base_fail_nomem(err, sizeof *c + size);
-    }
+    constant *c;
+    SFT_TRY(sft__base_need(t->job->allocator, &c, sizeof *c + size, err));
     c->allocator = t->job->allocator;
     c->size = size;
     for (uint32_t i = 0; i < count; i++) {

@@ -211,9 +211,7 @@ static sft_status open_legacy(sft__import *job, sft_error *err) {
 
     legacy_init(&l, job);
     sft_status status = sft__import_pickle_init(&l.p, job, job->file, 0, "", err);
-    if (status == SFT_OK) {
-        status = read_stream(&l, err);
-    }
+    SFT_THEN(status, read_stream(&l, err));
     sft__import_torch_reset(&l.t);
     sft__import_pickle_reset(&l.p);
     return status;

@@ -370,10 +370,8 @@ static sft_status read_tensors(tar *a, sft_error *err) {
             return bad(err, s.at, "a tensor of too many dimensions, or a damaged one");
         }
         s.at += made.rank * 16 + 8;
-        if (!sft__base_grow(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
-                            sizeof *a->tensors)) {
-            return sft__base_fail_nomem(err, a->tensor_count * sizeof *a->tensors);
-        }
+        SFT_TRY(sft__base_need_room(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
+                                    sizeof *a->tensors, err));
         a->tensors[a->tensor_count++] = made;
     }
     if (s.at != s.end) {

@@ -34,10 +34,8 @@ sft_status sft__import_tree_visit(walk *w, uint64_t cost, sft_error *err) {
 }
 
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    if (!sft__base_grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                        sizeof *w->stack)) {
-        return sft__base_fail_nomem(err, w->depth * sizeof *w->stack);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
+                                sizeof *w->stack, err));
     const sft__import_pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
@@ -104,9 +102,8 @@ sft_status sft__import_tree_name(walk *w, size_t at, const char *text, size_t le
         return sft__base_fail(err, SFT_E_LIMIT, "torch-name: a name of more than %d bytes",
                               SFT__TREE_NAME_MAX);
     }
-    if (!sft__base_grow(w->t->job->allocator, &w->name, &w->name_room, at + len + 1, 1)) {
-        return sft__base_fail_nomem(err, at + len + 1);
-    }
+    SFT_TRY(
+        sft__base_need_room(w->t->job->allocator, &w->name, &w->name_room, at + len + 1, 1, err));
     memcpy(w->name + at, text, len);
     return SFT_OK;
 }
@@ -182,10 +179,8 @@ static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__imp
                            sft_error *err) {
     char *copy;
 
-    if (!sft__base_grow(w->t->job->allocator, &w->leaves, &w->leaf_room, w->leaf_count + 1,
-                        sizeof *w->leaves)) {
-        return sft__base_fail_nomem(err, w->leaf_count * sizeof *w->leaves);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->leaves, &w->leaf_room, w->leaf_count + 1,
+                                sizeof *w->leaves, err));
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     leaf *l = &w->leaves[w->leaf_count];
     *l = (leaf){.name = copy, .name_len = (uint32_t)len, .part = w->inside != 0, .view = *v};
@@ -422,12 +417,8 @@ sft_status sft__import_torch_views(sft__import_torch *t, const sft__import_named
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         status = leaf_add(&w, views[i].name, views[i].name_len, &views[i].view, err);
     }
-    if (status == SFT_OK) {
-        status = sft__import_tree_merge(&w, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__import_tree_emit(&w, err);
-    }
+    SFT_THEN(status, sft__import_tree_merge(&w, err));
+    SFT_THEN(status, sft__import_tree_emit(&w, err));
     walk_reset(&w);
     return status;
 }

@@ -312,9 +312,7 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
     *tensor = false;
     *storages = false;
     sft_status status = sft__import_zip_open(&a.zip, job, err);
-    if (status == SFT_OK) {
-        status = find_folder(&a, job, err);
-    }
+    SFT_THEN(status, find_folder(&a, job, err));
     const sft__import_zip_entry *data = status == SFT_OK ? member_text(&a, "data.pkl") : NULL;
     for (size_t i = 0; i < a.zip.count && status == SFT_OK; i++) {
         *storages = *storages || is_inside(&a, &a.zip.entries[i], "data/");
@@ -326,12 +324,8 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
         allow_no_crc(&a, job);
         status = check_texts(&a, job, &t.big_endian, err);
     }
-    if (status == SFT_OK) {
-        status = run_member(&p, job, data, err);
-    }
-    if (status == SFT_OK) {
-        status = root_view(&t, view, tensor, err);
-    }
+    SFT_THEN(status, run_member(&p, job, data, err));
+    SFT_THEN(status, root_view(&t, view, tensor, err));
     if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         status = check_all(&a, job, err);
     }
@@ -350,9 +344,8 @@ static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
     sft_status status = sft__import_zip_open(&a.zip, job, err);
     if (status == SFT_OK && !inside && sft__import_pt2_is(&a.zip)) {
         status = sft__import_pt2_read(job, &a.zip, err);
-    } else if (status == SFT_OK) {
-        status = read_archive(&a, job, &t, &p, err);
-    }
+    } else
+        SFT_THEN(status, read_archive(&a, job, &t, &p, err));
     if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         status = check_all(&a, job, err);
     }
