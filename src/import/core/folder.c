@@ -513,8 +513,9 @@ sft_status sft__import_shards_open(sft_catalog **out, const char *path, const sf
         sft__import_shard_index_read(&x, index, sft__base_allocator(options->allocator), err);
     if (status == SFT_OK && is_safetensors(x.entries[0].file)) {
         status = open_safetensors(out, path, options, report, err);
-    } else
-        SFT_THEN(status, merge(out, path, &x, options, report, err));
+    } else if (status == SFT_OK) {
+        status = merge(out, path, &x, options, report, err);
+    }
     sft__import_shard_index_reset(&x);
     return status;
 }

@@ -45,7 +45,7 @@ typedef struct sft__import {
     bool named;       /* a walk has reported the names of pickles: they are not said again */
 } sft__import;
 
-/* ---------------------------------------------------------------- jobs, open.c */
+/* ---------------------------------------------------------------- jobs: job.c, open.c */
 
 /* Options and limits with their defaults; the job was zeroed. */
 sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
@@ -97,6 +97,10 @@ extern const sft__import_reader sft__import_reader_tflite;
 extern const sft__import_reader sft__import_reader_arrow;
 extern const sft__import_reader sft__import_reader_paddle;
 
+/* Reads the first bytes of a source (job.c). */
+sft_status sft__import_probe_read(sft__import_probe *p, uint8_t head[SFT__IMPORT_HEAD],
+                                  const sft_source *source, const sft_allocator *allocator,
+                                  sft_error *err);
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__import_reader *sft__import_reader_for(const sft__import_probe *probe);
 const char *sft__import_refusal(const sft__import_probe *probe, uint32_t *format);

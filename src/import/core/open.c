@@ -5,52 +5,13 @@
  * Read first: import.h.
  */
 #include "base/checked.h"
-#include "base/limits.h"
-#include "base/options.h"
 #include "import/core/import.h"
 #include "import/core/shards.h"
 #include "import/dcp/dcp.h"
 #include "import/pickle/joblib.h"
 #include "import/tensorflow/tf.h"
 
-enum { MEMORY_DEFAULT = 192 << 20 };
-
-/* ---------------------------------------------------------------- options */
-
-sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
-                                   sft_error *err) {
-    sft_import_options *o = &job->options;
-
-    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_import_options, limits),
-                                   "options", err));
-    SFT_TRY(sft__base_limits_read(&job->limits, o->limits, err));
-    if ((uint32_t)o->dedup > SFT_DEDUP_ALIAS) {
-        return sft__base_fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
-    }
-    if (o->memory_bytes == 0) {
-        o->memory_bytes = MEMORY_DEFAULT;
-    }
-    if (job->limits.memory_bytes == 0 || job->limits.memory_bytes > o->memory_bytes / 2) {
-        job->limits.memory_bytes = o->memory_bytes / 2; /* the catalog's half */
-    }
-    o->limits = &job->limits;
-    job->allocator = sft__base_allocator(o->allocator);
-    return SFT_OK;
-}
-
 /* ---------------------------------------------------------------- detection */
-
-static sft_status probe_read(sft__import_probe *p, uint8_t head[SFT__IMPORT_HEAD],
-                             const sft_source *source, const sft_allocator *allocator,
-                             sft_error *err) {
-    memset(head, 0, SFT__IMPORT_HEAD);
-    p->head = head;
-    p->source = source;
-    p->size = sft_source_size(source);
-    p->head_len = p->size < SFT__IMPORT_HEAD ? (size_t)p->size : SFT__IMPORT_HEAD;
-    p->allocator = allocator;
-    return p->head_len == 0 ? SFT_OK : sft_source_read(source, 0, head, p->head_len, err);
-}
 
 static bool is_safetensors(const sft__import_probe *p) {
     if (p->head_len < 10) {
@@ -84,7 +45,7 @@ sft_status sft_import_detect(const sft_source *source, uint32_t *format, sft_err
         return sft__base_fail(err, SFT_E_ARG, "source or format is NULL");
     }
     *format = SFT_IMPORT_UNKNOWN;
-    SFT_TRY(probe_read(&p, head, source, sft__base_allocator(NULL), err));
+    SFT_TRY(sft__import_probe_read(&p, head, source, sft__base_allocator(NULL), err));
     const sft__import_reader *reader = sft__import_reader_for(&p);
     if (reader != NULL && is_whole_safetensors(&p)) {
         *format = SFT_IMPORT_SAFETENSORS;
@@ -111,13 +72,6 @@ static sft_status refuse(sft__import *job, const sft__import_probe *p, sft_error
 }
 
 /* ---------------------------------------------------------------- the job */
-
-void sft__import_job_reset(sft__import *job) {
-    sft__base_arena_free(&job->arena);
-    sft_builder_free(job->builder);
-    sft__import_inflater_drop(job->inflater);
-    sft_import_report_free(job->report);
-}
 
 static void open_options(const sft__import *job, sft_open_options *o) {
     SFT_INIT(o);
@@ -175,7 +129,7 @@ static sft_status job_read(sft__import *job, sft_catalog **out, sft_error *err) 
     uint8_t head[SFT__IMPORT_HEAD];
     sft__import_probe p;
 
-    SFT_TRY(probe_read(&p, head, job->file, job->allocator, err));
+    SFT_TRY(sft__import_probe_read(&p, head, job->file, job->allocator, err));
     const sft__import_reader *reader = sft__import_reader_for(&p);
     if (reader != NULL) {
         job->format = reader->format;
@@ -374,7 +328,7 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
     if (source == NULL) {
         return sft__import_directory_open(out, path, is, &job.options, report, err);
     }
-    SFT_TRY(probe_read(&p, head, source, job.allocator, err));
+    SFT_TRY(sft__import_probe_read(&p, head, source, job.allocator, err));
     if (sft__import_gguf_set_likely(path, head, p.head_len)) {
         *is = true;
         return sft__import_gguf_set_open(out, path, &job.options, report, err);

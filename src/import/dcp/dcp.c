@@ -406,7 +406,8 @@ static sft_status open_dcp(sft__import *job, sft_error *err) {
 bool sft__import_dcp_locate(const char *path, const sft_import_options *options, char *found,
                             size_t size) {
     const size_t len = strlen(path);
-    uint32_t format = SFT_IMPORT_UNKNOWN;
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__import_probe p;
     sft_source *source;
     const int n =
         snprintf(found, size, "%s%s.metadata", path, len != 0 && path[len - 1] == '/' ? "" : "/");
@@ -415,7 +416,8 @@ bool sft__import_dcp_locate(const char *path, const sft_import_options *options,
         sft_source_open(&source, found, SFT_ACCESS_READ, options->allocator, NULL) != SFT_OK) {
         return false;
     }
-    const bool is = sft_import_detect(source, &format, NULL) == SFT_OK && format == SFT_IMPORT_DCP;
+    const bool is =
+        sft__import_probe_read(&p, head, source, options->allocator, NULL) == SFT_OK && probe(&p);
     sft_source_close(source);
     return is;
 }

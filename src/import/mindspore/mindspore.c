@@ -91,13 +91,9 @@ static sft_status read_type(sft__import_wire_in *in, value *v, const sft__import
 static sft_status read_tensor(sft__import_wire_in *in, value *v, sft__import_wire m,
                               sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.number == 1) {
             SFT_TRY(sft__import_wire_dims_add(in, &v->dims, &f, err));
         } else if (f.number == 2) {
@@ -112,21 +108,18 @@ static sft_status read_tensor(sft__import_wire_in *in, value *v, sft__import_wir
                 (unsigned)f.number);
         }
     }
+    return status;
 }
 
 /* job: NULL while only probing; then the tag is not kept. */
 static sft_status read_value(sft__import_wire_in *in, sft__import *job, value *v,
                              sft__import_wire m, sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
     memset(v, 0, sizeof *v);
     v->at = m.at;
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.wire != SFT__PB_BYTES) {
             return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
                                      "mindspore: field %u is no message", (unsigned)f.number);
@@ -148,6 +141,7 @@ static sft_status read_value(sft__import_wire_in *in, sft__import *job, value *v
                                      (unsigned)f.number);
         }
     }
+    SFT_TRY(status);
     if (!v->has_tag || !(v->map || (v->has_tensor && v->has_type && v->has_content))) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, v->at,
                                  "mindspore: a value without its name, type or content");
@@ -268,16 +262,12 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
 static sft_status read_file(reading *r, sft_error *err) {
     sft__import_wire m = {0, sft_source_size(r->job->file)};
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
     value v;
 
     sft__import_wire_init(&r->in, r->job->file);
     SFT_TRY(check_trailer(r, &m.end, err));
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
-        if (!more) {
-            return flush(r, err);
-        }
+    while (sft__import_wire_each(&r->in, &m, &f, &status, err)) {
         if (f.number != 1 || f.wire != SFT__PB_BYTES) {
             return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
                                      "mindspore: field %u, a checkpoint has values only",
@@ -286,6 +276,8 @@ static sft_status read_file(reading *r, sft_error *err) {
         SFT_TRY(read_value(&r->in, r->job, &v, sft__import_wire_inside(&f), err));
         SFT_TRY(add_value(r, &v, err));
     }
+    SFT_TRY(status);
+    return flush(r, err);
 }
 
 static sft_status open_mindspore(sft__import *job, sft_error *err) {

@@ -55,13 +55,9 @@ static sft_status is_text(walk *w, const sft__import_wire_field *f, const char *
 static sft_status look_ahead(walk *w, frame *f, const uint32_t numbers[3], sft_error *err) {
     sft__import_wire m = f->m;
     sft__import_wire_field found;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&w->o.in, &m, &found, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&w->o.in, &m, &found, &status, err)) {
         if (found.number == numbers[0]) {
             f->name = found;
         } else if (found.number == numbers[1] && f->output.number == 0) {
@@ -70,6 +66,7 @@ static sft_status look_ahead(walk *w, frame *f, const uint32_t numbers[3], sft_e
             f->op = found;
         }
     }
+    return status;
 }
 
 /* "prefix" + name of the field, or other + index where it has none, + "." */
@@ -125,13 +122,9 @@ static sft_status enter_node(walk *w, frame *f, sft_error *err) {
 static sft_status count_numbers(walk *w, sft__import_onnx_values *v, sft_error *err) {
     sft__import_wire m = v->m;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&w->o.in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&w->o.in, &m, &f, &status, err)) {
         if (f.number != v->field) {
             continue;
         }
@@ -144,6 +137,7 @@ static sft_status count_numbers(walk *w, sft__import_onnx_values *v, sft_error *
             SFT_TRY(sft__import_wire_varint(&w->o.in, &at, f.at + f.len, &value, err));
         }
     }
+    return status;
 }
 
 /* Numbers that a Constant has in its attribute itself: value_float, value_ints ... As a tensor of

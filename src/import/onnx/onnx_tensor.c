@@ -124,13 +124,9 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
     uint64_t value_len = 0;
     const uint64_t at = m.at;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         if (f.number == 1) {
             SFT_TRY(sft__import_wire_text(&o->in, o->job, &f, 4096, &key, err));
         } else if (f.number == 2) {
@@ -138,6 +134,7 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
             value_len = f.len;
         }
     }
+    SFT_TRY(status);
     if (strcmp(key, "location") == 0) {
         if (strlen(value) != value_len) {
             return bad(at, err, "external data: a location with a NUL");
@@ -207,17 +204,14 @@ static sft_status read_field(sft__import_onnx *o, proto *t, const sft__import_wi
 
 static sft_status read_proto(sft__import_onnx *o, proto *t, sft__import_wire m, sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
     memset(t, 0, sizeof *t);
     t->m = m;
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         SFT_TRY(read_field(o, t, &f, err));
     }
+    return status;
 }
 
 /* ---------------------------------------------------------------- where the elements are */

@@ -72,13 +72,9 @@ static sft_status read_desc(sft__import_wire_in *in, one *t, uint64_t at, uint64
     sft__import_wire m = {at, at + len};
     bool typed = false;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            return typed ? SFT_OK : bad(at, err, "a tensor without a type");
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.number == 1 && f.wire == SFT__PB_VARINT) {
             t->type = f.value;
             typed = true;
@@ -88,6 +84,8 @@ static sft_status read_desc(sft__import_wire_in *in, one *t, uint64_t at, uint64
             return bad(f.start, err, "a description with another field than type and dimensions");
         }
     }
+    SFT_TRY(status);
+    return typed ? SFT_OK : bad(at, err, "a tensor without a type");
 }
 
 /* The tensor at *at; moves *at behind it. */

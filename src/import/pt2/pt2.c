@@ -15,6 +15,7 @@ enum { CONFIG_MOST = 64 << 20, PATH_MOST = 4096, STRIDED = 7 };
 typedef struct pt2 {
     sft__import *job;
     const sft__import_zip *zip;
+    const sft__import_pt2_inner *inner;
     sft__import_torch t;
     sft__import_pickle p;
     sft__import_named_view *views;
@@ -187,7 +188,7 @@ static sft_status read_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
     SFT_TRY(sft_builder_add_source(k->job->builder, part, &source, err));
     k->job->file = part;
     k->job->file_source = source;
-    const sft_status status = sft__import_torch_zip_inside(k->job, err);
+    const sft_status status = k->inner->open(k->job, err);
     k->job->file = outer;
     k->job->file_source = outer_source;
     return status;
@@ -210,7 +211,7 @@ static sft_status scan_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
         sft__import_source_part(&part, outer, e->data, e->usize, e->name, k->job->allocator, err));
     const sft__base_arena before = k->job->arena;
     k->job->file = part;
-    if (sft__import_torch_zip_item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
+    if (k->inner->item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
         sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-member"),
                          SFT__NAMED(e, why.offset), "%s", why.message);
     }
@@ -283,13 +284,15 @@ static void tell_unlisted(const pt2 *k) {
     }
 }
 
-sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sft_error *err) {
+sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip,
+                                const sft__import_pt2_inner *inner, sft_error *err) {
     sft_status status = SFT_OK;
     pt2 k;
 
     memset(&k, 0, sizeof k);
     k.job = job;
     k.zip = zip;
+    k.inner = inner;
     k.t.job = job;
     k.t.p = &k.p;
     k.p.job = job;

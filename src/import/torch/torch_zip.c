@@ -335,17 +335,18 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
     return status;
 }
 
-static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
+static sft_status open_any(sft__import *job, const sft__import_pt2_inner *inner, sft_error *err) {
     sft__import_pickle p;
     sft__import_torch t;
     archive a;
 
     begin(&a, job, &t, &p);
     sft_status status = sft__import_zip_open(&a.zip, job, err);
-    if (status == SFT_OK && !inside && sft__import_pt2_is(&a.zip)) {
-        status = sft__import_pt2_read(job, &a.zip, err);
-    } else
-        SFT_THEN(status, read_archive(&a, job, &t, &p, err));
+    if (status == SFT_OK && inner != NULL && sft__import_pt2_is(&a.zip)) {
+        status = sft__import_pt2_read(job, &a.zip, inner, err);
+    } else if (status == SFT_OK) {
+        status = read_archive(&a, job, &t, &p, err);
+    }
     if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         status = check_all(&a, job, err);
     }
@@ -355,12 +356,14 @@ static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
     return status;
 }
 
-sft_status sft__import_torch_zip_inside(sft__import *job, sft_error *err) {
-    return open_any(job, true, err);
+static sft_status open_inside(sft__import *job, sft_error *err) {
+    return open_any(job, NULL, err);
 }
 
 static sft_status open_zip(sft__import *job, sft_error *err) {
-    return open_any(job, false, err);
+    static const sft__import_pt2_inner inner = {open_inside, sft__import_torch_zip_item};
+
+    return open_any(job, &inner, err);
 }
 
 const sft__import_reader sft__import_reader_torch_zip = {SFT_IMPORT_TORCH_ZIP, probe, open_zip};

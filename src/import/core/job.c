@@ -1,12 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/take.c - what a reader hands to its job: requests for scratch memory, and tensors, which are
- * counted against what a file of this size may hold. Read first: import.h.
+ * import/core/job.c - what the reading of every file begins with, asks for and ends with: options and
+ * their defaults, the first bytes, scratch memory, and tensors, which are counted against what a file of this
+ * size may hold. Read first: import.h.
  */
 #include "base/checked.h"
+#include "base/limits.h"
+#include "base/options.h"
 #include "import/core/import.h"
 
-enum { AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
+enum { MEMORY_DEFAULT = 192 << 20, AMPLIFY = 64, AMPLIFY_FLOOR = 1 << 30 };
+
+sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
+                                   sft_error *err) {
+    sft_import_options *o = &job->options;
+
+    SFT_TRY(sft__base_options_read(o, sizeof *o, options, SFT__UP_TO(sft_import_options, limits),
+                                   "options", err));
+    SFT_TRY(sft__base_limits_read(&job->limits, o->limits, err));
+    if ((uint32_t)o->dedup > SFT_DEDUP_ALIAS) {
+        return sft__base_fail(err, SFT_E_ARG, "dedup is %u, 3 is the largest", (unsigned)o->dedup);
+    }
+    if (o->memory_bytes == 0) {
+        o->memory_bytes = MEMORY_DEFAULT;
+    }
+    if (job->limits.memory_bytes == 0 || job->limits.memory_bytes > o->memory_bytes / 2) {
+        job->limits.memory_bytes = o->memory_bytes / 2; /* the catalog's half */
+    }
+    o->limits = &job->limits;
+    job->allocator = sft__base_allocator(o->allocator);
+    return SFT_OK;
+}
+
+void sft__import_job_reset(sft__import *job) {
+    sft__base_arena_free(&job->arena);
+    sft_builder_free(job->builder);
+    sft__import_inflater_drop(job->inflater);
+    sft_import_report_free(job->report);
+}
+
+sft_status sft__import_probe_read(sft__import_probe *p, uint8_t head[SFT__IMPORT_HEAD],
+                                  const sft_source *source, const sft_allocator *allocator,
+                                  sft_error *err) {
+    memset(head, 0, SFT__IMPORT_HEAD);
+    p->head = head;
+    p->source = source;
+    p->size = sft_source_size(source);
+    p->head_len = p->size < SFT__IMPORT_HEAD ? (size_t)p->size : SFT__IMPORT_HEAD;
+    p->allocator = allocator;
+    return p->head_len == 0 ? SFT_OK : sft_source_read(source, 0, head, p->head_len, err);
+}
+
+/* ---------------------------------------------------------------- for readers */
 
 sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size_t size,
                              sft_error *err) {
