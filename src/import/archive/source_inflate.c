@@ -21,10 +21,8 @@ sft_status sft__import_source_crc32(const sft_source *source, uint64_t offset, u
     if (most == 0) {
         return SFT_OK;
     }
-    uint8_t *block = sft__base_alloc(allocator, most);
-    if (block == NULL) {
-        return sft__base_fail_nomem(err, most);
-    }
+    uint8_t *block;
+    SFT_TRY(sft__base_need(allocator, &block, most, err));
     while (size > 0 && status == SFT_OK) {
         const size_t n = size < most ? (size_t)size : most;
         status = sft_source_read(source, offset, block, n, err);
@@ -97,12 +95,10 @@ struct sft__import_inflater {
 
 static sft_status inflater_create(struct sft__import_inflater **out, const sft_allocator *allocator,
                                   sft_error *err) {
-    struct sft__import_inflater *s = sft__base_alloc_zero(allocator, sizeof *s);
+    struct sft__import_inflater *s;
 
     *out = NULL;
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_TRY(sft__base_need_zero(allocator, &s, sizeof *s, err));
     if (!sft__base_mutex_init(&s->lock)) {
         sft__base_free(allocator, s, sizeof *s);
         return sft__base_fail_nomem(err, sizeof s->lock);
@@ -455,10 +451,8 @@ sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
     if (job->inflater == NULL) {
         SFT_TRY(inflater_create(&job->inflater, job->allocator, err));
     }
-    member *m = sft__base_alloc_zero(job->allocator, sizeof *m + name_size);
-    if (m == NULL) {
-        return sft__base_fail_nomem(err, sizeof *m + name_size);
-    }
+    member *m;
+    SFT_TRY(sft__base_need_zero(job->allocator, &m, sizeof *m + name_size, err));
     char *name = (char *)(m + 1);
     memcpy(name, d->name, name_size);
     *m = (member){.shared = job->inflater,

@@ -48,17 +48,11 @@ typedef struct zip_end {
     uint64_t behind;    /* where the directory must end: the first of the end records */
 } zip_end;
 
-static sft_status trick(sft__import *job, uint32_t verdict, const char *member, const char *rule,
-                        uint64_t offset, sft_error *err, const char *text) {
-    return sft__import_trick(job, SFT_FINDING_CONTAINER, verdict, member, rule, offset, err, "%s",
-                             text);
-}
-
 /* Contradictions that no reader should look past: an error when loading and when scanning. */
 static sft_status wrong(sft__import *job, const char *rule, uint64_t offset, sft_error *err,
                         const char *text) {
     if (job->scanning) {
-        sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, "", 0, rule, offset, "%s",
+        sft__import_find(job, SFT__RULE(CONTAINER, DANGEROUS, rule), SFT__AT("", 0, offset), "%s",
                          text);
     }
     return sft__base_fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
@@ -195,16 +189,18 @@ static sft_status end_find(sft__import *job, zip_end *e, sft_error *err) {
     SFT_TRY(sft_source_read(job->file, size - len, tail, len, err));
     size_t at = end_search(tail, len, &others, &loose);
     if (at == SIZE_MAX && loose != SIZE_MAX) {
-        SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, "", "zip-end", size - len + loose, err,
-                      "bytes follow the end record"));
+        SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, UNKNOWN, "zip-end"),
+                                  SFT__AT("", 0, size - len + loose), err,
+                                  "bytes follow the end record"));
         at = loose;
     } else if (at == SIZE_MAX) {
         return sft__base_fail_at(
             err, SFT_E_SCHEMA, size,
             "zip-end: there is no end record: the file is cut short, or no zip");
     } else if (others != 0) {
-        SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, "", "zip-two-ends", size - len + at, err,
-                      "there are two end records: readers disagree which one counts"));
+        SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, DANGEROUS, "zip-two-ends"),
+                                  SFT__AT("", 0, size - len + at), err,
+                                  "there are two end records: readers disagree which one counts"));
     }
     e->at = size - len + at;
     return end_parse(job, tail + at, e, err);
@@ -270,9 +266,11 @@ static sft_status entry_flags(sft__import *job, const sft__import_zip_entry *z, 
     const uint32_t known = FLAG_DESCRIPTOR | FLAG_UTF8 | (z->method != 0 ? FLAG_LEVEL : 0);
 
     if ((z->flags & ~known) != 0) {
-        SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-flags", at, err,
-                      "flag bits that no writer of weights sets (encryption, patches): scanners "
-                      "stumble over them, loaders do not"));
+        SFT_TRY(sft__import_trick(
+            job, SFT__RULE(CONTAINER, DANGEROUS, "zip-flags"), sft__import_text_at(z->name, at),
+            err,
+            "flag bits that no writer of weights sets (encryption, patches): scanners "
+            "stumble over them, loaders do not"));
     }
     if (z->method != 0 && z->method != METHOD_DEFLATE) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, at,
@@ -338,8 +336,9 @@ static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left,
                      "a member's name is empty, absolute, not UTF-8, or leads elsewhere");
     }
     if (is_renamed(dir + ENTRY_BYTES + name_len, extra_len, name, name_len)) {
-        SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, z->name, "zip-local", at, err,
-                      "an extra field gives the member another name, which some programs take"));
+        SFT_TRY(sft__import_trick(
+            job, SFT__RULE(CONTAINER, UNKNOWN, "zip-local"), sft__import_text_at(z->name, at), err,
+            "an extra field gives the member another name, which some programs take"));
     }
     return entry_flags(job, z, at, err);
 }
@@ -360,8 +359,10 @@ static sft_status local_sizes(sft__import *job, const sft__import_zip_entry *z, 
     const bool sizes = (value[0] == z->usize || (later && value[0] == 0)) &&
                        (value[1] == z->csize || (later && value[1] == 0));
     if (!sizes || !(crc == z->crc32 || (later && crc == 0))) {
-        SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
-                      "the local header has other sizes or another CRC than the directory"));
+        SFT_TRY(sft__import_trick(
+            job, SFT__RULE(CONTAINER, DANGEROUS, "zip-local"),
+            sft__import_text_at(z->name, z->header), err,
+            "the local header has other sizes or another CRC than the directory"));
     }
     return SFT_OK;
 }
@@ -393,12 +394,15 @@ static sft_status local_read(sft__import *job, zip_window *w, sft__import_zip_en
         h = *room;
     }
     if (name_len != z->name_len || memcmp(h + LOCAL_BYTES, z->name, name_len) != 0) {
-        SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
-                      "the local header names another member than the directory"));
+        SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, DANGEROUS, "zip-local"),
+                                  sft__import_text_at(z->name, z->header), err,
+                                  "the local header names another member than the directory"));
     }
     if (sft__base_load_le16(h + 6) != z->flags || sft__base_load_le16(h + 8) != z->method) {
-        SFT_TRY(trick(job, SFT_SCAN_DANGEROUS, z->name, "zip-local", z->header, err,
-                      "the local header has other flags or another method than the directory"));
+        SFT_TRY(sft__import_trick(
+            job, SFT__RULE(CONTAINER, DANGEROUS, "zip-local"),
+            sft__import_text_at(z->name, z->header), err,
+            "the local header has other flags or another method than the directory"));
     }
     SFT_TRY(local_sizes(job, z, h, h + LOCAL_BYTES + name_len, extra_len, err));
     z->data = z->header + all;
@@ -474,15 +478,19 @@ static sft_status lay_out(sft__import_zip *zip, sft__import *job, zip_window *w,
         if (before != NULL && (before->flags & FLAG_DESCRIPTOR) != 0) {
             SFT_TRY(descriptor(w, before, next - at, &len, err));
             if (len == 0) {
-                SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, before->name, "zip-descriptor", at, err,
-                              "the data descriptor is missing or says something else than the "
-                              "directory"));
+                SFT_TRY(sft__import_trick(
+                    job, SFT__RULE(CONTAINER, UNKNOWN, "zip-descriptor"),
+                    sft__import_text_at(before->name, at), err,
+                    "the data descriptor is missing or says something else than the "
+                    "directory"));
             }
         }
         if (next != at + len) {
-            SFT_TRY(trick(job, SFT_SCAN_UNKNOWN, name, i == 0 ? "zip-end" : "zip-hidden", at, err,
-                          i == 0 ? "bytes stand before the first member"
-                                 : "bytes lie between members that no entry names"));
+            SFT_TRY(sft__import_trick(
+                job, SFT__RULE(CONTAINER, UNKNOWN, i == 0 ? "zip-end" : "zip-hidden"),
+                sft__import_text_at(name, at), err, "%s",
+                i == 0 ? "bytes stand before the first member"
+                       : "bytes lie between members that no entry names"));
         }
         at = z != NULL ? z->data + z->csize : at;
     }
@@ -532,9 +540,10 @@ static sft_status names_check(sft__import_zip *zip, sft__import *job, sft_error 
     }
     for (size_t i = 0; i < zip->count && status == SFT_OK; i++) {
         if (sft__base_strmap_add(&folded, i) != SFT__STRMAP_NONE) {
-            status = trick(job, SFT_SCAN_DANGEROUS, zip->entries[i].name, "zip-duplicate",
-                           zip->entries[i].header, err,
-                           "two members of one name: PyTorch takes the first, Python the last");
+            status = sft__import_trick(
+                job, SFT__RULE(CONTAINER, DANGEROUS, "zip-duplicate"),
+                sft__import_text_at(zip->entries[i].name, zip->entries[i].header), err,
+                "two members of one name: PyTorch takes the first, Python the last");
         }
     }
     sft__base_strmap_reset(&folded);
@@ -638,8 +647,8 @@ static sft_status crc_verdict(sft__import *job, const sft__import_zip_entry *ent
         return SFT_OK;
     }
     if (job->scanning) {
-        sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, entry->name, entry->name_len,
-                         "zip-crc", entry->data,
+        sft__import_find(job, SFT__RULE(CONTAINER, UNKNOWN, "zip-crc"),
+                         SFT__NAMED(entry, entry->data),
                          "the CRC-32 is %08x, the directory says %08x: scanners stop here, PyTorch "
                          "loads it",
                          (unsigned)crc, (unsigned)entry->crc32);

@@ -221,7 +221,7 @@ static sft_status add_tensor(arrow *a, const message *m, const char *name, sft_e
     SFT_TRY(sft__import_fb_inner(&a->fb, &m->table, MESSAGE_HEADER, &t, &there, err));
     SFT_TRY(type_of(a, &t, &out.dtype, err));
     if (!there || out.dtype == NULL) {
-        return sft__import_opaque(a->job, name, out.name_len, m->begin, err,
+        return sft__import_opaque(a->job, SFT__AT(name, out.name_len, m->begin), err,
                                   "arrow: %s has an element type that no tensor has", name);
     }
     SFT_TRY(shape_of(a, &t, shape, &out.rank, err));
@@ -253,9 +253,9 @@ static sft_status add_message(arrow *a, const message *m, uint64_t index, sft_er
     if (m->kind == HEADER_TENSOR) {
         return add_tensor(a, m, name, err);
     }
-    return sft__import_opaque(a->job, name, strlen(name), m->begin, err, "arrow: %s is %s", name,
-                              m->kind == HEADER_SPARSE ? "a sparse tensor"
-                                                       : "a message that is no tensor");
+    return sft__import_opaque(
+        a->job, sft__import_text_at(name, m->begin), err, "arrow: %s is %s", name,
+        m->kind == HEADER_SPARSE ? "a sparse tensor" : "a message that is no tensor");
 }
 
 static sft_status walk(arrow *a, bool adding, sft_error *err) {
@@ -275,18 +275,14 @@ static sft_status walk(arrow *a, bool adding, sft_error *err) {
 }
 
 static sft_status open_arrow(sft__import *job, sft_error *err) {
-    arrow *a = sft__base_alloc_zero(job->allocator, sizeof *a);
+    arrow *a;
 
-    if (a == NULL) {
-        return sft__base_fail_nomem(err, sizeof *a);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &a, sizeof *a, err));
     a->job = job;
     sft__base_buf_init(&a->json, job->allocator);
     sft__import_fb_init(&a->fb, job, "arrow", 0, sft_source_size(job->file));
     sft_status status = walk(a, false, err);
-    if (status == SFT_OK) {
-        status = walk(a, true, err);
-    }
+    SFT_THEN(status, walk(a, true, err));
     sft__base_buf_reset(&a->json);
     sft__base_free(job->allocator, a, sizeof *a);
     return status;

@@ -30,8 +30,8 @@ void sft__import_content_find(const sft__import_content *c, uint32_t verdict, co
             "more findings than any honest file has: the rest is not looked at");
     }
     if (head == 0) {
-        sft__import_find(c->job, kind, verdict, subject.at, subject.len, rule, offset, "%s",
-                         sentence);
+        sft__import_find(c->job, (sft__import_rule){kind, verdict, rule},
+                         SFT__AT(subject.at, subject.len, offset), "%s", sentence);
         return;
     }
     const size_t keep = head < 240 ? head : 240;
@@ -41,8 +41,8 @@ void sft__import_content_find(const sft__import_content *c, uint32_t verdict, co
         memcpy(text + keep, ": ", 2);
         memcpy(text + keep + 2, subject.at, tail);
     }
-    sft__import_find(c->job, kind, verdict, text, keep + (tail != 0 ? 2 + tail : 0), rule, offset,
-                     "%s", sentence);
+    sft__import_find(c->job, (sft__import_rule){kind, verdict, rule},
+                     SFT__AT(text, keep + (tail != 0 ? 2 + tail : 0), offset), "%s", sentence);
 }
 
 void sft__import_content_say(const sft__import_content *c, uint32_t verdict, const char *rule,

@@ -427,8 +427,8 @@ bool sft__import_content_template(const sft__import_content *c, const char *subj
         }
         good = k->found == 0;
         if (good) {
-            sft__import_find(c->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, subject, subject_len,
-                             "template", SFT_NO_OFFSET,
+            sft__import_find(c->job, SFT__RULE(NOTE, HARMLESS, "template"),
+                             SFT__AT(subject, subject_len, SFT_NO_OFFSET),
                              "a chat template: it reaches for nothing but its variables");
         }
     } else {

@@ -48,10 +48,8 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
     sft_source *source = NULL;
     sft_catalog *catalog;
 
-    if (!sft__base_grow(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
-                        sizeof *c->catalogs)) {
-        return sft__base_fail_nomem(err, sizeof *c->catalogs);
-    }
+    SFT_TRY(sft__base_need_room(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
+                                sizeof *c->catalogs, err));
     if (c->options.open != NULL) {
         SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
     }
@@ -183,24 +181,6 @@ sft_status sft__import_convert_commit(sft__import_conversion *c, sft_error *err)
     return SFT_OK;
 }
 
-/* What one conversion made stays or goes as a whole. */
-static void forget_made(sft__import_conversion *c, bool keep) {
-    for (size_t i = 0; i < c->made_count; i++) {
-        sft_writer_free(c->made[i].writer);
-        if (!keep && c->made[i].is_new) {
-            (void)remove(c->made[i].path);
-        }
-        sft__base_free(c->allocator, c->made[i].path, strlen(c->made[i].path) + 1);
-    }
-    sft__base_free(c->allocator, c->made, c->made_room * sizeof *c->made);
-    if (c->index != NULL) {
-        if ((c->options.flags & SFT_CONVERT_REPLACE) == 0) {
-            (void)!sft_model_end(c->index, NULL);
-        } /* else older files were replaced: the mark stays, for whoever does it again */
-        sft__base_free(c->allocator, c->index, strlen(c->index) + 1);
-    }
-}
-
 /* Digests that the inputs record go with their bytes. */
 static sft_status carry_digests(sft__import_conversion *c, sft_writer *writer, size_t first,
                                 size_t end, sft_error *err) {
@@ -212,10 +192,7 @@ static sft_status carry_digests(sft__import_conversion *c, sft_writer *writer, s
         sft__import_convert_given(c, "sft.sha256", 10)) {
         return SFT_OK;
     }
-    origins = sft__base_alloc_zero(c->allocator, bytes);
-    if (origins == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_TRY(sft__base_need_zero(c->allocator, &origins, bytes, err));
     for (size_t i = first; i < end; i++) {
         origins[i - first] = (sft_writer_origin){c->items[i].catalog, c->items[i].tensor};
     }
@@ -255,12 +232,8 @@ static sft_status write_file(sft__import_conversion *c, const char *path, size_t
         status = sft_writer_declare(writer, item->name, item->name_len, item->dtype,
                                     item->tensor->shape, item->tensor->rank, NULL, err);
     }
-    if (status == SFT_OK) {
-        status = carry_digests(c, writer, first, end, err);
-    }
-    if (status == SFT_OK) {
-        status = sft_writer_start(writer, err);
-    }
+    SFT_THEN(status, carry_digests(c, writer, first, end, err));
+    SFT_THEN(status, sft_writer_start(writer, err));
     if (status == SFT_OK) {
         c->result.file_bytes += sft_writer_file_bytes(writer);
         status = sft__import_convert_copy(c, writer, first, end, err);
@@ -269,9 +242,7 @@ static sft_status write_file(sft__import_conversion *c, const char *path, size_t
         status = note_made(c, path, writer, err);
         writer = status == SFT_OK ? NULL : writer;
     }
-    if (status == SFT_OK) {
-        status = unchanged(c, err);
-    }
+    SFT_THEN(status, unchanged(c, err));
     if (status == SFT_OK && (!c->several || c->index != NULL)) {
         status = sft__import_convert_commit(c, err);
     }
@@ -321,9 +292,7 @@ static sft_status write_files(sft__import_conversion *c, const char *output, uin
         sft__base_buf name;
         items_of(c, f, &first, &end);
         sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
-        if (status == SFT_OK) {
-            status = write_file(c, name.data, first, end, err);
-        }
+        SFT_THEN(status, write_file(c, name.data, first, end, err));
         sft__base_buf_reset(&name);
         SFT_TRY(status);
     }
@@ -339,9 +308,7 @@ static sft_status verify_files(sft__import_conversion *c, const char *output, ui
         sft__base_buf name;
         items_of(c, f, &first, &end);
         sft_status status = sft__import_convert_name(c, &name, output, f, files, err);
-        if (status == SFT_OK) {
-            status = sft__import_convert_verify(c, name.data, first, end, err);
-        }
+        SFT_THEN(status, sft__import_convert_verify(c, name.data, first, end, err));
         sft__base_buf_reset(&name);
         SFT_TRY(status);
     }
@@ -462,25 +429,6 @@ sft_status sft__import_convert_files(sft__import_conversion *c, const char *cons
     return verify_files(c, output, files, err);
 }
 
-/* ---------------------------------------------------------------- public */
-
-static sft_status read_options(sft__import_conversion *c, const sft_import_convert_options *options,
-                               sft_error *err) {
-    sft_import_convert_options *o = &c->options;
-
-    SFT_TRY(sft__base_options_read(o, sizeof *o, options,
-                                   SFT__UP_TO(sft_import_convert_options, read), "options", err));
-    SFT_TRY(sft__base_options_read(&c->read, sizeof c->read, o->read,
-                                   SFT__UP_TO(sft_import_options, limits), "import options", err));
-    SFT_TRY(sft__base_options_read(&c->write, sizeof c->write, o->write,
-                                   SFT__UP_TO(sft_write_options, allocator), "write options", err));
-    if ((o->flags & SFT_CONVERT_VERIFY) != 0) {
-        c->read.flags |= SFT_IMPORT_CHECKSUMS; /* what was stored is what was written, too */
-    }
-    c->allocator = sft__base_allocator(c->write.allocator);
-    return SFT_OK;
-}
-
 void sft__import_convert_clear(sft__import_conversion *c) {
     for (size_t i = 0; i < c->catalog_count; i++) {
         sft_catalog_close(c->catalogs[i]);
@@ -493,41 +441,4 @@ void sft__import_convert_clear(sft__import_conversion *c) {
     sft__base_free(c->allocator, c->places, c->place_room * sizeof *c->places);
     c->places = NULL;
     c->place_room = 0;
-}
-
-sft_status sft_import_convert(const char *const *inputs, size_t count, const char *output,
-                              const sft_import_convert_options *options,
-                              sft_import_converted *result, sft_import_report **report,
-                              sft_error *err) {
-    sft__import_conversion c;
-    bool done = false;
-
-    if (report != NULL) {
-        *report = NULL;
-    }
-    if (inputs == NULL || count == 0 || output == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "a conversion needs inputs and an output");
-    }
-    memset(&c, 0, sizeof c);
-    sft_status status = read_options(&c, options, err);
-    if (status == SFT_OK && count == 1) {
-        status = sft__import_convert_directory(&c, inputs[0], output, &done, err);
-    }
-    if (status == SFT_OK && !done) {
-        status = sft__import_convert_files(&c, inputs, count, output, err);
-    }
-    if (result != NULL) {
-        *result = c.result;
-    }
-    if (status == SFT_OK && report != NULL) {
-        *report = c.report;
-        c.report = NULL;
-    }
-    sft_import_report_free(c.report);
-    sft__import_convert_clear(&c);
-    forget_made(&c, status == SFT_OK);
-    sft__base_free(c.allocator, c.catalogs, c.catalog_room * sizeof *c.catalogs);
-    sft__base_free(c.allocator, c.items, c.item_room * sizeof *c.items);
-    sft__base_free(c.allocator, c.others, c.other_room * sizeof *c.others);
-    return status;
 }

@@ -334,10 +334,8 @@ static bool is_sequential(const sft_import_item *item) {
 }
 
 static sft_status add_unit(copying *k, unit u, sft_error *err) {
-    if (!sft__base_grow(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
-                        sizeof *k->units)) {
-        return sft__base_fail_nomem(err, k->unit_count * sizeof *k->units);
-    }
+    SFT_TRY(sft__base_need_room(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
+                                sizeof *k->units, err));
     k->units[k->unit_count++] = u;
     return SFT_OK;
 }
@@ -481,9 +479,7 @@ static sft_status run(copying *k, size_t first, size_t end, sft_error *err) {
         return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
     sft_status status = cut(k, first, end, err);
-    if (status == SFT_OK) {
-        status = run_all(k, err);
-    }
+    SFT_THEN(status, run_all(k, err));
     sft__base_mutex_reset(&k->lock);
     sft__base_free(k->c->allocator, k->units, k->unit_room * sizeof *k->units);
     return status;

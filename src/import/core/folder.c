@@ -81,12 +81,10 @@ static void pass_close(void *self) {
 
 static sft_status pass_create(sft_source **out, held *h, const sft_source *inner, sft_error *err) {
     sft_source_vtable vtable;
-    passing *p = sft__base_alloc(h->allocator, sizeof *p);
+    passing *p;
 
     *out = NULL;
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, sizeof *p);
-    }
+    SFT_TRY(sft__base_need(h->allocator, &p, sizeof *p, err));
     p->of = h;
     p->inner = inner;
     SFT_INIT(&vtable);
@@ -158,9 +156,8 @@ static sft_status add_tensor(merging *m, const sft_tensor *tensor, uint32_t sour
                              sft_error *err) {
     sft_tensor t = *tensor;
 
-    if (!sft__base_grow(m->allocator, &m->pieces, &m->room, t.piece_count, sizeof *m->pieces)) {
-        return sft__base_fail_nomem(err, t.piece_count * sizeof *m->pieces);
-    }
+    SFT_TRY(sft__base_need_room(m->allocator, &m->pieces, &m->room, t.piece_count,
+                                sizeof *m->pieces, err));
     for (uint32_t i = 0; i < t.piece_count; i++) {
         m->pieces[i] = t.pieces[i];
         m->pieces[i].source += source;
@@ -247,11 +244,9 @@ static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t en
 static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
                               uint32_t file, sft_error *err) {
     const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(uint32_t);
-    uint32_t *numbers = sft__base_alloc_zero(m->allocator, bytes);
+    uint32_t *numbers;
 
-    if (numbers == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_TRY(sft__base_need_zero(m->allocator, &numbers, bytes, err));
     number_storages(m, catalog, numbers);
     const sft_status status = add_numbered(m, catalog, entry, source, file, numbers, err);
     sft__base_free(m->allocator, numbers, bytes);
@@ -287,15 +282,9 @@ static sft_status take_shard(merging *m, sft_catalog *catalog, size_t entry, sft
     *h = (held){m->allocator, catalog, 1};
     sft_status status =
         m->index != NULL ? sft__import_shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
-    if (status == SFT_OK) {
-        status = add_sources(m, h, &source, err);
-    }
-    if (status == SFT_OK) {
-        status = add_files(m, catalog, source, &file, err);
-    }
-    if (status == SFT_OK) {
-        status = add_tensors(m, catalog, entry, source, file, err);
-    }
+    SFT_THEN(status, add_sources(m, h, &source, err));
+    SFT_THEN(status, add_files(m, catalog, source, &file, err));
+    SFT_THEN(status, add_tensors(m, catalog, entry, source, file, err));
     held_drop(h);
     return status;
 }
@@ -442,11 +431,9 @@ static sft_status set_all(merging *m, char *name, uint32_t count, sft_error *err
 
 static sft_status add_set(merging *m, const char *path, sft_error *err) {
     const size_t room = strlen(path) + 1;
-    char *name = sft__base_alloc(m->allocator, room);
+    char *name;
 
-    if (name == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    SFT_TRY(sft__base_need(m->allocator, &name, room, err));
     memcpy(name, path, room);
     sft_status status = set_all(m, name, set_count(path), err);
     sft__base_free(m->allocator, name, room);
@@ -474,15 +461,9 @@ static sft_status merge(sft_catalog **out, const char *path, sft__import_shard_i
     o.access = options->access;
     sft__base_buf_init(&m.blocks, m.allocator);
     sft_status status = sft__import_report_create(&m.report, m.allocator, err);
-    if (status == SFT_OK) {
-        status = sft_builder_create(&m.builder, &o, err);
-    }
-    if (status == SFT_OK) {
-        status = index != NULL ? add_all(&m, path, err) : add_set(&m, path, err);
-    }
-    if (status == SFT_OK) {
-        status = sft_builder_finish(out, m.builder, err);
-    }
+    SFT_THEN(status, sft_builder_create(&m.builder, &o, err));
+    SFT_THEN(status, index != NULL ? add_all(&m, path, err) : add_set(&m, path, err));
+    SFT_THEN(status, sft_builder_finish(out, m.builder, err));
     if (status == SFT_OK && report != NULL) {
         *report = m.report;
         m.report = NULL;

@@ -10,10 +10,10 @@
 #ifndef SFT_IMPORT_IMPORT_H
 #define SFT_IMPORT_IMPORT_H
 
-#include "base/error.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include <sft/extend.h>
 #include <sft/import.h>
+#include <string.h>
 
 /* One file being read. A scan runs the same code as an open; its catalog is thrown away. */
 typedef struct sft__import {
@@ -45,7 +45,7 @@ typedef struct sft__import {
     bool named;       /* a walk has reported the names of pickles: they are not said again */
 } sft__import;
 
-/* ---------------------------------------------------------------- jobs, open.c */
+/* ---------------------------------------------------------------- jobs: job.c, open.c */
 
 /* Options and limits with their defaults; the job was zeroed. */
 sft_status sft__import_job_options(sft__import *job, const sft_import_options *options,
@@ -97,6 +97,10 @@ extern const sft__import_reader sft__import_reader_tflite;
 extern const sft__import_reader sft__import_reader_arrow;
 extern const sft__import_reader sft__import_reader_paddle;
 
+/* Reads the first bytes of a source (job.c). */
+sft_status sft__import_probe_read(sft__import_probe *p, uint8_t head[SFT__IMPORT_HEAD],
+                                  const sft_source *source, const sft_allocator *allocator,
+                                  sft_error *err);
 /* The reader for a source, or NULL; the refusal for a format that is known but never read. */
 const sft__import_reader *sft__import_reader_for(const sft__import_probe *probe);
 const char *sft__import_refusal(const sft__import_probe *probe, uint32_t *format);
@@ -110,17 +114,42 @@ const char *sft__import_refusal(const sft__import_probe *probe, uint32_t *format
  * SFT_E_LIMIT: packed tensors together may be at most 64 times the file, or 1 GiB. */
 sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_error *err);
 
-/* Notes a fact for the report. message: printf. Findings of one kind, subject and rule are counted.
- */
-void sft__import_find(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
-                      size_t subject_len, const char *rule, uint64_t offset, const char *format,
-                      ...) SFT_PRINTF(8, 9);
+/* What a finding is by: its kind and verdict (sft_finding), and the name of the rule. */
+typedef struct sft__import_rule {
+    uint32_t kind;
+    uint32_t verdict;
+    const char *name;
+} sft__import_rule;
+#define SFT__RULE(kind, verdict, name)                                                             \
+    (sft__import_rule) {                                                                           \
+        SFT_FINDING_##kind, SFT_SCAN_##verdict, name                                               \
+    }
+
+/* What it is about, and where that lies in the file: SFT_NO_OFFSET, if it has no place. */
+typedef struct sft__import_subject {
+    const char *text;
+    size_t len;
+    uint64_t offset;
+} sft__import_subject;
+
+#define SFT__AT(text, len, offset)                                                                 \
+    (sft__import_subject) {                                                                        \
+        text, len, offset                                                                          \
+    }
+#define SFT__NAMED(of, offset) SFT__AT((of)->name, (of)->name_len, offset) /* a tensor, a member */
+
+static inline sft__import_subject sft__import_text_at(const char *text, uint64_t offset) {
+    return (sft__import_subject){text, text != NULL ? strlen(text) : 0, offset};
+}
+
+/* Notes a fact for the report. format: printf. Findings of one kind, subject and rule are counted. */
+void sft__import_find(sft__import *job, sft__import_rule rule, sft__import_subject subject,
+                      const char *format, ...) SFT_PRINTF(4, 5);
 
 /* Something that cannot become a tensor: SFT_E_UNSUPPORTED, or with ALLOW_OPAQUE (and in a scan) a
  * finding and SFT_OK. */
-sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subject_len,
-                              uint64_t offset, sft_error *err, const char *format, ...)
-    SFT_PRINTF(6, 7);
+sft_status sft__import_opaque(sft__import *job, sft__import_subject subject, sft_error *err,
+                              const char *format, ...) SFT_PRINTF(4, 5);
 
 /* `count` tensors that are in the file and not in the catalog, and why: what a reader does not take must
  * pass through here or through sft__import_opaque, so that conversions can name it. */
@@ -129,9 +158,8 @@ void sft__import_left(sft__import *job, const char *subject, size_t subject_len,
 
 /* Something that only a damaged or a crafted file has, but that the format's own loader may read
  * past: SFT_E_SCHEMA when loading; in a scan a finding of this verdict and SFT_OK. */
-sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
-                             const char *rule, uint64_t offset, sft_error *err, const char *format,
-                             ...) SFT_PRINTF(8, 9);
+sft_status sft__import_trick(sft__import *job, sft__import_rule rule, sft__import_subject subject,
+                             sft_error *err, const char *format, ...) SFT_PRINTF(5, 6);
 
 /* In a scan: the bytes [from, to) of a source, which no part of the format names. Zeros are padding;
  * anything else is a finding. */

@@ -164,11 +164,10 @@ void sft__import_report_add(sft_import_report *report, const sft_finding *findin
     }
 }
 
-static void find_list(sft__import *job, const sft_finding *like, size_t subject_len,
-                      const char *format, va_list args) {
+static void find_list(sft__import *job, sft_finding f, size_t subject_len, const char *format,
+                      va_list args) {
     char raw[MESSAGE_MAX];
     char message[MESSAGE_MAX];
-    sft_finding f = *like;
 
     f.subject = f.subject != NULL ? f.subject : "";
     if (is_known(job->report, &f, subject_len)) {
@@ -186,25 +185,28 @@ static void find_list(sft__import *job, const sft_finding *like, size_t subject_
     sft__import_report_add(job->report, &f, subject_len);
 }
 
-void sft__import_find(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
-                      size_t subject_len, const char *rule, uint64_t offset, const char *format,
-                      ...) {
-    const sft_finding like = {kind, verdict, subject, rule, NULL, offset, 1};
+static sft_finding finding_of(sft__import_rule rule, sft__import_subject subject, uint64_t count) {
+    return (sft_finding){rule.kind, rule.verdict,   subject.text, rule.name,
+                         NULL,      subject.offset, count};
+}
+
+void sft__import_find(sft__import *job, sft__import_rule rule, sft__import_subject subject,
+                      const char *format, ...) {
     va_list args;
 
     va_start(args, format);
-    find_list(job, &like, subject_len, format, args);
+    find_list(job, finding_of(rule, subject, 1), subject.len, format, args);
     va_end(args);
 }
 
 void sft__import_left(sft__import *job, const char *subject, size_t subject_len, uint64_t count,
                       const char *format, ...) {
-    const sft_finding like = {
-        SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL, SFT_NO_OFFSET, count};
+    const sft__import_subject about = {subject, subject_len, SFT_NO_OFFSET};
     va_list args;
 
     va_start(args, format);
-    find_list(job, &like, subject_len, format, args);
+    find_list(job, finding_of(SFT__RULE(LEFT_OUT, HARMLESS, "left-out"), about, count), subject_len,
+              format, args);
     va_end(args);
 }
 
@@ -231,47 +233,39 @@ uint64_t sft__import_report_left_out(const sft_import_report *report) {
     return count;
 }
 
-static sft_status fail_list(sft_error *err, sft_status status, uint64_t offset, const char *tensor,
-                            size_t tensor_len, const char *format, va_list args) {
-    char text[MESSAGE_MAX];
-
-    (void)vsnprintf(text, sizeof text, format, args);
-    return sft_error_set(err, status, 0, offset, tensor, tensor_len, "%s", text);
-}
-
-sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subject_len,
-                              uint64_t offset, sft_error *err, const char *format, ...) {
-    const sft_finding like = {
-        SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, subject, "left-out", NULL, offset, 1};
+sft_status sft__import_opaque(sft__import *job, sft__import_subject subject, sft_error *err,
+                              const char *format, ...) {
     sft_status status = SFT_OK;
+    char text[MESSAGE_MAX];
     va_list args;
 
     va_start(args, format);
     if (job->scanning || (job->options.flags & SFT_IMPORT_ALLOW_OPAQUE) != 0) {
-        find_list(job, &like, subject_len, format, args);
+        find_list(job, finding_of(SFT__RULE(LEFT_OUT, HARMLESS, "left-out"), subject, 1),
+                  subject.len, format, args);
     } else {
         /* classes have a place in the file, tensors a name */
-        const size_t name_len = offset == SFT_NO_OFFSET ? subject_len : 0;
-        status = fail_list(err, SFT_E_UNSUPPORTED, offset, subject, name_len, format, args);
+        const size_t name_len = subject.offset == SFT_NO_OFFSET ? subject.len : 0;
+        (void)vsnprintf(text, sizeof text, format, args);
+        status = sft_error_set(err, SFT_E_UNSUPPORTED, 0, subject.offset, subject.text, name_len,
+                               "%s", text);
     }
     va_end(args);
     return status;
 }
 
-sft_status sft__import_trick(sft__import *job, uint32_t kind, uint32_t verdict, const char *subject,
-                             const char *rule, uint64_t offset, sft_error *err, const char *format,
-                             ...) {
-    const sft_finding like = {kind, verdict, subject, rule, NULL, offset, 1};
+sft_status sft__import_trick(sft__import *job, sft__import_rule rule, sft__import_subject subject,
+                             sft_error *err, const char *format, ...) {
     sft_status status = SFT_OK;
     char text[MESSAGE_MAX];
     va_list args;
 
     va_start(args, format);
     if (job->scanning) {
-        find_list(job, &like, subject != NULL ? strlen(subject) : 0, format, args);
+        find_list(job, finding_of(rule, subject, 1), subject.len, format, args);
     } else {
         (void)vsnprintf(text, sizeof text, format, args);
-        status = sft__base_fail_at(err, SFT_E_SCHEMA, offset, "%s: %s", rule, text);
+        status = sft__base_fail_at(err, SFT_E_SCHEMA, subject.offset, "%s: %s", rule.name, text);
     }
     va_end(args);
     return status;
@@ -291,7 +285,7 @@ sft_status sft__import_unnamed(sft__import *job, const sft_source *source, uint6
         at += n;
     }
     if (!zeros) {
-        sft__import_find(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "", 0, "trailing", from,
+        sft__import_find(job, SFT__RULE(CONTAINER, UNKNOWN, "trailing"), SFT__AT("", 0, from),
                          "%llu bytes that belong to no part of the format, and are no padding",
                          (unsigned long long)(to - from));
     }

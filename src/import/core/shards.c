@@ -177,14 +177,10 @@ static sft_status read_all(sft__import_shard_index *x, const sft_source *source,
                               (unsigned long long)size, (int)INDEX_MAX);
     }
     const size_t room = (size_t)size + SFT__JSON_SLACK;
-    char *text = sft__base_alloc_zero(x->allocator, room);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    char *text;
+    SFT_TRY(sft__base_need_zero(x->allocator, &text, room, err));
     status = size == 0 ? SFT_OK : sft_source_read(source, 0, text, (size_t)size, err);
-    if (status == SFT_OK) {
-        status = index_parse(x, text, (size_t)size, err);
-    }
+    SFT_THEN(status, index_parse(x, text, (size_t)size, err));
     sft__base_free(x->allocator, text, room);
     return status;
 }

@@ -46,6 +46,10 @@ sft_status sft__import_shard_index_complete(const sft__import_shard_index *index
 /* Does the beginning of a file look like an index? Pure. */
 bool sft__import_shard_index_likely(const uint8_t *head, size_t len);
 
+/* The source that a path names, or that it stands for: the index of TensorFlow's, or the .metadata of a
+ * distributed checkpoint, whose path is in `found` (SFT__TF_PATH bytes) and *path then (open.c). */
+sft_status sft__import_open_path(sft_source **out, const char **path, char *found,
+                                 const sft_import_options *options, sft_error *err);
 /* sft_import_open of a file alone (open.c). */
 sft_status sft__import_open_file(sft_catalog **out, const char *path,
                                  const sft_import_options *options, sft_import_report **report,

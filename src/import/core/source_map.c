@@ -84,12 +84,10 @@ static sft_status map_read(void *self, uint64_t offset, void *dst, size_t size, 
 static sft_status part_create(sft_source **out, const part *like, uint64_t size, const char *name,
                               sft_error *err) {
     sft_source_vtable vtable;
-    part *p = sft__base_alloc(like->allocator, sizeof *p);
+    part *p;
 
     *out = NULL;
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, sizeof *p);
-    }
+    SFT_TRY(sft__base_need(like->allocator, &p, sizeof *p, err));
     *p = *like;
     SFT_INIT(&vtable);
     vtable.read_at = p->map.fn != NULL ? map_read : part_read;

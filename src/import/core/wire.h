@@ -52,6 +52,16 @@ sft_status sft__import_wire_varint(sft__import_wire_in *in, uint64_t *at, uint64
 /* The next field of a message; *more false at its end. */
 sft_status sft__import_wire_next(sft__import_wire_in *in, sft__import_wire *message,
                                  sft__import_wire_field *field, bool *more, sft_error *err);
+/* For a loop over the fields of a message: is there another one? *status: of the last step. */
+static inline bool sft__import_wire_each(sft__import_wire_in *in, sft__import_wire *message,
+                                         sft__import_wire_field *field, sft_status *status,
+                                         sft_error *err) {
+    bool more;
+
+    *status = sft__import_wire_next(in, message, field, &more, err);
+    return *status == SFT_OK && more;
+}
+
 static inline sft__import_wire sft__import_wire_inside(const sft__import_wire_field *f) {
     const sft__import_wire m = {f->at, f->at + f->len};
     return m;

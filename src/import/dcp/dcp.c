@@ -272,10 +272,8 @@ static sft_status read_tensor(sft__import_dcp *d, uint32_t id, tensor *t, const 
     if (chunks->type != SFT__PK_LIST && chunks->type != SFT__PK_TUPLE) {
         return of_tensor(err, SFT_E_SCHEMA, t, "no list of boxes");
     }
-    if (!sft__base_grow(d->job->allocator, &d->pieces, &d->piece_room, (size_t)chunks->count + 1,
-                        sizeof *d->pieces)) {
-        return sft__base_fail_nomem(err, chunks->count * sizeof *d->pieces);
-    }
+    SFT_TRY(sft__base_need_room(d->job->allocator, &d->pieces, &d->piece_room,
+                                (size_t)chunks->count + 1, sizeof *d->pieces, err));
     for (sft__import_pk_iter it = sft__import_pk_begin(chunks); sft__import_pk_next(&it, &chunk);
          count++) {
         SFT_TRY(read_box(d, t, chunk, &d->pieces[count], err));
@@ -305,11 +303,12 @@ static sft_status read_object(sft__import_dcp *d, const char *name, size_t len, 
         SFT_TRY(sft__import_dcp_object(d, item, &tensors, err));
     }
     if (tensors) {
-        return sft__import_opaque(d->job, name, len, SFT_NO_OFFSET, err,
+        return sft__import_opaque(d->job, SFT__AT(name, len, SFT_NO_OFFSET), err,
                                   "dcp-object: an object with tensors in it, saved whole");
     }
-    sft__import_find(d->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "dcp-object",
-                     SFT_NO_OFFSET, "no tensor: an object that was saved whole");
+    sft__import_find(d->job, SFT__RULE(LEFT_OUT, HARMLESS, "dcp-object"),
+                     SFT__AT(name, len, SFT_NO_OFFSET),
+                     "no tensor: an object that was saved whole");
     return SFT_OK;
 }
 
@@ -336,7 +335,8 @@ static sft_status read_entry(sft__import_dcp *d, uint32_t key, uint32_t value, s
     memset(&why, 0, sizeof why);
     const sft_status status = read_tensor(d, value, &t, name, len, &why);
     if (status == SFT_E_UNSUPPORTED) {
-        return sft__import_opaque(d->job, k->u.text, k->count, why.offset, err, "%s", why.message);
+        return sft__import_opaque(d->job, SFT__AT(k->u.text, k->count, why.offset), err, "%s",
+                                  why.message);
     }
     if (status != SFT_OK && err != NULL) {
         *err = why;
@@ -370,8 +370,8 @@ static sft_status read_metadata(sft__import_dcp *d, sft_error *err) {
     d->p.classes = true; /* planners leave objects of all kinds beside the tensors */
     SFT_TRY(sft__import_pickle_run(&d->p, 0, size, err));
     if (d->p.end < size) {
-        SFT_TRY(sft__import_trick(d->job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, "",
-                                  "pickle-trailing", d->p.end, err,
+        SFT_TRY(sft__import_trick(d->job, SFT__RULE(PICKLE, DANGEROUS, "pickle-trailing"),
+                                  SFT__AT("", 0, d->p.end), err,
                                   "bytes follow the end of the pickle"));
     }
     const uint32_t root = d->p.root;
@@ -406,7 +406,8 @@ static sft_status open_dcp(sft__import *job, sft_error *err) {
 bool sft__import_dcp_locate(const char *path, const sft_import_options *options, char *found,
                             size_t size) {
     const size_t len = strlen(path);
-    uint32_t format = SFT_IMPORT_UNKNOWN;
+    uint8_t head[SFT__IMPORT_HEAD];
+    sft__import_probe p;
     sft_source *source;
     const int n =
         snprintf(found, size, "%s%s.metadata", path, len != 0 && path[len - 1] == '/' ? "" : "/");
@@ -415,7 +416,8 @@ bool sft__import_dcp_locate(const char *path, const sft_import_options *options,
         sft_source_open(&source, found, SFT_ACCESS_READ, options->allocator, NULL) != SFT_OK) {
         return false;
     }
-    const bool is = sft_import_detect(source, &format, NULL) == SFT_OK && format == SFT_IMPORT_DCP;
+    const bool is =
+        sft__import_probe_read(&p, head, source, options->allocator, NULL) == SFT_OK && probe(&p);
     sft_source_close(source);
     return is;
 }

@@ -202,9 +202,11 @@ sft_status sft__import_dcp_object(sft__import_dcp *d, const sft__import_dcp_item
         return status;
     }
     if (status != SFT_OK) { /* an object of classes that are not known: it stays outside anyway */
-        sft__import_find(d->job, SFT_FINDING_CONTAINER,
-                         d->job->scanning ? SFT_SCAN_UNKNOWN : SFT_SCAN_HARMLESS, item->name,
-                         item->name_len, "dcp-object", why.offset, "%s", why.message);
+        sft__import_find(d->job,
+                         (sft__import_rule){SFT_FINDING_CONTAINER,
+                                            d->job->scanning ? SFT_SCAN_UNKNOWN : SFT_SCAN_HARMLESS,
+                                            "dcp-object"},
+                         SFT__NAMED(item, why.offset), "%s", why.message);
     }
     return SFT_OK;
 }

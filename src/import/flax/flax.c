@@ -294,7 +294,7 @@ static sft_status add_array(reading *r, const array *a, sft__import_run *runs, s
     if (a->kind == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, a->type, strlen(a->type));
-        return sft__import_opaque(r->job, name, len, a->run.offset, err,
+        return sft__import_opaque(r->job, SFT__AT(name, len, a->run.offset), err,
                                   "msgpack: %.*s has the type \"%s\", which is not known",
                                   (int)(len < 100 ? len : 100), name, type);
     }
@@ -356,10 +356,8 @@ static sft_status chunk_all(reading *r, array *a, uint64_t count, uint64_t *at, 
         memcpy(a->type, chunk.type, sizeof a->type);
         a->kind = chunk.kind;
         a->run = chunk.run;
-        if (!sft__base_grow(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
-                            sizeof *r->runs)) {
-            return sft__base_fail_nomem(err, (size_t)i * sizeof *r->runs);
-        }
+        SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
+                                    sizeof *r->runs, err));
         if (r->run_room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
             return sft__base_fail_at(err, SFT_E_LIMIT, t.start,
                                      "memory: an array of too many chunks");
@@ -405,9 +403,8 @@ static sft_status name_put(reading *r, const void *text, size_t len, uint64_t at
         return sft__base_fail_at(err, SFT_E_LIMIT, at, "a name of more than %d bytes",
                                  (int)NAME_MAX);
     }
-    if (!sft__base_grow(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1, 1)) {
-        return sft__base_fail_nomem(err, r->name_len + len);
-    }
+    SFT_TRY(sft__base_need_room(r->job->allocator, &r->name, &r->name_room, r->name_len + len + 1,
+                                1, err));
     memcpy(r->name + r->name_len, text, len);
     r->name_len += len;
     return SFT_OK;
@@ -459,7 +456,7 @@ static sft_status take(reading *r, const token *t, sft_error *err) {
         return SFT_OK;
     }
     if (t->code != EXT_ARRAY && t->code != EXT_SCALAR) {
-        return sft__import_opaque(r->job, r->name, r->name_len, t->start, err,
+        return sft__import_opaque(r->job, SFT__NAMED(r, t->start), err,
                                   "msgpack: an extension of type %d, which Flax does not write",
                                   t->code);
     }
@@ -512,27 +509,25 @@ static sft_status read_file(reading *r, sft_error *err) {
         SFT_TRY(step(r, &r->stack[r->depth - 1], &at, err));
     }
     if (at != r->end) {
-        return sft__import_trick(r->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                 "msgpack-trailing", at, err, "bytes follow the end of the tree");
+        return sft__import_trick(r->job, SFT__RULE(CONTAINER, UNKNOWN, "msgpack-trailing"),
+                                 SFT__AT("", 0, at), err, "bytes follow the end of the tree");
     }
     if (r->job->options.key != NULL && strcmp(r->job->options.key, ".") != 0 && r->matched == 0) {
         return sft__base_fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)",
                               r->job->options.key);
     }
     if (r->others != 0) {
-        sft__import_find(r->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
-                         SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
-                         (unsigned long long)r->others);
+        sft__import_find(
+            r->job, SFT__RULE(NOTE, HARMLESS, "no-tensors"), SFT__AT("", 0, SFT_NO_OFFSET),
+            "%llu values beside the tensors are no tensors", (unsigned long long)r->others);
     }
     return SFT_OK;
 }
 
 static sft_status open_flax(sft__import *job, sft_error *err) {
-    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
+    reading *r;
 
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &r, sizeof *r, err));
     r->job = job;
     const sft_status status = read_file(r, err);
     sft__base_free(job->allocator, r->name, r->name_room);

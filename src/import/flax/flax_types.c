@@ -98,8 +98,8 @@ static sft_status tell(sft__import *job, const sft__import_flax_type *type, cons
     char value[64];
     char *key;
 
-    sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, t->name, t->name_len, "flax-type",
-                     offset, "elements of type %s are given as %s", type->name, t->dtype->name);
+    sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "flax-type"), SFT__NAMED(t, offset),
+                     "elements of type %s are given as %s", type->name, t->dtype->name);
     const int n = snprintf(value, sizeof value, "{\"dtype\": \"%s\"}", type->name);
     SFT_TRY(sft__import_alloc(job, &key, t->name_len + 6, 1, err));
     memcpy(key, "flax:", 5);

@@ -124,8 +124,8 @@ static sft_status check_overlaps(sft__import_gguf_in *g, info *infos, size_t cou
     for (size_t i = 0; i < count; i++) {
         const info *t = sorted[i];
         if (t->offset < at && t->nbytes > 0) {
-            SFT_TRY(sft__import_trick(g->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, t->name,
-                                      "gguf-overlap", t->offset, err,
+            SFT_TRY(sft__import_trick(g->job, SFT__RULE(CONTAINER, UNKNOWN, "gguf-overlap"),
+                                      sft__import_text_at(t->name, t->offset), err,
                                       "it shares bytes with another tensor"));
         }
         if (t->offset > at && t->offset - at >= g->alignment) {
@@ -142,7 +142,7 @@ static sft_status check_overlaps(sft__import_gguf_in *g, info *infos, size_t cou
     }
     sft__import_report_unused(g->job->report, unused);
     if (gaps > GAPS_MOST && g->job->scanning) {
-        sft__import_find(g->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "", 0, "trailing", start,
+        sft__import_find(g->job, SFT__RULE(CONTAINER, UNKNOWN, "trailing"), SFT__AT("", 0, start),
                          "more gaps between tensors than are looked into");
     }
     return sft__import_unnamed(g->job, g->job->file, at, g->end, err);
@@ -190,7 +190,7 @@ static sft_status add_tensor(sft__import_gguf_in *g, info *t, sft_error *err) {
     memcpy(shape, t->shape, sizeof shape);
     piece.offset = t->offset;
     if (dtype == 0 && g->big) {
-        return sft__import_opaque(g->job, t->name, t->name_len, t->offset, err,
+        return sft__import_opaque(g->job, SFT__NAMED(t, t->offset), err,
                                   "gguf-order: blocks of %s in a big-endian file", type->name);
     }
     if (dtype == 0 && wanted && type->dequantize != NULL) {
@@ -199,8 +199,8 @@ static sft_status add_tensor(sft__import_gguf_in *g, info *t, sft_error *err) {
         dtype = SFT_F32;
     } else if (dtype == 0) {
         if (wanted) {
-            sft__import_find(g->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, t->name, t->name_len,
-                             "gguf-raw", t->offset,
+            sft__import_find(g->job, SFT__RULE(NOTE, HARMLESS, "gguf-raw"),
+                             SFT__NAMED(t, t->offset),
                              "blocks of %s are not turned into floats: given as bytes", type->name);
         }
         shape[t->rank - 1] = t->row / type->elements * type->bytes;
@@ -273,7 +273,7 @@ static sft_status read_all(sft__import_gguf_in *g, sft_error *err) {
     SFT_TRY(sft__import_gguf_values(g, values, err));
     if (g->split_count > 1 && (g->job->options.flags & SFT__IMPORT_IN_SET) == 0) {
         sft__import_find(
-            g->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, "", 0, "gguf-split", SFT_NO_OFFSET,
+            g->job, SFT__RULE(LEFT_OUT, HARMLESS, "gguf-split"), SFT__AT("", 0, SFT_NO_OFFSET),
             "this is shard %llu of %llu of a model: the tensors of the others are in "
             "their own files; the first, under the name that gguf-split gave it, opens all",
             (unsigned long long)g->split_no + 1, (unsigned long long)g->split_count);

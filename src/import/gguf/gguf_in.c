@@ -361,8 +361,9 @@ static void tell_replaced(sft__import_gguf_in *g, const char *key, size_t len) {
     if (g->replaced != 0 && g->too_many) {
         sft__import_left(g->job, key, len, 0, what, n, are, "");
     } else if (g->replaced != 0) {
-        sft__import_find(g->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, key, len, "gguf-string",
-                         SFT_NO_OFFSET, what, n, are, " here, gguf.types has them as they are");
+        sft__import_find(g->job, SFT__RULE(NOTE, HARMLESS, "gguf-string"),
+                         SFT__AT(key, len, SFT_NO_OFFSET), what, n, are,
+                         " here, gguf.types has them as they are");
     }
 }
 

@@ -157,9 +157,7 @@ static sft_status write_gguf(sft__import_export *job, sft_error *err) {
 
     sft__base_buf_init(&b, job->c.allocator);
     sft_status status = sft__import_gguf_meta_init(&m, job, err);
-    if (status == SFT_OK) {
-        status = write_file(job, &m, &b, err);
-    }
+    SFT_THEN(status, write_file(job, &m, &b, err));
     sft__import_gguf_meta_reset(&m);
     sft__base_buf_reset(&b);
     return status;

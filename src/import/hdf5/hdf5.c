@@ -37,13 +37,12 @@ static bool below_key(const sft__import_h5 *h, const sft__import_h5_link *link, 
 static sft_status refuse(sft__import_h5 *h, const sft__import_h5_dataset *d, const char *why,
                          sft_error *err) {
     if (sft__import_h5_message_find(&h->object, SFT__H5_EXTERNAL) != NULL || d->layout == 3) {
-        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, d->name, d->name_len,
-                         "hdf5-external", h->base + d->addr,
+        sft__import_find(h->job, SFT__RULE(CONTAINER, DANGEROUS, "hdf5-external"),
+                         SFT__NAMED(d, h->base + d->addr),
                          "its data are read out of other files by HDF5, whichever they are");
     }
-    return sft__import_opaque(h->job, d->name, d->name_len, h->base + d->addr, err,
-                              "hdf5: %.*s has %s", (int)(d->name_len < 200 ? d->name_len : 200),
-                              d->name, why);
+    return sft__import_opaque(h->job, SFT__NAMED(d, h->base + d->addr), err, "hdf5: %.*s has %s",
+                              (int)(d->name_len < 200 ? d->name_len : 200), d->name, why);
 }
 
 /* The dataset in h->object, under this name. */
@@ -66,14 +65,15 @@ static sft_status take_dataset(sft__import_h5 *h, const sft__import_h5_link *lin
         return refuse(h, &d, why, err);
     }
     if (d.empty) {
-        sft__import_find(h->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "hdf5-null",
-                         h->base + d.addr, "a dataset without a shape (a null dataspace)");
+        sft__import_find(h->job, SFT__RULE(LEFT_OUT, HARMLESS, "hdf5-null"),
+                         SFT__AT(name, len, h->base + d.addr),
+                         "a dataset without a shape (a null dataspace)");
         return SFT_OK;
     }
     h->matched++;
     if (d.type.bare) {
-        sft__import_find(h->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, len, "hdf5-opaque",
-                         h->base + d.addr,
+        sft__import_find(h->job, SFT__RULE(NOTE, HARMLESS, "hdf5-opaque"),
+                         SFT__AT(name, len, h->base + d.addr),
                          "elements of %u bytes without a type (bfloat16 and float8 are saved so): "
                          "given as %s",
                          (unsigned)d.type.size, d.type.dtype->name);
@@ -127,7 +127,7 @@ static sft_status remember(sft__import_h5 *h, const sft__import_h5_link *link, s
 static sft_status met_before(sft__import_h5 *h, const sft__import_h5_link *link, uint64_t met,
                              sft_error *err) {
     if (met == GROUP) {
-        return sft__import_opaque(h->job, link->name, link->len, h->base + link->addr, err,
+        return sft__import_opaque(h->job, SFT__AT(link->name, link->len, h->base + link->addr), err,
                                   "hdf5: %.200s is a second link to a group, or leads in a circle",
                                   link->name);
     }
@@ -259,7 +259,7 @@ static sft_status take_soft(sft__import_h5 *h, const sft__base_strmap *map,
     const size_t found = sft__base_strmap_find(map, path, len);
     if (found == SFT__STRMAP_NONE) {
         (void)sft_escape(target, sizeof target, link->target, link->target_len);
-        return sft__import_opaque(h->job, link->name, link->len, SFT_NO_OFFSET, err,
+        return sft__import_opaque(h->job, SFT__AT(link->name, link->len, SFT_NO_OFFSET), err,
                                   "hdf5: %.200s is a soft link to \"%s\", which is no tensor of "
                                   "this file",
                                   link->name, target);
@@ -293,10 +293,8 @@ static sft_status soft_links(sft__import_h5 *h, sft_error *err) {
 /* ---------------------------------------------------------------- a file */
 
 static sft_status start(sft__import_h5 *h, sft_error *err) {
-    h->windows = sft__base_alloc(h->job->allocator, SFT__H5_WINDOWS * sizeof *h->windows);
-    if (h->windows == NULL) {
-        return sft__base_fail_nomem(err, SFT__H5_WINDOWS * sizeof *h->windows);
-    }
+    SFT_TRY(
+        sft__base_need(h->job->allocator, &h->windows, SFT__H5_WINDOWS * sizeof *h->windows, err));
     for (int i = 0; i < SFT__H5_WINDOWS; i++) {
         h->windows[i].at = UINT64_MAX;
         h->windows[i].used = 0;
@@ -330,9 +328,9 @@ static sft_status read_file(sft__import_h5 *h, sft_error *err) {
         return sft__base_fail(err, SFT_E_NOT_FOUND, "the file has no part \"%s\" (key)", key);
     }
     if (h->others != 0) {
-        sft__import_find(h->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
-                         SFT_NO_OFFSET, "%llu objects beside the tensors are no tensors",
-                         (unsigned long long)h->others);
+        sft__import_find(
+            h->job, SFT__RULE(NOTE, HARMLESS, "no-tensors"), SFT__AT("", 0, SFT_NO_OFFSET),
+            "%llu objects beside the tensors are no tensors", (unsigned long long)h->others);
     }
     return SFT_OK;
 }
@@ -362,11 +360,9 @@ static void reset(sft__import_h5 *h) {
 
 sft_status sft__import_hdf5_add(sft__import *job, const sft_source *source, uint32_t index,
                                 sft_error *err) {
-    sft__import_h5 *h = sft__base_alloc_zero(job->allocator, sizeof *h);
+    sft__import_h5 *h;
 
-    if (h == NULL) {
-        return sft__base_fail_nomem(err, sizeof *h);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &h, sizeof *h, err));
     h->job = job;
     h->source = source;
     h->index = index;
@@ -377,18 +373,14 @@ sft_status sft__import_hdf5_add(sft__import *job, const sft_source *source, uint
 
 static sft_status texts(sft__import *job, const sft_source *source,
                         const sft__import_h5_wanted *want, sft_error *err) {
-    sft__import_h5 *h = sft__base_alloc_zero(job->allocator, sizeof *h);
+    sft__import_h5 *h;
 
-    if (h == NULL) {
-        return sft__base_fail_nomem(err, sizeof *h);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &h, sizeof *h, err));
     h->job = job;
     h->source = source;
     h->want = want;
     sft_status status = start(h, err);
-    if (status == SFT_OK) {
-        status = walk(h, err);
-    }
+    SFT_THEN(status, walk(h, err));
     reset(h);
     return status;
 }
@@ -405,9 +397,7 @@ sft_status sft__import_hdf5_texts(const sft__import *job, const sft_source *sour
         sft__base_arena_init(&own.arena, own.allocator, own.options.memory_bytes / 4);
         status = sft__import_report_create(&own.report, own.allocator, err);
     }
-    if (status == SFT_OK) {
-        status = texts(&own, source, want, err);
-    }
+    SFT_THEN(status, texts(&own, source, want, err));
     sft__import_job_reset(&own);
     return status;
 }
@@ -463,8 +453,8 @@ static sft_status add_weights(sft__import *job, const sft__import_zip *zip, sft_
         const bool text = strcmp(m->name, "config.json") == 0 ||
                           strcmp(m->name, "metadata.json") == 0 || m->name[m->name_len - 1] == '/';
         if (m != e && !text) {
-            sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, m->name, m->name_len,
-                             "keras-member", m->header, "a member beside the weights");
+            sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "keras-member"),
+                             SFT__NAMED(m, m->header), "a member beside the weights");
         }
     }
     SFT_TRY(
@@ -477,9 +467,7 @@ static sft_status open_keras(sft__import *job, sft_error *err) {
     sft__import_zip zip;
 
     sft_status status = sft__import_zip_open(&zip, job, err);
-    if (status == SFT_OK) {
-        status = add_weights(job, &zip, err);
-    }
+    SFT_THEN(status, add_weights(job, &zip, err));
     sft__import_zip_reset(&zip);
     return status;
 }

@@ -71,10 +71,8 @@ static sft_status fill_source(adding *a, sft_error *err) {
         a->fill = h->zeros;
         return SFT_OK;
     }
-    fill *f = sft__base_alloc_zero(h->job->allocator, sizeof *f);
-    if (f == NULL) {
-        return sft__base_fail_nomem(err, sizeof *f);
-    }
+    fill *f;
+    SFT_TRY(sft__base_need_zero(h->job->allocator, &f, sizeof *f, err));
     f->allocator = h->job->allocator;
     memcpy(f->bytes, a->d->fill, sizeof f->bytes);
     if (type->unit != 0) {
@@ -259,8 +257,8 @@ static sft_status read_all(adding *a, const sft_source *chunks, sft_error *err) 
     const sft_status status =
         sft__import_source_crc32(chunks, 0, sft_source_size(chunks), &sum, h->job->allocator, &why);
     if (h->job->scanning && (status == SFT_E_SCHEMA || status == SFT_E_MISMATCH)) {
-        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->d->name,
-                         a->d->name_len, "hdf5-chunk", why.offset, "%s", why.message);
+        sft__import_find(h->job, SFT__RULE(CONTAINER, UNKNOWN, "hdf5-chunk"),
+                         SFT__NAMED(a->d, why.offset), "%s", why.message);
         return SFT_OK;
     }
     if (status != SFT_OK && err != NULL) {
@@ -394,8 +392,8 @@ sft_status sft__import_h5_overlaps(sft__import_h5 *h, sft_error *err) {
     for (size_t i = 0; i < h->extent_count; i++) {
         const sft__import_h5_extent *e = &h->extents[i];
         if (e->at < reach) {
-            return sft__import_trick(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                     "hdf5-overlap", h->base + e->at, err,
+            return sft__import_trick(h->job, SFT__RULE(CONTAINER, UNKNOWN, "hdf5-overlap"),
+                                     SFT__AT("", 0, h->base + e->at), err,
                                      "hdf5: data of two datasets or chunks share bytes");
         }
         reach = e->at + e->size; /* inside the file */

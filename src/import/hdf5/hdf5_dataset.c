@@ -427,16 +427,15 @@ sft_status sft__import_h5_dataset_read(sft__import_h5 *h, sft__import_h5_dataset
     }
     const char *filter = filter_refusal(d);
     if (h->job->scanning && filter != NULL) {
-        sft__import_find(h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, d->name, d->name_len,
-                         "hdf5-filter", h->base + d->addr, "%s: it is not looked into", filter);
+        sft__import_find(h->job, SFT__RULE(CONTAINER, UNKNOWN, "hdf5-filter"),
+                         SFT__NAMED(d, h->base + d->addr), "%s: it is not looked into", filter);
     } else if (h->job->scanning && d->type.dtype == NULL && d->layout == CHUNKED) {
         d->type.dtype = sft__import_dtype(SFT_U8); /* what is in chunks is looked into */
         d->bytes = true;
     }
     if (h->job->scanning && d->type.lists && sft_source_size(h->source) > SFT__H5_LOOKED) {
         sft__import_find(
-            h->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, d->name, d->name_len, "walk-limit",
-            h->base + d->addr,
+            h->job, SFT__RULE(CONTAINER, UNKNOWN, "walk-limit"), SFT__NAMED(d, h->base + d->addr),
             "lists of bytes, which may be pickles, in a file larger than what is looked "
             "through for them");
     }

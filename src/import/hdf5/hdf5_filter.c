@@ -62,12 +62,10 @@ typedef struct chunks {
 
 static sft_status decoder_create(struct sft__import_h5_decoder **out,
                                  const sft_allocator *allocator, sft_error *err) {
-    struct sft__import_h5_decoder *s = sft__base_alloc_zero(allocator, sizeof *s);
+    struct sft__import_h5_decoder *s;
 
     *out = NULL;
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_TRY(sft__base_need_zero(allocator, &s, sizeof *s, err));
     if (!sft__base_mutex_init(&s->lock)) {
         sft__base_free(allocator, s, sizeof *s);
         return sft__base_fail_nomem(err, sizeof s->lock);
@@ -452,10 +450,8 @@ sft_status sft__import_h5_chunk_source(sft_source **out, sft__import_h5 *h,
     if (h->decoder == NULL) {
         SFT_TRY(decoder_create(&h->decoder, allocator, err));
     }
-    chunks *s = sft__base_alloc_zero(allocator, sizeof *s);
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    chunks *s;
+    SFT_TRY(sft__base_need_zero(allocator, &s, sizeof *s, err));
     s->at = sft__base_alloc_array(allocator, c->count, sizeof *s->at);
     s->count = c->count;
     if (s->at == NULL) {

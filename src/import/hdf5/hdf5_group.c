@@ -78,14 +78,14 @@ static sft_status leads_out(group *g, const uint8_t *name, size_t len, unsigned 
 
     SFT_TRY(link_path(g, &link, name, len, at, err));
     if (kind == LINK_EXTERNAL) {
-        sft__import_find(g->h->job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, link.name, link.len,
-                         "hdf5-external-link", g->h->base + at,
+        sft__import_find(g->h->job, SFT__RULE(CONTAINER, DANGEROUS, "hdf5-external-link"),
+                         SFT__AT(link.name, link.len, g->h->base + at),
                          "a link into another file, which HDF5 opens");
-        return sft__import_opaque(g->h->job, link.name, link.len, g->h->base + at, err,
+        return sft__import_opaque(g->h->job, SFT__AT(link.name, link.len, g->h->base + at), err,
                                   "hdf5: %.200s is a link into another file, which is never opened",
                                   link.name);
     }
-    return sft__import_opaque(g->h->job, link.name, link.len, g->h->base + at, err,
+    return sft__import_opaque(g->h->job, SFT__AT(link.name, link.len, g->h->base + at), err,
                               "hdf5: %.200s is a link of the kind %u, which is not known",
                               link.name, kind);
 }

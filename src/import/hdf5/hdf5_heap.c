@@ -470,15 +470,9 @@ sft_status sft__import_h5_dense(sft__import_h5 *h, uint64_t addr, uint64_t tree_
     p.addr = addr;
     p.skip = skip;
     sft_status status = heap_open(&p, err);
-    if (status == SFT_OK) {
-        status = sft__import_h5_tree2(h, tree_addr, type, each_id, &p, err);
-    }
-    if (status == SFT_OK) {
-        status = find_huge(&p, err);
-    }
-    if (status == SFT_OK) {
-        status = fetch_all(&p, each, ctx, err);
-    }
+    SFT_THEN(status, sft__import_h5_tree2(h, tree_addr, type, each_id, &p, err));
+    SFT_THEN(status, find_huge(&p, err));
+    SFT_THEN(status, fetch_all(&p, each, ctx, err));
     sft__base_free(h->job->allocator, p.ids, p.room * sizeof *p.ids);
     sft__base_free(h->job->allocator, p.huges, p.huge_room * sizeof *p.huges);
     return status;

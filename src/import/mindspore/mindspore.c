@@ -91,13 +91,9 @@ static sft_status read_type(sft__import_wire_in *in, value *v, const sft__import
 static sft_status read_tensor(sft__import_wire_in *in, value *v, sft__import_wire m,
                               sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.number == 1) {
             SFT_TRY(sft__import_wire_dims_add(in, &v->dims, &f, err));
         } else if (f.number == 2) {
@@ -112,21 +108,18 @@ static sft_status read_tensor(sft__import_wire_in *in, value *v, sft__import_wir
                 (unsigned)f.number);
         }
     }
+    return status;
 }
 
 /* job: NULL while only probing; then the tag is not kept. */
 static sft_status read_value(sft__import_wire_in *in, sft__import *job, value *v,
                              sft__import_wire m, sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
     memset(v, 0, sizeof *v);
     v->at = m.at;
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.wire != SFT__PB_BYTES) {
             return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
                                      "mindspore: field %u is no message", (unsigned)f.number);
@@ -148,6 +141,7 @@ static sft_status read_value(sft__import_wire_in *in, sft__import *job, value *v
                                      (unsigned)f.number);
         }
     }
+    SFT_TRY(status);
     if (!v->has_tag || !(v->map || (v->has_tensor && v->has_type && v->has_content))) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, v->at,
                                  "mindspore: a value without its name, type or content");
@@ -167,13 +161,13 @@ static sft_status flush(reading *r, sft_error *err) {
     }
     r->open = false;
     if (v->map) {
-        return sft__import_opaque(job, v->tag, v->tag_len, v->at, err,
+        return sft__import_opaque(job, SFT__AT(v->tag, v->tag_len, v->at), err,
                                   "mindspore: %.100s is a map parameter (a hash table), no tensor",
                                   v->tag);
     }
     if (strcmp(v->type, "str") == 0) {
-        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, v->tag, v->tag_len, "text",
-                         v->at, "a text, no tensor");
+        sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "text"),
+                         SFT__AT(v->tag, v->tag_len, v->at), "a text, no tensor");
         return SFT_OK;
     }
     memset(&t, 0, sizeof t);
@@ -181,7 +175,7 @@ static sft_status flush(reading *r, sft_error *err) {
     if (t.dtype == NULL) {
         char type[4 * TYPE_MAX];
         (void)sft_escape(type, sizeof type, v->type, strlen(v->type));
-        return sft__import_opaque(job, v->tag, v->tag_len, v->at, err,
+        return sft__import_opaque(job, SFT__AT(v->tag, v->tag_len, v->at), err,
                                   "mindspore: %.100s has the type \"%s\", which is not known",
                                   v->tag, type);
     }
@@ -223,9 +217,8 @@ static sft_status add_value(reading *r, const value *v, sft_error *err) {
         r->open = true;
         r->count = 0;
     }
-    if (!sft__base_grow(r->job->allocator, &r->runs, &r->room, r->count + 1, sizeof *r->runs)) {
-        return sft__base_fail_nomem(err, r->count * sizeof *r->runs);
-    }
+    SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->room, r->count + 1,
+                                sizeof *r->runs, err));
     if (r->room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
         return sft__base_fail_at(err, SFT_E_LIMIT, v->at, "memory: one parameter in %zu pieces",
                                  r->count);
@@ -258,8 +251,8 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
     }
     SFT_TRY(sft__import_source_crc32(job->file, 0, *end, &crc, job->allocator, err));
     if (large || crc != want) {
-        return sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "crc_num",
-                                 "crc-mismatch", *end, err,
+        return sft__import_trick(job, SFT__RULE(CONTAINER, UNKNOWN, "crc-mismatch"),
+                                 sft__import_text_at("crc_num", *end), err,
                                  "the checksum of the file is %08x, its trailer says %08x",
                                  (unsigned)crc, (unsigned)want);
     }
@@ -269,16 +262,12 @@ static sft_status check_trailer(reading *r, uint64_t *end, sft_error *err) {
 static sft_status read_file(reading *r, sft_error *err) {
     sft__import_wire m = {0, sft_source_size(r->job->file)};
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
     value v;
 
     sft__import_wire_init(&r->in, r->job->file);
     SFT_TRY(check_trailer(r, &m.end, err));
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&r->in, &m, &f, &more, err));
-        if (!more) {
-            return flush(r, err);
-        }
+    while (sft__import_wire_each(&r->in, &m, &f, &status, err)) {
         if (f.number != 1 || f.wire != SFT__PB_BYTES) {
             return sft__base_fail_at(err, SFT_E_SCHEMA, f.start,
                                      "mindspore: field %u, a checkpoint has values only",
@@ -287,14 +276,14 @@ static sft_status read_file(reading *r, sft_error *err) {
         SFT_TRY(read_value(&r->in, r->job, &v, sft__import_wire_inside(&f), err));
         SFT_TRY(add_value(r, &v, err));
     }
+    SFT_TRY(status);
+    return flush(r, err);
 }
 
 static sft_status open_mindspore(sft__import *job, sft_error *err) {
-    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
+    reading *r;
 
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &r, sizeof *r, err));
     r->job = job;
     const sft_status status = read_file(r, err);
     sft__base_free(job->allocator, r->runs, r->room * sizeof *r->runs);

@@ -280,19 +280,17 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
             p.job = r->job;
             sft_status status =
                 sft__import_pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
-            if (status == SFT_OK) {
-                status = sft__import_pickle_run(&p, r->data, r->end, err);
-            }
+            SFT_THEN(status, sft__import_pickle_run(&p, r->data, r->end, err));
             sft__import_pickle_reset(&p);
             sft__base_arena_rewind(&r->job->arena, &before);
             SFT_TRY(status);
         }
-        return sft__import_opaque(r->job, r->name, r->name_len, r->offset, err,
+        return sft__import_opaque(r->job, SFT__NAMED(r, r->offset), err,
                                   "npy-object: an array of Python objects, which is a pickle and "
                                   "no array of numbers");
     }
     (void)sft_escape(text, sizeof text, h->descr, h->descr_len);
-    return sft__import_opaque(r->job, r->name, r->name_len, r->offset, err, "npy-dtype: %s",
+    return sft__import_opaque(r->job, SFT__NAMED(r, r->offset), err, "npy-dtype: %s",
                               h->listed ? "a structured array: its fields have types of their own"
                                         : text);
 }
@@ -326,8 +324,8 @@ static sft_status count_bytes(const reading *r, const header *h, const sft_dtype
                                      (unsigned long long)(r->end - r->data));
     }
     if (nbytes < r->end - r->data) {
-        SFT_TRY(sft__import_trick(r->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, r->name,
-                                  "npy-trailing", r->data + nbytes, err,
+        SFT_TRY(sft__import_trick(r->job, SFT__RULE(CONTAINER, UNKNOWN, "npy-trailing"),
+                                  sft__import_text_at(r->name, r->data + nbytes), err,
                                   "%llu bytes follow the array",
                                   (unsigned long long)(r->end - r->data - nbytes)));
     }
@@ -395,8 +393,8 @@ sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32
         return opaque(&r, &h, err);
     }
     if (bare) {
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, name_len, "npy-void",
-                         offset,
+        sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "npy-void"),
+                         SFT__AT(name, name_len, offset),
                          "elements of %u bytes without a type (bfloat16 and float8 are saved so): "
                          "given as %s",
                          (unsigned)d->block_bytes, d->name);

@@ -64,12 +64,12 @@ static sft_status add_member(sft__import *job, const sft__import_zip_entry *e, s
     uint64_t offset;
 
     if (is_text(e->name, e->name_len)) {
-        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, e->name, e->name_len,
-                         "npz-member", e->header, "a text beside the arrays");
+        sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "npz-member"), SFT__NAMED(e, e->header),
+                         "a text beside the arrays");
         return SFT_OK;
     }
     if (!ends_with(e->name, e->name_len, ".npy")) {
-        return sft__import_opaque(job, e->name, e->name_len, e->header, err,
+        return sft__import_opaque(job, SFT__NAMED(e, e->header), err,
                                   "npz-member: a member that is no .npy file");
     }
     SFT_TRY(sft__import_zip_place(job, e, &source, &bytes, &offset, err));

@@ -55,13 +55,9 @@ static sft_status is_text(walk *w, const sft__import_wire_field *f, const char *
 static sft_status look_ahead(walk *w, frame *f, const uint32_t numbers[3], sft_error *err) {
     sft__import_wire m = f->m;
     sft__import_wire_field found;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&w->o.in, &m, &found, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&w->o.in, &m, &found, &status, err)) {
         if (found.number == numbers[0]) {
             f->name = found;
         } else if (found.number == numbers[1] && f->output.number == 0) {
@@ -70,6 +66,7 @@ static sft_status look_ahead(walk *w, frame *f, const uint32_t numbers[3], sft_e
             f->op = found;
         }
     }
+    return status;
 }
 
 /* "prefix" + name of the field, or other + index where it has none, + "." */
@@ -125,13 +122,9 @@ static sft_status enter_node(walk *w, frame *f, sft_error *err) {
 static sft_status count_numbers(walk *w, sft__import_onnx_values *v, sft_error *err) {
     sft__import_wire m = v->m;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&w->o.in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&w->o.in, &m, &f, &status, err)) {
         if (f.number != v->field) {
             continue;
         }
@@ -144,6 +137,7 @@ static sft_status count_numbers(walk *w, sft__import_onnx_values *v, sft_error *
             SFT_TRY(sft__import_wire_varint(&w->o.in, &at, f.at + f.len, &value, err));
         }
     }
+    return status;
 }
 
 /* Numbers that a Constant has in its attribute itself: value_float, value_ints ... As a tensor of
@@ -168,8 +162,8 @@ static sft_status plain_constant(walk *w, const frame *f, sft_error *err) {
     i--;
     SFT_TRY(name_of_node(w, f, &w->stack[w->depth - 1], &name, err));
     if (rows[i].field == 0) {
-        sft__import_find(w->o.job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
-                         "onnx-text", f->m.at, "a constant of texts");
+        sft__import_find(w->o.job, SFT__RULE(LEFT_OUT, HARMLESS, "onnx-text"),
+                         sft__import_text_at(name, f->m.at), "a constant of texts");
         return SFT_OK;
     }
     sft__import_onnx_values v = {f->m, rows[i].field, rows[i].fixed != 0 ? 4 : 8, rows[i].fixed, 0};
@@ -432,18 +426,14 @@ static sft_status walk_all(walk *w, sft_error *err) {
 }
 
 static sft_status open_onnx(sft__import *job, sft_error *err) {
-    walk *w = sft__base_alloc_zero(job->allocator, sizeof *w);
+    walk *w;
 
-    if (w == NULL) {
-        return sft__base_fail_nomem(err, sizeof *w);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &w, sizeof *w, err));
     w->o.job = job;
     sft__import_wire_init(&w->o.in, job->file);
     w->o.in.fields_left = job->scanning ? SFT__WIRE_SCANNED : UINT64_MAX;
     sft_status status = sft__import_onnx_functions(&w->o, err);
-    if (status == SFT_OK) {
-        status = walk_all(w, err);
-    }
+    SFT_THEN(status, walk_all(w, err));
     sft__import_onnx_functions_reset(&w->o);
     sft__import_onnx_nodes_reset(&w->o);
     sft__base_free(job->allocator, w->o.files, w->o.file_room * sizeof *w->o.files);

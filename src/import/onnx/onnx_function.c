@@ -18,14 +18,10 @@ typedef struct sft__import_onnx_named {
 static sft_status texts_of(sft__import_onnx *o, sft__import_wire m, const char *texts[3],
                            sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
     texts[0] = texts[1] = texts[2] = "";
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         const size_t i = f.number == NAME       ? 0
                          : f.number == DOMAIN   ? 1
                          : f.number == OVERLOAD ? 2
@@ -34,6 +30,7 @@ static sft_status texts_of(sft__import_onnx *o, sft__import_wire m, const char *
             SFT_TRY(sft__import_onnx_name(o, &f, &texts[i], err));
         }
     }
+    return status;
 }
 
 static sft_status note(sft__import_onnx *o, const char *name, sft_error *err) {
@@ -69,18 +66,15 @@ sft_status sft__import_onnx_functions(sft__import_onnx *o, sft_error *err) {
     sft__import_wire m = {0, sft_source_size(o->job->file)};
     const char *texts[3];
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         if (f.number == FUNCTIONS && f.wire == SFT__PB_BYTES) {
             SFT_TRY(texts_of(o, sft__import_wire_inside(&f), texts, err));
             SFT_TRY(note(o, texts[0], err));
         }
     }
+    return status;
 }
 
 sft_status sft__import_onnx_function(sft__import_onnx *o, sft__import_wire m, const char **prefix,

@@ -124,13 +124,9 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
     uint64_t value_len = 0;
     const uint64_t at = m.at;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            break;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         if (f.number == 1) {
             SFT_TRY(sft__import_wire_text(&o->in, o->job, &f, 4096, &key, err));
         } else if (f.number == 2) {
@@ -138,6 +134,7 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
             value_len = f.len;
         }
     }
+    SFT_TRY(status);
     if (strcmp(key, "location") == 0) {
         if (strlen(value) != value_len) {
             return bad(at, err, "external data: a location with a NUL");
@@ -150,8 +147,9 @@ static sft_status read_entry(sft__import_onnx *o, proto *t, sft__import_wire m, 
         t->ext.has_length = true;
         return decimal(value, at, &t->ext.length, err);
     } else if (strcmp(key, "checksum") != 0) {
-        sft__import_find(o->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, key, strlen(key),
-                         "onnx-external", at, "an entry of external data that is not used");
+        sft__import_find(o->job, SFT__RULE(NOTE, HARMLESS, "onnx-external"),
+                         sft__import_text_at(key, at),
+                         "an entry of external data that is not used");
     }
     return SFT_OK;
 }
@@ -206,17 +204,14 @@ static sft_status read_field(sft__import_onnx *o, proto *t, const sft__import_wi
 
 static sft_status read_proto(sft__import_onnx *o, proto *t, sft__import_wire m, sft_error *err) {
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
     memset(t, 0, sizeof *t);
     t->m = m;
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
-        if (!more) {
-            return SFT_OK;
-        }
+    while (sft__import_wire_each(&o->in, &m, &f, &status, err)) {
         SFT_TRY(read_field(o, t, &f, err));
     }
+    return status;
 }
 
 /* ---------------------------------------------------------------- where the elements are */
@@ -235,10 +230,8 @@ static sft_status find_file(sft__import_onnx *o, const char *location,
             i = 4; /* the last ones and the first ones: a file opened twice does no harm */
         }
     }
-    if (!sft__base_grow(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
-                        sizeof *o->files)) {
-        return sft__base_fail_nomem(err, o->file_count * sizeof *o->files);
-    }
+    SFT_TRY(sft__base_need_room(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
+                                sizeof *o->files, err));
     SFT_TRY(
         sft__import_beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
     size = sft_source_size(source);
@@ -389,9 +382,10 @@ static sft_status add(sft__import_onnx *o, proto *t, const char *name, sft_error
     sft__import_run run;
 
     if (type->name == NULL) {
-        return sft__import_opaque(
-            o->job, name, strlen(name), t->m.at, err, "onnx: %.100s has the element type %llu (%s)",
-            name, (unsigned long long)t->type, t->type == 8 ? "strings" : "not known");
+        return sft__import_opaque(o->job, sft__import_text_at(name, t->m.at), err,
+                                  "onnx: %.100s has the element type %llu (%s)", name,
+                                  (unsigned long long)t->type,
+                                  t->type == 8 ? "strings" : "not known");
     }
     memset(&out, 0, sizeof out);
     out.dtype = sft__import_dtype(type->dtype);

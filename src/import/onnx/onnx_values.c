@@ -140,9 +140,8 @@ static sft_status count_numbers(sft__import_onnx *o, values *s, sft_error *err) 
         if (count++ % STRIDE != 0) {
             continue;
         }
-        if (!sft__base_grow(s->allocator, &s->notes, &s->room, s->count + 1, sizeof *s->notes)) {
-            return sft__base_fail_nomem(err, s->count * sizeof *s->notes);
-        }
+        SFT_TRY(sft__base_need_room(s->allocator, &s->notes, &s->room, s->count + 1,
+                                    sizeof *s->notes, err));
         s->notes[s->count++] = before;
         if (s->room * sizeof *s->notes > o->job->options.memory_bytes / 4) {
             return sft__base_fail_at(err, SFT_E_LIMIT, p.at,
@@ -157,11 +156,9 @@ sft_status sft__import_onnx_values_source(sft__import_onnx *o, const sft__import
     sft__import *job = o->job;
     sft_source_vtable vtable;
     sft_source *made;
-    values *s = sft__base_alloc_zero(job->allocator, sizeof *s);
+    values *s;
 
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &s, sizeof *s, err));
     s->allocator = job->allocator;
     s->file = job->file;
     s->v = *v;
@@ -174,10 +171,8 @@ sft_status sft__import_onnx_values_source(sft__import_onnx *o, const sft__import
     SFT_INIT(&vtable);
     vtable.read_at = values_read;
     vtable.close = values_close;
-    if (status == SFT_OK) {
-        status = sft_source_create(&made, &vtable, s, v->entries * v->width, 0,
-                                   sft_source_name(job->file), job->allocator, err);
-    }
+    SFT_THEN(status, sft_source_create(&made, &vtable, s, v->entries * v->width, 0,
+                                       sft_source_name(job->file), job->allocator, err));
     if (status != SFT_OK) {
         values_close(s);
         return status;

@@ -27,9 +27,8 @@ static sft_status unreadable(sft_error *err) {
 static sft_status put(reading *r, const sft__import_paddle_name *name, sft_error *err) {
     sft__import_paddle_names *n = r->names;
 
-    if (!sft__base_grow(r->job->allocator, &n->at, &n->room, n->count + 1, sizeof *n->at)) {
-        return sft__base_fail_nomem(err, n->count * sizeof *n->at);
-    }
+    SFT_TRY(
+        sft__base_need_room(r->job->allocator, &n->at, &n->room, n->count + 1, sizeof *n->at, err));
     if (n->room * sizeof *n->at > r->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many parameters");
     }
@@ -303,10 +302,8 @@ static sft_status try_model(sft__import *job, sft__import_paddle_names *names, c
     sft_error why;
 
     memset(&why, 0, sizeof why);
-    reading *r = sft__base_alloc_zero(job->allocator, sizeof *r);
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    reading *r;
+    SFT_TRY(sft__base_need_zero(job->allocator, &r, sizeof *r, err));
     r->job = job;
     r->names = names;
     sft_status status = sft__import_beside_open(&model, job, location, true, &why);
@@ -323,8 +320,8 @@ static sft_status try_model(sft__import *job, sft__import_paddle_names *names, c
         names->count = 0;
     }
     if (status != SFT_OK && !absent) {
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_UNKNOWN, location, strlen(location),
-                         "paddle-model", SFT_NO_OFFSET,
+        sft__import_find(job, SFT__RULE(NOTE, UNKNOWN, "paddle-model"),
+                         sft__import_text_at(location, SFT_NO_OFFSET),
                          "the model beside it gives no names: %.200s", why.message);
     }
     return SFT_OK;

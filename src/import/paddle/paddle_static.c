@@ -72,13 +72,9 @@ static sft_status read_desc(sft__import_wire_in *in, one *t, uint64_t at, uint64
     sft__import_wire m = {at, at + len};
     bool typed = false;
     sft__import_wire_field f;
-    bool more;
+    sft_status status;
 
-    for (;;) {
-        SFT_TRY(sft__import_wire_next(in, &m, &f, &more, err));
-        if (!more) {
-            return typed ? SFT_OK : bad(at, err, "a tensor without a type");
-        }
+    while (sft__import_wire_each(in, &m, &f, &status, err)) {
         if (f.number == 1 && f.wire == SFT__PB_VARINT) {
             t->type = f.value;
             typed = true;
@@ -88,6 +84,8 @@ static sft_status read_desc(sft__import_wire_in *in, one *t, uint64_t at, uint64
             return bad(f.start, err, "a description with another field than type and dimensions");
         }
     }
+    SFT_TRY(status);
+    return typed ? SFT_OK : bad(at, err, "a tensor without a type");
 }
 
 /* The tensor at *at; moves *at behind it. */
@@ -191,8 +189,9 @@ static sft_status add(sft__import *job, const one *t, const sft__import_paddle_n
         name = text;
     }
     if (t->levels != 0) {
-        sft__import_find(job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, strlen(name),
-                         "paddle-levels", t->begin, "the levels of detail of a tensor (LoD)");
+        sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "paddle-levels"),
+                         sft__import_text_at(name, t->begin),
+                         "the levels of detail of a tensor (LoD)");
     }
     const sft_tensor out = {.name = name,
                             .name_len = strlen(name),
@@ -214,8 +213,8 @@ static sft_status check_names(sft__import *job, const sft__import_paddle_names *
             count, names->model, names->count);
     }
     if (names->model == NULL && count > 1) {
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "paddle-names",
-                         SFT_NO_OFFSET,
+        sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "paddle-names"),
+                         SFT__AT("", 0, SFT_NO_OFFSET),
                          "the names are in the model (.pdmodel or .json), which is not beside it: "
                          "tensors are numbered in the order of their names");
     }
@@ -243,11 +242,9 @@ static sft_status read_all(sft__import *job, sft__import_wire_in *in,
 
 static sft_status open_static(sft__import *job, sft_error *err) {
     sft__import_paddle_names names = {NULL, 0, 0, NULL};
-    sft__import_wire_in *in = sft__base_alloc(job->allocator, sizeof *in);
+    sft__import_wire_in *in;
 
-    if (in == NULL) {
-        return sft__base_fail_nomem(err, sizeof *in);
-    }
+    SFT_TRY(sft__base_need(job->allocator, &in, sizeof *in, err));
     sft__import_wire_init(in, job->file);
     const sft_status status = read_all(job, in, &names, err);
     sft__base_free(job->allocator, names.at, names.room * sizeof *names.at);

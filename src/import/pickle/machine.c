@@ -31,8 +31,8 @@ sft_status sft__import_pm_bad(const sft__import_machine *m, sft_error *err, cons
 /* The same, but older or other unpicklers read on: so does a scan. */
 sft_status sft__import_pm_odd(sft__import_machine *m, uint32_t verdict, const char *rule,
                               sft_error *err, const char *text) {
-    return sft__import_trick(m->job, SFT_FINDING_PICKLE, verdict, m->p->where, rule, m->opcode_at,
-                             err, "%s", text);
+    return sft__import_trick(m->job, (sft__import_rule){SFT_FINDING_PICKLE, verdict, rule},
+                             sft__import_text_at(m->p->where, m->opcode_at), err, "%s", text);
 }
 
 size_t sft__import_pm_floor(const sft__import_machine *m) {

@@ -37,8 +37,8 @@ static sft_status push_global(sft__import_machine *m, const char *module, size_t
     }
     const uint32_t verdict =
         sft__import_global_verdict(row, text, module_len, text + module_len + 1, name_len, &why);
-    sft__import_find(m->job, SFT_FINDING_GLOBAL, verdict, text, n->count, "global", m->opcode_at,
-                     "%s", why);
+    sft__import_find(m->job, (sft__import_rule){SFT_FINDING_GLOBAL, verdict, "global"},
+                     SFT__AT(text, n->count, m->opcode_at), "%s", why);
     return SFT_OK;
 }
 
@@ -167,13 +167,13 @@ static sft_status record_call(sft__import_machine *m, uint32_t callable, uint32_
             m, SFT_SCAN_DANGEROUS, "pickle-call", err,
             "something is called that is no global: the result of another call, or data"));
     } else if (c->known == SFT__G_UNKNOWN && !m->p->classes) {
-        SFT_TRY(sft__import_opaque(m->job, c->u.text, c->count, m->opcode_at, err,
+        SFT_TRY(sft__import_opaque(m->job, SFT__AT(c->u.text, c->count, m->opcode_at), err,
                                    "an object of the class or function %.200s, which is not known",
                                    c->u.text));
     } else if (args != SFT__PK_NO) {
         SFT_TRY(plain_call(m, c->known, args, &made, err));
         if (!made && c->known == SFT__G_EVAL) {
-            SFT_TRY(sft__import_opaque(m->job, c->u.text, c->count, m->opcode_at, err,
+            SFT_TRY(sft__import_opaque(m->job, SFT__AT(c->u.text, c->count, m->opcode_at), err,
                                        "a call of eval, which is not done"));
         }
     }
@@ -474,9 +474,10 @@ static sft_status step(sft__import_machine *m, sft_error *err) {
     const bool twice = (code == '0' || code == '1') && !m->job->scanning;
     if (row->odd && !twice && !m->odd[code]) {
         m->odd[code] = true; /* said once: a file may have millions */
-        SFT_TRY(sft__import_trick(
-            m->job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, m->p->where, "pickle-opcode",
-            m->opcode_at, err, "opcode 0x%02x, which no pickler writes into data", (unsigned)code));
+        SFT_TRY(sft__import_trick(m->job, SFT__RULE(PICKLE, UNKNOWN, "pickle-opcode"),
+                                  sft__import_text_at(m->p->where, m->opcode_at), err,
+                                  "opcode 0x%02x, which no pickler writes into data",
+                                  (unsigned)code));
     }
     m->arg = row->arg;
     SFT_TRY(row->fn(m, err));

@@ -15,6 +15,7 @@ enum { CONFIG_MOST = 64 << 20, PATH_MOST = 4096, STRIDED = 7 };
 typedef struct pt2 {
     sft__import *job;
     const sft__import_zip *zip;
+    const sft__import_pt2_inner *inner;
     sft__import_torch t;
     sft__import_pickle p;
     sft__import_named_view *views;
@@ -66,8 +67,8 @@ static const sft_dtype *dtype_of(uint64_t number) {
 }
 
 static sft_status left_out(const pt2 *k, const char *name, size_t len, const char *what) {
-    sft__import_find(k->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, len, "pt2-left-out",
-                     SFT_NO_OFFSET, "%s", what);
+    sft__import_find(k->job, SFT__RULE(LEFT_OUT, HARMLESS, "pt2-left-out"),
+                     SFT__AT(name, len, SFT_NO_OFFSET), "%s", what);
     return SFT_OK;
 }
 
@@ -96,10 +97,8 @@ static sft_status bad(sft_error *err, sft_status status, const sft__import_pt2_e
 
 static sft_status add_view(pt2 *k, const sft__import_pt2_entry *e, const sft__import_view *v,
                            sft_error *err) {
-    if (!sft__base_grow(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
-                        sizeof *k->views)) {
-        return sft__base_fail_nomem(err, k->view_count * sizeof *k->views);
-    }
+    SFT_TRY(sft__base_need_room(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
+                                sizeof *k->views, err));
     k->views[k->view_count++] = (sft__import_named_view){e->name, e->name_len, *v};
     return SFT_OK;
 }
@@ -117,18 +116,18 @@ static sft_status read_raw(pt2 *k, const sft__import_zip_entry *list,
         return bad(err, SFT_E_HOLE, e, "the archive has no member with its bytes");
     }
     if (e->pickled && k->job->scanning) {
-        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                         "pt2-pickled", member->data, "an object that loading it unpickles");
+        sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-pickled"),
+                         SFT__NAMED(e, member->data), "an object that loading it unpickles");
     }
     if (e->pickled || !e->described) {
-        return sft__import_opaque(k->job, e->name, e->name_len, member->data, err,
+        return sft__import_opaque(k->job, SFT__NAMED(e, member->data), err,
                                   "pt2-weight: an object that was pickled into %.200s",
                                   member->name);
     }
     memset(&v, 0, sizeof v);
     v.dtype = dtype_of(e->dtype);
     if (v.dtype == NULL || e->layout != STRIDED) {
-        return sft__import_opaque(k->job, e->name, e->name_len, member->data, err,
+        return sft__import_opaque(k->job, SFT__NAMED(e, member->data), err,
                                   "pt2-weight: a tensor of the type %llu and layout %llu of "
                                   "PyTorch's exports",
                                   (unsigned long long)e->dtype, (unsigned long long)e->layout);
@@ -189,7 +188,7 @@ static sft_status read_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
     SFT_TRY(sft_builder_add_source(k->job->builder, part, &source, err));
     k->job->file = part;
     k->job->file_source = source;
-    const sft_status status = sft__import_torch_zip_inside(k->job, err);
+    const sft_status status = k->inner->open(k->job, err);
     k->job->file = outer;
     k->job->file_source = outer_source;
     return status;
@@ -212,9 +211,9 @@ static sft_status scan_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
         sft__import_source_part(&part, outer, e->data, e->usize, e->name, k->job->allocator, err));
     const sft__base_arena before = k->job->arena;
     k->job->file = part;
-    if (sft__import_torch_zip_item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
-        sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                         "pt2-member", why.offset, "%s", why.message);
+    if (k->inner->item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {
+        sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-member"),
+                         SFT__NAMED(e, why.offset), "%s", why.message);
     }
     k->job->file = outer;
     sft__base_arena_rewind(&k->job->arena, &before);
@@ -252,8 +251,8 @@ static sft_status read_member(pt2 *k, const sft__import_zip_entry *e, sft_error 
     }
     if (begins(name, "data/aotinductor/")) {
         if (k->job->scanning) {
-            sft__import_find(k->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, e->name, e->name_len,
-                             "pt2-compiled", e->data,
+            sft__import_find(k->job, SFT__RULE(CONTAINER, UNKNOWN, "pt2-compiled"),
+                             SFT__NAMED(e, e->data),
                              "compiled by AOTInductor: a program, which loading it runs");
         }
         return left_out(k, e->name, e->name_len,
@@ -285,13 +284,15 @@ static void tell_unlisted(const pt2 *k) {
     }
 }
 
-sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sft_error *err) {
+sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip,
+                                const sft__import_pt2_inner *inner, sft_error *err) {
     sft_status status = SFT_OK;
     pt2 k;
 
     memset(&k, 0, sizeof k);
     k.job = job;
     k.zip = zip;
+    k.inner = inner;
     k.t.job = job;
     k.t.p = &k.p;
     k.p.job = job;
@@ -302,9 +303,7 @@ sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sf
         status = read_member(&k, &zip->entries[i], err);
     }
     tell_unlisted(&k);
-    if (status == SFT_OK) {
-        status = sft__import_torch_views(&k.t, k.views, k.view_count, err);
-    }
+    SFT_THEN(status, sft__import_torch_views(&k.t, k.views, k.view_count, err));
     sft__base_free(job->allocator, k.views, k.view_room * sizeof *k.views);
     return status;
 }

@@ -11,8 +11,16 @@
 #include "import/torch/torch.h"
 
 bool sft__import_pt2_is(const sft__import_zip *zip);
+/* How archives of PyTorch's inside it are read (torch_zip.c): all of job->file, and the one tensor in it. */
+typedef struct sft__import_pt2_inner {
+    sft_status (*open)(sft__import *job, sft_error *err);
+    sft_status (*item)(sft__import *job, sft__import_view *view, bool *tensor, bool *storages,
+                       sft_error *err);
+} sft__import_pt2_inner;
+
 /* Adds the weights and constants; names what is left out. */
-sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip, sft_error *err);
+sft_status sft__import_pt2_read(sft__import *job, const sft__import_zip *zip,
+                                const sft__import_pt2_inner *inner, sft_error *err);
 
 /* An entry of a list of weights. */
 typedef struct sft__import_pt2_entry {

@@ -123,8 +123,8 @@ static sft_status look_into(sft__import_scan *s, const sft__import_scan_part *pa
     memset(&why, 0, sizeof why);
     status = sft__import_scan_runs(s, &inner, true, &why);
     if (status != SFT_OK && !sft__import_scan_is_outside(status)) {
-        sft__import_find(s->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, close.where,
-                         strlen(close.where), "hdf5-chunk", why.offset, "%s", why.message);
+        sft__import_find(s->job, SFT__RULE(CONTAINER, UNKNOWN, "hdf5-chunk"),
+                         sft__import_text_at(close.where, why.offset), "%s", why.message);
         status = SFT_OK;
     } else if (status != SFT_OK && err != NULL) {
         *err = why;

@@ -35,9 +35,11 @@ bool sft__import_scan_is_outside(sft_status status) {
 
 void sft__import_scan_note(sft__import *job, const sft__import_scan_part *part, uint32_t verdict,
                            const char *rule, const char *message) {
-    sft__import_find(job, SFT_FINDING_CONTAINER, verdict, part->where, strlen(part->where), rule,
-                     part->base != SFT_NO_OFFSET ? part->base + part->offset : SFT_NO_OFFSET, "%s",
-                     message);
+    sft__import_find(job, (sft__import_rule){SFT_FINDING_CONTAINER, verdict, rule},
+                     sft__import_text_at(part->where, part->base != SFT_NO_OFFSET
+                                                          ? part->base + part->offset
+                                                          : SFT_NO_OFFSET),
+                     "%s", message);
 }
 
 sft_status sft__import_scan_push(sft__import_scan *s, const sft__import_task *t, sft_error *err) {
@@ -152,8 +154,8 @@ static sft_status read_part(sft__import_scan *s, const sft__import_scan_part *pa
         return status;
     }
     if (status == SFT_E_IO) { /* a file beside it */
-        sft__import_find(job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, part->where,
-                         strlen(part->where), "not-read", SFT_NO_OFFSET, "%.300s", why.message);
+        sft__import_find(job, SFT__RULE(BROKEN, UNKNOWN, "not-read"),
+                         sft__import_text_at(part->where, SFT_NO_OFFSET), "%.300s", why.message);
     }
     l->read = status == SFT_OK;
     l->refused = status == SFT_E_FORMAT;
@@ -265,12 +267,12 @@ static void floor_note(sft__import_scan *s, const sft__import_scan_part *part,
     const char *why = l->sentence[0] != '\0' ? l->sentence
                                              : "no known format, and nothing shows that no loader "
                                                "runs it";
-    sft__import_find(s->job, SFT_FINDING_BROKEN, SFT_SCAN_UNKNOWN, part->where, strlen(part->where),
-                     "broken",
-                     l->place != SFT_NO_OFFSET && part->base != SFT_NO_OFFSET
-                         ? part->base + part->offset + l->place
-                         : SFT_NO_OFFSET,
-                     "%s", why);
+    sft__import_find(
+        s->job, SFT__RULE(BROKEN, UNKNOWN, "broken"),
+        sft__import_text_at(part->where, l->place != SFT_NO_OFFSET && part->base != SFT_NO_OFFSET
+                                             ? part->base + part->offset + l->place
+                                             : SFT_NO_OFFSET),
+        "%s", why);
 }
 
 /* Whether the reader's failure counts: not where the walker has seen the whole of it as pickles, or

@@ -429,8 +429,9 @@ static void tell(const looking *g, const lines *l, uint32_t verdict, const char 
     memcpy(subject, l->opcode + 1, m_len);
     subject[m_len] = '.';
     memcpy(subject + m_len + 1, l->lf + 1, n_len);
-    sft__import_find(g->s->job, SFT_FINDING_GLOBAL, verdict, subject, m_len + 1 + n_len, "global",
-                     part->base != SFT_NO_OFFSET ? part->base + at : SFT_NO_OFFSET,
+    sft__import_find(g->s->job, (sft__import_rule){SFT_FINDING_GLOBAL, verdict, "global"},
+                     SFT__AT(subject, m_len + 1 + n_len,
+                             part->base != SFT_NO_OFFSET ? part->base + at : SFT_NO_OFFSET),
                      "%s, in a pickle without a mark%s%.160s%s", why, inside ? " (in " : "",
                      part->where, inside ? ")" : "");
 }

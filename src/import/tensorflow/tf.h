@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/tensorflow/tf.h - TensorFlow's checkpoints: the table that an index is (tf_table.c), what
- * its entries say and where the tensors lie (tf.c, tf_slices.c), and the paths that stand for an
+ * its entries say (tf.c, tf_slices.c) and where the tensors lie (tf_data.c), and the paths that stand for an
  * index (tf_path.c). Sources: tensorflow/core/lib/io/{format,block}.cc,
  * core/protobuf/tensor_bundle.proto, core/util/tensor_bundle, core/util/saved_tensor_slice_util.cc.
  * Read first: wire.h.
@@ -99,6 +99,10 @@ typedef struct sft__import_tf {
 sft_status sft__import_tf_data(sft__import_tf *tf, const sft_dtype *dtype,
                                const sft__import_tf_place *place, uint32_t crc, const char *name,
                                size_t name_len, sft_piece *piece, sft_error *err);
+/* Keeps the place, for check_places: no byte of a shard belongs to two tensors; what belongs to none is told. */
+sft_status sft__import_tf_keep_place(sft__import_tf *tf, const sft__import_tf_place *p,
+                                     sft_error *err);
+sft_status sft__import_tf_check_places(sft__import_tf *tf, sft_error *err);
 /* A slice's entry is kept; a variable in slices is put together from them. e: with its slices. */
 sft_status sft__import_tf_slice_keep(sft__import_tf *tf, const sft__import_tf_pair *pair,
                                      const sft__import_tf_entry *e, sft_error *err);

@@ -135,10 +135,8 @@ sft_status sft__import_tf_locate(const char *path, const sft_import_options *opt
         is_index(path, join, "variables.index", &o, found)) {
         return len != 0 ? SFT_OK : sft__base_fail(err, SFT_E_NOT_FOUND, "an empty path");
     }
-    char *text = sft__base_alloc(a, STATE_MOST + 1);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, STATE_MOST);
-    }
+    char *text;
+    SFT_TRY(sft__base_need(a, &text, STATE_MOST + 1, err));
     const sft_status status = from_state(path, &o, found, text, err);
     sft__base_free(a, text, STATE_MOST + 1);
     return status;

@@ -40,10 +40,8 @@ sft_status sft__import_tf_slice_keep(sft__import_tf *tf, const sft__import_tf_pa
     if (tf->mapped || e->slices != NULL) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, pair->at, "tf-slice: a slice of slices");
     }
-    if (!sft__base_grow(tf->job->allocator, &tf->slices, &tf->slice_room, tf->slice_count + 1,
-                        sizeof *tf->slices)) {
-        return sft__base_fail_nomem(err, tf->slice_count * sizeof *tf->slices);
-    }
+    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->slices, &tf->slice_room,
+                                tf->slice_count + 1, sizeof *tf->slices, err));
     if (tf->slice_room * sizeof *tf->slices > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu slices in one checkpoint",
                               tf->slice_count);
@@ -81,8 +79,8 @@ static sft_status map_slices(sft__import_tf *tf, sft_error *err) {
 sft_status sft__import_tf_slices_end(sft__import_tf *tf, sft_error *err) {
     for (size_t i = 0; i < tf->slice_count; i++) {
         if (!tf->slices[i].used) {
-            return sft__import_trick(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                     "tf-slice", tf->slices[i].at, err,
+            return sft__import_trick(tf->job, SFT__RULE(CONTAINER, UNKNOWN, "tf-slice"),
+                                     SFT__AT("", 0, tf->slices[i].at), err,
                                      "a slice that belongs to no variable");
         }
     }

@@ -99,9 +99,7 @@ static sft_status read_block(sft__import *job, block *b, const handle *h, uint64
                                  (unsigned long long)h->size);
     }
     const size_t n = (size_t)h->size + TRAILER;
-    if (!sft__base_grow(job->allocator, &b->bytes, &b->room, n, 1)) {
-        return sft__base_fail_nomem(err, n);
-    }
+    SFT_TRY(sft__base_need_room(job->allocator, &b->bytes, &b->room, n, 1, err));
     b->offset = h->offset;
     b->len = (size_t)h->size;
     SFT_TRY(sft_source_read(job->file, h->offset, b->bytes, n, err));
@@ -165,9 +163,7 @@ static sft_status take_key(const sft__import *job, cursor *c, size_t shared, con
     if (c->at != 0 && key_compare(rest, n, c->key + shared, c->key_len - shared) <= 0) {
         return bad(at, err, "a key that is not above the one before it");
     }
-    if (!sft__base_grow(job->allocator, &c->key, &c->key_room, shared + n + 1, 1)) {
-        return sft__base_fail_nomem(err, shared + n + 1);
-    }
+    SFT_TRY(sft__base_need_room(job->allocator, &c->key, &c->key_room, shared + n + 1, 1, err));
     if (n != 0) {
         memcpy(c->key + shared, rest, n);
     }
@@ -274,9 +270,8 @@ static sft_status walk(table *t, sft__import_tf_fn fn, void *ctx, sft_error *err
             return bad(i->b.offset + i->value, err, "an entry of the index that is no place");
         }
         SFT_TRY(walk_block(t, &h, fn, ctx, err));
-        if (!sft__base_grow(t->job->allocator, &t->below, &t->below_room, i->key_len + 1, 1)) {
-            return sft__base_fail_nomem(err, i->key_len + 1);
-        }
+        SFT_TRY(sft__base_need_room(t->job->allocator, &t->below, &t->below_room, i->key_len + 1, 1,
+                                    err));
         memcpy(t->below, i->key, i->key_len);
         t->below_len = i->key_len;
         t->first = false;

@@ -271,9 +271,8 @@ static sft_status size_of(sft__import_tflite *x, const sft__import_tflite_tensor
 }
 
 static sft_status keep(sft__import_tflite *x, const sft__import_tflite_row *row, sft_error *err) {
-    if (!sft__base_grow(x->job->allocator, &x->rows, &x->room, x->count + 1, sizeof *x->rows)) {
-        return sft__base_fail_nomem(err, x->count * sizeof *x->rows);
-    }
+    SFT_TRY(sft__base_need_room(x->job->allocator, &x->rows, &x->room, x->count + 1,
+                                sizeof *x->rows, err));
     if (x->room * sizeof *x->rows > x->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many tensors");
     }
@@ -291,7 +290,7 @@ static sft_status left_out(sft__import_tflite *x, const sft__import_tflite_tenso
     if (t->table.slots[TENSOR_SPARSITY] != 0) {
         what = "a sparse tensor";
     }
-    return sft__import_opaque(x->job, row->name, row->len, t->table.at, err,
+    return sft__import_opaque(x->job, SFT__AT(row->name, row->len, t->table.at), err,
                               "tflite: %.100s has the element type %llu (%s)", row->name,
                               (unsigned long long)number, what);
 }
@@ -372,9 +371,10 @@ static sft_status note_metadata(sft__import_tflite *x, const sft__import_fb_tabl
         SFT_TRY(sft__import_fb_text(&x->fb, &t, 0, SFT__TFLITE_NAME, &name, err));
         SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, 0, &buffer, err));
         SFT_TRY(place_buffer(x, buffer, &t, &p, err));
-        sft__import_find(
-            x->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, strlen(name), "tflite-metadata",
-            p.offset, "%llu bytes of metadata of the model, no tensor", (unsigned long long)p.size);
+        sft__import_find(x->job, SFT__RULE(NOTE, HARMLESS, "tflite-metadata"),
+                         sft__import_text_at(name, p.offset),
+                         "%llu bytes of metadata of the model, no tensor",
+                         (unsigned long long)p.size);
     }
     return SFT_OK;
 }
@@ -429,11 +429,9 @@ static sft_status read_model(sft__import_tflite *x, sft_error *err) {
 }
 
 static sft_status open_tflite(sft__import *job, sft_error *err) {
-    sft__import_tflite *x = sft__base_alloc_zero(job->allocator, sizeof *x);
+    sft__import_tflite *x;
 
-    if (x == NULL) {
-        return sft__base_fail_nomem(err, sizeof *x);
-    }
+    SFT_TRY(sft__base_need_zero(job->allocator, &x, sizeof *x, err));
     x->job = job;
     sft__import_fb_init(&x->fb, job, "tflite", 0, sft_source_size(job->file));
     sft__base_buf_init(&x->json, job->allocator);

@@ -17,8 +17,8 @@ static sft_status tell_apart(sft__import_tflite *x, sft__base_strmap *names, sft
         }
         char *name;
         const size_t room = r->len + 32;
-        sft__import_find(x->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, r->name, r->len,
-                         "tflite-name", r->offset,
+        sft__import_find(x->job, SFT__RULE(NOTE, HARMLESS, "tflite-name"),
+                         SFT__AT(r->name, r->len, r->offset),
                          "a name that several tensors have: a number is put behind it");
         SFT_TRY(sft__import_alloc(x->job, &name, room, 1, err));
         memcpy(name, r->name, r->len);
@@ -112,8 +112,8 @@ static sft_status overlaps(sft__import_tflite *x, sft__import_tflite_row *const 
         }
         const bool same = r->source == source && r->offset == begin;
         if (r->source == source && r->offset < reach && !(same && r->offset + r->nbytes == reach)) {
-            return sft__import_trick(x->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, r->name,
-                                     "tflite-overlap", r->offset, err,
+            return sft__import_trick(x->job, SFT__RULE(CONTAINER, UNKNOWN, "tflite-overlap"),
+                                     sft__import_text_at(r->name, r->offset), err,
                                      "the data of two buffers share bytes");
         }
         source = r->source;

@@ -138,8 +138,8 @@ static sft_status put_quantisation(sft__import_tflite *x, const sft__import_fb_t
         return put_blocks(x, q, tensors, err);
     }
     if (details != 0) {
-        sft__import_find(x->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, row->name, row->len,
-                         "tflite-quantised", q->at,
+        sft__import_find(x->job, SFT__RULE(LEFT_OUT, HARMLESS, "tflite-quantised"),
+                         SFT__AT(row->name, row->len, q->at),
                          "details of its quantisation of kind %llu, which are not known",
                          (unsigned long long)details);
     }

@@ -99,6 +99,10 @@ static inline void sft__import_torch_mark(const sft__import_torch *t, uint32_t i
 bool sft__import_torch_is_tensor(const sft__import_torch *t, uint32_t id);
 /* Is it a storage by itself, in the place of a tensor? */
 bool sft__import_torch_is_storage(const sft__import_torch *t, uint32_t id);
+/* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
+ * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. mark: SFT__TORCH_MET, or 0. */
+uint32_t sft__import_torch_strip(const sft__import_torch *t, uint32_t id, sft__import_pk_node *call,
+                                 const char **subclass, uint8_t mark);
 /* Marks the call that makes the tensor, and those that it is seen through. */
 void sft__import_torch_meet(const sft__import_torch *t, uint32_t id);
 /* What a leaf of the tree becomes: one view, or several with suffixes (quantised, sparse). */
@@ -119,9 +123,6 @@ sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_
  * tensor, *view; *storages: it holds some. */
 sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, bool *tensor,
                                       bool *storages, sft_error *err);
-
-/* The same of all that it holds, into the catalog, as if it were the file; job->file_source is its. */
-sft_status sft__import_torch_zip_inside(sft__import *job, sft_error *err);
 
 /* torch_tree.c: views with names that no tree has, into the catalog: those of the same place are one
  * tensor. */
@@ -152,8 +153,8 @@ sft_status sft__import_torch_masked(sft__import_torch *t, const sft__import_pk_n
  * first, source, data are filled in). */
 bool sft__import_paddle_is_dict(const sft__import_torch *t, uint32_t id);
 sft_status sft__import_paddle_slices(sft__import_torch *t, uint32_t dict, sft_error *err);
-sft_status sft__import_paddle_latin1(sft__import_torch *t, uint32_t id, sft__import_view *v,
-                                     sft_error *err);
+sft_status sft__import_torch_latin1(sft__import_torch *t, uint32_t id, sft__import_view *v,
+                                    sft_error *err);
 
 /* torch_bytes.c. bytes(): how protocols 0 to 2 have none. */
 bool sft__import_torch_is_no_bytes(const sft__import_torch *t, const sft__import_pk_node *n);

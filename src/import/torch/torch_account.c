@@ -84,10 +84,8 @@ static bool next_edge(const walk *w, step *s, edge *e) {
 }
 
 static sft_status push(walk *w, uint32_t id, sft_error *err) {
-    if (!sft__base_grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                        sizeof *w->stack)) {
-        return sft__base_fail_nomem(err, w->depth * sizeof *w->stack);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
+                                sizeof *w->stack, err));
     const sft__import_pk_node *n = node(w, id);
     step *s = &w->stack[w->depth++];
     *s = (step){.id = id, .stage = ITEM};
@@ -237,7 +235,7 @@ static bool is_one(const walk *w, uint32_t id) {
 static sft_status told(walk *w, uint32_t id, const char *subject, size_t len, const char *why,
                        sft_error *err) {
     SFT_TRY(sft__import_tree_visit(w, LEVELS, err)); /* what is told takes longer than a look */
-    SFT_TRY(sft__import_opaque(w->t->job, subject, len, SFT_NO_OFFSET, err, "%s", why));
+    SFT_TRY(sft__import_opaque(w->t->job, SFT__AT(subject, len, SFT_NO_OFFSET), err, "%s", why));
     w->t->marks[id] |= SFT__TORCH_TOLD;
     return sft__import_tree_outside(w, id, err); /* its bytes are used, all the same */
 }
@@ -261,7 +259,7 @@ static sft_status tell_place(walk *w, sft_error *err) {
     const size_t len = subject_of(w, subject);
 
     SFT_TRY(sft__import_tree_visit(w, LEVELS, err));
-    return sft__import_opaque(w->t->job, subject, len, SFT_NO_OFFSET, err,
+    return sft__import_opaque(w->t->job, SFT__AT(subject, len, SFT_NO_OFFSET), err,
                               "another place of what is taken elsewhere: %s", reason_of(w, reason));
 }
 

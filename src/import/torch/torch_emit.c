@@ -321,8 +321,8 @@ static void tell_overlaps(walk *w, leaf *const *sorted, size_t all) {
         reach = end > reach ? end : reach;
     }
     if (count != 0) {
-        sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, first->name,
-                         first->name_len, "shared", SFT_NO_OFFSET,
+        sft__import_find(w->t->job, SFT__RULE(NOTE, HARMLESS, "shared"),
+                         SFT__NAMED(first, SFT_NO_OFFSET),
                          "the storage that %llu %s with others: each becomes a tensor of its own, "
                          "with up to %llu bytes that are there already",
                          (unsigned long long)count, count == 1 ? "tensor shares" : "tensors share",

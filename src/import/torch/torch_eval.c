@@ -7,7 +7,7 @@
 #include "base/checked.h"
 #include "import/torch/torch.h"
 
-enum { NEST_MAX = 16, METADATA_MAX = 256 };
+enum { METADATA_MAX = 256 };
 
 static sft_status bad(sft_error *err, const char *rule, const char *text) {
     return sft__base_fail(err, SFT_E_SCHEMA, "%s: %s", rule, text);
@@ -116,32 +116,6 @@ sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_
 }
 
 /* ---------------------------------------------------------------- views */
-
-sft_status sft__import_torch_numbers(sft__import_torch *t, uint32_t id, const char *what,
-                                     uint64_t **numbers, uint32_t *count, sft_error *err) {
-    const sft__import_pk_node *n = node(t, id);
-    uint32_t item;
-    uint32_t i = 0;
-
-    if (n->type != SFT__PK_TUPLE && n->type != SFT__PK_LIST) {
-        return sft__base_fail(err, SFT_E_SCHEMA, "torch-view: a %s that is no tuple", what);
-    }
-    if (n->count > SFT__TORCH_RANK_MAX) {
-        return sft__base_fail(err, SFT_E_SHAPE,
-                              "torch-view: a %s of %u dimensions, %d is the limit", what,
-                              (unsigned)n->count, SFT__TORCH_RANK_MAX);
-    }
-    SFT_TRY(sft__import_alloc(t->job, numbers, n->count, sizeof **numbers, err));
-    for (sft__import_pk_iter it = sft__import_pk_begin(n); sft__import_pk_next(&it, &item); i++) {
-        if (!sft__import_pk_uint(t->p, item, &(*numbers)[i])) {
-            return sft__base_fail(
-                err, SFT_E_SCHEMA,
-                "torch-view: a %s holds something that is no integer of 0 or more", what);
-        }
-    }
-    *count = n->count;
-    return SFT_OK;
-}
 
 /* offset and strides in elements -> bytes; the last element must lie in the stretch. */
 sft_status sft__import_torch_view(sft__import_view *v, uint64_t offset, const uint64_t *strides,
@@ -298,58 +272,6 @@ static sft_status eval_tensor(sft__import_torch *t, const sft__import_pk_node *c
 
 /* ---------------------------------------------------------------- which call is it */
 
-/* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
- * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. */
-static uint32_t strip(const sft__import_torch *t, uint32_t id, sft__import_pk_node *call,
-                      const char **subclass, uint8_t mark) {
-    *call = *node(t, id);
-    sft__import_torch_mark(t, id, mark);
-    for (int depth = 0; depth < NEST_MAX; depth++) {
-        uint32_t known = call->known;
-        if (call->type != SFT__PK_CALL) {
-            return call->type == SFT__PK_PID ? (uint32_t)SFT__G_STORAGE : (uint32_t)SFT__G_UNKNOWN;
-        }
-        if (known == SFT__G_REBUILD_FROM_TYPE) {
-            const sft__import_pk_node *func = node(t, arg(t, call, 0));
-            const sft__import_pk_node *class = node(t, arg(t, call, 1));
-            if (func->type != SFT__PK_GLOBAL || func->known == SFT__G_REBUILD_FROM_TYPE) {
-                return SFT__G_UNKNOWN;
-            }
-            if (class->type == SFT__PK_GLOBAL && class->known != SFT__G_TENSOR_CLASS &&
-                class->known != SFT__G_PARAMETER) {
-                *subclass = class->u.text;
-            }
-            const uint32_t args = arg(t, call, 2);
-            call->known = func->known;
-            call->args = args;
-            call->callable = arg(t, call, 0);
-            continue;
-        }
-        uint32_t next = SFT__PK_NO;
-        if (known == SFT__G_REBUILD_PARAMETER || known == SFT__G_REBUILD_FROM_NUMPY ||
-            known == SFT__G_REBUILD_FROM_CPU) {
-            next = arg(t, call, 0);
-        } else if (known == SFT__G_PARAMETER) { /* before 0.4: the state is (tensor, ...) */
-            next = node(t, call->args)->count != 0 ? arg(t, call, 0)
-                                                   : sft__import_pk_item(t->p, call->state, 0);
-        } else {
-            return known >= SFT__G_REBUILD_TENSOR || sft__import_torch_is_array(t, call)
-                       ? known
-                       : (uint32_t)SFT__G_UNKNOWN;
-        }
-        *call = *node(t, next);
-        sft__import_torch_mark(t, next, mark);
-    }
-    return SFT__G_UNKNOWN;
-}
-
-void sft__import_torch_meet(const sft__import_torch *t, uint32_t id) {
-    const char *subclass = NULL;
-    sft__import_pk_node call;
-
-    (void)strip(t, id, &call, &subclass, SFT__TORCH_MET);
-}
-
 bool sft__import_torch_is_tensor(const sft__import_torch *t, uint32_t id) {
     const sft__import_pk_node *n = node(t, id);
     const char *subclass = NULL;
@@ -362,7 +284,7 @@ bool sft__import_torch_is_tensor(const sft__import_torch *t, uint32_t id) {
                                     sft__import_torch_attributes(t, id) != SFT__PK_NO)) {
         return false;
     }
-    const uint32_t known = strip(t, id, &call, &subclass, 0);
+    const uint32_t known = sft__import_torch_strip(t, id, &call, &subclass, 0);
     return (known >= SFT__G_REBUILD_TENSOR && known <= SFT__G_REBUILD_FROM_CPU) ||
            known == SFT__G_STORAGE || known == SFT__G_NP_MASKED ||
            (known != SFT__G_UNKNOWN && sft__import_torch_is_array(t, &call));
@@ -372,7 +294,8 @@ bool sft__import_torch_is_storage(const sft__import_torch *t, uint32_t id) {
     const char *subclass = NULL;
     sft__import_pk_node call;
 
-    return t->tensor == NULL && strip(t, id, &call, &subclass, 0) == SFT__G_STORAGE;
+    return t->tensor == NULL &&
+           sft__import_torch_strip(t, id, &call, &subclass, 0) == SFT__G_STORAGE;
 }
 
 /* A storage by itself: one dimension. A tar's persistent id: whatever it says. */
@@ -401,7 +324,7 @@ static sft_status eval_pid(sft__import_torch *t, const sft__import_pk_node *pid,
 static sft_status eval_one(sft__import_torch *t, uint32_t id, sft__import_view *v, sft_error *err) {
     const char *subclass = NULL;
     sft__import_pk_node call;
-    const uint32_t known = strip(t, id, &call, &subclass, SFT__TORCH_MET);
+    const uint32_t known = sft__import_torch_strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
     memset(v, 0, sizeof *v);
     if (known == SFT__G_STORAGE) {
@@ -456,10 +379,8 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     if (count == 0) {
         return SFT_OK;
     }
-    constant *c = sft__base_alloc(t->job->allocator, sizeof *c + size);
-    if (c == NULL) {
-        return sft__base_fail_nomem(err, sizeof *c + size);
-    }
+    constant *c;
+    SFT_TRY(sft__base_need(t->job->allocator, &c, sizeof *c + size, err));
     c->allocator = t->job->allocator;
     c->size = size;
     for (uint32_t i = 0; i < count; i++) {
@@ -593,7 +514,7 @@ static sft_status left_out(sft__import_torch *t, const char *name, size_t name_l
         return status;
     }
     e = *err;
-    return sft__import_opaque(t->job, name, name_len, e.offset, err, "%s", e.message);
+    return sft__import_opaque(t->job, SFT__AT(name, name_len, e.offset), err, "%s", e.message);
 }
 
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
@@ -601,23 +522,24 @@ sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char 
                                   size_t *count, sft_error *err) {
     const char *subclass = NULL;
     sft__import_pk_node call;
-    const uint32_t known = strip(t, id, &call, &subclass, SFT__TORCH_MET);
+    const uint32_t known = sft__import_torch_strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
     *count = 0;
     if (subclass != NULL && !t->outside) {
-        sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, name_len, "torch-class",
-                         SFT_NO_OFFSET,
+        sft__import_find(t->job, SFT__RULE(NOTE, HARMLESS, "torch-class"),
+                         SFT__AT(name, name_len, SFT_NO_OFFSET),
                          "a tensor of the class %.200s, which is not known: its bytes are taken as "
                          "they are",
                          subclass);
     }
     if (known == SFT__G_REBUILD_META || known == SFT__G_REBUILD_WRAPPER) {
         sft__import_torch_mark(t, id, SFT__TORCH_TOLD);
-        return t->outside ? SFT_OK
-                          : sft__import_opaque(t->job, name, name_len, SFT_NO_OFFSET, err, "%s",
-                                               known == SFT__G_REBUILD_META
-                                                   ? "a tensor on the meta device has no data"
-                                                   : "a tensor of a class without any bytes");
+        return t->outside
+                   ? SFT_OK
+                   : sft__import_opaque(t->job, SFT__AT(name, name_len, SFT_NO_OFFSET), err, "%s",
+                                        known == SFT__G_REBUILD_META
+                                            ? "a tensor on the meta device has no data"
+                                            : "a tensor of a class without any bytes");
     }
     sft_status status;
     if (known == SFT__G_REBUILD_QTENSOR) {

@@ -44,7 +44,7 @@ static const char *path_of(const keeping *k) {
 
 /* What the form has no node for: an error, or null. */
 static sft_status left_out(keeping *k, uint32_t len, sft_error *err, const char *what) {
-    SFT_TRY(sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
+    SFT_TRY(sft__import_opaque(k->w->t->job, SFT__AT(path_of(k), len, SFT_NO_OFFSET), err,
                                "tree: %.200s cannot be kept", what));
     sft__base_buf_text(&k->w->json, "null");
     return SFT_OK;
@@ -332,8 +332,8 @@ static void tell_gradient(keeping *k, uint32_t id) {
 
     if ((n->type == SFT__PK_CALL && n->known == SFT__G_REBUILD_PARAMETER) ||
         (needs != NULL && needs->type == SFT__PK_BOOL && needs->u.integer != 0)) {
-        sft__import_find(k->w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "tree-gradient",
-                         SFT_NO_OFFSET,
+        sft__import_find(k->w->t->job, SFT__RULE(NOTE, HARMLESS, "tree-gradient"),
+                         SFT__AT("", 0, SFT_NO_OFFSET),
                          "parameters, and tensors that need a gradient, become plain tensors");
     }
 }
@@ -378,10 +378,8 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return left_out(k, len, err, what);
     }
     tell_gradient(k, id);
-    if (!sft__base_grow(w->t->job->allocator, &w->mentions, &w->mention_room, w->mention_count + 1,
-                        sizeof *w->mentions)) {
-        return sft__base_fail_nomem(err, w->mention_count * sizeof *w->mentions);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->mentions, &w->mention_room,
+                                w->mention_count + 1, sizeof *w->mentions, err));
     sft__base_buf_text(&w->json, "{\"$\":\"tensor\",\"v\":");
     w->mentions[w->mention_count++] = (sft__import_mention){w->json.len, first};
     sft__base_buf_text(&w->json, "}");
@@ -438,11 +436,11 @@ static sft_status tag_of(keeping *k, const sft__import_pk_node *n, uint32_t len,
         }
     }
     if (n->callable != SFT__PK_NO && by->known == SFT__G_DEFAULTDICT) {
-        return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
+        return sft__import_opaque(k->w->t->job, SFT__AT(path_of(k), len, SFT_NO_OFFSET), err,
                                   "tree: a collections.defaultdict is kept as a dict");
     }
     if (n->callable != SFT__PK_NO && strcmp(by->u.text, "collections.deque") == 0) {
-        return sft__import_opaque(k->w->t->job, path_of(k), len, SFT_NO_OFFSET, err,
+        return sft__import_opaque(k->w->t->job, SFT__AT(path_of(k), len, SFT_NO_OFFSET), err,
                                   "tree: a collections.deque is kept as a list");
     }
     return SFT_OK;

@@ -49,10 +49,8 @@ static sft_status add(finding *f, const way *new, sft_error *err) {
         return sft__base_fail(err, SFT_E_LIMIT, "the key can be read in more than %d ways",
                               (int)WAYS_MAX);
     }
-    if (!sft__base_grow(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1,
-                        sizeof *f->ways)) {
-        return sft__base_fail_nomem(err, f->count * sizeof *f->ways);
-    }
+    SFT_TRY(sft__base_need_room(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1,
+                                sizeof *f->ways, err));
     f->ways[f->count++] = *new;
     return SFT_OK;
 }

@@ -71,7 +71,7 @@ static sft_status register_all(legacy *l, sft_error *err) {
         }
         if (sft__import_pk_is_text(&l->p, sft__import_pk_item(&l->p, n->persistent_id, 0),
                                    "module")) {
-            SFT_TRY(sft__import_opaque(l->t.job, "module", 6, l->p.end, err,
+            SFT_TRY(sft__import_opaque(l->t.job, SFT__AT("module", 6, l->p.end), err,
                                        "torch-module: source code of a class; it is never read"));
             continue;
         }
@@ -139,8 +139,8 @@ static sft_status place_all(legacy *l, sft_error *err) {
         }
     }
     if (at != size) {
-        return sft__import_trick(l->t.job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
-                                 "torch-trailing", at, err, "%llu bytes follow the last storage",
+        return sft__import_trick(l->t.job, SFT__RULE(CONTAINER, UNKNOWN, "torch-trailing"),
+                                 SFT__AT("", 0, at), err, "%llu bytes follow the last storage",
                                  (unsigned long long)(size - at));
     }
     return SFT_OK;
@@ -211,9 +211,7 @@ static sft_status open_legacy(sft__import *job, sft_error *err) {
 
     legacy_init(&l, job);
     sft_status status = sft__import_pickle_init(&l.p, job, job->file, 0, "", err);
-    if (status == SFT_OK) {
-        status = read_stream(&l, err);
-    }
+    SFT_THEN(status, read_stream(&l, err));
     sft__import_torch_reset(&l.t);
     sft__import_pickle_reset(&l.p);
     return status;
@@ -247,8 +245,8 @@ static sft_status read_alone(legacy *l, sft_error *err) {
     SFT_TRY(sft__import_pickle_run(&l->p, 0, size, err));
     const uint32_t root = l->p.root;
     for (int i = 0; l->p.end < size; i++) {
-        SFT_TRY(sft__import_trick(l->t.job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, "",
-                                  "pickle-trailing", l->p.end, err,
+        SFT_TRY(sft__import_trick(l->t.job, SFT__RULE(PICKLE, UNKNOWN, "pickle-trailing"),
+                                  SFT__AT("", 0, l->p.end), err,
                                   "bytes follow the end of the pickle"));
         if (i >= PICKLES_MAX || sft__import_pickle_run(&l->p, l->p.end, size, NULL) != SFT_OK) {
             break;

@@ -81,7 +81,7 @@ static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, u
                                                            : 0); /* inside the stream */
     } else if ((bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) ||
                (bytes->type == SFT__PK_STR && bytes->known == SFT__PK_LATIN1)) {
-        SFT_TRY(sft__import_paddle_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
+        SFT_TRY(sft__import_torch_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
     } else {
         return sft__base_fail(
             err, SFT_E_UNSUPPORTED,

@@ -210,9 +210,8 @@ static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
     if (id == SFT__PK_NO || !n->holds_tensor || n->walked == COUNTED) {
         return SFT_OK;
     }
-    if (!sft__base_grow(w->t->job->allocator, &c->seen, &c->room, c->count + 1, sizeof *c->seen)) {
-        return sft__base_fail_nomem(err, c->count * sizeof *c->seen);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &c->seen, &c->room, c->count + 1,
+                                sizeof *c->seen, err));
     n->walked = COUNTED;
     c->seen[c->count++] = id;
     return SFT_OK;

@@ -121,8 +121,8 @@ static sft_status take_pax(tar *a, uint64_t at, uint64_t size, sft_error *err) {
         i = end;
     }
     return fits ? SFT_OK
-                : sft__import_trick(a->t.job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, "",
-                                    "torch-pax", at, err,
+                : sft__import_trick(a->t.job, SFT__RULE(CONTAINER, DANGEROUS, "torch-pax"),
+                                    SFT__AT("", 0, at), err,
                                     "a pax header that changes what the next header says, or is "
                                     "damaged");
 }
@@ -370,10 +370,8 @@ static sft_status read_tensors(tar *a, sft_error *err) {
             return bad(err, s.at, "a tensor of too many dimensions, or a damaged one");
         }
         s.at += made.rank * 16 + 8;
-        if (!sft__base_grow(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
-                            sizeof *a->tensors)) {
-            return sft__base_fail_nomem(err, a->tensor_count * sizeof *a->tensors);
-        }
+        SFT_TRY(sft__base_need_room(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
+                                    sizeof *a->tensors, err));
         a->tensors[a->tensor_count++] = made;
     }
     if (s.at != s.end) {
@@ -455,8 +453,8 @@ static sft_status read_all(tar *a, sft_error *err) {
     s = a->members[PICKLE];
     SFT_TRY(next_pickle(a, &s, &root, err));
     if (s.at != s.end) {
-        SFT_TRY(sft__import_trick(a->t.job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, "pickle",
-                                  "pickle-trailing", s.at, err,
+        SFT_TRY(sft__import_trick(a->t.job, SFT__RULE(PICKLE, DANGEROUS, "pickle-trailing"),
+                                  sft__import_text_at("pickle", s.at), err,
                                   "bytes follow the end of the pickle"));
     }
     a->p.root = root;

@@ -17,27 +17,9 @@ static sft__import_pk_node *node(const walk *w, uint32_t id) {
     return sft__import_pk_at(w->t->p, id);
 }
 
-/* Visits: one for so many bytes of the memory limit (8 million by default), and for every object of
- * the file. What is told of a tensor that is left out costs as much as so many of them. */
-enum { VISIT_BYTES = 24, VISITS_EACH = 8, VISITS_TOLD = 32 };
-
-sft_status sft__import_tree_visit(walk *w, uint64_t cost, sft_error *err) {
-    const uint64_t most =
-        w->t->job->options.memory_bytes / VISIT_BYTES + VISITS_EACH * (uint64_t)w->t->p->count;
-
-    w->visits += 1 + cost; /* costs are below 2^32 */
-    return w->visits <= most
-               ? SFT_OK
-               : sft__base_fail(err, SFT_E_LIMIT,
-                                "pickle-expansion: the tree unfolds to more than %llu objects",
-                                (unsigned long long)most);
-}
-
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    if (!sft__base_grow(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                        sizeof *w->stack)) {
-        return sft__base_fail_nomem(err, w->depth * sizeof *w->stack);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
+                                sizeof *w->stack, err));
     const sft__import_pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
@@ -99,30 +81,6 @@ static bool next_child(walk *w, step *s, uint32_t *key, uint32_t *child) {
 
 /* ---------------------------------------------------------------- names */
 
-sft_status sft__import_tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err) {
-    if (at + len > SFT__TREE_NAME_MAX) {
-        return sft__base_fail(err, SFT_E_LIMIT, "torch-name: a name of more than %d bytes",
-                              SFT__TREE_NAME_MAX);
-    }
-    if (!sft__base_grow(w->t->job->allocator, &w->name, &w->name_room, at + len + 1, 1)) {
-        return sft__base_fail_nomem(err, at + len + 1);
-    }
-    memcpy(w->name + at, text, len);
-    return SFT_OK;
-}
-
-/* Parts of a pickled module that are no parts of its tensors' names. */
-bool sft__import_tree_is_module_part(const sft__import_pk_node *key) {
-    static const char *const parts[] = {"_parameters", "_buffers", "_modules"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (key->type == SFT__PK_STR && key->count == strlen(parts[i]) &&
-            memcmp(key->u.text, parts[i], key->count) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* How Paddle pickles a tensor outside a state dict: (name, array). */
 static bool is_paddle_pair(const walk *w, uint32_t id) {
     const sft__import_pk_node *n = node(w, id);
@@ -178,68 +136,11 @@ static bool is_named(const walk *w, const step *s, uint32_t key, uint32_t len) {
            (node(w, s->id)->type == SFT__PK_DICT && k->type == SFT__PK_STR && k->count == 0);
 }
 
-static sft_status leaf_add(walk *w, const char *name, size_t len, const sft__import_view *v,
-                           sft_error *err) {
-    char *copy;
-
-    if (!sft__base_grow(w->t->job->allocator, &w->leaves, &w->leaf_room, w->leaf_count + 1,
-                        sizeof *w->leaves)) {
-        return sft__base_fail_nomem(err, w->leaf_count * sizeof *w->leaves);
-    }
-    SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
-    leaf *l = &w->leaves[w->leaf_count];
-    *l = (leaf){.name = copy, .name_len = (uint32_t)len, .part = w->inside != 0, .view = *v};
-    l->shown = UINT32_MAX;
-    l->order = l->kept = (uint32_t)w->leaf_count++;
-    return SFT_OK;
-}
-
-/* A tensor of a part that stays outside: only its places count, as used. What is odd about it is
- * said when somebody asks for that part. */
-sft_status sft__import_tree_outside(walk *w, uint32_t id, sft_error *err) {
-    sft__import_part parts[SFT__TORCH_PARTS];
-    size_t count;
-
-    w->t->outside = true;
-    const sft_status status = sft__import_torch_eval(w->t, id, "", 0, parts, &count, err);
-    w->t->outside = false;
-    if (status != SFT_OK) {
-        return status == SFT_E_NOMEM ? status : SFT_OK;
-    }
-    for (size_t i = 0; i < count; i++) {
-        SFT_TRY(leaf_add(w, "", 0, &parts[i].view, err));
-        w->leaves[w->leaf_count - 1].outside = true;
-    }
-    return SFT_OK;
-}
-
-/* A tensor: one leaf, or one for each of its parts. */
-sft_status sft__import_tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err) {
-    sft__import_part parts[SFT__TORCH_PARTS];
-    size_t count;
-    sft_status status;
-
-    status = sft__import_torch_eval(w->t, id, w->name, len, parts, &count, err);
-    if (status != SFT_OK) {
-        if (err != NULL && err->tensor[0] == '\0') {
-            (void)sft_escape(err->tensor, sizeof err->tensor, w->name, len);
-        }
-        return status;
-    }
-    w->visits += count == 0 ? VISITS_TOLD : 0;
-    for (size_t i = 0; i < count; i++) {
-        const size_t more = strlen(parts[i].suffix);
-        SFT_TRY(sft__import_tree_name(w, len, parts[i].suffix, more, err));
-        SFT_TRY(leaf_add(w, w->name, len + more, &parts[i].view, err));
-    }
-    return SFT_OK;
-}
-
 /* Something called w->name[0, len) that is not taken. */
 static sft_status told_out(walk *w, uint32_t len, const char *why, sft_error *err) {
-    w->visits += VISITS_TOLD;
-    return sft__import_opaque(w->t->job, w->name != NULL ? w->name : "", len, SFT_NO_OFFSET, err,
-                              "%s", why);
+    w->visits += SFT__TREE_TOLD;
+    return sft__import_opaque(
+        w->t->job, SFT__AT(w->name != NULL ? w->name : "", len, SFT_NO_OFFSET), err, "%s", why);
 }
 
 /* Into what an object called w->name[0, len) keeps beside its own bytes, if there are tensors. */
@@ -279,7 +180,7 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     }
     SFT_TRY(child_name(w, &s, key, s.name_len, &len, &good, err));
     if (!good) {
-        w->visits += VISITS_TOLD;
+        w->visits += SFT__TREE_TOLD;
         return SFT_OK;
     }
     const bool tensor = sft__import_torch_is_tensor(w->t, child);
@@ -387,9 +288,9 @@ static sft_status tree(walk *w, sft_error *err) {
     }
     SFT_TRY(flatten(w, part, err));
     if (w->others != 0) {
-        sft__import_find(w->t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, "", 0, "no-tensors",
-                         SFT_NO_OFFSET, "%llu values beside the tensors are no tensors",
-                         (unsigned long long)w->others);
+        sft__import_find(
+            w->t->job, SFT__RULE(NOTE, HARMLESS, "no-tensors"), SFT__AT("", 0, SFT_NO_OFFSET),
+            "%llu values beside the tensors are no tensors", (unsigned long long)w->others);
     }
     SFT_TRY(complete(w, part, err));
     SFT_TRY(sft__import_tree_merge(w, err));
@@ -420,14 +321,10 @@ sft_status sft__import_torch_views(sft__import_torch *t, const sft__import_named
 
     walk_init(&w, t);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        status = leaf_add(&w, views[i].name, views[i].name_len, &views[i].view, err);
+        status = sft__import_tree_leaf(&w, views[i].name, views[i].name_len, &views[i].view, err);
     }
-    if (status == SFT_OK) {
-        status = sft__import_tree_merge(&w, err);
-    }
-    if (status == SFT_OK) {
-        status = sft__import_tree_emit(&w, err);
-    }
+    SFT_THEN(status, sft__import_tree_merge(&w, err));
+    SFT_THEN(status, sft__import_tree_emit(&w, err));
     walk_reset(&w);
     return status;
 }

@@ -80,11 +80,14 @@ typedef struct walk {
 /* Counts one more node that a walk looks at, wherever it is mentioned: a memo lets a few bytes
  * mention the same ones billions of times. cost: what it takes beyond a look, in looks; of text one
  * for SFT__TREE_TEXT bytes. SFT_E_LIMIT: more than any file says by itself. */
-enum { SFT__TREE_TEXT = 16 };
+enum { SFT__TREE_TEXT = 16, SFT__TREE_TOLD = 32 /* visits for a tensor that is told of */ };
 sft_status sft__import_tree_visit(walk *w, uint64_t cost, sft_error *err);
 
 /* Text at place `at` of the walk's name. */
 sft_status sft__import_tree_name(walk *w, size_t at, const char *text, size_t len, sft_error *err);
+/* A tensor that was found. */
+sft_status sft__import_tree_leaf(walk *w, const char *name, size_t len, const sft__import_view *v,
+                                 sft_error *err);
 /* The tensor `id`, called name[0, len): one leaf, or one for each of its parts, or none (told). */
 sft_status sft__import_tree_tensor(walk *w, uint32_t id, uint32_t len, sft_error *err);
 

@@ -333,10 +333,8 @@ static sft_status add_metadata(walk *w, const char *key, size_t key_len, const s
 static sft_status add_top(walk *w, const char *name, size_t len, sft_error *err) {
     char *copy;
 
-    if (!sft__base_grow(w->t->job->allocator, &w->tops, &w->top_room, w->top_count + 1,
-                        sizeof *w->tops)) {
-        return sft__base_fail_nomem(err, w->top_count * sizeof *w->tops);
-    }
+    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->tops, &w->top_room, w->top_count + 1,
+                                sizeof *w->tops, err));
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     w->tops[w->top_count++] = (sft__import_top){copy, len};
     return SFT_OK;
@@ -352,9 +350,7 @@ sft_status sft__import_tree_wrapper(walk *w, uint32_t id, uint32_t *len, char *j
     sft__base_buf_init(&b, w->t->job->allocator);
     k.b = &b;
     sft_status status = describe(&k, id, class, err);
-    if (status == SFT_OK) {
-        status = add_metadata(w, w->name, *len, &b, err);
-    }
+    SFT_THEN(status, add_metadata(w, w->name, *len, &b, err));
     sft__base_buf_reset(&b);
     SFT_TRY(status);
     if (!is_torchao(class)) {
@@ -403,9 +399,7 @@ sft_status sft__import_tree_torchao(walk *w, sft_error *err) {
         }
     }
     sft__base_buf_text(&list, "]");
-    if (status == SFT_OK) {
-        status = add_metadata(w, "tensor_names", 12, &list, err);
-    }
+    SFT_THEN(status, add_metadata(w, "tensor_names", 12, &list, err));
     sft__base_buf_reset(&list);
     sft__base_buf_reset(&plain);
     return status;

@@ -61,8 +61,8 @@ static sft_status find_folder(archive *a, sft__import *job, sft_error *err) {
     for (size_t i = 0; i < a->zip.count && member_text(a, "data.pkl") != NULL; i++) {
         const sft__import_zip_entry *e = &a->zip.entries[i];
         if (e->name_len < a->folder_len || memcmp(e->name, a->folder, a->folder_len) != 0) {
-            SFT_TRY(sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_DANGEROUS, e->name,
-                                      "torch-folder", e->header, err,
+            SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, DANGEROUS, "torch-folder"),
+                                      sft__import_text_at(e->name, e->header), err,
                                       "the archive has a second top folder, which PyTorch does not "
                                       "look at: %.100s",
                                       e->name));
@@ -82,8 +82,8 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
     }
     if (job->scanning) {
         sft__import_find(
-            job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, a->folder, a->folder_len - 1,
-            "torchscript", 0,
+            job, SFT__RULE(CONTAINER, UNKNOWN, "torchscript"),
+            SFT__AT(a->folder, a->folder_len - 1, 0),
             "a TorchScript archive: a program with weights; torch.load before 2.6 runs "
             "it even with weights_only (CVE-2025-32434)");
         return SFT_OK;
@@ -96,7 +96,7 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
         }
     }
     return sft__import_opaque(
-        job, a->folder, a->folder_len - 1, 0, err,
+        job, SFT__AT(a->folder, a->folder_len - 1, 0), err,
         "torchscript: this is a TorchScript archive, a program with weights; its "
         "code is never read, its weights can be had by leaving out what is not "
         "understood");
@@ -112,8 +112,9 @@ static sft_status check_texts(const archive *a, sft__import *job, bool *big_endi
 
     version = version != NULL ? version : member_text(a, ".data/version");
     if (version == NULL) {
-        SFT_TRY(sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "version",
-                                  "torch-version", 0, err, "the archive has no member version"));
+        SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, UNKNOWN, "torch-version"),
+                                  sft__import_text_at("version", 0), err,
+                                  "the archive has no member version"));
     } else {
         SFT_TRY(sft__import_zip_read(job, version, SMALL_MAX, &text, &size, err));
         size -= size > 0 && text[size - 1] == '\n';
@@ -122,8 +123,8 @@ static sft_status check_texts(const archive *a, sft__import *job, bool *big_endi
             number = number && text[i] >= '0' && text[i] <= '9';
         }
         if (!number) {
-            SFT_TRY(sft__import_trick(job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "version",
-                                      "torch-version", version->data, err,
+            SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, UNKNOWN, "torch-version"),
+                                      sft__import_text_at("version", version->data), err,
                                       "the archive's version is no number"));
         }
     }
@@ -164,8 +165,8 @@ static sft_status place(sft__import_torch *t, sft__import_storage *s, sft_error 
             s->key, (unsigned long long)e->usize, (unsigned long long)s->bytes);
     }
     if (e->usize > s->bytes) {
-        sft__import_find(t->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, e->name, e->name_len,
-                         "storage-longer", e->data, "%llu bytes, of which %llu are described",
+        sft__import_find(t->job, SFT__RULE(NOTE, HARMLESS, "storage-longer"),
+                         SFT__NAMED(e, e->data), "%llu bytes, of which %llu are described",
                          (unsigned long long)e->usize, (unsigned long long)s->bytes);
     }
     s->placed = true;
@@ -210,10 +211,11 @@ static sft_status run_member(sft__import_pickle *p, sft__import *job,
     SFT_TRY(sft__import_pickle_run(p, offset, end, err));
     const uint32_t root = p->root;
     for (int i = 0; p->end < end; i++) {
-        SFT_TRY(sft__import_trick(
-            job, SFT_FINDING_PICKLE, SFT_SCAN_DANGEROUS, e->name, "pickle-trailing", p->end, err,
-            "bytes follow the end of the pickle: a second one, that loaders or "
-            "scanners do not see"));
+        SFT_TRY(
+            sft__import_trick(job, SFT__RULE(PICKLE, DANGEROUS, "pickle-trailing"),
+                              sft__import_text_at(e->name, p->end), err,
+                              "bytes follow the end of the pickle: a second one, that loaders or "
+                              "scanners do not see"));
         if (i >= PICKLES_MAX || sft__import_pickle_run(p, p->end, end, NULL) != SFT_OK) {
             break;
         }
@@ -236,8 +238,8 @@ static void allow_no_crc(const archive *a, sft__import *job) {
     }
     if (some && (job->options.flags & SFT_IMPORT_NO_CRC) == 0) {
         job->options.flags |= SFT_IMPORT_NO_CRC;
-        sft__import_find(job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, a->folder, a->folder_len - 1,
-                         "zip-no-crc", 0,
+        sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "zip-no-crc"),
+                         SFT__AT(a->folder, a->folder_len - 1, 0),
                          "written without checksums (set_crc32_options(False)): damage cannot be "
                          "found");
     }
@@ -310,9 +312,7 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
     *tensor = false;
     *storages = false;
     sft_status status = sft__import_zip_open(&a.zip, job, err);
-    if (status == SFT_OK) {
-        status = find_folder(&a, job, err);
-    }
+    SFT_THEN(status, find_folder(&a, job, err));
     const sft__import_zip_entry *data = status == SFT_OK ? member_text(&a, "data.pkl") : NULL;
     for (size_t i = 0; i < a.zip.count && status == SFT_OK; i++) {
         *storages = *storages || is_inside(&a, &a.zip.entries[i], "data/");
@@ -324,12 +324,8 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
         allow_no_crc(&a, job);
         status = check_texts(&a, job, &t.big_endian, err);
     }
-    if (status == SFT_OK) {
-        status = run_member(&p, job, data, err);
-    }
-    if (status == SFT_OK) {
-        status = root_view(&t, view, tensor, err);
-    }
+    SFT_THEN(status, run_member(&p, job, data, err));
+    SFT_THEN(status, root_view(&t, view, tensor, err));
     if (status == SFT_OK && (job->options.flags & SFT_IMPORT_CHECKSUMS) != 0) {
         status = check_all(&a, job, err);
     }
@@ -339,15 +335,15 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
     return status;
 }
 
-static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
+static sft_status open_any(sft__import *job, const sft__import_pt2_inner *inner, sft_error *err) {
     sft__import_pickle p;
     sft__import_torch t;
     archive a;
 
     begin(&a, job, &t, &p);
     sft_status status = sft__import_zip_open(&a.zip, job, err);
-    if (status == SFT_OK && !inside && sft__import_pt2_is(&a.zip)) {
-        status = sft__import_pt2_read(job, &a.zip, err);
+    if (status == SFT_OK && inner != NULL && sft__import_pt2_is(&a.zip)) {
+        status = sft__import_pt2_read(job, &a.zip, inner, err);
     } else if (status == SFT_OK) {
         status = read_archive(&a, job, &t, &p, err);
     }
@@ -360,12 +356,14 @@ static sft_status open_any(sft__import *job, bool inside, sft_error *err) {
     return status;
 }
 
-sft_status sft__import_torch_zip_inside(sft__import *job, sft_error *err) {
-    return open_any(job, true, err);
+static sft_status open_inside(sft__import *job, sft_error *err) {
+    return open_any(job, NULL, err);
 }
 
 static sft_status open_zip(sft__import *job, sft_error *err) {
-    return open_any(job, false, err);
+    static const sft__import_pt2_inner inner = {open_inside, sft__import_torch_zip_item};
+
+    return open_any(job, &inner, err);
 }
 
 const sft__import_reader sft__import_reader_torch_zip = {SFT_IMPORT_TORCH_ZIP, probe, open_zip};

@@ -311,8 +311,8 @@ sft_status sft__import_scan_walk_part(sft__import *job, const sft__import_scan_p
     }
     if (status == SFT_OK && w->limited) {
         w->part = part;
-        sft__import_find(job, SFT_FINDING_PICKLE, SFT_SCAN_UNKNOWN, part->where,
-                         strlen(part->where), "walk-limit", SFT_NO_OFFSET,
+        sft__import_find(job, SFT__RULE(PICKLE, UNKNOWN, "walk-limit"),
+                         sft__import_text_at(part->where, SFT_NO_OFFSET),
                          "larger, deeper or stranger than a pickle can be followed");
     }
     walk_reset(w);

@@ -18,9 +18,10 @@ static void tell(walk *w, const walk_pending *f) {
     const bool place =
         where[0] != '\0' && (f->verdict != SFT_SCAN_HARMLESS || w->part->base == SFT_NO_OFFSET);
 
-    sft__import_find(w->job, f->kind, f->verdict, f->subject, f->len, f->rule, f->offset,
-                     "%s%s%s%.160s%s", f->why, nested ? ", in a pickle within a string" : "",
-                     place ? " (in " : "", place ? where : "", place ? ")" : "");
+    sft__import_find(w->job, (sft__import_rule){f->kind, f->verdict, f->rule},
+                     SFT__AT(f->subject, f->len, f->offset), "%s%s%s%.160s%s", f->why,
+                     nested ? ", in a pickle within a string" : "", place ? " (in " : "",
+                     place ? where : "", place ? ")" : "");
 }
 
 /* Says it now, or when it turns out to count. */

@@ -407,12 +407,8 @@ static sft_status write_torch(sft__import_export *job, sft_error *err) {
     t.job = job;
     sft__base_buf_init(&t.pickle, a);
     sft_status status = add_names(&t, err);
-    if (status == SFT_OK) {
-        status = put_pickle(&t, err);
-    }
-    if (status == SFT_OK) {
-        status = write_members(&t, err);
-    }
+    SFT_THEN(status, put_pickle(&t, err));
+    SFT_THEN(status, write_members(&t, err));
     if (t.names.slots != NULL) {
         sft__base_strmap_reset(&t.names);
     }
@@ -451,9 +447,7 @@ static sft_status reopen(sft__import_export *job, sft_catalog **out, sft_error *
         return status;
     }
     status = sft_builder_add_source(builder, source, NULL, err);
-    if (status == SFT_OK) {
-        status = sft_builder_add_file(builder, &file, NULL, err);
-    }
+    SFT_THEN(status, sft_builder_add_file(builder, &file, NULL, err));
     for (size_t i = 0; i < job->c.item_count && status == SFT_OK; i++) {
         const sft_import_item *item = &job->c.items[i];
         const sft_piece piece = {.offset = members[2 + i].data};
@@ -466,9 +460,7 @@ static sft_status reopen(sft__import_export *job, sft_catalog **out, sft_error *
                               .piece_count = 1};
         status = sft_builder_add_tensor(builder, &t, err);
     }
-    if (status == SFT_OK) {
-        status = sft_builder_finish(out, builder, err);
-    }
+    SFT_THEN(status, sft_builder_finish(out, builder, err));
     sft_builder_free(builder);
     return status;
 }

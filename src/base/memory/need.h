@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * base/memory/need.h - memory as alloc.h has it, for functions that fail without it: SFT_E_NOMEM, with the
+ * size in the record.
+ */
+#ifndef SFT_BASE_NEED_H
+#define SFT_BASE_NEED_H
+
+#include "base/error.h"
+#include "base/memory/alloc.h"
+
+/* `size` bytes into the pointer that `pointer` points at; NULL into it on failure. */
+sft_status sft__base_need(const sft_allocator *a, void *pointer, size_t size, sft_error *err);
+sft_status sft__base_need_zero(const sft_allocator *a, void *pointer, size_t size, sft_error *err);
+/* sft__base_grow: room for `need` elements. */
+sft_status sft__base_need_room(const sft_allocator *a, void *array, size_t *room, size_t need,
+                               size_t size, sft_error *err);
+
+#endif
