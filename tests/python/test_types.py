@@ -39,6 +39,7 @@ def test_the_stub_names_what_the_extension_has():
 @pytest.mark.parametrize("node", [n for n in STUB.body if isinstance(n, ast.ClassDef)], ids=lambda n: n.name)
 def test_the_stub_names_the_members_of_each_class(node):
     names = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+    names |= {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}
     if node.name == "SafetensorError":
         error = _core.SafetensorError("x")
         assert error.status is None and error.offset is None and error.tensor is None
