@@ -268,7 +268,7 @@ def strided(rank, size, folder):
         runs = [(0, whole.shape[dim])]
         where = [_StridedShard(dim, split_factor=2), Shard(dim)]
         for axis, placement in enumerate(where):
-            runs = distributed._cut(runs, placement, 2, mesh.get_coordinate()[axis])
+            runs = distributed._shard(runs, placement, 2, mesh.get_coordinate()[axis])
         part = torch.cat([whole.narrow(dim, a, n) for a, n in runs], dim)
         if rows % 4 == 0:
             theirs = torch.chunk(torch.chunk(whole, 2, dim)[rank % 2], 2, dim)[rank // 2]
