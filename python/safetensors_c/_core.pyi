@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The extension module. tests/test_types.py compares it with what is there.
+# The extension module; tests/python/test_types.py compares it with this. The functions with an underscore check their
+# arguments themselves: their keywords are those of the public function that calls them.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from ._prefetch import PrefetchLoader
 
@@ -12,6 +13,8 @@ _dtypes: tuple[tuple[str, str | None, int], ...]
 _Progress = Callable[[int, int], object] | None
 _Digests = str | Sequence[str] | None
 _Path = str | os.PathLike[str]
+_Entries = list[tuple[Any, ...]] | str
+_Group = tuple[int, int, Callable[[bytes], bytes]] | None
 
 class SafetensorError(Exception):
     status: str | None
@@ -28,37 +31,24 @@ class TensorSpec:
         data_len: int,
         owner: Any = None,
     ) -> TensorSpec: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def shape(self) -> list[int]: ...
-    @property
-    def data_ptr(self) -> int: ...
-    @property
-    def data_len(self) -> int: ...
+    dtype: Final[str]
+    shape: Final[list[int]]
+    data_ptr: Final[int]
+    data_len: Final[int]
 
 @final
 class TensorMeta:
-    @property
-    def name(self) -> str: ...
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def shape(self) -> list[int]: ...
-    @property
-    def nbytes(self) -> int: ...
-    @property
-    def data_offsets(self) -> tuple[int, int]: ...
-    @property
-    def file_offset(self) -> int: ...
-    @property
-    def file(self) -> str: ...
+    name: Final[str]
+    dtype: Final[str]
+    shape: Final[list[int]]
+    nbytes: Final[int]
+    data_offsets: Final[tuple[int, int]]
+    file_offset: Final[int]
+    file: Final[str]
 
 class PySafeSlice:
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> str: ...
+    shape: Final[tuple[int, ...]]
+    dtype: Final[str]
     def get_shape(self) -> list[int]: ...
     def get_dtype(self) -> str: ...
     def __len__(self) -> int: ...
@@ -68,8 +58,7 @@ class safe_open:
     def __new__(
         cls, filename: Any, framework: str, device: Any = "cpu", *, backend: str = "mmap"
     ) -> safe_open: ...
-    @property
-    def closed(self) -> bool: ...
+    closed: Final[bool]
     def keys(self) -> list[str]: ...
     def offset_keys(self) -> list[str]: ...
     def metadata(self) -> dict[str, str] | None: ...
@@ -134,12 +123,9 @@ class Writer:
         digests: _Digests = None,
         durable: bool = False,
     ) -> Writer: ...
-    @property
-    def order(self) -> list[str]: ...
-    @property
-    def data_bytes(self) -> int: ...
-    @property
-    def file_bytes(self) -> int: ...
+    order: Final[list[str]]
+    data_bytes: Final[int]
+    file_bytes: Final[int]
     def put(self, name: str, data: Any) -> None: ...
     def finish(self) -> None: ...
     def abort(self) -> None: ...
@@ -187,45 +173,11 @@ def _cuda_load(
 ) -> tuple[Any, list[tuple[str, str, tuple[int, ...], int, int]]]: ...
 def _cuda_dlpack(load: Any, index: int, as_bytes: bool, versioned: bool, /) -> Any: ...
 def _cuda_stats(load: Any, /) -> dict[str, Any]: ...
-def _open_checkpoint(
-    path: Any,
-    framework: str,
-    device: Any = "cpu",
-    *,
-    layout: str | bytes | None = None,
-    step: str | None = None,
-    ranks: int | None = None,
-    partial: bool = False,
-) -> safe_open: ...
+def _open_checkpoint(path: Any, framework: str, device: Any = "cpu", **how: Any) -> safe_open: ...
 def _left_out(handle: safe_open, /) -> list[tuple[str, str]]: ...
-def _part(
-    handle: safe_open,
-    layout: str | bytes | None,
-    rank: int,
-    *,
-    ranks: int | None = None,
-    allow_replicated: bool = False,
-) -> safe_open: ...
-def _save_group(
-    path: _Path,
-    tensors: list[tuple[Any, ...]] | str,
-    group: tuple[int, int, Callable[[bytes], bytes]] | None,
-    metadata: dict[str, str] | None,
-    digests: _Digests,
-    durable: bool,
-    progress: _Progress,
-) -> tuple[int, int, int, int]: ...
-def _load_group(
-    path: _Path,
-    tensors: list[tuple[Any, ...]] | str,
-    group: tuple[int, int, Callable[[bytes], bytes]] | None,
-    layout: str | bytes | None,
-    ranks: int | None,
-    step: str | None,
-    cast: bool,
-    missing: bool,
-    progress: _Progress,
-) -> tuple[int, int, int, int]: ...
+def _part(handle: safe_open, layout: str | bytes | None, rank: int, **how: Any) -> safe_open: ...
+def _save_group(path: _Path, tensors: _Entries, group: _Group, *how: Any) -> tuple[int, int, int, int]: ...
+def _load_group(path: _Path, tensors: _Entries, group: _Group, *how: Any) -> tuple[int, int, int, int]: ...
 def open_any(
     filename: Any,
     framework: str = "pt",
@@ -242,20 +194,7 @@ def open_any(
     tree: bool = False,
     view_as: Mapping[str, Any] | None = None,
 ) -> safe_open: ...
-def _convert(
-    inputs: list[str],
-    output: str,
-    to: str,
-    choose: Callable[..., tuple[str, str | None] | None] | None,
-    metadata: dict[str, str] | None,
-    max_shard_size: int,
-    plan: bool,
-    replace: bool,
-    verify: bool,
-    durable: bool,
-    progress: _Progress,
-    **how: Any,  # as open_any
-) -> Any: ...
+def _convert(inputs: list[str], output: str, to: str, *what: Any, **how: Any) -> Any: ...
 def _load_bytes(data: Any, framework: str, /) -> dict[str, Any]: ...
 def _glob(pattern: str, names: Iterable[str], /) -> list[str]: ...
 def _without() -> int: ...

@@ -27,10 +27,10 @@ class PrefetchLoader:
     """Returns each tensor once, by take(name) or by iterating over (name, tensor) as they become ready."""
 
     def __init__(self, jobs: dict[str, Callable[[], Any]], place: Callable[[Any], Any], threads: int) -> None:
-        self._names = list(jobs)
+        self._names = dict.fromkeys(jobs)
         self._waiting = deque(jobs.items())
-        self._state = dict.fromkeys(jobs, "waiting")  # waiting, ready, taken
         self._ready: dict[str, Any] = {}
+        self._taken: set[str] = set()
         self._error: BaseException | None = None
         self._closed = False
         self._changed = threading.Condition()
@@ -48,14 +48,13 @@ class PrefetchLoader:
     def take(self, name: str) -> Any:
         """The tensor, once it has arrived on the device. SafetensorError if it was taken before or loading failed."""
         with self._changed:
-            if name not in self._state:
+            if name not in self._names:
                 raise SafetensorError(f"tensor {name} is not in the prefetch plan")
             while True:
                 self._check()
-                if self._state[name] == "ready":
-                    self._state[name] = "taken"
-                    return self._ready.pop(name)
-                if self._state[name] == "taken":
+                if name in self._ready:
+                    return self._hand_out(name)
+                if name in self._taken:
                     raise SafetensorError(
                         "tensor already delivered (prefetch hands each tensor out once, via take or iteration)"
                     )
@@ -64,17 +63,19 @@ class PrefetchLoader:
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         while True:
             with self._changed:
-                while True:
+                while not self._ready:
                     self._check()
-                    if self._ready:
-                        name = next(iter(self._ready))
-                        self._state[name] = "taken"
-                        pair = name, self._ready.pop(name)
-                        break
-                    if all(state == "taken" for state in self._state.values()):
+                    if len(self._taken) == len(self._names):
                         return
                     self._changed.wait()
-            yield pair
+                self._check()
+                name = next(iter(self._ready))
+                tensor = self._hand_out(name)
+            yield name, tensor
+
+    def _hand_out(self, name: str) -> Any:
+        self._taken.add(name)
+        return self._ready.pop(name)
 
     def close(self) -> None:
         """Stops loading and releases every tensor that was not taken; those taken stay."""
@@ -126,7 +127,6 @@ def _work(alive: Any, changed: threading.Condition, place: Callable[[Any], Any])
                 current._error = current._error or failure
             elif not current._closed:
                 current._ready[name] = tensor
-                current._state[name] = "ready"
             changed.notify_all()
         del current, tensor
 

@@ -123,45 +123,43 @@ static bool sizes_of(parts *p, PyObject *value, const uint64_t **out, uint32_t *
 }
 
 static bool part_of(parts *p, PyObject *entry, sft_group_tensor *out) {
-    PyObject *v[7];
+    PyObject *name, *dtype, *shape, *start, *count, *address, *nbytes;
+    const char *dtype_name;
     Py_ssize_t len = 0;
-    const char *dtype;
-    uint64_t address = 0;
+    uint64_t data = 0;
     uint32_t starts = 0, counts = 0;
 
-    if (!PyTuple_Check(entry) || PyTuple_Size(entry) != 7) {
+    if (!PyTuple_Check(entry)) {
         return core_wrong_type("tensors", entry, "tuple") != NULL;
     }
-    for (Py_ssize_t i = 0; i < 7; i++) {
-        v[i] = PyTuple_GetItem(entry, i);
+    if (!PyArg_ParseTuple(entry, "UUOOOOO", &name, &dtype, &shape, &start, &count, &address,
+                          &nbytes)) {
+        return false;
     }
-    if (!PyUnicode_Check(v[0]) || !PyUnicode_Check(v[1])) {
-        return core_wrong_type("tensors", PyUnicode_Check(v[0]) ? v[1] : v[0], "str") != NULL;
-    }
-    dtype = PyUnicode_AsUTF8AndSize(v[1], &len);
-    out->dtype = dtype != NULL ? core_dtype_by_name(dtype, len) : NULL;
-    out->name = PyUnicode_AsUTF8AndSize(v[0], &len);
+    dtype_name = PyUnicode_AsUTF8AndSize(dtype, &len);
+    out->dtype = dtype_name != NULL ? core_dtype_by_name(dtype_name, len) : NULL;
+    out->name = PyUnicode_AsUTF8AndSize(name, &len);
     out->name_len = (size_t)len;
     if (out->name == NULL || out->dtype == NULL) {
         if (!PyErr_Occurred()) {
-            PyErr_Format(PyExc_ValueError, "%R is no type of the format", v[1]);
+            PyErr_Format(PyExc_ValueError, "%R is no type of the format", dtype);
         }
         return false;
     }
-    if (!sizes_of(p, v[2], &out->shape, &out->dims) || !core_u64(v[5], &address) ||
-        !core_u64(v[6], &out->nbytes)) {
+    if (!sizes_of(p, shape, &out->shape, &out->dims) || !core_u64(address, &data) ||
+        !core_u64(nbytes, &out->nbytes)) {
         return false;
     }
-    out->data = (void *)(uintptr_t)address;
-    if (v[3] == Py_None) {
+    out->data = (void *)(uintptr_t)data;
+    if (start == Py_None) {
         return true;
     }
-    if (!sizes_of(p, v[3], &out->start, &starts) || !sizes_of(p, v[4], &out->count, &counts)) {
+    if (!sizes_of(p, start, &out->start, &starts) || !sizes_of(p, count, &out->count, &counts)) {
         return false;
     }
     if (starts != out->dims || counts != out->dims) {
         PyErr_Format(PyExc_ValueError,
-                     "the box of %R has another number of dimensions than its tensor", v[0]);
+                     "the box of %R has another number of dimensions than its tensor", name);
         return false;
     }
     return true;

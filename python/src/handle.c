@@ -17,14 +17,19 @@ static void handle_dealloc(PyObject *self) {
     core_object_free(self);
 }
 
-core_file *core_handle_file(core_handle *h) {
-    core_file *file = NULL;
+/* The file with a count of one more; NULL without an exception when it is closed. */
+static core_file *file_of(core_handle *h) {
+    core_file *file;
 
     CORE_BEGIN_LOCKED(h);
-    if (h->file != NULL) {
-        file = core_file_keep(h->file);
-    }
+    file = h->file != NULL ? core_file_keep(h->file) : NULL;
     CORE_END_LOCKED();
+    return file;
+}
+
+core_file *core_handle_file(core_handle *h) {
+    core_file *file = file_of(h);
+
     if (file == NULL) {
         core_raise_text(h->state, SFT_E_STATE, NULL, "File is closed");
     }
@@ -469,12 +474,9 @@ static PyObject *handle_copy(PyObject *self, PyObject *ignored) {
 
 static PyObject *handle_repr(PyObject *self) {
     core_handle *h = (core_handle *)self;
-    core_file *file;
+    core_file *file = file_of(h);
     PyObject *result;
 
-    CORE_BEGIN_LOCKED(h);
-    file = h->file != NULL ? core_file_keep(h->file) : NULL;
-    CORE_END_LOCKED();
     if (file == NULL) {
         return PyUnicode_FromString("<safe_open, closed>");
     }

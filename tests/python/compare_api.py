@@ -40,7 +40,7 @@ EXPECTED = [
     ("torch storage_size *", "other errors for what is no tensor"),
     ("torch save e8m0", "load() knows all types"),
     ("torch device cpu", "torch.device('cpu') is a device"),
-    ("torch load_file from folder", "a folder of shards is a model"),
+    ("torch load_file from directory", "a directory of shards is a model"),
     ("torch save_file to loop", "links stay: one that leads nowhere is an error"),
     ("torch save_file to *", "the sentence says what is wrong with the path"),
     ("file * of buffer *", "any buffer is a file's contents, bytes as well"),
@@ -316,7 +316,7 @@ def paths() -> dict:
         "number": 7.5,
         "none": None,
         "missing": "missing/x",
-        "folder": "folder",
+        "directory": "directory",
         "nul": "a\0b",
         "list": ["good"],
         "empty": "",
@@ -665,7 +665,7 @@ def probe() -> dict:
 
     logging.disable(logging.CRITICAL)
     modules = {m: sys.modules[m] for m in ("safetensors", "safetensors.torch", "safetensors.numpy")}
-    os.mkdir("folder")
+    os.mkdir("directory")
     safetensors.numpy.save_file({"a": np.arange(2, dtype="f4")}, "good")
     safetensors.torch.save_file(
         {
@@ -697,11 +697,11 @@ def table(ours: bool, reference: str | None) -> dict:
         environment["SAFETENSORS_C"] = "1"
     elif reference:
         environment["PYTHONPATH"] = os.path.abspath(reference)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
             [sys.executable, os.path.abspath(__file__), "--probe"],
             env=environment,
-            cwd=folder,
+            cwd=directory,
             capture_output=True,
             text=True,
             timeout=600,

@@ -29,8 +29,8 @@ def assert_equal(a, b):
         assert torch.equal(bits(a[name]), bits(b[name])), name
 
 
-def files(folder, suffix=".safetensors"):
-    return sorted(p.name for p in folder.iterdir() if p.name.endswith(suffix))
+def files(directory, suffix=".safetensors"):
+    return sorted(p.name for p in directory.iterdir() if p.name.endswith(suffix))
 
 
 def test_safetensors_is_ours():

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The own tests of skorch, huggingface_hub, accelerate and peft that touch safetensors, unmodified, on ours.
 
-    peer_suites.py --python PYTHON --reference FOLDER [--sdists FOLDER] [--only NAME]
+    peer_suites.py --python PYTHON --reference DIRECTORY [--sdists DIRECTORY] [--only NAME]
 
-PYTHON: the environment of the peers with safetensors-c. FOLDER: the package `safetensors` of PyPI, as
+PYTHON: the environment of the peers with safetensors-c. DIRECTORY: the package `safetensors` of PyPI, as
 `pip install --target` leaves it. The sdists of the installed versions are fetched with pip. Each selection
 runs twice, with SAFETENSORS_C=1 and with the reference; what fails with both (no network, no GPU) is listed,
 what fails with ours alone makes the run fail.
@@ -57,16 +57,16 @@ def version_of(python: str, package: str) -> str:
     return subprocess.run([python, "-c", code], check=True, text=True, capture_output=True).stdout.strip()
 
 
-def sdist(python: str, package: str, folder: Path, given: str | None) -> Path:
+def sdist(python: str, package: str, directory: Path, given: str | None) -> Path:
     version = version_of(python, package)
     archives = list(Path(given).glob(f"{package}-{version}.tar.gz")) if given else []
     if not archives:
         command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        subprocess.run([*command, "--dest", str(folder), f"{package}=={version}"], check=True)
-        archives = list(folder.glob(f"{package}-*.tar.gz"))
+        subprocess.run([*command, "--dest", str(directory), f"{package}=={version}"], check=True)
+        archives = list(directory.glob(f"{package}-*.tar.gz"))
     with tarfile.open(archives[0]) as tar:
-        tar.extractall(folder / "src", filter="data")
-    root = folder / "src" / archives[0].name[: -len(".tar.gz")]
+        tar.extractall(directory / "src", filter="data")
+    root = directory / "src" / archives[0].name[: -len(".tar.gz")]
     if (root / "src").is_dir():  # the installed package is tested, not the one beside the tests
         (root / "src").rename(root / "src.aside")
     if (root / "tests").is_dir():  # some sdists leave out the empty file that makes it a package

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The reference package's own Python tests, unmodified, on ours.
 
-    reference_suite.py --python PYTHON [--version 0.9.0rc1] [--json FILE] [--tests FOLDER]
+    reference_suite.py --python PYTHON [--version 0.9.0rc1] [--json FILE] [--tests DIRECTORY]
 
 PYTHON: an environment with safetensors-c and the frameworks, without the package `safetensors` of PyPI
 (the alias distribution may be there). The sdist of the reference is fetched with pip, unpacked into a
-temporary folder and its tests run there with SAFETENSORS_C=1. A pytest plugin fails the run when a module
+temporary directory and its tests run there with SAFETENSORS_C=1. A pytest plugin fails the run when a module
 of the reference was loaded. Ends with a table; exit status 0 when every failure is one of EXPLAINED.
 """
 
@@ -60,8 +60,8 @@ def get_requires_for_build_wheel(config_settings=None):
 get_requires_for_build_sdist = get_requires_for_build_wheel
 
 
-def prepare_metadata_for_build_wheel(folder, config_settings=None):
-    info = pathlib.Path(folder) / "safetensors-0.dist-info"
+def prepare_metadata_for_build_wheel(directory, config_settings=None):
+    info = pathlib.Path(directory) / "safetensors-0.dist-info"
     info.mkdir()
     text = "Metadata-Version: 2.1\\nName: safetensors\\nVersion: VERSION\\n"
     (info / "METADATA").write_text(text)
@@ -73,24 +73,24 @@ def build_wheel(*args, **kwargs):
 """
 
 
-def fetch(python: str, version: str, folder: Path) -> Path:
+def fetch(python: str, version: str, directory: Path) -> Path:
     """The unpacked sdist."""
-    stub = folder / "backend"
+    stub = directory / "backend"
     stub.mkdir()
     (stub / "maturin.py").write_text(BACKEND.replace("VERSION", version))
     command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-    command += ["--no-build-isolation", "--dest", str(folder), f"safetensors=={version}"]
+    command += ["--no-build-isolation", "--dest", str(directory), f"safetensors=={version}"]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(stub)})
-    archive = next(folder.glob("safetensors-*.tar.gz"))
+    archive = next(directory.glob("safetensors-*.tar.gz"))
     with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder / archive.name[: -len(".tar.gz")]
+        tar.extractall(directory, filter="data")
+    return directory / archive.name[: -len(".tar.gz")]
 
 
-def run_tests(python: str, root: Path, folder: Path) -> tuple[list[dict[str, str]], bool, str]:
+def run_tests(python: str, root: Path, directory: Path) -> tuple[list[dict[str, str]], bool, str]:
     """(rows, whether every process proved that the reference was not loaded, all output)."""
     bindings = root / "bindings" / "python"
-    plugin = folder / "plugin"
+    plugin = directory / "plugin"
     plugin.mkdir()
     (plugin / "sft_reference_plugin.py").write_text(PLUGIN)
     environment = {**os.environ, "SAFETENSORS_C": "1", "PYTHONPATH": str(plugin)}
@@ -98,7 +98,7 @@ def run_tests(python: str, root: Path, folder: Path) -> tuple[list[dict[str, str
     rows: list[dict[str, str]] = []
     proven, output = True, ""
     for file in sorted((bindings / "tests").glob("test_*.py")):  # a process each: frameworks do not mix well
-        report = folder / f"{file.stem}.xml"
+        report = directory / f"{file.stem}.xml"
         command = [python, "-X", "faulthandler", "-m", "pytest", "-q", "-p", "sft_reference_plugin"]
         command += ["-p", "no:cacheprovider", f"--junitxml={report}", str(file.relative_to(bindings))]
         done = subprocess.run(command, cwd=bindings, env=environment, text=True, capture_output=True)
@@ -138,13 +138,13 @@ def main() -> int:
     parser.add_argument("--tests", help="an unpacked sdist instead of fetching one")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        directory = Path(name)
         if arguments.tests:
-            root = folder / "sdist"
+            root = directory / "sdist"
             subprocess.run(["cp", "-R", arguments.tests, str(root)], check=True)
         else:
-            root = fetch(arguments.python, arguments.version, folder)
-        rows, never, output = run_tests(arguments.python, root, folder)
+            root = fetch(arguments.python, arguments.version, directory)
+        rows, never, output = run_tests(arguments.python, root, directory)
     print(f"tests of safetensors {arguments.version}, unmodified, on safetensors_c")
     print(f"{'file':<28} {'passed':>7} {'skipped':>8} {'failed':>7}")
     for file in sorted({row["file"] for row in rows}) + [""]:

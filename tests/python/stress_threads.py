@@ -21,12 +21,12 @@ TENSORS = 40
 def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     faults = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         tensors = {
             "t%d" % i: numpy.arange(i * 1000, i * 1000 + 64 * 257, dtype=numpy.int32).reshape(64, 257)
             for i in range(TENSORS)
         }
-        paths = [os.path.join(folder, "%d.safetensors" % i) for i in range(THREADS)]
+        paths = [os.path.join(directory, "%d.safetensors" % i) for i in range(THREADS)]
         for path in paths:
             st.save_file(tensors, path)
         shared = safetensors_c.safe_open(paths[0], "np")
@@ -48,7 +48,9 @@ def main() -> int:
                             got = f.get_tensors()
                         if any(not numpy.array_equal(got[k], tensors[k]) for k in tensors):
                             raise ValueError("%s differs" % path)
-                    st.save_file({"x": tensors["t1"], "y": tensors["t2"]}, os.path.join(folder, "out%d" % me))
+                    st.save_file(
+                        {"x": tensors["t1"], "y": tensors["t2"]}, os.path.join(directory, "out%d" % me)
+                    )
                     if len(shared) != TENSORS or "t3" not in shared or sorted(shared.keys())[0] != "t0":
                         raise ValueError("the handle's names differ")
             except Exception as e:  # noqa: BLE001 - told in the main thread

@@ -2,7 +2,7 @@
 """safetensors_c.cuda against the stand-in for the driver (tests/cuda/standin.h): what lies on the device is what lies in the
 file, capsules say what the tensors are, nothing is left behind, no misuse.
 
-Libraries are those of the build folder, which the tests run in; SAFETENSORS_CUDA_LIBRARY names another.
+Libraries are those of the build directory, which the tests run in; SAFETENSORS_CUDA_LIBRARY names another.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Standin:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    assert os.path.exists(LIBRARY) and os.path.exists(STANDIN), "run in the build folder"
+    assert os.path.exists(LIBRARY) and os.path.exists(STANDIN), "run in the build directory"
     monkeypatch.setenv("SAFETENSORS_CUDA_LIBRARY", LIBRARY)
     standin = Standin()
     standin.reset()

@@ -218,9 +218,9 @@ def test_paddle_types():
     }
     loaded = sp.load(sp.save(tensors))
     assert loaded["h"].dtype == paddle.bfloat16 and loaded["c"].dtype == paddle.complex64
-    with tempfile.TemporaryDirectory() as folder:
-        sp.save_file(tensors, folder + "/t")
-        loaded = sp.load_file(folder + "/t")
+    with tempfile.TemporaryDirectory() as directory:
+        sp.save_file(tensors, directory + "/t")
+        loaded = sp.load_file(directory + "/t")
     assert loaded["h"].dtype == paddle.bfloat16 and complex(loaded["c"][0]) == 1 + 2j
 
 

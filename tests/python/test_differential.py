@@ -62,15 +62,15 @@ def same(a, b, raw):
     return list(map(str, sorted(a))) == list(map(str, sorted(b))) and all(raw(a[n]) == raw(b[n]) for n in a)
 
 
-def compare(folder, tensors, notes, ours, theirs, framework, raw, theirs_loads_bytes=True):
+def compare(directory, tensors, notes, ours, theirs, framework, raw, theirs_loads_bytes=True):
     """Bytes of saves equal; what either wrote both read, by all ways, to the same."""
     mine = ours.save(dict(tensors), metadata=notes)
     if notes is None or len(notes) < 2:  # the reference orders two keys anew on every run
         assert mine == theirs.save(dict(tensors), metadata=notes)
-    path = folder / "ours"
+    path = directory / "ours"
     ours.save_file(dict(tensors), path, metadata=notes)
     assert path.read_bytes() == mine
-    other = folder / "theirs"
+    other = directory / "theirs"
     theirs.save_file(dict(tensors), other, metadata=notes)
     for file in (path, other):
         loaded = ours.load_file(file)
@@ -100,8 +100,8 @@ NUMPY_TYPES = [np.dtype(t) for t in safetensors_c.numpy._TYPES.values()]
 @hypothesis.given(numpy_dicts(NUMPY_TYPES), metadata)
 @settings
 def test_numpy(tmp_path_factory, tensors, notes):
-    folder = tmp_path_factory.mktemp("d")
-    compare(folder, tensors, notes, safetensors_c.numpy, safetensors.numpy, "np", raw_numpy)
+    directory = tmp_path_factory.mktemp("d")
+    compare(directory, tensors, notes, safetensors_c.numpy, safetensors.numpy, "np", raw_numpy)
 
 
 @hypothesis.given(numpy_dicts([np.dtype(t) for t in ("f4", "i8", "u1", "?")]), seeds)
@@ -179,16 +179,16 @@ ODD_CODES = [c for c in ("F8_E8M0", "F32") if c in safetensors_c.torch._TYPES]
 @hypothesis.given(torch_dicts(TORCH_CODES, safetensors_c.torch), metadata)
 @settings
 def test_torch(tmp_path_factory, tensors, notes):
-    folder = tmp_path_factory.mktemp("d")
-    compare(folder, tensors, notes, safetensors_c.torch, safetensors.torch, "pt", raw_torch)
+    directory = tmp_path_factory.mktemp("d")
+    compare(directory, tensors, notes, safetensors_c.torch, safetensors.torch, "pt", raw_torch)
 
 
 @hypothesis.given(torch_dicts(ODD_CODES, safetensors_c.torch), one_key)
 @settings
 def test_torch_dtypes_that_the_reference_cannot_load_from_bytes(tmp_path_factory, tensors, notes):
-    folder = tmp_path_factory.mktemp("d")
+    directory = tmp_path_factory.mktemp("d")
     compare(
-        folder,
+        directory,
         tensors,
         notes,
         safetensors_c.torch,
@@ -271,8 +271,8 @@ def _frame(kinds, ours, theirs, framework, convert):
     @settings
     def run(tensors, notes):
         made = {n: convert(a) for n, a in tensors.items()}
-        with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), made, notes, ours, theirs, framework, raw_numpy)
+        with tempfile.TemporaryDirectory() as directory:
+            compare(Path(directory), made, notes, ours, theirs, framework, raw_numpy)
 
     run()
 
@@ -280,8 +280,10 @@ def _frame(kinds, ours, theirs, framework, convert):
     @settings
     def with_bfloat16(tensors, notes):
         made = {n: convert(a) for n, a in tensors.items()}
-        with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), made, notes, ours, theirs, framework, raw_numpy, theirs_loads_bytes=False)
+        with tempfile.TemporaryDirectory() as directory:
+            compare(
+                Path(directory), made, notes, ours, theirs, framework, raw_numpy, theirs_loads_bytes=False
+            )
 
     with_bfloat16()
 
@@ -304,12 +306,12 @@ def test_paddle():
     def run(arrays, notes):
         tensors = {n: paddle.to_tensor(a) for n, a in arrays.items() if a.size}
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
+            directory = Path(name)
             mine = safetensors_c.paddle.save(tensors, notes)
             assert mine == safetensors.paddle.save(tensors, notes)
-            safetensors_c.paddle.save_file(tensors, folder / "t", notes)
-            assert (folder / "t").read_bytes() == mine
-            assert same(safetensors_c.paddle.load_file(folder / "t"), tensors, raw)
+            safetensors_c.paddle.save_file(tensors, directory / "t", notes)
+            assert (directory / "t").read_bytes() == mine
+            assert same(safetensors_c.paddle.load_file(directory / "t"), tensors, raw)
             assert same(safetensors_c.paddle.load(mine), tensors, raw)
             assert same(safetensors.paddle.load(mine), tensors, raw)
 

@@ -40,16 +40,16 @@ def meet(rank, size, place):
     dist.init_process_group("gloo", rank=rank, world_size=size, init_method=f"file://{place}/meeting")
 
 
-def start(rank, size, place, folder, work, arguments):
+def start(rank, size, place, directory, work, arguments):
     meet(rank, size, place)
-    work(rank, size, folder, *arguments)
+    work(rank, size, directory, *arguments)
     dist.destroy_process_group()
 
 
-def job(size, folder, work, *arguments):
+def job(size, directory, work, *arguments):
     with tempfile.TemporaryDirectory() as place:
         mp.start_processes(
-            start, (size, place, str(folder), work, arguments), nprocs=size, start_method="fork"
+            start, (size, place, str(directory), work, arguments), nprocs=size, start_method="fork"
         )
 
 
@@ -119,11 +119,11 @@ def meshes(size):
     return [(shape, [w if len(w) == len(shape) else w * 2 for w in where]) for shape, where in out]
 
 
-def save_all(rank, size, folder):
+def save_all(rank, size, directory):
     for i, (shape, placements) in enumerate(meshes(size)):
         state = {**sharded(init_device_mesh("cpu", shape), placements), **plain(i)}
         nested = {"model": state, "list": [torch.full((2, 2), 5.0)]}
-        path = os.path.join(folder, f"{size}-{i}")
+        path = os.path.join(directory, f"{size}-{i}")
         result = distributed.save(nested, path, metadata={"k": "v"}, digests="crc32c", durable=False)
         everyone = [None] * size
         dist.all_gather_object(everyone, tuple(result))
@@ -137,13 +137,13 @@ def save_all(rank, size, folder):
             assert max(r[0] for r in everyone) <= total / size + 8100, everyone
 
 
-def load_all(rank, size, folder, saved):
+def load_all(rank, size, directory, saved):
     for path, step in saved:
         for shape, placements in meshes(size):
             mesh = init_device_mesh("cpu", shape)
             state = {**sharded(mesh, placements, fill=False), **{k: v * 0 for k, v in plain(0).items()}}
             before = {k: (v.to_local() if isinstance(v, DTensor) else v).data_ptr() for k, v in state.items()}
-            result = distributed.load({"model": state}, os.path.join(folder, path))
+            result = distributed.load({"model": state}, os.path.join(directory, path))
             for name, whole in {**truth(), **plain(step)}.items():
                 got = state[name]
                 if isinstance(got, DTensor):
@@ -164,10 +164,10 @@ def sharded_like(whole, dtensor):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
+    directory = tmp_path_factory.mktemp("saved")
     for size in (1, 2, 4):
-        job(size, folder, save_all)
-    return folder
+        job(size, directory, save_all)
+    return directory
 
 
 def every(saved):
@@ -192,8 +192,8 @@ def test_load_by_others(saved, size):
     job(size, saved, load_nested, every(saved))
 
 
-def load_nested(rank, size, folder, saved):
-    load_all(rank, size, folder, saved)
+def load_nested(rank, size, directory, saved):
+    load_all(rank, size, directory, saved)
 
 
 def test_torchrun(saved, tmp_path):
@@ -229,14 +229,14 @@ def test_torchrun(saved, tmp_path):
 # ---------------------------------------------------------------- against PyTorch's own
 
 
-def dcp_both(rank, size, folder, ours):
+def dcp_both(rank, size, directory, ours):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter
 
     warnings.simplefilter("ignore")
     mesh = init_device_mesh("cpu", (2, 2))
     state = sharded(mesh, TWO)
-    theirs = os.path.join(folder, "dcp")
+    theirs = os.path.join(directory, "dcp")
     writer = HuggingFaceStorageWriter(
         theirs, save_distributed=True, fqn_to_index_mapping={k: 1 for k in state}
     )
@@ -258,7 +258,7 @@ def test_pytorch_reads_ours_and_we_theirs(saved, tmp_path):
     job(4, tmp_path, dcp_both, str(saved / "4-1"))
 
 
-def strided(rank, size, folder):
+def strided(rank, size, directory):
     from torch.distributed.tensor.placement_types import _StridedShard
 
     mesh = init_device_mesh("cpu", (2, 2))
@@ -268,7 +268,7 @@ def strided(rank, size, folder):
         runs = [(0, whole.shape[dim])]
         where = [_StridedShard(dim, split_factor=2), Shard(dim)]
         for axis, placement in enumerate(where):
-            runs = distributed._cut(runs, placement, 2, mesh.get_coordinate()[axis])
+            runs = distributed._shard(runs, placement, 2, mesh.get_coordinate()[axis])
         part = torch.cat([whole.narrow(dim, a, n) for a, n in runs], dim)
         if rows % 4 == 0:
             theirs = torch.chunk(torch.chunk(whole, 2, dim)[rank % 2], 2, dim)[rank // 2]
@@ -276,7 +276,7 @@ def strided(rank, size, folder):
         both = {"whole": whole.clone()}
         both["cut"] = DTensor.from_local(part.contiguous(), mesh, where, run_check=False, shape=whole.shape,
                                          stride=whole.stride())  # fmt: skip
-        path = os.path.join(folder, f"strided-{dim}-{rows}")
+        path = os.path.join(directory, f"strided-{dim}-{rows}")
         distributed.save(both, path, durable=False)
         with distributed.open_checkpoint(path, "pt") as f:
             assert torch.equal(f.get_tensor("cut"), whole) and torch.equal(f.get_tensor("whole"), whole)
@@ -287,7 +287,7 @@ def strided(rank, size, folder):
         assert torch.equal(both["cut"].to_local(), wanted)
 
 
-def some(rank, size, folder):
+def some(rank, size, directory):
     """A mesh of some of the processes, as a pipeline's stage has it; and a group of some."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import distribute_tensor
@@ -298,18 +298,18 @@ def some(rank, size, folder):
         f"stage{i}.w": distribute_tensor(whole + i, m, [Shard(i)], src_data_rank=None)
         for i, m in enumerate(meshes)
     }
-    result = distributed.save(state, os.path.join(folder, "stages"), durable=False)
+    result = distributed.save(state, os.path.join(directory, "stages"), durable=False)
     assert result.tensors == 1  # of the two, this process holds one
     for i in range(2):
         state[f"stage{i}.w"].to_local().zero_()
-    distributed.load(state, os.path.join(folder, "stages"))
+    distributed.load(state, os.path.join(directory, "stages"))
     mine = f"stage{rank % 2}.w"
     assert torch.equal(state[mine].to_local(), torch.chunk(whole + rank % 2, 2, rank % 2)[rank // 2])
-    with distributed.open_checkpoint(os.path.join(folder, "stages"), "pt") as f:
+    with distributed.open_checkpoint(os.path.join(directory, "stages"), "pt") as f:
         assert sorted(f) == ["stage0.w", "stage1.w"]
         assert all(torch.equal(f.get_tensor(f"stage{i}.w"), whole + i) for i in range(2))
     groups = [dist.new_group([0, 2]), dist.new_group([1, 3])]
-    path = os.path.join(folder, f"group-{rank % 2}")
+    path = os.path.join(directory, f"group-{rank % 2}")
     distributed.save({"x": torch.full((5,), rank % 2)}, path, groups[rank % 2], durable=False)
     got = {"x": torch.zeros(5, dtype=torch.int64)}
     assert (
@@ -340,10 +340,10 @@ def raises(kind, call, status=None, text=""):
     raise AssertionError("nothing was raised")
 
 
-def failures(rank, size, folder):
+def failures(rank, size, directory):
     mesh = init_device_mesh("cpu", (2,))
     state = sharded(mesh, ONE)
-    path = os.path.join(folder, "never")
+    path = os.path.join(directory, "never")
     # an entry that one process cannot save
     odd = {**state, **({"x": torch.zeros(2, dtype=torch.complex128)} if rank == 1 else {})}
     raises(
@@ -391,7 +391,7 @@ def test_one_process_fails(tmp_path):
     job(2, tmp_path, failures)
 
 
-def killed(rank, size, place, folder):
+def killed(rank, size, place, directory):
     meet(rank, size, place)
     state = sharded(init_device_mesh("cpu", (2,)), ONE)
 
@@ -400,7 +400,7 @@ def killed(rank, size, place, folder):
             os.kill(os.getpid(), signal.SIGKILL)
 
     try:
-        distributed.save(state, os.path.join(folder, "x"), progress=stop)
+        distributed.save(state, os.path.join(directory, "x"), progress=stop)
     except Exception:  # whatever gloo makes of it
         os._exit(3)
     os._exit(0)

@@ -144,7 +144,7 @@ def test_safetensors_too(tmp_path):
     for source in (tmp_path / "a.safetensors", (tmp_path / "a.safetensors").read_bytes()):
         with open_any(source, "np") as f:
             assert f.metadata() == {"k": "v"} and f["a"].tolist() == [0, 1, 2]
-    with open_any(tmp_path, "np") as f:  # a folder
+    with open_any(tmp_path, "np") as f:  # a directory
         assert f.keys() == ["a"]
 
 

@@ -41,8 +41,8 @@ def equal(a, b):
 
 
 def test_handle(server):
-    nginx, folder = server
-    url, path = nginx.plain + "/numbers.safetensors", folder + "/numbers.safetensors"
+    nginx, directory = server
+    url, path = nginx.plain + "/numbers.safetensors", directory + "/numbers.safetensors"
     with safe_open(url, "np") as there, safe_open(path, "np") as here:
         assert there.keys() == here.keys() and there.metadata() == {"k": "v"}
         assert equal(there.get_tensors(), here.get_tensors())
@@ -57,9 +57,10 @@ def test_handle(server):
 
 
 def test_load_file(server):
-    nginx, folder = server
+    nginx, directory = server
     assert equal(
-        ours.load_file(nginx.plain + "/numbers.safetensors"), ours.load_file(folder + "/numbers.safetensors")
+        ours.load_file(nginx.plain + "/numbers.safetensors"),
+        ours.load_file(directory + "/numbers.safetensors"),
     )
     picked = ours.load_file(nginx.plain + "/numbers.safetensors", select=["n3", "n9"])
     assert sorted(picked) == ["n3", "n9"] and picked["n9"].shape == (9, 1000)
@@ -69,9 +70,9 @@ def test_torch_and_shards(server):
     torch = pytest.importorskip("torch")
     import safetensors_c.torch as with_torch  # pylint: disable=import-outside-toplevel
 
-    nginx, folder = server
+    nginx, directory = server
     there = with_torch.load_file(nginx.plain + "/" + INDEX)
-    here = with_torch.load_file(folder + "/" + INDEX)
+    here = with_torch.load_file(directory + "/" + INDEX)
     assert list(there) == list(here) and len(there) == 29
     assert all(torch.equal(there[k], here[k]) for k in here)
 
@@ -80,8 +81,8 @@ def test_hub_and_s3(server, tmp_path):
     sys.path.insert(0, os.path.join(ROOT, "tests", "remote"))
     import hostile_server  # pylint: disable=import-outside-toplevel,import-error
 
-    _, folder = server
-    s3 = hostile_server.start(folder, str(tmp_path / "log"), "s3")
+    _, directory = server
+    s3 = hostile_server.start(directory, str(tmp_path / "log"), "s3")
     endpoint = "http://127.0.0.1:%d" % s3.server_address[1]
     script = """
 import json, os, sys
@@ -99,13 +100,13 @@ print(len(a))
     )
     env.update(HOME=str(tmp_path))
     env.update(HF_ENDPOINT=server[0].plain)
-    place = os.path.join(folder, "org", "model", "resolve", "main")
+    place = os.path.join(directory, "org", "model", "resolve", "main")
     if not os.path.isdir(place):
         os.makedirs(place)
-        shutil.copy(os.path.join(folder, "numbers.safetensors"), place)
+        shutil.copy(os.path.join(directory, "numbers.safetensors"), place)
     for url in ("hf://org/model/numbers.safetensors", "s3://bucket/numbers.safetensors"):
         done = subprocess.run(
-            [sys.executable, "-c", script, url, folder + "/numbers.safetensors"],
+            [sys.executable, "-c", script, url, directory + "/numbers.safetensors"],
             env=env,
             capture_output=True,
             text=True,
@@ -163,8 +164,8 @@ def test_fork_makes_its_own(server):
 def test_threads(server):
     from concurrent.futures import ThreadPoolExecutor  # pylint: disable=import-outside-toplevel
 
-    nginx, folder = server
-    here = ours.load_file(folder + "/numbers.safetensors")
+    nginx, directory = server
+    here = ours.load_file(directory + "/numbers.safetensors")
     with safe_open(nginx.plain + "/numbers.safetensors", "np") as there, ThreadPoolExecutor(8) as pool:
         names = list(there.keys()) * 4
         for name, tensor in zip(names, pool.map(there.get_tensor, names)):

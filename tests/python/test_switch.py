@@ -59,8 +59,8 @@ def run(code, *arguments, env=None, cwd=None, python=(), ok=True):
     return done.stdout
 
 
-def script(folder, code, name="script.py"):
-    path = folder / name
+def script(directory, code, name="script.py"):
+    path = directory / name
     path.write_text(OURS + textwrap.dedent(code))
     return str(path)
 

@@ -14,8 +14,8 @@ import pytest
 import safetensors_c
 from safetensors_c import _core
 
-FOLDER = Path(safetensors_c.__file__).parent
-STUB = ast.parse((FOLDER / "_core.pyi").read_text())
+DIRECTORY = Path(safetensors_c.__file__).parent
+STUB = ast.parse((DIRECTORY / "_core.pyi").read_text())
 
 
 def public(names):
@@ -23,7 +23,7 @@ def public(names):
 
 
 def test_the_package_says_that_it_is_typed():
-    assert (FOLDER / "py.typed").exists()
+    assert (DIRECTORY / "py.typed").exists()
 
 
 def test_the_stub_names_what_the_extension_has():
@@ -39,6 +39,7 @@ def test_the_stub_names_what_the_extension_has():
 @pytest.mark.parametrize("node", [n for n in STUB.body if isinstance(n, ast.ClassDef)], ids=lambda n: n.name)
 def test_the_stub_names_the_members_of_each_class(node):
     names = {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+    names |= {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}
     if node.name == "SafetensorError":
         error = _core.SafetensorError("x")
         assert error.status is None and error.offset is None and error.tensor is None
@@ -72,5 +73,5 @@ def test_functions_of_a_framework_can_be_pickled(name):
 def test_mypy():
     command = [sys.executable, "-m", "mypy", "--python-version", "3.10", "--ignore-missing-imports"]
     command += ["--cache-dir", "/dev/null", "-p", "safetensors_c"]
-    done = subprocess.run(command, text=True, capture_output=True, cwd=FOLDER.parent)
+    done = subprocess.run(command, text=True, capture_output=True, cwd=DIRECTORY.parent)
     assert done.returncode == 0, done.stdout
