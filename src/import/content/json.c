@@ -300,6 +300,30 @@ static void note_node(level *l, const sft__base_json_str *s) {
     }
 }
 
+/* What is evaluated, rendered or made, as its own key says. */
+static void keyed_text(walking *w, level *l, const sft__base_json_str *s) {
+    if (is(&l->key, "expr_str")) {
+        const uint32_t verdict =
+            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_expression(s->raw, s->len);
+        find(w, verdict, "config-target", s, "an expression that is evaluated, of more than sizes");
+    }
+    if (is(&l->key, "#")) {
+        const uint32_t verdict =
+            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_pir(s->raw, s->len);
+        find(w, verdict, "paddle-operator", s,
+             "an operator that runs Python, reads or writes files, or is none of Paddle's own");
+    }
+    if (is(&l->key, "template_format") && is(s, "jinja2")) {
+        l->jinja = true;
+    } else if (is(&l->key, "template")) {
+        l->template = *s;
+    }
+    if (is(&l->key, "py/object") || is(&l->key, "py/type") || is(&l->key, "py/function") ||
+        is(&l->key, "py/repr")) {
+        find(w, dotted(s), "config-target", s, "what jsonpickle would import");
+    }
+}
+
 /* A text value, its key in the level it stands in. */
 static void on_text(walking *w, const sft__base_json_str *s) {
     static const char *const keys[] = {"module",   "class_name",    "registered_name", "config",
@@ -351,25 +375,8 @@ static void on_text(walking *w, const sft__base_json_str *s) {
     if (w->graph) {
         note_node(l, s);
     }
-    if (l->object && is(&l->key, "expr_str")) {
-        const uint32_t verdict =
-            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_expression(s->raw, s->len);
-        find(w, verdict, "config-target", s, "an expression that is evaluated, of more than sizes");
-    }
-    if (l->object && is(&l->key, "#")) {
-        const uint32_t verdict =
-            s->escaped ? SFT_SCAN_UNKNOWN : sft__import_content_pir(s->raw, s->len);
-        find(w, verdict, "paddle-operator", s,
-             "an operator that runs Python, reads or writes files, or is none of Paddle's own");
-    }
-    if (l->object && is(&l->key, "template_format") && is(s, "jinja2")) {
-        l->jinja = true;
-    } else if (l->object && is(&l->key, "template")) {
-        l->template = *s;
-    }
-    if (l->object && (is(&l->key, "py/object") || is(&l->key, "py/type") ||
-                      is(&l->key, "py/function") || is(&l->key, "py/repr"))) {
-        find(w, dotted(s), "config-target", s, "what jsonpickle would import");
+    if (l->object) {
+        keyed_text(w, l, s);
     }
     any_text(w, s, true);
 }

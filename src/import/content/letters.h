@@ -23,6 +23,10 @@ static inline bool is_big(char c) {
     return c >= 'A' && c <= 'Z';
 }
 
+static inline char lower(char c) {
+    return is_big(c) ? (char)(c | 0x20) : c;
+}
+
 /* Names of Python begin so. */
 static inline bool is_letter(char c) {
     return is_small(c) || is_big(c) || c == '_' || (c & 0x80) != 0;

@@ -7,6 +7,7 @@
  */
 #include "base/text/utf8.h"
 #include "import/content/content.h"
+#include "import/content/letters.h"
 #include "import/settings/settings.h"
 
 /* ---------------------------------------------------------------- names */
@@ -145,49 +146,58 @@ static const named program_directories[] = {
     {"hooks that run when something is committed", ".husky"},
 };
 
-/* Of a name out of a table, of n letters: does it end `base`, is it all of it, is a directory above it
- * called so? */
-typedef bool (*named_fn)(const char *path, const char *base, const char *name, size_t n);
+/* A path; its last part, of `len` letters. */
+typedef struct path_name {
+    const char *path;
+    const char *base;
+    size_t len;
+} path_name;
 
-static bool is_ending(const char *path, const char *base, const char *name, size_t n) {
-    const size_t len = strlen(base);
+/* Of a name out of a table, of n letters: does it end the last part, is it all of it, is a directory
+ * above it called so? */
+typedef bool (*named_fn)(const path_name *p, const char *name, size_t n);
 
-    (void)path;
-    return len >= n && sft__import_text_same(base + len - n, name, n);
+static bool is_ending(const path_name *p, const char *name, size_t n) {
+    return p->len >= n && lower(p->base[p->len - 1]) == name[n - 1] &&
+           sft__import_text_same(p->base + p->len - n, name, n);
 }
 
-static bool is_program_name(const char *path, const char *base, const char *name, size_t n) {
+static bool is_program_name(const path_name *p, const char *name, size_t n) {
+    if (lower(p->base[0]) != name[0]) {
+        return false;
+    }
     const char *star = memchr(name, '*', n);
     const bool more = name[n - 1] == '*';
     const size_t m = more ? n - 1 : n;
-    const size_t len = strlen(base);
 
     if (star != NULL && !more) { /* "jupyter_*config.json" */
-        return sft__import_text_same(base, name, (size_t)(star - name)) &&
-               is_ending(path, base, star + 1, (size_t)(name + n - star) - 1);
+        return sft__import_text_same(p->base, name, (size_t)(star - name)) &&
+               is_ending(p, star + 1, (size_t)(name + n - star) - 1);
     }
-    return len >= m && sft__import_text_same(base, name, m) &&
-           (len == m || (more && (base[m] == '.' || base[m] == '-' || base[m] == '_')));
+    const char behind = p->len >= m ? p->base[m] : '\0';
+    return p->len >= m && sft__import_text_same(p->base, name, m) &&
+           (p->len == m || (more && (behind == '.' || behind == '-' || behind == '_')));
 }
 
-static bool is_beneath(const char *path, const char *base, const char *name, size_t n) {
-    for (const char *p = path; p + n < base; p++) {
-        if ((p == path || p[-1] == '/' || p[-1] == '\\') && sft__import_text_same(p, name, n) &&
-            (p[n] == '/' || p[n] == '\\')) {
-            return !sft__import_content_ends(base, ".md") &&
-                   !sft__import_content_ends(base, ".safetensors");
+static bool is_beneath(const path_name *p, const char *name, size_t n) {
+    for (const char *q = p->path; q + n < p->base; q++) {
+        if ((q == p->path || q[-1] == '/' || q[-1] == '\\') && sft__import_text_same(q, name, n) &&
+            (q[n] == '/' || q[n] == '\\')) {
+            return !sft__import_content_ends(p->base, ".md") &&
+                   !sft__import_content_ends(p->base, ".safetensors");
         }
     }
     return false;
 }
 
-static const char *sentence_of(const char *path, const named *rows, size_t count, named_fn is) {
-    const char *base = sft__import_content_base(path);
-
+static const char *sentence_of(const path_name *p, const named *rows, size_t count, named_fn is) {
     for (size_t i = 0; i < count; i++) {
         for (const char *name = rows[i].names; *name != '\0';) {
-            const size_t n = strcspn(name, " ");
-            if (is(path, base, name, n)) {
+            size_t n = 0;
+            while (name[n] != ' ' && name[n] != '\0') {
+                n++;
+            }
+            if (is(p, name, n)) {
                 return rows[i].sentence;
             }
             name += name[n] == ' ' ? n + 1 : n;
@@ -197,13 +207,16 @@ static const char *sentence_of(const char *path, const named *rows, size_t count
 }
 
 bool sft__import_content_runs(const char *name, const char **sentence) {
-    const char *said = sentence_of(name, programs, sizeof programs / sizeof programs[0], is_ending);
+    const char *base = sft__import_content_base(name);
+    const path_name p = {name, base, strlen(base)};
+
+    const char *said = sentence_of(&p, programs, sizeof programs / sizeof programs[0], is_ending);
     if (said == NULL) {
-        said = sentence_of(name, program_names, sizeof program_names / sizeof program_names[0],
+        said = sentence_of(&p, program_names, sizeof program_names / sizeof program_names[0],
                            is_program_name);
     }
-    if (said == NULL) {
-        said = sentence_of(name, program_directories,
+    if (said == NULL && base != name) {
+        said = sentence_of(&p, program_directories,
                            sizeof program_directories / sizeof program_directories[0], is_beneath);
     }
     *sentence = said != NULL ? said : *sentence;

@@ -4,12 +4,9 @@
  * Leans on no rule. Read first: content.h.
  */
 #include "import/content/content.h"
+#include "import/content/letters.h"
 #include "import/pickle/globals.h"
 #include <stdlib.h>
-
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
 
 bool sft__import_text_same(const char *a, const char *b, size_t n) {
     for (size_t i = 0; i < n; i++) {
