@@ -49,12 +49,12 @@ WIDE = {
     "io": 6,
     "catalog": 3,
     "move": 23,
-    "layout": 8,
-    "checkpoint": 18,
+    "layout": 0,
+    "checkpoint": 14,
     "import": 44,
-    "remote": 12,
+    "remote": 1,
     "mpi": 2,
-    "cli": 9,
+    "cli": 0,
 }
 DEFINED = re.compile(
     r"^[A-Za-z_][\w\s*]*?\b(?!if|for|while|switch)(\w+)\(((?:[^(){};]|\([^(){};]*\))*)\)\s*\{", re.M
