@@ -223,6 +223,13 @@ void cli_json_fields_of(cli_json *j, const sft_tensor *tensor) {
     cli_json_field_shape(j, "shape", tensor->shape, tensor->rank);
 }
 
+void cli_json_fields_of_error(cli_json *j, const sft_error *err) {
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
+}
+
 void cli_json_begin(cli_json *j, cli_out *out) {
     cli_json_init(j, out);
     cli_json_open(j, '{');
