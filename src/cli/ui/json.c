@@ -191,14 +191,14 @@ void cli_json_field_bool(cli_json *j, const char *key, bool value) {
     cli_json_bool(j, value);
 }
 
-void cli_json_field_null(cli_json *j, const char *key) {
+static void field_null(cli_json *j, const char *key) {
     cli_json_key(j, key);
     cli_json_null(j);
 }
 
 void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset) {
     if (offset == SFT_NO_OFFSET) {
-        cli_json_field_null(j, key);
+        field_null(j, key);
     } else {
         cli_json_field_u64(j, key, offset);
     }

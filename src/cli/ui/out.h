@@ -88,7 +88,6 @@ void cli_json_field_string(cli_json *j, const char *key, const char *text); /* N
 void cli_json_field_u64(cli_json *j, const char *key, uint64_t value);
 void cli_json_field_real(cli_json *j, const char *key, double value);
 void cli_json_field_bool(cli_json *j, const char *key, bool value);
-void cli_json_field_null(cli_json *j, const char *key);
 void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset); /* SFT_NO_OFFSET: null */
 void cli_json_field_shape(cli_json *j, const char *key, const uint64_t *shape, size_t rank);
 void cli_json_field_range(cli_json *j, const char *key, uint64_t begin, uint64_t end); /* [b, e] */
