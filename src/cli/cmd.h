@@ -64,6 +64,13 @@ typedef struct cli_opt {
 #define CLI_OPT_ARG(type, name, letter, arg, help) {name, letter, type, arg, NULL, help}
 #define CLI_OPT_CHOICE(name, letter, arg, choices, help)                                           \
     {name, letter, CLI_CHOICE, arg, choices, help}
+/* Rows that tables of several commands have. */
+#define CLI_CHOOSE_OPTIONS                                                                         \
+    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),   \
+        CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated")
+#define CLI_PLAN_OPTIONS                                                                           \
+    CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),                           \
+        CLI_OPT_FLAG("dry-run", 0, "the same as --plan")
 #define CLI_OPT_END {NULL, 0, CLI_FLAG, NULL, NULL, NULL}
 
 /* Options that several commands share: a command asks for them with these bits; --help, --quiet,

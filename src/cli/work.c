@@ -229,6 +229,10 @@ void cli_cut_reset(cli_cut *cut) {
 
 /* ---------------------------------------------------------------- small things */
 
+uint64_t cli_bytes_of(const sft_dtype *dtype, uint64_t elements) {
+    return elements / dtype->block_elements * dtype->block_bytes;
+}
+
 const char *cli_hex(char *text, const uint8_t *bytes, size_t size) {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < size; i++) {

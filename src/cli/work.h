@@ -55,6 +55,8 @@ void cli_cut_reset(cli_cut *cut);
 
 enum { CLI_BLOCK_BYTES = 24 * 32768 }; /* 768 KiB */
 
+/* Of so many elements, which fill whole blocks of the type. */
+uint64_t cli_bytes_of(const sft_dtype *dtype, uint64_t elements);
 /* "00ff...", size * 2 characters and a terminator. Returns text. */
 const char *cli_hex(char *text, const uint8_t *bytes, size_t size);
 /* "[2, 3]", all of it. */

@@ -23,9 +23,17 @@ static const char *const candidates[] = {"model.safetensors.index.json", "model.
                                          "adapter_model.safetensors"};
 enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
 
+/* Where files of a model are looked for. */
+typedef struct search {
+    sft_remote *remote;
+    const sft__remote_place *place; /* beside it */
+    size_t first;                   /* as in sft__remote_beginnings */
+    uint64_t limit;
+} search;
+
 /* ---------------------------------------------------------------- parts */
 
-void sft__remote_parts_reset(sft__remote_part *parts, size_t count) {
+static void parts_reset(sft__remote_part *parts, size_t count) {
     for (size_t i = 0; i < count; i++) {
         sft_source_close(parts[i].local);
         sft__remote_object_free(parts[i].object);
@@ -80,9 +88,9 @@ static sft_status part_object(sft__remote_part *part, sft_remote *remote,
 
 /* Begins the objects among the parts. Those that are not there end; any other failure is one of
  * all. */
-static sft_status parts_begin(sft__remote_part *parts, size_t count,
-                              const sft__remote_search *search, sft_error *err) {
-    const sft_allocator *a = search->remote->allocator;
+static sft_status parts_begin(sft__remote_part *parts, size_t count, const search *s,
+                              sft_error *err) {
+    const sft_allocator *a = s->remote->allocator;
     sft__remote_object **objects = sft__base_alloc_array(a, count, sizeof *objects);
     size_t *of = sft__base_alloc_array(a, count, sizeof *of);
     sft_status *statuses = sft__base_alloc_array(a, count, sizeof *statuses);
@@ -101,9 +109,9 @@ static sft_status parts_begin(sft__remote_part *parts, size_t count,
         }
         const sft__remote_beginnings all = {.objects = objects,
                                             .count = n,
-                                            .first = search->first,
+                                            .first = s->first,
                                             .headers = true,
-                                            .limit = search->limit,
+                                            .limit = s->limit,
                                             .statuses = statuses,
                                             .https = https};
         status = sft__remote_objects_begin(&all, err);
@@ -127,28 +135,31 @@ static sft_status parts_begin(sft__remote_part *parts, size_t count,
     return status;
 }
 
-sft_status sft__remote_parts_find(sft__remote_part *parts, const sft__remote_search *search,
-                                  const char *const *names, size_t count, sft_error *err) {
+/* Finds the files called `names` and begins all that are not in the local cache. Those that are nowhere
+ * (HTTP 404) stay empty. */
+static sft_status parts_find(sft__remote_part *parts, const search *s, const char *const *names,
+                             size_t count, sft_error *err) {
     sft_status status = SFT_OK;
 
     memset(parts, 0, count * sizeof *parts);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         parts[i].name = names[i];
-        status = part_local(&parts[i], search->remote, search->place, err);
+        status = part_local(&parts[i], s->remote, s->place, err);
         if (status == SFT_OK && parts[i].local == NULL) {
-            status = part_object(&parts[i], search->remote, search->place, err);
+            status = part_object(&parts[i], s->remote, s->place, err);
         }
     }
     if (status == SFT_OK && count > 0) {
-        status = parts_begin(parts, count, search, err);
+        status = parts_begin(parts, count, s, err);
     }
     if (status != SFT_OK) {
-        sft__remote_parts_reset(parts, count);
+        parts_reset(parts, count);
     }
     return status;
 }
 
-sft_status sft__remote_part_source(sft__remote_part *part, sft_source **out, sft_error *err) {
+/* Takes the part's source out; the object goes into it. */
+static sft_status part_source(sft__remote_part *part, sft_source **out, sft_error *err) {
     *out = part->local;
     part->local = NULL;
     if (*out == NULL) {
@@ -185,8 +196,8 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
         place->cached.len--;
         sft__base_buf_add(&place->cached, "/", 2);
     }
-    const sft__remote_search search = {remote, place, 0, limit};
-    SFT_TRY(sft__remote_parts_find(parts, &search, candidates, CANDIDATES, err));
+    const search where = {remote, place, 0, limit};
+    SFT_TRY(parts_find(parts, &where, candidates, CANDIDATES, err));
     while (i < CANDIDATES && parts[i].local == NULL && parts[i].object == NULL) {
         i++;
     }
@@ -202,7 +213,7 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
     *part = parts[i];
     parts[i].local = NULL;
     parts[i].object = NULL;
-    sft__remote_parts_reset(parts, CANDIDATES);
+    parts_reset(parts, CANDIDATES);
     return name_chosen(place, part->name, err);
 }
 
@@ -259,7 +270,7 @@ static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, 
     }
     if (place->perhaps_directory &&
         (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
-        sft__remote_parts_reset(part, 1);
+        parts_reset(part, 1);
         return choose_named(place, part, remote, limit, err);
     }
     if (status != SFT_OK && err != NULL) {
@@ -268,8 +279,10 @@ static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, 
     return status;
 }
 
-sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *part,
-                                   sft_remote *remote, uint64_t limit, sft_error *err) {
+/* The file that the place names, or the one that is the model of the repository: parts[0]. The
+ * place is then that of the file, with the commit that the hub told instead of a branch. */
+static sft_status place_begin(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
+                              uint64_t limit, sft_error *err) {
     memset(part, 0, sizeof *part);
     sft_status status = place->repository ? choose(place, part, remote, limit, err)
                                           : begin_named(place, part, remote, limit, err);
@@ -277,7 +290,7 @@ sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *p
         status = sft__remote_place_pin(place, remote, part->object->commit, err);
     }
     if (status != SFT_OK) {
-        sft__remote_parts_reset(part, 1);
+        parts_reset(part, 1);
     }
     return status;
 }
@@ -317,16 +330,16 @@ static sft_status open_shards(void *ctx, const char *const *names, size_t count,
         return sft__base_fail_nomem(err, count * sizeof *parts);
     }
     opened->room = count;
-    const sft__remote_search search = {o->remote, &opened->place,
-                                       first_read(opened, o->remote, count), o->limit};
-    status = sft__remote_parts_find(parts, &search, names, count, err);
+    const search where = {o->remote, &opened->place, first_read(opened, o->remote, count),
+                          o->limit};
+    status = parts_find(parts, &where, names, count, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__remote_opened_file *file = &opened->files[opened->count];
         if (parts[i].local == NULL && parts[i].object == NULL) {
             continue;
         }
         *file = (sft__remote_opened_file){NULL, NULL, parts[i].object};
-        status = sft__remote_part_source(&parts[i], &sources[i], err);
+        status = part_source(&parts[i], &sources[i], err);
         if (status == SFT_OK) {
             file->source = sources[i];
             file->name = sft__base_arena_copy(&opened->names, names[i], strlen(names[i]));
@@ -335,7 +348,7 @@ static sft_status open_shards(void *ctx, const char *const *names, size_t count,
         }
     }
     if (status != SFT_OK) {
-        sft__remote_parts_reset(parts, count);
+        parts_reset(parts, count);
     }
     sft__base_free(a, parts, count * sizeof *parts);
     return status;
@@ -397,12 +410,12 @@ sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const c
     memset(out, 0, sizeof *out);
     sft__base_arena_init(&out->names, remote->allocator, 0);
     SFT_TRY(sft__remote_place_find(&out->place, remote, url, err));
-    sft_status status = sft__remote_place_begin(&out->place, &part, remote, o.limit, err);
+    sft_status status = place_begin(&out->place, &part, remote, o.limit, err);
     if (status == SFT_OK) {
         sft__remote_object *object = part.object;
-        status = sft__remote_part_source(&part, &source, err);
+        status = part_source(&part, &source, err);
         if (status != SFT_OK) {
-            sft__remote_parts_reset(&part, 1);
+            parts_reset(&part, 1);
         } else if (is_index(&out->place, source)) {
             out->index = source;
             out->index_object = object;
@@ -458,11 +471,11 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
     }
     *out = NULL;
     SFT_TRY(sft__remote_place_find(&place, remote, url, err));
-    sft_status status = sft__remote_place_begin(&place, &part, remote, HEADER_LIMIT, err);
+    sft_status status = place_begin(&place, &part, remote, HEADER_LIMIT, err);
     if (status == SFT_OK) {
-        status = sft__remote_part_source(&part, out, err);
+        status = part_source(&part, out, err);
         if (status != SFT_OK) {
-            sft__remote_parts_reset(&part, 1);
+            parts_reset(&part, 1);
         }
     }
     sft__remote_place_reset(&place);

@@ -229,26 +229,6 @@ typedef struct sft__remote_part {
     sft__remote_object *object;
 } sft__remote_part;
 
-/* Where files of a model are looked for. */
-typedef struct sft__remote_search {
-    sft_remote *remote;
-    const sft__remote_place *place; /* beside it */
-    size_t first;                   /* as in sft__remote_beginnings */
-    uint64_t limit;
-} sft__remote_search;
-
-/* Finds the files called `names` and begins all that are not in the local cache. Those that are nowhere
- * (HTTP 404) stay empty. */
-sft_status sft__remote_parts_find(sft__remote_part *parts, const sft__remote_search *search,
-                                  const char *const *names, size_t count, sft_error *err);
-void sft__remote_parts_reset(sft__remote_part *parts, size_t count);
-/* The file that the place names, or the one that is the model of the repository: parts[0]. The
- * place is then that of the file, with the commit that the hub told instead of a branch. */
-sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *part,
-                                   sft_remote *remote, uint64_t limit, sft_error *err);
-/* Takes the part's source out; the object goes into it. */
-sft_status sft__remote_part_source(sft__remote_part *part, sft_source **out, sft_error *err);
-
 /* What a URL led to. The objects belong to the sources, those to the catalog. */
 typedef struct sft__remote_opened_file {
     const char *name; /* relative to the place */

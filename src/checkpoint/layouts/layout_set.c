@@ -56,7 +56,7 @@ void sft_layout_set_free(sft_layout_set *set) {
     sft__base_free(a, set, sizeof *set);
 }
 
-sft_status sft__checkpoint_lset_nomem(const sft_layout_set *set, size_t size, sft_error *err) {
+static sft_status no_memory(const sft_layout_set *set, size_t size, sft_error *err) {
     if (set->arena.over_budget) {
         return sft__base_fail(err, SFT_E_LIMIT, "layouts need more memory than the limit allows");
     }
@@ -71,7 +71,7 @@ sft_status sft__checkpoint_lset_take(sft_layout_set *set, void *out_pointer, siz
         p = sft__base_arena_alloc(&set->arena, bytes + 1, sizeof(uint64_t)); /* never of size 0 */
     }
     if (p == NULL) {
-        return sft__checkpoint_lset_nomem(set, count, err);
+        return no_memory(set, count, err);
     }
     memset(p, 0, bytes + 1);
     memcpy(out_pointer, &p, sizeof p);
@@ -81,7 +81,7 @@ sft_status sft__checkpoint_lset_take(sft_layout_set *set, void *out_pointer, siz
 sft_status sft__checkpoint_lset_copy(sft_layout_set *set, const char **out, const char *text,
                                      size_t len, sft_error *err) {
     *out = sft__base_arena_copy(&set->arena, text, len);
-    return *out != NULL ? SFT_OK : sft__checkpoint_lset_nomem(set, len, err);
+    return *out != NULL ? SFT_OK : no_memory(set, len, err);
 }
 
 sft_status sft__checkpoint_lset_add(sft_layout_set *set, sft__checkpoint_lset_entry **out,
@@ -354,8 +354,9 @@ static bool same_module(const char *module, size_t module_len, const char *name,
     return i == module_len && k == len;
 }
 
-bool sft__checkpoint_lset_module(const char *module, size_t module_len, const char *name,
-                                 size_t len, bool parent) {
+/* The name's bytes against a module of a plan. */
+static bool module_of(const char *module, size_t module_len, const char *name, size_t len,
+                      bool parent) {
     if (parent) { /* without its last component */
         while (len > 0 && name[len - 1] != '.') {
             len--;
@@ -380,7 +381,7 @@ static bool matches(const sft__checkpoint_lset_entry *e, const sft_tensor *t, bo
     if (e->match == SFT_LAYOUT_MATCH_PATTERN) {
         return !parent && sft_glob_match(e->name, e->name_len, t->name, t->name_len) != 0;
     }
-    return sft__checkpoint_lset_module(e->name, e->name_len, t->name, t->name_len, parent);
+    return module_of(e->name, e->name_len, t->name, t->name_len, parent);
 }
 
 /* ---------------------------------------------------------------- finding */

@@ -109,7 +109,6 @@ struct sft_layout_set {
 /* An empty set. */
 sft_status sft__checkpoint_lset_create(sft_layout_set **out, const sft_layout_set_options *options,
                                        sft_error *err);
-sft_status sft__checkpoint_lset_nomem(const sft_layout_set *set, size_t size, sft_error *err);
 /* Memory of the arena, zeroed; fails with err. */
 sft_status sft__checkpoint_lset_take(sft_layout_set *set, void *out_pointer, size_t count,
                                      size_t size, sft_error *err);
@@ -140,10 +139,6 @@ sft_status sft__checkpoint_lset_take_strategy(sft_layout_set *set, sft_ms_strate
 /* Non-negative integers of a JSON list. what: for the message. */
 sft_status sft__checkpoint_lset_numbers(sft_layout_set *set, const sft__layout_jnode *list,
                                         const uint64_t **out, size_t *count, sft_error *err);
-
-/* The name's bytes against a module of a plan. */
-bool sft__checkpoint_lset_module(const char *module, size_t module_len, const char *name,
-                                 size_t len, bool parent);
 
 /* The entry that the tensor belongs to on this rank, else one of other ranks; NULL: no entry names
  * it. */

@@ -107,9 +107,6 @@ typedef struct sft__checkpoint_rank_directory {
     uint64_t step;
     bool stepped;
 } sft__checkpoint_rank_directory;
-/* The newest file, or the one of the step that was asked for. */
-sft_status sft__checkpoint_choose(sft_checkpoint *c, sft__checkpoint_rank_directory *f,
-                                  sft_error *err);
 
 /* "rank_12" -> 12. */
 bool sft__checkpoint_rank_of(const char *name, size_t len, uint64_t *rank);

@@ -89,8 +89,9 @@ static sft_status consider(sft__checkpoint_rank_directory *best, const char *nam
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_choose(sft_checkpoint *c, sft__checkpoint_rank_directory *f,
-                                  sft_error *err) {
+/* The newest file, or the one of the step that was asked for. */
+static sft_status sft__checkpoint_choose(sft_checkpoint *c, sft__checkpoint_rank_directory *f,
+                                         sft_error *err) {
     sft__checkpoint_names names = {c, NULL, 0, 0, {".safetensors", ".ckpt"}};
     sft_status status = sft__checkpoint_list(&names, f->directory, err);
     for (size_t i = 0; i < names.count && status == SFT_OK; i++) {

@@ -103,23 +103,19 @@ static void json_begin(converting *k) {
 }
 
 static void json_end(converting *k, const sft_import_converted *r) {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {
-        {"tensors", r->tensors},       {"cast", r->cast},
-        {"gathered", r->gathered},     {"data_bytes", r->data_bytes},
-        {"file_bytes", r->file_bytes}, {"unused_bytes", r->unused_bytes},
-        {"files", r->files},           {"verified", r->verified},
-    };
     cli_json *j = &k->json;
 
     if (k->plan) {
         cli_json_close(j, ']');
     }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        cli_json_field_u64(j, numbers[i].key, numbers[i].value);
-    }
+    cli_json_field_u64(j, "tensors", r->tensors);
+    cli_json_field_u64(j, "cast", r->cast);
+    cli_json_field_u64(j, "gathered", r->gathered);
+    cli_json_field_u64(j, "data_bytes", r->data_bytes);
+    cli_json_field_u64(j, "file_bytes", r->file_bytes);
+    cli_json_field_u64(j, "unused_bytes", r->unused_bytes);
+    cli_json_field_u64(j, "files", r->files);
+    cli_json_field_u64(j, "verified", r->verified);
     cli_lost_json(k->c, j, r->aliases, r->left_out);
     cli_notes_json(k->c, j);
     cli_json_end(j);
@@ -440,8 +436,7 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or directory to write"),
     CLI_OPT_CHOICE("to", 0, "FORMAT", "safetensors|npz|gguf|pt|ckpt",
                    "what OUT becomes; else its extension says it, else safetensors"),
-    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
-    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_CHOOSE_OPTIONS,
     CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW", "rename, as in cp"),
     CLI_OPT_ARG(CLI_LIST, "cast", 'c', "[PATTERN=]DTYPE", "change the element type, as in cp"),
     CLI_OPT_ARG(CLI_LIST, "metadata", 'm', "KEY=VALUE", "set a metadata entry; may be repeated"),
@@ -456,8 +451,7 @@ static const cli_opt options[] = {
     CLI_BESIDE_OPTION,
     CLI_OPT_FLAG("verify", 0, "read the output again and compare every byte"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
-    CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
-    CLI_OPT_FLAG("dry-run", 0, "the same as --plan"),
+    CLI_PLAN_OPTIONS,
     CLI_OPT_END,
 };
 

@@ -45,16 +45,12 @@ typedef struct block {
     size_t size_out;
 } block;
 
-static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
-    return elements / dtype->block_elements * dtype->block_bytes;
-}
-
 static block find_block(const copying *k, uint64_t unit) {
     block b;
     cli_cut_find(&k->cut, unit, &b.item, &b.first, &b.elements);
     const cli_item *item = &k->copy->items[b.item];
-    b.at_out = bytes_of(item->dtype, b.first);
-    b.size_out = (size_t)bytes_of(item->dtype, b.elements);
+    b.at_out = cli_bytes_of(item->dtype, b.first);
+    b.size_out = (size_t)cli_bytes_of(item->dtype, b.elements);
     return b;
 }
 
@@ -72,11 +68,11 @@ static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli
     const cli_item *item = &k->copy->items[b->item];
     const sft_tensor *t = item->tensor;
     const bool cast = item->dtype->id != t->dtype->id;
-    char *out = (char *)slot->room + STEP_ROOM + bytes_of(item->dtype, at);
+    char *out = (char *)slot->room + STEP_ROOM + cli_bytes_of(item->dtype, at);
     char *in = cast ? slot->room : out;
     sft_status status =
-        sft_tensor_read_bytes(k->copy->catalog, t, bytes_of(t->dtype, b->first + at), in,
-                              (size_t)bytes_of(t->dtype, n), &slot->err);
+        sft_tensor_read_bytes(k->copy->catalog, t, cli_bytes_of(t->dtype, b->first + at), in,
+                              (size_t)cli_bytes_of(t->dtype, n), &slot->err);
 
     if (status == SFT_OK && cast) {
         status = name_item(item,
@@ -493,8 +489,7 @@ static void run(cli *c) {
 }
 
 static const cli_opt options[] = {
-    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
-    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_CHOOSE_OPTIONS,
     CLI_OPT_ARG(CLI_LIST, "rename", 'r', "OLD=NEW",
                 "rename; * or {} in OLD catches text that * or {} in NEW puts back, {2} the second "
                 "piece; the first rule that fits a name counts"),
@@ -511,8 +506,7 @@ static const cli_opt options[] = {
                 "record crc32c, sha256 or crc32c,sha256 of each tensor, for verify"),
     CLI_OPT_FLAG("durable", 0, "wait until the copy is on the disk (default)"),
     CLI_OPT_FLAG("no-sync", 0, "do not wait for the disk"),
-    CLI_OPT_FLAG("plan", 'n', "say what would be done, and do nothing"),
-    CLI_OPT_FLAG("dry-run", 0, "the same as --plan"),
+    CLI_PLAN_OPTIONS,
     CLI_OPT_END,
 };
 

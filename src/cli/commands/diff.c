@@ -159,10 +159,6 @@ static void match_tensors(diff *d) {
 
 /* ---------------------------------------------------------------- values */
 
-static uint64_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
-    return elements / dtype->block_elements * dtype->block_bytes;
-}
-
 /* In a slot's room: 4 doubles per element, both blocks of bytes, the result. */
 static char *room_a(const cli_slot *slot) {
     return (char *)slot->room + (size_t)BLOCK_ELEMENTS * 4 * sizeof(double);
@@ -186,11 +182,11 @@ static sft_status compare_block(void *ctx, uint64_t unit, cli_slot *slot) {
     const pair *p = &d->pairs[d->common[item]];
     const sft_dtype *type_a = p->a->dtype;
     const sft_dtype *type_b = p->b->dtype;
-    sft_status status = sft_tensor_read_bytes(d->a, p->a, bytes_of(type_a, first), room_a(slot),
-                                              (size_t)bytes_of(type_a, n), &slot->err);
+    sft_status status = sft_tensor_read_bytes(d->a, p->a, cli_bytes_of(type_a, first), room_a(slot),
+                                              (size_t)cli_bytes_of(type_a, n), &slot->err);
     if (status == SFT_OK) {
-        status = sft_tensor_read_bytes(d->b, p->b, bytes_of(type_b, first), room_b(d, slot),
-                                       (size_t)bytes_of(type_b, n), &slot->err);
+        status = sft_tensor_read_bytes(d->b, p->b, cli_bytes_of(type_b, first), room_b(d, slot),
+                                       (size_t)cli_bytes_of(type_b, n), &slot->err);
     }
     if (status == SFT_OK) {
         const cli_blocks both = {type_a, room_a(slot), type_b, room_b(d, slot), first,
@@ -216,7 +212,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
             return CLI_ERROR(&slot->err, SFT_E_MISMATCH, "differs");
         }
     }
-    *bytes = bytes_of(p->a->dtype, n);
+    *bytes = cli_bytes_of(p->a->dtype, n);
     return SFT_OK;
 }
 
@@ -232,8 +228,8 @@ static bool compare_values(diff *d) {
     for (size_t i = 0; i < d->cut.items; i++) {
         const pair *p = &d->pairs[d->common[i]];
         total += p->a->nbytes;
-        widest = larger(widest, bytes_of(p->a->dtype, BLOCK_ELEMENTS));
-        widest = larger(widest, bytes_of(p->b->dtype, BLOCK_ELEMENTS));
+        widest = larger(widest, cli_bytes_of(p->a->dtype, BLOCK_ELEMENTS));
+        widest = larger(widest, cli_bytes_of(p->b->dtype, BLOCK_ELEMENTS));
     }
     d->block_bytes = (size_t)(widest + 63) / 64 * 64;
     const cli_job job = {.label = "comparing",

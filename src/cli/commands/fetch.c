@@ -204,8 +204,7 @@ static void run(cli *c) {
 static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "DIR",
                 "into this directory, made if missing (default: .)"),
-    CLI_OPT_ARG(CLI_LIST, "select", 's', "PATTERN", "only tensors that match; may be repeated"),
-    CLI_OPT_ARG(CLI_LIST, "drop", 'd', "PATTERN", "not tensors that match; may be repeated"),
+    CLI_CHOOSE_OPTIONS,
     CLI_BESIDE_OPTION,
     CLI_RANK_OPTIONS,
     CLI_OPT_FLAG("allow-replicated", 0,

@@ -206,7 +206,7 @@ static size_t rounded(size_t size) {
 }
 
 static size_t bytes_of(const sft_dtype *dtype, uint64_t elements) {
-    return (size_t)(elements / dtype->block_elements * dtype->block_bytes) + dtype->block_bytes;
+    return (size_t)cli_bytes_of(dtype, elements) + dtype->block_bytes;
 }
 
 static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {

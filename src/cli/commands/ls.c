@@ -97,17 +97,15 @@ static void print_table(ls_listing *l) {
     cli_table_print(&t, &l->c->out, l->c->color);
 }
 
-static void print_names(ls_listing *l) {
-    const bool raw = cli_flag(l->c, "null");
+void cli_ls_name(cli *c, const char *name, size_t len) {
+    const bool raw = cli_flag(c, "null");
 
-    for (size_t i = 0; i < l->count; i++) {
-        if (raw) {
-            cli_put(&l->c->out, l->rows[i].name, l->rows[i].len);
-        } else {
-            cli_put_escaped(&l->c->out, l->rows[i].name, l->rows[i].len);
-        }
-        cli_put(&l->c->out, raw ? "" : "\n", 1);
+    if (raw) {
+        cli_put(&c->out, name, len);
+    } else {
+        cli_put_escaped(&c->out, name, len);
     }
+    cli_put(&c->out, raw ? "" : "\n", 1);
 }
 
 /* ---------------------------------------------------------------- totals */
@@ -190,7 +188,9 @@ static void print_listing(ls_listing *l) {
     if (cli_flag(c, "totals")) {
         print_totals(l);
     } else if (cli_flag(c, "names") || cli_flag(c, "null")) {
-        print_names(l);
+        for (size_t i = 0; i < l->count; i++) {
+            cli_ls_name(c, l->rows[i].name, l->rows[i].len);
+        }
         if (cli_flag(c, "aliases")) {
             cli_ls_alias_names(l);
         }

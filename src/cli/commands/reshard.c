@@ -172,18 +172,21 @@ static void run_reshard(cli *c) {
     cli_batch_reset(&b);
 }
 
+#define SOURCE_OPTIONS                                                                             \
+    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",                                                       \
+                "of directories of ranks: the files whose names end so (3_2)"),                    \
+        CLI_OPT_FLAG("partial", 0,                                                                 \
+                     "of directories of ranks: leave out incomplete tensors, and say which"),      \
+        CLI_OPT_FLAG("allow-replicated", 0,                                                        \
+                     "go on with a layout that fits no tensor: every rank gets the whole model")
+
 static const cli_opt reshard_options[] = {
     CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE",
                 "how the ranks of SRC are sharded, where the directory does not say"),
     CLI_OPT_ARG(CLI_FILE, "target-layout", 0, "FILE", "how the model is to be cut"),
     CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a target layout that does not say"),
-    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
-                "of directories of ranks: the files whose names end so (3_2)"),
-    CLI_OPT_FLAG("partial", 0,
-                 "of directories of ranks: leave out incomplete tensors, and say which"),
-    CLI_OPT_FLAG("allow-replicated", 0,
-                 "go on with a layout that fits no tensor: every rank gets the whole model"),
+    SOURCE_OPTIONS,
     CLI_OPT_ARG(CLI_TEXT, "name", 0, "PATTERN",
                 "names of the files (default: rank_{rank}/model.safetensors)"),
     CLI_BATCH_OPTIONS,
@@ -253,12 +256,7 @@ static const cli_opt slice_options[] = {
     CLI_OPT_ARG(CLI_NUMBER, "ranks", 'r', "N", "of a layout that does not say"),
     CLI_OPT_ARG(CLI_FILE, "source-layout", 0, "FILE", "of a source of many ranks: how it is cut"),
     CLI_OPT_ARG(CLI_NUMBER, "source-ranks", 0, "N", "of a source layout that does not say"),
-    CLI_OPT_ARG(CLI_TEXT, "step", 0, "NAME",
-                "of directories of ranks: the files whose names end so (3_2)"),
-    CLI_OPT_FLAG("partial", 0,
-                 "of directories of ranks: leave out incomplete tensors, and say which"),
-    CLI_OPT_FLAG("allow-replicated", 0,
-                 "go on with a layout that fits no tensor: every rank gets the whole model"),
+    SOURCE_OPTIONS,
     CLI_BATCH_OPTIONS,
     CLI_OPT_END,
 };

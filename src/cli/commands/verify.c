@@ -63,10 +63,7 @@ static void json_error(cli_json *j, const sft_error *err) {
         return;
     }
     cli_json_open(j, '{');
-    cli_json_field_string(j, "status", sft_status_name(err->status));
-    cli_json_field_offset(j, "offset", err->offset);
-    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
-    cli_json_field_string(j, "message", err->message);
+    cli_json_fields_of_error(j, err);
     cli_json_close(j, '}');
 }
 

@@ -51,6 +51,10 @@ typedef struct cli_copy {
     bool apart[2]; /* gguf.tensors, gguf.types of several files are not put together */
 } cli_copy;
 
+/* The items of a copy in an order of pointers to them; free() the list. */
+const cli_item **cli_items_sorted(const cli_copy *copy, int (*order)(const void *a, const void *b));
+int cli_items_by_name(const void *a, const void *b);
+
 /* cp_alias.c: of all names that were chosen, those of tensors first, the first of each becomes its item, the
  * rest are others. What shows a part of a tensor that does not go on as it is becomes an item. */
 bool cli_copy_link(cli_copy *copy, cli_item *chosen, size_t count);

@@ -160,13 +160,20 @@ static const cli_item *item_of(const cli_item *const *sorted, size_t count, cons
     return found != NULL ? *found : NULL;
 }
 
-static const cli_item **sort_items(const cli_copy *copy) {
+int cli_items_by_name(const void *a, const void *b) {
+    const cli_item *x = *(const cli_item *const *)a;
+    const cli_item *y = *(const cli_item *const *)b;
+    return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
+}
+
+const cli_item **cli_items_sorted(const cli_copy *copy,
+                                  int (*order)(const void *a, const void *b)) {
     const cli_item **sorted = cli_alloc(copy->count, sizeof *sorted);
 
     for (size_t i = 0; i < copy->count; i++) {
         sorted[i] = &copy->items[i];
     }
-    qsort(sorted, copy->count, sizeof *sorted, by_tensor);
+    qsort(sorted, copy->count, sizeof *sorted, order);
     return sorted;
 }
 
@@ -174,7 +181,7 @@ sft_status cli_copy_write_names(const cli_copy *copy, sft_writer *writer, sft_er
     if (copy->other_count == 0 || !copy->carry) {
         return SFT_OK;
     }
-    const cli_item **sorted = sort_items(copy);
+    const cli_item **sorted = cli_items_sorted(copy, by_tensor);
     sft_writer_name *names = cli_alloc(copy->other_count, sizeof *names);
     for (size_t i = 0; i < copy->other_count; i++) {
         const cli_item *o = &copy->others[i];
@@ -254,7 +261,7 @@ bool cli_copy_describe(cli_copy *copy, sft_metadata_entry *pair) {
         (copy->renamed + copy->cast + copy->dropped == 0 || !sft_import_describes(&e))) {
         return true;
     }
-    naming k = {copy, sort_items(copy), false};
+    naming k = {copy, cli_items_sorted(copy, by_tensor), false};
     const sft_import_collection from = {&copy->catalog, 1, name_block, &k, cli_allocator()};
     const sft_status status = collects ? sft_import_collect(&now, &memory, &size, &e, &from, &err)
                                        : sft_import_describe(&now, &memory, &size, &e, name_now, &k,

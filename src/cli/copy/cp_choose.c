@@ -64,12 +64,6 @@ static size_t select_names(cli_copy *copy, cli_choice *choice, cli_item *items, 
 
 /* ---------------------------------------------------------------- rename */
 
-static int by_name(const void *a, const void *b) {
-    const cli_item *x = *(const cli_item *const *)a;
-    const cli_item *y = *(const cli_item *const *)b;
-    return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
-}
-
 /* Two names of the copy that are one, of different bytes: names both. */
 static bool names_differ(cli_copy *copy) {
     const size_t count = copy->count + copy->other_count;
@@ -79,7 +73,7 @@ static bool names_differ(cli_copy *copy) {
     for (size_t i = 0; i < count; i++) {
         sorted[i] = i < copy->count ? &copy->items[i] : &copy->others[i - copy->count];
     }
-    qsort(sorted, count, sizeof *sorted, by_name);
+    qsort(sorted, count, sizeof *sorted, cli_items_by_name);
     for (size_t i = 1; i < count && good; i++) {
         const cli_item *a = sorted[i - 1];
         const cli_item *b = sorted[i];

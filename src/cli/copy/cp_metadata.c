@@ -41,12 +41,6 @@ static const char *find_earlier(const cli_copy *copy, size_t file, const char *k
     return value;
 }
 
-static int by_name(const void *a, const void *b) {
-    const cli_item *x = *(const cli_item *const *)a;
-    const cli_item *y = *(const cli_item *const *)b;
-    return cli_compare_bytes(x->name, x->name_len, y->name, y->name_len);
-}
-
 /* Is the text a tensor's name in the copy? sorted: the items by these names. */
 static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const char *text,
                     size_t len) {
@@ -54,7 +48,7 @@ static bool is_name(const cli_copy *copy, const cli_item *const *sorted, const c
     const cli_item *const wanted = &key;
 
     return copy->count != 0 &&
-           bsearch(&wanted, sorted, copy->count, sizeof *sorted, by_name) != NULL;
+           bsearch(&wanted, sorted, copy->count, sizeof *sorted, cli_items_by_name) != NULL;
 }
 
 /* Would readers take the entry, which records no other name, for one that does? */
@@ -62,18 +56,6 @@ static bool looks_like_name(const cli_copy *copy, const cli_item *const *sorted,
                             const sft_metadata_entry *p) {
     return is_name(copy, sorted, p->value, p->value_len) &&
            !is_name(copy, sorted, p->key, p->key_len) && !cli_is_reserved(p->key, p->key_len);
-}
-
-static const cli_item **sort_names(const cli_copy *copy) {
-    const cli_item **sorted = cli_alloc(copy->count, sizeof *sorted);
-
-    for (size_t i = 0; i < copy->count; i++) {
-        sorted[i] = &copy->items[i];
-    }
-    if (copy->count > 1) {
-        qsort(sorted, copy->count, sizeof *sorted, by_name);
-    }
-    return sorted;
 }
 
 static void add_file(cli_copy *copy, size_t file, const cli_item *const *sorted) {
@@ -140,7 +122,7 @@ bool cli_copy_metadata(cli_copy *copy) {
         keep = strcmp(text, "drop") == 0 ? false : strcmp(text, "keep") == 0 ? true : keep;
     }
     copy->carry = keep;
-    const cli_item **sorted = sort_names(copy);
+    const cli_item **sorted = cli_items_sorted(copy, cli_items_by_name);
     for (size_t f = 0; keep && f < sft_catalog_file_count(copy->catalog); f++) {
         copy->has_metadata =
             copy->has_metadata || sft_catalog_file_at(copy->catalog, f)->has_metadata;

@@ -31,6 +31,8 @@ typedef struct ls_listing {
 
 /* Does --filter let the name through? */
 bool cli_ls_wanted(const cli *c, const char *name, size_t len);
+/* A line of --names, or of --null. */
+void cli_ls_name(cli *c, const char *name, size_t len);
 
 /* Other names: as a table, as names, as how many there are, as "aliases" (if there are any). */
 bool cli_ls_alias_any(ls_listing *l);

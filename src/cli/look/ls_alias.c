@@ -58,19 +58,11 @@ void cli_ls_alias_note(ls_listing *l) {
 }
 
 static void name(void *ctx, const cli_other_name *a) {
-    const ls_listing *l = ctx;
-    const bool raw = cli_flag(l->c, "null");
-
-    if (raw) {
-        cli_put(&l->c->out, a->name, a->len);
-    } else {
-        cli_put_escaped(&l->c->out, a->name, a->len);
-    }
-    cli_put(&l->c->out, raw ? "" : "\n", 1);
+    cli_ls_name(ctx, a->name, a->len);
 }
 
 void cli_ls_alias_names(ls_listing *l) {
-    (void)walk(l, name, l);
+    (void)walk(l, name, l->c);
 }
 
 /* ---------------------------------------------------------------- JSON */

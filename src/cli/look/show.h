@@ -14,11 +14,6 @@ void cli_show_label(cli_out *o, const char *label);
 
 /* show_file.c: what a catalog holds, without a tensor. */
 void cli_show_file(cli *c, const char *file, const sft_catalog *catalog);
-/* Is the text a JSON object or array, whole and correct? */
-bool cli_is_json(const char *text, size_t len);
-/* Writes JSON that cli_is_json accepted in lines, indented; at most `lines` of them. True: all of
- * it. */
-bool cli_put_json(cli_out *o, const char *text, size_t len, size_t indent, size_t lines);
 
 /* show_stats.c: computes in one pass on the pool. False: reported. */
 bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats);

@@ -132,7 +132,8 @@ static int after_value(reader *r, const char *open, size_t *depth) {
     return r->at == r->len ? 0 : -1;
 }
 
-bool cli_is_json(const char *text, size_t len) {
+/* Is the text a JSON object or array, whole and correct? */
+static bool is_json(const char *text, size_t len) {
     reader r = {text, len, 0};
     char open[JSON_DEPTH];
     size_t depth = 0;
@@ -204,7 +205,9 @@ static size_t token_end(const char *text, size_t len, size_t at) {
     return r.at > at ? r.at : at + 1;
 }
 
-bool cli_put_json(cli_out *o, const char *text, size_t len, size_t indent, size_t lines) {
+/* Writes JSON that cli_is_json accepted in lines, indented; at most `lines` of them. True: all of
+ * it. */
+static bool put_json(cli_out *o, const char *text, size_t len, size_t indent, size_t lines) {
     size_t depth = 0;
     bool fresh = false; /* a bracket was opened, nothing is in it yet */
 
@@ -248,8 +251,8 @@ bool cli_put_json(cli_out *o, const char *text, size_t len, size_t indent, size_
 static void put_value(cli *c, const char *value, size_t len, size_t indent) {
     const bool all = cli_flag(c, "all");
 
-    if (cli_is_json(value, len)) {
-        if (!cli_put_json(&c->out, value, len, indent, all ? SIZE_MAX : VALUE_LINES)) {
+    if (is_json(value, len)) {
+        if (!put_json(&c->out, value, len, indent, all ? SIZE_MAX : VALUE_LINES)) {
             cli_puts(&c->out, "\n");
             cli_put_blanks(&c->out, indent);
             cli_puts(&c->out, "... (more with --all)");

@@ -64,7 +64,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
 
     (void)unit;
     cli_stats_merge(k->total, part, dtype);
-    *bytes = part->count / dtype->block_elements * dtype->block_bytes;
+    *bytes = cli_bytes_of(dtype, part->count);
     return SFT_OK;
 }
 
@@ -73,7 +73,7 @@ bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats 
     computation k = {view, stats, lay_out(view)};
     const cli_job job = {.label = "statistics",
                          .count = view->units,
-                         .total_bytes = view->elements / dtype->block_elements * dtype->block_bytes,
+                         .total_bytes = cli_bytes_of(dtype, view->elements),
                          .room_bytes = k.room.bytes,
                          .work = compute_block,
                          .merge = merge_block,

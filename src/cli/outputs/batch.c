@@ -204,18 +204,13 @@ bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
 /* ---------------------------------------------------------------- telling */
 
 static void json_cost(cli_json *j, const sft_job_cost *cost) {
-    const struct {
-        const char *key;
-        uint64_t value;
-    } rows[] = {
-        {"bytes", cost->bytes},     {"header_bytes", cost->header_bytes},
-        {"tensors", cost->tensors}, {"runs", cost->runs},
-        {"sources", cost->sources}, {"bytes_read", cost->bytes_read},
-        {"cost", cost->cost},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_field_u64(j, rows[i].key, rows[i].value);
-    }
+    cli_json_field_u64(j, "bytes", cost->bytes);
+    cli_json_field_u64(j, "header_bytes", cost->header_bytes);
+    cli_json_field_u64(j, "tensors", cost->tensors);
+    cli_json_field_u64(j, "runs", cost->runs);
+    cli_json_field_u64(j, "sources", cost->sources);
+    cli_json_field_u64(j, "bytes_read", cost->bytes_read);
+    cli_json_field_u64(j, "cost", cost->cost);
 }
 
 static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err) {
@@ -279,23 +274,15 @@ static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r
     cli_json j;
 
     sft_job_total(job, &total);
-    const struct {
-        const char *key;
-        uint64_t value;
-    } rows[] = {
-        {"files", b->count + b->text_count},
-        {"tensors", total.tensors},
-        {"bytes", total.bytes},
-        {"bytes_written", r->bytes_written},
-        {"bytes_read", r->bytes_read},
-        {"bytes_kept", r->bytes_kept},
-    };
     cli_json_begin(&j, &b->c->out);
     cli_json_field_string(&j, "source", b->source);
     cli_json_field_string(&j, "target", b->target);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        cli_json_field_u64(&j, rows[i].key, rows[i].value);
-    }
+    cli_json_field_u64(&j, "files", b->count + b->text_count);
+    cli_json_field_u64(&j, "tensors", total.tensors);
+    cli_json_field_u64(&j, "bytes", total.bytes);
+    cli_json_field_u64(&j, "bytes_written", r->bytes_written);
+    cli_json_field_u64(&j, "bytes_read", r->bytes_read);
+    cli_json_field_u64(&j, "bytes_kept", r->bytes_kept);
     json_more(&j, b);
     cli_json_field_bool(&j, "published", r->published != 0);
     cli_json_end(&j);

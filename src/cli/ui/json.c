@@ -191,14 +191,14 @@ void cli_json_field_bool(cli_json *j, const char *key, bool value) {
     cli_json_bool(j, value);
 }
 
-void cli_json_field_null(cli_json *j, const char *key) {
+static void field_null(cli_json *j, const char *key) {
     cli_json_key(j, key);
     cli_json_null(j);
 }
 
 void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset) {
     if (offset == SFT_NO_OFFSET) {
-        cli_json_field_null(j, key);
+        field_null(j, key);
     } else {
         cli_json_field_u64(j, key, offset);
     }
@@ -221,6 +221,13 @@ void cli_json_fields_of(cli_json *j, const sft_tensor *tensor) {
     cli_json_field_text(j, "name", tensor->name, tensor->name_len);
     cli_json_field_string(j, "dtype", tensor->dtype->name);
     cli_json_field_shape(j, "shape", tensor->shape, tensor->rank);
+}
+
+void cli_json_fields_of_error(cli_json *j, const sft_error *err) {
+    cli_json_field_string(j, "status", sft_status_name(err->status));
+    cli_json_field_offset(j, "offset", err->offset);
+    cli_json_field_string(j, "tensor", err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_field_string(j, "message", err->message);
 }
 
 void cli_json_begin(cli_json *j, cli_out *out) {

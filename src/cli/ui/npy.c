@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *cli_npy_descr(const sft_dtype *dtype) {
+/* numpy's name for a dtype: "<f4", "|b1"; "|V2" for BF16 and "|V1" for the 8-bit floats, which
+ * numpy alone does not know (view them as ml_dtypes' types). NULL for types that do not fill bytes.
+ */
+static const char *descr_of(const sft_dtype *dtype) {
     switch (dtype->id) {
     case SFT_BOOL:
         return "|b1";
@@ -50,7 +53,7 @@ const char *cli_npy_descr(const sft_dtype *dtype) {
 }
 
 char *cli_npy_header(const sft_dtype *dtype, const uint64_t *shape, uint32_t rank, size_t *size) {
-    const char *descr = cli_npy_descr(dtype);
+    const char *descr = descr_of(dtype);
     const size_t room =
         192 + (size_t)rank * 24; /* rank <= 1,024: well under the 65,535 of version 1.0 */
     size_t at = 10;

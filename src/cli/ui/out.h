@@ -88,11 +88,12 @@ void cli_json_field_string(cli_json *j, const char *key, const char *text); /* N
 void cli_json_field_u64(cli_json *j, const char *key, uint64_t value);
 void cli_json_field_real(cli_json *j, const char *key, double value);
 void cli_json_field_bool(cli_json *j, const char *key, bool value);
-void cli_json_field_null(cli_json *j, const char *key);
 void cli_json_field_offset(cli_json *j, const char *key, uint64_t offset); /* SFT_NO_OFFSET: null */
 void cli_json_field_shape(cli_json *j, const char *key, const uint64_t *shape, size_t rank);
 void cli_json_field_range(cli_json *j, const char *key, uint64_t begin, uint64_t end); /* [b, e] */
 void cli_json_fields_of(cli_json *j, const sft_tensor *tensor); /* name, dtype, shape */
+void cli_json_fields_of_error(cli_json *j,
+                              const sft_error *err); /* status, offset, tensor, message */
 /* The object of a command, a line of its own: begins with the number of its schema, 1. */
 void cli_json_begin(cli_json *j, cli_out *out);
 void cli_json_end(cli_json *j);

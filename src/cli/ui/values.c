@@ -123,7 +123,8 @@ const char *cli_element_text(char text[CLI_ELEMENT_TEXT], const sft_dtype *dtype
     return cli_real_text(text, value, dtype);
 }
 
-void cli_json_number(cli_json *j, double value) {
+/* A number, or "NaN", "Infinity", "-Infinity". */
+static void json_number(cli_json *j, double value) {
     if (isfinite(value)) {
         cli_json_real(j, value);
     } else {
@@ -145,16 +146,16 @@ void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
         (void)!sft_convert(parts, sft_dtype_get(SFT_F64), data, sft_dtype_get(SFT_F32), 2,
                            SFT_CONVERT_HOST_DST, NULL);
         cli_json_open(j, '[');
-        cli_json_number(j, parts[0]);
-        cli_json_number(j, parts[1]);
+        json_number(j, parts[0]);
+        json_number(j, parts[1]);
         cli_json_close(j, ']');
     } else if (dtype->block_elements != 1) {
         memcpy(&value, data, sizeof value);
-        cli_json_number(j, value);
+        json_number(j, value);
     } else {
         (void)!sft_convert(&value, sft_dtype_get(SFT_F64), data, dtype, 1, SFT_CONVERT_HOST_DST,
                            NULL);
-        cli_json_number(j, value);
+        json_number(j, value);
     }
 }
 

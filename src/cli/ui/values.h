@@ -25,7 +25,5 @@ bool cli_print_values(cli *c, const char *file, const cli_view *view, bool all);
 bool cli_json_values(cli *c, const char *file, cli_json *j, const cli_view *view);
 /* One element, as cli_element_text takes it. */
 void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data);
-/* A number, or "NaN", "Infinity", "-Infinity". */
-void cli_json_number(cli_json *j, double value);
 
 #endif
