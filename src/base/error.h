@@ -10,10 +10,14 @@
 #include <sft/types.h>
 #include <stdarg.h>
 
-/* sft_error_set() of <sft/extend.h> is the general form. These are the short ones; all return status. */
-SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
-                                 const char *tensor, size_t tensor_len, const char *format, ...)
-    SFT_PRINTF(7, 8);
+/* sft_error_set(), _at() and _from() of <sft/extend.h>, and short ones; all return status. */
+SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, const char *format,
+                                 ...) SFT_PRINTF(4, 5);
+SFT_API sft_status sft_error_at(sft_error *err, sft_status status, uint64_t offset,
+                                const char *tensor, size_t tensor_len, const char *format, ...)
+    SFT_PRINTF(6, 7);
+SFT_API sft_status sft_error_from(sft_error *err, sft_status status, const sft_error *why,
+                                  const char *format, ...) SFT_PRINTF(4, 5);
 sft_status sft__base_fail(sft_error *err, sft_status status, const char *format, ...)
     SFT_PRINTF(3, 4);
 sft_status sft__base_fail_at(sft_error *err, sft_status status, uint64_t offset, const char *format,

@@ -247,8 +247,8 @@ static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__f
     bool is_index = ends_with(path, ".index.json");
     sft_status status = SFT_OK;
 
-    SFT_TRY(sft__io_source_from_handle(&source, file, st, path, options->open.access,
-                                       options->open.allocator, err));
+    SFT_TRY(sft__io_source_from_handle(&source, &(sft__io_file){file, st, path},
+                                       options->open.access, options->open.allocator, err));
     if (!is_index) {
         status = open_single(out, source, options, err);
     }

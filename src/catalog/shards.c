@@ -76,8 +76,8 @@ static sft_status shard_open(const sft__catalog_model *model, const sft__catalog
         return SFT_OK;
     }
     SFT_TRY(status);
-    return sft__io_source_from_handle(source, file, &st, path, model->options->open.access,
-                                      catalog->allocator, err);
+    return sft__io_source_from_handle(source, &(sft__io_file){file, &st, path},
+                                      model->options->open.access, catalog->allocator, err);
 }
 
 static sft_status shard_missing(const sft__catalog_model *model, const sft__catalog_shard *shard,

@@ -92,8 +92,8 @@ static void report_output(cli *c) {
 
     cli_flush(&c->out);
     if (c->out.failed != 0 && !cli_sys_interrupted()) { /* who interrupts does not want the rest */
-        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, SFT_NO_OFFSET, NULL, 0,
-                            "cannot write: %s", cli_sys_text(c->out.failed, text, sizeof text));
+        (void)sft_error_set(&err, SFT_E_IO, c->out.failed, "cannot write: %s",
+                            cli_sys_text(c->out.failed, text, sizeof text));
         cli_fail(c, "standard output", &err);
     }
 }

@@ -54,7 +54,7 @@ static sft_status run_rounds(cli *c, round *r, size_t slots, const sft_pool *poo
         status = merge_round(r, count, &progress.bytes_done, err);
         r->first += count;
         if (status == SFT_OK && (control->poll(control->ctx, &progress) != 0 || cli_stopped(c))) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+            status = sft_error_set(err, SFT_E_CANCELLED, 0, "interrupted");
         }
     }
     cli_control_end(c);
@@ -138,8 +138,7 @@ static void free_one(void *ctx, size_t index) {
     }
     cli_slot *slot = &r->slots[k];
     if (cli_stopped(r->c)) {
-        slot->status =
-            sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+        slot->status = sft_error_set(&slot->err, SFT_E_CANCELLED, 0, "interrupted");
     } else {
         slot->status = r->job->work(r->job->ctx, unit, slot);
     }

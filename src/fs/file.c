@@ -3,7 +3,6 @@
  * fs/file.c - the parts of file.h and probe.h that every system has. It may not call the system itself.
  */
 #include "fs/file.h"
-#include "base/checked.h"
 #include "fs/probe.h"
 #include <errno.h>
 
@@ -113,12 +112,4 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
         }
     }
     return SFT_OK;
-}
-
-sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes, sft_error *err) {
-    return sft__base_size_from_u64(size, bytes) && *bytes <= PTRDIFF_MAX
-               ? SFT_OK
-               : sft__base_fail(err, SFT_E_UNSUPPORTED,
-                                "%s has %llu bytes, too many to map on this system", name,
-                                (unsigned long long)size);
 }

@@ -107,8 +107,7 @@ static void identity(const outcome *f, uint8_t digest[32]) {
 static sft_status whole_file(const work *w, outcome *f, const char *name, sft_source *source,
                              sft__remote_object *object, sft_error *err) {
     if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the URL does not end in a name for the file");
+        return sft_error_set(err, SFT_E_PATH, 0, "the URL does not end in a name for the file");
     }
     f->name = name;
     f->size = sft_source_size(source);
@@ -135,7 +134,7 @@ static sft_status check_written(const char *name, sft_error *err) {
         i += n;
     }
     return good ? SFT_OK
-                : sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                : sft_error_set(err, SFT_E_PATH, 0,
                                 "the index names \"%.200s\": only files that end in .safetensors, "
                                 "and are neither hidden nor named deceptively, are fetched",
                                 name);
@@ -222,8 +221,8 @@ static sft_status lay_out(const work *w, const sft__remote_opened *o, sft_writer
     }
     if (status == SFT_OK && n == 0) {
         status =
-            sft_error_set(err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
-                          "none of the model's %llu tensors is wanted", (unsigned long long)count);
+            sft_error_set(err, SFT_E_NOT_FOUND, 0, "none of the model's %llu tensors is wanted",
+                          (unsigned long long)count);
     }
     if (status == SFT_OK) {
         status = sft_writer_start(writer, err);
@@ -316,7 +315,7 @@ static sft_status copy_local(work *w, outcome *f, const span *s, uint64_t begin,
             status = sft__remote_staging_put(&f->staging, begin, buffer, n, err);
         }
         if (status == SFT_OK && poll_progress(w, NULL) != 0) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+            status = sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled");
         }
         begin += n;
         w->done += n;
@@ -475,9 +474,9 @@ static sft_status look_for(work *w, outcome *f, sft_error *err) {
     if ((w->options->flags & SFT_FETCH_REPLACE) != 0) {
         return SFT_OK;
     }
-    return status != SFT_OK ? status
-                            : sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                                            "%.100s/%.150s exists", w->folder, f->name);
+    return status != SFT_OK
+               ? status
+               : sft_error_set(err, SFT_E_EXISTS, 0, "%.100s/%.150s exists", w->folder, f->name);
 }
 
 static sft_status prepare(work *w, sft_error *err) {
@@ -511,15 +510,14 @@ static sft_status prove(work *w, outcome *f, sft_error *err) {
     uint8_t digest[32];
 
     if (!sft__remote_staging_whole(&f->staging)) {
-        return sft_error_set(err, SFT_E_INTERNAL, 0, SFT_NO_OFFSET, NULL, 0, "%.200s is not whole",
-                             f->name);
+        return sft_error_set(err, SFT_E_INTERNAL, 0, "%.200s is not whole", f->name);
     }
     if (f->has_sha) {
         SFT_TRY(sft__remote_staging_sha256(&f->staging, digest, &w->control, err));
         if (memcmp(digest, f->sha, sizeof digest) != 0) {
             sft__remote_staging_drop(&f->staging);
             return sft_error_set(
-                err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
+                err, SFT_E_MISMATCH, 0,
                 "%.200s has not the SHA-256 that the server tells: what came is removed", f->name);
         }
         w->result->verified++;
@@ -592,7 +590,7 @@ sft_status sft_remote_fetch(sft_remote *remote, const char *url, const char *fol
     sft_fetch_result r;
 
     if (remote == NULL || folder == NULL || folder[0] == '\0') {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "remote or folder is NULL");
+        return sft_error_set(err, SFT_E_ARG, 0, "remote or folder is NULL");
     }
     SFT_TRY(sft__base_options_read(&o, sizeof o, options,
                                    SFT__UP_TO(sft_fetch_options, struct_size), "options", err));

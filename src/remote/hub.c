@@ -362,7 +362,7 @@ static sft_status hub_place(sft__remote_place *out, sft_remote *remote, const ch
     if (!sft__remote_hub_url_parse(&u, url + 5)) {
         char shown[200];
         sft__remote_url_show(shown, sizeof shown, url);
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_PATH, 0,
                              "%s: not of the form hf://[models/]ORG/REPO[@REVISION][/FILE]", shown);
     }
     out->hub = true;
@@ -398,8 +398,7 @@ static sft_status s3_place(sft__remote_place *out, sft_remote *remote, const cha
     if (!sft__remote_s3_url_parse(url + 5, &bucket, &bucket_len, &key)) {
         char shown[200];
         sft__remote_url_show(shown, sizeof shown, url);
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: not of the form s3://BUCKET/KEY", shown);
+        return sft_error_set(err, SFT_E_PATH, 0, "%s: not of the form s3://BUCKET/KEY", shown);
     }
     out->credential = o->s3_access_key != NULL ? SFT__SIGV4 : SFT__ANONYMOUS;
     if (o->s3_endpoint != NULL) {
@@ -455,12 +454,12 @@ sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, co
     sft__base_buf_init(&out->url, remote->allocator);
     sft__base_buf_init(&out->cached, remote->allocator);
     if (url == NULL || !sft__remote_is_url(url)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_ARG, 0,
                              "a URL begins with https://, http://, hf:// or s3://");
     }
     const bool hub = (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f';
     if ((hub || (url[0] | 0x20) == 's') && sft__remote_url_signed(url)) {
-        status = sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+        status = sft_error_set(err, SFT_E_PATH, 0,
                                "a signed URL begins with https://; in %s a question mark is part "
                                "of a name",
                                hub ? "hf://" : "s3://");

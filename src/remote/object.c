@@ -8,8 +8,7 @@
 #include <string.h>
 
 sft_status sft__remote_no_memory(sft_error *err, size_t size) {
-    return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0, "no memory for %llu bytes",
-                         (unsigned long long)size);
+    return sft_error_set(err, SFT_E_NOMEM, 0, "no memory for %llu bytes", (unsigned long long)size);
 }
 
 sft_status sft__remote_object_create(sft__remote_object **out, sft_remote *remote, const char *url,
@@ -179,21 +178,21 @@ sft_status sft__remote_object_meet(sft__remote_object *object, const sft__remote
     if (!object->known) {
         learn(object, r, size);
     } else if (size != object->size) {
-        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        status = sft_error_set(err, SFT_E_CHANGED, 0,
                                "the file changed at the server: it has %llu bytes, had %llu",
                                (unsigned long long)size, (unsigned long long)object->size);
     } else if (share(object->etag, r->etag) && strcmp(object->etag, r->etag) != 0) {
-        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        status = sft_error_set(err, SFT_E_CHANGED, 0,
                                "the file changed at the server: its ETag is %.40s, was %.40s",
                                r->etag, object->etag);
     } else if (!share(object->etag, r->etag) && share(object->modified, r->modified) &&
                strcmp(object->modified, r->modified) != 0) {
-        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        status = sft_error_set(err, SFT_E_CHANGED, 0,
                                "the file changed at the server: it is of %s, was of %s",
                                r->modified, object->modified);
     } else if (!share(object->etag, r->etag) && !share(object->modified, r->modified) &&
                (tells(object->etag, object->modified) || tells(r->etag, r->modified))) {
-        status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        status = sft_error_set(err, SFT_E_CHANGED, 0,
                                "the file may have changed at the server: an answer %s",
                                !tells(r->etag, r->modified) ? "does not tell its version any more"
                                : !tells(object->etag, object->modified)

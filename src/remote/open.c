@@ -186,7 +186,7 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
         sft__remote_url_show(shown, sizeof shown, place->url.data);
         const bool offline = (remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0;
         return sft_error_set(
-            err, SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
+            err, SFT_E_HTTP, offline ? 0 : 404,
             offline ? "%s: offline, and not in the local cache"
                     : "%s: has neither model.safetensors nor an index for it; name a file",
             shown);
@@ -218,7 +218,7 @@ static sft_status choose_named(sft__remote_place *place, sft__remote_part *part,
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
     if (status == SFT_E_HTTP && why.sys == 404) {
-        return sft_error_set(err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_HTTP, 404,
                              "%s: not found, neither a file nor a folder with model.safetensors or "
                              "an index for it",
                              shown);
@@ -429,7 +429,7 @@ sft_status sft_remote_open(sft_catalog **out, sft_remote *remote, const char *ur
     sft__remote_opened opened;
 
     if (out == NULL || remote == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+        return sft_error_set(err, SFT_E_ARG, 0, "out or remote is NULL");
     }
     *out = NULL;
     SFT_TRY(sft__remote_open(&opened, remote, url, options, err));
@@ -445,7 +445,7 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
     sft__remote_part part;
 
     if (out == NULL || remote == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+        return sft_error_set(err, SFT_E_ARG, 0, "out or remote is NULL");
     }
     *out = NULL;
     SFT_TRY(sft__remote_place_find(&place, remote, url, err));

@@ -73,19 +73,17 @@ static sft_status settings_check(const sft_remote_options *o, sft_error *err) {
 
     for (size_t i = 0; i < 2; i++) {
         if (urls[i] != NULL && (!sft__remote_url_parse(&u, urls[i]) || u.query_len != 0)) {
-            return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                                 "the %s endpoint is no http or https URL",
+            return sft_error_set(err, SFT_E_ARG, 0, "the %s endpoint is no http or https URL",
                                  i == 0 ? "Hugging Face" : "S3");
         }
     }
     if (!one_line(o->hf_token) || !one_line(o->s3_access_key) || !one_line(o->s3_secret_key) ||
         !one_line(o->s3_session_token) || !one_line(o->s3_region)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_ARG, 0,
                              "a credential or the region holds a control character");
     }
     if ((o->s3_access_key == NULL) != (o->s3_secret_key == NULL)) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "an S3 access key needs its secret key");
+        return sft_error_set(err, SFT_E_ARG, 0, "an S3 access key needs its secret key");
     }
     return SFT_OK;
 }
@@ -121,19 +119,18 @@ sft_status sft__remote_url_allowed(const sft_remote *remote, const char *url, sf
 
     sft__remote_url_show(shown, sizeof shown, url);
     if (!sft__remote_url_parse(&u, url)) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", shown,
+        return sft_error_set(err, SFT_E_PATH, 0, "%s: %s", shown,
                              sft__remote_url_has_login(url)
                                  ? "a URL with a user name or password is refused"
                                  : "not a URL of the form http[s]://host[:port]/path");
     }
     if (!u.https && !sft__remote_url_loopback(&u) &&
         (remote->settings.o.flags & SFT_REMOTE_ALLOW_HTTP) == 0) {
-        return sft_error_set(err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_PATH, 0,
                              "%s: http is allowed to this machine only; use https", shown);
     }
     if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) {
-        return sft_error_set(err, SFT_E_HTTP, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%s: offline, and not in the local cache", shown);
+        return sft_error_set(err, SFT_E_HTTP, 0, "%s: offline, and not in the local cache", shown);
     }
     return SFT_OK;
 }
@@ -179,7 +176,7 @@ static sft_status fill(sft_remote *remote, const sft_remote_options *options, sf
 
 sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options, sft_error *err) {
     if (out == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out is NULL");
+        return sft_error_set(err, SFT_E_ARG, 0, "out is NULL");
     }
     *out = NULL;
     const bool own =
@@ -189,8 +186,7 @@ sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options
     sft__remote_curl curl;
     SFT_TRY(sft__remote_curl_find(&curl, err));
     if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-        return sft_error_set(err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0,
-                             "libcurl could not be started");
+        return sft_error_set(err, SFT_E_NOMEM, 0, "libcurl could not be started");
     }
     sft_remote *remote = sft__base_alloc_zero(a, sizeof *remote);
     if (remote == NULL || !sft__base_mutex_init(&remote->mutex)) {

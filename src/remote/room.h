@@ -159,9 +159,8 @@ sft_status sft__remote_object_meet(sft__remote_object *object, const sft__remote
 /* A source over an object; the object is taken over if this succeeds. Its size must be known. */
 sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object, sft_error *err);
 /* Reads through the object's head and the caches. */
-sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_range *ranges,
-                                        size_t count, sft_io_done done, void *done_ctx,
-                                        const sft_control *control, sft_error *err);
+sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_batch *batch,
+                                        sft_error *err);
 
 /* The beginnings of objects that are not known yet, all at once: first_bytes, or `first` if that is
  * not 0. headers: of safetensors files, also the rest of each header, up to `limit` bytes. Each

@@ -479,11 +479,11 @@ static void take_here(reading *r, const sft_io_range *ranges, size_t count) {
     }
 }
 
-sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_range *ranges,
-                                        size_t count, sft_io_done done, void *done_ctx,
-                                        const sft_control *control, sft_error *err) {
+sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io_batch *batch,
+                                        sft_error *err) {
     const sft_allocator *a = object->remote->allocator;
-    reading r = {.object = object, .done = done, .done_ctx = done_ctx};
+    const size_t count = batch->count;
+    reading r = {.object = object, .done = batch->done, .done_ctx = batch->done_ctx};
     sft_status status;
     sft_error why;
 
@@ -493,10 +493,10 @@ sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io
     if (r.pieces == NULL || r.states == NULL) {
         status = sft__remote_no_memory(&why, count * sizeof *r.pieces);
         for (size_t i = 0; i < count; i++) {
-            done(done_ctx, i, status, &why);
+            batch->done(batch->done_ctx, i, status, &why);
         }
     } else {
-        take_here(&r, ranges, count);
+        take_here(&r, batch->ranges, count);
         if (r.piece_count > 1) {
             qsort(r.pieces, r.piece_count, sizeof *r.pieces, compare_pieces);
         }
@@ -504,8 +504,8 @@ sft_status sft__remote_object_read_many(sft__remote_object *object, const sft_io
         if (status != SFT_OK) {
             end_waiting(&r, status, &why);
         } else {
-            status =
-                sft__remote_transfer(object->remote, r.gets, r.get_count, 0, false, control, &why);
+            status = sft__remote_transfer(object->remote, r.gets, r.get_count, 0, false,
+                                          batch->control, &why);
         }
     }
     sft__base_free(a, r.gets, r.get_room * sizeof *r.gets);
@@ -528,13 +528,12 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
 static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                  sft_error *err) {
     const sft_io_range range = {offset, dst, size};
-    return sft__remote_object_read_many(self, &range, 1, ignore_done, NULL, NULL, err);
+    return sft__remote_object_read_many(self, &(sft_io_batch){&range, 1, ignore_done, NULL, NULL},
+                                        err);
 }
 
-static sft_status remote_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                   sft_io_done done, void *done_ctx, const sft_control *control,
-                                   sft_error *err) {
-    return sft__remote_object_read_many(self, ranges, count, done, done_ctx, control, err);
+static sft_status remote_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
+    return sft__remote_object_read_many(self, batch, err);
 }
 
 static void remote_close(void *self) {
@@ -574,9 +573,11 @@ sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object,
     }
     memcpy(name, object->url, len);
     name[len] = '\0';
-    const sft_status status = sft_source_create(out, &vtable, object, object->size,
-                                                SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED, name,
-                                                object->remote->allocator, err);
+    const sft_status status =
+        sft_source_create(out, &vtable, object,
+                          &(sft_source_info){object->size, SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED,
+                                             name, object->remote->allocator},
+                          err);
     sft__base_free(object->remote->allocator, name, len + 1);
     return status;
 }

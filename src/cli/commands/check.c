@@ -475,8 +475,8 @@ static void fail_listing(cli *c, const char *folder, int error) {
     sft_error err;
     char text[160];
 
-    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                        "cannot list the directory: %s", cli_sys_text(error, text, sizeof text));
+    (void)sft_error_set(&err, SFT_E_IO, error, "cannot list the directory: %s",
+                        cli_sys_text(error, text, sizeof text));
     cli_fail(c, folder, &err);
 }
 
@@ -552,7 +552,7 @@ static void tell_changed(cli *c, const names *files, const uint64_t *before) {
 
     for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
         if (cli_sys_stamp(files->items[i]) != before[i]) {
-            (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+            (void)sft_error_set(&err, SFT_E_CHANGED, 0,
                                 "was written to or replaced while its directory was checked");
             cli_fail_plainly(c, files->items[i], &err);
             return;

@@ -180,7 +180,7 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
 static sft_status outcome(sft_status status, sft_error *err) {
     return status == SFT_OK || status == SFT_E_TRUNCATED || !cli_sys_lost_pages()
                ? status
-               : sft_error_set(err, SFT_E_TRUNCATED, 0, SFT_NO_OFFSET, NULL, 0,
+               : sft_error_set(err, SFT_E_TRUNCATED, 0,
                                "the input was cut short while it was read, or its disk failed");
 }
 
@@ -413,7 +413,7 @@ static bool make_output(cli *c, const converting *k, bool *made) {
                            cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
                            sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
     if (is_folder && !of_folder) {
-        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0,
                             "a directory: name the file in it, model.safetensors for example");
         cli_fail_plainly(c, output, &err);
         return false;
@@ -424,8 +424,7 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     error = cli_sys_make_folder(output);
     if (error != 0) {
         char text[160];
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                            "cannot make the directory: %s",
+        (void)sft_error_set(&err, SFT_E_IO, error, "cannot make the directory: %s",
                             cli_sys_text(error, text, sizeof text));
         cli_fail_plainly(c, output, &err);
     }

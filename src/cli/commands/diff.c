@@ -213,7 +213,7 @@ static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     if (part->differing > 0) {
         p->verdict = OTHER_VALUES;
         if (d->c->quiet) { /* one is enough */
-            return sft_error_set(&slot->err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0, "differs");
+            return sft_error_set(&slot->err, SFT_E_MISMATCH, 0, "differs");
         }
     }
     *bytes = bytes_of(p->a->dtype, n);

@@ -118,7 +118,7 @@ static bool resolve(job *j) {
         status = sft_dtype_bytes(j->dtype, j->view.elements, &j->nbytes, &err);
     }
     if (status == SFT_OK && j->dtype->id != t->dtype->id) { /* can it be cast at all? */
-        status = sft_convert(NULL, j->dtype, NULL, t->dtype, 0, 0, &err);
+        status = sft_convert(NULL, NULL, 0, &(sft_cast){j->dtype, t->dtype, 0}, &err);
     }
     if (status != SFT_OK) {
         cli_fail(j->c, j->operand, &err);
@@ -171,11 +171,10 @@ static bool is_free(job *j) {
     sft_error err;
 
     if (kind == CLI_KIND_FOLDER || kind == CLI_KIND_OTHER) {
-        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, SFT_NO_OFFSET, NULL, 0,
-                            "not a regular file%s",
+        (void)sft_error_set(&err, SFT_E_NOT_REGULAR, 0, "not a regular file%s",
                             kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
     } else if (kind == CLI_KIND_FILE && !j->c->force) {
-        (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "the file exists");
+        (void)sft_error_set(&err, SFT_E_EXISTS, 0, "the file exists");
     } else {
         return true;
     }
@@ -188,9 +187,9 @@ static void fail_output(job *j, int error) {
     char text[160];
 
     if (cli_sys_exists_error(error)) {
-        (void)sft_error_set(&err, SFT_E_EXISTS, error, SFT_NO_OFFSET, NULL, 0, "the file exists");
+        (void)sft_error_set(&err, SFT_E_EXISTS, error, "the file exists");
     } else {
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+        (void)sft_error_set(&err, SFT_E_IO, error, "cannot write: %s",
                             cli_sys_text(error, text, sizeof text));
     }
     cli_fail(j->c, j->output, &err);
@@ -226,7 +225,8 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
     b->data = read;
     if (status == SFT_OK && from->id != j->dtype->id) {
         status =
-            sft_convert(cast, j->dtype, read, from, n, SFT_CONVERT_WITHOUT(j->without), &slot->err);
+            sft_convert(cast, read, n, &(sft_cast){j->dtype, from, SFT_CONVERT_WITHOUT(j->without)},
+                        &slot->err);
         b->data = cast;
     }
     if (status == SFT_OK && b->data == cast) {
@@ -245,8 +245,7 @@ static sft_status write_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t
     (void)unit;
     cli_put(j->sink, b->data, (size_t)b->size);
     *bytes = b->size;
-    return j->sink->closed ? sft_error_set(&slot->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0,
-                                           "the output failed")
+    return j->sink->closed ? sft_error_set(&slot->err, SFT_E_CANCELLED, 0, "the output failed")
                            : SFT_OK;
 }
 

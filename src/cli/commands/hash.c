@@ -230,11 +230,11 @@ static sft_status hash_stream(cli *c, int fd, uint8_t digest[32], sft_error *err
     sft_sha256_final(&s, digest);
     free(block);
     if (cli_stopped(c)) {
-        return sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+        return sft_error_set(err, SFT_E_CANCELLED, 0, "interrupted");
     }
     return error == 0 ? SFT_OK
-                      : sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                                      "cannot read: %s", cli_sys_text(error, text, sizeof text));
+                      : sft_error_set(err, SFT_E_IO, error, "cannot read: %s",
+                                      cli_sys_text(error, text, sizeof text));
 }
 
 static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sft_error *err) {
@@ -245,8 +245,7 @@ static sft_status hash_bytes(cli *c, const char *operand, uint8_t digest[32], sf
         const uint64_t before = cli_sys_stream_stamp(fd);
         sft_status status = hash_stream(c, fd, digest, err);
         if (status == SFT_OK && cli_sys_stream_stamp(fd) != before) {
-            status = sft_error_set(err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "was written to while it was read");
+            status = sft_error_set(err, SFT_E_CHANGED, 0, "was written to while it was read");
         }
         cli_sys_close_stream(fd);
         return status;

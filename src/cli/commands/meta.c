@@ -122,8 +122,7 @@ static void show_key(cli *c, const sft_catalog *catalog, const char *operand, co
     }
     char name[256];
     (void)sft_escape(name, sizeof name, key, strlen(key));
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0, "no metadata key \"%s\"",
-                        name);
+    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, "no metadata key \"%s\"", name);
     cli_fail(c, operand, &err);
 }
 
@@ -178,8 +177,8 @@ static bool read_all(cli *c, const char *path, char **text, size_t *len) {
     if (status == SFT_OK) {
         const uint64_t size = sft_source_size(source);
         if (size > IMPORT_BYTES) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the file is larger than %d bytes", (int)IMPORT_BYTES);
+            status = sft_error_set(&err, SFT_E_LIMIT, 0, "the file is larger than %d bytes",
+                                   (int)IMPORT_BYTES);
         } else {
             *len = (size_t)size;
             *text = cli_alloc(*len + 1, 1);
@@ -252,7 +251,7 @@ static bool import_file(cli *c, const char *path, changes *ch) {
         return false;
     }
     if (!cli_meta_parse(&ch->imported, ch->json, len, &fault, &at)) {
-        (void)sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
+        (void)sft_error_at(&err, SFT_E_JSON, at, NULL, 0, "%s", fault);
         cli_fail_plainly(c, path, &err);
         return false;
     }

@@ -129,7 +129,7 @@ static void reshard(cli_batch *b, const sft_catalog *whole, sft_layout_set *set)
 
     if (ranks > MOST_RANKS) {
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(&err, SFT_E_LIMIT, 0,
                             "a layout of %llu ranks: files are made for %llu at most",
                             (unsigned long long)ranks, (unsigned long long)MOST_RANKS);
         cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);

@@ -144,8 +144,8 @@ static void conclude(check *k, sft_status status, const sft_verify_result *resul
     } else if (status == SFT_OK || (status == SFT_E_MISMATCH && !k->by_crc)) {
         print_text(k, status, result);
     } else if (status == SFT_E_NOT_FOUND) {
-        (void)sft_error_set(&more, status, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s; safetensors verify --record crc32c records them", err->message);
+        (void)sft_error_set(&more, status, 0, "%s; safetensors verify --record crc32c records them",
+                            err->message);
         cli_fail(k->c, k->operand, &more);
     } else {
         cli_fail(k->c, k->operand, err);

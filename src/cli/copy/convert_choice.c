@@ -72,7 +72,7 @@ static bool read_json(cli_choice *k, const char *path) {
     if (status == SFT_OK) {
         const uint64_t size = sft_source_size(source);
         if (size == 0 || size > JSON_MAX) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
+            status = sft_error_set(&err, SFT_E_LIMIT, 0,
                                    "the file is empty, or larger than %d bytes", (int)JSON_MAX);
         } else {
             k->json_text = cli_alloc((size_t)size + 1, 1);
@@ -80,7 +80,7 @@ static bool read_json(cli_choice *k, const char *path) {
         }
         if (status == SFT_OK &&
             !cli_meta_parse(&k->pairs, k->json_text, (size_t)size, &fault, &at)) {
-            status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
+            status = sft_error_at(&err, SFT_E_JSON, at, NULL, 0, "%s", fault);
         }
         status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
         sft_source_close(source);

@@ -136,8 +136,8 @@ static bool names_differ(cli_copy *copy) {
         (void)sft_escape(first, 100, x->from, x->from_len);
         (void)sft_escape(second, 100, y->from, y->from_len);
         (void)sft_escape(both, 100, a->name, a->name_len);
-        (void)sft_error_set(&err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                            "\"%s\" and \"%s\" would both be called \"%s\"", first, second, both);
+        (void)sft_error_set(&err, SFT_E_ARG, 0, "\"%s\" and \"%s\" would both be called \"%s\"",
+                            first, second, both);
         cli_fail(copy->c, copy->source, &err);
         good = false;
     }
@@ -267,8 +267,8 @@ static bool sum_up(cli_copy *copy) {
             } else if (sft_dtype_bytes(item->dtype, cli_elements(item->tensor), &item->nbytes,
                                        &err) != SFT_OK) {
                 sft_error named;
-                (void)sft_error_set(&named, err.status, 0, SFT_NO_OFFSET, item->tensor->name,
-                                    item->tensor->name_len, "%s", err.message);
+                (void)sft_error_at(&named, err.status, SFT_NO_OFFSET, item->tensor->name,
+                                   item->tensor->name_len, "%s", err.message);
                 cli_fail(copy->c, copy->source, &named);
                 good = false;
             }
@@ -288,8 +288,7 @@ bool cli_copy_choose(cli_copy *copy) {
     count = select_names(copy, names, count, &none);
     copy->dropped = all - count;
     if (none && all > 0) {
-        (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, NULL, 0,
-                            "no tensor is left to copy");
+        (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, "no tensor is left to copy");
         cli_fail(copy->c, copy->source, &err);
         free(names);
         return false;

@@ -33,8 +33,7 @@ static bool read_list(cli_copy *copy, const char *path, size_t *size) {
     if (status == SFT_OK) {
         const uint64_t bytes = sft_source_size(source);
         if (bytes > LIST_MOST_BYTES) {
-            status = sft_error_set(&err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "a list of more than 1 GiB");
+            status = sft_error_set(&err, SFT_E_LIMIT, 0, "a list of more than 1 GiB");
         } else {
             *size = (size_t)bytes;
             copy->order_text = cli_alloc(*size + 1, 1);

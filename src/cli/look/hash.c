@@ -111,8 +111,7 @@ static sft_status run_pass(cli *c, pass *p, sft_progress *progress, sft_error *e
         sft_pool_run(pool, TASK_COUNT, run_task, p);
         progress->bytes_done += p->used;
         if (c->progress.control.poll(c, progress) != 0 || cli_stopped(c)) {
-            p->status =
-                sft_error_set(&p->err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "interrupted");
+            p->status = sft_error_set(&p->err, SFT_E_CANCELLED, 0, "interrupted");
         }
     }
     if (p->status == SFT_OK && (p->wanted & CLI_HASH_TENSORS) != 0) {

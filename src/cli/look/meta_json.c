@@ -222,8 +222,7 @@ sft_status cli_meta_different(const meta_pairs *pairs, sft_error *err) {
         if (by_key(&sorted[i - 1], &sorted[i]) == 0) {
             char key[100];
             (void)sft_escape(key, sizeof key, sorted[i]->key, sorted[i]->key_len);
-            status = sft_error_set(err, SFT_E_DUPLICATE, 0, SFT_NO_OFFSET, NULL, 0,
-                                   "the key \"%s\" is there twice", key);
+            status = sft_error_set(err, SFT_E_DUPLICATE, 0, "the key \"%s\" is there twice", key);
         }
     }
     free(sorted);

@@ -255,8 +255,8 @@ static void write_manifest(const record *r, cli_out *out) {
 static sft_status fail_file(sft_error *err, const char *path, int error) {
     char cause[160];
     const bool exists = cli_sys_exists_error(error);
-    return sft_error_set(err, exists ? SFT_E_EXISTS : SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                         "cannot write %s: %s", path, cli_sys_text(error, cause, sizeof cause));
+    return sft_error_set(err, exists ? SFT_E_EXISTS : SFT_E_IO, error, "cannot write %s: %s", path,
+                         cli_sys_text(error, cause, sizeof cause));
 }
 
 static sft_status record_beside(record *r, sft_error *err) {
@@ -291,8 +291,7 @@ static bool has_digests(const sft_catalog *catalog) {
 
 static sft_status record_file(record *r, bool beside, sft_edit_way *way, sft_error *err) {
     if (!beside && !r->c->force && has_digests(r->catalog)) {
-        return sft_error_set(err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
-                             "digests are recorded already");
+        return sft_error_set(err, SFT_E_EXISTS, 0, "digests are recorded already");
     }
     const sft_status status = compute(r, err);
     if (status != SFT_OK) {

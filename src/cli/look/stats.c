@@ -284,11 +284,12 @@ sft_status cli_stats_block(cli_stats *s, const sft_dtype *dtype, const void *dat
     cli_stats_init(s);
     if (dtype->kind == SFT_KIND_OPAQUE ||
         (dtype->kind == SFT_KIND_COMPLEX && dtype->id != SFT_C64)) {
-        return sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
-                             "no statistics for values of type %s", dtype->name);
+        return sft_error_set(err, SFT_E_UNSUPPORTED, 0, "no statistics for values of type %s",
+                             dtype->name);
     }
     const sft_status status =
-        sft_convert(values, sft_dtype_get(SFT_F64), data, from, numbers, SFT_CONVERT_HOST_DST, err);
+        sft_convert(values, data, numbers,
+                    &(sft_cast){sft_dtype_get(SFT_F64), from, SFT_CONVERT_HOST_DST}, err);
     if (status != SFT_OK) {
         return status;
     }

@@ -40,7 +40,7 @@ static sft_status compare(cli *c, const sft_catalog *catalog, size_t file, const
         return status;
     }
     (void)sft_escape(shown, sizeof shown, text, len);
-    return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, NULL, 0,
+    return sft_error_set(err, SFT_E_MISMATCH, 0,
                          "%s is damaged: its crc_num is %s, its names and bytes give %lu",
                          sft_catalog_file_at(catalog, file)->path, shown, (unsigned long)computed);
 }

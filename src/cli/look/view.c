@@ -50,9 +50,9 @@ void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, co
         words[i] = sft_catalog_at(catalog, i)->name;
     }
     const char *closest = cli_closest(word, words, count);
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
-                        closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
-                        closest != NULL ? "\"?" : "");
+    (void)sft_error_at(&err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
+                       closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
+                       closest != NULL ? "\"?" : "");
     cli_fail(c, file, &err);
     free(word);
     free(words);
@@ -230,9 +230,9 @@ static sft_status read_whole(const cli_view *view, uint64_t unit, void *dst, siz
 
     *elements = n;
     if (size > dst_size) {
-        return sft_error_set(err, SFT_E_INTERNAL, 0, SFT_NO_OFFSET, view->tensor->name,
-                             view->tensor->name_len, "block of %llu bytes, room for %llu",
-                             (unsigned long long)size, (unsigned long long)dst_size);
+        return sft_error_at(err, SFT_E_INTERNAL, SFT_NO_OFFSET, view->tensor->name,
+                            view->tensor->name_len, "block of %llu bytes, room for %llu",
+                            (unsigned long long)size, (unsigned long long)dst_size);
     }
     return sft_tensor_read_bytes(view->catalog, view->tensor, offset, dst, (size_t)size, err);
 }

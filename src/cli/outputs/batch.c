@@ -102,8 +102,7 @@ static bool follow(cli_batch *b) {
     if (b->owned_target != NULL) {
         b->target = b->owned_target;
     } else if (cli_sys_is_link(b->target)) {
-        (void)sft_error_set(&err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
-                            "is a link that leads nowhere");
+        (void)sft_error_set(&err, SFT_E_PATH, 0, "is a link that leads nowhere");
         cli_fail_plainly(b->c, b->target, &err);
         return false;
     }

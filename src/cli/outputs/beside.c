@@ -119,8 +119,8 @@ static void keep_made(cli_beside *b, const char *path) {
 static sft_status fail_file(const char *path, int error, sft_error *err) {
     char text[160];
 
-    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%.200s: cannot write: %s",
-                         path, cli_sys_text(error, text, sizeof text));
+    return sft_error_set(err, SFT_E_IO, error, "%.200s: cannot write: %s", path,
+                         cli_sys_text(error, text, sizeof text));
 }
 
 /* ---------------------------------------------------------------- one file */

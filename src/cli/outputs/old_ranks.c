@@ -208,7 +208,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
     old->journal = error == 0;
     if (error != 0) {
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+        (void)sft_error_set(&err, SFT_E_IO, error, "cannot write: %s",
                             cli_sys_text(error, why, sizeof why));
         cli_fail_plainly(c, path, &err);
     }
@@ -221,7 +221,7 @@ bool cli_old_ranks_begin(cli_old_ranks *old, cli *c) {
 static bool refuse(cli *c, const char *folder, const char *what, const char *why) {
     sft_error err;
 
-    (void)sft_error_set(&err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", what, why);
+    (void)sft_error_set(&err, SFT_E_EXISTS, 0, "%s: %s", what, why);
     cli_fail_plainly(c, folder, &err);
     return false;
 }
@@ -272,7 +272,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *folder, const ch
 
 static void replaced(cli *c, const char *path) {
     sft_error err;
-    (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+    (void)sft_error_set(&err, SFT_E_CHANGED, 0,
                         "was replaced by another process meanwhile, and stays");
     cli_fail_plainly(c, path, &err);
 }
@@ -372,8 +372,8 @@ static sft_status compare(const sft_catalog *read, const sft_catalog *whole, sft
     for (size_t i = 0; i < sft_catalog_count(whole); i++) {
         const sft_tensor *t = sft_catalog_at(whole, i);
         if (!same(t, sft_catalog_find(read, t->name, t->name_len))) {
-            return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, t->name, t->name_len,
-                                 "is not what was to be written");
+            return sft_error_at(err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
+                                "is not what was to be written");
         }
     }
     return SFT_OK;
@@ -429,8 +429,8 @@ bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
     if (status != SFT_E_SHAPE &&
         is_bad(b, status, &err)) { /* what only warns is said afterwards, too */
         const sft_error why = err;
-        (void)sft_error_set(&err, status, 0, SFT_NO_OFFSET, why.tensor, strlen(why.tensor),
-                            "files cut so would not open as one model again: %.400s", why.message);
+        (void)sft_error_at(&err, status, SFT_NO_OFFSET, why.tensor, strlen(why.tensor),
+                           "files cut so would not open as one model again: %.400s", why.message);
         cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
         return false;
     }

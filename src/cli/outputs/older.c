@@ -355,7 +355,7 @@ static bool refuse(const cli_older *o, const char *first, const char *unproven) 
 
     (void)sft_escape(text, sizeof text, name, strlen(name));
     (void)sft_error_set(
-        &err, SFT_E_EXISTS, 0, SFT_NO_OFFSET, NULL, 0,
+        &err, SFT_E_EXISTS, 0,
         "%.200s of another model lies there, and readers would take it for this one's: %s", text,
         o->c->force ? "nothing proves that it may be removed"
                     : "--force replaces an older model that its index proves");

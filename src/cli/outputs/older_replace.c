@@ -44,7 +44,7 @@ static bool copy_index(cli_older *o, const char *index, const char *journal) {
     }
     if (error != 0) {
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot write: %s",
+        (void)sft_error_set(&err, SFT_E_IO, error, "cannot write: %s",
                             cli_sys_text(error, why, sizeof why));
         cli_fail_plainly(o->c, to, &err);
     }
@@ -87,7 +87,7 @@ static void remove_found(const cli_older *o, size_t i) {
         remove_digests(o, o->files[i]);
     } else {
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(&err, SFT_E_CHANGED, 0,
                             "was replaced by another process meanwhile, and stays");
         cli_fail_plainly(o->c, path, &err);
     }
@@ -101,7 +101,7 @@ static void look_again(const cli_older *o) {
     if (first != NULL) {
         char *path = cli_path_in(o->folder, first);
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+        (void)sft_error_set(&err, SFT_E_CHANGED, 0,
                             "came while this model was written, by another process: the directory "
                             "holds files of two models");
         cli_fail_plainly(o->c, path, &err);

@@ -236,7 +236,7 @@ static sft_status fail_list(sft_error *err, sft_status status, uint64_t offset, 
     char text[MESSAGE_MAX];
 
     (void)vsnprintf(text, sizeof text, format, args);
-    return sft_error_set(err, status, 0, offset, tensor, tensor_len, "%s", text);
+    return sft_error_at(err, status, offset, tensor, tensor_len, "%s", text);
 }
 
 sft_status sft__import_opaque(sft__import *job, const char *subject, size_t subject_len,

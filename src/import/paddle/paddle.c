@@ -187,8 +187,9 @@ static sft_status decode(sft__import_torch *t, const sft__import_pk_node *text, 
     SFT_INIT(&vtable);
     vtable.read_at = decoded_read;
     vtable.close = decoded_close;
-    const sft_status status = sft_source_create(&source, &vtable, d, size, SFT_SOURCE_MEMORY,
-                                                "text", t->job->options.allocator, err);
+    const sft_status status = sft_source_create(
+        &source, &vtable, d,
+        &(sft_source_info){size, SFT_SOURCE_MEMORY, "text", t->job->options.allocator}, err);
     if (status != SFT_OK) {
         decoded_close(d);
         return status;

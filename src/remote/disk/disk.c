@@ -120,8 +120,8 @@ sft_status sft__remote_disk_open(sft__remote_disk **out, const char *folder, uin
     if (!sft__fs_is_directory(folder) || !sft__fs_real(folder, &d->path) ||
         !sft__base_buf_reserve(&d->path, 1 + NAME_LEN + sizeof blocks_end)) {
         sft__remote_disk_close(d);
-        return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the directory of the cache cannot be opened: %s", folder);
+        return sft_error_set(err, SFT_E_IO, 0, "the directory of the cache cannot be opened: %s",
+                             folder);
     }
     d->path_len = d->path.len; /* its NUL becomes the / */
     d->path.data[d->path_len - 1] = '/';

@@ -53,7 +53,7 @@ sft_status sft__remote_curl_find(sft__remote_curl *out, sft_error *err) {
         }
         (void)snprintf(why, sizeof why, "this is %.40s", is->version);
     }
-    return sft_error_set(err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, NULL, 0,
+    return sft_error_set(err, SFT_E_UNSUPPORTED, 0,
                          "reading from a URL needs libcurl 7.85 or later: %s", why);
 }
 #else
