@@ -273,6 +273,4 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
     (void)close(fd); /* exchanged after the look */
     return status != SFT_OK ? status : failed(name, st->folder ? EISDIR : ENXIO, missing, err);
 }
-#else
-typedef int sft__fs_below_posix_empty;
 #endif

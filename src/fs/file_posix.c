@@ -440,6 +440,4 @@ void sft__fs_map_advise(const void *map, uint64_t map_size, uint64_t offset, uin
 #endif
     (void)posix_madvise(at, (size_t)size, how);
 }
-#else
-typedef int sft__fs_file_posix_empty;
 #endif

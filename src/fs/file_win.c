@@ -142,9 +142,7 @@ bool sft__fs_real(const char *path, sft__base_buf *out) {
 }
 
 sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
-    (void)path;
-    (void)out;
-    (void)err;
+    (void)path, (void)out, (void)err;
     *is = false;
     return SFT_OK;
 }
@@ -383,6 +381,4 @@ void sft__fs_map_advise(const void *map, uint64_t map_size, uint64_t offset, uin
                         sft_advice advice) {
     (void)map, (void)map_size, (void)offset, (void)size, (void)advice;
 }
-#else
-typedef int sft__fs_file_win_empty;
 #endif

@@ -173,10 +173,7 @@ sft_status sft_source_open(sft_source **out, const char *path, sft_access access
     sft__fs_handle file;
     sft__fs_stat st;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (path == NULL || !access_known(access)) {
         return sft__base_fail(err, SFT_E_ARG, "path is NULL or access is unknown");
     }
@@ -191,10 +188,7 @@ sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
     sft__fs_handle file;
     sft__fs_stat st;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (!access_known(access)) {
         return sft__base_fail(err, SFT_E_ARG, "access is unknown");
     }

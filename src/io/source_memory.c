@@ -41,10 +41,7 @@ static const sft_source_vtable memory_vtable = {.struct_size = sizeof memory_vta
 
 sft_status sft_source_open_memory(sft_source **out, const void *data, size_t size,
                                   const sft_allocator *allocator, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (data == NULL && size != 0) {
         return sft__base_fail(err, SFT_E_ARG, "data is NULL");
     }
@@ -109,10 +106,7 @@ sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
     stream_bytes b = {NULL, 0, 0, max < SIZE_MAX ? (size_t)max : SIZE_MAX};
     sft_status status;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     status = stream_read_all(&b, fd, allocator, err);
     if (status == SFT_OK) {
         const sft_source_info info = {b.len, SFT_SOURCE_MEMORY, "stream", allocator};

@@ -145,6 +145,4 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
     }
     return sft__fs_sync_directory(directory, err);
 }
-#else
-typedef int sft__fs_entry_posix_empty;
 #endif

@@ -220,8 +220,7 @@ static bool create_unnamed(sft__fs_publish *p) {
 }
 
 static int link_file(const sft__fs_publish *p, const char *name) {
-    (void)p;
-    (void)name;
+    (void)p, (void)name;
     errno = ENOSYS;
     return -1;
 }
@@ -526,8 +525,7 @@ static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error 
 }
 #else
 static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error *err) {
-    (void)p;
-    (void)err;
+    (void)p, (void)err;
     *done = false;
     return SFT_OK;
 }
@@ -618,6 +616,4 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
     sft__base_arena_free(&publish->arena);
     sft__base_free(publish->options.allocator, publish, sizeof *publish);
 }
-#else
-typedef int sft__fs_publish_posix_empty;
 #endif

@@ -82,6 +82,4 @@ bool sft__fs_hold_alone(sft__fs_handle directory) {
     }
     return true;
 }
-#else
-typedef int sft__fs_staged_posix_empty;
 #endif
