@@ -287,7 +287,7 @@ static sft_status open_path(sft_catalog **out, const char *path, const sft__remo
     sft__fs_stat st;
 
     SFT_TRY(sft__fs_open_any(path, &file, &st, err));
-    if (!st.folder) {
+    if (!st.directory) {
         return open_file(out, file, &st, path, options, err);
     }
     const sft_status status = open_folder(out, file, path, options, err);

@@ -40,7 +40,7 @@ sft_status sft__fs_look(const char *path, sft__fs_stat *st, sft_error *err) {
 
 bool sft__fs_is_directory(const char *path) {
     sft__fs_stat st;
-    return sft__fs_look(path, &st, NULL) == SFT_OK && st.folder;
+    return sft__fs_look(path, &st, NULL) == SFT_OK && st.directory;
 }
 
 bool sft__fs_is_at(sft__fs_handle file, const char *path) {

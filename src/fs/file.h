@@ -26,7 +26,7 @@ typedef struct sft__fs_stat {
     uint32_t mode;  /* POSIX permission bits; 0644 on Windows */
     uint32_t names; /* hard links */
     bool regular;
-    bool folder;
+    bool directory;
 } sft__fs_stat;
 
 /* ---------------------------------------------------------------- opening */

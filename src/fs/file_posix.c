@@ -39,7 +39,7 @@ static void stat_convert(const struct stat *s, sft__fs_stat *st) {
     st->mode = (uint32_t)(s->st_mode & 07777u);
     st->names = (uint32_t)s->st_nlink;
     st->regular = S_ISREG(s->st_mode);
-    st->folder = S_ISDIR(s->st_mode);
+    st->directory = S_ISDIR(s->st_mode);
 }
 
 static const char *kind_of(const struct stat *s) {

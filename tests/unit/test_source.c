@@ -832,10 +832,10 @@ static void folders_and_facts(void **state) {
     assert_int_equal(err.sys, ENOTDIR);
 
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a"), &exists, &st, &err), SFT_OK);
-    assert_true(exists && st.regular && !st.folder);
+    assert_true(exists && st.regular && !st.directory);
     assert_int_equal(st.size, 4);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts"), &exists, &st, &err), SFT_OK);
-    assert_true(exists && !st.regular && st.folder);
+    assert_true(exists && !st.regular && st.directory);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/.c"), &exists, &st, &err), SFT_OK);
     assert_false(exists);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a/b"), &exists, &st, &err), SFT_E_IO);

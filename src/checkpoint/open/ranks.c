@@ -117,7 +117,7 @@ static sft_status look(const char *path, bool *folder, sft_error *err) {
 
     memset(&why, 0, sizeof why);
     const sft_status status = sft__fs_look(path, &st, &why);
-    *folder = status == SFT_OK && st.folder;
+    *folder = status == SFT_OK && st.directory;
     if (status == SFT_OK || why.sys == ELOOP) { /* a link to itself is none */
         return SFT_OK;
     }

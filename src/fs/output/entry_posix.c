@@ -38,7 +38,7 @@ static sft_status make_directory(const char *path, mode_t mode, sft_error *err) 
     const int cause = errno;
     if (cause == EEXIST) {
         SFT_TRY(sft__fs_look(path, &st, err));
-        if (st.folder) {
+        if (st.directory) {
             return SFT_OK;
         }
     }

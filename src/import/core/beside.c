@@ -54,7 +54,7 @@ static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error
     if (sft__fs_open_any(folder, out, &st, &why) != SFT_OK) {
         return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
     }
-    if (!st.folder) {
+    if (!st.directory) {
         sft__fs_close(*out);
         return sft__base_fail(err, SFT_E_IO, "the model's folder is a file");
     }
