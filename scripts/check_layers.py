@@ -139,9 +139,9 @@ class Checker:
     def fault(self, path, line, text):
         self.faults.append("%s:%d: %s" % (os.path.relpath(path, self.root), line, text))
 
-    def walk(self, folder):
-        for base, folders, names in os.walk(os.path.join(self.root, folder)):
-            folders.sort()
+    def walk(self, directory):
+        for base, directories, names in os.walk(os.path.join(self.root, directory)):
+            directories.sort()
             for name in sorted(names):
                 if name.endswith(SOURCE):
                     yield os.path.join(base, name)
@@ -229,15 +229,15 @@ class Checker:
                 )
 
     def crowds(self):
-        for base, folders, names in os.walk(os.path.join(self.root, "src")):
-            folders.sort()
+        for base, directories, names in os.walk(os.path.join(self.root, "src")):
+            directories.sort()
             if len(names) > CROWDED:
                 self.fault(base, 1, "%d files, more than %d: make sub-rooms" % (len(names), CROWDED))
 
     def run(self):
         self.crowds()
-        for folder in ("src", "include", "tests", "examples", "bench", "fuzz"):
-            for path in self.walk(folder):
+        for directory in ("src", "include", "tests", "examples", "bench", "fuzz"):
+            for path in self.walk(directory):
                 with open(path, encoding="utf-8") as f:
                     text = f.read()
                 lines = text.split("\n")
@@ -245,7 +245,7 @@ class Checker:
                 self.opening(path, lines)
                 self.shape(path, lines)
                 parts = os.path.relpath(path, self.root).split(os.sep)
-                if folder == "src":
+                if directory == "src":
                     room = parts[1] if len(parts) > 2 else ""
                     if room not in RANKS and room not in ALONE:
                         self.fault(path, 1, "src/%s is no room of this house" % room)
@@ -254,7 +254,7 @@ class Checker:
                     self.calls(path, room, text)
                     for line in wide_functions(strip_code(text)):
                         self.wide.setdefault(room, []).append((path, line))
-                elif folder == "include":
+                elif directory == "include":
                     self.public(path, text)
         for room, places in sorted(self.wide.items()):
             for path, line in places[WIDE.get(room, 0) :]:
