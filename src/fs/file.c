@@ -71,8 +71,8 @@ static sft_status check_position(uint64_t offset, size_t size, sft_error *err) {
                                    (unsigned long long)offset);
 }
 
-sft_status sft__fs_fail_transfer(sft_error *err, const char *verb, const char *name,
-                                 uint64_t offset, int32_t sys) {
+static sft_status fail_transfer(sft_error *err, const char *verb, const char *name, uint64_t offset,
+                                int32_t sys) {
     (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot %s %s at byte %llu", verb, name,
                              (unsigned long long)offset);
     if (err != NULL) {
@@ -89,7 +89,7 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
     for (size_t n = 0; size > 0; p += n, offset += n, size -= n) {
         const int32_t sys = sft__fs_read_some(file, offset, p, size, &n);
         if (sys != 0) {
-            return sft__fs_fail_transfer(err, "read", name, offset, sys);
+            return fail_transfer(err, "read", name, offset, sys);
         }
         if (n == 0) {
             return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
@@ -108,7 +108,7 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
     for (size_t n = 0; size > 0; p += n, offset += n, size -= n) {
         const int32_t sys = sft__fs_write_some(file, offset, p, size, &n);
         if (sys != 0) {
-            return sft__fs_fail_transfer(err, "write", name, offset, sys);
+            return fail_transfer(err, "write", name, offset, sys);
         }
     }
     return SFT_OK;

@@ -120,9 +120,6 @@ sft_status sft__fs_open_kind(const char *path, bool directory_too, sft__fs_handl
 int32_t sft__fs_read_some(sft__fs_handle file, uint64_t offset, void *dst, size_t size, size_t *n);
 int32_t sft__fs_write_some(sft__fs_handle file, uint64_t offset, const void *src, size_t size,
                            size_t *n);
-/* SFT_E_IO with sys and offset: "cannot VERB NAME at byte ...". */
-sft_status sft__fs_fail_transfer(sft_error *err, const char *verb, const char *name,
-                                 uint64_t offset, int32_t sys);
 static inline sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes,
                                           sft_error *err) {
     return sft__base_size_from_u64(size, bytes) && *bytes <= PTRDIFF_MAX

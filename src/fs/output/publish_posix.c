@@ -409,7 +409,13 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
     if ((publish->direct != NULL && p.left >= sft__base_size.direct_part &&
          sft__fs_direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
-        return sft__fs_fail_transfer(err, "write", publish->path, p.offset, errno);
+        const int cause = errno;
+        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
+                                 publish->path, (unsigned long long)p.offset);
+        if (err != NULL) {
+            err->offset = p.offset;
+        }
+        return SFT_E_IO;
     }
     return SFT_OK;
 }
