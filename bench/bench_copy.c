@@ -59,8 +59,8 @@ enum { CAST_STEP = 1 << 16 /* elements, so that both sides stay in a core's cach
 static void cast_all(const sft_dtype *to, void *dst, const sft_dtype *from, const void *src,
                      uint64_t elements) {
     sft_error err;
-    bench_try(sft_convert(dst, to, src, from, elements, bench_convert_flags(), &err), &err,
-              "convert");
+    bench_try(sft_convert(dst, src, elements, &(sft_cast){to, from, bench_convert_flags()}, &err),
+              &err, "convert");
 }
 
 /* Read in steps that stay in the cache, and written at once. */

@@ -172,7 +172,7 @@ static int pcie(const settings *s) {
     }
     if (!driver_open(&d, s->driver) || d.context_retain(&context, (int)s->device) != 0 ||
         d.context_push(context) != 0) {
-        (void)sft_error_set(&err, SFT_E_IO, 0, 0, NULL, 0, "the driver does not start");
+        (void)sft_error_at(&err, SFT_E_IO, 0, NULL, 0, "the driver does not start");
         return give_up("pcie", &err);
     }
     double rate = copy_rate(&d, (size_t)64 << 20);

@@ -67,8 +67,10 @@ static double rate(const struct work *w, uint32_t without, uint8_t *dst, const u
         for (size_t i = 0; i < TURNS; i++) {
             sft_sha256 sha;
             if (w->to != 0) {
-                (void)!sft_convert(dst, sft_dtype_get(w->to), src, sft_dtype_get(w->from), n,
-                                   SFT_CONVERT_WITHOUT(without), NULL);
+                (void)!sft_convert(dst, src, n,
+                                   &(sft_cast){sft_dtype_get(w->to), sft_dtype_get(w->from),
+                                               SFT_CONVERT_WITHOUT(without)},
+                                   NULL);
             } else if (w->from == 0) {
                 dst[0] = (uint8_t)sft__move_crc32c(cpu, 0, src, BLOCK);
             } else {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # 32-bit x86 on an x86-64 machine. Debian: gcc-12-multilib (the metapackage gcc-multilib conflicts with
-# cross compilers; without it /usr/include/asm is missing, hence the folder below).
+# cross compilers; without it /usr/include/asm is missing, hence the directory below).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR i686)
 set(CMAKE_C_COMPILER gcc)

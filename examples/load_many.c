@@ -38,7 +38,8 @@ static sft_status load(sft_arena *arena, const sft_catalog *model, const sft_nam
 
     SFT_INIT(&options);
     if (at != NULL) {
-        status = sft_catalog_select(model, pattern, 1, SFT_MATCH_GLOB, at, &count, err);
+        status = sft_catalog_select(model, &(sft_selection){pattern, 1, SFT_MATCH_GLOB}, at, &count,
+                                    err);
     }
     options.arena = arena;
     options.select = at;

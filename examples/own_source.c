@@ -26,8 +26,8 @@ static sft_status counted_read(void *self, uint64_t offset, void *dst, size_t si
     c->bytes += size;
     if (offset > (uint64_t)INT32_MAX || fseek(c->file, (long)offset, SEEK_SET) != 0 ||
         fread(dst, 1, size, c->file) != size) {
-        return sft_error_set(err, SFT_E_IO, 0, offset, NULL, 0, "cannot read %llu bytes",
-                             (unsigned long long)size);
+        return sft_error_at(err, SFT_E_IO, offset, NULL, 0, "cannot read %llu bytes",
+                            (unsigned long long)size);
     }
     return SFT_OK;
 }
@@ -78,7 +78,8 @@ int main(int argc, char **argv) {
     sft_error err = {0};
     sft_source *source = NULL;
     sft_catalog *model = NULL;
-    if (sft_source_create(&source, &vtable, &c, (uint64_t)size, 0, argv[1], NULL, &err) ||
+    if (sft_source_create(&source, &vtable, &c,
+                          &(sft_source_info){(uint64_t)size, 0, argv[1], NULL}, &err) ||
         sft_catalog_open_source(&model, source, NULL, &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;

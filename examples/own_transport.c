@@ -24,8 +24,8 @@ static sft_status answer(transport *t, const sft_io_range *r, sft_error *err) {
     t->requests++;
     if (r->offset > (uint64_t)INT32_MAX || fseek(t->file, (long)r->offset, SEEK_SET) != 0 ||
         fread(r->data, 1, r->size, t->file) != r->size) {
-        return sft_error_set(err, SFT_E_IO, 0, r->offset, NULL, 0, "%llu bytes did not come",
-                             (unsigned long long)r->size);
+        return sft_error_at(err, SFT_E_IO, r->offset, NULL, 0, "%llu bytes did not come",
+                            (unsigned long long)r->size);
     }
     return SFT_OK;
 }
@@ -37,18 +37,19 @@ static sft_status one(void *self, uint64_t offset, void *dst, size_t size, sft_e
 
 /* All requests of a batch are sent, then the answers are taken as they come. Each range ends with
  * one call of done; the first failure is the result. */
-static sft_status many(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
-                       void *done_ctx, const sft_control *control, sft_error *err) {
+static sft_status many(void *self, const sft_io_batch *batch, sft_error *err) {
+    const sft_io_range *ranges = batch->ranges;
+    const size_t count = batch->count;
     transport *t = self;
     sft_status result = SFT_OK;
-    (void)control; /* a client that waits asks it now and then */
 
+    /* a client that waits asks batch->control now and then */
     t->batches++;
     t->most = count > t->most ? count : t->most;
     for (size_t i = count; i-- > 0;) { /* the last first: any order will do */
         sft_error why;
         const sft_status status = ranges[i].size == 0 ? SFT_OK : answer(t, &ranges[i], &why);
-        done(done_ctx, i, status, status == SFT_OK ? NULL : &why);
+        batch->done(batch->done_ctx, i, status, status == SFT_OK ? NULL : &why);
         if (status != SFT_OK && result == SFT_OK) {
             result = status;
             *err = why;
@@ -101,7 +102,8 @@ int main(int argc, char **argv) {
     sft_error err = {0};
     sft_source *source = NULL;
     sft_catalog *model = NULL;
-    if (sft_source_create(&source, &vtable, &t, (uint64_t)size, SFT_SOURCE_REMOTE, argv[1], NULL,
+    if (sft_source_create(&source, &vtable, &t,
+                          &(sft_source_info){(uint64_t)size, SFT_SOURCE_REMOTE, argv[1], NULL},
                           &err) ||
         sft_catalog_open_source(&model, source, NULL, &err)) {
         fprintf(stderr, "%s\n", err.message);

@@ -92,9 +92,14 @@ SFT_API SFT_MUST_CHECK sft_status sft_dtype_bytes(const sft_dtype *dtype, uint64
 #define SFT_CONVERT_HOST_SRC 2u /* source in host byte order */
 /* The features of the processor to leave out: what sft_pool_without gives. */
 #define SFT_CONVERT_WITHOUT(features) ((features) << 8)
-SFT_API SFT_MUST_CHECK sft_status sft_convert(void *dst, const sft_dtype *dst_dtype,
-                                              const void *src, const sft_dtype *src_dtype,
-                                              uint64_t count, uint32_t flags, sft_error *err);
+/* From one type to another. */
+typedef struct sft_cast {
+    const sft_dtype *to;
+    const sft_dtype *from;
+    uint32_t flags; /* SFT_CONVERT_... */
+} sft_cast;
+SFT_API SFT_MUST_CHECK sft_status sft_convert(void *dst, const void *src, uint64_t count,
+                                              const sft_cast *cast, sft_error *err);
 
 #ifdef __cplusplus
 }

@@ -32,8 +32,7 @@ typedef struct sft_source_vtable {
     sft_status (*read_at)(void *self, uint64_t offset, void *dst, size_t size, sft_error *err);
     /* NULL: done by read_at, one after the other. Otherwise as sft_source_read_many; `done` is never NULL
      * and must be called exactly once per range. */
-    sft_status (*read_many)(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
-                            void *done_ctx, const sft_control *control, sft_error *err);
+    sft_status (*read_many)(void *self, const sft_io_batch *batch, sft_error *err);
     /* NULL: cannot lend memory. */
     sft_status (*borrow)(void *self, uint64_t offset, size_t size, const void **data,
                          sft_error *err);
@@ -47,11 +46,18 @@ typedef struct sft_source_vtable {
     uint64_t (*version)(void *self);
 } sft_source_vtable;
 
-/* vtable and name are copied. self belongs to the source from here on if this succeeds. */
+/* What a source is. What comes later goes into the vtable, which knows its size. */
+typedef struct sft_source_info {
+    uint64_t size;
+    uint32_t flags;                 /* SFT_SOURCE_... */
+    const char *name;               /* for messages; copied. NULL: "source" */
+    const sft_allocator *allocator; /* of the source; NULL: the C library's */
+} sft_source_info;
+
+/* The vtable is copied. self belongs to the source from here on if this succeeds. */
 SFT_API SFT_MUST_CHECK sft_status sft_source_create(sft_source **out,
                                                     const sft_source_vtable *vtable, void *self,
-                                                    uint64_t size, uint32_t flags, const char *name,
-                                                    const sft_allocator *allocator, sft_error *err);
+                                                    const sft_source_info *info, sft_error *err);
 SFT_API uint32_t sft_source_flags(const sft_source *source);
 SFT_API int sft_source_descriptor(const sft_source *source); /* -1: none */
 SFT_API uint64_t
@@ -150,15 +156,26 @@ SFT_API SFT_MUST_CHECK sft_status sft_model_end(const char *index, sft_error *er
  * there is a file .NAME.sft-half, and no NAME. */
 SFT_API SFT_MUST_CHECK sft_status sft_model_check(const char *directory, sft_error *err);
 
-/* Fills an error record (err may be NULL) and returns status: printf-like, message escaped and truncated. */
-SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
-                                 const char *tensor, size_t tensor_len, const char *format, ...)
 #if defined(__MINGW32__)
-    __attribute__((format(gnu_printf, 7, 8))) /* %zu and %llu there, too */
+#define SFT_FORMAT(text, first)                                                                    \
+    __attribute__((format(gnu_printf, text, first))) /* %zu there, too */
 #elif defined(__GNUC__)
-    __attribute__((format(printf, 7, 8)))
+#define SFT_FORMAT(text, first) __attribute__((format(printf, text, first)))
+#else
+#define SFT_FORMAT(text, first)
 #endif
-    ;
+/* Fill an error record (err may be NULL) and return status: printf-like, message escaped and truncated. sys:
+ * errno, HTTP status ... or 0. */
+SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, const char *format,
+                                 ...) SFT_FORMAT(4, 5);
+/* With the place: an absolute offset, or SFT_NO_OFFSET, and a tensor, or NULL. */
+SFT_API sft_status sft_error_at(sft_error *err, sft_status status, uint64_t offset,
+                                const char *tensor, size_t tensor_len, const char *format, ...)
+    SFT_FORMAT(6, 7);
+/* With cause and place of another record, which is not `err`. */
+SFT_API sft_status sft_error_from(sft_error *err, sft_status status, const sft_error *why,
+                                  const char *format, ...) SFT_FORMAT(4, 5);
+#undef SFT_FORMAT
 
 /* Makes text safe to print: control characters, bidirectional overrides, zero-width characters, line
  * separators and bytes that are not UTF-8 become \n, \t, \x1b, \u202e ...; a backslash becomes \\. Cut at

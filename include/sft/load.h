@@ -81,14 +81,21 @@ typedef enum sft_match {
     SFT_MATCH_FORCE_32BIT = 0x7fffffff
 } sft_match;
 
-/* Positions, ascending and each once, of the tensors that at least one of `names` fits.
+/* Tensors that at least one of `names` fits. */
+typedef struct sft_selection {
+    const sft_name *names;
+    size_t count;
+    sft_match match;
+} sft_selection;
+
+/* Positions, ascending and each once, of the tensors that are selected.
  * positions: room for sft_catalog_count entries; count: how many were written. SFT_E_NOT_FOUND if one of
  * the names fits no tensor (err->tensor names it). Cost: O(1) a name for SFT_MATCH_NAME and one pass over
  * the catalog, else one comparison per name and tensor. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_select(const sft_catalog *catalog,
-                                                     const sft_name *names, size_t name_count,
-                                                     sft_match match, size_t *positions,
-                                                     size_t *count, sft_error *err);
+                                                     const sft_selection *selection,
+                                                     size_t *positions, size_t *count,
+                                                     sft_error *err);
 
 /* ---------------------------------------------------------------- loads */
 

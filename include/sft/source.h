@@ -76,12 +76,19 @@ sft_source_name(const sft_source *source); /* path, URL or "memory"; for message
 SFT_API SFT_MUST_CHECK sft_status sft_source_read(const sft_source *source, uint64_t offset,
                                                   void *dst, size_t size, sft_error *err);
 
+/* Ranges that are wanted together, and who is told of each. */
+typedef struct sft_io_batch {
+    const sft_io_range *ranges;
+    size_t count;
+    sft_io_done done; /* may be NULL */
+    void *done_ctx;
+    const sft_control *control; /* may be NULL */
+} sft_io_batch;
+
 /* Reads many ranges, in whatever order and parallelism the source likes best. Returns when all have
- * ended; the first failure is returned, the rest may or may not have been read. done may be NULL. */
+ * ended; the first failure is returned, the rest may or may not have been read. */
 SFT_API SFT_MUST_CHECK sft_status sft_source_read_many(const sft_source *source,
-                                                       const sft_io_range *ranges, size_t count,
-                                                       sft_io_done done, void *done_ctx,
-                                                       const sft_control *control, sft_error *err);
+                                                       const sft_io_batch *batch, sft_error *err);
 
 /* Memory that holds the range, valid until the source is closed; never a hidden copy.
  * SFT_E_UNSUPPORTED where the source cannot. Read-only. */

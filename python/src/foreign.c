@@ -151,8 +151,7 @@ static sft_status view_as(void *ctx, const sft_tensor *tensor, const sft_dtype *
     PyEval_RestoreThread(*v->thread);
     good = match_views(v, tensor, dtype);
     *v->thread = PyEval_SaveThread();
-    return good ? SFT_OK
-                : sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled");
+    return good ? SFT_OK : sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled");
 }
 
 static bool view_begin(viewing *v, PyObject *views, PyThreadState **thread,
@@ -352,9 +351,7 @@ static sft_status choose(void *ctx, sft_import_item *item, sft_error *err) {
     Py_XDECREF(name);
     Py_XDECREF(shape);
     k->watch.thread = PyEval_SaveThread();
-    return k->watch.failed
-               ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
-               : SFT_OK;
+    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled") : SFT_OK;
 }
 
 static void planned(void *ctx, const sft_import_item *item) {
@@ -385,9 +382,7 @@ static sft_status open_url(void *ctx, const char *input, sft_source **out, sft_e
     PyEval_RestoreThread(k->watch.thread);
     k->watch.failed = !core_remote_source(k->state, out, input);
     k->watch.thread = PyEval_SaveThread();
-    return k->watch.failed
-               ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
-               : SFT_OK;
+    return k->watch.failed ? sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled") : SFT_OK;
 }
 
 /* ---------------------------------------------------------------- the call */

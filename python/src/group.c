@@ -19,7 +19,7 @@ typedef struct talk {
 } talk;
 
 static sft_status fail(sft_error *err, const char *what) {
-    return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0, "%s", what);
+    return sft_error_set(err, SFT_E_IO, 0, "%s", what);
 }
 
 /* Python's gather takes and gives bytes. An exception stays set: it is raised at the end. */
@@ -174,8 +174,7 @@ static bool parts_read(parts *p, PyObject *list, sft_error *err) {
     if (PyUnicode_Check(list)) {
         const char *why = PyUnicode_AsUTF8AndSize(list, NULL);
         p->count = SFT_GROUP_FAILED;
-        (void)sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "%s",
-                            why != NULL ? why : "");
+        (void)sft_error_set(err, SFT_E_ARG, 0, "%s", why != NULL ? why : "");
         return why != NULL;
     }
     if (!PyList_Check(list)) {

@@ -163,8 +163,8 @@ static sft_status parked_read(void *self, uint64_t offset, void *dst, size_t siz
         done = copy_mapped(p, offset, dst, size);
     }
     return done == size ? SFT_OK
-                        : sft_error_set(err, SFT_E_TRUNCATED, 0, offset + done, NULL, 0,
-                                        "%s is shorter than it was", p->path);
+                        : sft_error_at(err, SFT_E_TRUNCATED, offset + done, NULL, 0,
+                                       "%s is shorter than it was", p->path);
 }
 
 static sft_status parked_borrow(void *self, uint64_t offset, size_t size, const void **data,
@@ -231,8 +231,10 @@ void core_park(core_state *state, sft_catalog **catalog, core_memory **map) {
         return;
     }
     *map = core_memory_map(state, fd, p->size, p->path);
-    if (*map == NULL || sft_source_create(&source, &vtable, p, p->size, 0, sft_source_name(old),
-                                          NULL, NULL) != SFT_OK) {
+    if (*map == NULL ||
+        sft_source_create(&source, &vtable, p,
+                          &(sft_source_info){p->size, 0, sft_source_name(old), NULL},
+                          NULL) != SFT_OK) {
         parked_close(p);
     } else if (sft_catalog_open_source(&fresh, source, NULL, NULL) == SFT_OK) {
         p->fd = -1; /* the old catalog's, which closes it */

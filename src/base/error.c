@@ -155,11 +155,30 @@ static SFT_COLD sft_status fail_v(sft_error *err, sft_status status, place at, c
     return status;
 }
 
-sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
-                         const char *tensor, size_t tensor_len, const char *format, ...) {
+sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    fail_v(err, status, (place){sys, offset, tensor, tensor_len}, format, args);
+    fail_v(err, status, (place){.sys = sys, .offset = SFT_NO_OFFSET}, format, args);
+    va_end(args);
+    return status;
+}
+
+sft_status sft_error_at(sft_error *err, sft_status status, uint64_t offset, const char *tensor,
+                        size_t tensor_len, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_v(err, status, (place){0, offset, tensor, tensor_len}, format, args);
+    va_end(args);
+    return status;
+}
+
+sft_status sft_error_from(sft_error *err, sft_status status, const sft_error *why,
+                          const char *format, ...) {
+    const size_t len = strlen(why->tensor);
+    va_list args;
+    va_start(args, format);
+    fail_v(err, status, (place){why->sys, why->offset, len != 0 ? why->tensor : NULL, len}, format,
+           args);
     va_end(args);
     return status;
 }
@@ -228,7 +247,7 @@ sft_status sft__base_fail_sys(sft_error *err, sft_status status, int32_t sys, co
     }
     va_end(args);
     sys_text(sys, cause, sizeof cause);
-    return sft_error_set(err, status, sys, SFT_NO_OFFSET, NULL, 0, "%s: %s", text, cause);
+    return sft_error_set(err, status, sys, "%s: %s", text, cause);
 }
 
 sft_status sft__base_fail_nomem(sft_error *err, size_t size) {

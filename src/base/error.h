@@ -10,10 +10,14 @@
 #include <sft/types.h>
 #include <stdarg.h>
 
-/* sft_error_set() of <sft/extend.h> is the general form. These are the short ones; all return status. */
-SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, uint64_t offset,
-                                 const char *tensor, size_t tensor_len, const char *format, ...)
-    SFT_PRINTF(7, 8);
+/* sft_error_set(), _at() and _from() of <sft/extend.h>, and short ones; all return status. */
+SFT_API sft_status sft_error_set(sft_error *err, sft_status status, int32_t sys, const char *format,
+                                 ...) SFT_PRINTF(4, 5);
+SFT_API sft_status sft_error_at(sft_error *err, sft_status status, uint64_t offset,
+                                const char *tensor, size_t tensor_len, const char *format, ...)
+    SFT_PRINTF(6, 7);
+SFT_API sft_status sft_error_from(sft_error *err, sft_status status, const sft_error *why,
+                                  const char *format, ...) SFT_PRINTF(4, 5);
 sft_status sft__base_fail(sft_error *err, sft_status status, const char *format, ...)
     SFT_PRINTF(3, 4);
 sft_status sft__base_fail_at(sft_error *err, sft_status status, uint64_t offset, const char *format,
@@ -21,6 +25,10 @@ sft_status sft__base_fail_at(sft_error *err, sft_status status, uint64_t offset,
 sft_status sft__base_fail_tensor(sft_error *err, sft_status status, uint64_t offset,
                                  const char *tensor, size_t tensor_len, const char *format, ...)
     SFT_PRINTF(6, 7);
+/* Of a tensor, or whatever has its name. */
+#define SFT_FAIL_TENSOR(err, status, tensor, ...)                                                  \
+    sft__base_fail_tensor(err, status, SFT_NO_OFFSET, (tensor)->name, (tensor)->name_len,          \
+                          __VA_ARGS__)
 /* With errno (or GetLastError) and the system's text for it appended after ": ". */
 sft_status sft__base_fail_sys(sft_error *err, sft_status status, int32_t sys, const char *format,
                               ...) SFT_PRINTF(4, 5);
@@ -36,6 +44,15 @@ const char *sft__base_errno_text(int32_t sys);
 size_t sft__base_escape(char *dst, size_t cap, const char *src, size_t len);
 /* The same, public: see <sft/extend.h>. */
 SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
+
+/* The first argument of who makes something: NULL until it is made. */
+#define SFT_OUT(out, err)                                                                          \
+    do {                                                                                           \
+        if ((out) == NULL) {                                                                       \
+            return sft__base_fail(err, SFT_E_ARG, "out is NULL");                                  \
+        }                                                                                          \
+        *(out) = NULL;                                                                             \
+    } while (0)
 
 #define SFT_TRY(call)                                                                              \
     do {                                                                                           \

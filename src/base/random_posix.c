@@ -26,6 +26,4 @@ void sft__base_random_key(uint64_t key[2]) {
     key[0] = (uint64_t)now.tv_nsec * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)(uintptr_t)key;
     key[1] = ((uint64_t)now.tv_sec << 32 ^ (uint64_t)getpid()) * UINT64_C(0xbf58476d1ce4e5b9);
 }
-#else
-typedef int sft__base_random_posix_empty;
 #endif

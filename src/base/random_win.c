@@ -21,6 +21,4 @@ void sft__base_random_key(uint64_t key[2]) {
     key[1] = sft__base_hash(seed, words, sizeof words);
     key[0] = a;
 }
-#else
-typedef int sft__base_random_win_empty;
 #endif

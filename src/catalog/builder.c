@@ -237,7 +237,7 @@ static sft_status check_name(const sft_builder *b, const char *name, size_t len,
 
 static sft_status bad_tensor(sft_error *err, sft_status status, const sft_tensor *t,
                              const char *what) {
-    return sft__base_fail_tensor(err, status, SFT_NO_OFFSET, t->name, t->name_len, "%s", what);
+    return SFT_FAIL_TENSOR(err, status, t, "%s", what);
 }
 
 /* Product of `rank` extents; all ones for NULL with rank 0. False: beyond 64 bits. */
@@ -272,9 +272,8 @@ static sft_status check_shape(const sft_builder *b, const sft_tensor *t, uint64_
         return bad_tensor(err, status, t, why.message);
     }
     if (t->nbytes != 0 && t->nbytes != *nbytes) {
-        return sft__base_fail_tensor(err, SFT_E_SIZE, SFT_NO_OFFSET, t->name, t->name_len,
-                                     "nbytes is %llu, dtype and shape give %llu",
-                                     (unsigned long long)t->nbytes, (unsigned long long)*nbytes);
+        return SFT_FAIL_TENSOR(err, SFT_E_SIZE, t, "nbytes is %llu, dtype and shape give %llu",
+                               (unsigned long long)t->nbytes, (unsigned long long)*nbytes);
     }
     return SFT_OK;
 }
@@ -286,11 +285,10 @@ static sft_status check_box(const sft_tensor *t, const sft_piece *p, const uint6
     for (uint32_t d = 0; d < t->rank; d++) {
         const uint64_t start = p->start != NULL ? p->start[d] : 0;
         if (start > t->shape[d] || (*count)[d] > t->shape[d] - start) {
-            return sft__base_fail_tensor(
-                err, SFT_E_RANGE, SFT_NO_OFFSET, t->name, t->name_len,
-                "piece reaches %llu + %llu in dimension %u, which has %llu",
-                (unsigned long long)start, (unsigned long long)(*count)[d], (unsigned)d,
-                (unsigned long long)t->shape[d]);
+            return SFT_FAIL_TENSOR(err, SFT_E_RANGE, t,
+                                   "piece reaches %llu + %llu in dimension %u, which has %llu",
+                                   (unsigned long long)start, (unsigned long long)(*count)[d],
+                                   (unsigned)d, (unsigned long long)t->shape[d]);
         }
     }
     return SFT_OK;

@@ -178,10 +178,9 @@ sft_status sft_catalog_can_cast(const sft_catalog *catalog, const sft_tensor *te
         sft_catalog_metadata_find(catalog, tensor->file, "gguf.tensors", 12, NULL) == NULL) {
         return SFT_OK;
     }
-    return sft__base_fail_tensor(
-        err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-        "it is blocks of a quantised type, not numbers that could be cast: "
-        "--dequantize makes numbers of those of a GGUF file");
+    return SFT_FAIL_TENSOR(err, SFT_E_UNSUPPORTED, tensor,
+                           "it is blocks of a quantised type, not numbers that could be cast: "
+                           "--dequantize makes numbers of those of a GGUF file");
 }
 
 size_t sft_catalog_problem_count(const sft_catalog *catalog) {

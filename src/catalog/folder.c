@@ -412,8 +412,8 @@ static sft_status open_chosen(sft__catalog_model *model, const listing *l, sft_e
     bool missing;
 
     SFT_TRY(sft__fs_open_below(&root, model->index_name, &file, &st, &missing, err));
-    SFT_TRY(sft__io_source_from_handle(&source, file, &st, model->index_name, SFT_ACCESS_READ,
-                                       model->catalog->allocator, err));
+    SFT_TRY(sft__io_source_from_handle(&source, &(sft__io_file){file, &st, model->index_name},
+                                       SFT_ACCESS_READ, model->catalog->allocator, err));
     sft_status status = read_index(model, source, l, err);
     sft_source_close(source);
     if (status == SFT_OK) {

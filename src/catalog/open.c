@@ -248,8 +248,8 @@ static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__f
     bool is_index = ends_with(path, ".index.json");
     sft_status status = SFT_OK;
 
-    SFT_TRY(sft__io_source_from_handle(&source, file, st, path, options->open.access,
-                                       options->open.allocator, err));
+    SFT_TRY(sft__io_source_from_handle(&source, &(sft__io_file){file, st, path},
+                                       options->open.access, options->open.allocator, err));
     if (!is_index) {
         status = open_single(out, source, options, err);
     }
@@ -288,7 +288,7 @@ static sft_status open_path(sft_catalog **out, const char *path,
     sft__fs_stat st;
 
     SFT_TRY(sft__fs_open_any(path, &file, &st, err));
-    if (!st.folder) {
+    if (!st.directory) {
         return open_file(out, file, &st, path, options, err);
     }
     const sft_status status = open_folder(out, file, path, options, err);

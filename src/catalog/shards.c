@@ -76,8 +76,8 @@ static sft_status shard_open(const sft__catalog_model *model, const sft__catalog
         return SFT_OK;
     }
     SFT_TRY(status);
-    return sft__io_source_from_handle(source, file, &st, path, model->options->open.access,
-                                      catalog->allocator, err);
+    return sft__io_source_from_handle(source, &(sft__io_file){file, &st, path},
+                                      model->options->open.access, catalog->allocator, err);
 }
 
 static sft_status shard_missing(const sft__catalog_model *model, const sft__catalog_shard *shard,
@@ -286,10 +286,9 @@ sft_status sft__catalog_shards_merge(sft__catalog_model *model, sft_error *err) 
                 sft__catalog_shown b;
                 const char *first = model->shards[tensors[other].file].name;
                 const char *second = model->shards[f].name;
-                return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, t->name,
-                                             t->name_len, "both %s and %s have the tensor",
-                                             sft__catalog_show(&a, first, strlen(first)),
-                                             sft__catalog_show(&b, second, strlen(second)));
+                return SFT_FAIL_TENSOR(err, SFT_E_DUPLICATE, t, "both %s and %s have the tensor",
+                                       sft__catalog_show(&a, first, strlen(first)),
+                                       sft__catalog_show(&b, second, strlen(second)));
             }
         }
     }

@@ -42,7 +42,7 @@ cli_kind cli_sys_kind(const char *path) {
     if (sft__fs_look(path, &st, NULL) != SFT_OK || !st.exists) {
         return CLI_KIND_NONE;
     }
-    return st.regular ? CLI_KIND_FILE : st.folder ? CLI_KIND_FOLDER : CLI_KIND_OTHER;
+    return st.regular ? CLI_KIND_FILE : st.directory ? CLI_KIND_FOLDER : CLI_KIND_OTHER;
 }
 
 bool cli_sys_same_file(const char *a, const char *b) {

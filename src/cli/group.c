@@ -74,9 +74,8 @@ sft_status cli_group_agree(cli *c, sft_status status, sft_error *err) {
     for (uint32_t i = 0; i < size && result == SFT_OK; i++) {
         if (all[i].status != SFT_OK) {
             const sft_error *why = &all[i].err;
-            result =
-                sft_error_set(err, (sft_status)all[i].status, why->sys, why->offset, why->tensor,
-                              strlen(why->tensor), "rank %lu: %s", (unsigned long)i, why->message);
+            result = sft_error_from(err, (sft_status)all[i].status, why, "rank %lu: %s",
+                                    (unsigned long)i, why->message);
         }
     }
     free(all);

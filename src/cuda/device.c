@@ -118,10 +118,7 @@ sft_status sft_cuda_open(sft_cuda **out, const sft_cuda_options *options, sft_er
     sft_cuda_options o;
     sft_cuda *cuda;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(read_options(options, &o, err));
     const sft_allocator *allocator = sft__base_allocator(o.allocator);
     cuda = sft__base_alloc_zero(allocator, sizeof *cuda);

@@ -39,8 +39,8 @@ sft_status sft__cuda_fail(const sft__cuda_driver *driver, sft_error *err, int re
     } else if (result == SFT__CUDA_NO_DEVICE) {
         status = SFT_E_UNSUPPORTED;
     }
-    return sft_error_set(err, status, result, SFT_NO_OFFSET, NULL, 0, "%s failed: %s (%d), %s",
-                         symbol_of(call), name, result, text);
+    return sft_error_set(err, status, result, "%s failed: %s (%d), %s", symbol_of(call), name,
+                         result, text);
 }
 
 static const char *find_calls(sft__cuda_driver *d) {

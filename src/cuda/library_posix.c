@@ -33,6 +33,4 @@ bool sft__cuda_library_find(void *library, const char *symbol, void *function) {
     memcpy(function, &address, sizeof address); /* POSIX: both kinds of pointer have one size */
     return address != NULL;
 }
-#else
-typedef int sft__cuda_library_posix_empty;
 #endif

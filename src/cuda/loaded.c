@@ -93,35 +93,28 @@ void sft_cuda_loaded_free(sft_cuda_loaded *loaded) {
 
 /* ---------------------------------------------------------------- DLPack */
 
-typedef struct dl_row {
-    uint32_t id;
-    sft_dl_type type;
-} dl_row;
-
-static const dl_row dl_rows[] = {
-    {SFT_BOOL, {SFT_DL_BOOL, 8, 1}},
-    {SFT_F4, {SFT_DL_FLOAT4_E2M1FN, 4, 1}},
-    {SFT_F6_E2M3, {SFT_DL_FLOAT6_E2M3FN, 6, 1}},
-    {SFT_F6_E3M2, {SFT_DL_FLOAT6_E3M2FN, 6, 1}},
-    {SFT_U8, {SFT_DL_UINT, 8, 1}},
-    {SFT_I8, {SFT_DL_INT, 8, 1}},
-    {SFT_F8_E5M2, {SFT_DL_FLOAT8_E5M2, 8, 1}},
-    {SFT_F8_E4M3, {SFT_DL_FLOAT8_E4M3FN, 8, 1}},
-    {SFT_F8_E8M0, {SFT_DL_FLOAT8_E8M0FNU, 8, 1}},
-    {SFT_F8_E4M3FNUZ, {SFT_DL_FLOAT8_E4M3FNUZ, 8, 1}},
-    {SFT_F8_E5M2FNUZ, {SFT_DL_FLOAT8_E5M2FNUZ, 8, 1}},
-    {SFT_I16, {SFT_DL_INT, 16, 1}},
-    {SFT_U16, {SFT_DL_UINT, 16, 1}},
-    {SFT_F16, {SFT_DL_FLOAT, 16, 1}},
-    {SFT_BF16, {SFT_DL_BFLOAT, 16, 1}},
-    {SFT_I32, {SFT_DL_INT, 32, 1}},
-    {SFT_U32, {SFT_DL_UINT, 32, 1}},
-    {SFT_F32, {SFT_DL_FLOAT, 32, 1}},
-    {SFT_C64, {SFT_DL_COMPLEX, 64, 1}},
-    {SFT_F64, {SFT_DL_FLOAT, 64, 1}},
-    {SFT_I64, {SFT_DL_INT, 64, 1}},
-    {SFT_U64, {SFT_DL_UINT, 64, 1}},
-};
+/* DLPack's code for a type; by kind, where the bits say the rest. */
+static bool dl_code(const sft_dtype *t, uint8_t *code) {
+    static const uint8_t kinds[] = {[SFT_KIND_BOOL] = SFT_DL_BOOL,
+                                    [SFT_KIND_INT] = SFT_DL_INT,
+                                    [SFT_KIND_UINT] = SFT_DL_UINT,
+                                    [SFT_KIND_FLOAT] = SFT_DL_FLOAT,
+                                    [SFT_KIND_COMPLEX] = SFT_DL_COMPLEX};
+    static const uint8_t floats[SFT_DTYPE_COUNT + 1] = {[SFT_F4] = SFT_DL_FLOAT4_E2M1FN,
+                                                        [SFT_F6_E2M3] = SFT_DL_FLOAT6_E2M3FN,
+                                                        [SFT_F6_E3M2] = SFT_DL_FLOAT6_E3M2FN,
+                                                        [SFT_F8_E5M2] = SFT_DL_FLOAT8_E5M2,
+                                                        [SFT_F8_E4M3] = SFT_DL_FLOAT8_E4M3FN,
+                                                        [SFT_F8_E8M0] = SFT_DL_FLOAT8_E8M0FNU,
+                                                        [SFT_F8_E4M3FNUZ] = SFT_DL_FLOAT8_E4M3FNUZ,
+                                                        [SFT_F8_E5M2FNUZ] = SFT_DL_FLOAT8_E5M2FNUZ,
+                                                        [SFT_BF16] = SFT_DL_BFLOAT};
+    if (sft_dtype_get(t->id) == NULL) {
+        return false;
+    }
+    *code = floats[t->id] != 0 ? floats[t->id] : kinds[t->kind];
+    return true;
+}
 
 /* One allocation: the managed tensor in either form, then shape and strides. */
 typedef struct exported {
@@ -155,15 +148,12 @@ static sft_status find_type(sft_dl_type *out, const sft__cuda_place *p, uint32_t
     if ((flags & SFT_CUDA_DL_BYTES) != 0) {
         return SFT_OK;
     }
-    for (size_t i = 0; i < sizeof dl_rows / sizeof dl_rows[0]; i++) {
-        if (dl_rows[i].id == p->dtype->id) {
-            *out = dl_rows[i].type;
-            return SFT_OK;
-        }
+    if (dl_code(p->dtype, &out->code)) {
+        out->bits = (uint8_t)sft_dtype_bits(p->dtype);
+        return SFT_OK;
     }
-    return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, p->tensor->name,
-                                 p->tensor->name_len,
-                                 "DLPack has no code for type %s, ask for bytes", p->dtype->name);
+    return SFT_FAIL_TENSOR(err, SFT_E_UNSUPPORTED, p->tensor,
+                           "DLPack has no code for type %s, ask for bytes", p->dtype->name);
 }
 
 /* Shape and strides in elements, row-major; numbers: 2 * rank entries. */
@@ -226,10 +216,7 @@ sft_status sft_cuda_loaded_dlpack(sft_dl_managed **out, const sft_cuda_loaded *l
     exported *e = NULL;
     sft_dl_tensor t;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(export_item(&e, &t, loaded, index, flags, err));
     e->managed.now = (sft_dl_managed){{SFT_DL_MAJOR, SFT_DL_MINOR}, e, delete_now, 0, t};
     *out = &e->managed.now;
@@ -241,10 +228,7 @@ sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old **out, const sft_cuda_l
     exported *e = NULL;
     sft_dl_tensor t;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(export_item(&e, &t, loaded, index, flags, err));
     e->managed.old = (sft_dl_managed_old){t, e, delete_old};
     *out = &e->managed.old;

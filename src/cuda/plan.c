@@ -7,6 +7,7 @@
  */
 #include "cuda/plan.h"
 #include "base/checked.h"
+#include <stdlib.h>
 
 #define GAP        ((uint64_t)64 << 10)
 #define GAP_REMOTE ((uint64_t)1 << 20)
@@ -98,48 +99,21 @@ static sft_status add_item(sft__cuda_plan *p, sft__cuda_place *place, const sft_
     return SFT_OK;
 }
 
-static bool before(const sft__cuda_plan *p, size_t a, size_t b) {
-    const sft__cuda_place *x = &p->places[a];
-    const sft__cuda_place *y = &p->places[b];
+static int before(const void *a, const void *b) {
+    const sft__cuda_place *x = *(sft__cuda_place *const *)a;
+    const sft__cuda_place *y = *(sft__cuda_place *const *)b;
     if (x->source != y->source) {
-        return x->source < y->source;
+        return x->source < y->source ? -1 : 1;
     }
-    return x->from != y->from ? x->from < y->from : a < b;
-}
-
-/* Heap sort: no memory, no worst case. An ordered list, the usual one, is left as it is. */
-static void sort_places(sft__cuda_plan *p) {
-    size_t *a = p->order;
-    const size_t n = p->place_count;
-    bool sorted = true;
-
-    for (size_t i = 1; i < n && sorted; i++) {
-        sorted = before(p, a[i - 1], a[i]);
+    if (x->from != y->from) {
+        return x->from < y->from ? -1 : 1;
     }
-    for (size_t step = sorted ? 0 : n + n / 2; step-- > 0;) {
-        const size_t end = step < n ? step : n;
-        size_t root = step < n ? 0 : step - n;
-        if (step < n) {
-            const size_t top = a[0];
-            a[0] = a[step];
-            a[step] = top;
-        }
-        for (size_t child = 2 * root + 1; child < end; child = 2 * root + 1) {
-            child += child + 1 < end && before(p, a[child], a[child + 1]) ? 1 : 0;
-            if (!before(p, a[root], a[child])) {
-                break;
-            }
-            const size_t low = a[root];
-            a[root] = a[child];
-            a[child] = low;
-            root = child;
-        }
-    }
+    return x < y ? -1 : x > y; /* as they were given */
 }
 
 static sft_status lay_out(sft__cuda_plan *p, uint64_t alignment, sft_error *err) {
     for (size_t i = 0; i < p->place_count; i++) {
-        sft__cuda_place *place = &p->places[p->order[i]];
+        sft__cuda_place *place = p->order[i];
         if (!sft__base_align64(p->slab, alignment, &place->offset) ||
             !sft__base_add64(place->offset, place->nbytes, &p->slab)) {
             return too_much(err);
@@ -172,10 +146,12 @@ sft_status sft__cuda_plan_init(sft__cuda_plan *plan, const sft_catalog *catalog,
     for (size_t i = 0; i < count; i++) {
         sft_cuda_item item = {sft_catalog_at(catalog, i), NULL, 0};
         item = o->items != NULL ? o->items[i] : item;
-        plan->order[i] = i;
+        plan->order[i] = &plan->places[i];
         SFT_TRY(add_item(plan, &plan->places[i], &item, err));
     }
-    sort_places(plan);
+    if (count > 1) {
+        qsort(plan->order, count, sizeof *plan->order, before);
+    }
     return lay_out(plan, o->alignment, err);
 }
 
@@ -317,8 +293,8 @@ static sft_status cut_box(const sft__cuda_place *place, uint64_t chunk, box_cut 
         cut->step -= cut->step % block;
     }
     if (cut->step == 0 || (cut->prefix > 1 && count * cut->inner % block != 0)) {
-        return sft__base_fail_tensor(
-            err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
+        return SFT_FAIL_TENSOR(
+            err, SFT_E_UNSUPPORTED, t,
             "rows of a slice of %s end inside a byte and do not fit a chunk of %llu bytes",
             t->dtype->name, (unsigned long long)chunk);
     }
@@ -362,8 +338,8 @@ static sft_status add_box(sft__cuda_plan *p, size_t index, uint64_t chunk, sft_e
 
 sft_status sft__cuda_plan_jobs(sft__cuda_plan *p, uint64_t chunk, sft_error *err) {
     for (size_t i = 0; i < p->place_count; i++) {
-        const size_t index = p->order[i];
-        const sft__cuda_place *place = &p->places[index];
+        sft__cuda_place *place = p->order[i];
+        const size_t index = (size_t)(place - p->places);
         if (place->kind == SFT__CUDA_RANGE) {
             SFT_TRY(add_range(p, place, chunk, err));
         } else if (place->kind == SFT__CUDA_BYTES) {

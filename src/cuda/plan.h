@@ -57,7 +57,7 @@ typedef struct sft__cuda_plan {
     const sft_catalog *catalog;
     sft__cuda_place *places; /* in the order of the items */
     size_t place_count;
-    size_t *order; /* by source and offset */
+    sft__cuda_place **order; /* of them, by source and offset */
     sft__cuda_job *jobs;
     size_t job_count;
     size_t job_capacity;

@@ -60,7 +60,7 @@ static sft_status allocate(sft__cuda_slab *slab, uint32_t alignment, sft_error *
     unreserve(slab->cuda, slab->reserved);
     slab->memory = 0;
     if (result == SFT__CUDA_OUT_OF_MEMORY && d->memory_info(&left, &total) == SFT__CUDA_OK) {
-        return sft_error_set(err, SFT_E_NOMEM, result, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_NOMEM, result,
                              "the tensors take %llu bytes of device memory, %llu of %llu are free",
                              (unsigned long long)slab->reserved, (unsigned long long)left,
                              (unsigned long long)total);

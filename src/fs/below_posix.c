@@ -271,8 +271,6 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
         return SFT_OK;
     }
     (void)close(fd); /* exchanged after the look */
-    return status != SFT_OK ? status : failed(name, st->folder ? EISDIR : ENXIO, missing, err);
+    return status != SFT_OK ? status : failed(name, st->directory ? EISDIR : ENXIO, missing, err);
 }
-#else
-typedef int sft__fs_below_posix_empty;
 #endif

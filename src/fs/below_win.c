@@ -109,6 +109,4 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
     }
     return status;
 }
-#else
-typedef int sft__fs_below_win_empty;
 #endif

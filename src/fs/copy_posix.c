@@ -133,6 +133,4 @@ sft_status sft__fs_copy_cheaply(const sft__fs_copy *copy, uint64_t *moved, sft_e
 #endif
     return SFT_OK;
 }
-#else
-typedef int sft__fs_copy_posix_empty;
 #endif

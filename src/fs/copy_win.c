@@ -15,6 +15,4 @@ sft_status sft__fs_copy_cheaply(const sft__fs_copy *copy, uint64_t *moved, sft_e
     *moved = 0;
     return SFT_OK;
 }
-#else
-typedef int sft__fs_copy_win_empty;
 #endif

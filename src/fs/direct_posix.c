@@ -259,14 +259,12 @@ int sft__fs_direct_close(sft__fs_direct *d) {
 }
 #else
 sft__fs_direct *sft__fs_direct_open(int file, const sft_allocator *allocator) {
-    (void)file;
-    (void)allocator;
+    (void)file, (void)allocator;
     return NULL;
 }
 
 int sft__fs_direct_write(sft__fs_direct *d, sft__fs_span_walk *p) {
-    (void)d;
-    (void)p;
+    (void)d, (void)p;
     return 0;
 }
 
@@ -275,6 +273,4 @@ int sft__fs_direct_close(sft__fs_direct *d) {
     return 0;
 }
 #endif
-#else
-typedef int sft__fs_direct_posix_empty;
 #endif

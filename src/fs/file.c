@@ -3,7 +3,6 @@
  * fs/file.c - the parts of file.h and probe.h that every system has. It may not call the system itself.
  */
 #include "fs/file.h"
-#include "base/checked.h"
 #include "fs/probe.h"
 #include <errno.h>
 
@@ -41,7 +40,7 @@ sft_status sft__fs_look(const char *path, sft__fs_stat *st, sft_error *err) {
 
 bool sft__fs_is_directory(const char *path) {
     sft__fs_stat st;
-    return sft__fs_look(path, &st, NULL) == SFT_OK && st.folder;
+    return sft__fs_look(path, &st, NULL) == SFT_OK && st.directory;
 }
 
 bool sft__fs_is_at(sft__fs_handle file, const char *path) {
@@ -72,8 +71,8 @@ static sft_status check_position(uint64_t offset, size_t size, sft_error *err) {
                                    (unsigned long long)offset);
 }
 
-sft_status sft__fs_fail_transfer(sft_error *err, const char *verb, const char *name,
-                                 uint64_t offset, int32_t sys) {
+static sft_status fail_transfer(sft_error *err, const char *verb, const char *name, uint64_t offset,
+                                int32_t sys) {
     (void)sft__base_fail_sys(err, SFT_E_IO, sys, "cannot %s %s at byte %llu", verb, name,
                              (unsigned long long)offset);
     if (err != NULL) {
@@ -90,7 +89,7 @@ sft_status sft__fs_read_at(sft__fs_handle file, const char *name, uint64_t offse
     for (size_t n = 0; size > 0; p += n, offset += n, size -= n) {
         const int32_t sys = sft__fs_read_some(file, offset, p, size, &n);
         if (sys != 0) {
-            return sft__fs_fail_transfer(err, "read", name, offset, sys);
+            return fail_transfer(err, "read", name, offset, sys);
         }
         if (n == 0) {
             return sft__base_fail_at(err, SFT_E_TRUNCATED, offset,
@@ -109,16 +108,8 @@ sft_status sft__fs_write_at(sft__fs_handle file, const char *name, uint64_t offs
     for (size_t n = 0; size > 0; p += n, offset += n, size -= n) {
         const int32_t sys = sft__fs_write_some(file, offset, p, size, &n);
         if (sys != 0) {
-            return sft__fs_fail_transfer(err, "write", name, offset, sys);
+            return fail_transfer(err, "write", name, offset, sys);
         }
     }
     return SFT_OK;
-}
-
-sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes, sft_error *err) {
-    return sft__base_size_from_u64(size, bytes) && *bytes <= PTRDIFF_MAX
-               ? SFT_OK
-               : sft__base_fail(err, SFT_E_UNSUPPORTED,
-                                "%s has %llu bytes, too many to map on this system", name,
-                                (unsigned long long)size);
 }

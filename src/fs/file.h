@@ -7,6 +7,7 @@
 #ifndef SFT_FS_FILE_H
 #define SFT_FS_FILE_H
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/text/buf.h"
 #include <sft/source.h>
@@ -25,7 +26,7 @@ typedef struct sft__fs_stat {
     uint32_t mode;  /* POSIX permission bits; 0644 on Windows */
     uint32_t names; /* hard links */
     bool regular;
-    bool folder;
+    bool directory;
 } sft__fs_stat;
 
 /* ---------------------------------------------------------------- opening */
@@ -119,10 +120,14 @@ sft_status sft__fs_open_kind(const char *path, bool directory_too, sft__fs_handl
 int32_t sft__fs_read_some(sft__fs_handle file, uint64_t offset, void *dst, size_t size, size_t *n);
 int32_t sft__fs_write_some(sft__fs_handle file, uint64_t offset, const void *src, size_t size,
                            size_t *n);
-/* SFT_E_IO with sys and offset: "cannot VERB NAME at byte ...". */
-sft_status sft__fs_fail_transfer(sft_error *err, const char *verb, const char *name,
-                                 uint64_t offset, int32_t sys);
-sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes, sft_error *err);
+static inline sft_status sft__fs_map_size(const char *name, uint64_t size, size_t *bytes,
+                                          sft_error *err) {
+    return sft__base_size_from_u64(size, bytes) && *bytes <= PTRDIFF_MAX
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                "%s has %llu bytes, too many to map on this system", name,
+                                (unsigned long long)size);
+}
 #ifndef _WIN32
 /* openat with O_CLOEXEC, again after a signal. */
 int sft__fs_open_at(int directory, const char *name, int flags, unsigned mode);

@@ -39,7 +39,7 @@ static void stat_convert(const struct stat *s, sft__fs_stat *st) {
     st->mode = (uint32_t)(s->st_mode & 07777u);
     st->names = (uint32_t)s->st_nlink;
     st->regular = S_ISREG(s->st_mode);
-    st->folder = S_ISDIR(s->st_mode);
+    st->directory = S_ISDIR(s->st_mode);
 }
 
 static const char *kind_of(const struct stat *s) {
@@ -440,6 +440,4 @@ void sft__fs_map_advise(const void *map, uint64_t map_size, uint64_t offset, uin
 #endif
     (void)posix_madvise(at, (size_t)size, how);
 }
-#else
-typedef int sft__fs_file_posix_empty;
 #endif

@@ -35,8 +35,8 @@ static void stat_convert(const BY_HANDLE_FILE_INFORMATION *info, sft__fs_stat *s
     st->mtime_ns = (int64_t)(ticks * 100); /* wraps for ages beyond use; compared only */
     st->mode = 0644;
     st->names = info->nNumberOfLinks;
-    st->folder = (info->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
-    st->regular = !st->folder;
+    st->directory = (info->dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) != 0;
+    st->regular = !st->directory;
 }
 
 sft_status sft__fs_stat_file(sft__fs_handle file, const char *name, sft__fs_stat *st,
@@ -65,7 +65,7 @@ static sft_status accept_handle(HANDLE h, const char *name, bool directory_too, 
     } else {
         status = sft__fs_stat_file((sft__fs_handle)h, name, st, err);
     }
-    if (status == SFT_OK && st->folder && !directory_too) {
+    if (status == SFT_OK && st->directory && !directory_too) {
         status =
             sft__base_fail(err, SFT_E_NOT_REGULAR, "%s is a directory, not a regular file", name);
     }
@@ -142,9 +142,7 @@ bool sft__fs_real(const char *path, sft__base_buf *out) {
 }
 
 sft_status sft__fs_link_target(const char *path, sft__base_buf *out, bool *is, sft_error *err) {
-    (void)path;
-    (void)out;
-    (void)err;
+    (void)path, (void)out, (void)err;
     *is = false;
     return SFT_OK;
 }
@@ -383,6 +381,4 @@ void sft__fs_map_advise(const void *map, uint64_t map_size, uint64_t offset, uin
                         sft_advice advice) {
     (void)map, (void)map_size, (void)offset, (void)size, (void)advice;
 }
-#else
-typedef int sft__fs_file_win_empty;
 #endif

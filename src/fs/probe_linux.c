@@ -214,6 +214,4 @@ bool sft__fs_map_populate(const void *map, size_t size) {
 #endif
     return true;
 }
-#else
-typedef int sft__fs_probe_linux_empty;
 #endif

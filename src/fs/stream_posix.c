@@ -165,6 +165,4 @@ sft_status sft__fs_stream_write(const sft__fs_stream *stream, const sft__fs_span
     }
     return SFT_OK;
 }
-#else
-typedef int sft__fs_stream_posix_empty;
 #endif

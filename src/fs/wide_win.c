@@ -142,6 +142,4 @@ sft_status sft__fs_wide_handle(int fd, void **out, sft_error *err) {
                ? SFT_OK
                : sft__base_fail_sys(err, SFT_E_IO, ERROR_INVALID_HANDLE, "descriptor %d", fd);
 }
-#else
-typedef int sft__fs_wide_win_empty;
 #endif

@@ -25,8 +25,9 @@ struct sft_source {
 /* Everything behind the struct starts at a multiple of this. */
 enum { BLOCK_ALIGNMENT = 16 };
 
-static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, uint32_t flags,
-                               const char *name, const sft_allocator *allocator, sft_error *err) {
+static sft_status source_alloc(sft_source **out, size_t extra, const sft_source_info *info,
+                               sft_error *err) {
+    const char *const name = info->name != NULL ? info->name : "source";
     const size_t name_len = strlen(name);
     const size_t head = (sizeof(sft_source) + BLOCK_ALIGNMENT - 1) & ~(size_t)(BLOCK_ALIGNMENT - 1);
     size_t block_size;
@@ -35,7 +36,7 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
     if (!sft__base_add_size(head + extra + 1, name_len, &block_size)) {
         return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    uint8_t *block = sft__base_alloc(allocator, block_size);
+    uint8_t *block = sft__base_alloc(info->allocator, block_size);
     if (block == NULL) {
         return sft__base_fail_nomem(err, block_size);
     }
@@ -43,9 +44,9 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
     memcpy(block + head + extra, name, name_len + 1);
     sft_source *source = (void *)block;
     source->self = block + head;
-    source->size = size;
-    source->flags = flags;
-    source->allocator = allocator;
+    source->size = info->size;
+    source->flags = info->flags;
+    source->allocator = info->allocator;
     source->block_size = block_size;
     source->name = (const char *)(block + head + extra);
     *out = source;
@@ -53,9 +54,8 @@ static sft_status source_alloc(sft_source **out, size_t extra, uint64_t size, ui
 }
 
 sft_status sft__io_source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
-                              uint64_t size, uint32_t flags, const char *name,
-                              const sft_allocator *allocator, sft_error *err) {
-    SFT_TRY(source_alloc(out, extra, size, flags, name, allocator, err));
+                              const sft_source_info *info, sft_error *err) {
+    SFT_TRY(source_alloc(out, extra, info, err));
     (*out)->vtable = *vtable;
     (*out)->ours = true;
     return SFT_OK;
@@ -71,12 +71,11 @@ void *sft__io_source_self(const sft_source *source) {
 }
 
 sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, void *self,
-                             uint64_t size, uint32_t flags, const char *name,
-                             const sft_allocator *allocator, sft_error *err) {
+                             const sft_source_info *info, sft_error *err) {
     sft_source_vtable copy;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
+    if (out == NULL || info == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "out or info is NULL");
     }
     *out = NULL;
     SFT_TRY(sft__base_options_read(&copy, sizeof copy, vtable,
@@ -85,8 +84,7 @@ sft_status sft_source_create(sft_source **out, const sft_source_vtable *vtable, 
     if (copy.read_at == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "a source needs a vtable with read_at set");
     }
-    SFT_TRY(sft__io_source_new(out, &copy, 0, size, flags, name != NULL ? name : "source",
-                               allocator, err));
+    SFT_TRY(sft__io_source_new(out, &copy, 0, info, err));
     (*out)->self = self;
     (*out)->ours = false;
     (*out)->stamped = sft__fs_stamp_fd(sft_source_descriptor(*out), &(*out)->stamp);
@@ -201,13 +199,13 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
     (void)ctx, (void)index, (void)status, (void)err;
 }
 
-/* Ends ranges [from, count) that were not read, all but `except`. */
-static void end_unread(size_t from, size_t count, size_t except, sft_io_done done, void *done_ctx) {
+/* Ends ranges from `from` on that were not read, all but `except`. */
+static void end_unread(const sft_io_batch *b, size_t from, size_t except) {
     sft_error unread;
     (void)sft__base_fail(&unread, SFT_E_CANCELLED, "not read: another range of the batch failed");
-    for (size_t i = from; i < count; i++) {
+    for (size_t i = from; i < b->count; i++) {
         if (i != except) {
-            done(done_ctx, i, SFT_E_CANCELLED, &unread);
+            b->done(b->done_ctx, i, SFT_E_CANCELLED, &unread);
         }
     }
 }
@@ -220,10 +218,10 @@ static bool cancelled(const sft_control *control, uint64_t done, uint64_t total)
 }
 
 /* Sum of the sizes, for progress only. */
-static uint64_t batch_bytes(const sft_io_range *ranges, size_t count) {
+static uint64_t batch_bytes(const sft_io_batch *b) {
     uint64_t total = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (!sft__base_add64(total, ranges[i].size, &total)) {
+    for (size_t i = 0; i < b->count; i++) {
+        if (!sft__base_add64(total, b->ranges[i].size, &total)) {
             return 0;
         }
     }
@@ -231,68 +229,65 @@ static uint64_t batch_bytes(const sft_io_range *ranges, size_t count) {
 }
 
 /* The read_many of those that have none: one range after the other, in the given order. */
-static sft_status read_in_turn(const sft_source *source, const sft_io_range *ranges, size_t count,
-                               sft_io_done done, void *done_ctx, const sft_control *control,
-                               sft_error *err) {
-    const uint64_t total = batch_bytes(ranges, count);
+static sft_status read_in_turn(const sft_source *source, const sft_io_batch *b, sft_error *err) {
+    const uint64_t total = batch_bytes(b);
     uint64_t bytes_done = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < b->count; i++) {
+        const sft_io_range *const r = &b->ranges[i];
         sft_error e;
         sft_status status;
-        if (cancelled(control, bytes_done, total)) {
+        if (cancelled(b->control, bytes_done, total)) {
             status = sft__base_fail(&e, SFT_E_CANCELLED, "cancelled");
-        } else if (ranges[i].size == 0) {
+        } else if (r->size == 0) {
             status = SFT_OK;
         } else {
-            status = read_checked(source, ranges[i].offset, ranges[i].data, ranges[i].size, &e);
+            status = read_checked(source, r->offset, r->data, r->size, &e);
         }
-        done(done_ctx, i, status, status == SFT_OK ? NULL : &e);
+        b->done(b->done_ctx, i, status, status == SFT_OK ? NULL : &e);
         if (status != SFT_OK) {
-            end_unread(i + 1, count, SIZE_MAX, done, done_ctx);
+            end_unread(b, i + 1, SIZE_MAX);
             if (err != NULL) {
                 *err = e;
             }
             return status;
         }
-        bytes_done += ranges[i].size;
+        bytes_done += r->size;
     }
     return SFT_OK;
 }
 
-sft_status sft_source_read_many(const sft_source *source, const sft_io_range *ranges, size_t count,
-                                sft_io_done done, void *done_ctx, const sft_control *control,
+sft_status sft_source_read_many(const sft_source *source, const sft_io_batch *batch,
                                 sft_error *err) {
-    if (source == NULL || (ranges == NULL && count != 0)) {
+    if (source == NULL || batch == NULL || (batch->ranges == NULL && batch->count != 0)) {
         return sft__base_fail(err, SFT_E_ARG, "source or ranges is NULL");
     }
-    if (done == NULL) {
-        done = ignore_done;
-    }
-    for (size_t i = 0; i < count; i++) {
+    sft_io_batch b = *batch;
+    b.done = b.done != NULL ? b.done : ignore_done;
+    for (size_t i = 0; i < b.count; i++) {
+        const sft_io_range *const r = &b.ranges[i];
         sft_error e;
-        sft_status status = check_range(source, ranges[i].offset, ranges[i].size, &e);
-        if (status == SFT_OK && ranges[i].data == NULL && ranges[i].size != 0) {
+        sft_status status = check_range(source, r->offset, r->size, &e);
+        if (status == SFT_OK && r->data == NULL && r->size != 0) {
             status =
                 sft__base_fail(&e, SFT_E_ARG, "range %llu has no memory", (unsigned long long)i);
         }
         if (status != SFT_OK) {
-            end_unread(0, count, i, done, done_ctx);
-            done(done_ctx, i, status, &e);
+            end_unread(&b, 0, i);
+            b.done(b.done_ctx, i, status, &e);
             if (err != NULL) {
                 *err = e;
             }
             return status;
         }
     }
-    if (source->vtable.read_many != NULL && count != 0) {
+    if (source->vtable.read_many != NULL && b.count != 0) {
         sft_error e;
         e.status = SFT_OK;
-        const sft_status status =
-            source->vtable.read_many(source->self, ranges, count, done, done_ctx, control, &e);
+        const sft_status status = source->vtable.read_many(source->self, &b, &e);
         return told(source, SFT_NO_OFFSET, status, &e, err);
     }
-    return read_in_turn(source, ranges, count, done, done_ctx, control, err);
+    return read_in_turn(source, &b, err);
 }
 
 sft_status sft_source_borrow(const sft_source *source, uint64_t offset, size_t size,

@@ -10,16 +10,20 @@
 #include "fs/probe.h"
 #include <sft/extend.h>
 
-/* A source over a file that is open already. The handle is taken over in every case. name is
- * copied. */
-sft_status sft__io_source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
-                                      const char *name, sft_access access,
+/* A file that is open already. */
+typedef struct sft__io_file {
+    sft__fs_handle handle;
+    const sft__fs_stat *st;
+    const char *name; /* copied */
+} sft__io_file;
+
+/* A source over it. The handle is taken over in every case. */
+sft_status sft__io_source_from_handle(sft_source **out, const sft__io_file *file, sft_access access,
                                       const sft_allocator *allocator, sft_error *err);
 
 /* One allocation for the source, its name and `extra` zeroed bytes that become self. */
 sft_status sft__io_source_new(sft_source **out, const sft_source_vtable *vtable, size_t extra,
-                              uint64_t size, uint32_t flags, const char *name,
-                              const sft_allocator *allocator, sft_error *err);
+                              const sft_source_info *info, sft_error *err);
 void *sft__io_source_self(const sft_source *source);
 /* Is it one that reads by this function? */
 bool sft__io_source_reads_by(const sft_source *source,

@@ -99,8 +99,7 @@ static void file_close(void *self) {
     sft__base_mutex_reset(&f->lock);
 }
 
-sft_status sft__io_source_from_handle(sft_source **out, sft__fs_handle file, const sft__fs_stat *st,
-                                      const char *name, sft_access access,
+sft_status sft__io_source_from_handle(sft_source **out, const sft__io_file *file, sft_access access,
                                       const sft_allocator *allocator, sft_error *err) {
     static const sft_source_vtable vtable = {.struct_size = sizeof vtable,
                                              .read_at = file_read_at,
@@ -108,27 +107,27 @@ sft_status sft__io_source_from_handle(sft_source **out, sft__fs_handle file, con
                                              .advise = file_advise,
                                              .descriptor = file_descriptor,
                                              .close = file_close};
-    sft_status status =
-        sft__io_source_new(out, &vtable, sizeof(file_source), st->size, 0, name, allocator, err);
+    const sft_source_info info = {file->st->size, 0, file->name, allocator};
+    sft_status status = sft__io_source_new(out, &vtable, sizeof(file_source), &info, err);
     if (status != SFT_OK) {
-        sft__fs_close(file);
+        sft__fs_close(file->handle);
         return status;
     }
     file_source *f = sft__io_source_self(*out);
-    f->file = file;
-    f->size = st->size;
-    f->stamp = *st;
+    f->file = file->handle;
+    f->size = file->st->size;
+    f->stamp = *file->st;
     f->name = sft_source_name(*out);
     f->access = access;
     atomic_init(&f->map, NULL);
     if (!sft__base_mutex_init(&f->lock)) {
         status = sft__base_fail(err, SFT_E_NOMEM, "cannot make a lock");
-        sft__fs_close(file);
+        sft__fs_close(file->handle);
         sft__io_source_discard(*out);
         *out = NULL;
         return status;
     }
-    if (access == SFT_ACCESS_MAP && st->size != 0) {
+    if (access == SFT_ACCESS_MAP && f->size != 0) {
         status = map_now(f, err);
     }
     if (status != SFT_OK) {
@@ -174,15 +173,13 @@ sft_status sft_source_open(sft_source **out, const char *path, sft_access access
     sft__fs_handle file;
     sft__fs_stat st;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (path == NULL || !access_known(access)) {
         return sft__base_fail(err, SFT_E_ARG, "path is NULL or access is unknown");
     }
     SFT_TRY(sft__fs_open(path, &file, &st, err));
-    return sft__io_source_from_handle(out, file, &st, path, access, allocator, err);
+    return sft__io_source_from_handle(out, &(sft__io_file){file, &st, path}, access, allocator,
+                                      err);
 }
 
 sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
@@ -191,15 +188,13 @@ sft_status sft_source_open_fd(sft_source **out, int fd, sft_access access,
     sft__fs_handle file;
     sft__fs_stat st;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (!access_known(access)) {
         return sft__base_fail(err, SFT_E_ARG, "access is unknown");
     }
     SFT_TRY(sft__fs_open_fd(fd, name, &file, &st, err));
-    SFT_TRY(sft__io_source_from_handle(out, file, &st, name, access, allocator, err));
+    SFT_TRY(
+        sft__io_source_from_handle(out, &(sft__io_file){file, &st, name}, access, allocator, err));
     ((file_source *)sft__io_source_self(*out))->nameless = true;
     return SFT_OK;
 }

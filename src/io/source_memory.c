@@ -41,15 +41,12 @@ static const sft_source_vtable memory_vtable = {.struct_size = sizeof memory_vta
 
 sft_status sft_source_open_memory(sft_source **out, const void *data, size_t size,
                                   const sft_allocator *allocator, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (data == NULL && size != 0) {
         return sft__base_fail(err, SFT_E_ARG, "data is NULL");
     }
-    SFT_TRY(sft__io_source_new(out, &memory_vtable, sizeof(memory_source), size, SFT_SOURCE_MEMORY,
-                               "memory", allocator, err));
+    const sft_source_info info = {size, SFT_SOURCE_MEMORY, "memory", allocator};
+    SFT_TRY(sft__io_source_new(out, &memory_vtable, sizeof(memory_source), &info, err));
     memory_source *m = sft__io_source_self(*out);
     m->data = data;
     m->allocator = allocator;
@@ -109,14 +106,11 @@ sft_status sft_source_open_stream(sft_source **out, int fd, uint64_t max_bytes,
     stream_bytes b = {NULL, 0, 0, max < SIZE_MAX ? (size_t)max : SIZE_MAX};
     sft_status status;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     status = stream_read_all(&b, fd, allocator, err);
     if (status == SFT_OK) {
-        status = sft__io_source_new(out, &memory_vtable, sizeof(memory_source), b.len,
-                                    SFT_SOURCE_MEMORY, "stream", allocator, err);
+        const sft_source_info info = {b.len, SFT_SOURCE_MEMORY, "stream", allocator};
+        status = sft__io_source_new(out, &memory_vtable, sizeof(memory_source), &info, err);
     }
     if (status != SFT_OK) {
         sft__base_free(allocator, b.data, b.cap);

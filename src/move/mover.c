@@ -44,9 +44,9 @@ enum {
 sft_status sft__move_kernel_apply(const sft__move_mover *m, void *dst, const void *src,
                                   uint64_t src_bytes, sft_error *err) {
     if (m->kernel == SFT__KERNEL_CONVERT) {
-        return sft_convert(dst, m->dst_dtype, src, m->src_dtype,
+        return sft_convert(dst, src,
                            src_bytes / m->src_dtype->block_bytes * m->src_dtype->block_elements,
-                           m->convert_flags, err);
+                           &(sft_cast){m->dst_dtype, m->src_dtype, m->convert_flags}, err);
     }
     if (m->kernel == SFT__KERNEL_SWAP && m->src_dtype->alignment > 1 &&
         m->src_dtype->alignment <= 16) {
@@ -200,7 +200,8 @@ static sft_status mover_batch_flush(const sft__move_mover *m, mover_batch *b, sf
     if (b->count == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft_source_read_many(m->source, b->ranges, b->count, NULL, NULL, NULL, err));
+    SFT_TRY(sft_source_read_many(m->source, &(sft_io_batch){b->ranges, b->count, NULL, NULL, NULL},
+                                 err));
     b->count = 0;
     b->bytes = 0;
     return sft__move_watch_add(m->watch, bytes, err);

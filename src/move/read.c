@@ -50,8 +50,8 @@ sft_status sft_tensor_borrow(const sft_catalog *catalog, const sft_tensor *tenso
         return SFT_OK;
     }
     if (!sft__move_packed(tensor)) {
-        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, tensor->name,
-                                     tensor->name_len, "the tensor does not lie in one piece");
+        return SFT_FAIL_TENSOR(err, SFT_E_UNSUPPORTED, tensor,
+                               "the tensor does not lie in one piece");
     }
     if (tensor->nbytes > SIZE_MAX) {
         return sft__base_fail_tensor(err, SFT_E_OVERFLOW, tensor->pieces[0].offset, tensor->name,
@@ -96,10 +96,9 @@ sft_status sft__move_mover_for(sft__move_mover *m, const sft__move_view *view,
  * of it. */
 static sft_status read_covered(const sft__move_view *view, uint64_t elements, sft_error *err) {
     if (elements < view->elements) {
-        return sft__base_fail_tensor(
-            err, SFT_E_HOLE, SFT_NO_OFFSET, view->tensor->name, view->tensor->name_len,
-            "the pieces of the tensor hold %llu of the %llu elements wanted",
-            (unsigned long long)elements, (unsigned long long)view->elements);
+        return SFT_FAIL_TENSOR(err, SFT_E_HOLE, view->tensor,
+                               "the pieces of the tensor hold %llu of the %llu elements wanted",
+                               (unsigned long long)elements, (unsigned long long)view->elements);
     }
     return SFT_OK;
 }

@@ -144,10 +144,10 @@ sft_status sft_tensor_read_bytes(const sft_catalog *catalog, const sft_tensor *t
         return sft__base_fail(err, SFT_E_ARG, "catalog, tensor or dst is NULL");
     }
     if (offset > tensor->nbytes || size > tensor->nbytes - offset) {
-        return sft__base_fail_tensor(
-            err, SFT_E_RANGE, SFT_NO_OFFSET, tensor->name, tensor->name_len,
-            "bytes %llu to %llu wanted of a tensor of %llu bytes", (unsigned long long)offset,
-            (unsigned long long)offset + size, (unsigned long long)tensor->nbytes);
+        return SFT_FAIL_TENSOR(err, SFT_E_RANGE, tensor,
+                               "bytes %llu to %llu wanted of a tensor of %llu bytes",
+                               (unsigned long long)offset, (unsigned long long)offset + size,
+                               (unsigned long long)tensor->nbytes);
     }
     const sft__move_stretch stretch = {tensor, offset, size};
     SFT_TRY(sft__move_watch_init(&watch, NULL, size, false, err));

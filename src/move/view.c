@@ -83,9 +83,8 @@ static sft_status view_kernel(sft__move_view *v, const sft_read_options *o, sft_
     v->kernel = sft__move_kernel_for(from, v->dtype, host_order);
     if (v->kernel == SFT__KERNEL_CONVERT &&
         (sft_dtype_get(from->id) == NULL || sft_dtype_get(v->dtype->id) == NULL)) {
-        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, v->tensor->name,
-                                     v->tensor->name_len, "no cast from %s to %s", from->name,
-                                     v->dtype->name);
+        return SFT_FAIL_TENSOR(err, SFT_E_UNSUPPORTED, v->tensor, "no cast from %s to %s",
+                               from->name, v->dtype->name);
     }
     return SFT_OK;
 }
@@ -223,8 +222,8 @@ static void view_overlap(const sft_dim *dim, uint64_t low, uint64_t high, uint64
 }
 
 static sft_status view_subbyte(const sft__move_view *v, const sft_dtype *t, sft_error *err) {
-    return sft__base_fail_tensor(
-        err, SFT_E_SUBBYTE, SFT_NO_OFFSET, v->tensor->name, v->tensor->name_len,
+    return SFT_FAIL_TENSOR(
+        err, SFT_E_SUBBYTE, v->tensor,
         "the slice cuts a block of %lu %s elements: its runs must begin and end on "
         "byte boundaries",
         (unsigned long)t->block_elements, t->name);

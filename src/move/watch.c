@@ -11,10 +11,7 @@ sft_status sft__move_watch_init(sft__move_watch *w, const sft_control *control,
     SFT_TRY(sft__base_control_of(control, &w->control, err));
     w->progress.bytes_total = bytes_total;
     w->shared = shared;
-    if (shared && !sft__base_mutex_init(&w->lock)) {
-        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
-    }
-    return SFT_OK;
+    return shared ? sft__base_mutex_new(&w->lock, err) : SFT_OK;
 }
 
 static void watch_lock(sft__move_watch *w) {

@@ -16,7 +16,7 @@ static sft_status failed(int code, const char *what, sft_error *err) {
         len = 0;
     }
     text[len] = '\0';
-    return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0, "%s: %s", what, text);
+    return sft_error_set(err, SFT_E_IO, 0, "%s: %s", what, text);
 }
 
 static MPI_Comm comm_of(const void *ctx) {
@@ -25,8 +25,8 @@ static MPI_Comm comm_of(const void *ctx) {
 
 static sft_status allgather(void *ctx, const void *mine, size_t bytes, void *all, sft_error *err) {
     if (bytes > INT_MAX) { /* SFT_GROUP_BLOCK is far below */
-        return sft_error_set(err, SFT_E_LIMIT, 0, SFT_NO_OFFSET, NULL, 0,
-                             "%llu bytes at once, MPI takes 2^31 - 1", (unsigned long long)bytes);
+        return sft_error_set(err, SFT_E_LIMIT, 0, "%llu bytes at once, MPI takes 2^31 - 1",
+                             (unsigned long long)bytes);
     }
     const int n = (int)bytes;
     const int code = MPI_Allgather(mine, n, MPI_BYTE, all, n, MPI_BYTE, comm_of(ctx));
@@ -59,16 +59,14 @@ sft_status sft_mpi_group(sft_group *out, const void *comm, sft_error *err) {
     int size = 0;
     SFT_INIT(out);
     if (comm == NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the address of a communicator is needed");
+        return sft_error_set(err, SFT_E_ARG, 0, "the address of a communicator is needed");
     }
     if (!may_call()) {
-        return sft_error_set(err, SFT_E_STATE, 0, SFT_NO_OFFSET, NULL, 0,
+        return sft_error_set(err, SFT_E_STATE, 0,
                              "MPI is not initialised, or not to be called from this thread");
     }
     if (comm_of(comm) == MPI_COMM_NULL) {
-        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0,
-                             "the communicator is MPI_COMM_NULL");
+        return sft_error_set(err, SFT_E_ARG, 0, "the communicator is MPI_COMM_NULL");
     }
     int code = MPI_Comm_rank(comm_of(comm), &rank);
     if (code == MPI_SUCCESS) {

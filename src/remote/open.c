@@ -205,7 +205,7 @@ static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_r
         sft__remote_url_show(shown, sizeof shown, place->url.data);
         const bool offline = (remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0;
         return sft_error_set(
-            err, SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
+            err, SFT_E_HTTP, offline ? 0 : 404,
             offline ? "%s: offline, and not in the local cache"
                     : "%s: has neither model.safetensors nor an index for it; name a file",
             shown);

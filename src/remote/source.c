@@ -476,7 +476,8 @@ static sft_status read_many(void *self, const sft_io_range *ranges, size_t count
                             void *done_ctx, const sft_control *control, sft_error *err) {
     sft__remote_object *object = self;
     const sft_allocator *a = object->remote->allocator;
-    reading r = {.object = object, .done = done, .done_ctx = done_ctx};
+    const size_t count = batch->count;
+    reading r = {.object = object, .done = batch->done, .done_ctx = batch->done_ctx};
     sft_status status;
     sft_error why;
 
@@ -486,10 +487,10 @@ static sft_status read_many(void *self, const sft_io_range *ranges, size_t count
     if (r.pieces == NULL || r.states == NULL) {
         status = sft__base_fail_nomem(&why, count * sizeof *r.pieces);
         for (size_t i = 0; i < count; i++) {
-            done(done_ctx, i, status, &why);
+            batch->done(batch->done_ctx, i, status, &why);
         }
     } else {
-        take_here(&r, ranges, count);
+        take_here(&r, batch->ranges, count);
         if (r.piece_count > 1) {
             qsort(r.pieces, r.piece_count, sizeof *r.pieces, compare_pieces);
         }
@@ -559,9 +560,11 @@ sft_status sft__remote_source_over(sft_source **out, sft__remote_object *object,
     SFT_NEED(name != NULL, len + 1, err);
     memcpy(name, object->url, len);
     name[len] = '\0';
-    const sft_status status = sft_source_create(out, &vtable, object, object->size,
-                                                SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED, name,
-                                                object->remote->allocator, err);
+    const sft_status status =
+        sft_source_create(out, &vtable, object,
+                          &(sft_source_info){object->size, SFT_SOURCE_REMOTE | SFT_SOURCE_SCATTERED,
+                                             name, object->remote->allocator},
+                          err);
     sft__base_free(object->remote->allocator, name, len + 1);
     return status;
 }

@@ -63,6 +63,12 @@ RANDOM = 20000
 LEVELS = ["portable", "sse4.2", "avx2", "avx512"]
 
 
+class Cast(ctypes.Structure):
+    """sft_cast"""
+
+    _fields_ = [("to", ctypes.c_void_p), ("source", ctypes.c_void_p), ("flags", ctypes.c_uint32)]
+
+
 class Library:
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
@@ -73,10 +79,8 @@ class Library:
         self.c.sft_convert.argtypes = [
             ctypes.c_void_p,
             ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.c_void_p,
             ctypes.c_uint64,
-            ctypes.c_uint32,
+            ctypes.POINTER(Cast),
             ctypes.c_void_p,
         ]
         self.c.sft_crc32c.restype = ctypes.c_uint32
@@ -102,10 +106,8 @@ class Library:
     def convert_as(self, level, to, source, count, out_bytes):
         name, data = source
         out = np.full(out_bytes, 0x55, dtype=np.uint8)
-        flags = self.without[level] << 8
-        status = self.c.sft_convert(
-            out.ctypes.data, self.dtype(to), data.ctypes.data, self.dtype(name), count, flags, None
-        )
+        cast = Cast(self.dtype(to), self.dtype(name), self.without[level] << 8)
+        status = self.c.sft_convert(out.ctypes.data, data.ctypes.data, count, ctypes.byref(cast), None)
         assert status == 0, (to, name, status)
         return out
 

@@ -394,7 +394,7 @@ static void save_or_fail(crowd_member *m) {
     task *const t = m->ctx;
     const holding *const h = &t->holdings[m->rank];
     if (m->rank == 1) {
-        (void)sft_error_set(&m->err, SFT_E_NOMEM, 0, SFT_NO_OFFSET, NULL, 0, "no graphics memory");
+        (void)sft_error_set(&m->err, SFT_E_NOMEM, 0, "no graphics memory");
         m->status = sft_checkpoint_save_group(&m->group, t->path, NULL, SFT_GROUP_FAILED, &t->save,
                                               NULL, &m->err);
     } else {

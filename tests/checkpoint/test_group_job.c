@@ -132,7 +132,7 @@ static void run_job(crowd_member *m) {
     o.flags = t->flags;
     o.control = &control;
     if (m->rank == t->fails) {
-        (void)sft_error_set(&m->err, SFT_E_IO, 5, SFT_NO_OFFSET, NULL, 0, "cannot open its source");
+        (void)sft_error_set(&m->err, SFT_E_IO, 5, "cannot open its source");
     }
     m->status = sft_job_run_group(m->rank == t->fails ? NULL : t->jobs[m->rank], t->folder, &o,
                                   &m->group, &t->results[m->rank], &m->err);

@@ -221,7 +221,9 @@ static sft_status bad_read(void *self, uint64_t offset, void *dst, size_t size, 
     bad_source *b = self;
     atomic_fetch_add(&b->reads, 1);
     if (offset + size > b->fail_from) {
-        return sft_error_set(err, SFT_E_IO, 5, offset, NULL, 0, "the disk is gone");
+        (void)sft_error_set(err, SFT_E_IO, 5, "the disk is gone");
+        err->offset = offset;
+        return SFT_E_IO;
     }
     memcpy(dst, b->bytes + offset, size);
     return SFT_OK;
@@ -246,11 +248,13 @@ static void reads(void **state) {
         sft_error err = {0};
         c.lazy = i % 4 < 2;
         gpu_reset(&c);
-        assert_int_equal(sft_source_create(&source, &vtable, &b, size,
-                                           i % 3 == 0   ? SFT_SOURCE_SEQUENTIAL
-                                           : i % 3 == 1 ? SFT_SOURCE_REMOTE
-                                                        : 0,
-                                           "bad", NULL, NULL),
+        assert_int_equal(sft_source_create(&source, &vtable, &b,
+                                           &(sft_source_info){size,
+                                                              i % 3 == 0   ? SFT_SOURCE_SEQUENTIAL
+                                                              : i % 3 == 1 ? SFT_SOURCE_REMOTE
+                                                                           : 0,
+                                                              "bad", NULL},
+                                           NULL),
                          SFT_OK);
         assert_int_equal(sft_catalog_open_source(&model, source, NULL, NULL), SFT_OK);
         const uint64_t data = sft_catalog_file_at(model, 0)->data_offset;

@@ -63,7 +63,7 @@ static sft_status run_batch(sft_remote *remote, const char *url, const char *fol
         return status;
     }
     if (sft_source_size(source) > 100000) {
-        status = sft_source_read_many(source, ranges, 4, on_done, &e, NULL, err);
+        status = sft_source_read_many(source, &(sft_io_batch){ranges, 4, on_done, &e, NULL}, err);
         assert_int_equal(e.count, 4);
         assert_true((e.good == 4) == (status == SFT_OK));
     }

@@ -157,7 +157,7 @@ static sft_status read_ranges(const probe *p, sft_error *err) {
         ranges[count].data = malloc(ranges[count].size + 1);
         count++;
     }
-    status = sft_source_read_many(source, ranges, count, NULL, NULL, NULL, err);
+    status = sft_source_read_many(source, &(sft_io_batch){ranges, count, NULL, NULL, NULL}, err);
     sft_sha256_init(&s);
     for (size_t i = 0; i < count; i++) {
         if (status == SFT_OK) {

@@ -87,8 +87,7 @@ static inline sft_status own_read_at(void *self, uint64_t offset, void *dst, siz
                                      sft_error *err) {
     own_source *o = self;
     if (offset + size > o->fail_from) {
-        return sft_error_set(err, SFT_E_TRUNCATED, 0, o->fail_from, NULL, 0,
-                             "the source has shrunk");
+        return sft_error_at(err, SFT_E_TRUNCATED, o->fail_from, NULL, 0, "the source has shrunk");
     }
     __atomic_add_fetch(&o->reads, 1, __ATOMIC_RELAXED);
     __atomic_add_fetch(&o->bytes, size, __ATOMIC_RELAXED);
@@ -109,7 +108,8 @@ static inline sft_catalog *own_open(own_source *o, const uint8_t *data, size_t s
     o->data = data;
     o->size = size;
     o->fail_from = UINT64_MAX;
-    ok(sft_source_create(&source, &vtable, o, size, flags, "own", NULL, &err), &err);
+    ok(sft_source_create(&source, &vtable, o, &(sft_source_info){size, flags, "own", NULL}, &err),
+       &err);
     ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
     o->reads = o->bytes = o->last = 0;
     o->went_back = false;

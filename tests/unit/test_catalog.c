@@ -310,7 +310,7 @@ typedef struct own {
 static sft_status own_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
     own *o = self;
     if (++o->reads == o->fail_at) {
-        return sft_error_set(err, SFT_E_TRUNCATED, 0, offset, NULL, 0, "the line went dead");
+        return sft_error_at(err, SFT_E_TRUNCATED, offset, NULL, 0, "the line went dead");
     }
     assert_true(offset + size <= o->size);
     memcpy(dst, o->bytes + offset, size);
@@ -338,7 +338,8 @@ static void own_sources_are_taken_over_in_every_case(void **state) {
             sft_source *s;
             sft_catalog *c;
             sft_error err;
-            assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, &err),
+            assert_int_equal(sft_source_create(&s, &vtable, &o,
+                                               &(sft_source_info){size, flags, "far", NULL}, &err),
                              SFT_OK);
             const sft_status st = sft_catalog_open_source(&c, s, NULL, &err);
             assert_int_equal(st, fail == 0 ? SFT_OK : SFT_E_TRUNCATED);
@@ -354,12 +355,14 @@ static void own_sources_are_taken_over_in_every_case(void **state) {
         sft_open_options bad = {0};
         sft_source *s;
         sft_catalog *c;
-        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL),
-                         SFT_OK);
+        assert_int_equal(
+            sft_source_create(&s, &vtable, &o, &(sft_source_info){size, flags, "far", NULL}, NULL),
+            SFT_OK);
         assert_int_equal(sft_catalog_open_source(&c, s, &bad, NULL), SFT_E_ARG);
         assert_int_equal(o.closes, 1);
-        assert_int_equal(sft_source_create(&s, &vtable, &o, size, flags, "far", NULL, NULL),
-                         SFT_OK);
+        assert_int_equal(
+            sft_source_create(&s, &vtable, &o, &(sft_source_info){size, flags, "far", NULL}, NULL),
+            SFT_OK);
         assert_int_equal(sft_catalog_open_source(NULL, s, NULL, NULL), SFT_E_ARG);
         assert_int_equal(o.closes, 2);
     }
@@ -374,8 +377,10 @@ static void a_remote_header_is_one_read(void **state) {
     own o = {bytes, two_bytes(bytes), 0, 0, 0};
     sft_source *s;
     sft_catalog *c;
-    assert_int_equal(
-        sft_source_create(&s, &vtable, &o, o.size, SFT_SOURCE_REMOTE, "far", NULL, NULL), SFT_OK);
+    assert_int_equal(sft_source_create(&s, &vtable, &o,
+                                       &(sft_source_info){o.size, SFT_SOURCE_REMOTE, "far", NULL},
+                                       NULL),
+                     SFT_OK);
     assert_int_equal(sft_catalog_open_source(&c, s, NULL, NULL), SFT_OK);
     assert_two(c, "far");
     assert_int_equal(o.reads, 1);
@@ -403,7 +408,8 @@ static sft_status open_way(int way, sft_catalog **c, const sft_open_options *o,
     sft_source *s;
     mine->bytes = bytes;
     mine->size = size;
-    st = sft_source_create(&s, &vtable, mine, size, SFT_SOURCE_REMOTE, "x", o->allocator, err);
+    st = sft_source_create(&s, &vtable, mine,
+                           &(sft_source_info){size, SFT_SOURCE_REMOTE, "x", o->allocator}, err);
     if (st != SFT_OK) {
         free(mine);
         *c = NULL;

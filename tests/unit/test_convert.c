@@ -12,7 +12,8 @@
 
 static void convert(void *dst, uint32_t to, const void *src, uint32_t from, uint64_t n) {
     sft_error err;
-    ok(sft_convert(dst, sft_dtype_get(to), src, sft_dtype_get(from), n, 0, &err), &err);
+    ok(sft_convert(dst, src, n, &(sft_cast){sft_dtype_get(to), sft_dtype_get(from), 0}, &err),
+       &err);
 }
 
 static uint32_t to_code(uint32_t to, float value) {
@@ -325,8 +326,9 @@ static void masks_change_nothing(void **state) {
         for (size_t m = 0; m < sizeof masks / sizeof masks[0]; m++) {
             uint32_t without;
             assert_int_equal(sft__base_cpu_parse(masks[m], &without, NULL), SFT_OK);
-            assert_int_equal(sft_convert(got, t, in, f, N, SFT_CONVERT_WITHOUT(without), NULL),
-                             SFT_OK);
+            assert_int_equal(
+                sft_convert(got, in, N, &(sft_cast){t, f, SFT_CONVERT_WITHOUT(without)}, NULL),
+                SFT_OK);
             assert_memory_equal(got, want, N / t->block_elements * t->block_bytes);
         }
     }
@@ -426,18 +428,23 @@ static void errors(void **state) {
     uint8_t buffer[64] = {0};
     sft_error err;
     const sft_dtype *f32 = sft_dtype_get(SFT_F32);
-    assert_int_equal(sft_convert(buffer, f32, buffer, &foreign, 32, 0, &err), SFT_E_UNSUPPORTED);
-    assert_int_equal(sft_convert(buffer, &foreign, buffer, f32, 32, 0, &err), SFT_E_UNSUPPORTED);
-    assert_int_equal(sft_convert(buffer, sft_dtype_get(SFT_F4), buffer + 32, f32, 3, 0, &err),
-                     SFT_E_SUBBYTE);
-    assert_int_equal(sft_convert(buffer, f32, buffer + 32, sft_dtype_get(SFT_F6_E2M3), 6, 0, &err),
-                     SFT_E_SUBBYTE);
-    assert_int_equal(sft_convert(NULL, f32, buffer, f32, 1, 0, &err), SFT_E_ARG);
-    assert_int_equal(sft_convert(buffer, NULL, buffer, f32, 1, 0, &err), SFT_E_ARG);
-    assert_int_equal(sft_convert(buffer, f32, buffer, f32, 1, 128, &err), SFT_E_ARG);
-    assert_int_equal(sft_convert(buffer, f32, buffer, sft_dtype_get(SFT_F16), UINT64_MAX, 0, &err),
-                     SFT_E_OVERFLOW);
-    ok(sft_convert(NULL, f32, NULL, sft_dtype_get(SFT_F16), 0, 0, &err), &err);
+    assert_int_equal(sft_convert(buffer, buffer, 32, &(sft_cast){f32, &foreign, 0}, &err),
+                     SFT_E_UNSUPPORTED);
+    assert_int_equal(sft_convert(buffer, buffer, 32, &(sft_cast){&foreign, f32, 0}, &err),
+                     SFT_E_UNSUPPORTED);
+    assert_int_equal(
+        sft_convert(buffer, buffer + 32, 3, &(sft_cast){sft_dtype_get(SFT_F4), f32, 0}, &err),
+        SFT_E_SUBBYTE);
+    assert_int_equal(
+        sft_convert(buffer, buffer + 32, 6, &(sft_cast){f32, sft_dtype_get(SFT_F6_E2M3), 0}, &err),
+        SFT_E_SUBBYTE);
+    assert_int_equal(sft_convert(NULL, buffer, 1, &(sft_cast){f32, f32, 0}, &err), SFT_E_ARG);
+    assert_int_equal(sft_convert(buffer, buffer, 1, &(sft_cast){NULL, f32, 0}, &err), SFT_E_ARG);
+    assert_int_equal(sft_convert(buffer, buffer, 1, &(sft_cast){f32, f32, 128}, &err), SFT_E_ARG);
+    assert_int_equal(
+        sft_convert(buffer, buffer, UINT64_MAX, &(sft_cast){f32, sft_dtype_get(SFT_F16), 0}, &err),
+        SFT_E_OVERFLOW);
+    ok(sft_convert(NULL, NULL, 0, &(sft_cast){f32, sft_dtype_get(SFT_F16), 0}, &err), &err);
 }
 
 int main(void) {

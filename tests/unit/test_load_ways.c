@@ -66,9 +66,10 @@ static sft_status many_read_at(void *self, uint64_t offset, void *dst, size_t si
     return own_read_at(&m->own, offset, dst, size, err);
 }
 
-static sft_status many_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                 sft_io_done done, void *done_ctx, const sft_control *control,
-                                 sft_error *err) {
+static sft_status many_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
+    const sft_io_range *ranges = batch->ranges;
+    const sft_control *control = batch->control;
+    const size_t count = batch->count;
     many_source *m = self;
     sft_status status = SFT_OK;
     const sft_progress progress = {0, 0};
@@ -78,16 +79,16 @@ static sft_status many_read_many(void *self, const sft_io_range *ranges, size_t 
         sft_error e;
         sft_status s;
         if (status == SFT_OK && control != NULL && control->poll(control->ctx, &progress) != 0) {
-            status = sft_error_set(err, SFT_E_CANCELLED, 0, 0, NULL, 0, "cancelled");
+            status = sft_error_at(err, SFT_E_CANCELLED, 0, NULL, 0, "cancelled");
         }
         s = status != SFT_OK
-                ? sft_error_set(&e, SFT_E_CANCELLED, 0, 0, NULL, 0, "not read")
+                ? sft_error_at(&e, SFT_E_CANCELLED, 0, NULL, 0, "not read")
                 : own_read_at(&m->own, ranges[i].offset, ranges[i].data, ranges[i].size, &e);
         if (s != SFT_OK && status == SFT_OK) {
             status = s;
             *err = e;
         }
-        done(done_ctx, i, s, s == SFT_OK ? NULL : &e);
+        batch->done(batch->done_ctx, i, s, s == SFT_OK ? NULL : &e);
     }
     return status;
 }
@@ -102,7 +103,9 @@ static sft_catalog *many_open(many_source *m, const uint8_t *data, size_t size) 
     m->own.data = data;
     m->own.size = size;
     m->own.fail_from = UINT64_MAX;
-    ok(sft_source_create(&source, &vtable, m, size, SFT_SOURCE_REMOTE, "many", NULL, &err), &err);
+    ok(sft_source_create(&source, &vtable, m,
+                         &(sft_source_info){size, SFT_SOURCE_REMOTE, "many", NULL}, &err),
+       &err);
     ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
     m->batches = m->ranges = m->singles = 0;
     return catalog;
@@ -122,7 +125,9 @@ static void count_slowly(const sft_dtype *t, const uint8_t *p, uint64_t nbytes, 
     const uint64_t count = nbytes / t->block_bytes * t->block_elements;
     double *wide = malloc((size_t)count * sizeof *wide);
     assert_non_null(wide);
-    ok(sft_convert(wide, sft_dtype_get(SFT_F64), p, t, count, SFT_CONVERT_HOST_DST, &err), &err);
+    ok(sft_convert(wide, p, count, &(sft_cast){sft_dtype_get(SFT_F64), t, SFT_CONVERT_HOST_DST},
+                   &err),
+       &err);
     for (uint64_t i = 0; i < count; i++) {
         *nans += isnan(wide[i]) != 0;
         *infinities += isinf(wide[i]) != 0;
@@ -750,8 +755,8 @@ static void test_select(void **state) {
     ok(sft_catalog_open_memory(&c, file, sizeof text + 7, NULL, &err), &err);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const sft_name name = {rows[i].pattern, strlen(rows[i].pattern)};
-        const sft_status status =
-            sft_catalog_select(c, &name, 1, rows[i].match, positions, &count, &err);
+        const sft_status status = sft_catalog_select(c, &(sft_selection){&name, 1, rows[i].match},
+                                                     positions, &count, &err);
         if (rows[i].found == NULL) {
             assert_int_equal(status, SFT_E_NOT_FOUND);
             assert_string_equal(err.tensor, rows[i].pattern[0] == 'b' && rows[i].pattern[1] == '\\'
@@ -774,15 +779,19 @@ static void test_select(void **state) {
         }
     }
     const sft_name two[] = {{"a.10", 4}, {"a.0", 3}};
-    ok(sft_catalog_select(c, two, 2, SFT_MATCH_NAME, positions, &count, &err), &err);
+    ok(sft_catalog_select(c, &(sft_selection){two, 2, SFT_MATCH_NAME}, positions, &count, &err),
+       &err);
     assert_int_equal(count, 2);
     assert_string_equal(sft_catalog_at(c, positions[0])->name, "a.0");
-    ok(sft_catalog_select(c, NULL, 0, SFT_MATCH_NAME, positions, &count, &err), &err);
+    ok(sft_catalog_select(c, &(sft_selection){NULL, 0, SFT_MATCH_NAME}, positions, &count, &err),
+       &err);
     assert_int_equal(count, 0);
-    assert_int_equal(sft_catalog_select(c, two, 2, (sft_match)3, positions, &count, &err),
-                     SFT_E_ARG);
-    assert_int_equal(sft_catalog_select(NULL, two, 2, SFT_MATCH_NAME, positions, &count, &err),
-                     SFT_E_ARG);
+    assert_int_equal(
+        sft_catalog_select(c, &(sft_selection){two, 2, (sft_match)3}, positions, &count, &err),
+        SFT_E_ARG);
+    assert_int_equal(
+        sft_catalog_select(NULL, &(sft_selection){two, 2, SFT_MATCH_NAME}, positions, &count, &err),
+        SFT_E_ARG);
     sft_catalog_close(c);
 }
 

@@ -70,8 +70,9 @@ static sft_status store_open(void *ctx, const char *const *names, size_t count,
                 one *o = malloc(sizeof *o);
                 assert_non_null(o);
                 *o = (one){s, k};
-                const sft_status status = sft_source_create(&sources[i], &vtable, o, s->sizes[k], 0,
-                                                            names[i], s->allocator, err);
+                const sft_status status = sft_source_create(
+                    &sources[i], &vtable, o,
+                    &(sft_source_info){s->sizes[k], 0, names[i], s->allocator}, err);
                 if (status != SFT_OK) {
                     free(o);
                     return status;
@@ -82,7 +83,7 @@ static sft_status store_open(void *ctx, const char *const *names, size_t count,
     }
     return s->fail == SFT_OK || s->silently != 0
                ? s->fail
-               : sft_error_set(err, s->fail, 7, SFT_NO_OFFSET, NULL, 0, "the store is closed");
+               : sft_error_set(err, s->fail, 7, "the store is closed");
 }
 
 static const char two[] = "{\"metadata\":{\"total_size\":12},\"weight_map\":"

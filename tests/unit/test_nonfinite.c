@@ -33,7 +33,8 @@ static counts one_by_one(uint32_t type, const uint8_t *data, size_t size) {
     for (size_t i = 0; i + t->block_bytes <= size; i += t->block_bytes) {
         double value;
         sft_error err;
-        ok(sft_convert(&value, sft_dtype_get(SFT_F64), data + i, t, 1, SFT_CONVERT_HOST_DST, &err),
+        ok(sft_convert(&value, data + i, 1,
+                       &(sft_cast){sft_dtype_get(SFT_F64), t, SFT_CONVERT_HOST_DST}, &err),
            &err);
         c.nans += isnan(value) ? 1 : 0;
         c.infinities += isinf(value) ? 1 : 0;

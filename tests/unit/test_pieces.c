@@ -123,7 +123,9 @@ static void build(model *m) {
             m->own[s].data = m->store[s];
             m->own[s].size = STORE;
             m->own[s].fail_from = UINT64_MAX;
-            ok(sft_source_create(&source, &vtable, &m->own[s], STORE, 0, "own", NULL, &err), &err);
+            ok(sft_source_create(&source, &vtable, &m->own[s],
+                                 &(sft_source_info){STORE, 0, "own", NULL}, &err),
+               &err);
         }
         ok(sft_builder_add_source(b, source, &index, &err), &err);
         assert_int_equal(index, s);

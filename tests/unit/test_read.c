@@ -363,7 +363,7 @@ static void casts_equal_read_then_convert(void **state) {
                 assert_true(got != NULL && want != NULL);
                 ok(sft_dtype_bytes(to, elements, &want_bytes, &err), &err);
                 assert_int_equal(nbytes, want_bytes);
-                ok(sft_convert(want, to, plain, dtype, elements, 0, &err), &err);
+                ok(sft_convert(want, plain, elements, &(sft_cast){to, dtype, 0}, &err), &err);
                 ok(sft_tensor_read(catalog, tensor, &o, got, (size_t)nbytes, &err), &err);
                 assert_memory_equal(got, want, (size_t)nbytes);
                 free(got);

@@ -52,28 +52,26 @@ static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t 
     remote_source *r = self;
     r->singles++;
     if (offset >= r->fail_from) {
-        return sft_error_set(err, SFT_E_IO, 0, offset, NULL, 0, "lost");
+        return sft_error_at(err, SFT_E_IO, offset, NULL, 0, "lost");
     }
     memcpy(dst, r->data + offset, size);
     return SFT_OK;
 }
 
-static sft_status remote_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                   sft_io_done done, void *ctx, const sft_control *control,
-                                   sft_error *err) {
+static sft_status remote_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
+    const sft_io_range *ranges = batch->ranges;
     remote_source *r = self;
     sft_status status = SFT_OK;
-    (void)control;
     r->calls++;
-    r->ranges += count;
-    for (size_t i = count; i-- > 0;) {
+    r->ranges += batch->count;
+    for (size_t i = batch->count; i-- > 0;) {
         r->largest = ranges[i].size > r->largest ? ranges[i].size : r->largest;
         if (ranges[i].offset >= r->fail_from) {
-            status = sft_error_set(err, SFT_E_IO, 0, ranges[i].offset, NULL, 0, "lost");
-            done(ctx, i, status, err);
+            status = sft_error_at(err, SFT_E_IO, ranges[i].offset, NULL, 0, "lost");
+            batch->done(batch->done_ctx, i, status, err);
         } else {
             memcpy(ranges[i].data, r->data + ranges[i].offset, ranges[i].size);
-            done(ctx, i, SFT_OK, NULL);
+            batch->done(batch->done_ctx, i, SFT_OK, NULL);
         }
     }
     return status;
@@ -99,7 +97,9 @@ static void remote_sources_get_batches(void **state) {
     memset(&own, 0, sizeof own);
     own.data = file;
     own.fail_from = UINT64_MAX;
-    ok(sft_source_create(&source, &vtable, &own, size, SFT_SOURCE_REMOTE, "far", NULL, &err), &err);
+    ok(sft_source_create(&source, &vtable, &own,
+                         &(sft_source_info){size, SFT_SOURCE_REMOTE, "far", NULL}, &err),
+       &err);
     ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
     own.singles = own.calls = own.ranges = 0;
     ok(sft_tensor_read(catalog, sft_catalog_at(catalog, 0), NULL, got, 40 << 20, &err), &err);
@@ -147,9 +147,11 @@ static void scattered_columns(void **state) {
         sft_catalog *catalog;
         own.data = file;
         own.fail_from = UINT64_MAX;
-        ok(sft_source_create(&source, &vtable, &own, size,
-                             SFT_SOURCE_REMOTE | (k == 0 ? SFT_SOURCE_SCATTERED : 0), "far", NULL,
-                             &err),
+        ok(sft_source_create(
+               &source, &vtable, &own,
+               &(sft_source_info){size, SFT_SOURCE_REMOTE | (k == 0 ? SFT_SOURCE_SCATTERED : 0),
+                                  "far", NULL},
+               &err),
            &err);
         ok(sft_catalog_open_source(&catalog, source, NULL, &err), &err);
         own.singles = own.calls = own.ranges = 0;

@@ -15,6 +15,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#define INFO(...)  (&(sft_source_info){__VA_ARGS__})
+#define BATCH(...) (&(sft_io_batch){__VA_ARGS__})
+#define LOGGED(n)  BATCH(ranges, n, log_done, &log, NULL)
+#define UNSEEN(n)  BATCH(ranges, n, NULL, NULL, NULL)
+
 static char tmp[64];
 
 static int setup(void **state) {
@@ -387,8 +392,8 @@ typedef struct own {
 static sft_status own_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
     own *o = self;
     if (++o->reads == o->fail_at) {
-        return o->silent ? SFT_E_HTTP
-                         : sft_error_set(err, SFT_E_HTTP, 503, offset, NULL, 0, "server is tired");
+        const sft_error why = {.status = SFT_E_HTTP, .sys = 503, .offset = offset};
+        return o->silent ? SFT_E_HTTP : sft_error_from(err, SFT_E_HTTP, &why, "server is tired");
     }
     for (size_t i = 0; i < size; i++) {
         ((uint8_t *)dst)[i] = pattern(offset + i);
@@ -461,11 +466,11 @@ static void batches_call_done_once_per_range(void **state) {
                 }
                 o.fail_at = fail;
                 o.silent = fail % 2 == 0;
-                assert_int_equal(
-                    sft_source_create(&s, &vtable, &o, 1000, SFT_SOURCE_REMOTE, NULL, NULL, &err),
-                    SFT_OK);
+                assert_int_equal(sft_source_create(&s, &vtable, &o,
+                                                   INFO(1000, SFT_SOURCE_REMOTE, NULL, NULL), &err),
+                                 SFT_OK);
                 const sft_status st =
-                    sft_source_read_many(s, ranges, RANGES, log_done, &log, &control, &err);
+                    sft_source_read_many(s, BATCH(ranges, RANGES, log_done, &log, &control), &err);
                 size_t failures = 0;
                 for (size_t i = 0; i < RANGES; i++) {
                     assert_int_equal(log.calls[i], 1);
@@ -506,25 +511,23 @@ static void a_batch_needs_no_callback(void **state) {
         from[i] = pattern(i);
     }
     assert_int_equal(sft_source_open_memory(&s, from, 50, NULL, &err), SFT_OK);
-    assert_int_equal(sft_source_read_many(s, ranges, 2, NULL, NULL, NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_read_many(s, UNSEEN(2), &err), SFT_OK);
     assert_pattern(to[0], 30, 20);
     assert_pattern(to[1], 0, 20);
-    assert_int_equal(sft_source_read_many(s, NULL, 0, NULL, NULL, NULL, NULL), SFT_OK);
-    assert_int_equal(sft_source_read_many(s, NULL, 1, NULL, NULL, NULL, NULL), SFT_E_ARG);
+    assert_int_equal(sft_source_read_many(s, BATCH(NULL, 0, NULL, NULL, NULL), NULL), SFT_OK);
+    assert_int_equal(sft_source_read_many(s, BATCH(NULL, 1, NULL, NULL, NULL), NULL), SFT_E_ARG);
     sft_source_close(s);
 }
 
-static sft_status own_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                sft_io_done done, void *done_ctx, const sft_control *control,
-                                sft_error *err) {
-    own *o = self;
+static sft_status own_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
     sft_status first = SFT_OK;
-    o->seen++;
-    assert_null(control);
-    for (size_t i = count; i-- > 0;) { /* backwards: any order is allowed */
+    ((own *)self)->seen++;
+    assert_null(batch->control);
+    for (size_t i = batch->count; i-- > 0;) { /* backwards: any order is allowed */
+        const sft_io_range *r = &batch->ranges[i];
         sft_error e = {0};
-        const sft_status st = own_read(self, ranges[i].offset, ranges[i].data, ranges[i].size, &e);
-        done(done_ctx, i, st, st == SFT_OK ? NULL : &e);
+        const sft_status st = own_read(self, r->offset, r->data, r->size, &e);
+        batch->done(batch->done_ctx, i, st, st == SFT_OK ? NULL : &e);
         if (st != SFT_OK && first == SFT_OK) {
             first = st;
             *err = e; /* never NULL; as empty as its own if o->silent */
@@ -543,40 +546,39 @@ static void batches_of_ones_own(void **state) {
     batch_log log;
     sft_source *s;
     sft_error err;
-    assert_int_equal(sft_source_create(&s, &vtable, &o, 100, 0, "own", NULL, &err), SFT_OK);
-    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_create(&s, &vtable, &o, INFO(100, 0, "own", NULL), &err), SFT_OK);
+    assert_int_equal(sft_source_read_many(s, UNSEEN(3), &err), SFT_OK);
     for (size_t i = 0; i < 3; i++) {
         assert_pattern(memory[i], ranges[i].offset, 10);
     }
     memset(&log, 0, sizeof log);
     o.fail_at = o.reads + 2;
-    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err), SFT_E_HTTP);
+    assert_int_equal(sft_source_read_many(s, LOGGED(3), &err), SFT_E_HTTP);
     assert_int_equal(log.order[0], 2);
     assert_int_equal(log.status[1], SFT_E_HTTP);
     assert_int_equal(log.total, 3);
     assert_int_equal(o.seen, 2);
     o.fail_at = o.reads + 1;
-    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, NULL), SFT_E_HTTP);
+    assert_int_equal(sft_source_read_many(s, UNSEEN(3), NULL), SFT_E_HTTP);
     o.fail_at = o.reads + 1;
     o.silent = true;
     err.status = SFT_OK;
-    assert_int_equal(sft_source_read_many(s, ranges, 3, NULL, NULL, NULL, &err), SFT_E_HTTP);
+    assert_int_equal(sft_source_read_many(s, UNSEEN(3), &err), SFT_E_HTTP);
     assert_int_equal(err.status, SFT_E_HTTP);
     assert_non_null(strstr(err.message, "own"));
     o.seen = 2;
     /* what is outside does not reach it */
     memset(&log, 0, sizeof log);
     ranges[1].offset = 91;
-    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err),
-                     SFT_E_TRUNCATED);
+    assert_int_equal(sft_source_read_many(s, LOGGED(3), &err), SFT_E_TRUNCATED);
     ranges[1].offset = 50;
     ranges[1].data = NULL;
-    assert_int_equal(sft_source_read_many(s, ranges, 3, log_done, &log, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_source_read_many(s, LOGGED(3), &err), SFT_E_ARG);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(log.calls[i], 2);
     }
     assert_int_equal(o.seen, 2);
-    assert_int_equal(sft_source_read_many(s, ranges, 0, log_done, &log, NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_read_many(s, LOGGED(0), &err), SFT_OK);
     assert_int_equal(o.seen, 2);
     sft_source_close(s);
 }
@@ -599,7 +601,7 @@ static void an_older_vtable_is_honoured(void **state) {
                                 .read_at = own_read,
                                 .borrow = must_not_run,
                                 .close = own_close};
-    assert_int_equal(sft_source_create(&s, &vtable, &o, 10, 7, "mine", NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_create(&s, &vtable, &o, INFO(10, 7, "mine", NULL), &err), SFT_OK);
     assert_string_equal(sft_source_name(s), "mine");
     assert_int_equal(sft_source_flags(s), 7);
     assert_int_equal(sft_source_descriptor(s), -1);
@@ -611,12 +613,12 @@ static void an_older_vtable_is_honoured(void **state) {
     assert_int_equal(o.seen, 0);
 
     vtable.struct_size = offsetof(sft_source_vtable, read_at);
-    assert_int_equal(sft_source_create(&s, &vtable, &o, 10, 0, NULL, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_source_create(&s, &vtable, &o, INFO(10, 0, NULL, NULL), &err), SFT_E_ARG);
     assert_null(s);
     vtable.struct_size = sizeof vtable;
     vtable.read_at = NULL;
-    assert_int_equal(sft_source_create(&s, &vtable, &o, 10, 0, NULL, NULL, &err), SFT_E_ARG);
-    assert_int_equal(sft_source_create(&s, NULL, &o, 10, 0, NULL, NULL, &err), SFT_E_ARG);
+    assert_int_equal(sft_source_create(&s, &vtable, &o, INFO(10, 0, NULL, NULL), &err), SFT_E_ARG);
+    assert_int_equal(sft_source_create(&s, NULL, &o, INFO(10, 0, NULL, NULL), &err), SFT_E_ARG);
     assert_int_equal(o.closes, 0); /* a failed create leaves self with the caller */
 }
 
@@ -627,7 +629,7 @@ static void a_silent_failure_gets_a_sentence(void **state) {
     sft_error err;
     uint8_t buf[4];
     const sft_source_vtable vtable = {.struct_size = sizeof vtable, .read_at = own_read};
-    assert_int_equal(sft_source_create(&s, &vtable, &o, 10, 0, "mine", NULL, &err), SFT_OK);
+    assert_int_equal(sft_source_create(&s, &vtable, &o, INFO(10, 0, "mine", NULL), &err), SFT_OK);
     memset(&err, 0xee, sizeof err);
     assert_int_equal(sft_source_read(s, 2, buf, 4, &err), SFT_E_HTTP);
     assert_int_equal(err.status, SFT_E_HTTP);
@@ -652,7 +654,7 @@ static sft_status open_kind(int kind, sft_source **s, const char *path, const sf
     case 2:
         return sft_source_open_memory(s, bytes, 10, a, NULL);
     case 3:
-        return sft_source_create(s, &vtable, &o, 10, 0, "x", a, NULL);
+        return sft_source_create(s, &vtable, &o, INFO(10, 0, "x", a), NULL);
     default:
         assert_int_equal(pipe(fds), 0);
         assert_int_equal(write(fds[1], "12345", 5), 5);
@@ -830,10 +832,10 @@ static void folders_and_facts(void **state) {
     assert_int_equal(err.sys, ENOTDIR);
 
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a"), &exists, &st, &err), SFT_OK);
-    assert_true(exists && st.regular && !st.folder);
+    assert_true(exists && st.regular && !st.directory);
     assert_int_equal(st.size, 4);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts"), &exists, &st, &err), SFT_OK);
-    assert_true(exists && !st.regular && st.folder);
+    assert_true(exists && !st.regular && st.directory);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/.c"), &exists, &st, &err), SFT_OK);
     assert_false(exists);
     assert_int_equal(sft__fs_stat_path(in_folder(tmp, "facts/a/b"), &exists, &st, &err), SFT_E_IO);

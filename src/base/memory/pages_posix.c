@@ -51,6 +51,4 @@ void sft__base_pages_touch(void *ptr, size_t size) {
     (void)ptr, (void)size;
 #endif
 }
-#else
-typedef int sft__base_pages_posix_empty;
 #endif

@@ -18,6 +18,4 @@ void sft__base_pages_free(void *ptr, size_t size) {
 void sft__base_pages_touch(void *ptr, size_t size) {
     (void)ptr, (void)size;
 }
-#else
-typedef int sft__base_pages_win_empty;
 #endif

@@ -25,9 +25,7 @@ sft_status sft__base_meter_init(sft__base_meter *meter, const sft_control *contr
     if (control == NULL) {
         return SFT_OK;
     }
-    if (!sft__base_mutex_init(&meter->lock)) {
-        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
-    }
+    SFT_TRY(sft__base_mutex_new(&meter->lock, err));
     meter->control = control;
     return SFT_OK;
 }

@@ -58,6 +58,22 @@ static void worker(void *arg) {
     sft__base_mutex_unlock(&pool->lock);
 }
 
+static bool make_locks(sft_pool *pool) {
+    if (!sft__base_mutex_init(&pool->lock)) {
+        return false;
+    }
+    if (!sft__base_cond_init(&pool->changed)) {
+        sft__base_mutex_reset(&pool->lock);
+        return false;
+    }
+    return true;
+}
+
+static void pool_release(sft_pool *pool) {
+    sft__base_free(pool->allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
+    sft__base_free(pool->allocator, pool, sizeof *pool);
+}
+
 sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator *allocator,
                            sft_error *err) {
     sft_pool *pool;
@@ -77,24 +93,15 @@ sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator
     }
     pool->allocator = sft__base_allocator(allocator);
     pool->thread_capacity = threads - 1;
-    if (threads > 1) {
-        pool->threads =
-            sft__base_alloc_array(allocator, pool->thread_capacity, sizeof *pool->threads);
-        if (pool->threads == NULL) {
-            sft__base_free(allocator, pool, sizeof *pool);
-            return sft__base_fail_nomem(err, pool->thread_capacity * sizeof *pool->threads);
-        }
-    }
-    if (!sft__base_mutex_init(&pool->lock)) {
-        sft__base_free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-        sft__base_free(allocator, pool, sizeof *pool);
+    if (!make_locks(pool)) {
+        pool_release(pool);
         return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
     }
-    if (!sft__base_cond_init(&pool->changed)) {
-        sft__base_mutex_reset(&pool->lock);
-        sft__base_free(allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-        sft__base_free(allocator, pool, sizeof *pool);
-        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a condition variable");
+    pool->threads = sft__base_alloc_array(allocator, pool->thread_capacity, sizeof *pool->threads);
+    if (pool->threads == NULL && threads > 1) {
+        pool->thread_capacity = 0;
+        sft_pool_free(pool);
+        return sft__base_fail_nomem(err, (threads - 1) * sizeof *pool->threads);
     }
     while (pool->thread_count < pool->thread_capacity &&
            sft__base_thread_start(&pool->threads[pool->thread_count], worker, pool)) {
@@ -139,8 +146,7 @@ void sft_pool_free(sft_pool *pool) {
     }
     sft__base_cond_reset(&pool->changed);
     sft__base_mutex_reset(&pool->lock);
-    sft__base_free(pool->allocator, pool->threads, pool->thread_capacity * sizeof *pool->threads);
-    sft__base_free(pool->allocator, pool, sizeof *pool);
+    pool_release(pool);
 }
 
 /* The pool is const for callers, who cannot change what it is; its queue is its own business. */

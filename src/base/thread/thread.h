@@ -5,7 +5,7 @@
 #ifndef SFT_BASE_THREAD_H
 #define SFT_BASE_THREAD_H
 
-#include "base/compiler.h"
+#include "base/error.h"
 
 #ifdef _WIN32
 typedef struct sft__base_mutex {
@@ -31,6 +31,8 @@ typedef struct sft__base_thread {
 #endif
 
 bool sft__base_mutex_init(sft__base_mutex *m);
+/* The same, with SFT_E_NOMEM. */
+sft_status sft__base_mutex_new(sft__base_mutex *m, sft_error *err);
 void sft__base_mutex_reset(sft__base_mutex *m);
 void sft__base_mutex_lock(sft__base_mutex *m);
 void sft__base_mutex_unlock(sft__base_mutex *m);

@@ -93,6 +93,4 @@ uint32_t sft__base_cpu_count(void) {
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)n : 1;
 }
-#else
-typedef int sft__base_thread_posix_empty;
 #endif

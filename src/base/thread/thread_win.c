@@ -77,6 +77,4 @@ uint32_t sft__base_cpu_count(void) {
     GetSystemInfo(&info);
     return info.dwNumberOfProcessors > 0 ? (uint32_t)info.dwNumberOfProcessors : 1;
 }
-#else
-typedef int sft__base_thread_win_empty;
 #endif

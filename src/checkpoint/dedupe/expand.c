@@ -353,8 +353,7 @@ static sft_status read_record(const expanding *e, const sft__layout_jnode **root
         sft__checkpoint_text_reset(&text);
     }
     if (status != SFT_OK) {
-        return sft_error_set(e->err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                             "%s: %s", path, why.message);
+        return sft_error_from(e->err, status, &why, "%s: %s", path, why.message);
     }
     const sft__layout_jnode *const format = sft__layout_jtree_get(tree, "format");
     if (format == NULL || format->type != SFT__J_STRING ||

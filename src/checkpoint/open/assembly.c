@@ -16,10 +16,8 @@ static sft_status lent_read_at(void *self, uint64_t offset, void *dst, size_t si
     return sft_source_read(self, offset, dst, size, err);
 }
 
-static sft_status lent_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                 sft_io_done done, void *done_ctx, const sft_control *control,
-                                 sft_error *err) {
-    return sft_source_read_many(self, ranges, count, done, done_ctx, control, err);
+static sft_status lent_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
+    return sft_source_read_many(self, batch, err);
 }
 
 static sft_status lent_borrow(void *self, uint64_t offset, size_t size, const void **data,
@@ -47,8 +45,9 @@ static sft_status lend(sft__checkpoint_assembly *a, const sft_source *source, ui
     vtable.advise = lent_advise;
     vtable.descriptor = lent_descriptor;
     /* The vtable's self is not const, the functions behind it take a const source again. */
-    SFT_TRY(sft_source_create(&lent, &vtable, (void *)(uintptr_t)source, sft_source_size(source),
-                              sft_source_flags(source), sft_source_name(source), a->allocator,
+    SFT_TRY(sft_source_create(&lent, &vtable, (void *)(uintptr_t)source,
+                              &(sft_source_info){sft_source_size(source), sft_source_flags(source),
+                                                 sft_source_name(source), a->allocator},
                               a->err));
     return sft_builder_add_source(a->builder, lent, index, a->err);
 }

@@ -108,9 +108,13 @@ static sft_status open_files(void *ctx, const char *const *names, size_t count,
 static sft_status about_map(const sft_error *why, sft_error *err) {
     static const char made[] = "memory: ";
     const size_t n = strncmp(why->message, made, sizeof made - 1) == 0 ? sizeof made - 1 : 0;
-    return sft_error_set(err, (sft_status)why->status, why->sys,
-                         n != 0 ? SFT_NO_OFFSET : why->offset, why->tensor, strlen(why->tensor),
-                         "%s%s", n != 0 ? NAME_MAP ": " : "", why->message + n);
+    const sft_status status = (sft_status)why->status;
+
+    if (n == 0) {
+        return sft_error_from(err, status, why, "%s", why->message);
+    }
+    return sft_error_at(err, status, SFT_NO_OFFSET, why->tensor, strlen(why->tensor),
+                        NAME_MAP ": %s", why->message + n);
 }
 
 static sft_status open_all(complete *w, sft_error *err) {

@@ -321,8 +321,7 @@ static sft_status open_all(const directories *f, sft_error *err) {
         sft_error why;
         const sft_status status = sft__checkpoint_open_file(f->c, path, &catalog, &why);
         if (status != SFT_OK) {
-            return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                                 "%s: %s", path, why.message);
+            return sft_error_from(err, status, &why, "%s: %s", path, why.message);
         }
         SFT_TRY(sft__checkpoint_add(f->c, f->list[i].rank, catalog, err));
     }
@@ -350,8 +349,7 @@ static sft_status find_layout(sft_checkpoint *c, size_t ranks, sft_error *err) {
             return SFT_OK;
         }
         if (status != SFT_E_IO && status != SFT_E_FORMAT) {
-            return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                                 "%s: %s", path, why.message);
+            return sft_error_from(err, status, &why, "%s: %s", path, why.message);
         }
     }
     if (ranks == 1) { /* all there ever was, as far as anybody says */

@@ -475,8 +475,7 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
             kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, &why) : try_plain(r, step, &why);
     }
     if (is_of_the_machine(status)) {
-        return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                             "%s: %s", step->name, why.message);
+        return sft_error_from(err, status, &why, "%s: %s", step->name, why.message);
     }
     step->complete = status == SFT_OK;
     if (status != SFT_OK) {

@@ -78,7 +78,7 @@ static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent
         *yes = true;
         return SFT_OK;
     }
-    if (!target.folder) {
+    if (!target.directory) {
         return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
     }
     SFT_TRY(sft__fs_look(parent, &above, err));

@@ -99,7 +99,7 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
     if (!fact.exists && !link) { /* another process had it */
         return SFT_OK;
     }
-    if (fact.folder && !link) {
+    if (fact.directory && !link) {
         memcpy(own + inner + len, "/", 2);
         if (l->any_plan || begins(name_from(l, own), own)) {
             return push(l, own, err);

@@ -57,8 +57,9 @@ static block find_block(const copying *k, uint64_t unit) {
 static sft_status name_item(const cli_item *item, sft_status status, sft_error *err) {
     if (status != SFT_OK && err->tensor[0] == '\0') {
         const sft_error cause = *err;
-        (void)sft_error_set(err, status, cause.sys, cause.offset, item->tensor->name,
-                            item->tensor->name_len, "%s", cause.message);
+        (void)sft_error_at(err, status, cause.offset, item->tensor->name, item->tensor->name_len,
+                           "%s", cause.message);
+        err->sys = cause.sys;
     }
     return status;
 }
@@ -75,10 +76,12 @@ static sft_status cast_step(copying *k, const block *b, size_t at, size_t n, cli
                               (size_t)cli_bytes_of(t->dtype, n), &slot->err);
 
     if (status == SFT_OK && cast) {
-        status = name_item(item,
-                           sft_convert(out, item->dtype, in, t->dtype, n,
-                                       SFT_CONVERT_WITHOUT(k->without), &slot->err),
-                           &slot->err);
+        status = name_item(
+            item,
+            sft_convert(out, in, n,
+                        &(sft_cast){item->dtype, t->dtype, SFT_CONVERT_WITHOUT(k->without)},
+                        &slot->err),
+            &slot->err);
     }
     if (status == SFT_OK && cast) {
         cli_cast_saw(k->lost, t, item->dtype, in, out, n);

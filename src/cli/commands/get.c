@@ -118,7 +118,7 @@ static bool resolve(job *j) {
         status = sft_dtype_bytes(j->dtype, j->view.elements, &j->nbytes, &err);
     }
     if (status == SFT_OK && j->dtype->id != t->dtype->id) { /* can it be cast at all? */
-        status = sft_convert(NULL, j->dtype, NULL, t->dtype, 0, 0, &err);
+        status = sft_convert(NULL, NULL, 0, &(sft_cast){j->dtype, t->dtype, 0}, &err);
     }
     if (status != SFT_OK) {
         cli_fail(j->c, j->operand, &err);
@@ -223,7 +223,8 @@ static sft_status read_block(void *ctx, uint64_t unit, cli_slot *slot) {
     b->data = read;
     if (status == SFT_OK && from->id != j->dtype->id) {
         status =
-            sft_convert(cast, j->dtype, read, from, n, SFT_CONVERT_WITHOUT(j->without), &slot->err);
+            sft_convert(cast, read, n, &(sft_cast){j->dtype, from, SFT_CONVERT_WITHOUT(j->without)},
+                        &slot->err);
         b->data = cast;
     }
     if (status == SFT_OK && b->data == cast) {

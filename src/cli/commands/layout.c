@@ -46,9 +46,9 @@ static void put_ranks(char *text, size_t cap, const sft_layout *l) {
             i++;
         }
         sft_error number; /* formats without printf's locale */
-        (void)sft_error_set(&number, SFT_OK, 0, 0, NULL, 0,
-                            first == last ? "%s%llu" : "%s%llu-%llu", runs == 0 ? "" : ", ",
-                            (unsigned long long)first, (unsigned long long)last);
+        (void)sft_error_at(&number, SFT_OK, 0, NULL, 0, first == last ? "%s%llu" : "%s%llu-%llu",
+                           runs == 0 ? "" : ", ", (unsigned long long)first,
+                           (unsigned long long)last);
         const size_t n = strlen(number.message);
         memcpy(text + used, number.message, n + 1);
         used += n;
@@ -174,8 +174,8 @@ static void put_file(cli *c, const char *path, const char *text, size_t size) {
     }
     if (error != 0) {
         const bool exists = cli_sys_exists_error(error);
-        (void)sft_error_set(&err, exists ? SFT_E_EXISTS : SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                            "cannot write %s: %s", path, cli_sys_text(error, why, sizeof why));
+        (void)sft_error_set(&err, exists ? SFT_E_EXISTS : SFT_E_IO, error, "cannot write %s: %s",
+                            path, cli_sys_text(error, why, sizeof why));
         cli_fail(c, path, &err);
     }
 }

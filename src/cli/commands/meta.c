@@ -205,7 +205,7 @@ static bool import_file(cli *c, const char *path, changes *ch) {
         return false;
     }
     if (!cli_meta_parse(&ch->imported, ch->json, len, &fault, &at)) {
-        (void)sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
+        (void)sft_error_at(&err, SFT_E_JSON, at, NULL, 0, "%s", fault);
         cli_fail_plainly(c, path, &err);
         return false;
     }

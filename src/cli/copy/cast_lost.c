@@ -83,8 +83,10 @@ static double there_and_back(const sft_dtype *dtype, double x) {
     double values[8] = {x, x, x, x, x, x, x, x}; /* whole bytes of every type */
     const sft_dtype *f64 = sft_dtype_get(SFT_F64);
 
-    if (sft_convert(bits, dtype, values, f64, 8, SFT_CONVERT_HOST_SRC, NULL) != SFT_OK ||
-        sft_convert(values, f64, bits, dtype, 8, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+    if (sft_convert(bits, values, 8, &(sft_cast){dtype, f64, SFT_CONVERT_HOST_SRC}, NULL) !=
+            SFT_OK ||
+        sft_convert(values, bits, 8, &(sft_cast){f64, dtype, SFT_CONVERT_HOST_DST}, NULL) !=
+            SFT_OK) {
         return INFINITY;
     }
     return values[0];
@@ -97,7 +99,8 @@ static bool is_odd_code(const lost_rule *rule, const sft_dtype *to, unsigned mas
     for (unsigned code = 0; code <= 2 * mask + 1; code++) {
         const uint8_t bytes[2] = {(uint8_t)code, (uint8_t)(code >> 8)};
         double value;
-        if (sft_convert(&value, f64, bytes, to, 1, SFT_CONVERT_HOST_DST, NULL) != SFT_OK ||
+        if (sft_convert(&value, bytes, 1, &(sft_cast){f64, to, SFT_CONVERT_HOST_DST}, NULL) !=
+                SFT_OK ||
             (!(fabs(value) < rule->top) && (code & mask) < rule->least && code != rule->alone)) {
             return true;
         }
@@ -114,8 +117,8 @@ static void find_codes(lost_rule *rule, const sft_dtype *to) {
 
     rule->by_code = false;
     if (to->block_elements != 1 || to->block_bytes > 2 ||
-        sft_convert(bytes, to, &large, sft_dtype_get(SFT_F64), 1, SFT_CONVERT_HOST_SRC, NULL) !=
-            SFT_OK) {
+        sft_convert(bytes, &large, 1, &(sft_cast){to, sft_dtype_get(SFT_F64), SFT_CONVERT_HOST_SRC},
+                    NULL) != SFT_OK) {
         return;
     }
     rule->alone = (uint16_t)(mask + 1);
@@ -149,10 +152,10 @@ static void rule_find(lost_rule *rule, const sft_dtype *from, const sft_dtype *t
     memset(rule->safe, 0, sizeof rule->safe);
     memcpy(&little, &one, 1);
     find_codes(rule, to);
-    rule->by_bits =
-        little != 0 && from->kind == SFT_KIND_FLOAT && from->block_elements == 1 &&
-        from->block_bytes >= 2 &&
-        sft_convert(rule->safe, from, &safe, f64, 1, SFT_CONVERT_HOST_SRC, NULL) == SFT_OK;
+    rule->by_bits = little != 0 && from->kind == SFT_KIND_FLOAT && from->block_elements == 1 &&
+                    from->block_bytes >= 2 &&
+                    sft_convert(rule->safe, &safe, 1, &(sft_cast){from, f64, SFT_CONVERT_HOST_SRC},
+                                NULL) == SFT_OK;
 }
 
 /* Is there a magnitude beyond `safe`? IEEE numbers without their sign order as integers do, NaN
@@ -211,9 +214,11 @@ static uint64_t count_step(const lost_rule *rule, const char *in, const char *ou
     double now[STEP];
     uint64_t lost = 0;
 
-    if (sft_convert(now, f64, out, rule->to, n, SFT_CONVERT_HOST_DST, NULL) != SFT_OK ||
+    if (sft_convert(now, out, n, &(sft_cast){f64, rule->to, SFT_CONVERT_HOST_DST}, NULL) !=
+            SFT_OK ||
         !is_suspect(rule, now, n) ||
-        sft_convert(before, f64, in, rule->from, n, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+        sft_convert(before, in, n, &(sft_cast){f64, rule->from, SFT_CONVERT_HOST_DST}, NULL) !=
+            SFT_OK) {
         return 0;
     }
     for (size_t e = 0; e < n; e++) {
@@ -259,8 +264,8 @@ static uint64_t count_whole(const lost_rule *rule, const void *in, size_t n) {
     }
     for (size_t i = 0; i < n && !by_sign; i += STEP) {
         const size_t part = n - i < STEP ? n - i : STEP;
-        if (sft_convert(before, f64, bytes + bytes_of(rule->from, i), rule->from, part,
-                        SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+        if (sft_convert(before, bytes + bytes_of(rule->from, i), part,
+                        &(sft_cast){f64, rule->from, SFT_CONVERT_HOST_DST}, NULL) != SFT_OK) {
             return lost;
         }
         for (size_t e = 0; e < part; e++) {

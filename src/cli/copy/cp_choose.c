@@ -150,8 +150,8 @@ static bool sum_up(cli_copy *copy) {
             } else if (sft_dtype_bytes(item->dtype, cli_elements(item->tensor), &item->nbytes,
                                        &err) != SFT_OK) {
                 sft_error named;
-                (void)sft_error_set(&named, err.status, 0, SFT_NO_OFFSET, item->tensor->name,
-                                    item->tensor->name_len, "%s", err.message);
+                (void)sft_error_at(&named, err.status, SFT_NO_OFFSET, item->tensor->name,
+                                   item->tensor->name_len, "%s", err.message);
                 cli_fail(copy->c, copy->source, &named);
                 good = false;
             }

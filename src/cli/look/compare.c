@@ -137,11 +137,14 @@ static sft_status to_values(double *values, const sft_dtype *type, const void *d
     const sft_dtype *f64 = sft_dtype_get(SFT_F64);
 
     if (complex_type || parts == 1) {
-        return sft_convert(values, f64, data, complex_type ? sft_dtype_get(SFT_F32) : type,
-                           n * parts, SFT_CONVERT_HOST_DST, err);
+        return sft_convert(
+            values, data, n * parts,
+            &(sft_cast){f64, complex_type ? sft_dtype_get(SFT_F32) : type, SFT_CONVERT_HOST_DST},
+            err);
     }
     /* a real tensor beside a complex one: imaginary parts are zero */
-    const sft_status status = sft_convert(values, f64, data, type, n, SFT_CONVERT_HOST_DST, err);
+    const sft_status status =
+        sft_convert(values, data, n, &(sft_cast){f64, type, SFT_CONVERT_HOST_DST}, err);
     for (size_t i = n; status == SFT_OK && i-- > 0;) {
         values[2 * i] = values[i];
         values[2 * i + 1] = 0;

@@ -228,8 +228,8 @@ static void write_manifest(const record *r, cli_out *out) {
 static sft_status fail_file(sft_error *err, const char *path, int error) {
     char cause[160];
     const bool exists = cli_sys_exists_error(error);
-    return sft_error_set(err, exists ? SFT_E_EXISTS : SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
-                         "cannot write %s: %s", path, cli_sys_text(error, cause, sizeof cause));
+    return sft_error_set(err, exists ? SFT_E_EXISTS : SFT_E_IO, error, "cannot write %s: %s", path,
+                         cli_sys_text(error, cause, sizeof cause));
 }
 
 static sft_status record_beside(record *r, sft_error *err) {

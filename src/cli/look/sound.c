@@ -81,8 +81,8 @@ sft_status cli_source_holds(cli *c, const char *operand, const sft_catalog *cata
     }
     if (status == SFT_E_MISMATCH) {
         const sft_error why = *err;
-        status = sft_error_set(err, status, 0, why.offset, why.tensor, strlen(why.tensor),
-                               "%s; new digests would call it right", why.message);
+        status = sft_error_at(err, status, why.offset, why.tensor, strlen(why.tensor),
+                              "%s; new digests would call it right", why.message);
     }
     return status;
 }

@@ -288,7 +288,8 @@ sft_status cli_stats_block(cli_stats *s, const sft_dtype *dtype, const void *dat
                          dtype->name);
     }
     const sft_status status =
-        sft_convert(values, sft_dtype_get(SFT_F64), data, from, numbers, SFT_CONVERT_HOST_DST, err);
+        sft_convert(values, data, numbers,
+                    &(sft_cast){sft_dtype_get(SFT_F64), from, SFT_CONVERT_HOST_DST}, err);
     if (status != SFT_OK) {
         return status;
     }

@@ -50,9 +50,9 @@ void cli_fail_no_tensor(cli *c, const char *file, const sft_catalog *catalog, co
         words[i] = sft_catalog_at(catalog, i)->name;
     }
     const char *closest = cli_closest(word, words, count);
-    (void)sft_error_set(&err, SFT_E_NOT_FOUND, 0, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
-                        closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
-                        closest != NULL ? "\"?" : "");
+    (void)sft_error_at(&err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, name, len, "no such tensor%s%s%s",
+                       closest != NULL ? "; did you mean \"" : "", closest != NULL ? closest : "",
+                       closest != NULL ? "\"?" : "");
     cli_fail(c, file, &err);
     free(word);
     free(words);

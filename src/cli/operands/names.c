@@ -19,7 +19,7 @@ static char *read_text(const char *path, size_t *size, sft_error *err) {
     char *text;
 
     if (f == NULL) {
-        (void)sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0, "%s: cannot be opened", path);
+        (void)sft_error_set(err, SFT_E_IO, 0, "%s: cannot be opened", path);
         return NULL;
     }
     text = cli_alloc(MOST_BYTES + 2, 1);
@@ -27,8 +27,7 @@ static char *read_text(const char *path, size_t *size, sft_error *err) {
     const bool failed = ferror(f) != 0 || *size > MOST_BYTES;
     (void)fclose(f);
     if (failed) {
-        (void)sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
-                            "%s: cannot be read, or is larger than 1 MiB", path);
+        (void)sft_error_set(err, SFT_E_IO, 0, "%s: cannot be read, or is larger than 1 MiB", path);
         free(text);
         return NULL;
     }

@@ -33,13 +33,15 @@ static sft_status open_kept(cli *c, sft_source **out, sft_error *err) {
         /* Nothing is to be cleaned up while we wait for a pipe, so Ctrl-C may simply end us. */
         cli_sys_catch(false);
         status = cli_sys_interrupted() /* before: a read that nothing ends would forget it */
-                     ? sft_error_set(err, SFT_E_CANCELLED, 0, SFT_NO_OFFSET, NULL, 0, "cancelled")
+                     ? sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled")
                      : sft_source_open_stream(&c->stdin_bytes, 0, 0, NULL, err);
         cli_sys_catch(true);
     }
     return status == SFT_OK
-               ? sft_source_create(out, &vtable, c->stdin_bytes, sft_source_size(c->stdin_bytes),
-                                   SFT_SOURCE_MEMORY, "stream", NULL, err)
+               ? sft_source_create(out, &vtable, c->stdin_bytes,
+                                   &(sft_source_info){sft_source_size(c->stdin_bytes),
+                                                      SFT_SOURCE_MEMORY, "stream", NULL},
+                                   err)
                : status;
 }
 

@@ -70,8 +70,7 @@ sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_se
     o.ranks = ranks;
     const sft_status status = sft_layout_set_open(out, path, &o, &why);
     if (status != SFT_OK) {
-        return sft_error_set(err, status, why.sys, why.offset, why.tensor, strlen(why.tensor),
-                             "%s: %s", path, why.message);
+        return sft_error_from(err, status, &why, "%s: %s", path, why.message);
     }
     return SFT_OK;
 }

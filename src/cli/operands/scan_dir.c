@@ -184,7 +184,7 @@ static bool list_one(listing *l, char *directory, bool first) {
     if (error != 0 && first) {
         char text[128];
         sft_error err;
-        (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "cannot be listed: %s",
+        (void)sft_error_set(&err, SFT_E_IO, error, "cannot be listed: %s",
                             cli_sys_text(error, text, sizeof text));
         cli_fail_plainly(l->c, directory, &err);
         return false;

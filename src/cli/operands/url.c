@@ -216,7 +216,7 @@ static void end_remote(cli *c) {
 #else
 sft_status cli_url_begin(cli *c, sft_error *err) {
     (void)c;
-    return sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
+    return sft_error_set(err, SFT_E_IO, 0,
                          "reading from a URL needs libsafetensors-remote, which this build of the "
                          "tool does not have");
 }

@@ -104,8 +104,8 @@ static void say(cli_beside *b, int kind, const char *path, const char *text) {
 static sft_status fail_file(const char *path, int error, sft_error *err) {
     char text[160];
 
-    return sft_error_set(err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0, "%.200s: cannot write: %s",
-                         path, cli_sys_text(error, text, sizeof text));
+    return sft_error_set(err, SFT_E_IO, error, "%.200s: cannot write: %s", path,
+                         cli_sys_text(error, text, sizeof text));
 }
 
 /* ---------------------------------------------------------------- one file */

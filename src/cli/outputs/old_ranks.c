@@ -332,8 +332,8 @@ static sft_status compare(const sft_catalog *read, const sft_catalog *global, sf
     for (size_t i = 0; i < sft_catalog_count(global); i++) {
         const sft_tensor *t = sft_catalog_at(global, i);
         if (!same(t, sft_catalog_find(read, t->name, t->name_len))) {
-            return sft_error_set(err, SFT_E_MISMATCH, 0, SFT_NO_OFFSET, t->name, t->name_len,
-                                 "is not what was to be written");
+            return sft_error_at(err, SFT_E_MISMATCH, SFT_NO_OFFSET, t->name, t->name_len,
+                                "is not what was to be written");
         }
     }
     return SFT_OK;
@@ -389,8 +389,8 @@ bool cli_would_open(cli_batch *b, sft_catalog *const *parts, size_t count,
     if (status != SFT_E_SHAPE &&
         is_bad(b, status, &err)) { /* what only warns is said afterwards, too */
         const sft_error why = err;
-        (void)sft_error_set(&err, status, 0, SFT_NO_OFFSET, why.tensor, strlen(why.tensor),
-                            "files cut so would not open as one model again: %.400s", why.message);
+        (void)sft_error_at(&err, status, SFT_NO_OFFSET, why.tensor, strlen(why.tensor),
+                           "files cut so would not open as one model again: %.400s", why.message);
         cli_fail_plainly(b->c, cli_text(b->c, "target-layout"), &err);
         return false;
     }

@@ -39,8 +39,10 @@ static double rounded(double value, const sft_dtype *dtype) {
     if (dtype->id == SFT_F32) {
         return (double)(float)value;
     }
-    if (sft_convert(bits, dtype, &value, f64, 1, SFT_CONVERT_HOST_SRC, NULL) != SFT_OK ||
-        sft_convert(&back, f64, bits, dtype, 1, SFT_CONVERT_HOST_DST, NULL) != SFT_OK) {
+    if (sft_convert(bits, &value, 1, &(sft_cast){dtype, f64, SFT_CONVERT_HOST_SRC}, NULL) !=
+            SFT_OK ||
+        sft_convert(&back, bits, 1, &(sft_cast){f64, dtype, SFT_CONVERT_HOST_DST}, NULL) !=
+            SFT_OK) {
         return value;
     }
     return back;
@@ -85,7 +87,8 @@ static const char *complex_text(char text[CLI_ELEMENT_TEXT], const void *data) {
     char re[48];
     char im[48];
 
-    (void)!sft_convert(parts, sft_dtype_get(SFT_F64), data, f32, 2, SFT_CONVERT_HOST_DST, NULL);
+    (void)!sft_convert(parts, data, 2,
+                       &(sft_cast){sft_dtype_get(SFT_F64), f32, SFT_CONVERT_HOST_DST}, NULL);
     cli_real_text(im, fabs(parts[1]), f32);
     (void)snprintf(text, CLI_ELEMENT_TEXT, "%s%s%sj", cli_real_text(re, parts[0], f32),
                    signbit(parts[1]) && !isnan(parts[1]) ? "-" : "+", im);
@@ -117,8 +120,8 @@ const char *cli_element_text(char text[CLI_ELEMENT_TEXT], const sft_dtype *dtype
     if (dtype->block_elements != 1) {
         memcpy(&value, data, sizeof value);
     } else {
-        (void)!sft_convert(&value, sft_dtype_get(SFT_F64), data, dtype, 1, SFT_CONVERT_HOST_DST,
-                           NULL);
+        (void)!sft_convert(&value, data, 1,
+                           &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, NULL);
     }
     return cli_real_text(text, value, dtype);
 }
@@ -143,8 +146,10 @@ void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
         cli_json_i64(j, load_signed(data, dtype->block_bytes));
     } else if (dtype->kind == SFT_KIND_COMPLEX) {
         double parts[2] = {0, 0};
-        (void)!sft_convert(parts, sft_dtype_get(SFT_F64), data, sft_dtype_get(SFT_F32), 2,
-                           SFT_CONVERT_HOST_DST, NULL);
+        (void)!sft_convert(
+            parts, data, 2,
+            &(sft_cast){sft_dtype_get(SFT_F64), sft_dtype_get(SFT_F32), SFT_CONVERT_HOST_DST},
+            NULL);
         cli_json_open(j, '[');
         json_number(j, parts[0]);
         json_number(j, parts[1]);
@@ -431,8 +436,8 @@ static sft_status stream_block(const stream *s, uint64_t unit, const char **data
     *data = s->data;
     if (status == SFT_OK && s->values != NULL) {
         *data = (const char *)s->values;
-        status = sft_convert(s->values, sft_dtype_get(SFT_F64), s->data, dtype, *n,
-                             SFT_CONVERT_HOST_DST, err);
+        status = sft_convert(s->values, s->data, *n,
+                             &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, err);
     }
     return status;
 }
@@ -485,8 +490,8 @@ static bool printable_type(cli *c, const char *file, const cli_view *view) {
     if (dtype->kind != SFT_KIND_OPAQUE && dtype->block_bytes <= sizeof(double)) {
         return true;
     }
-    (void)sft_error_set(&err, SFT_E_UNSUPPORTED, 0, SFT_NO_OFFSET, view->tensor->name,
-                        view->tensor->name_len, "values of type %s cannot be shown", dtype->name);
+    (void)sft_error_at(&err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, view->tensor->name,
+                       view->tensor->name_len, "values of type %s cannot be shown", dtype->name);
     cli_fail(c, file, &err);
     return false;
 }

@@ -38,7 +38,7 @@ static sft_status make_directory(const char *path, mode_t mode, sft_error *err) 
     const int cause = errno;
     if (cause == EEXIST) {
         SFT_TRY(sft__fs_look(path, &st, err));
-        if (st.folder) {
+        if (st.directory) {
             return SFT_OK;
         }
     }
@@ -145,6 +145,4 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
     }
     return sft__fs_sync_directory(directory, err);
 }
-#else
-typedef int sft__fs_entry_posix_empty;
 #endif

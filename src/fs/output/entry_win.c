@@ -130,6 +130,4 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err) {
     (void)path, (void)err;
     return SFT_OK;
 }
-#else
-typedef int sft__fs_entry_win_empty;
 #endif

@@ -89,14 +89,11 @@ void sft__fs_attribute_names(const char *path, sft__base_buf *out) {
 }
 #else
 void sft__fs_attribute_names(const char *path, sft__base_buf *out) {
-    (void)path;
-    (void)out;
+    (void)path, (void)out;
 }
 
 static void keep_attributes(int file, int old, bool mode_asked) {
-    (void)file;
-    (void)old;
-    (void)mode_asked;
+    (void)file, (void)old, (void)mode_asked;
 }
 #endif
 
@@ -141,6 +138,4 @@ sft_status sft__fs_keep_path(const char *path, const char *old, sft_error *err) 
     (void)close(fd); /* read-only */
     return status;
 }
-#else
-typedef int sft__fs_keep_posix_empty;
 #endif

@@ -220,8 +220,7 @@ static bool create_unnamed(sft__fs_publish *p) {
 }
 
 static int link_file(const sft__fs_publish *p, const char *name) {
-    (void)p;
-    (void)name;
+    (void)p, (void)name;
     errno = ENOSYS;
     return -1;
 }
@@ -410,7 +409,13 @@ sft_status sft__fs_publish_write(sft__fs_publish *publish, uint64_t offset,
     if ((publish->direct != NULL && p.left >= sft__base_size.direct_part &&
          sft__fs_direct_write(publish->direct, &p) != 0) ||
         write_cached(publish->file, &p) != 0) {
-        return sft__fs_fail_transfer(err, "write", publish->path, p.offset, errno);
+        const int cause = errno;
+        (void)sft__base_fail_sys(err, SFT_E_IO, cause, "cannot write \"%s\" at byte %llu",
+                                 publish->path, (unsigned long long)p.offset);
+        if (err != NULL) {
+            err->offset = p.offset;
+        }
+        return SFT_E_IO;
     }
     return SFT_OK;
 }
@@ -526,8 +531,7 @@ static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error 
 }
 #else
 static sft_status publish_by_exchange(sft__fs_publish *p, bool *done, sft_error *err) {
-    (void)p;
-    (void)err;
+    (void)p, (void)err;
     *done = false;
     return SFT_OK;
 }
@@ -618,6 +622,4 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
     sft__base_arena_free(&publish->arena);
     sft__base_free(publish->options.allocator, publish, sizeof *publish);
 }
-#else
-typedef int sft__fs_publish_posix_empty;
 #endif

@@ -245,6 +245,4 @@ void sft__fs_publish_free(sft__fs_publish *publish) {
     sft__base_free(allocator, publish->path, publish->path_size);
     sft__base_free(allocator, publish, sizeof *publish);
 }
-#else
-typedef int sft__fs_publish_win_empty;
 #endif

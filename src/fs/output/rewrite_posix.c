@@ -62,6 +62,4 @@ sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool dur
     }
     return SFT_OK;
 }
-#else
-typedef int sft__fs_rewrite_posix_empty;
 #endif

@@ -34,11 +34,8 @@ sft_status sft__fs_rewrite_open(const char *path, sft__fs_handle *out, sft__fs_s
  * with a sharing violation instead of waiting. */
 sft_status sft__fs_rewrite_lock(sft__fs_handle file, const char *path, bool (*stop)(void *),
                                 void *ctx, sft_error *err) {
-    (void)file;
-    (void)path;
-    (void)stop;
-    (void)ctx;
-    (void)err;
+    (void)file, (void)path;
+    (void)stop, (void)ctx, (void)err;
     return SFT_OK;
 }
 
@@ -58,6 +55,4 @@ sft_status sft__fs_rewrite_close(sft__fs_handle file, const char *path, bool dur
     }
     return SFT_OK;
 }
-#else
-typedef int sft__fs_rewrite_win_empty;
 #endif

@@ -45,7 +45,7 @@ sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_err
         SFT_TRY(sft__fs_make_directory(path, err));
         memset(&why, 0, sizeof why);
         if (sft__fs_open_any(path, out, &st, &why) == SFT_OK) {
-            if (st.folder && lock(*out, LOCK_SH) && sft__fs_is_at(*out, path)) {
+            if (st.directory && lock(*out, LOCK_SH) && sft__fs_is_at(*out, path)) {
                 return SFT_OK;
             }
             sft__fs_close(*out); /* removed meanwhile: once more */
@@ -66,10 +66,10 @@ bool sft__fs_try_hold(const char *path, bool shared, sft__fs_handle *out, bool *
     if (sft__fs_open_any(path, out, &st, NULL) != SFT_OK) {
         return false;
     }
-    if (st.folder && flock((int)*out, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
+    if (st.directory && flock((int)*out, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) {
         return true;
     }
-    *busy = st.folder && (errno == EWOULDBLOCK || errno == EINTR);
+    *busy = st.directory && (errno == EWOULDBLOCK || errno == EINTR);
     sft__fs_close(*out);
     *out = SFT__FS_NO_HANDLE;
     return false;
@@ -82,6 +82,4 @@ bool sft__fs_hold_alone(sft__fs_handle directory) {
     }
     return true;
 }
-#else
-typedef int sft__fs_staged_posix_empty;
 #endif

@@ -19,8 +19,7 @@ sft_status sft__fs_hold_directory(const char *path, sft__fs_handle *out, sft_err
 }
 
 bool sft__fs_try_hold(const char *path, bool shared, sft__fs_handle *out, bool *busy) {
-    (void)path;
-    (void)shared;
+    (void)path, (void)shared;
     *out = SFT__FS_NO_HANDLE;
     *busy = false; /* directories have no locks here */
     return false;
@@ -30,6 +29,4 @@ bool sft__fs_hold_alone(sft__fs_handle directory) {
     (void)directory;
     return true;
 }
-#else
-typedef int sft__fs_staged_win_empty;
 #endif

@@ -467,8 +467,9 @@ sft_status sft__import_source_inflate(sft_source **out, sft__import *job,
     SFT_INIT(&vtable);
     vtable.read_at = member_read;
     vtable.close = member_close;
-    const sft_status status = sft_source_create(out, &vtable, m, d->usize, SFT_SOURCE_SEQUENTIAL,
-                                                name, job->allocator, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, m, &(sft_source_info){d->usize, SFT_SOURCE_SEQUENTIAL, name, job->allocator},
+        err);
     if (status != SFT_OK) {
         member_free(m);
         return status;

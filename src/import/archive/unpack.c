@@ -430,8 +430,10 @@ sft_status sft__import_source_unpack(sft_source **out, const sft_source *inner,
         SFT_INIT(&vtable);
         vtable.read_at = packed_read;
         vtable.close = packed_close;
-        status = sft_source_create(out, &vtable, p, got->size, SFT_SOURCE_SEQUENTIAL,
-                                   sft_source_name(inner), allocator, err);
+        status = sft_source_create(
+            out, &vtable, p,
+            &(sft_source_info){got->size, SFT_SOURCE_SEQUENTIAL, sft_source_name(inner), allocator},
+            err);
     }
     if (status != SFT_OK) {
         packed_close(p);

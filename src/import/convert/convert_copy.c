@@ -191,7 +191,7 @@ static sft_status deliver(copying *k, const unit *u, uint64_t first, uint64_t n,
         const size_t size = (size_t)bytes_of(item->dtype, m);
         const uint8_t *have = data + bytes_of(type, done);
         if (cast) {
-            SFT_TRY(sft_convert(made, item->dtype, have, type, m, 0, err));
+            SFT_TRY(sft_convert(made, have, m, &(sft_cast){item->dtype, type, 0}, err));
             if (k->with == NULL && k->c->options.casted != NULL) {
                 k->c->options.casted(k->c->options.ctx, item, have, made, (size_t)m);
             }

@@ -54,7 +54,7 @@ static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error
     if (sft__fs_open_any(folder, out, &st, &why) != SFT_OK) {
         return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
     }
-    if (!st.folder) {
+    if (!st.directory) {
         sft__fs_close(*out);
         return sft__base_fail(err, SFT_E_IO, "the model's folder is a file");
     }
@@ -128,8 +128,8 @@ static sft_status make_source(sft_source **out, const sft__import *job, const ch
     SFT_INIT(&vtable);
     vtable.read_at = beside_read;
     vtable.close = beside_close;
-    const sft_status status =
-        sft_source_create(out, &vtable, b, size, 0, location, job->allocator, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, b, &(sft_source_info){size, 0, location, job->allocator}, err);
     if (status != SFT_OK) {
         beside_close(b);
     }

@@ -51,11 +51,8 @@ static sft_status pass_read(void *self, uint64_t offset, void *dst, size_t size,
     return sft_source_read(((const passing *)self)->inner, offset, dst, size, err);
 }
 
-static sft_status pass_read_many(void *self, const sft_io_range *ranges, size_t count,
-                                 sft_io_done done, void *done_ctx, const sft_control *control,
-                                 sft_error *err) {
-    return sft_source_read_many(((const passing *)self)->inner, ranges, count, done, done_ctx,
-                                control, err);
+static sft_status pass_read_many(void *self, const sft_io_batch *batch, sft_error *err) {
+    return sft_source_read_many(((const passing *)self)->inner, batch, err);
 }
 
 static sft_status pass_borrow(void *self, uint64_t offset, size_t size, const void **data,
@@ -96,8 +93,10 @@ static sft_status pass_create(sft_source **out, held *h, const sft_source *inner
     vtable.close = pass_close;
     h->refs++;
     const sft_status status =
-        sft_source_create(out, &vtable, p, sft_source_size(inner), sft_source_flags(inner),
-                          sft_source_name(inner), h->allocator, err);
+        sft_source_create(out, &vtable, p,
+                          &(sft_source_info){sft_source_size(inner), sft_source_flags(inner),
+                                             sft_source_name(inner), h->allocator},
+                          err);
     if (status != SFT_OK) {
         pass_close(p);
     }

@@ -94,8 +94,9 @@ static sft_status part_create(sft_source **out, const part *like, uint64_t size,
     vtable.borrow = p->map.fn != NULL ? NULL : part_borrow;
     vtable.advise = part_advise;
     vtable.close = part_close;
-    const sft_status status = sft_source_create(out, &vtable, p, size, sft_source_flags(p->inner),
-                                                name, p->allocator, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, p, &(sft_source_info){size, sft_source_flags(p->inner), name, p->allocator},
+        err);
     if (status != SFT_OK) {
         part_close(p);
     }

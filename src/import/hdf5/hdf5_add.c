@@ -81,8 +81,9 @@ static sft_status fill_source(adding *a, sft_error *err) {
     SFT_INIT(&vtable);
     vtable.read_at = fill_read;
     vtable.close = fill_close;
-    const sft_status status = sft_source_create(&made, &vtable, f, sizeof f->bytes, 0,
-                                                sft_source_name(h->source), f->allocator, err);
+    const sft_status status = sft_source_create(
+        &made, &vtable, f,
+        &(sft_source_info){sizeof f->bytes, 0, sft_source_name(h->source), f->allocator}, err);
     if (status != SFT_OK) {
         fill_close(f);
         return status;

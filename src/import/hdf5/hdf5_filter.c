@@ -468,8 +468,10 @@ sft_status sft__import_h5_chunk_source(sft_source **out, sft__import_h5 *h,
     SFT_INIT(&vtable);
     vtable.read_at = chunks_read;
     vtable.close = chunks_close;
-    const sft_status status = sft_source_create(out, &vtable, s, c->count * d->chunk_bytes, 0,
-                                                sft_source_name(h->source), allocator, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, s,
+        &(sft_source_info){c->count * d->chunk_bytes, 0, sft_source_name(h->source), allocator},
+        err);
     if (status != SFT_OK) {
         chunks_free(s, allocator);
         return status;

@@ -58,8 +58,8 @@ static sft_status open_tensor(sft_source **out, held *h, const sft_tensor *tenso
     vtable.read_at = decoded_read;
     vtable.close = decoded_close;
     h->refs++;
-    const sft_status status =
-        sft_source_create(out, &vtable, d, tensor->nbytes, 0, "", h->allocator, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, d, &(sft_source_info){tensor->nbytes, 0, "", h->allocator}, err);
     if (status != SFT_OK) {
         decoded_close(d);
     }

@@ -389,8 +389,9 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     SFT_INIT(&vtable);
     vtable.read_at = constant_read;
     vtable.close = constant_free;
-    const sft_status status = sft_source_create(&source, &vtable, c, size, SFT_SOURCE_MEMORY,
-                                                "constant", t->job->options.allocator, err);
+    const sft_status status = sft_source_create(
+        &source, &vtable, c,
+        &(sft_source_info){size, SFT_SOURCE_MEMORY, "constant", t->job->options.allocator}, err);
     if (status != SFT_OK) {
         constant_free(c);
         return status;

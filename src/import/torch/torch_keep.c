@@ -163,7 +163,7 @@ static sft_status np_real(const np_scalar *s, uint64_t bits, double *value, sft_
         return SFT_OK;
     }
     sft__base_store_le64(in, bits);
-    SFT_TRY(sft_convert(out, sft_dtype_get(SFT_F64), in, from, 1, 0, err));
+    SFT_TRY(sft_convert(out, in, 1, &(sft_cast){sft_dtype_get(SFT_F64), from, 0}, err));
     bits = sft__base_load_le64(out);
     memcpy(value, &bits, sizeof bits);
     return SFT_OK;

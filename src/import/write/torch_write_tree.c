@@ -234,7 +234,8 @@ static sft_status np_value(tree *k, const char **p, const np_type *type, uint8_t
     SFT_TRY(real(k, p, &value, err));
     memcpy(&bits, &value, sizeof bits);
     sft__base_store_le64(wide, bits);
-    return sft_convert(raw, sft_dtype_get(type->dtype), wide, sft_dtype_get(SFT_F64), 1, 0, err);
+    return sft_convert(raw, wide, 1,
+                       &(sft_cast){sft_dtype_get(type->dtype), sft_dtype_get(SFT_F64), 0}, err);
 }
 
 static sft_status numpy(tree *k, const char **p, const char *name, size_t len, sft_error *err) {

@@ -265,21 +265,24 @@ static sft_status convert_check(const sft_dtype *t, uint64_t count, sft_error *e
     return SFT_OK;
 }
 
-sft_status sft_convert(void *dst, const sft_dtype *dst_dtype, const void *src,
-                       const sft_dtype *src_dtype, uint64_t count, uint32_t flags, sft_error *err) {
-    if (dst_dtype == NULL || src_dtype == NULL || (count != 0 && (dst == NULL || src == NULL))) {
+sft_status sft_convert(void *dst, const void *src, uint64_t count, const sft_cast *given,
+                       sft_error *err) {
+    const uint32_t flags = given != NULL ? given->flags : 0;
+
+    if (given == NULL || given->to == NULL || given->from == NULL ||
+        (count != 0 && (dst == NULL || src == NULL))) {
         return sft__base_fail(err, SFT_E_ARG, "dst, src or a dtype is NULL");
     }
     if ((flags &
          ~(SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC | SFT_CONVERT_WITHOUT(SFT__CPU_ALL))) != 0) {
         return sft__base_fail(err, SFT_E_ARG, "unknown convert flags %lu", (unsigned long)flags);
     }
-    SFT_TRY(convert_check(src_dtype, count, err));
-    SFT_TRY(convert_check(dst_dtype, count, err));
+    SFT_TRY(convert_check(given->from, count, err));
+    SFT_TRY(convert_check(given->to, count, err));
     if (count == 0) {
         return SFT_OK;
     }
-    const sft__move_cast cast = {dst_dtype, src_dtype,
+    const sft__move_cast cast = {given->to, given->from,
                                  sft__base_cpu_features() & ~(flags / SFT_CONVERT_WITHOUT(1u))};
     if (SFT_BIG_ENDIAN && (flags & (SFT_CONVERT_HOST_DST | SFT_CONVERT_HOST_SRC)) != 0) {
         sft__move_convert_swapped(&cast, dst, src, (size_t)count,

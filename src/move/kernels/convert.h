@@ -56,6 +56,16 @@ void sft__move_pair_e5m2_f32_x86(uint8_t *dst, const uint8_t *src, size_t count)
 void sft__move_pair_f32_e4m3_x86(uint8_t *dst, const uint8_t *src, size_t count);
 void sft__move_pair_f32_e5m2_x86(uint8_t *dst, const uint8_t *src, size_t count);
 
+/* Where there is no twin nothing asks for it. */
+#if !SFT__X86_64
+#define sft__move_store_codes_x86 sft__move_store_codes_portable
+#define sft__move_carry_f64_x86   sft__move_carry_f64_portable
+#define sft__move_carry_f32_x86   sft__move_carry_f32_portable
+#endif
+#if !SFT__X86_64_WIDE
+#define sft__move_store_codes_wide sft__move_store_codes_x86
+#endif
+
 /* Inner loops of the general way, in twins. codes: of a small float format, one per byte. */
 struct sft__move_float_spec;
 void sft__move_store_codes_portable(uint8_t *dst, const sft__move_lane *lane, size_t n,

@@ -213,11 +213,6 @@ sft__move_pair_fn *sft__move_pair_wide(uint32_t dst_id, uint32_t src_id) {
            : dst_id == SFT_F8_E5M2 ? pair_e5m2_f32_wide
                                    : NULL;
 }
-#else
-void sft__move_store_codes_wide(uint8_t *dst, const sft__move_lane *lane, size_t n,
-                                const sft__move_float_spec *spec) {
-    sft__move_store_codes_x86(dst, lane, n, spec);
-}
 #endif
 
 LANE_AVX2 void sft__move_carry_f64_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
@@ -236,30 +231,11 @@ LANE_AVX2 void sft__move_carry_f32_x86(sft__move_lane *to, const sft__move_lane 
         _mm_storeu_si128((__m128i *)(void *)(to->f + i), _mm_castps_si128(_mm256_cvtpd_ps(d)));
     }
 }
-#else
-void sft__move_store_codes_wide(uint8_t *dst, const sft__move_lane *lane, size_t n,
-                                const sft__move_float_spec *spec) {
-    sft__move_store_codes_portable(dst, lane, n, spec);
-}
-
-void sft__move_store_codes_x86(uint8_t *dst, const sft__move_lane *lane, size_t n,
-                               const sft__move_float_spec *spec) {
-    sft__move_store_codes_portable(dst, lane, n, spec);
-}
-
-void sft__move_carry_f64_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
-    sft__move_carry_f64_portable(to, from, n);
-}
-
-void sft__move_carry_f32_x86(sft__move_lane *to, const sft__move_lane *from, size_t n) {
-    sft__move_carry_f32_portable(to, from, n);
-}
 #endif
 
 #if !SFT__X86_64_WIDE
 sft__move_pair_fn *sft__move_pair_wide(uint32_t dst_id, uint32_t src_id) {
-    (void)dst_id;
-    (void)src_id;
+    (void)dst_id, (void)src_id;
     return NULL;
 }
 #endif

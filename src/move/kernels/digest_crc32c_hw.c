@@ -153,29 +153,11 @@ uint32_t sft__move_crc32c_clmul_256(uint32_t crc, const void *data, size_t size)
     return crc_fold32_crc32c(crc, data, size);
 }
 
-uint32_t sft__move_crc32c_clmul_512(uint32_t crc, const void *data, size_t size) {
 #if SFT__X86_64_WIDE
-    return crc_fold64_crc32c(crc, data, size);
-#else
-    return crc_fold32_crc32c(crc, data, size);
-#endif
-}
-#else
-uint32_t sft__move_crc32c_x86(uint32_t crc, const void *data, size_t size) {
-    return sft__move_crc32c_portable(crc, data, size);
-}
-
-uint32_t sft__move_crc32c_clmul(uint32_t crc, const void *data, size_t size) {
-    return sft__move_crc32c_portable(crc, data, size);
-}
-
-uint32_t sft__move_crc32c_clmul_256(uint32_t crc, const void *data, size_t size) {
-    return sft__move_crc32c_portable(crc, data, size);
-}
-
 uint32_t sft__move_crc32c_clmul_512(uint32_t crc, const void *data, size_t size) {
-    return sft__move_crc32c_portable(crc, data, size);
+    return crc_fold64_crc32c(crc, data, size);
 }
+#endif
 #endif
 
 #if SFT__ARM_CRC
@@ -191,9 +173,5 @@ uint32_t sft__move_crc32c_arm(uint32_t crc, const void *data, size_t size) {
         crc = __crc32cb(crc, *p);
     }
     return crc;
-}
-#else
-uint32_t sft__move_crc32c_arm(uint32_t crc, const void *data, size_t size) {
-    return sft__move_crc32c_portable(crc, data, size);
 }
 #endif

@@ -120,8 +120,4 @@ sft__move_sha256_x86(uint32_t state[8], const void *blocks, size_t count) {
     _mm_storeu_si128((__m128i *)(void *)state, _mm_blend_epi16(feba, dchg, 0xf0));
     _mm_storeu_si128((__m128i *)(void *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
 }
-#else
-void sft__move_sha256_x86(uint32_t state[8], const void *blocks, size_t count) {
-    sft__move_sha256_portable(state, blocks, count);
-}
 #endif

@@ -10,6 +10,20 @@
 #include "base/cpu.h"
 #include <sft/digest.h>
 
+/* Where there is no twin nothing asks for it. */
+#if !SFT__X86_64
+#define sft__move_crc32c_x86       sft__move_crc32c_portable
+#define sft__move_crc32c_clmul     sft__move_crc32c_portable
+#define sft__move_crc32c_clmul_256 sft__move_crc32c_portable
+#define sft__move_sha256_x86       sft__move_sha256_portable
+#endif
+#if !SFT__X86_64_WIDE
+#define sft__move_crc32c_clmul_512 sft__move_crc32c_clmul_256
+#endif
+#if !SFT__ARM_CRC
+#define sft__move_crc32c_arm sft__move_crc32c_portable
+#endif
+
 /* CRC32C in register form: no complement before or after. */
 uint32_t sft__move_crc32c_portable(uint32_t crc, const void *data, size_t size);
 uint32_t sft__move_crc32c_x86(uint32_t crc, const void *data, size_t size);   /* CRC32 */

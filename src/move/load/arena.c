@@ -90,10 +90,7 @@ static sft_status arena_begin(sft_arena **out, void *memory, size_t size, sft_er
 
 sft_status sft_arena_create(sft_arena **out, size_t bytes, uint32_t flags,
                             const sft_allocator *allocator, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (flags != 0) {
         return sft__base_fail(err, SFT_E_ARG, "flags are unknown");
     }
@@ -103,10 +100,7 @@ sft_status sft_arena_create(sft_arena **out, size_t bytes, uint32_t flags,
 
 sft_status sft_arena_create_over(sft_arena **out, void *memory, size_t size,
                                  const sft_allocator *allocator, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (memory == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "memory is NULL");
     }

@@ -113,9 +113,8 @@ static sft_status slot_type(const sft_catalog *catalog, const sft_load_options *
     SFT_TRY(sft_catalog_can_cast(catalog, t, err));
     if (sft_dtype_get(id) == NULL || sft_dtype_get(to->id) == NULL ||
         o->strategy == SFT_STRATEGY_MAP) {
-        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, t->name, t->name_len,
-                                     "no cast from %s to %s%s", t->dtype->name, to->name,
-                                     o->strategy == SFT_STRATEGY_MAP ? " in a mapping" : "");
+        return SFT_FAIL_TENSOR(err, SFT_E_UNSUPPORTED, t, "no cast from %s to %s%s", t->dtype->name,
+                               to->name, o->strategy == SFT_STRATEGY_MAP ? " in a mapping" : "");
     }
     return sft_dtype_bytes(to, t->nbytes / t->dtype->block_bytes * t->dtype->block_elements, &made,
                            err);
@@ -132,8 +131,8 @@ static sft_status want(sft_loaded *l, const sft_load_options *o, size_t i, size_
     if (slot->data != NULL) {
         return o->places == NULL && o->dtypes == NULL
                    ? SFT_OK
-                   : sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                           "selected twice, with places or types for each");
+                   : SFT_FAIL_TENSOR(err, SFT_E_ARG, t,
+                                     "selected twice, with places or types for each");
     }
     const sft_status status = slot_type(l->catalog, o, i, t, &slot->dtype, err);
     if (status != SFT_OK) {
@@ -141,9 +140,8 @@ static sft_status want(sft_loaded *l, const sft_load_options *o, size_t i, size_
     }
     const uint64_t size = sft__move_load_made(t, slot->dtype, t->nbytes);
     if (place != NULL && place->size < size) {
-        return sft__base_fail_tensor(err, SFT_E_ARG, SFT_NO_OFFSET, t->name, t->name_len,
-                                     "the tensor takes %llu bytes, its place has %llu",
-                                     (unsigned long long)size, (unsigned long long)place->size);
+        return SFT_FAIL_TENSOR(err, SFT_E_ARG, t, "the tensor takes %llu bytes, its place has %llu",
+                               (unsigned long long)size, (unsigned long long)place->size);
     }
     const void *data = place != NULL ? place->data : nothing;
     memcpy(&slot->data, &data, sizeof slot->data); /* only the type says const */
@@ -243,10 +241,7 @@ sft_status sft_load(sft_loaded **out, const sft_catalog *catalog, const sft_load
                     sft_error *err) {
     sft_load_options o;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (catalog == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "catalog is NULL");
     }

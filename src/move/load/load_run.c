@@ -443,8 +443,8 @@ static sft_status run_batch(sft__move_load *w, const sft__move_load_job *jobs, s
         status = sft__base_fail_nomem(err, (size_t)buffers + ranges * sizeof *r);
     } else {
         (void)batch_ranges(w, jobs, count, buffer, r);
-        status = sft_source_read_many(sft__move_load_source_of(w, jobs[0].source), r, ranges,
-                                      batch_done, &many, &control, err);
+        status = sft_source_read_many(sft__move_load_source_of(w, jobs[0].source),
+                                      &(sft_io_batch){r, ranges, batch_done, &many, &control}, err);
     }
     for (size_t j = 0, at = 0; j < count && status == SFT_OK; j++) {
         status = batch_feed(w, &jobs[j], r + at, err);

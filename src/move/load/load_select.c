@@ -47,24 +47,26 @@ static bool select_one(const sft_catalog *catalog, const sft_name *n, sft_match 
     return found;
 }
 
-sft_status sft_catalog_select(const sft_catalog *catalog, const sft_name *names, size_t name_count,
-                              sft_match match, size_t *positions, size_t *count, sft_error *err) {
+sft_status sft_catalog_select(const sft_catalog *catalog, const sft_selection *selection,
+                              size_t *positions, size_t *count, sft_error *err) {
     if (count != NULL) {
         *count = 0;
     }
-    if (catalog == NULL || (names == NULL && name_count != 0) || positions == NULL ||
-        count == NULL || (uint32_t)match > SFT_MATCH_GLOB) {
+    if (catalog == NULL || selection == NULL || positions == NULL || count == NULL ||
+        (selection->names == NULL && selection->count != 0) ||
+        (uint32_t)selection->match > SFT_MATCH_GLOB) {
         return sft__base_fail(err, SFT_E_ARG,
                               "an argument is NULL, or the kind of match is unknown");
     }
+    const sft_name *const names = selection->names;
     const size_t tensors = sft_catalog_count(catalog);
     uint8_t *marks = sft__base_alloc_zero(NULL, tensors + 1);
     if (marks == NULL) {
         return sft__base_fail_nomem(err, tensors + 1);
     }
     sft_status status = SFT_OK;
-    for (size_t i = 0; i < name_count && status == SFT_OK; i++) {
-        if (names[i].text == NULL || !select_one(catalog, &names[i], match, marks)) {
+    for (size_t i = 0; i < selection->count && status == SFT_OK; i++) {
+        if (names[i].text == NULL || !select_one(catalog, &names[i], selection->match, marks)) {
             status = sft__base_fail_tensor(
                 err, SFT_E_NOT_FOUND, SFT_NO_OFFSET, names[i].text != NULL ? names[i].text : "",
                 names[i].text != NULL ? names[i].len : 0, "no tensor has such a name");

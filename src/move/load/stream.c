@@ -474,9 +474,7 @@ static sft_status read_options(const sft_stream_options *options, sft_stream_opt
 }
 
 static sft_status make_locks(sft_stream *s, sft_error *err) {
-    if (!sft__base_mutex_init(&s->lock)) {
-        return sft__base_fail(err, SFT_E_NOMEM, "cannot create a lock");
-    }
+    SFT_TRY(sft__base_mutex_new(&s->lock, err));
     if (!sft__base_cond_init(&s->changed)) {
         sft__base_mutex_reset(&s->lock);
         return sft__base_fail(err, SFT_E_NOMEM, "cannot create a condition variable");
@@ -510,10 +508,7 @@ sft_status sft_stream_create(sft_stream **out, const sft_catalog *catalog,
                              const sft_stream_options *options, sft_error *err) {
     sft_stream_options o;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (catalog == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "catalog is NULL");
     }

@@ -112,7 +112,7 @@ sft_status sft__move_edit_sidecar_publish(sft__move_edit_sidecar *s, sft_error *
     if (s->publish == NULL || sft__fs_publish_commit(s->publish, &cause) == SFT_OK) {
         return SFT_OK;
     }
-    return sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
+    return sft_error_set(err, SFT_E_DURABILITY, cause.sys,
                          "the file is edited, but not its digests: %s", cause.message);
 }
 

@@ -74,7 +74,7 @@ sft_status sft__move_set_publish(const sft__move_set *set, sft__fs_publish *publ
     /* a file that is in place, durable or not, needs its digests */
     if ((st == SFT_OK || st == SFT_E_DURABILITY) && wanted &&
         sft__fs_publish_commit(sidecar, &cause) != SFT_OK && st == SFT_OK) {
-        st = sft_error_set(err, SFT_E_DURABILITY, cause.sys, SFT_NO_OFFSET, NULL, 0,
+        st = sft_error_set(err, SFT_E_DURABILITY, cause.sys,
                            "\"%s\" is in place, but not its digests: %s", path, cause.message);
     }
     sft__fs_publish_free(sidecar);

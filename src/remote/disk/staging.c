@@ -102,8 +102,8 @@ static sft_status begin_files(sft__remote_staging *s, const uint8_t identity[32]
     memcpy(head.identity, identity, sizeof head.identity);
     SFT_TRY(sft__fs_create(s->journal, &s->journal_file, err));
     if (!sft__fs_hold_alone(s->journal_file)) {
-        return sft_error_set(err, SFT_E_IO, EWOULDBLOCK, SFT_NO_OFFSET, NULL, 0,
-                             "another process is fetching %.200s", s->path);
+        return sft_error_set(err, SFT_E_IO, EWOULDBLOCK, "another process is fetching %.200s",
+                             s->path);
     }
     SFT_TRY(sft__fs_create(s->part, &s->file, err));
     if (sft__fs_stat_file(s->file, s->part, &st, NULL) == SFT_OK && st.size == s->size &&
@@ -170,8 +170,8 @@ sft_status sft__remote_staging_put(sft__remote_staging *s, uint64_t offset, cons
         const uint64_t room = (block + 1) * SFT__STAGE_BLOCK - offset;
         const size_t n = size < room ? size : (size_t)room;
         if (n > s->missing[block]) {
-            return sft_error_set(err, SFT_E_INTERNAL, 0, offset, NULL, 0,
-                                 "bytes of %.200s came twice", s->path);
+            return sft_error_at(err, SFT_E_INTERNAL, offset, NULL, 0, "bytes of %.200s came twice",
+                                s->path);
         }
         s->missing[block] -= (uint32_t)n;
         if (s->missing[block] == 0) {
@@ -249,9 +249,9 @@ sft_status sft__remote_staging_publish(sft__remote_staging *s, bool replace, sft
     const sft_status status = replace ? sft__fs_rename(s->part, s->path, &why)
                                       : sft__fs_rename_new(s->part, s->path, &why);
     if (status != SFT_OK) {
-        return sft_error_set(
-            err, status == SFT_E_EXISTS ? status : SFT_E_IO, why.sys, SFT_NO_OFFSET, NULL, 0,
-            status == SFT_E_EXISTS ? "%.200s exists" : "cannot publish %.200s", s->path);
+        return sft_error_set(err, status == SFT_E_EXISTS ? status : SFT_E_IO, why.sys,
+                             status == SFT_E_EXISTS ? "%.200s exists" : "cannot publish %.200s",
+                             s->path);
     }
     (void)sft__fs_remove(s->part, NULL); /* a first name that was left */
     (void)sft__fs_remove(s->journal, NULL);

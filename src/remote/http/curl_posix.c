@@ -57,6 +57,4 @@ sft_status sft__remote_curl_find(sft__remote_curl *out, sft_error *err) {
     return sft__base_fail(err, SFT_E_UNSUPPORTED,
                           "reading from a URL needs libcurl 7.85 or later: %s", why);
 }
-#else
-typedef int sft__remote_curl_posix_empty;
 #endif

@@ -82,9 +82,11 @@ sft_status sft__remote_exchange_fail(sft__remote_exchange *x) {
     char shown[150];
 
     sft__remote_url_show(shown, sizeof shown, x->url);
-    return sft_error_set(&x->get->err, x->failure_status, x->failure_sys, x->at, NULL, 0,
-                         "%s: bytes %llu-%llu: %s", shown, (unsigned long long)get->offset,
-                         (unsigned long long)(get->offset + get->size - 1), x->failure);
+    (void)sft_error_at(&x->get->err, x->failure_status, x->at, NULL, 0, "%s: bytes %llu-%llu: %s",
+                       shown, (unsigned long long)get->offset,
+                       (unsigned long long)(get->offset + get->size - 1), x->failure);
+    x->get->err.sys = x->failure_sys;
+    return x->failure_status;
 }
 
 sft_status sft__remote_exchange_stopped(sft__remote_exchange *x, sft_status status) {

@@ -678,8 +678,8 @@ static void end_rest(batch *b) {
     for (; b->next < b->count; b->next++) {
         sft__remote_get *get = &b->gets[b->next];
         get->got = 0;
-        get->status = sft_error_set(&get->err, SFT_E_CANCELLED, 0, get->offset, NULL, 0,
-                                    "not read: another range of the batch failed");
+        get->status = sft_error_at(&get->err, SFT_E_CANCELLED, get->offset, NULL, 0,
+                                   "not read: another range of the batch failed");
         if (get->ended != NULL) {
             get->ended(get);
         }
