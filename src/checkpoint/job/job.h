@@ -177,6 +177,11 @@ static inline const sft_tensor *sft__checkpoint_job_tensor(const sft__checkpoint
     return sft_catalog_at(f->given.catalog, f->given.tensors != NULL ? f->given.tensors[i] : i);
 }
 
+/* The name of an output: files, then texts. */
+static inline const char *sft__checkpoint_job_name(const sft_job *job, size_t i) {
+    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+}
+
 /* The header of a file, and where its tensors lie (count entries, or NULL). */
 sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_job_file *f,
                                       sft__base_buf *out, uint64_t *offsets, sft_error *err);

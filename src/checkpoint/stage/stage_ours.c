@@ -6,6 +6,7 @@
  * stage.h first.
  */
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
 #include <stdlib.h>
 
@@ -34,7 +35,7 @@ static sft_status take_names(looking *l, sft_error *err) {
         return sft__base_fail_nomem(err, (l->count + 1) * sizeof *l->names);
     }
     for (size_t i = 0; i < l->count; i++) {
-        l->names[i] = i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+        l->names[i] = sft__checkpoint_job_name(job, i);
     }
     if (l->count > 1) {
         qsort(l->names, l->count, sizeof *l->names, by_text);
@@ -61,16 +62,9 @@ static bool begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-static bool ends(const char *name, const char *with) {
-    const size_t len = strlen(name);
-    return len >= strlen(with) && strcmp(name + len - strlen(with), with) == 0;
-}
-
 static sft_status push(looking *l, const char *folder, sft_error *err) {
-    if (!sft__base_grow(l->stage->allocator, &l->folders, &l->room, l->folder_count + 1,
-                        sizeof *l->folders)) {
-        return sft__base_fail_nomem(err, (l->folder_count + 1) * sizeof *l->folders);
-    }
+    SFT_TRY(sft__base_more(l->stage->allocator, &l->folders, &l->room, l->folder_count + 1,
+                           sizeof *l->folders, err));
     l->folders[l->folder_count++] = folder;
     return SFT_OK;
 }
@@ -104,7 +98,9 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
         if (l->any_plan || begins(name_from(l, own), own)) {
             return push(l, own, err);
         }
-    } else if (l->any_plan && !link && (ends(name, ".safetensors") || ends(name, ".json"))) {
+    } else if (l->any_plan && !link &&
+               (sft__checkpoint_ends(name, len, ".safetensors") ||
+                sft__checkpoint_ends(name, len, ".json"))) {
         return SFT_OK;
     }
     return sft__base_fail(err, SFT_E_EXISTS,

@@ -4,11 +4,12 @@
  * removed. Read stage.h first.
  */
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
 #include "fs/output/keep.h"
 #include <sft/extend.h>
 
-static const char *name_at(const sft_job *job, size_t i) {
+static const char *sft__checkpoint_job_name(const sft_job *job, size_t i) {
     return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
 }
 
@@ -48,9 +49,7 @@ static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
     c.stage = s;
     sft__base_buf_init(&c.path, s->allocator);
     sft__base_arena_init(&c.arena, s->allocator, 0);
-    if (!sft__base_grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
-        return sft__base_fail_nomem(err, sizeof *c.folders);
-    }
+    SFT_TRY(sft__base_more(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders, err));
     c.folders[c.count++] = s->folder;
     for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
         c.folder = c.folders[i];
@@ -112,7 +111,7 @@ sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sf
     }
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        status = check_replaced(s, name_at(s->job, i), &path, err);
+        status = check_replaced(s, sft__checkpoint_job_name(s->job, i), &path, err);
     }
     sft__base_buf_reset(&path);
     SFT_TRY(status);
@@ -144,7 +143,8 @@ sft_status sft__checkpoint_stage_check(const sft__checkpoint_stage *s, sft_error
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__fs_stat fact;
-        status = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), err);
+        status =
+            sft__checkpoint_stage_path(&path, s->root, sft__checkpoint_job_name(s->job, i), err);
         if (status == SFT_OK) {
             status = sft__fs_look(path.data, &fact, err);
         }
@@ -164,7 +164,8 @@ bool sft__checkpoint_stage_is_published(const sft__checkpoint_stage *s) {
         const bool text = i >= s->job->count;
         const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
         sft__fs_stat fact;
-        all = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
+        all = sft__checkpoint_stage_path(&path, s->root, sft__checkpoint_job_name(s->job, i),
+                                         NULL) == SFT_OK &&
               sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular && fact.size == size;
     }
     sft__base_buf_reset(&path);
@@ -195,11 +196,9 @@ static sft_status move_one(const sft__checkpoint_stage *s, const char *name, sft
 static const char *index_of(const sft_job *job) {
     static const char *const ends[] = {".index.json", "param_name_map.json", "layout.json"};
     for (size_t k = 0; k < 3; k++) {
-        const size_t end = strlen(ends[k]);
         for (size_t i = 0; i < job->text_count; i++) {
             const char *const name = job->texts[i].name;
-            const size_t len = strlen(name);
-            if (len >= end && strcmp(name + len - end, ends[k]) == 0) {
+            if (sft__checkpoint_ends(name, strlen(name), ends[k])) {
                 return name;
             }
         }
@@ -232,8 +231,8 @@ static sft_status move_all(const sft__checkpoint_stage *s, sft__base_buf *from, 
         SFT_TRY(set_aside(s, job->texts[i].name, false, from, to, err));
     }
     for (size_t i = 0; i < job->count + job->text_count; i++) {
-        if (name_at(job, i) != index) {
-            SFT_TRY(move_one(s, name_at(job, i), from, to, err));
+        if (sft__checkpoint_job_name(job, i) != index) {
+            SFT_TRY(move_one(s, sft__checkpoint_job_name(job, i), from, to, err));
         }
     }
     if (index == NULL) {

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled
+ * here, with as few system calls as can be: open, fstat, one read of the beginning, one of the rest
+ * of a header that is longer. Folders and index files are in folder.c.
+ */
+#include "base/checked.h"
+#include "base/limits.h"
+#include "base/options.h"
+#include "catalog/catalog.h"
+
+enum {
+    FILE_FIRST = 4096,        /* read at once from a file: holds most small headers */
+    REMOTE_FIRST = 64 * 1024, /* where every read is a round trip: holds nearly all */
+    INDEX_LOOKS = 64 * 1024   /* how far into a file an index is looked for */
+};
+
+sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
+                                  sft_error *err) {
+    memset(out, 0, sizeof *out);
+    SFT_TRY(sft__base_options_read(&out->open, sizeof out->open, options,
+                                   SFT__UP_TO(sft_open_options, allocator), "open options", err));
+    SFT_TRY(sft__base_limits_read(&out->limits, out->open.limits, err));
+    if ((out->open.flags & ~(SFT_OPEN_INCOMPLETE | SFT_OPEN_STRICT)) != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "unknown flags in open options");
+    }
+    if (out->open.access != SFT_ACCESS_AUTO && out->open.access != SFT_ACCESS_READ &&
+        out->open.access != SFT_ACCESS_MAP) {
+        return sft__base_fail(err, SFT_E_ARG, "unknown access in open options");
+    }
+    out->limits.header_bytes = out->limits.header_bytes == 0           ? 100000000
+                               : out->limits.header_bytes > UINT32_MAX ? UINT32_MAX
+                                                                       : out->limits.header_bytes;
+    out->limits.tensors = out->limits.tensors == 0 || out->limits.tensors > UINT32_MAX
+                              ? UINT32_MAX
+                              : out->limits.tensors;
+    out->limits.rank = out->limits.rank == 0 ? 1024 : out->limits.rank;
+    out->limits.shards = out->limits.shards == 0 ? 65536 : out->limits.shards;
+    out->open.limits = &out->limits;
+    return SFT_OK;
+}
+
+sft_status sft__catalog_new(sft_catalog **out, const sft__remote_open *options, sft_error *err) {
+    sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
+    if (catalog == NULL) {
+        return sft__base_fail_nomem(err, sizeof *catalog);
+    }
+    catalog->allocator = sft__base_allocator(options->open.allocator);
+    sft__base_arena_init(&catalog->arena, catalog->allocator, options->limits.memory_bytes);
+    catalog->names = &catalog->merged_names;
+    *out = catalog;
+    return SFT_OK;
+}
+
+sft_status sft__catalog_arena_failed(const sft__base_arena *arena, uint64_t size, sft_error *err) {
+    if (arena->over_budget) {
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "the catalog needs more memory than limits.memory_bytes");
+    }
+    return sft__base_fail_nomem(err, size <= SIZE_MAX ? (size_t)size : SIZE_MAX);
+}
+
+uint64_t sft__catalog_header_memory(const sft__format_header *header) {
+    return header->arena.total + header->text_size; /* the index of names lies in the arena */
+}
+
+/* Reads the header's length and text. `first` is room for what is read at once. */
+static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
+                            uint8_t *first, size_t first_room, const sft__remote_open *options,
+                            sft_error *err) {
+    const uint64_t size = sft_source_size(source);
+    const size_t first_len = size < first_room ? (size_t)size : first_room;
+    size_t text_size;
+    size_t have;
+
+    SFT_TRY(sft_source_read(source, 0, first, first_len, err));
+    SFT_TRY(sft__format_header_length(first, first_len < 8 ? first_len : 8, size, &options->limits,
+                                      header_bytes, err));
+    /* cannot overflow: header_bytes <= limits.header_bytes < 2^32 */
+    if (options->limits.memory_bytes != 0 &&
+        *header_bytes + SFT__HEADER_SLACK > options->limits.memory_bytes) {
+        return sft__base_fail(err, SFT_E_LIMIT,
+                              "the header needs %llu bytes of memory, the limit is %llu",
+                              (unsigned long long)(*header_bytes + SFT__HEADER_SLACK),
+                              (unsigned long long)options->limits.memory_bytes);
+    }
+    if (!sft__base_size_from_u64(*header_bytes + SFT__HEADER_SLACK, &text_size) ||
+        (*text = sft__base_alloc(options->open.allocator, text_size)) == NULL) {
+        return sft__base_fail_nomem(err, (size_t)*header_bytes);
+    }
+    have = text_size - SFT__HEADER_SLACK; /* header_length saw 8 bytes, so first_len >= 8 */
+    have = have < first_len - 8 ? have : first_len - 8;
+    memcpy(*text, first + 8, have);
+    const sft_status status = sft_source_read(source, 8 + (uint64_t)have, *text + have,
+                                              text_size - SFT__HEADER_SLACK - have, err);
+    if (status != SFT_OK) {
+        sft__base_free(options->open.allocator, *text, text_size);
+        *text = NULL;
+    }
+    return status;
+}
+
+sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
+                                    const sft__remote_open *options, sft_error *err) {
+    uint8_t first[FILE_FIRST];
+    char *text = NULL;
+    uint64_t header_bytes = 0;
+
+    if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0 && !options->exact) {
+        uint8_t *far_first = sft__base_alloc(options->open.allocator, REMOTE_FIRST);
+        if (far_first == NULL) {
+            return sft__base_fail_nomem(err, REMOTE_FIRST);
+        }
+        const sft_status status =
+            text_read(&text, &header_bytes, source, far_first, REMOTE_FIRST, options, err);
+        sft__base_free(options->open.allocator, far_first, REMOTE_FIRST);
+        SFT_TRY(status);
+    } else {
+        const size_t room = options->exact ? 8 : sizeof first;
+        SFT_TRY(text_read(&text, &header_bytes, source, first, room, options, err));
+    }
+    return sft__format_header_parse(out, text, header_bytes, sft_source_size(source),
+                                    &options->open, err);
+}
+
+void sft__catalog_file_describe(sft__catalog_file *out, const sft__format_header *header,
+                                const sft_source *source, uint32_t source_index) {
+    memset(out, 0, sizeof *out);
+    out->info.path = sft_source_name(source);
+    out->info.size = header->file_size;
+    out->info.header_bytes = header->header_bytes;
+    out->info.data_offset = 8 + header->header_bytes;
+    out->info.data_bytes = header->file_size - out->info.data_offset;
+    out->info.tensor_count = header->tensor_count;
+    out->info.source = source_index;
+    out->info.has_metadata = header->has_metadata ? 1 : 0;
+    out->metadata = header->metadata;
+    out->metadata_count = header->metadata_count;
+}
+
+/* Hands the catalog over several files out if all went well, else ends it. */
+static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status status,
+                         sft_error *err) {
+    status = status == SFT_OK ? sft__catalog_aliases(catalog, err) : status;
+    if (status == SFT_OK) {
+        *out = catalog;
+    } else {
+        sft_catalog_close(catalog);
+    }
+    return status;
+}
+
+/* A catalog over one file; the source becomes part of it if this succeeds. The object is allocated
+ * behind the header's large blocks: being small it stays in the C library's cache when it is freed,
+ * so that what lies below it is not given back to the system and faulted in again by the next
+ * opening. */
+static sft_status open_single(sft_catalog **out, sft_source *source,
+                              const sft__remote_open *options, sft_error *err) {
+    sft__format_header header;
+    sft_catalog *catalog;
+
+    SFT_TRY(sft__catalog_header_read(&header, source, options, err));
+    const sft_status status = sft__catalog_new(&catalog, options, err);
+    if (status != SFT_OK) {
+        sft__format_header_reset(&header);
+        return status;
+    }
+    catalog->one_source = source;
+    catalog->sources = &catalog->one_source;
+    catalog->source_count = 1;
+    catalog->one_header = header; /* nothing in it points into itself */
+    catalog->headers = &catalog->one_header;
+    catalog->header_count = 1;
+    catalog->tensors = header.tensors;
+    catalog->tensor_count = header.tensor_count;
+    catalog->names = &catalog->one_header.names;
+    sft__catalog_file_describe(&catalog->one_file, &header, source, 0);
+    sft__catalog_file_index(catalog, &catalog->one_file);
+    catalog->files = &catalog->one_file;
+    catalog->file_count = 1;
+    const sft_status named = sft__catalog_aliases(catalog, err);
+    if (named != SFT_OK) {
+        catalog->source_count = 0; /* the caller's again */
+        sft_catalog_close(catalog);
+        return named;
+    }
+    *out = catalog;
+    return SFT_OK;
+}
+
+static sft_status open_index(sft_catalog **out, const sft_source *source, const char *path,
+                             const sft__remote_open *options, sft_error *err) {
+    sft_catalog *catalog;
+    SFT_TRY(sft__catalog_new(&catalog, options, err));
+    return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
+}
+
+static sft_status open_folder(sft_catalog **out, sft__fs_handle folder, const char *path,
+                              const sft__remote_open *options, sft_error *err) {
+    sft_catalog *catalog;
+    SFT_TRY(sft__catalog_new(&catalog, options, err));
+    return finish(out, catalog, sft__catalog_open_directory(catalog, folder, path, options, err),
+                  err);
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t len = strlen(text);
+    const size_t end_len = strlen(end);
+    return len >= end_len && memcmp(text + len - end_len, end, end_len) == 0;
+}
+
+static size_t skip_blanks(const char *text, size_t len) {
+    size_t i = 0;
+    while (i < len && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
+        i++;
+    }
+    return i;
+}
+
+/* *found: the file begins as a JSON object that has a "weight_map": an index under some other name.
+ */
+static sft_status look_for_index(const sft_source *source, const sft_allocator *allocator,
+                                 bool *found, sft_error *err) {
+    static const char key[] = "\"weight_map\"";
+    const uint64_t size = sft_source_size(source);
+    const size_t len = size < INDEX_LOOKS ? (size_t)size : INDEX_LOOKS;
+    char *text = sft__base_alloc(allocator, INDEX_LOOKS);
+
+    *found = false;
+    if (text == NULL) {
+        return sft__base_fail_nomem(err, INDEX_LOOKS);
+    }
+    const sft_status status = sft_source_read(source, 0, text, len, err);
+    const size_t begin = status == SFT_OK ? skip_blanks(text, len) : len;
+    if (begin < len && text[begin] == '{') {
+        for (size_t i = begin; !*found && len - i >= sizeof key - 1; i++) {
+            *found = memcmp(text + i, key, sizeof key - 1) == 0;
+        }
+    }
+    sft__base_free(allocator, text, INDEX_LOOKS);
+    return status;
+}
+
+static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__fs_stat *st,
+                            const char *path, const sft__remote_open *options, sft_error *err) {
+    sft_source *source;
+    bool is_index = ends_with(path, ".index.json");
+    sft_status status = SFT_OK;
+
+    SFT_TRY(sft__io_source_from_handle(&source, file, st, path, options->open.access,
+                                       options->open.allocator, err));
+    if (!is_index) {
+        status = open_single(out, source, options, err);
+    }
+    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
+        !ends_with(path, ".safetensors")) {
+        sft_error look; /* the header's fault stays in err if this is no index */
+        const sft_status looked = look_for_index(source, options->open.allocator, &is_index, &look);
+        if (looked != SFT_OK) {
+            status = looked;
+            if (err != NULL) {
+                *err = look;
+            }
+        }
+    }
+    if (is_index) {
+        status = open_index(out, source, path, options, err);
+    }
+    if (is_index || status != SFT_OK) { /* an index is not one of the model's files */
+        sft_source_close(source);
+    }
+    return status;
+}
+
+static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_open_options *given,
+                        sft_error *err) {
+    if (out == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
+    }
+    *out = NULL;
+    return sft__catalog_open_read(options, given, err);
+}
+
+static sft_status open_path(sft_catalog **out, const char *path, const sft__remote_open *options,
+                            sft_error *err) {
+    sft__fs_handle file;
+    sft__fs_stat st;
+
+    SFT_TRY(sft__fs_open_any(path, &file, &st, err));
+    if (!st.folder) {
+        return open_file(out, file, &st, path, options, err);
+    }
+    const sft_status status = open_folder(out, file, path, options, err);
+    sft__fs_close(file);
+    return status;
+}
+
+sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
+                            sft_error *err) {
+    sft__remote_open o;
+    sft_error why; /* some failures on the way are overcome, and err is written only on failure */
+
+    SFT_TRY(begin(out, &o, options, err));
+    if (path == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
+    }
+    const sft_status status = open_path(out, path, &o, &why);
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
+                                   const sft_open_options *options, sft_error *err) {
+    sft__remote_open o;
+    sft_status status = begin(out, &o, options, err);
+
+    if (status == SFT_OK && source == NULL) {
+        return sft__base_fail(err, SFT_E_ARG, "source is NULL");
+    }
+    if (status == SFT_OK) {
+        status = open_single(out, source, &o, err);
+    }
+    if (status != SFT_OK) { /* taken over in every case */
+        sft_source_close(source);
+    }
+    return status;
+}
+
+sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
+                                   const sft_open_options *options, sft_error *err) {
+    sft__remote_open o;
+    sft_source *source;
+
+    SFT_TRY(begin(out, &o, options, err));
+    SFT_TRY(sft_source_open_memory(&source, data, size, o.open.allocator, err));
+    return sft_catalog_open_source(out, source, options, err);
+}
+
+sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
+                               sft_error *err) {
+    sft__remote_open o;
+    sft_source *source;
+
+    SFT_TRY(begin(out, &o, options, err));
+    SFT_TRY(sft_source_open_fd(&source, fd, o.open.access, o.open.allocator, err));
+    return sft_catalog_open_source(out, source, options, err);
+}

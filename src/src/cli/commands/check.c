@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/commands/check.c - is this file what it says it is? One verdict per file, with the cause in plain
+ * words. Only headers are read, unless --digests asks for more. Read cmd.h first.
+ */
+#include "cli/cmd.h"
+#include "cli/operands/ranks.h"
+#include "cli/sys.h"
+#include "cli/ui/path_text.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HUB_HEADER_BYTES = 25000000 }; /* above it, the Hugging Face Hub shows no tensors */
+
+/* One thing that is allowed, but not as it should be; `count` tensors have it, `tensor` is the
+ * first. */
+typedef struct finding {
+    const char *kind;
+    char message[512];
+    const sft_tensor *tensor;
+    uint64_t offset;
+} finding;
+
+enum { MAX_FINDINGS = 16 };
+
+typedef struct verdict {
+    cli *c;
+    const char *operand;
+    sft_catalog *catalog;    /* NULL if it did not open */
+    sft_catalog *incomplete; /* a model with missing parts, opened for its problems */
+    sft_status status;
+    sft_error err;
+    bool digests_match;
+    finding findings[MAX_FINDINGS];
+    size_t finding_count;
+} verdict;
+
+typedef struct counts {
+    uint64_t valid;
+    uint64_t invalid;
+    uint64_t unreadable;
+} counts;
+
+/* ---------------------------------------------------------------- findings */
+
+static finding *add_finding(verdict *v, const char *kind) {
+    finding *f =
+        &v->findings[v->finding_count < MAX_FINDINGS - 1 ? v->finding_count : MAX_FINDINGS - 1];
+
+    v->finding_count += v->finding_count < MAX_FINDINGS;
+    f->kind = kind;
+    f->message[0] = '\0';
+    f->tensor = NULL;
+    f->offset = SFT_NO_OFFSET;
+    return f;
+}
+
+typedef bool (*tensor_test)(const sft_tensor *t);
+
+static bool is_unsafe_name(const sft_tensor *t) {
+    for (size_t i = 0; i < t->name_len;) {
+        char text[16];
+        size_t used;
+        (void)cli_decode(t->name + i, t->name_len - i, &used);
+        const size_t n = sft_escape(text, sizeof text, t->name + i, used);
+        if (text[0] == '\\' && n > 2) { /* \x.., \u..; a backslash alone gives two characters */
+            return true;
+        }
+        if (t->name[i] == '\n' || t->name[i] == '\t' || t->name[i] == '\r') {
+            return true;
+        }
+        i += used;
+    }
+    return false;
+}
+
+/* Of other formats alone: safetensors does not have it. */
+static bool is_reserved(const sft_tensor *t) {
+    return t->name_len == 12 && memcmp(t->name, "__metadata__", 12) == 0;
+}
+
+static bool is_nameless(const sft_tensor *t) {
+    return t->name_len == 0;
+}
+
+static bool is_path_name(const sft_tensor *t) {
+    const char *s = t->name;
+    return (t->name_len > 0 && (s[0] == '/' || s[0] == '\\')) || strstr(s, "../") != NULL ||
+           strstr(s, "..\\") != NULL;
+}
+
+static bool is_misaligned(const sft_tensor *t) {
+    return t->nbytes > 0 && t->pieces[0].offset % t->dtype->alignment != 0;
+}
+
+static void test_tensors(verdict *v, tensor_test test, const char *kind, const char *one,
+                         const char *many) {
+    const size_t total = sft_catalog_count(v->catalog);
+    const sft_tensor *first = NULL;
+    uint64_t found = 0;
+    char number[32];
+
+    for (size_t i = 0; i < total; i++) {
+        const sft_tensor *t = sft_catalog_at(v->catalog, i);
+        if (test(t)) {
+            first = first == NULL ? t : first;
+            found++;
+        }
+    }
+    if (found > 0) {
+        finding *f = add_finding(v, kind);
+        f->tensor = first;
+        f->offset = first->piece_count > 0 ? first->pieces[0].offset : SFT_NO_OFFSET;
+        (void)snprintf(f->message, sizeof f->message, "%s %s", cli_grouped(number, found),
+                       found == 1 ? one : many);
+    }
+}
+
+static void test_files(verdict *v) {
+    for (size_t i = 0; i < sft_catalog_file_count(v->catalog); i++) {
+        const sft_file *file = sft_catalog_file_at(v->catalog, i);
+        if (file->header_bytes > HUB_HEADER_BYTES) {
+            (void)snprintf(add_finding(v, "large_header")->message, sizeof v->findings[0].message,
+                           "the header is %llu bytes: the Hugging Face Hub reads at most %d",
+                           (unsigned long long)file->header_bytes, (int)HUB_HEADER_BYTES);
+        }
+        if (file->data_offset % 8 != 0) {
+            finding *f = add_finding(v, "data_alignment");
+            f->offset = file->data_offset;
+            (void)snprintf(f->message, sizeof f->message,
+                           "the data section starts at byte %llu, which is no multiple of 8",
+                           (unsigned long long)file->data_offset);
+        }
+    }
+}
+
+/* The library names only the first deviation; it may be one that was found here already. */
+static bool is_known(const verdict *v, const sft_error *err) {
+    char name[sizeof err->tensor];
+
+    for (size_t i = 0; i < v->finding_count; i++) {
+        const finding *f = &v->findings[i];
+        name[0] = '\0';
+        if (f->tensor != NULL) {
+            (void)sft_escape(name, sizeof name, f->tensor->name, f->tensor->name_len);
+        }
+        if ((f->offset != SFT_NO_OFFSET && f->offset == err->offset) ||
+            (err->tensor[0] != '\0' && strcmp(err->tensor, name) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_deviation(verdict *v) {
+    sft_catalog *again;
+    sft_error err;
+
+    const sft_status status = cli_open_quietly(v->c, v->operand, SFT_OPEN_STRICT, &again, &err);
+    if (status != SFT_OK && (status < SFT_E_FORMAT || status >= SFT_E_NOT_FOUND)) {
+        v->status = status; /* of the system or the network: no verdict on the file */
+        v->err = err;
+    } else if (status != SFT_OK && !is_known(v, &err)) {
+        finding *f = add_finding(v, "deviation");
+        f->offset = err.offset;
+        (void)snprintf(f->message, sizeof f->message, "%s%s%s%s",
+                       err.tensor[0] != '\0' ? "tensor \"" : "", err.tensor,
+                       err.tensor[0] != '\0' ? "\": " : "", err.message);
+    }
+    sft_catalog_close(again);
+}
+
+static void test_strictly(verdict *v) {
+    test_files(v);
+    test_tensors(v, is_unsafe_name, "unsafe_name", "name holds control or invisible characters",
+                 "names hold control or invisible characters");
+    test_tensors(v, is_nameless, "empty_name", "tensor has an empty name",
+                 "tensors have an empty name");
+    test_tensors(v, is_path_name, "path_name", "name looks like a path out of a directory",
+                 "names look like paths out of a directory");
+    test_tensors(v, is_misaligned, "misaligned",
+                 "tensor does not start at a multiple of its element's size",
+                 "tensors do not start at multiples of their elements' size");
+    test_deviation(v);
+}
+
+/* ---------------------------------------------------------------- verdict */
+
+static void verify_digests(verdict *v) {
+    sft_verify_options options;
+    sft_error err;
+
+    SFT_INIT(&options);
+    options.control = cli_control(v->c, "checking digests");
+    options.pool = cli_pool(v->c);
+    const sft_status status = sft_catalog_verify(v->catalog, &options, NULL, &err);
+    cli_control_end(v->c);
+    if (status == SFT_E_NOT_FOUND || status == SFT_E_STALE) {
+        (void)snprintf(
+            add_finding(v, status == SFT_E_STALE ? "stale_digests" : "no_digests")->message,
+            sizeof v->findings[0].message, "%s",
+            status == SFT_E_STALE ? err.message : "no digests are recorded");
+    } else if (status != SFT_OK) {
+        v->status = status;
+        v->err = err;
+    } else {
+        v->digests_match = true;
+    }
+}
+
+static void judge(verdict *v) {
+    v->status = cli_open_quietly(v->c, v->operand, 0, &v->catalog, &v->err);
+    if (v->status == SFT_E_SHARD_MISSING || v->status == SFT_E_SHARD_DISAGREES) {
+        sft_error again;
+        if (cli_open_quietly(v->c, v->operand, SFT_OPEN_INCOMPLETE, &v->incomplete, &again) !=
+            SFT_OK) {
+            v->incomplete = NULL;
+        }
+    }
+    if (v->status == SFT_OK) {
+        test_tensors(v, is_reserved, "reserved_name",
+                     "tensor has the name of safetensors' metadata: convert must rename it",
+                     "tensors have the name of safetensors' metadata: convert must rename them");
+    }
+    if (v->status == SFT_OK && cli_flag(v->c, "strict")) {
+        test_strictly(v);
+    }
+    if (v->status == SFT_OK && cli_flag(v->c, "digests")) {
+        verify_digests(v);
+    }
+}
+
+/* What is told of an index: with a model that opens, or with one that lacks parts. */
+static const sft_catalog *with_problems(const verdict *v) {
+    return v->catalog != NULL ? v->catalog : v->incomplete;
+}
+
+static size_t problem_count(const verdict *v) {
+    const sft_catalog *catalog = with_problems(v);
+    return catalog != NULL ? sft_catalog_problem_count(catalog) : 0;
+}
+
+/* ---------------------------------------------------------------- output */
+
+static const char *problem_kind(uint32_t kind) {
+    static const char *const names[] = {"problem",      "orphan_file",    "orphan_tensor",
+                                        "missing_file", "missing_tensor", "other_shard",
+                                        "total_size",   "alias"};
+    return kind < sizeof names / sizeof names[0] ? names[kind] : names[0];
+}
+
+static void json_warning(cli_json *j, const char *kind, const char *message, const char *tensor,
+                         size_t tensor_len, uint64_t offset) {
+    cli_json_open(j, '{');
+    cli_json_key(j, "kind");
+    cli_json_string(j, kind);
+    cli_json_key(j, "message");
+    cli_json_string(j, message);
+    cli_json_key(j, "tensor");
+    if (tensor != NULL) {
+        cli_json_text(j, tensor, tensor_len);
+    } else {
+        cli_json_null(j);
+    }
+    cli_json_key(j, "offset");
+    if (offset != SFT_NO_OFFSET) {
+        cli_json_u64(j, offset);
+    } else {
+        cli_json_null(j);
+    }
+    cli_json_close(j, '}');
+}
+
+static void json_error(cli_json *j, const sft_error *err, const char *hint) {
+    cli_json_open(j, '{');
+    cli_json_key(j, "status");
+    cli_json_string(j, sft_status_name(err->status));
+    cli_json_key(j, "offset");
+    if (err->offset != SFT_NO_OFFSET) {
+        cli_json_u64(j, err->offset);
+    } else {
+        cli_json_null(j);
+    }
+    cli_json_key(j, "tensor");
+    cli_json_string(j, err->tensor[0] != '\0' ? err->tensor : NULL);
+    cli_json_key(j, "message");
+    cli_json_string(j, err->message);
+    cli_json_key(j, "hint");
+    cli_json_string(j, hint[0] != '\0' ? hint : NULL);
+    cli_json_close(j, '}');
+}
+
+static void print_json(const verdict *v, const char *hint) {
+    cli_json j;
+
+    cli_json_init(&j, &v->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "file");
+    cli_json_string(&j, v->operand);
+    cli_json_key(&j, "valid");
+    cli_json_bool(&j, v->status == SFT_OK);
+    cli_json_key(&j, "error");
+    if (v->status != SFT_OK) {
+        json_error(&j, &v->err, hint);
+    } else {
+        cli_json_null(&j);
+    }
+    cli_json_key(&j, "warnings");
+    cli_json_open(&j, '[');
+    for (size_t i = 0; i < problem_count(v); i++) {
+        const sft_problem *p = sft_catalog_problem_at(with_problems(v), i);
+        const bool tensor = p->kind != SFT_PROBLEM_ORPHAN_FILE &&
+                            p->kind != SFT_PROBLEM_MISSING_FILE &&
+                            p->kind != SFT_PROBLEM_TOTAL_SIZE;
+        json_warning(&j, problem_kind(p->kind), p->message, tensor ? p->subject : NULL,
+                     p->subject_len, SFT_NO_OFFSET);
+    }
+    for (size_t i = 0; i < v->finding_count; i++) {
+        const finding *f = &v->findings[i];
+        json_warning(&j, f->kind, f->message, f->tensor != NULL ? f->tensor->name : NULL,
+                     f->tensor != NULL ? f->tensor->name_len : 0, f->offset);
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+static void print_warning(cli *c, const char *message, const sft_tensor *tensor) {
+    cli_puts(&c->out, c->color ? "  " CLI_YELLOW "warning:" CLI_NORMAL " " : "  warning: ");
+    cli_puts(&c->out, message); /* printable by contract */
+    if (tensor != NULL) {
+        cli_puts(&c->out, " (first: \"");
+        cli_put_escaped(&c->out, tensor->name, tensor->name_len < 200 ? tensor->name_len : 200);
+        cli_puts(&c->out, tensor->name_len < 200 ? "\")" : "...\")");
+    }
+    cli_put(&c->out, "\n", 1);
+}
+
+static void print_warnings(const verdict *v) {
+    for (size_t i = 0; i < problem_count(v); i++) {
+        print_warning(v->c, sft_catalog_problem_at(with_problems(v), i)->message, NULL);
+    }
+    for (size_t i = 0; i < v->finding_count; i++) {
+        print_warning(v->c, v->findings[i].message, v->findings[i].tensor);
+    }
+}
+
+static void print_valid(const verdict *v) {
+    cli_out *o = &v->c->out;
+    char number[32];
+    char size[32];
+    uint64_t nbytes = 0;
+    const size_t tensors = sft_catalog_count(v->catalog);
+
+    if (v->c->quiet && v->finding_count == 0 && problem_count(v) == 0) {
+        return;
+    }
+    for (size_t i = 0; i < sft_catalog_file_count(v->catalog); i++) {
+        nbytes += sft_catalog_file_at(v->catalog, i)->data_bytes;
+    }
+    cli_put_name(o, v->operand);
+    cli_puts(o, v->c->color ? ": " CLI_GREEN "ok" CLI_NORMAL : ": ok");
+    cli_printf(o, ", %s tensor%s, %s%s\n", cli_grouped(number, tensors), tensors == 1 ? "" : "s",
+               cli_size(size, nbytes, v->c->units), v->digests_match ? ", digests match" : "");
+    print_warnings(v);
+}
+
+static void print_invalid(const verdict *v, const char *hint) {
+    cli_out *o = &v->c->out;
+    const sft_error *err = &v->err;
+
+    cli_put_name(o, v->operand);
+    cli_puts(o, v->c->color ? ": " CLI_RED "invalid" CLI_NORMAL ": " : ": invalid: ");
+    if (err->offset != SFT_NO_OFFSET) {
+        cli_printf(o, "at byte %llu: ", (unsigned long long)err->offset);
+    }
+    if (err->tensor[0] != '\0') {
+        cli_printf(o, "tensor \"%s\": ", err->tensor);
+    }
+    cli_puts(o, err->message);
+    cli_put(o, "\n", 1);
+    if (hint[0] != '\0') {
+        cli_printf(o, v->c->color ? "  " CLI_GREEN "hint:" CLI_NORMAL " %s\n" : "  hint: %s\n",
+                   hint);
+    }
+    print_warnings(v);
+}
+
+static void check_one(cli *c, const char *operand, counts *n) {
+    verdict v = {.c = c, .operand = operand};
+    char hint[512] = "";
+
+    judge(&v);
+    /* what nobody can read here is the file's fault, not the command line's */
+    const int status = v.status == SFT_E_UNSUPPORTED ? CLI_NO : cli_status_of(v.status);
+    if (v.status != SFT_OK) {
+        cli_hint(operand, &v.err, hint, sizeof hint);
+    }
+    n->valid += v.status == SFT_OK;
+    n->invalid += status == CLI_NO;
+    n->unreadable += status > CLI_NO;
+    if (status == CLI_STOPPED) {
+        cli_answer(c, status);
+    } else if (c->json) {
+        cli_answer(c, status);
+        print_json(&v, hint);
+    } else if (status == CLI_OK) {
+        print_valid(&v);
+    } else if (status == CLI_NO) {
+        cli_answer(c, status);
+        print_invalid(&v, hint);
+    } else {
+        cli_fail(c, operand, &v.err);
+    }
+    cli_close(c, v.incomplete);
+    cli_close(c, v.catalog);
+}
+
+/* ---------------------------------------------------------------- directories */
+
+typedef struct names {
+    char **items;
+    size_t count;
+    size_t room;
+} names;
+
+typedef struct walk {
+    const char *folder;
+    names folders; /* still to be looked into */
+    names files;
+} walk;
+
+static void add_name(names *n, const char *folder, const char *name) {
+    const size_t size = strlen(folder) + strlen(name) + 2;
+    const size_t len = strlen(folder);
+    char *path = cli_alloc(size, 1);
+
+    (void)snprintf(path, size, "%s%s%s", folder, len > 0 && folder[len - 1] != '/' ? "/" : "",
+                   name);
+    if (n->count == n->room) {
+        n->room = n->room * 2 + 64;
+        n->items = cli_resize(n->items, n->room, sizeof *n->items);
+    }
+    n->items[n->count++] = path;
+}
+
+static void free_names(names *n) {
+    for (size_t i = 0; i < n->count; i++) {
+        free(n->items[i]);
+    }
+    free(n->items);
+}
+
+static void on_entry(void *ctx, const char *name, bool is_folder) {
+    walk *w = ctx;
+
+    if (is_folder) {
+        if (name[0] != '.') {
+            add_name(&w->folders, w->folder, name);
+        }
+    } else if (cli_ends_with(name, ".safetensors") ||
+               cli_ends_with(name, ".safetensors.index.json")) {
+        add_name(&w->files, w->folder, name);
+    }
+}
+
+static int by_path(const void *left, const void *right) {
+    char *const *a = left;
+    char *const *b = right;
+    return sft_natural_compare(*a, strlen(*a), *b, strlen(*b));
+}
+
+static void fail_listing(cli *c, const char *folder, int error) {
+    sft_error err;
+    char text[160];
+
+    (void)sft_error_set(&err, SFT_E_IO, error, SFT_NO_OFFSET, NULL, 0,
+                        "cannot list the directory: %s", cli_sys_text(error, text, sizeof text));
+    cli_fail(c, folder, &err);
+}
+
+/* Are there files right in the folder, and no index among them? */
+static bool lacks_index(const char *folder, const names *files) {
+    const size_t len = strlen(folder);
+    const size_t skip = len > 0 && folder[len - 1] == '/' ? len : len + 1;
+    bool any = false;
+
+    for (size_t i = 0; i < files->count; i++) {
+        const char *path = files->items[i];
+        if (strncmp(path, folder, len) != 0 || strlen(path) < skip || path[skip - 1] != '/' ||
+            strchr(path + skip, '/') != NULL) {
+            continue;
+        }
+        if (cli_ends_with(path, ".index.json")) {
+            return false;
+        }
+        any = true;
+    }
+    return any;
+}
+
+/* Do the names of a directory's files count more than there are? Where an index is, it says that. */
+static void check_count(cli *c, const char *folder, const names *files, counts *n) {
+    sft_catalog *catalog = NULL;
+    sft_error err;
+
+    if (lacks_index(folder, files) &&
+        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_SHARD_MISSING) {
+        check_one(c, folder, n);
+    }
+    cli_close(c, catalog);
+}
+
+/* Can the parts be put together? In directories below the operand only ranks are parts. */
+static void check_parts(cli *c, const char *folder, bool operand, const names *files, counts *n) {
+    const uint32_t kind = cli_ranks_kind(folder);
+    sft_catalog *catalog = NULL;
+    sft_error err;
+
+    if (kind == SFT_CHECKPOINT_NONE) {
+        check_count(c, folder, files, n);
+        return;
+    }
+    if (kind == SFT_CHECKPOINT_STEPS || (!operand && kind != SFT_CHECKPOINT_RANKS)) {
+        return;
+    }
+    if (kind == SFT_CHECKPOINT_RANKS && cli_text(c, "layout") == NULL &&
+        cli_open_quietly(c, folder, 0, &catalog, &err) == SFT_E_NOT_FOUND) {
+        cli_warn(c, folder,
+                 "files were checked one by one, but whether they are a whole model "
+                 "nobody tells: --layout FILE says how tensors are cut");
+    } else {
+        check_one(c, folder, n);
+    }
+    cli_close(c, catalog);
+}
+
+/* Verdicts of files and of the whole, each right in its moment, must be of one moment to be
+ * believed together. */
+static uint64_t *stamps_of(const names *files) {
+    uint64_t *stamps = cli_alloc(files->count + 1, sizeof *stamps);
+
+    for (size_t i = 0; i < files->count; i++) {
+        stamps[i] = cli_sys_stamp(files->items[i]);
+    }
+    return stamps;
+}
+
+static void tell_changed(cli *c, const names *files, const uint64_t *before) {
+    sft_error err;
+
+    for (size_t i = 0; i < files->count && !cli_stopped(c); i++) {
+        if (cli_sys_stamp(files->items[i]) != before[i]) {
+            (void)sft_error_set(&err, SFT_E_CHANGED, 0, SFT_NO_OFFSET, NULL, 0,
+                                "was written to or replaced while its directory was checked");
+            cli_fail_plainly(c, files->items[i], &err);
+            return;
+        }
+    }
+}
+
+static void check_folder(cli *c, const char *folder, counts *n) {
+    walk w;
+
+    memset(&w, 0, sizeof w);
+    add_name(&w.folders, folder, "");
+    for (size_t i = 0; i < w.folders.count && !cli_stopped(c); i++) {
+        w.folder = w.folders.items[i];
+        const int error = cli_sys_list(w.folder, on_entry, &w);
+        if (error != 0) {
+            fail_listing(c, w.folder, error);
+        }
+    }
+    if (w.files.count == 0) {
+        check_one(c, folder, n); /* the library says what is missing */
+    } else {
+        qsort(w.files.items, w.files.count, sizeof *w.files.items, by_path);
+    }
+    uint64_t *stamps = stamps_of(&w.files);
+    for (size_t i = 0; i < w.files.count && !cli_stopped(c); i++) {
+        check_one(c, w.files.items[i], n);
+    }
+    const size_t parts = w.files.count == 0 ? 0 : w.folders.count;
+    for (size_t i = 0; i < parts && !cli_stopped(c); i++) {
+        check_parts(c, i == 0 ? folder : w.folders.items[i], i == 0, &w.files, n);
+    }
+    tell_changed(c, &w.files, stamps);
+    free(stamps);
+    free_names(&w.folders);
+    free_names(&w.files);
+}
+
+/* ---------------------------------------------------------------- command */
+
+static void run(cli *c) {
+    counts n = {0, 0, 0};
+    char valid[32];
+    char invalid[32];
+    char unreadable[32];
+    char total[32];
+
+    for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
+        const char *operand = c->operands[i];
+        if (strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+            check_folder(c, operand, &n);
+        } else {
+            check_one(c, operand, &n);
+        }
+    }
+    const uint64_t all = n.valid + n.invalid + n.unreadable;
+    if (all > 1 && !c->json && !c->quiet) {
+        cli_printf(&c->out, "\n%s files: ", cli_grouped(total, all));
+        cli_printf(&c->out, "%s valid, %s invalid", cli_grouped(valid, n.valid),
+                   cli_grouped(invalid, n.invalid));
+        cli_printf(&c->out, n.unreadable > 0 ? ", %s not readable\n" : "\n",
+                   cli_grouped(unreadable, n.unreadable));
+    }
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_FLAG("strict", 0,
+                 "also warn of what is allowed but should not be: deviations from the format's "
+                 "letter, unsafe "
+                 "names, misaligned data, headers above the Hub's 25,000,000 bytes"),
+    CLI_OPT_FLAG("digests", 0, "also read all data and compare it with the recorded digests"),
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_check = {
+    .name = "check",
+    .operands = "FILE...",
+    .summary = "validate files, and say in plain words what is wrong",
+    .description =
+        "Says of each file whether it is valid; if not, where and why, and what it "
+        "probably is instead. In "
+        "directories, and directories in them, every .safetensors file and every index is "
+        "checked. Only headers are "
+        "read, so the size of files does not matter. A checkpoint of many ranks that tells "
+        "its layout, or whose --layout or --step is given, is also put together: what no "
+        "file holds is an error. So is a file that the names of the others count and that is "
+        "not there (model-00002-of-00004), where no index says what there is.\n\n"
+        "The exit status is 1 if a file is invalid, 3 if one cannot be read. Warnings "
+        "do not change it. -q "
+        "says nothing of valid files.\n\n"
+        "With --json, one object per file and line: file, valid, error (null, or "
+        "status, offset, tensor, "
+        "message, hint) and warnings (each kind, message, tensor, offset).",
+    .examples = "safetensors check model.safetensors\n"
+                "safetensors check --strict ~/models\n"
+                "safetensors check --json downloads/ | jq -r 'select(.valid | not) | .file'",
+    .options = options,
+    .common = CLI_WITH_JSON | CLI_WITH_LIMITS | CLI_WITH_REMOTE | CLI_WITH_JOBS | CLI_WITH_SIZES |
+              CLI_WITH_IMPORT | CLI_WITH_RANKS,
+    .min_operands = 1,
+    .max_operands = CLI_MANY,
+    .run = run,
+};

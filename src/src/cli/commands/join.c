@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/commands/join.c - a model of many files as one file, or in MindSpore's unified form. Read batch.h
+ * first.
+ */
+#include "cli/operands/ranks.h"
+#include "cli/outputs/batch.h"
+#include "cli/outputs/beside.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* MindSpore's parts have about so many bytes (mindspore.parallel.unified_safetensors). */
+static const uint64_t PART_BYTES = (uint64_t)3 << 30;
+
+typedef struct unifying {
+    cli_batch *b;
+    const sft_catalog *catalog;
+    const sft_catalog *original; /* with the names of the layout */
+    const sft_layout_set *set;   /* NULL: nobody says which tensors are hyper parameters */
+    uint32_t *params;            /* positions of parameters, the largest first */
+    size_t param_count;
+    uint32_t *hyper;
+    size_t hyper_count;
+    uint64_t total;
+} unifying;
+
+/* ---------------------------------------------------------------- what is a parameter */
+
+static bool is_named(const unifying *u, const sft_tensor *t) {
+    for (size_t i = 0; i < sft_layout_set_count(u->set); i++) {
+        sft_layout_entry e;
+        SFT_INIT(&e);
+        if (sft_layout_set_at(u->set, i, &e, NULL) == SFT_OK &&
+            (e.match != SFT_LAYOUT_MATCH_NAME ||
+             (e.name_len == t->name_len && memcmp(e.name, t->name, t->name_len) == 0))) {
+            return true; /* patterns and modules speak of parameters alone */
+        }
+    }
+    return false;
+}
+
+static void sort_out(unifying *u) {
+    const size_t count = sft_catalog_count(u->catalog);
+
+    u->params = cli_alloc(count + 1, sizeof *u->params);
+    u->hyper = cli_alloc(count + 1, sizeof *u->hyper);
+    for (size_t i = 0; i < count; i++) {
+        const sft_tensor *t = sft_catalog_at(u->catalog, i);
+        const bool accumulator = t->name_len >= 10 && memcmp(t->name, "accu_grads", 10) == 0;
+        /* what rules for names have changed is a parameter */
+        const sft_tensor *was = sft_catalog_find(u->original, t->name, t->name_len);
+        if (!accumulator && (u->set == NULL || was == NULL || is_named(u, was))) {
+            u->params[u->param_count++] = (uint32_t)i;
+            u->total += t->nbytes;
+        } else if (!accumulator) {
+            u->hyper[u->hyper_count++] = (uint32_t)i;
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- parts */
+
+/* Merge sort by size, the largest first; equal ones keep their order. */
+static void sort_by_size(unifying *u) {
+    const size_t n = u->param_count;
+    uint32_t *from = u->params;
+    uint32_t *to = cli_alloc(n + 1, sizeof *to);
+
+    for (size_t width = 1; width < n; width *= 2) {
+        for (size_t at = 0; at < n; at += 2 * width) {
+            const size_t mid = at + width < n ? at + width : n;
+            const size_t end = at + 2 * width < n ? at + 2 * width : n;
+            size_t a = at;
+            size_t b = mid;
+            for (size_t i = at; i < end; i++) {
+                const bool left =
+                    a < mid && (b == end || sft_catalog_at(u->catalog, from[a])->nbytes >=
+                                                sft_catalog_at(u->catalog, from[b])->nbytes);
+                to[i] = left ? from[a++] : from[b++];
+            }
+        }
+        uint32_t *other = from;
+        from = to;
+        to = other;
+    }
+    u->params = from;
+    free(to);
+}
+
+/* The first file's, as a format of MindSpore. */
+static size_t make_metadata(const sft_catalog *c, sft_metadata_entry **all) {
+    const size_t count = sft_catalog_file_count(c) > 0 ? sft_catalog_metadata_count(c, 0) : 0;
+    size_t n = 0;
+
+    *all = cli_alloc(count + 1, sizeof **all);
+    for (size_t i = 0; i < count; i++) {
+        sft_metadata_entry e;
+        (void)sft_catalog_metadata_at(c, 0, i, &e.key, &e.key_len, &e.value, &e.value_len);
+        const bool of_one_file = e.key_len == 7 && memcmp(e.key, "crc_num", 7) == 0;
+        if (!of_one_file && (e.key_len != 6 || memcmp(e.key, "format", 6) != 0)) {
+            (*all)[n++] = e;
+        }
+    }
+    (*all)[n++] = (sft_metadata_entry){"format", 6, "ms", 2};
+    return n;
+}
+
+/* The largest first, each to the part that has least; of equal ones to the first. */
+static void make_parts(unifying *u, uint64_t part_bytes) {
+    uint64_t parts = u->total / part_bytes + (u->total % part_bytes != 0);
+    char name[64];
+
+    parts = parts < u->param_count ? parts : u->param_count;
+    parts = parts > 0 ? parts : 1;
+    uint64_t *load = cli_alloc((size_t)parts, sizeof *load);
+    for (size_t i = 0; i < parts; i++) {
+        (void)snprintf(name, sizeof name, "part%llu.safetensors", (unsigned long long)i);
+        (void)cli_batch_file(u->b, name, u->catalog,
+                             cli_alloc(u->param_count + 1, sizeof(uint32_t)), 0);
+    }
+    for (size_t i = 0; i < u->param_count; i++) {
+        size_t best = 0;
+        for (size_t k = 1; k < parts; k++) {
+            best = load[k] < load[best] ? k : best;
+        }
+        sft_job_file *f = &u->b->files[best];
+        ((uint32_t *)(uintptr_t)f->tensors)[f->tensor_count++] = u->params[i];
+        load[best] += sft_catalog_at(u->catalog, u->params[i])->nbytes;
+    }
+    free(load);
+}
+
+static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set *set) {
+    cli *c = b->c;
+    unifying u = {.b = b, .catalog = catalog, .set = set};
+    cli_text_buffer index = {NULL, 0, 0};
+    sft_metadata_entry *metadata = NULL;
+
+    u.original = c->unnamed != NULL ? c->unnamed : catalog;
+    sort_out(&u);
+    sort_by_size(&u);
+    make_parts(&u, cli_number(c, "part-size", PART_BYTES));
+    cli_text_index(&index, b, b->count, u.total, 4);
+    cli_batch_text(b, "param_name_map.json", index.data, index.size);
+    if (u.hyper_count > 0) {
+        (void)cli_batch_file(b, "hyper_param.safetensors", catalog, u.hyper, u.hyper_count);
+    } else {
+        free(u.hyper);
+    }
+    const size_t entries = make_metadata(catalog, &metadata);
+    for (size_t i = 0; i < b->count; i++) {
+        b->files[i].flags = 0;
+        b->files[i].metadata = metadata;
+        b->files[i].metadata_count = entries;
+    }
+    cli_batch_run(b, "joining");
+    free(metadata);
+    free(u.params);
+}
+
+/* A checkpoint of ranks tells its layout, which may be one that was found: it says what is a
+ * parameter. */
+static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog **catalog) {
+    cli *c = b->c;
+    sft_open_options open;
+    sft_limits limits;
+    sft_error err;
+
+    *checkpoint = NULL;
+    if (cli_ranks_kind(b->source) != SFT_CHECKPOINT_RANKS) {
+        return cli_batch_open(b, catalog);
+    }
+    SFT_INIT(&open);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    open.limits = &limits;
+    sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
+    if (status == SFT_OK) {
+        status = sft_checkpoint_join_ranks(catalog, *checkpoint, &open, &err);
+    }
+    if (status != SFT_OK) {
+        cli_fail(c, b->source, &err);
+        sft_checkpoint_close(*checkpoint);
+        return false;
+    }
+    cli_ranks_tell(c, b->source, sft_checkpoint_absent(*checkpoint),
+                   sft_checkpoint_layouts(*checkpoint), *catalog);
+    if (!cli_batch_took(b, catalog)) {
+        sft_checkpoint_close(*checkpoint);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- command */
+
+static void run(cli *c) {
+    const bool unified = cli_flag(c, "unified");
+    const char *name = NULL;
+    sft_checkpoint *checkpoint = NULL;
+    sft_catalog *catalog;
+    cli_batch b;
+
+    if (!cli_batch_init(&b, c, c->operands[0])) {
+        return;
+    }
+    if (cli_number(c, "part-size", PART_BYTES) == 0) {
+        cli_usage(c, "--part-size: parts of 0 bytes");
+        return;
+    }
+    if (unified ? !cli_batch_to_folder(&b) : (name = cli_batch_to_file(&b)) == NULL) {
+        return;
+    }
+    if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
+        b.named = catalog;
+        if (unified) {
+            unify(&b, catalog, checkpoint != NULL ? sft_checkpoint_layouts(checkpoint) : NULL);
+        } else {
+            (void)cli_batch_file(&b, name, catalog, NULL, 0);
+            b.carries = true;
+            cli_batch_run(&b, "joining");
+        }
+        if (cli_text(c, "task") == NULL || b.published) { /* of tasks the one that publishes */
+            cli_beside_carry(c, c->operands[0], b.target);
+        }
+        cli_close(c, catalog);
+        cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
+        sft_checkpoint_close(checkpoint);
+    }
+    cli_batch_reset(&b);
+}
+
+static const cli_opt options[] = {
+    CLI_OPT_FLAG("unified", 0,
+                 "MindSpore's form: a directory of part files, param_name_map.json and "
+                 "hyper_param.safetensors"),
+    CLI_OPT_ARG(CLI_BYTES, "part-size", 0, "SIZE", "of the parts of --unified (default 3GiB)"),
+    CLI_BESIDE_OPTION,
+    CLI_BATCH_OPTIONS,
+    CLI_OPT_END,
+};
+
+const cli_command cli_cmd_join = {
+    .name = "join",
+    .operands = "SRC",
+    .summary = "join a model of many files, or of many ranks, into one",
+    .description =
+        "SRC is a directory, an index, a URL or the checkpoint of many ranks; --layout "
+        "says how ranks were cut where "
+        "the directory does not. -o names the one file to write. With --unified it names a "
+        "directory, which gets the form of "
+        "mindspore.parallel.unified_safetensors: the largest tensors first, each into "
+        "the part that has least.\n\n"
+        "Tensors that no rank holds in full are an error that says which box is "
+        "missing. The output appears when "
+        "everything is written. A run that was killed goes on where it was when it is "
+        "started again.",
+    .examples = "safetensors join model/ -o model.safetensors\n"
+                "safetensors join ranks/ --layout strategy/ -o unified/ --unified",
+    .options = options,
+    .common = CLI_BATCH_COMMON | CLI_WITH_RANKS,
+    .min_operands = 1,
+    .max_operands = 1,
+    .run = run,
+};

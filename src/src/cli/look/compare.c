@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/look/compare.c - see compare.h. Blocks whose bytes are equal are not looked into, unless NaN is to
+ * differ from itself.
+ */
+#include "cli/look/compare.h"
+#include <math.h>
+#include <string.h>
+
+void cli_difference_init(cli_difference *d) {
+    memset(d, 0, sizeof *d);
+    d->first = UINT64_MAX;
+}
+
+void cli_difference_merge(cli_difference *d, const cli_difference *more) {
+    if (more->differing == 0) {
+        return;
+    }
+    if (d->differing == 0) {
+        d->first = more->first;
+        memcpy(d->a, more->a, sizeof d->a);
+        memcpy(d->b, more->b, sizeof d->b);
+    }
+    d->differing += more->differing;
+    d->not_finite += more->not_finite;
+    d->max_abs = more->max_abs > d->max_abs ? more->max_abs : d->max_abs;
+    d->max_rel = more->max_rel > d->max_rel ? more->max_rel : d->max_rel;
+}
+
+static uint64_t load64(const unsigned char *p) {
+    uint64_t v = 0;
+    for (int i = 7; i >= 0; i--) {
+        v = v << 8 | p[i];
+    }
+    return v;
+}
+
+/* |a - b| of 64-bit integers without the rounding of a double below 2^53. */
+static double exact_distance(uint64_t a, uint64_t b, bool is_signed) {
+    const uint64_t flip = is_signed ? (uint64_t)1 << 63 : 0;
+    const uint64_t x = a ^ flip;
+    const uint64_t y = b ^ flip;
+    return (double)(x > y ? x - y : y - x);
+}
+
+typedef struct operand {
+    const sft_dtype *type;
+    const unsigned char *data;
+    const double *values; /* parts of complex numbers one after the other */
+} operand;
+
+static double distance(const operand *a, const operand *b, size_t i) {
+    const bool wide =
+        a->type->id == b->type->id && (a->type->id == SFT_I64 || a->type->id == SFT_U64);
+    return wide ? exact_distance(load64(a->data + 8 * i), load64(b->data + 8 * i),
+                                 a->type->id == SFT_I64)
+                : fabs(a->values[i] - b->values[i]);
+}
+
+/* Do numbers i differ? Equal infinities do not; NaN as t says. */
+static bool numbers_differ(const operand *a, const operand *b, const cli_tolerance *t, size_t i) {
+    const double x = a->values[i];
+    const double y = b->values[i];
+
+    if (isnan(x) || isnan(y)) {
+        return !(isnan(x) && isnan(y)) || t->nan_differs;
+    }
+    if (!t->numeric && a->type->id == b->type->id && signbit(x) != signbit(y)) {
+        return true; /* bytes differ, if only in the sign of a zero */
+    }
+    if (isinf(x) || isinf(y)) {
+        return x < y || x > y;
+    }
+    return distance(a, b, i) > t->atol + t->rtol * fabs(y);
+}
+
+static bool bytes_differ(const operand *a, const operand *b, size_t element) {
+    const size_t size = a->type->block_bytes;
+    return memcmp(a->data + element * size, b->data + element * size, size) != 0;
+}
+
+static void measure(cli_difference *d, const operand *a, const operand *b, size_t i) {
+    const double x = a->values[i];
+    const double y = b->values[i];
+
+    if (!isfinite(x) || !isfinite(y)) {
+        return;
+    }
+    const double abs = distance(a, b, i);
+    const double rel = y < 0 || y > 0 ? abs / fabs(y) : 0;
+    d->max_abs = abs > d->max_abs ? abs : d->max_abs;
+    d->max_rel = rel > d->max_rel ? rel : d->max_rel;
+}
+
+static void keep_element(unsigned char *to, const operand *o, size_t element) {
+    const size_t size = o->type->block_bytes;
+
+    if (o->type->block_elements != 1) {
+        memcpy(to, &o->values[element], sizeof o->values[element]);
+    } else if (size <= sizeof((cli_difference *)NULL)->a) {
+        memcpy(to, o->data + element * size, size);
+    }
+}
+
+static void compare_values(cli_difference *d, const cli_tolerance *t, const operand *a,
+                           const operand *b, uint64_t first, size_t n, size_t parts) {
+    const bool bytes = !t->numeric && a->type->id == b->type->id && a->type->block_elements == 1;
+
+    for (size_t e = 0; e < n; e++) {
+        bool differs = bytes && bytes_differ(a, b, e);
+        bool finite = true;
+        for (size_t p = e * parts; p < (e + 1) * parts; p++) {
+            const bool is_nan = isnan(a->values[p]) && isnan(b->values[p]);
+            differs =
+                differs || (!bytes && numbers_differ(a, b, t, p)) || (is_nan && t->nan_differs);
+            finite = finite && isfinite(a->values[p]) && isfinite(b->values[p]);
+        }
+        if (!differs) {
+            continue;
+        }
+        if (d->differing++ == 0) {
+            d->first = first + e;
+            keep_element(d->a, a, e);
+            keep_element(d->b, b, e);
+        }
+        d->not_finite += !finite;
+        for (size_t p = e * parts; p < (e + 1) * parts; p++) {
+            measure(d, a, b, p);
+        }
+    }
+}
+
+/* The parts of a complex number are two F32. */
+static sft_status to_values(double *values, const sft_dtype *type, const void *data, size_t n,
+                            size_t parts, sft_error *err) {
+    const bool complex_type = type->kind == SFT_KIND_COMPLEX;
+    const sft_dtype *f64 = sft_dtype_get(SFT_F64);
+
+    if (complex_type || parts == 1) {
+        return sft_convert(values, f64, data, complex_type ? sft_dtype_get(SFT_F32) : type,
+                           n * parts, SFT_CONVERT_HOST_DST, err);
+    }
+    /* a real tensor beside a complex one: imaginary parts are zero */
+    const sft_status status = sft_convert(values, f64, data, type, n, SFT_CONVERT_HOST_DST, err);
+    for (size_t i = n; status == SFT_OK && i-- > 0;) {
+        values[2 * i] = values[i];
+        values[2 * i + 1] = 0;
+    }
+    return status;
+}
+
+static bool same_bytes(const sft_dtype *type, const void *a, const void *b, size_t n) {
+    return memcmp(a, b, n / type->block_elements * type->block_bytes) == 0;
+}
+
+sft_status cli_compare_block(cli_difference *d, const cli_tolerance *t, const sft_dtype *type_a,
+                             const void *a, const sft_dtype *type_b, const void *b, uint64_t first,
+                             size_t n, double *room, sft_error *err) {
+    const bool complex_type = type_a->kind == SFT_KIND_COMPLEX || type_b->kind == SFT_KIND_COMPLEX;
+    const size_t parts = complex_type ? 2 : 1;
+    sft_status status;
+
+    cli_difference_init(d);
+    if (type_a->id == type_b->id && !t->nan_differs && same_bytes(type_a, a, b, n)) {
+        return SFT_OK;
+    }
+    if (type_a->kind == SFT_KIND_OPAQUE || type_b->kind == SFT_KIND_OPAQUE) {
+        if (type_a->id != type_b->id || !same_bytes(type_a, a, b, n)) {
+            d->differing = n; /* which of them cannot be told */
+            d->first = first;
+        }
+        return SFT_OK;
+    }
+    status = to_values(room, type_a, a, n, parts, err);
+    if (status == SFT_OK) {
+        status = to_values(room + n * parts, type_b, b, n, parts, err);
+    }
+    if (status == SFT_OK) {
+        const operand x = {type_a, a, room};
+        const operand y = {type_b, b, room + n * parts};
+        compare_values(d, t, &x, &y, first, n, parts);
+    }
+    return status;
+}

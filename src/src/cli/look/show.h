@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/look/show.h - the parts of the command show: the overview of a file, statistics with their
+ * histogram, and JSON text inside metadata set out for people. Read cmd.h first.
+ */
+#ifndef SFT_CLI_SHOW_H
+#define SFT_CLI_SHOW_H
+
+#include "cli/look/stats.h"
+#include "cli/look/view.h"
+
+/* "label       " in the first column. */
+void cli_show_label(cli_out *o, const char *label);
+
+/* show_file.c: what a catalog holds, without a tensor. */
+void cli_show_file(cli *c, const char *file, const sft_catalog *catalog);
+/* Is the text a JSON object or array, whole and correct? */
+bool cli_is_json(const char *text, size_t len);
+/* Writes JSON that cli_is_json accepted in lines, indented; at most `lines` of them. True: all of
+ * it. */
+bool cli_put_json(cli_out *o, const char *text, size_t len, size_t indent, size_t lines);
+
+/* show_stats.c: computes in one pass on the pool. False: reported. */
+bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats);
+void cli_show_stats(cli *c, const sft_dtype *dtype, const cli_stats *stats);
+void cli_show_stats_json(cli_json *j, const sft_dtype *dtype, const cli_stats *stats,
+                         uint32_t bins);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/look/show_stats.c - statistics of a view in one pass over its bytes, and how they are shown:
+ * numbers, and a histogram drawn with block characters (or '#' with --ascii). Read show.h first.
+ */
+#include "cli/look/show.h"
+#include "cli/sys.h"
+#include "cli/ui/values.h"
+#include "cli/work.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- computing */
+
+/* What lies in a slot's room, in this order: doubles first, so that all is aligned. */
+typedef struct layout {
+    size_t values;
+    size_t stats;
+    size_t scratch;
+    size_t data;
+    size_t bytes;
+} layout;
+
+typedef struct computation {
+    const cli_view *view;
+    cli_stats *total;
+    layout room;
+} computation;
+
+static layout lay_out(const cli_view *view) {
+    const sft_dtype *dtype = view->tensor->dtype;
+    const size_t values = view->block * (dtype->kind == SFT_KIND_COMPLEX ? 2 : 1) * sizeof(double);
+    layout l;
+
+    l.values = 0;
+    l.stats = l.values + values;
+    l.scratch = l.stats + (sizeof(cli_stats) + 15) / 16 * 16;
+    l.data = l.scratch + (cli_view_scratch(view) + 15) / 16 * 16;
+    l.bytes = l.data + (view->block / dtype->block_elements + 1) * dtype->block_bytes;
+    l.bytes = (l.bytes + 63) / 64 * 64;
+    return l;
+}
+
+static sft_status compute_block(void *ctx, uint64_t unit, cli_slot *slot) {
+    const computation *k = ctx;
+    char *room = slot->room;
+    size_t n;
+    const sft_status status =
+        cli_view_read_block(k->view, unit, room + k->room.data, k->room.bytes - k->room.data,
+                            room + k->room.scratch, &n, &slot->err);
+    if (status != SFT_OK) {
+        return status;
+    }
+    return cli_stats_block((cli_stats *)(void *)(room + k->room.stats), k->view->tensor->dtype,
+                           room + k->room.data, n, (double *)(void *)room, &slot->err);
+}
+
+static sft_status merge_block(void *ctx, uint64_t unit, cli_slot *slot, uint64_t *bytes) {
+    const computation *k = ctx;
+    const sft_dtype *dtype = k->view->tensor->dtype;
+    const char *room = slot->room;
+    const cli_stats *part = (const cli_stats *)(const void *)(room + k->room.stats);
+
+    (void)unit;
+    cli_stats_merge(k->total, part, dtype);
+    *bytes = part->count / dtype->block_elements * dtype->block_bytes;
+    return SFT_OK;
+}
+
+bool cli_show_compute(cli *c, const char *file, const cli_view *view, cli_stats *stats) {
+    const sft_dtype *dtype = view->tensor->dtype;
+    computation k = {view, stats, lay_out(view)};
+    const cli_job job = {.label = "statistics",
+                         .count = view->units,
+                         .total_bytes = view->elements / dtype->block_elements * dtype->block_bytes,
+                         .room_bytes = k.room.bytes,
+                         .work = compute_block,
+                         .merge = merge_block,
+                         .ctx = &k};
+    sft_error err;
+
+    cli_stats_init(stats);
+    if (cli_run_job(c, &job, &err) != SFT_OK) {
+        cli_fail(c, file, &err);
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- showing */
+
+static uint32_t bins_wanted(const cli *c) {
+    const uint64_t n = cli_number(c, "bins", 20);
+    return n < 1 ? 1 : n > CLI_BINS ? CLI_BINS : (uint32_t)n;
+}
+
+static const char *extreme(char text[48], const sft_dtype *dtype, double value, uint64_t bits) {
+    if (cli_stats_exact_integers(dtype)) {
+        if (dtype->id == SFT_U64) {
+            (void)snprintf(text, 48, "%llu", (unsigned long long)bits);
+        } else {
+            const int64_t v = bits >> 63 == 0 ? (int64_t)bits : -(int64_t)~bits - 1;
+            (void)snprintf(text, 48, "%lld", (long long)v);
+        }
+        return text;
+    }
+    if (dtype->kind == SFT_KIND_FLOAT) {
+        return cli_real_text(text, value, dtype);
+    }
+    (void)snprintf(text, 48, "%.*g", 9, value); /* integers below 2^32, magnitudes */
+    if (dtype->kind != SFT_KIND_COMPLEX) {
+        (void)snprintf(text, 48, "%.0f", value);
+    }
+    return text;
+}
+
+static void put_count(cli *c, const char *label, uint64_t n, uint64_t total) {
+    char text[32];
+    cli_show_label(&c->out, label);
+    cli_printf(&c->out, "%s", cli_grouped(text, n));
+    if (n > 0 && total > 0) {
+        cli_printf(&c->out, " (%.2f %%)", (double)n * 100.0 / (double)total);
+    }
+    cli_put(&c->out, "\n", 1);
+}
+
+/* Eighths of a character cell, or whole cells in ASCII. */
+static void put_bar(cli *c, double share, size_t cells) {
+    static const char *const parts[] = {"",
+                                        "\xe2\x96\x8f",
+                                        "\xe2\x96\x8e",
+                                        "\xe2\x96\x8d",
+                                        "\xe2\x96\x8c",
+                                        "\xe2\x96\x8b",
+                                        "\xe2\x96\x8a",
+                                        "\xe2\x96\x89"};
+    const bool ascii = cli_flag(c, "ascii");
+    size_t eighths = (size_t)(share * (double)(8 * cells) + 0.5);
+
+    eighths = share > 0 && eighths == 0 ? 1 : eighths;
+    for (size_t i = 0; i < eighths / 8; i++) {
+        cli_puts(&c->out, ascii ? "#" : "\xe2\x96\x88");
+    }
+    if (eighths % 8 > 0) {
+        const bool some = eighths % 8 >= 4 || eighths < 8;
+        cli_puts(&c->out, !ascii ? parts[eighths % 8] : some ? "#" : "");
+    }
+}
+
+static const char *edge_text(char text[48], const cli_histogram *h, uint32_t i) {
+    /* exact: |base + i| < 2^53 and the exponent is in range (see choose_width in stats.c) */
+    const double edge = ldexp((double)(h->base + i), h->exponent);
+    (void)snprintf(text, 48, "%.10g", edge);
+    return text;
+}
+
+static void put_histogram(cli *c, cli_histogram *h) {
+    enum { BARS_AT_MOST = 60 };
+    char text[48];
+    char number[32];
+    uint64_t most = 1;
+    size_t widest = 0;
+    size_t widest_count = 0;
+
+    cli_histogram_narrow(h, bins_wanted(c));
+    for (uint32_t i = 0; i < h->span; i++) {
+        const size_t len = strlen(edge_text(text, h, i));
+        const size_t count_len = strlen(cli_grouped(number, h->counts[i]));
+        widest = len > widest ? len : widest;
+        widest_count = count_len > widest_count ? count_len : widest_count;
+        most = h->counts[i] > most ? h->counts[i] : most;
+    }
+    const size_t columns = cli_sys_columns(1);
+    const size_t taken = widest + widest_count + 6;
+    size_t cells = columns > taken + 10 ? columns - taken : 10;
+    cells = cells > BARS_AT_MOST ? BARS_AT_MOST : cells;
+    cli_printf(&c->out, "\nhistogram   bins of %.10g; each begins at the number on its left\n",
+               ldexp(1.0, h->exponent));
+    for (uint32_t i = 0; i < h->span; i++) {
+        edge_text(text, h, i);
+        cli_grouped(number, h->counts[i]);
+        cli_printf(&c->out, "  %*s  %*s", (int)widest, text, (int)widest_count, number);
+        if (h->counts[i] > 0) {
+            cli_puts(&c->out, "  ");
+            put_bar(c, (double)h->counts[i] / (double)most, cells);
+        }
+        cli_put(&c->out, "\n", 1);
+    }
+}
+
+static void put_real(cli *c, const char *label, double value) {
+    cli_show_label(&c->out, label);
+    if (isfinite(value)) {
+        cli_printf(&c->out, "%.9g\n", value);
+    } else {
+        cli_puts(&c->out, "beyond the range of a double\n");
+    }
+}
+
+void cli_show_stats(cli *c, const sft_dtype *dtype, const cli_stats *s) {
+    const bool magnitude = dtype->kind == SFT_KIND_COMPLEX;
+    char text[48];
+
+    if (magnitude) {
+        cli_puts(&c->out, "            of the magnitudes:\n");
+    }
+    if (s->finite > 0) {
+        cli_show_label(&c->out, "min");
+        cli_printf(&c->out, "%s\n", extreme(text, dtype, s->min, s->min_bits));
+        cli_show_label(&c->out, "max");
+        cli_printf(&c->out, "%s\n", extreme(text, dtype, s->max, s->max_bits));
+        put_real(c, "mean", s->mean);
+        put_real(c, "std", cli_stats_std(s));
+    }
+    put_count(c, "zeros", s->zero, s->count);
+    if (dtype->kind == SFT_KIND_FLOAT || magnitude) {
+        put_count(c, "nan", s->nan, s->count);
+        put_count(c, "inf", s->positive_inf + s->negative_inf, s->count);
+    }
+    if (s->histogram.span > 0 && !cli_flag(c, "no-histogram")) {
+        cli_histogram h = s->histogram;
+        put_histogram(c, &h);
+    }
+}
+
+static void json_extreme(cli_json *j, const sft_dtype *dtype, double value, uint64_t bits) {
+    if (dtype->id == SFT_U64) {
+        cli_json_u64(j, bits);
+    } else if (dtype->id == SFT_I64) {
+        cli_json_i64(j, bits >> 63 == 0 ? (int64_t)bits : -(int64_t)~bits - 1);
+    } else if (dtype->kind == SFT_KIND_FLOAT || dtype->kind == SFT_KIND_COMPLEX) {
+        cli_json_real(j, value);
+    } else {
+        cli_json_i64(j, (int64_t)value);
+    }
+}
+
+void cli_show_stats_json(cli_json *j, const sft_dtype *dtype, const cli_stats *s, uint32_t bins) {
+    cli_histogram h = s->histogram;
+
+    cli_json_open(j, '{');
+    if (s->finite > 0) {
+        cli_json_key(j, "min");
+        json_extreme(j, dtype, s->min, s->min_bits);
+        cli_json_key(j, "max");
+        json_extreme(j, dtype, s->max, s->max_bits);
+        cli_json_key(j, "mean");
+        cli_json_real(j, s->mean);
+        cli_json_key(j, "std");
+        cli_json_real(j, cli_stats_std(s));
+    }
+    cli_json_key(j, "finite");
+    cli_json_u64(j, s->finite);
+    cli_json_key(j, "zeros");
+    cli_json_u64(j, s->zero);
+    cli_json_key(j, "negative");
+    cli_json_u64(j, s->negative);
+    cli_json_key(j, "nan");
+    cli_json_u64(j, s->nan);
+    cli_json_key(j, "positive_inf");
+    cli_json_u64(j, s->positive_inf);
+    cli_json_key(j, "negative_inf");
+    cli_json_u64(j, s->negative_inf);
+    cli_histogram_narrow(&h, bins);
+    cli_json_key(j, "histogram");
+    cli_json_open(j, '{');
+    cli_json_key(j, "start");
+    cli_json_real(j, ldexp((double)h.base, h.exponent));
+    cli_json_key(j, "width");
+    cli_json_real(j, ldexp(1.0, h.exponent));
+    cli_json_key(j, "counts");
+    cli_json_open(j, '[');
+    for (uint32_t i = 0; i < h.span; i++) {
+        cli_json_u64(j, h.counts[i]);
+    }
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
+    cli_json_close(j, '}');
+}

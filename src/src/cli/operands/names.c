@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/operands/names.c - see names.h.
+ */
+#include "cli/operands/names.h"
+#include "cli/operands/url.h"
+#include "cli/outputs/lost.h"
+#include "cli/sys.h"
+#include <sft/digest.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 20 };
+
+/* The whole of a small file, with a NUL; NULL: *err says why. */
+static char *read_text(const char *path, size_t *size, sft_error *err) {
+    FILE *f = fopen(path, "rb");
+    char *text;
+
+    if (f == NULL) {
+        (void)sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0, "%s: cannot be opened", path);
+        return NULL;
+    }
+    text = cli_alloc(MOST_BYTES + 2, 1);
+    *size = fread(text, 1, MOST_BYTES + 1, f);
+    const bool failed = ferror(f) != 0 || *size > MOST_BYTES;
+    (void)fclose(f);
+    if (failed) {
+        (void)sft_error_set(err, SFT_E_IO, 0, SFT_NO_OFFSET, NULL, 0,
+                            "%s: cannot be read, or is larger than 1 MiB", path);
+        free(text);
+        return NULL;
+    }
+    text[*size] = '\0';
+    return text;
+}
+
+static sft_names *open_rules(cli *c) {
+    const char *given = cli_text(c, "names");
+    const char *shipped = sft_names_shipped_text(given);
+    size_t size = shipped != NULL ? strlen(shipped) : 0;
+    sft_names *names = NULL;
+    char *text = NULL;
+    sft_error err;
+
+    if (shipped == NULL && (text = read_text(given, &size, &err)) == NULL) {
+        cli_fail_plainly(c, given, &err);
+        return NULL;
+    }
+    if (sft_names_parse(&names, shipped != NULL ? shipped : text, size, NULL, &err) != SFT_OK) {
+        cli_fail_plainly(c, given, &err);
+    }
+    free(text);
+    return names;
+}
+
+/* --config, or config.json of the folder; *text NULL: there is none. */
+static bool read_config(cli *c, const char *operand, char **text, size_t *size) {
+    const char *given = cli_text(c, "config");
+    sft_error err;
+
+    *text = NULL;
+    if (given != NULL) {
+        *text = read_text(given, size, &err);
+        if (*text == NULL) {
+            cli_fail_plainly(c, given, &err);
+        }
+        return *text != NULL;
+    }
+    if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
+        cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+        const size_t len = strlen(operand);
+        char *path = cli_alloc(len + 16, 1);
+        (void)snprintf(path, len + 16, "%s/config.json", operand);
+        *text = read_text(path, size, &err); /* whoever needs it will say so */
+        free(path);
+    }
+    return true;
+}
+
+/* Of one file or rank: nothing is lost with it. */
+static bool is_of_one_file(const sft_metadata_entry *e) {
+    static const char *const others[] = {"crc_num", "remove_redundancy", "DCP_SHARDING_INFO",
+                                         "DCP_VERSION"};
+
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        if (strlen(others[k]) == e->key_len && memcmp(others[k], e->key, e->key_len) == 0) {
+            return true;
+        }
+    }
+    return sft_digest_is_key(e->key, e->key_len);
+}
+
+/* Only the first file's go on. */
+static void tell_file(cli *c, const char *operand, const sft_catalog *before, size_t file,
+                      const sft_catalog *after, const char *why) {
+    for (size_t i = 0; i < sft_catalog_metadata_count(before, file); i++) {
+        sft_metadata_entry e;
+        bool same;
+        (void)sft_catalog_metadata_at(before, file, i, &e.key, &e.key_len, &e.value, &e.value_len);
+        if (is_of_one_file(&e) || !cli_lost_is_first(before, file, &e)) {
+            continue;
+        }
+        (void)cli_lost_agree(before, &e, &same);
+        if (file != 0) {
+            cli_lost_metadata(c, operand, e.key, e.key_len,
+                              "the model's first file does not have it");
+        } else if (sft_catalog_metadata_find(after, 0, e.key, e.key_len, NULL) == NULL) {
+            cli_lost_metadata(c, operand, e.key, e.key_len, why);
+        } else if (!same) {
+            cli_lost_metadata(c, operand, e.key, e.key_len,
+                              "the files have different values of it, the first one's is kept");
+        }
+    }
+}
+
+void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
+                    const sft_catalog *after, const char *why) {
+    for (size_t f = 0; f < sft_catalog_file_count(before); f++) {
+        if (sft_catalog_file_count(after) != 0) {
+            tell_file(c, operand, before, f, after, why);
+        }
+    }
+}
+
+typedef struct warning {
+    cli *c;
+    const char *operand;
+} warning;
+
+static void warn(void *ctx, const char *message) {
+    const warning *w = ctx;
+    cli_warn(w->c, w->operand, "%s", message);
+}
+
+static bool apply(cli *c, const sft_names *names, const char *operand, sft_catalog **catalog) {
+    sft_catalog *renamed;
+    sft_names_options o;
+    sft_error err;
+    char *config;
+
+    SFT_INIT(&o);
+    if (!read_config(c, operand, &config, &o.config_size)) {
+        return false;
+    }
+    o.config = config;
+    o.reverse = cli_flag(c, "reverse-names");
+    warning w = {c, operand};
+    o.warn = warn;
+    o.warn_ctx = &w;
+    const sft_status status = sft_names_apply(&renamed, *catalog, names, &o, NULL, &err);
+    free(config);
+    if (status != SFT_OK) {
+        cli_fail_plainly(c, operand, &err);
+        return false;
+    }
+    cli_names_tell(c, operand, *catalog, renamed,
+                   "it says something of tensors by their old names");
+    c->unnamed = *catalog;
+    *catalog = renamed;
+    return true;
+}
+
+bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog) {
+    bool done = cli_text(c, "names") == NULL;
+
+    if (!done) {
+        sft_names *names = open_rules(c);
+        if (names != NULL) {
+            done = apply(c, names, operand, catalog);
+            sft_names_free(names);
+        }
+        if (!done) {
+            sft_catalog_close(*catalog);
+            *catalog = NULL;
+        }
+    }
+    return done;
+}

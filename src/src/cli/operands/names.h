@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/operands/names.h - --names: the tensors of a model under the names of another convention. Read
+ * ranks.h first.
+ */
+#ifndef SFT_CLI_NAMES_H
+#define SFT_CLI_NAMES_H
+
+#include "cli/operands/ranks.h"
+
+/* Where --names is given, *catalog becomes one with the new names; the old one is kept until the tool ends.
+ * operand: what was opened; its config.json has the numbers that rules ask for. False: reported, and
+ * *catalog closed. */
+bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
+
+#define CLI_NAMES_OPTIONS                                                                          \
+    CLI_OPT_ARG(CLI_TEXT, "names", 0, "RULES",                                                     \
+                "rename, fuse and split tensors: a file of rules, or those called "                \
+                "llama-mindformers, qwen2-mindformers, with -fused behind them for fused ones"),   \
+        CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"),                           \
+        CLI_OPT_ARG(CLI_FILE, "config", 0, "FILE",                                                 \
+                    "numbers that --names needs (default: config.json of SRC)")
+
+/* Warns of metadata that `before` has and `after`, which was made of it, has not: what they say of tensors is
+ * no longer so. */
+void cli_names_tell(cli *c, const char *operand, const sft_catalog *before,
+                    const sft_catalog *after, const char *why);
+
+#endif

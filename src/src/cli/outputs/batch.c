@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * cli/outputs/batch.c - see batch.h.
+ */
+#include "cli/outputs/batch.h"
+#include "cli/look/verify.h"
+#include "cli/operands/ranks.h"
+#include "cli/operands/siblings.h"
+#include "cli/operands/url.h"
+#include "cli/outputs/lost.h"
+#include "cli/outputs/older.h"
+#include "cli/sys.h"
+#include "cli/team.h"
+#include "cli/work.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- the list */
+
+bool cli_batch_init(cli_batch *b, cli *c, const char *source) {
+    memset(b, 0, sizeof *b);
+    b->c = c;
+    b->source = source;
+    b->target = cli_text(c, "output");
+    if (b->target == NULL) {
+        cli_usage(c, "-o OUT says where to");
+        return false;
+    }
+    if (strcmp(b->target, "-") == 0) {
+        cli_usage(c,
+                  "-o -: files are written in any order, and renamed, which no pipe can; "
+                  "safetensors cp %s - writes one to standard output",
+                  source);
+        return false;
+    }
+    if (b->target[0] == '\0') {
+        cli_usage(c, "-o: an empty name");
+        return false;
+    }
+    return true;
+}
+
+void cli_batch_reset(cli_batch *b) {
+    for (size_t i = 0; i < b->count; i++) {
+        free((void *)(uintptr_t)b->files[i].name);
+        free((void *)(uintptr_t)b->files[i].tensors);
+    }
+    for (size_t i = 0; i < b->text_count; i++) {
+        free((void *)(uintptr_t)b->texts[i].name);
+        free((void *)(uintptr_t)b->texts[i].data);
+    }
+    for (size_t i = 0; b->carried != NULL && i < 2 * b->count; i++) {
+        free((void *)(uintptr_t)b->carried[i].value);
+    }
+    free(b->carried);
+    for (size_t i = 0; b->aliases != NULL && i < b->count; i++) {
+        free(b->aliases[i]);
+        free(b->records[i]);
+    }
+    free(b->aliases);
+    free(b->records);
+    free(b->together[0]);
+    free(b->together[1]);
+    free(b->files);
+    free(b->texts);
+    free(b->owned_folder);
+    free(b->owned_target);
+}
+
+bool cli_batch_to_folder(cli_batch *b) {
+    b->folder = b->target;
+    return true;
+}
+
+static char *copy(const char *text, size_t len) {
+    char *made = cli_alloc(len + 1, 1);
+
+    memcpy(made, text, len);
+    made[len] = '\0';
+    return made;
+}
+
+static const char *base_of(const char *path) {
+    const char *base = path;
+
+    for (const char *p = path; *p != '\0'; p++) {
+#ifdef _WIN32
+        base = *p == '/' || *p == '\\' || *p == ':' ? p + 1 : base;
+#else
+        base = *p == '/' ? p + 1 : base;
+#endif
+    }
+    return base;
+}
+
+/* The file that a link leads to is the one that is replaced. */
+static bool follow(cli_batch *b) {
+    sft_error err;
+
+    b->owned_target = cli_sys_is_link(b->target) ? cli_sys_real(b->target) : NULL;
+    if (b->owned_target != NULL) {
+        b->target = b->owned_target;
+    } else if (cli_sys_is_link(b->target)) {
+        (void)sft_error_set(&err, SFT_E_PATH, 0, SFT_NO_OFFSET, NULL, 0,
+                            "is a link that leads nowhere");
+        cli_fail_plainly(b->c, b->target, &err);
+        return false;
+    }
+    return true;
+}
+
+const char *cli_batch_to_file(cli_batch *b) {
+    const char *base = base_of(b->target);
+
+    if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_FOLDER) {
+        cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
+        return NULL;
+    }
+    if (cli_lost_ending(b->c, b->target, false) || !follow(b)) {
+        return NULL;
+    }
+    base = base_of(b->target);
+    const size_t len = (size_t)(base - b->target);
+    b->owned_folder = len == 0 ? copy(".", 1) : copy(b->target, len);
+    b->folder = b->owned_folder;
+    return base;
+}
+
+sft_job_file *cli_batch_file(cli_batch *b, const char *name, const sft_catalog *catalog,
+                             uint32_t *tensors, size_t count) {
+    b->files = cli_resize(b->files, b->count + 1, sizeof *b->files);
+    sft_job_file *f = &b->files[b->count++];
+    memset(f, 0, sizeof *f);
+    f->name = copy(name, strlen(name));
+    f->catalog = catalog;
+    f->tensors = tensors;
+    f->tensor_count = count;
+    f->flags = SFT_JOB_FILE_METADATA;
+    return f;
+}
+
+void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
+    b->texts = cli_resize(b->texts, b->text_count + 1, sizeof *b->texts);
+    b->texts[b->text_count++] = (sft_job_text){copy(name, strlen(name)), data, size};
+}
+
+/* ---------------------------------------------------------------- the source */
+
+static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_catalog **out,
+                           sft_error *err) {
+    sft_open_options open;
+    sft_limits limits;
+    sft_checkpoint_options o;
+    sft_checkpoint *checkpoint;
+    sft_layout_set *set;
+
+    SFT_INIT(&open);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    open.limits = &limits;
+    sft_status status = cli_ranks_read_layout(layout, cli_number(c, "source-ranks", 0), &set, err);
+    if (status != SFT_OK) {
+        return status;
+    }
+    cli_ranks_options(c, &o, &open);
+    o.layouts = set;
+    c->layouts =
+        cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts); /* freed at the end */
+    c->layouts[c->layout_count++] = set;
+    status = sft_checkpoint_open(&checkpoint, operand, &o, err);
+    return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, &open, out, err) : status;
+}
+
+void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value) {
+    b->more[b->more_count++] = (cli_batch_number){key, value};
+}
+
+bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
+    const size_t problems = sft_catalog_problem_count(*catalog);
+    uint64_t left_out = 0;
+
+    for (size_t i = 0; i < problems; i++) {
+        left_out += sft_catalog_problem_at(*catalog, i)->kind == SFT_PROBLEM_MISSING_TENSOR;
+    }
+    cli_warn_problems(b->c, *catalog, b->source);
+    b->left_out = left_out + cli_lost_problems(b->c, *catalog);
+    if (cli_flag(b->c, "partial")) {
+        cli_batch_number_add(b, "tensors_left_out", left_out);
+    }
+    return cli_names_use(b->c, b->source, catalog);
+}
+
+bool cli_batch_open(cli_batch *b, sft_catalog **out) {
+    cli *c = b->c;
+    const char *layout = cli_text(c, "source-layout");
+    sft_error err;
+
+    if (layout == NULL) {
+        return cli_open(c, b->source, 0, out) && cli_batch_took(b, out);
+    }
+    if (open_cut(c, b->source, layout, out, &err) != SFT_OK) {
+        cli_fail_plainly(c, b->source, &err);
+        return false;
+    }
+    return cli_batch_took(b, out);
+}
+
+bool cli_batch_fits(cli_batch *b, const char *option, const sft_layout_set *set,
+                    const sft_catalog *whole) {
+    cli *c = b->c;
+    sft_layout_fit fit;
+    char text[256];
+    sft_error err;
+
+    SFT_INIT(&fit);
+    if (sft_layout_set_fit(set, whole, &fit, &err) != SFT_OK && !cli_flag(c, "allow-replicated")) {
+        cli_fail(c, cli_text(c, option), &err);
+        return false;
+    }
+    if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
+        cli_warn(c, cli_text(c, option), "%s", text);
+    }
+    cli_batch_number_add(b, "entries_unmatched", fit.entries_unmatched);
+    cli_batch_number_add(b, "tensors_unmatched", fit.tensors_unmatched);
+    cli_batch_number_add(b, "bytes_unmatched", fit.bytes_unmatched);
+    return true;
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static void json_cost(cli_json *j, const sft_job_cost *cost) {
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = {
+        {"bytes", cost->bytes},     {"header_bytes", cost->header_bytes},
+        {"tensors", cost->tensors}, {"runs", cost->runs},
+        {"sources", cost->sources}, {"bytes_read", cost->bytes_read},
+        {"cost", cost->cost},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cli_json_key(j, rows[i].key);
+        cli_json_u64(j, rows[i].value);
+    }
+}
+
+static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err) {
+    cli *c = ctx;
+    cli_json j;
+
+    (void)err;
+    cli_json_init(&j, &c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "file");
+    cli_json_string(&j, cost->name);
+    json_cost(&j, cost);
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+    return SFT_OK;
+}
+
+/* Tensors that --names leaves out. */
+static uint64_t dropped(const cli_batch *b) {
+    const size_t before = b->c->unnamed != NULL ? sft_catalog_count(b->c->unnamed) : 0;
+    const size_t now = sft_catalog_count(b->named);
+
+    return before > now ? before - now : 0;
+}
+
+static void json_more(cli_json *j, const cli_batch *b) {
+    for (size_t i = 0; i < b->more_count; i++) {
+        cli_json_key(j, b->more[i].key);
+        cli_json_u64(j, b->more[i].value);
+    }
+    if (b->named != NULL) {
+        cli_lost_json(b->c, j, b->alias_count, b->left_out + cli_lost_count_all(b->c) + dropped(b));
+    }
+}
+
+/* Weights beside those of the model. */
+static void tell_siblings(const cli_batch *b) {
+    if (b->named != NULL) {
+        cli_siblings_tell(b->c, b->source, b->target, b->named);
+    }
+}
+
+static void print_plan(cli_batch *b, const sft_job *job) {
+    sft_job_cost total;
+    uint8_t key[32];
+    char hex[65];
+    cli_json j;
+
+    tell_siblings(b);
+    (void)sft_job_plan(job, plan_line, b->c, NULL); /* its visitor never fails */
+    sft_job_total(job, &total);
+    sft_job_key(job, key);
+    cli_json_init(&j, &b->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "files");
+    cli_json_u64(&j, b->count + b->text_count);
+    json_cost(&j, &total);
+    json_more(&j, b);
+    cli_json_key(&j, "key");
+    cli_json_string(&j, cli_hex(hex, key, sizeof key));
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+static void print_json(cli_batch *b, const sft_job *job, const sft_job_result *r) {
+    sft_job_cost total;
+    cli_json j;
+
+    sft_job_total(job, &total);
+    const struct {
+        const char *key;
+        uint64_t value;
+    } rows[] = {
+        {"files", b->count + b->text_count},
+        {"tensors", total.tensors},
+        {"bytes", total.bytes},
+        {"bytes_written", r->bytes_written},
+        {"bytes_read", r->bytes_read},
+        {"bytes_kept", r->bytes_kept},
+    };
+    cli_json_init(&j, &b->c->out);
+    cli_json_open(&j, '{');
+    cli_json_key(&j, "schema");
+    cli_json_u64(&j, 1);
+    cli_json_key(&j, "source");
+    cli_json_string(&j, b->source);
+    cli_json_key(&j, "target");
+    cli_json_string(&j, b->target);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cli_json_key(&j, rows[i].key);
+        cli_json_u64(&j, rows[i].value);
+    }
+    json_more(&j, b);
+    cli_json_key(&j, "published");
+    cli_json_bool(&j, r->published != 0);
+    cli_json_close(&j, '}');
+    cli_json_newline(&j);
+}
+
+static void print_text(cli_batch *b, const sft_job *job, const sft_job_result *r) {
+    cli *c = b->c;
+    sft_job_cost total;
+    char size[32];
+    char kept[32];
+
+    if (c->quiet) {
+        return;
+    }
+    sft_job_total(job, &total);
+    cli_printf(&c->out, "%llu %s, %s, in %llu %s", (unsigned long long)total.tensors,
+               total.tensors == 1 ? "tensor" : "tensors", cli_size(size, total.bytes, c->units),
+               (unsigned long long)b->count, b->count == 1 ? "file" : "files");
+    if (r->bytes_kept > 0) {
+        cli_printf(&c->out, "; %s kept of an earlier run", cli_size(kept, r->bytes_kept, c->units));
+    }
+    cli_puts(&c->out, r->published != 0 ? "\n" : "; other tasks are not done yet\n");
+}
+
+/* ---------------------------------------------------------------- the run */
+
+static bool parse_task(cli *c, sft_job_run_options *o) {
+    const char *text = cli_text(c, "task");
+    uint64_t numbers[2] = {0, 0};
+
+    if (text == NULL) {
+        return true;
+    }
+    if (strcmp(text, "finish") == 0) {
+        o->flags |= SFT_JOB_FINISH;
+        return true;
+    }
+    const char *slash = strchr(text, '/');
+    if (slash != NULL && slash - text < 10) {
+        char first[16];
+        memcpy(first, text, (size_t)(slash - text));
+        first[slash - text] = '\0';
+        if (cli_parse_bytes(first, false, &numbers[0]) &&
+            cli_parse_bytes(slash + 1, false, &numbers[1]) && numbers[0] >= 1 &&
+            numbers[0] <= numbers[1] && numbers[1] < UINT32_MAX) {
+            o->task = (uint32_t)numbers[0];
+            o->tasks = (uint32_t)numbers[1];
+            return true;
+        }
+    }
+    cli_usage(c, "--task: \"%s\" is neither K/N, with K from 1 to N, nor finish", text);
+    return false;
+}
+
+/* Several files into the folder that is read, or whose index is: a run that is killed between two
+ * renames would leave a folder which opens no more as what the plan was made of. */
+static bool fills_its_source(const cli_batch *b) {
+    const size_t len = strlen(b->source);
+    size_t base = len;
+
+    if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
+        return false;
+    }
+    if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
+        return cli_sys_same_file(b->source, b->folder);
+    }
+    if (len < 5 || strcmp(b->source + len - 5, ".json") != 0) {
+        return false;
+    }
+    while (base > 0 && b->source[base - 1] != '/' && b->source[base - 1] != '\\') {
+        base--;
+    }
+    char *folder = base > 0 ? copy(b->source, base) : copy(".", 1);
+    const bool same = cli_sys_same_file(folder, b->folder);
+    free(folder);
+    return same;
+}
+
+/* Whole tensors or parts of them: the open source whose bytes they are. */
+static sft_status look_at_source(cli_batch *b, sft_error *err) {
+    cli *c = b->c;
+    const sft_catalog *source = c->unnamed != NULL ? c->unnamed : b->named;
+    cli_share share = {NULL, 0, 1};
+
+    if (c->team != NULL) {
+        share = (cli_share){NULL, c->team->group->rank, c->team->group->size};
+    }
+    return cli_source_holds(c, b->source, source, &share, err);
+}
+
+/* The same for tasks: the one that publishes looks at all of it. */
+static sft_status prove_source(void *ctx, sft_error *err) {
+    cli_batch *b = ctx;
+    const char *label = b->c->progress.label;
+    const sft_status status = look_at_source(b, err);
+    (void)cli_control(b->c, label);
+    return status;
+}
+
+/* What the source records of its bytes is true of them, or nothing new is recorded. */
+static bool source_holds(cli_batch *b) {
+    sft_error err;
+    const sft_status status = cli_team_agree(b->c, look_at_source(b, &err), &err);
+
+    if (status != SFT_OK) {
+        cli_fail(b->c, b->source, &err);
+    }
+    return status == SFT_OK;
+}
+
+static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
+    cli *c = b->c;
+    sft_job_run_options o;
+    sft_job_result result;
+    sft_error err;
+
+    SFT_INIT(&o);
+    SFT_INIT(&result);
+    if (!parse_task(c, &o)) {
+        return;
+    }
+    o.pool = cli_pool(c);
+    o.memory_bytes = cli_number(c, "memory", 0);
+    o.durability = cli_flag(c, "no-sync") ? SFT_DURABLE_NONE : SFT_DURABLE_FULL;
+    o.flags |= (c->force ? SFT_JOB_REPLACE : 0) | (cli_flag(c, "restart") ? SFT_JOB_RESTART : 0) |
+               (cli_flag(c, "verify") ? SFT_JOB_VERIFY : 0);
+    o.control = cli_control(c, label);
+    if (b->records_new && (o.tasks > 0 || (o.flags & SFT_JOB_FINISH) != 0)) {
+        o.proof = prove_source;
+        o.proof_ctx = b;
+    }
+    const sft_status status = c->team != NULL ? cli_team_run(c, job, b->folder, &o, &result, &err)
+                                              : sft_job_run(job, b->folder, &o, &result, &err);
+    cli_control_end(c);
+    if (status == SFT_OK) {
+        tell_siblings(b);
+    }
+    if (status != SFT_OK) {
+        const int before = c->status;
+        cli_fail_plainly(c, b->target, &err);
+        if (status == SFT_E_STATE) { /* another process, or a task that is missing: no defect */
+            c->status = before > CLI_SYSTEM ? before : CLI_SYSTEM;
+        }
+    } else if (c->json) {
+        print_json(b, job, &result);
+    } else {
+        print_text(b, job, &result);
+    }
+    b->published = status == SFT_OK && result.published != 0;
+    c->proved = status == SFT_OK;
+}
+
+/* Is one of the files to write one that an option names to be read? */
+static bool is_over_read(const cli_batch *b, const char *const *names, size_t count) {
+    bool over = false;
+
+    for (size_t i = 0; i < count && !over; i++) {
+        cli_text_buffer path = {NULL, 0, 0};
+        cli_text_put(&path, b->folder);
+        cli_text_put(&path, "/");
+        cli_text_put(&path, names[i]);
+        over = cli_over_read(b->c, path.data);
+        free(path.data);
+    }
+    return over;
+}
+
+/* What the job writes takes the place of an older model, or is refused. */
+static void replace_older(cli_batch *b, const sft_job *job, const char *label) {
+    const char **names = cli_alloc(b->count + b->text_count + 1, sizeof *names);
+    const bool whole = b->owned_folder == NULL; /* the output is the directory, not a file in it */
+    cli_older older;
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->count; i++) {
+        names[n++] = b->files[i].name;
+    }
+    for (size_t i = 0; i < b->text_count; i++) {
+        names[n++] = b->texts[i].name;
+    }
+    if (is_over_read(b, names, n)) {
+        free(names);
+        return;
+    }
+    if (fills_its_source(b)) {
+        cli_usage(b->c, "-o \"%s\" is the folder that is read: another one is needed", b->target);
+        free(names);
+        return;
+    }
+    bool good = cli_older_find(&older, b->c, b->folder, names, n, whole);
+    good = good && cli_older_begin(&older);
+    if (good) {
+        carry_out(b, job, label);
+    }
+    cli_older_end(&older, b->published);
+    free(names);
+}
+
+void cli_batch_run(cli_batch *b, const char *label) {
+    cli *c = b->c;
+    sft_job_options o;
+    sft_limits limits;
+    sft_job *job;
+    sft_error err;
+
+    SFT_INIT(&o);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    o.limits = &limits;
+    o.order = b->order;
+    if (cli_text(c, "record") != NULL && !cli_record_kinds(c, cli_text(c, "record"), &o.digests)) {
+        return;
+    }
+    b->records_new = o.digests != 0;
+    if (b->records_new && !cli_flag(c, "plan") && cli_text(c, "task") == NULL && !source_holds(b)) {
+        return;
+    }
+    if (b->carries && o.digests == 0 && !cli_batch_carry(b)) {
+        return;
+    }
+    if (!cli_batch_aliases(b)) {
+        return;
+    }
+    if (b->carries) {
+        cli_batch_metadata(b);
+    }
+    if (sft_job_create(&job, b->files, b->count, b->texts, b->text_count, &o, &err) != SFT_OK) {
+        cli_fail_plainly(c, b->source, &err);
+        return;
+    }
+    if (cli_flag(c, "plan")) {
+        print_plan(b, job);
+    } else {
+        replace_older(b, job, label);
+    }
+    sft_job_free(job);
+}
+
+/* ---------------------------------------------------------------- text */
+
+void cli_text_add(cli_text_buffer *t, const char *text, size_t len) {
+    if (t->size + len + 1 > t->room) {
+        t->room = 2 * (t->size + len) + 256;
+        t->data = cli_resize(t->data, t->room, 1);
+    }
+    memcpy(t->data + t->size, text, len);
+    t->size += len;
+    t->data[t->size] = '\0';
+}
+
+void cli_text_put(cli_text_buffer *t, const char *text) {
+    cli_text_add(t, text, strlen(text));
+}
+
+void cli_text_number(cli_text_buffer *t, uint64_t value) {
+    char digits[24];
+    (void)snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    cli_text_put(t, digits);
+}
+
+static void put_unit(cli_text_buffer *t, uint32_t unit) {
+    char text[16];
+    (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)unit);
+    cli_text_put(t, text);
+}
+
+void cli_text_json(cli_text_buffer *t, const char *text, size_t len) {
+    static const char plain[] = "\"\\\b\f\n\r\t";
+    static const char letters[] = "\"\\bfnrt";
+
+    cli_text_put(t, "\"");
+    for (size_t i = 0; i < len;) {
+        size_t used;
+        const uint32_t ch = cli_decode(text + i, len - i, &used);
+        const char *special = ch > 0 && ch < 0x80 ? strchr(plain, (int)ch) : NULL;
+        if (special != NULL) {
+            const char pair[2] = {'\\', letters[special - plain]};
+            cli_text_add(t, pair, 2);
+        } else if (ch >= 0x20 && ch < 0x7f) {
+            cli_text_add(t, text + i, 1);
+        } else if (ch >= 0x10000) {
+            put_unit(t, 0xd800 + ((ch - 0x10000) >> 10));
+            put_unit(t, 0xdc00 + ((ch - 0x10000) & 0x3ff));
+        } else {
+            put_unit(t, ch);
+        }
+        i += used;
+    }
+    cli_text_put(t, "\"");
+}
+
+static void line(cli_text_buffer *t, unsigned blanks) {
+    static const char spaces[] = "            ";
+    cli_text_put(t, "\n");
+    cli_text_add(t, spaces, blanks);
+}
+
+void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
+                    unsigned indent) {
+    bool any = false;
+
+    cli_text_put(t, "{");
+    line(t, indent);
+    cli_text_put(t, "\"metadata\": {");
+    line(t, 2 * indent);
+    cli_text_put(t, "\"total_size\": ");
+    cli_text_number(t, total);
+    line(t, indent);
+    cli_text_put(t, "},");
+    line(t, indent);
+    cli_text_put(t, "\"weight_map\": {");
+    for (size_t i = 0; i < count; i++) {
+        const sft_job_file *f = &b->files[i];
+        for (size_t k = 0; k < f->tensor_count; k++) {
+            const sft_tensor *tensor = sft_catalog_at(f->catalog, f->tensors[k]);
+            cli_text_put(t, any ? "," : "");
+            line(t, 2 * indent);
+            cli_text_json(t, tensor->name, tensor->name_len);
+            cli_text_put(t, ": ");
+            cli_text_json(t, f->name, strlen(f->name));
+            any = true;
+        }
+    }
+    if (any) {
+        line(t, indent);
+    }
+    cli_text_put(t, "}");
+    line(t, 0);
+    cli_text_put(t, "}");
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/archive/unpack_step.h - one decompressor of any kind, a step at a time. Read first:
+ * unpack.h.
+ */
+#ifndef SFT_IMPORT_UNPACK_STEP_H
+#define SFT_IMPORT_UNPACK_STEP_H
+
+#include "import/archive/unpack.h"
+
+typedef enum sft__import_step_result {
+    SFT__STEP_GO = 0,
+    SFT__STEP_END,
+    SFT__STEP_BAD,
+    SFT__STEP_NOMEM
+} sft__import_step_result;
+
+typedef struct sft__import_stepper sft__import_stepper;
+
+sft__import_stepper *sft__import_step_create(sft__import_pack pack,
+                                             const sft_allocator *allocator); /* NULL: no memory */
+void sft__import_step_free(sft__import_stepper *s);
+/* Begins another stream of the same kind; false: no memory. */
+bool sft__import_step_restart(sft__import_stepper *s);
+/* From in[0, *used = in_len) to out[0, *got = room): both are set to what was used and made. END:
+ * the stream is over; what lies behind it was not used. last: no input follows. */
+sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
+                                         size_t *used, uint8_t *out, size_t room, size_t *got,
+                                         bool last);
+
+#endif

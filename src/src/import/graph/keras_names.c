@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/graph/keras_names.c - made by scripts/generate_keras_names.py: the names that Keras 2 and 3 have
+ * themselves. What a configuration names beside them is code that is not in the file. Read first:
+ * content.h.
+ */
+#include "import/content/content.h"
+
+/* clang-format off */
+
+/* Classes. In byte order: searched by halves. */
+const char *const sft__import_keras_classes[] = {
+    "AUC", "AWQConfig", "AWQDTypePolicy", "AbsMaxQuantizer", "AbstractRNNCell", "Accuracy",
+    "Activation", "ActivityRegularization", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW",
+    "Adamax", "AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D",
+    "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D", "AdaptiveMaxPooling3D", "Add",
+    "AdditiveAttention", "AlphaDropout", "AtrousConvolution1D", "AtrousConvolution2D", "Attention",
+    "AugMix", "AutoContrast", "Average", "AveragePooling1D", "AveragePooling2D",
+    "AveragePooling3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BackupAndRestore", "BaseLogger",
+    "BaseLossScaleOptimizer", "BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2",
+    "Bidirectional", "BinaryAccuracy", "BinaryCrossentropy", "BinaryFocalCrossentropy",
+    "BinaryIoU", "CSVLogger", "CTC", "Callback", "CallbackList", "CategoricalAccuracy",
+    "CategoricalCrossentropy", "CategoricalFocalCrossentropy",
+    "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "CategoryEncoding", "CenterCrop",
+    "Circle", "ClassMethod", "CompositeTensor", "Concatenate", "ConcordanceCorrelation",
+    "Constant", "Constraint", "ContrastLimitedAdaptiveHistogramEqualization", "Conv1D",
+    "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "ConvLSTM1D",
+    "ConvLSTM2D", "ConvLSTM3D", "Convolution1D", "Convolution1DTranspose", "Convolution2D",
+    "Convolution2DTranspose", "Convolution3D", "Convolution3DTranspose", "CosineDecay",
+    "CosineDecayRestarts", "CosineSimilarity", "Cropping1D", "Cropping2D", "Cropping3D",
+    "CuDNNGRU", "CuDNNLSTM", "CutMix", "DTypePolicy", "DTypePolicyMap", "Dense", "DenseFeatures",
+    "DepthwiseConv1D", "DepthwiseConv2D", "Dice", "Discretization", "Distribute", "Divide", "Dot",
+    "Dropout", "DynamicEmbedding", "DynamicLookup", "ELU", "EarlyStopping", "EinsumDense",
+    "Embedding", "Equalization", "ExponentialDecay", "F1Score", "FBetaScore", "FalseNegatives",
+    "FalsePositives", "Flatten", "FlaxLayer", "Float8QuantizationConfig", "FloatDTypePolicy",
+    "Ftrl", "Functional", "GPTQConfig", "GPTQDTypePolicy", "GRU", "GRUCell", "GRUV1",
+    "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D", "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D",
+    "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GlorotNormal", "GlorotUniform",
+    "GroupNormalization", "GroupQueryAttention", "GroupedQueryAttention", "HashTable",
+    "HashedCrossing", "Hashing", "HeNormal", "HeUniform", "Highway", "Hinge", "History", "Huber",
+    "Identity", "IdentityInitializer", "Initializer", "InputLayer", "InputSpec", "InstanceMethod",
+    "InstanceProperty", "Int4DTypePolicy", "Int4QuantizationConfig", "Int8QuantizationConfig",
+    "IntegerLookup", "InverseTimeDecay", "IoU", "JaxLayer", "KLDivergence", "L1", "L1L2", "L2",
+    "LSTM", "LSTMCell", "LSTMV1", "Lamb", "Lambda", "LambdaCallback", "Layer",
+    "LayerNormalization", "LeakyReLU", "LearningRateSchedule", "LearningRateScheduler",
+    "LecunNormal", "LecunUniform", "LegacyOptimizerWarning", "LinearModel", "Lion", "ListWrapper",
+    "LocallyConnected1D", "LocallyConnected2D", "LogCosh", "LogCoshError", "Loss",
+    "LossScaleOptimizer", "Masking", "MaxNorm", "MaxNumBoundingBoxes", "MaxPool1D", "MaxPool2D",
+    "MaxPool3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "MaxoutDense", "Mean",
+    "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanIoU", "MeanMetricWrapper",
+    "MeanRelativeError", "MeanSquaredError", "MeanSquaredLogarithmicError", "MeanTensor",
+    "MelSpectrogram", "Merge", "Metric", "MinMaxNorm", "Minimum", "MixUp", "Model",
+    "ModelCheckpoint", "MultiHeadAttention", "MultiOptimizer", "Multiply", "Muon", "Nadam",
+    "NonNeg", "Normalization", "OneHotIoU", "OneHotMeanIoU", "Ones", "Operation", "Optimizer",
+    "OptimizerMap", "OptimizerV2", "OrbaxCheckpoint", "Orthogonal", "OrthogonalInitializer",
+    "OrthogonalRegularizer", "PReLU", "PearsonCorrelation", "Permute", "PiecewiseConstantDecay",
+    "Pipeline", "Poisson", "Policy", "PolicyV1", "PolynomialDecay", "Precision",
+    "PrecisionAtRecall", "PreprocessingLayer", "ProgbarLogger", "QuantizationConfig",
+    "QuantizedDTypePolicy", "QuantizedFloat8DTypePolicy", "Quantizer", "R2Score",
+    "RMSNormalization", "RMSprop", "RNN", "RadialConstraint", "RandAugment", "RandomBrightness",
+    "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomCrop",
+    "RandomElasticTransform", "RandomErasing", "RandomFlip", "RandomFourierFeatures",
+    "RandomGaussianBlur", "RandomGrayscale", "RandomHeight", "RandomHue", "RandomInvert",
+    "RandomNormal", "RandomPerspective", "RandomPosterization", "RandomRotation",
+    "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomUniform",
+    "RandomWidth", "RandomZoom", "ReLU", "Recall", "RecallAtPrecision", "ReduceLROnPlateau",
+    "Reduction", "ReductionV2", "Regularizer", "RemoteMonitor", "RepeatVector", "Rescaling",
+    "Reshape", "Resizing", "ReversibleEmbedding", "RootMeanSquaredError", "SGD", "STFT",
+    "STFTInitializer", "STFTSpectrogram", "ScheduleFreeAdamW", "SeedGenerator",
+    "SensitivityAtSpecificity", "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D",
+    "SeparableConvolution2D", "Sequential", "SharedDTypePolicy", "SidecarEvaluatorModelExport",
+    "SimpleRNN", "SimpleRNNCell", "SlicingOpLambda", "Softmax", "Solarization",
+    "SparseCategoricalAccuracy", "SparseCategoricalCrossentropy", "SparseTopKCategoricalAccuracy",
+    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "SpecificityAtSensitivity",
+    "SpectralNormalization", "SquaredHinge", "StackedRNNCells", "StaticHashTable", "StringLookup",
+    "Subtract", "Sum", "SwapEMAWeights", "SyncBatchNormalization", "TFOpLambda", "TFSMLayer",
+    "TensorBoard", "TensorFlowOpLayer", "TensorShape", "TerminateOnNaN", "TextVectorization",
+    "ThresholdedReLU", "TimeDistributed", "TimeDistributedDense", "TopKCategoricalAccuracy",
+    "TorchModuleWrapper", "TrackableDataStructure", "TrueNegatives", "TruePositives",
+    "TruncatedNormal", "Tversky", "TypeSpec", "UnitNorm", "UnitNormalization", "UpSampling1D",
+    "UpSampling2D", "UpSampling3D", "VarianceScaling", "WideDeepModel", "Wrapper", "ZeroPadding1D",
+    "ZeroPadding2D", "ZeroPadding3D", "Zeros", "_DictWrapper", "__bytes__", "__ellipsis__",
+    "__keras_tensor__", "__lambda__", "__numpy__", "__slice__", "__tensor__", "__timestamp__",
+    "__typespec__", "constant", "function", "glorot_normal", "glorot_uniform", "he_normal",
+    "he_uniform", "identity", "l1", "l1_l2", "l2", "lecun_normal", "lecun_uniform", "max_norm",
+    "min_max_norm", "non_neg", "normal", "ones", "orthogonal", "orthogonal_regularizer",
+    "radial_constraint", "random_normal", "random_uniform", "stft", "truncated_normal", "uniform",
+    "unit_norm", "variance_scaling", "zeros",
+};
+const size_t sft__import_keras_classes_count =
+    sizeof sft__import_keras_classes / sizeof sft__import_keras_classes[0];
+
+/* Losses, metrics and activations. In byte order. */
+const char *const sft__import_keras_words[] = {
+    "KLD", "MAE", "MAPE", "MSE", "MSLE", "acc", "accuracy", "bce", "binary_accuracy",
+    "binary_crossentropy", "binary_focal_crossentropy", "categorical_accuracy",
+    "categorical_crossentropy", "categorical_focal_crossentropy",
+    "categorical_generalized_cross_entropy", "categorical_hinge", "ce", "celu", "circle",
+    "concordance_correlation", "cosine", "cosine_proximity", "cosine_similarity", "crossentropy",
+    "ctc", "dice", "elu", "exponential", "gelu", "glu", "hard_shrink", "hard_sigmoid", "hard_silu",
+    "hard_swish", "hard_tanh", "hinge", "huber", "kl_divergence", "kld",
+    "kullback_leibler_divergence", "leaky_relu", "linear", "log_cosh", "log_sigmoid",
+    "log_softmax", "logcosh", "mae", "mape", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error",
+    "mish", "mse", "msle", "pearson_correlation", "poisson", "relu", "relu6", "selu", "sigmoid",
+    "silu", "soft_shrink", "softmax", "softplus", "softsign", "sparse_categorical_accuracy",
+    "sparse_categorical_crossentropy", "sparse_plus", "sparse_sigmoid",
+    "sparse_top_k_categorical_accuracy", "sparsemax", "squared_hinge", "squareplus", "swish",
+    "tanh", "tanh_shrink", "threshold", "top_k_categorical_accuracy", "tversky",
+};
+const size_t sft__import_keras_words_count =
+    sizeof sft__import_keras_words / sizeof sft__import_keras_words[0];
+/* clang-format on */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/onnx/onnx_function.c - the names of a model's functions: a name alone where only one
+ * function has it, NAME@DOMAIN or NAME@DOMAIN:OVERLOAD where several do. Source: onnx/onnx.proto,
+ * FunctionProto. Read first: onnx.h.
+ */
+#include "import/onnx/onnx.h"
+
+enum { FUNCTIONS = 25, NAME = 1, DOMAIN = 10, OVERLOAD = 13 };
+
+typedef struct sft__import_onnx_named {
+    const char *name; /* name, len first for the table */
+    size_t len;
+    bool several;
+} named;
+
+/* The texts NAME, DOMAIN and OVERLOAD of a function; "" where there is none. */
+static sft_status texts_of(sft__import_onnx *o, sft__import_wire m, const char *texts[3],
+                           sft_error *err) {
+    sft__import_wire_field f;
+    bool more;
+
+    texts[0] = texts[1] = texts[2] = "";
+    for (;;) {
+        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
+        if (!more) {
+            return SFT_OK;
+        }
+        const size_t i = f.number == NAME       ? 0
+                         : f.number == DOMAIN   ? 1
+                         : f.number == OVERLOAD ? 2
+                                                : 3;
+        if (i < 3 && f.wire == SFT__PB_BYTES) {
+            SFT_TRY(sft__import_onnx_name(o, &f, &texts[i], err));
+        }
+    }
+}
+
+static sft_status note(sft__import_onnx *o, const char *name, sft_error *err) {
+    const sft_allocator *a = o->job->allocator;
+    const size_t len = strlen(name);
+
+    if (o->function_count == o->function_room) {
+        if (o->function_room != 0) {
+            sft__base_strmap_reset(&o->function_names);
+        }
+        memset(&o->function_names, 0, sizeof o->function_names);
+        if (!sft__base_grow(a, &o->functions, &o->function_room, o->function_count + 1,
+                            sizeof *o->functions) ||
+            !sft__base_strmap_init(&o->function_names, o->functions, sizeof *o->functions,
+                                   o->function_room, a)) {
+            return sft__base_fail_nomem(err, o->function_count * sizeof *o->functions);
+        }
+        for (size_t i = 0; i < o->function_count; i++) {
+            (void)sft__base_strmap_add(&o->function_names, i);
+        }
+    }
+    const size_t old = sft__base_strmap_find(&o->function_names, name, len);
+    if (old != SFT__STRMAP_NONE) {
+        o->functions[old].several = true;
+        return SFT_OK;
+    }
+    o->functions[o->function_count] = (named){name, len, false};
+    (void)sft__base_strmap_add(&o->function_names, o->function_count++);
+    return SFT_OK;
+}
+
+sft_status sft__import_onnx_functions(sft__import_onnx *o, sft_error *err) {
+    sft__import_wire m = {0, sft_source_size(o->job->file)};
+    const char *texts[3];
+    sft__import_wire_field f;
+    bool more;
+
+    for (;;) {
+        SFT_TRY(sft__import_wire_next(&o->in, &m, &f, &more, err));
+        if (!more) {
+            return SFT_OK;
+        }
+        if (f.number == FUNCTIONS && f.wire == SFT__PB_BYTES) {
+            SFT_TRY(texts_of(o, sft__import_wire_inside(&f), texts, err));
+            SFT_TRY(note(o, texts[0], err));
+        }
+    }
+}
+
+sft_status sft__import_onnx_function(sft__import_onnx *o, sft__import_wire m, const char **prefix,
+                                     sft_error *err) {
+    const char *texts[3];
+    const char *name;
+
+    SFT_TRY(texts_of(o, m, texts, err));
+    const size_t i = o->function_room != 0
+                         ? sft__base_strmap_find(&o->function_names, texts[0], strlen(texts[0]))
+                         : SFT__STRMAP_NONE;
+    if (i == SFT__STRMAP_NONE || !o->functions[i].several || texts[0][0] == '\0') {
+        return SFT_OK; /* its name, or its place, is enough */
+    }
+    SFT_TRY(sft__import_onnx_join(o, texts[0], "@", texts[1], &name, err));
+    if (texts[2][0] != '\0') {
+        SFT_TRY(sft__import_onnx_join(o, name, ":", texts[2], &name, err));
+    }
+    return sft__import_onnx_join(o, name, ".", "", prefix, err);
+}
+
+void sft__import_onnx_functions_reset(sft__import_onnx *o) {
+    if (o->function_names.slots != NULL) {
+        sft__base_strmap_reset(&o->function_names);
+    }
+    sft__base_free(o->job->allocator, o->functions, o->function_room * sizeof *o->functions);
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * import/tensorflow/tf.c - tensor bundles, TensorFlow's checkpoints since 0.12 and the variables of a
+ * SavedModel: NAME.index says what each tensor is and where it lies in NAME.data-00000-of-00002
+ * beside it. Nothing else of a SavedModel is read. Texts, resources and variants are left out.
+ * Source: tensorflow/core/protobuf/tensor_bundle.proto. Read first: tf.h.
+ */
+#include "import/tensorflow/tf.h"
+#include "base/checked.h"
+#include "base/text/utf8.h"
+#include "import/core/beside.h"
+#include <sft/digest.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BUNDLE_VERSION = 1, SUM_BLOCK = 1 << 20 };
+enum { TYPE_STRING = 7, TYPE_RESOURCE = 20, TYPE_VARIANT = 21 };
+enum { KEY_BYTES_MOST = 192 << 20 };
+
+static const char index_end[] = ".index";
+
+/* note: for whoever gets the elements; NULL: they are what their type says. */
+typedef struct tf_type {
+    uint16_t dtype;
+    const char *note;
+} tf_type;
+
+static const char quantised[] = "quantised: its range is not in the checkpoint, given as integers";
+static const char narrow[] = "one element in each byte, as TensorFlow stores it";
+
+/* By the numbers of types.proto. */
+static const tf_type types[] = {
+    [1] = {SFT_F32, NULL},
+    [2] = {SFT_F64, NULL},
+    [3] = {SFT_I32, NULL},
+    [4] = {SFT_U8, NULL},
+    [5] = {SFT_I16, NULL},
+    [6] = {SFT_I8, NULL},
+    [8] = {SFT_C64, NULL},
+    [9] = {SFT_I64, NULL},
+    [10] = {SFT_BOOL, NULL},
+    [11] = {SFT_I8, quantised},
+    [12] = {SFT_U8, quantised},
+    [13] = {SFT_I32, quantised},
+    [14] = {SFT_BF16, NULL},
+    [15] = {SFT_I16, quantised},
+    [16] = {SFT_U16, quantised},
+    [17] = {SFT_U16, NULL},
+    [18] = {SFT__C128, NULL},
+    [19] = {SFT_F16, NULL},
+    [22] = {SFT_U32, NULL},
+    [23] = {SFT_U64, NULL},
+    [24] = {SFT_F8_E5M2, NULL},
+    [25] = {SFT_F8_E4M3, NULL},
+    [26] = {SFT_F8_E4M3FNUZ, NULL},
+    [27] = {SFT_U8, "float8_e4m3b11fnuz, which has no type of its own: given as bytes"},
+    [28] = {SFT_F8_E5M2FNUZ, NULL},
+    [29] = {SFT_I8, narrow},
+    [30] = {SFT_U8, narrow},
+    [31] = {SFT_I8, narrow},
+    [32] = {SFT_U8, narrow},
+    [33] = {SFT_U8, "float4_e2m1fn, one element in each byte: given as bytes"},
+};
+
+static const tf_type *type_of(uint64_t number) {
+    return number < sizeof types / sizeof types[0] && types[number].dtype != 0 ? &types[number]
+                                                                               : NULL;
+}
+
+static sft_status bad(uint64_t at, sft_error *err, const char *text) {
+    return sft__base_fail_at(err, SFT_E_SCHEMA, at, "tf-bundle: %s", text);
+}
+
+/* ---------------------------------------------------------------- shards and their bytes */
+
+static sft_status open_shard(sft__import_tf *tf, uint64_t number, sft__import_tf_shard **out,
+                             sft_error *err) {
+    char location[SFT__TF_PATH];
+    sft__import_tf_shard *s = &tf->shards[number];
+    sft_source *source;
+    sft_error why;
+
+    *out = s;
+    memset(&why, 0, sizeof why);
+    if (s->source != NULL) {
+        return SFT_OK;
+    }
+    const int n = snprintf(location, sizeof location, "%s.data-%05u-of-%05u", tf->stem,
+                           (unsigned)number, (unsigned)tf->shard_count);
+    if (n < 0 || (size_t)n >= sizeof location) {
+        return sft__base_fail(err, SFT_E_PATH, "the path is too long");
+    }
+    const sft_status status =
+        sft__import_beside_open(&source, tf->job, location, number < SFT__BESIDE_OPEN, &why);
+    if (status == SFT_E_IO) {
+        return sft__base_fail(err, SFT_E_SHARD_MISSING, "tf-bundle: %s: %s", location, why.message);
+    }
+    if (status != SFT_OK) {
+        if (err != NULL) {
+            *err = why;
+        }
+        return status;
+    }
+    s->size = sft_source_size(source);
+    if (!sft__base_add64(tf->job->beside_bytes, s->size, &tf->job->beside_bytes)) {
+        tf->job->beside_bytes = UINT64_MAX;
+    }
+    SFT_TRY(sft_builder_add_source(tf->job->builder, source, &s->index, err));
+    s->source = source;
+    return SFT_OK;
+}
+
+/* Keeps the place, for check_places. */
+static sft_status keep_place(sft__import_tf *tf, const sft__import_tf_place *p, sft_error *err) {
+    if (p->size == 0) {
+        return SFT_OK;
+    }
+    if (!sft__base_grow(tf->job->allocator, &tf->places, &tf->place_room, tf->place_count + 1,
+                        sizeof *tf->places)) {
+        return sft__base_fail_nomem(err, tf->place_count * sizeof *tf->places);
+    }
+    if (tf->place_room * sizeof *tf->places > tf->job->options.memory_bytes / 4) {
+        return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu tensors in one checkpoint",
+                              tf->place_count);
+    }
+    tf->places[tf->place_count++] = *p;
+    return SFT_OK;
+}
+
+static sft_status check_sum(sft__import_tf *tf, const sft_source *source,
+                            const sft__import_tf_place *p, uint32_t want, const char *name,
+                            size_t name_len, sft_error *err) {
+    const size_t room = p->size < SUM_BLOCK ? (size_t)p->size : SUM_BLOCK;
+    uint32_t crc = 0;
+
+    if ((tf->job->options.flags & SFT_IMPORT_CHECKSUMS) == 0 || p->size == 0) {
+        return SFT_OK;
+    }
+    uint8_t *buffer = sft__base_alloc(tf->job->allocator, room);
+    if (buffer == NULL) {
+        return sft__base_fail_nomem(err, room);
+    }
+    sft_status status = SFT_OK;
+    for (uint64_t at = 0; at < p->size && status == SFT_OK;) {
+        const size_t n = p->size - at < room ? (size_t)(p->size - at) : room;
+        status = sft_source_read(source, p->offset + at, buffer, n, err);
+        crc = status == SFT_OK ? sft_crc32c(crc, buffer, n) : crc;
+        at += n;
+    }
+    sft__base_free(tf->job->allocator, buffer, room);
+    const uint32_t have = sft__import_tf_masked(crc);
+    if (status != SFT_OK || have == want) {
+        return status;
+    }
+    if (tf->job->scanning) {
+        sft__import_find(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, name, name_len,
+                         "crc-mismatch", p->offset,
+                         "the masked CRC32C of its bytes is %08x, the index says %08x",
+                         (unsigned)have, (unsigned)want);
+        return SFT_OK;
+    }
+    return sft__base_fail_tensor(
+        err, SFT_E_MISMATCH, p->offset, name, name_len,
+        "crc-mismatch: the masked CRC32C of its bytes is %08x, the index says "
+        "%08x",
+        (unsigned)have, (unsigned)want);
+}
+
+sft_status sft__import_tf_data(sft__import_tf *tf, const sft_dtype *dtype,
+                               const sft__import_tf_place *place, uint32_t crc, const char *name,
+                               size_t name_len, sft_piece *piece, sft_error *err) {
+    const uint32_t width = dtype->id == SFT__C128 ? 8
+                           : dtype->id == SFT_C64 ? 4
+                                                  : dtype->block_bytes;
+    sft__import_tf_shard *shard;
+    sft_source *made;
+
+    if (place->shard >= tf->shard_count) {
+        return sft__base_fail_tensor(
+            err, SFT_E_SCHEMA, SFT_NO_OFFSET, name, name_len, "tf-bundle: shard %llu of %llu",
+            (unsigned long long)place->shard, (unsigned long long)tf->shard_count);
+    }
+    SFT_TRY(open_shard(tf, place->shard, &shard, err));
+    if (place->offset > shard->size || place->size > shard->size - place->offset) {
+        return sft__base_fail_tensor(
+            err, SFT_E_SIZE, place->offset, name, name_len,
+            "tf-bundle: %llu bytes at %llu of shard %llu, which has %llu",
+            (unsigned long long)place->size, (unsigned long long)place->offset,
+            (unsigned long long)place->shard, (unsigned long long)shard->size);
+    }
+    SFT_TRY(keep_place(tf, place, err));
+    SFT_TRY(check_sum(tf, shard->source, place, crc, name, name_len, err));
+    piece->offset = place->offset;
+    piece->source = shard->index;
+    if (tf->big && width > 1 && place->size != 0) {
+        const sft__import_block_map m = {sft__import_block_swap, width, width, width};
+        SFT_TRY(sft__import_source_map(&made, shard->source, place->offset, place->size / width, &m,
+                                       tf->job->allocator, err));
+        SFT_TRY(sft_builder_add_source(tf->job->builder, made, &piece->source, err));
+        piece->offset = 0;
+    }
+    return SFT_OK;
+}
+
+static int by_place(const void *a, const void *b) {
+    const sft__import_tf_place *x = a;
+    const sft__import_tf_place *y = b;
+    return x->shard != y->shard     ? (x->shard < y->shard ? -1 : 1)
+           : x->offset != y->offset ? (x->offset < y->offset ? -1 : 1)
+                                    : 0;
+}
+
+/* No byte of a shard belongs to two tensors; what belongs to none is told. */
+static sft_status check_places(sft__import_tf *tf, sft_error *err) {
+    uint64_t unused = 0;
+    uint64_t used = 0;
+
+    if (tf->place_count > 1) {
+        qsort(tf->places, tf->place_count, sizeof *tf->places, by_place);
+    }
+    for (size_t i = 0; i < tf->place_count; i++) {
+        const sft__import_tf_place *p = &tf->places[i];
+        if (i != 0 && p[-1].shard == p->shard && p[-1].offset + p[-1].size > p->offset) {
+            return sft__import_trick(tf->job, SFT_FINDING_CONTAINER, SFT_SCAN_UNKNOWN, "",
+                                     "tf-overlap", p->offset, err,
+                                     "two tensors share bytes of shard %llu at %llu",
+                                     (unsigned long long)p->shard, (unsigned long long)p->offset);
+        }
+        used = sft__base_add64(used, p->size, &used) ? used : UINT64_MAX;
+    }
+    for (uint64_t s = 0; s < tf->shard_count; s++) {
+        unused += tf->shards[s].source != NULL ? tf->shards[s].size : 0;
+    }
+    sft__import_report_unused(tf->job->report, unused > used ? unused - used : 0);
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- what entries say */
+
+/* VersionDef: what wrote it, what may read it. */
+static sft_status check_version(const sft__import_tf_pair *pair, const sft__base_pb_field *field,
+                                sft_error *err) {
+    sft__base_pb m = sft__base_pb_over(field->data, field->len);
+    sft__base_pb_field f;
+
+    while (sft__base_pb_next(&m, &f)) {
+        if (f.number == 2 && f.value > BUNDLE_VERSION) {
+            return sft__base_fail_at(err, SFT_E_UNSUPPORTED, pair->at,
+                                     "tf-bundle: made for readers of version %llu, 1 is known",
+                                     (unsigned long long)f.value);
+        }
+    }
+    return m.fault == NULL ? SFT_OK : bad(pair->at, err, m.fault);
+}
+
+static sft_status read_header(sft__import_tf *tf, const sft__import_tf_pair *pair, sft_error *err) {
+    sft__base_pb m = sft__base_pb_over(pair->value, pair->value_len);
+    uint64_t shards = 0;
+    uint64_t order = 0;
+    sft__base_pb_field f;
+
+    if (pair->key_len != 0) {
+        return bad(pair->at, err, "a table without a header: LevelDB's, but no tensor bundle");
+    }
+    while (sft__base_pb_next(&m, &f)) {
+        if (f.number == 1 && f.wire == SFT__PB_BYTES) {
+            return sft__base_fail_at(
+                err, SFT_E_UNSUPPORTED, pair->at,
+                "a checkpoint of TensorFlow before 0.12 (version 1), which has its "
+                "data in the table: load it and save it again");
+        }
+        shards = f.number == 1 ? f.value : shards;
+        order = f.number == 2 ? f.value : order;
+        if (f.number == 3 && f.wire == SFT__PB_BYTES) {
+            SFT_TRY(check_version(pair, &f, err));
+        }
+    }
+    if (m.fault != NULL || shards == 0 || order > 1) {
+        return bad(pair->at, err,
+                   m.fault != NULL ? m.fault : "a header without shards, or of an unknown order");
+    }
+    if (shards > SFT__TF_SHARDS) {
+        return sft__base_fail_at(err, SFT_E_LIMIT, pair->at,
+                                 "tf-bundle: %llu shards, %d are the limit",
+                                 (unsigned long long)shards, (int)SFT__TF_SHARDS);
+    }
+    tf->shard_count = shards;
+    tf->big = order == 1;
+    SFT_TRY(sft__import_alloc(tf->job, &tf->shards, (size_t)shards, sizeof *tf->shards, err));
+    memset(tf->shards, 0, (size_t)shards * sizeof *tf->shards);
+    return SFT_OK;
+}
+
+/* TensorShapeProto: dims of one size each, 0 where none is written. */
+static sft_status read_shape(sft__import_tf_entry *e, const sft__base_pb_field *shape,
+                             sft_error *err) {
+    sft__base_pb m = sft__base_pb_over(shape->data, shape->len);
+    sft__base_pb_field f;
+    sft__base_pb_field d;
+
+    if (shape->wire != SFT__PB_BYTES || e->has_shape) {
+        return bad(e->at, err, "a shape that is none, or two of them");
+    }
+    e->has_shape = true;
+    while (sft__base_pb_next(&m, &f)) {
+        if (f.number == 3 && f.value != 0) {
+            return bad(e->at, err, "a tensor whose number of dimensions is not known");
+        }
+        if (f.number != 2) {
+            continue;
+        }
+        if (f.wire != SFT__PB_BYTES) {
+            return bad(e->at, err, "a dimension that is no message");
+        }
+        uint64_t size = 0;
+        sft__base_pb dim = sft__base_pb_over(f.data, f.len);
+        while (sft__base_pb_next(&dim, &d)) {
+            size = d.number == 1 ? d.value : size;
+        }
+        if (dim.fault != NULL || size > INT64_MAX) {
+            return bad(e->at, err, "a negative dimension, or one that cannot be read");
+        }
+        if (e->dims.rank == SFT__WIRE_RANK) {
+            return sft__base_fail_at(err, SFT_E_LIMIT, e->at, "more than %d dimensions",
+                                     (int)SFT__WIRE_RANK);
+        }
+        e->dims.at[e->dims.rank++] = size;
+    }
+    return m.fault == NULL ? SFT_OK : bad(e->at, err, m.fault);
+}
+
+static sft_status read_entry(const sft__import_tf_pair *pair, sft__import_tf_entry *e,
+                             sft_error *err) {
+    sft__base_pb m = sft__base_pb_over(pair->value, pair->value_len);
+    sft__base_pb_field f;
+
+    memset(e, 0, sizeof *e);
+    e->at = pair->at;
+    while (sft__base_pb_next(&m, &f)) {
+        const uint32_t wire = f.number == 6                    ? SFT__PB_FIXED32
+                              : f.number == 2 || f.number == 7 ? SFT__PB_BYTES
+                                                               : SFT__PB_VARINT;
+        if (f.number <= 7 && f.wire != wire) {
+            return bad(e->at, err, "a field of another kind than it has");
+        }
+        switch (f.number) {
+        case 1:
+            e->type = f.value;
+            break;
+        case 2:
+            SFT_TRY(read_shape(e, &f, err));
+            break;
+        case 3:
+            e->place.shard = f.value;
+            break;
+        case 4:
+            e->place.offset = f.value;
+            break;
+        case 5:
+            e->place.size = f.value;
+            break;
+        case 6:
+            e->crc = (uint32_t)f.value;
+            break;
+        case 7:
+            e->slices = e->slices != NULL ? e->slices : f.start;
+            e->slice_count++;
+            break;
+        default:
+            break;
+        }
+    }
+    const tf_type *type = type_of(e->type);
+    e->dtype = type != NULL ? sft__import_dtype(type->dtype) : NULL;
+    return m.fault == NULL ? SFT_OK : bad(e->at, err, m.fault);
+}
+
+/* ---------------------------------------------------------------- into the catalog */
+
+/* Texts and what lives in a session only: no tensors to anybody. */
+static sft_status leave_out(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                            const sft__import_tf_entry *e, sft_error *err) {
+    const char *name = (const char *)pair->key;
+    const char *what = e->type == TYPE_STRING     ? "a text, no tensor"
+                       : e->type == TYPE_RESOURCE ? "a resource, no tensor"
+                       : e->type == TYPE_VARIANT  ? "a variant, no tensor"
+                                                  : NULL;
+
+    if (what == NULL) {
+        return sft__import_opaque(tf->job, name, pair->key_len, e->at, err,
+                                  "tf-bundle: %.*s has the element type %llu, which is not known",
+                                  pair->key_len < 100 ? (int)pair->key_len : 100, name,
+                                  (unsigned long long)e->type);
+    }
+    sft__import_find(tf->job, SFT_FINDING_LEFT_OUT, SFT_SCAN_HARMLESS, name, pair->key_len,
+                     e->type == TYPE_STRING ? "text" : "left-out", e->at, "%s", what);
+    if (e->place.shard >= tf->shard_count || e->place.size > INT64_MAX ||
+        e->place.offset > INT64_MAX) {
+        return bad(e->at, err, "data that lies in no shard");
+    }
+    return keep_place(tf, &e->place, err);
+}
+
+static sft_status add_tensor(sft__import_tf *tf, const sft__import_tf_pair *pair,
+                             const sft__import_tf_entry *e, sft_error *err) {
+    const char *name = (const char *)pair->key;
+    uint64_t elements;
+    uint64_t need = 0;
+    sft_tensor t;
+
+    memset(&t, 0, sizeof t);
+    t.name = name;
+    t.name_len = pair->key_len;
+    t.dtype = e->dtype;
+    t.shape = e->dims.at;
+    t.rank = e->dims.rank;
+    if (types[e->type].note != NULL) {
+        sft__import_find(tf->job, SFT_FINDING_NOTE, SFT_SCAN_HARMLESS, name, pair->key_len,
+                         "tf-type", e->at, "%s", types[e->type].note);
+    }
+    if (!sft__import_wire_elements(&e->dims, &elements) ||
+        sft_dtype_bytes(t.dtype, elements, &need, NULL) != SFT_OK) {
+        return sft__base_fail_tensor(err, SFT_E_OVERFLOW, e->at, name, t.name_len,
+                                     "the size of its shape overflows");
+    }
+    if (e->slices != NULL) {
+        return sft__import_tf_slices(tf, pair, e, &t, err);
+    }
+    if (e->place.size != need) {
+        return sft__base_fail_tensor(err, SFT_E_SIZE, e->at, name, t.name_len,
+                                     "%llu bytes of data, shape and type need %llu",
+                                     (unsigned long long)e->place.size, (unsigned long long)need);
+    }
+    sft_piece piece;
+    memset(&piece, 0, sizeof piece);
+    SFT_TRY(sft__import_tf_data(tf, t.dtype, &e->place, e->crc, name, t.name_len, &piece, err));
+    t.pieces = &piece;
+    t.piece_count = 1;
+    return sft__import_tensor(tf->job, &t, err);
+}
+
+static sft_status add_pair(void *ctx, const sft__import_tf_pair *pair, sft_error *err) {
+    sft__import_tf *tf = ctx;
+    sft__import_tf_entry e;
+
+    if (tf->shard_count == 0) {
+        return read_header(tf, pair, err);
+    }
+    tf->key_bytes += pair->key_len; /* a few bytes of the table may stand for long keys */
+    if (tf->key_bytes > KEY_BYTES_MOST) {
+        return sft__base_fail_at(err, SFT_E_LIMIT, pair->at, "memory: %llu bytes of names",
+                                 (unsigned long long)tf->key_bytes);
+    }
+    SFT_TRY(read_entry(pair, &e, err));
+    if (pair->key[0] == 0) {
+        return sft__import_tf_slice_keep(tf, pair, &e, err);
+    }
+    const size_t good = sft__base_utf8_valid(pair->key, pair->key_len);
+    if (good != pair->key_len) {
+        return sft__base_fail_at(err, SFT_E_UTF8, pair->at, "a name that is not UTF-8");
+    }
+    return e.dtype != NULL ? add_tensor(tf, pair, &e, err) : leave_out(tf, pair, &e, err);
+}
+
+/* ---------------------------------------------------------------- the file */
+
+/* "variables" of ".../variables.index". */
+static sft_status find_stem(sft__import_tf *tf, sft_error *err) {
+    const char *path = tf->job->path;
+    char *stem;
+
+    if (path == NULL) {
+        tf->stem = ""; /* sft__import_beside_open says that there is no folder */
+        return SFT_OK;
+    }
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    const size_t n = strlen(name);
+    const size_t e = sizeof index_end - 1;
+    if (n <= e || strcmp(name + n - e, index_end) != 0) {
+        return sft__base_fail(
+            err, SFT_E_PATH,
+            "an index of TensorFlow's whose name does not end in .index: its data "
+            "cannot be found");
+    }
+    SFT_TRY(sft__import_copy(tf->job, &stem, name, n - e, err));
+    tf->stem = stem;
+    return SFT_OK;
+}
+
+/* The variables of a SavedModel: its graph may hold constants, too. */
+static void tell_graph(sft__import *job) {
+    static const char end[] = "variables/variables.index";
+    const size_t n = sizeof end - 1;
+    const size_t len = job->path != NULL ? strlen(job->path) : 0;
+
+    if (len > n && strcmp(job->path + len - n, end) == 0 && !job->scanning) {
+        sft__import_left(job, "saved_model.pb", 14, 0,
+                         "the graph, which is never read: constants in it stay there");
+    }
+}
+
+static sft_status read_bundle(sft__import_tf *tf, sft_error *err) {
+    SFT_TRY(sft__import_tf_table(tf->job, add_pair, tf, err));
+    if (tf->shard_count == 0) {
+        return bad(0, err, "a table without a header: LevelDB's, but no tensor bundle");
+    }
+    SFT_TRY(sft__import_tf_slices_end(tf, err));
+    tell_graph(tf->job);
+    return check_places(tf, err);
+}
+
+static sft_status open_tf(sft__import *job, sft_error *err) {
+    sft__import_tf tf;
+
+    memset(&tf, 0, sizeof tf);
+    tf.job = job;
+    sft_status status = find_stem(&tf, err);
+    if (status == SFT_OK) {
+        status = read_bundle(&tf, err);
+    }
+    if (tf.mapped) {
+        sft__base_strmap_reset(&tf.map);
+    }
+    sft__base_free(job->allocator, tf.slices, tf.slice_room * sizeof *tf.slices);
+    sft__base_free(job->allocator, tf.places, tf.place_room * sizeof *tf.places);
+    return status;
+}
+
+/* A first entry that shares nothing and has no key, where pickles and other formats never begin so:
+ * and the footer of a table. */
+static bool probe(const sft__import_probe *p) {
+    return p->head_len > 2 && p->head[0] == 0 && p->head[1] == 0 &&
+           sft__import_tf_is_table(p->source);
+}
+
+const sft__import_reader sft__import_reader_tf = {SFT_IMPORT_TF_BUNDLE, probe, open_tf};

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * remote/open.c - from a URL to a catalog or a source: finds the file that is meant, begins what is
+ * not in the local Hugging Face cache, lets the core merge shards by their index. Read first:
+ * room.h, sft/extend.h.
+ */
+#include "remote/room.h"
+#include <string.h>
+
+#define HEADER_LIMIT ((uint64_t)100000000)
+
+enum {
+    INDEX_FIRST = 4 << 20,
+    FIRST_DEFAULT = 64 << 10,
+    FIRST_LEAST = 16 << 10,
+    FIRST_MOST = 100000
+};
+
+/* What is the model of a repository when no file is named; the first that is there. */
+static const char *const candidates[] = {"model.safetensors.index.json", "model.safetensors",
+                                         "diffusion_pytorch_model.safetensors.index.json",
+                                         "diffusion_pytorch_model.safetensors",
+                                         "adapter_model.safetensors"};
+enum { CANDIDATES = sizeof candidates / sizeof candidates[0] };
+
+/* ---------------------------------------------------------------- parts */
+
+void sft__remote_parts_reset(sft__remote_part *parts, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        sft_source_close(parts[i].local);
+        sft__remote_object_free(parts[i].object);
+        parts[i].local = NULL;
+        parts[i].object = NULL;
+    }
+}
+
+/* The folder of a path in the cache, and a name behind it. */
+static sft_status part_local(sft__remote_part *part, sft_remote *remote,
+                             const sft__remote_place *place, sft_error *err) {
+    sft__base_buf path;
+    size_t folder = place->cached.len > 0 ? place->cached.len - 1 : 0;
+    sft_status status = SFT_OK;
+
+    if (folder == 0) {
+        return SFT_OK;
+    }
+    while (folder > 0 && place->cached.data[folder - 1] != '/') {
+        folder--;
+    }
+    sft__base_buf_init(&path, remote->allocator);
+    sft__base_buf_add(&path, place->cached.data, folder);
+    sft__base_buf_text(&path, part->name);
+    sft__base_buf_add(&path, "", 1);
+    if (path.failed) {
+        status = sft__remote_no_memory(err, folder + strlen(part->name) + 1);
+    } else if (sft__remote_path_exists(path.data)) {
+        status = sft_source_open(&part->local, path.data, SFT_ACCESS_AUTO, remote->allocator, err);
+    }
+    sft__base_buf_reset(&path);
+    return status;
+}
+
+static sft_status part_object(sft__remote_part *part, sft_remote *remote,
+                              const sft__remote_place *place, sft_error *err) {
+    sft__base_buf url;
+    sft_status status;
+
+    if ((remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0) { /* as if it were not there */
+        return SFT_OK;
+    }
+    sft__base_buf_init(&url, remote->allocator);
+    sft__remote_url_beside(&url, place->url.data, part->name);
+    sft__base_buf_add(&url, "", 1);
+    status = url.failed ? sft__remote_no_memory(err, place->url.len + strlen(part->name))
+                        : sft__remote_object_create(&part->object, remote, url.data,
+                                                    place->credential, err);
+    sft__base_buf_reset(&url);
+    return status;
+}
+
+/* Begins the objects among the parts. Those that are not there end; any other failure is one of
+ * all. */
+static sft_status parts_begin(sft__remote_part *parts, size_t count, size_t first, bool headers,
+                              uint64_t limit, const sft_allocator *a, sft_error *err) {
+    sft__remote_object **objects = sft__base_alloc_array(a, count, sizeof *objects);
+    size_t *of = sft__base_alloc_array(a, count, sizeof *of);
+    sft_status *statuses = sft__base_alloc_array(a, count, sizeof *statuses);
+    int32_t *https = sft__base_alloc_zero(a, count * sizeof *https);
+    sft_status status = SFT_OK;
+    size_t n = 0;
+
+    if (objects == NULL || of == NULL || statuses == NULL || https == NULL) {
+        status = sft__remote_no_memory(err, count * sizeof *objects);
+    } else {
+        for (size_t i = 0; i < count; i++) {
+            if (parts[i].object != NULL) {
+                of[n] = i;
+                objects[n++] = parts[i].object;
+            }
+        }
+        status = sft__remote_objects_begin(objects, n, first, headers, limit, statuses, https, err);
+        if (status == SFT_E_HTTP) {
+            status = SFT_OK;
+            for (size_t i = 0; i < n; i++) {
+                status = statuses[i] != SFT_OK && https[i] != 404 ? statuses[i] : status;
+            }
+        }
+        for (size_t i = 0; i < n && status == SFT_OK; i++) {
+            if (https[i] == 404) {
+                sft__remote_object_free(parts[of[i]].object);
+                parts[of[i]].object = NULL;
+            }
+        }
+    }
+    sft__base_free(a, objects, count * sizeof *objects);
+    sft__base_free(a, of, count * sizeof *of);
+    sft__base_free(a, statuses, count * sizeof *statuses);
+    sft__base_free(a, https, count * sizeof *https);
+    return status;
+}
+
+sft_status sft__remote_parts_find(sft__remote_part *parts, sft_remote *remote,
+                                  const sft__remote_place *place, const char *const *names,
+                                  size_t count, size_t first, uint64_t limit, sft_error *err) {
+    sft_status status = SFT_OK;
+
+    memset(parts, 0, count * sizeof *parts);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        parts[i].name = names[i];
+        status = part_local(&parts[i], remote, place, err);
+        if (status == SFT_OK && parts[i].local == NULL) {
+            status = part_object(&parts[i], remote, place, err);
+        }
+    }
+    if (status == SFT_OK && count > 0) {
+        status = parts_begin(parts, count, first, true, limit, remote->allocator, err);
+    }
+    if (status != SFT_OK) {
+        sft__remote_parts_reset(parts, count);
+    }
+    return status;
+}
+
+sft_status sft__remote_part_source(sft__remote_part *part, sft_source **out, sft_error *err) {
+    *out = part->local;
+    part->local = NULL;
+    if (*out == NULL) {
+        SFT_TRY(sft__remote_source_over(out, part->object, err));
+        part->object = NULL;
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the file that is meant */
+
+static sft_status name_chosen(sft__remote_place *place, const char *name, sft_error *err) {
+    sft__base_buf *const texts[] = {&place->url, &place->cached};
+    for (size_t i = 0; i < 2; i++) {
+        if (texts[i]->len > 0) {
+            texts[i]->len--; /* the NUL */
+            sft__base_buf_text(texts[i], name);
+            sft__base_buf_add(texts[i], "", 1);
+            if (texts[i]->failed) {
+                return sft__remote_no_memory(err, texts[i]->len + strlen(name));
+            }
+        }
+    }
+    return SFT_OK;
+}
+
+static sft_status choose(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
+                         uint64_t limit, sft_error *err) {
+    sft__remote_part parts[CANDIDATES];
+    char shown[200];
+    size_t i = 0;
+
+    if (place->cached.len > 1 && place->cached.data[place->cached.len - 2] != '/') {
+        place->cached.len--;
+        sft__base_buf_add(&place->cached, "/", 2);
+    }
+    SFT_TRY(sft__remote_parts_find(parts, remote, place, candidates, CANDIDATES, 0, limit, err));
+    while (i < CANDIDATES && parts[i].local == NULL && parts[i].object == NULL) {
+        i++;
+    }
+    if (i == CANDIDATES) {
+        sft__remote_url_show(shown, sizeof shown, place->url.data);
+        const bool offline = (remote->settings.o.flags & SFT_REMOTE_OFFLINE) != 0;
+        return sft_error_set(
+            err, SFT_E_HTTP, offline ? 0 : 404, SFT_NO_OFFSET, NULL, 0,
+            offline ? "%s: offline, and not in the local cache"
+                    : "%s: has neither model.safetensors nor an index for it; name a file",
+            shown);
+    }
+    *part = parts[i];
+    parts[i].local = NULL;
+    parts[i].object = NULL;
+    sft__remote_parts_reset(parts, CANDIDATES);
+    return name_chosen(place, part->name, err);
+}
+
+static sft_status begin_one(sft__remote_part *part, bool json, uint64_t limit, sft_error *err) {
+    sft_status status;
+    return sft__remote_objects_begin(&part->object, 1, json ? INDEX_FIRST : 0, !json, limit,
+                                     &status, NULL, err);
+}
+
+/* The place is a folder's now. Where the search there says no, it was no file's either. */
+static sft_status choose_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
+                               uint64_t limit, sft_error *err) {
+    char shown[200];
+
+    sft__remote_url_show(shown, sizeof shown, place->url.data);
+    place->url.len--; /* the NUL */
+    sft__base_buf_add(&place->url, "/", 2);
+    if (place->url.failed) {
+        return sft__remote_no_memory(err, place->url.len + 2);
+    }
+    sft_error why = {0};
+    const sft_status status = choose(place, part, remote, limit, &why);
+    if (status == SFT_E_HTTP && why.sys == 404) {
+        return sft_error_set(err, SFT_E_HTTP, 404, SFT_NO_OFFSET, NULL, 0,
+                             "%s: not found, neither a file nor a folder with model.safetensors or "
+                             "an index for it",
+                             shown);
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+static sft_status begin_named(sft__remote_place *place, sft__remote_part *part, sft_remote *remote,
+                              uint64_t limit, sft_error *err) {
+    const bool json = sft__remote_url_is_json(place->url.data);
+    const bool here = place->cached.len > 0;
+    sft_error why = {0};
+    sft_status status;
+
+    if (here) {
+        status = sft_source_open(&part->local, place->cached.data, SFT_ACCESS_AUTO,
+                                 remote->allocator, &why);
+    } else {
+        status = sft__remote_object_create(&part->object, remote, place->url.data,
+                                           place->credential, &why);
+        if (status == SFT_OK) {
+            status = begin_one(part, json, limit, &why);
+        }
+    }
+    if (place->perhaps_folder &&
+        (here ? status == SFT_E_NOT_REGULAR : status == SFT_E_HTTP && why.sys == 404)) {
+        sft__remote_parts_reset(part, 1);
+        return choose_named(place, part, remote, limit, err);
+    }
+    if (status != SFT_OK && err != NULL) {
+        *err = why;
+    }
+    return status;
+}
+
+sft_status sft__remote_place_begin(sft__remote_place *place, sft__remote_part *part,
+                                   sft_remote *remote, uint64_t limit, sft_error *err) {
+    memset(part, 0, sizeof *part);
+    sft_status status = place->repository ? choose(place, part, remote, limit, err)
+                                          : begin_named(place, part, remote, limit, err);
+    if (status == SFT_OK && part->object != NULL) {
+        status = sft__remote_place_pin(place, remote, part->object->commit, err);
+    }
+    if (status != SFT_OK) {
+        sft__remote_parts_reset(part, 1);
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- catalogs */
+
+typedef struct opening {
+    sft_remote *remote;
+    const sft__remote_place *place;
+    uint64_t limit;
+    sft__remote_opened *opened;
+} opening;
+
+/* A header says of each tensor what the index says and some 80 bytes more: how long headers will be
+ * is told by the length of the index. */
+static size_t first_read(const sft__remote_opened *opened, const sft_remote *remote, size_t count) {
+    const size_t given = remote->settings.o.first_bytes;
+    if (opened->index == NULL || given != FIRST_DEFAULT) {
+        return given;
+    }
+    const uint64_t guess = sft_source_size(opened->index) / count * 3 + (8 << 10);
+    return guess < FIRST_LEAST ? FIRST_LEAST : guess > FIRST_MOST ? FIRST_MOST : (size_t)guess;
+}
+
+static sft_status open_shards(void *ctx, const char *const *names, size_t count,
+                              sft_source **sources, sft_error *err) {
+    const opening *o = ctx;
+    sft__remote_opened *opened = o->opened;
+    const sft_allocator *a = o->remote->allocator;
+    sft__remote_part *parts = sft__base_alloc_array(a, count, sizeof *parts);
+    sft_status status;
+
+    opened->files = sft__base_alloc_zero(a, count * sizeof *opened->files);
+    if (parts == NULL || opened->files == NULL) {
+        sft__base_free(a, parts, count * sizeof *parts);
+        sft__base_free(a, opened->files, count * sizeof *opened->files);
+        opened->files = NULL;
+        return sft__remote_no_memory(err, count * sizeof *parts);
+    }
+    opened->room = count;
+    status = sft__remote_parts_find(parts, o->remote, o->place, names, count,
+                                    first_read(opened, o->remote, count), o->limit, err);
+    for (size_t i = 0; i < count && status == SFT_OK; i++) {
+        sft__remote_opened_file *file = &opened->files[opened->count];
+        if (parts[i].local == NULL && parts[i].object == NULL) {
+            continue;
+        }
+        *file = (sft__remote_opened_file){NULL, NULL, parts[i].object};
+        status = sft__remote_part_source(&parts[i], &sources[i], err);
+        if (status == SFT_OK) {
+            file->source = sources[i];
+            file->name = sft__base_arena_copy(&opened->names, names[i], strlen(names[i]));
+            status = file->name != NULL ? SFT_OK : sft__remote_no_memory(err, strlen(names[i]));
+            opened->count++;
+        }
+    }
+    if (status != SFT_OK) {
+        sft__remote_parts_reset(parts, count);
+    }
+    sft__base_free(a, parts, count * sizeof *parts);
+    return status;
+}
+
+/* A file under any name that begins as a JSON object is an index. */
+static bool is_index(const sft__remote_place *place, const sft_source *source) {
+    char first;
+    return sft__remote_url_is_json(place->url.data) ||
+           (sft_source_size(source) > 0 && sft_source_read(source, 0, &first, 1, NULL) == SFT_OK &&
+            first == '{' && sft_source_size(source) < HEADER_LIMIT);
+}
+
+static uint64_t header_limit(const sft_open_options *options) {
+    if (options != NULL && options->struct_size >= offsetof(sft_open_options, access) &&
+        options->limits != NULL && options->limits->struct_size >= 2 * sizeof(uint64_t) &&
+        options->limits->header_bytes != 0) {
+        return options->limits->header_bytes;
+    }
+    return HEADER_LIMIT;
+}
+
+static sft_status open_single(sft__remote_opened *opened, sft_remote *remote,
+                              const sft__remote_place *place, sft_source *source,
+                              sft__remote_object *object, const sft_open_options *options,
+                              sft_error *err) {
+    const char *name;
+    size_t len;
+
+    opened->files = sft__base_alloc_zero(remote->allocator, sizeof *opened->files);
+    opened->room = opened->files != NULL ? 1 : 0;
+    sft__remote_url_base(place->url.data, &name, &len);
+    name = sft__base_arena_copy(&opened->names, name, len);
+    if (opened->files == NULL || name == NULL) {
+        sft_source_close(source);
+        return sft__remote_no_memory(err, sizeof *opened->files + len);
+    }
+    opened->files[opened->count++] = (sft__remote_opened_file){name, source, object};
+    return sft_catalog_open_source(&opened->catalog, source, options, err);
+}
+
+static sft_status open_indexed(sft__remote_opened *opened, const opening *o,
+                               const sft_open_options *options, sft_error *err) {
+    sft_model_files files;
+    opening mine = *o;
+
+    SFT_INIT(&files);
+    files.index = opened->index;
+    files.open = open_shards;
+    files.ctx = &mine;
+    return sft_catalog_open_model(&opened->catalog, &files, options, err);
+}
+
+sft_status sft__remote_open(sft__remote_opened *out, sft_remote *remote, const char *url,
+                            const sft_open_options *options, sft_error *err) {
+    opening o = {
+        .remote = remote, .place = &out->place, .limit = header_limit(options), .opened = out};
+    sft_source *source;
+    sft__remote_part part;
+
+    memset(out, 0, sizeof *out);
+    sft__base_arena_init(&out->names, remote->allocator, 0);
+    SFT_TRY(sft__remote_place_find(&out->place, remote, url, err));
+    sft_status status = sft__remote_place_begin(&out->place, &part, remote, o.limit, err);
+    if (status == SFT_OK) {
+        sft__remote_object *object = part.object;
+        status = sft__remote_part_source(&part, &source, err);
+        if (status != SFT_OK) {
+            sft__remote_parts_reset(&part, 1);
+        } else if (is_index(&out->place, source)) {
+            out->index = source;
+            out->index_object = object;
+            status = open_indexed(out, &o, options, err);
+        } else {
+            status = open_single(out, remote, &out->place, source, object, options, err);
+        }
+    }
+    if (status != SFT_OK) {
+        out->count = 0; /* gone with their sources */
+        sft__remote_opened_reset(out, remote);
+        return status;
+    }
+    for (size_t i = 0; i < out->count; i++) {
+        if (out->files[i].object != NULL) {
+            sft__remote_object_forget_head(out->files[i].object);
+        }
+    }
+    return SFT_OK;
+}
+
+void sft__remote_opened_reset(sft__remote_opened *opened, sft_remote *remote) {
+    sft_catalog_close(opened->catalog);
+    sft_source_close(opened->index);
+    sft__base_free(remote->allocator, opened->files, opened->room * sizeof *opened->files);
+    sft__base_arena_free(&opened->names);
+    sft__remote_place_reset(&opened->place);
+    memset(opened, 0, sizeof *opened);
+}
+
+sft_status sft_remote_open(sft_catalog **out, sft_remote *remote, const char *url,
+                           const sft_open_options *options, sft_error *err) {
+    sft__remote_opened opened;
+
+    if (out == NULL || remote == NULL) {
+        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+    }
+    *out = NULL;
+    SFT_TRY(sft__remote_open(&opened, remote, url, options, err));
+    *out = opened.catalog;
+    opened.catalog = NULL;
+    sft__remote_opened_reset(&opened, remote);
+    return SFT_OK;
+}
+
+sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const char *url,
+                                  sft_error *err) {
+    sft__remote_place place;
+    sft__remote_part part;
+
+    if (out == NULL || remote == NULL) {
+        return sft_error_set(err, SFT_E_ARG, 0, SFT_NO_OFFSET, NULL, 0, "out or remote is NULL");
+    }
+    *out = NULL;
+    SFT_TRY(sft__remote_place_find(&place, remote, url, err));
+    sft_status status = sft__remote_place_begin(&place, &part, remote, HEADER_LIMIT, err);
+    if (status == SFT_OK) {
+        status = sft__remote_part_source(&part, out, err);
+        if (status != SFT_OK) {
+            sft__remote_parts_reset(&part, 1);
+        }
+    }
+    sft__remote_place_reset(&place);
+    return status;
+}
