@@ -31,12 +31,12 @@ sft_status sft__checkpoint_dedupe_begin(sft_dedupe **out, const sft_checkpoint *
     const sft_allocator *const a = sft__base_allocator(o.allocator);
     if (checkpoint->kind != SFT_CHECKPOINT_RANKS) {
         return sft__base_fail(err, SFT_E_UNSUPPORTED,
-                              "%s: replicas are known in folders of ranks only",
+                              "%s: replicas are known in directories of ranks only",
                               sft_checkpoint_kind_title(checkpoint->kind));
     }
     if (checkpoint->layouts == NULL) {
         return sft__base_fail(err, SFT_E_NOT_FOUND,
-                              "how tensors are cut is not known: a layout is "
+                              "how tensors are sharded is not known: a layout is "
                               "needed");
     }
     sft_dedupe *const d = sft__base_alloc_zero(a, sizeof *d);
@@ -301,8 +301,8 @@ static sft_status same_kind(const sft_dedupe *d, const sft__checkpoint_shard *s,
 }
 
 /* Copies [first, first + count) are all of one name. */
-static sft_status cut_name(sft_dedupe *d, const placed *list, size_t first, size_t count,
-                           sft_error *err) {
+static sft_status shard_name(sft_dedupe *d, const placed *list, size_t first, size_t count,
+                             sft_error *err) {
     sft__checkpoint_shard *s = NULL;
     for (size_t i = 0; i < count; i++) {
         d->copies[first + i] = list[i].copy;
@@ -328,8 +328,8 @@ static sft_status cut_name(sft_dedupe *d, const placed *list, size_t first, size
 }
 
 /* Copies by name (a counting sort), then name by name. */
-static sft_status cut_all(sft_dedupe *d, size_t *starts, placed **room, size_t *room_count,
-                          sft_error *err) {
+static sft_status shard_all(sft_dedupe *d, size_t *starts, placed **room, size_t *room_count,
+                            sft_error *err) {
     for (size_t i = 0; i < d->total; i++) {
         starts[d->ids[i] + 1]++;
     }
@@ -355,7 +355,7 @@ static sft_status cut_all(sft_dedupe *d, size_t *starts, placed **room, size_t *
         if (end - first > 1) {
             qsort(*room, end - first, sizeof **room, by_part);
         }
-        SFT_TRY(cut_name(d, *room, first, end - first, err));
+        SFT_TRY(shard_name(d, *room, first, end - first, err));
     }
     return SFT_OK;
 }
@@ -368,7 +368,7 @@ static sft_status find_shards(sft_dedupe *d, sft_error *err) {
     if (starts == NULL) {
         return sft__base_fail_nomem(err, (d->name_count + 1) * sizeof *starts);
     }
-    const sft_status status = cut_all(d, starts, &room, &room_count, err);
+    const sft_status status = shard_all(d, starts, &room, &room_count, err);
     sft__base_free(d->allocator, starts, (d->name_count + 1) * sizeof *starts);
     sft__base_free(d->allocator, room, room_count * sizeof *room);
     return status;

@@ -85,8 +85,9 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
                               (unsigned long long)count, (unsigned long long)SFT__MOST_PARTS);
     }
     *parts = (size_t)part_count;
-    SFT_TRY(sft__base_more(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks) ||
-            !sft__base_grow(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place, r->err));
+    SFT_TRY(
+        sft__base_more(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks, r->err));
+    SFT_TRY(sft__base_more(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place, r->err));
     memset(r->place, 0, (*parts + 2) * sizeof *r->place);
     for (int pass = 0; pass < 2; pass++) {
         for (uint64_t i = 0; i < count; i++) {

@@ -28,7 +28,7 @@ static sft_status keep_name(sft_job *job, const char *name, const char **kept, s
     if (name == NULL || !is_harmless(name)) {
         return sft__base_fail(err, SFT_E_PATH,
                               "an output called \"%.200s\": a relative name is needed, without "
-                              "hidden or parent folders",
+                              "hidden or parent directories",
                               name != NULL ? name : "");
     }
     *kept = sft__base_arena_copy(&job->arena, name, strlen(name));
@@ -258,10 +258,11 @@ sft_status sft__checkpoint_job_add_source(sft_job *job, const sft_source *source
     if (is_known(job, source, index)) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_more(job->allocator, &job->sources, &job->source_room, job->source_count + 1,
-                           sizeof *job->sources) ||
-            !sft__base_grow(job->allocator, &job->stamps, &job->stamp_room, job->source_count + 1,
-                            sizeof *job->stamps, err));
+    const size_t count = job->source_count + 1;
+    SFT_TRY(sft__base_more(job->allocator, &job->sources, &job->source_room, count,
+                           sizeof *job->sources, err));
+    SFT_TRY(sft__base_more(job->allocator, &job->stamps, &job->stamp_room, count,
+                           sizeof *job->stamps, err));
     SFT_TRY(look_at(source, &job->sources[job->source_count], err));
     job->stamps[job->source_count] = 0;
     *index = (uint32_t)job->source_count++;
@@ -371,7 +372,7 @@ static sft_status make(sft_job *job, const sft_job_file *files, const sft_job_te
                        (job->files[i].count + 1) * sizeof(uint64_t));
         job->files[i].offsets = NULL;
     }
-    return sft__checkpoint_job_cut(job, err);
+    return sft__checkpoint_job_divide(job, err);
 }
 
 sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count,

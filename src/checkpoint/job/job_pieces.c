@@ -129,7 +129,7 @@ typedef struct box {
     uint32_t left; /* dimensions before those of the run */
 } box;
 
-/* Lengths of the last dimension become blocks. False: a cut through one, or a stride that is not
+/* Lengths of the last dimension become blocks. False: a boundary inside one, or a stride that is not
  * positive. */
 static bool measure(const sft_tensor *t, const sft_piece *p, box *b) {
     const uint32_t block = t->dtype->block_elements;
@@ -216,34 +216,42 @@ static uint64_t *keep(sft_job *job, const uint64_t *numbers, uint32_t count) {
     return copy;
 }
 
+sft_status sft__checkpoint_job_add_node(sft_job *job, const sft__checkpoint_job_node *node,
+                                        sft_error *err) {
+    if (job->node_count >= UINT32_MAX) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
+    }
+    SFT_TRY(sft__base_more(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
+                           sizeof *job->nodes, err));
+    sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
+    *n = *node;
+    n->count = keep(job, NULL, n->rank);
+    n->at = (int64_t *)(void *)keep(job, NULL, n->rank);
+    if (n->stride == NULL || n->count == NULL || n->at == NULL) {
+        return sft__base_fail_nomem(err, 3 * n->rank * sizeof *n->at);
+    }
+    n->next = (uint32_t)job->node_count++;
+    return SFT_OK;
+}
+
 static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const box *b,
                              sft_error *err) {
     const sft__checkpoint_job_file *const f = &job->files[file];
     const sft_tensor *const t = sft__checkpoint_job_tensor(f, tensor);
-    if (job->node_count >= UINT32_MAX ||
-        !sft__base_grow(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
-                        sizeof *job->nodes)) {
-        return sft__base_fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
-    }
-    sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
-    memset(n, 0, sizeof *n);
-    n->base = f->offsets[tensor];
-    n->end = n->base + t->nbytes;
-    n->stride = keep(job, b->to, t->rank);
-    n->count = keep(job, t->shape, t->rank);
-    n->at = (int64_t *)(void *)keep(job, NULL, t->rank);
-    n->where = file;
-    n->rank = t->rank;
-    n->element = t->dtype->block_bytes;
-    n->tensor = (uint32_t)tensor;
-    n->target = true;
-    if (n->stride == NULL || n->count == NULL || n->at == NULL) {
-        return sft__base_fail_nomem(err, 3 * t->rank * sizeof *n->at);
-    }
+    const sft__checkpoint_job_node n = {.base = f->offsets[tensor],
+                                        .end = f->offsets[tensor] + t->nbytes,
+                                        .stride = keep(job, b->to, t->rank),
+                                        .where = file,
+                                        .rank = t->rank,
+                                        .element = t->dtype->block_bytes,
+                                        .tensor = (uint32_t)tensor,
+                                        .target = true};
+    SFT_TRY(sft__checkpoint_job_add_node(job, &n, err));
     if (t->rank > 0) {
-        n->count[t->rank - 1] /= t->dtype->block_elements;
+        uint64_t *const count = job->nodes[job->node_count - 1].count;
+        memcpy(count, t->shape, t->rank * sizeof *count);
+        count[t->rank - 1] /= t->dtype->block_elements;
     }
-    n->next = (uint32_t)job->node_count++;
     return SFT_OK;
 }
 
