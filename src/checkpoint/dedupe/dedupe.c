@@ -31,12 +31,12 @@ sft_status sft__checkpoint_dedupe_begin(sft_dedupe **out, const sft_checkpoint *
     const sft_allocator *const a = sft__base_allocator(o.allocator);
     if (checkpoint->kind != SFT_CHECKPOINT_RANKS) {
         return sft__base_fail(err, SFT_E_UNSUPPORTED,
-                              "%s: replicas are known in folders of ranks only",
+                              "%s: replicas are known in directories of ranks only",
                               sft_checkpoint_kind_title(checkpoint->kind));
     }
     if (checkpoint->layouts == NULL) {
         return sft__base_fail(err, SFT_E_NOT_FOUND,
-                              "how tensors are cut is not known: a layout is "
+                              "how tensors are sharded is not known: a layout is "
                               "needed");
     }
     sft_dedupe *const d = sft__base_alloc_zero(a, sizeof *d);
@@ -115,9 +115,7 @@ typedef struct naming {
 
 static sft_status more_names(naming *n, sft_error *err) {
     const size_t wanted = n->count < 1024 ? 2048 : 2 * n->count;
-    if (!sft__base_grow(n->d->allocator, &n->list, &n->room, wanted, sizeof *n->list)) {
-        return sft__base_fail_nomem(err, wanted * sizeof *n->list);
-    }
+    SFT_TRY(sft__base_more(n->d->allocator, &n->list, &n->room, wanted, sizeof *n->list, err));
     if (n->map.slots != NULL) {
         sft__base_strmap_reset(&n->map);
     }
@@ -303,16 +301,14 @@ static sft_status same_kind(const sft_dedupe *d, const sft__checkpoint_shard *s,
 }
 
 /* Copies [first, first + count) are all of one name. */
-static sft_status cut_name(sft_dedupe *d, const placed *list, size_t first, size_t count,
-                           sft_error *err) {
+static sft_status shard_name(sft_dedupe *d, const placed *list, size_t first, size_t count,
+                             sft_error *err) {
     sft__checkpoint_shard *s = NULL;
     for (size_t i = 0; i < count; i++) {
         d->copies[first + i] = list[i].copy;
         if (i == 0 || list[i].group != list[i - 1].group || list[i].number != list[i - 1].number) {
-            if (!sft__base_grow(d->allocator, &d->shards, &d->shard_room, d->shard_count + 1,
-                                sizeof *d->shards)) {
-                return sft__base_fail_nomem(err, (d->shard_count + 1) * sizeof *d->shards);
-            }
+            SFT_TRY(sft__base_more(d->allocator, &d->shards, &d->shard_room, d->shard_count + 1,
+                                   sizeof *d->shards, err));
             s = &d->shards[d->shard_count++];
             const size_t id = d->ids[d->base[list[i].copy.part] + list[i].copy.tensor];
             s->name = d->names[id];
@@ -332,8 +328,8 @@ static sft_status cut_name(sft_dedupe *d, const placed *list, size_t first, size
 }
 
 /* Copies by name (a counting sort), then name by name. */
-static sft_status cut_all(sft_dedupe *d, size_t *starts, placed **room, size_t *room_count,
-                          sft_error *err) {
+static sft_status shard_all(sft_dedupe *d, size_t *starts, placed **room, size_t *room_count,
+                            sft_error *err) {
     for (size_t i = 0; i < d->total; i++) {
         starts[d->ids[i] + 1]++;
     }
@@ -351,9 +347,7 @@ static sft_status cut_all(sft_dedupe *d, size_t *starts, placed **room, size_t *
         const size_t first = starts[n + 1];
         const size_t end = n + 1 < d->name_count ? starts[n + 2] : d->total;
         uint32_t groups = 0;
-        if (!sft__base_grow(d->allocator, room, room_count, end - first, sizeof **room)) {
-            return sft__base_fail_nomem(err, (end - first) * sizeof **room);
-        }
+        SFT_TRY(sft__base_more(d->allocator, room, room_count, end - first, sizeof **room, err));
         for (size_t i = 0; i < end - first; i++) {
             (*room)[i].copy = d->copies[first + i];
             SFT_TRY(place(d, *room, i, &groups, err));
@@ -361,7 +355,7 @@ static sft_status cut_all(sft_dedupe *d, size_t *starts, placed **room, size_t *
         if (end - first > 1) {
             qsort(*room, end - first, sizeof **room, by_part);
         }
-        SFT_TRY(cut_name(d, *room, first, end - first, err));
+        SFT_TRY(shard_name(d, *room, first, end - first, err));
     }
     return SFT_OK;
 }
@@ -374,7 +368,7 @@ static sft_status find_shards(sft_dedupe *d, sft_error *err) {
     if (starts == NULL) {
         return sft__base_fail_nomem(err, (d->name_count + 1) * sizeof *starts);
     }
-    const sft_status status = cut_all(d, starts, &room, &room_count, err);
+    const sft_status status = shard_all(d, starts, &room, &room_count, err);
     sft__base_free(d->allocator, starts, (d->name_count + 1) * sizeof *starts);
     sft__base_free(d->allocator, room, room_count * sizeof *room);
     return status;
@@ -383,10 +377,8 @@ static sft_status find_shards(sft_dedupe *d, sft_error *err) {
 /* ---------------------------------------------------------------- files */
 
 sft_status sft__checkpoint_dedupe_add_file(sft_dedupe *d, sft_job_file **out, sft_error *err) {
-    if (!sft__base_grow(d->allocator, &d->files, &d->file_room, d->file_count + 1,
-                        sizeof *d->files)) {
-        return sft__base_fail_nomem(err, (d->file_count + 1) * sizeof *d->files);
-    }
+    SFT_TRY(sft__base_more(d->allocator, &d->files, &d->file_room, d->file_count + 1,
+                           sizeof *d->files, err));
     *out = &d->files[d->file_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;

@@ -34,9 +34,8 @@ typedef struct robin {
 
 static sft_status make_room(robin *r) {
     const size_t wanted = r->ring_count < 128 ? 256 : 2 * r->ring_count;
-    if (!sft__base_grow(r->d->allocator, &r->rings, &r->ring_room, wanted, sizeof *r->rings)) {
-        return sft__base_fail_nomem(r->err, wanted * sizeof *r->rings);
-    }
+    SFT_TRY(sft__base_more(r->d->allocator, &r->rings, &r->ring_room, wanted, sizeof *r->rings,
+                           r->err));
     if (r->map.slots != NULL) {
         sft__base_strmap_reset(&r->map);
     }
@@ -86,10 +85,9 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
                               (unsigned long long)count, (unsigned long long)SFT__MOST_PARTS);
     }
     *parts = (size_t)part_count;
-    if (!sft__base_grow(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks) ||
-        !sft__base_grow(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place)) {
-        return sft__base_fail_nomem(r->err, ((size_t)count + *parts) * sizeof *r->ranks);
-    }
+    SFT_TRY(
+        sft__base_more(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks, r->err));
+    SFT_TRY(sft__base_more(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place, r->err));
     memset(r->place, 0, (*parts + 2) * sizeof *r->place);
     for (int pass = 0; pass < 2; pass++) {
         for (uint64_t i = 0; i < count; i++) {

@@ -337,7 +337,7 @@ static sft_status read_record(const expanding *e, const sft__layout_jnode **root
     if (path == NULL) {
         return sft__base_fail_nomem(e->err, len);
     }
-    memcpy(path, folder, len);
+    memcpy(path, directory, len);
     path[len] = '/';
     memcpy(path + len + 1, SFT__DEDUPE_RECORD, sizeof SFT__DEDUPE_RECORD);
     sft__fs_stat fact;

@@ -18,7 +18,7 @@ sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char
         return sft__base_fail_nomem(err, text->len);
     }
     sft__base_buf_init(&path, s->set.allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, s->stage.folder, name, err);
+    sft_status status = sft__checkpoint_stage_path(&path, s->stage.directory, name, err);
     if (status == SFT_OK) {
         status = sft__fs_staged_open(path.data, &disk, err);
         if (status == SFT_OK) {
@@ -165,7 +165,7 @@ static sft_status write_marker(sft__checkpoint_gsave *s, const sft_checkpoint *c
     sft_status status = sft__checkpoint_gsave_text(s, "sft-checkpoint.json", &b, err);
     sft__base_buf_reset(&b);
     if (status == SFT_OK && s->stage.durable) {
-        status = sft__fs_sync_directory(s->stage.folder, err);
+        status = sft__fs_sync_directory(s->stage.directory, err);
     }
     return status;
 }
@@ -196,7 +196,7 @@ sft_status sft__checkpoint_gsave_describe(sft__checkpoint_gsave *s, sft_error *e
     open.allocator = s->options.allocator;
     open.limits = s->options.limits;
     o.open = &open;
-    SFT_TRY(sft_checkpoint_open(&c, s->stage.folder, &o, err));
+    SFT_TRY(sft_checkpoint_open(&c, s->stage.directory, &o, err));
     const sft_status status = describe(s, c, &open, err);
     sft_checkpoint_close(c);
     return status;

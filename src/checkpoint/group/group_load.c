@@ -69,7 +69,7 @@ static sft_status take_boxes(loading *l, const sft__checkpoint_gpart *p, const s
     uint64_t zeros[SFT_LAYOUT_RANK] = {0};
     if (t->rank > SFT_LAYOUT_RANK) {
         return sft__base_fail_tensor(l->err, SFT_E_LIMIT, SFT_NO_OFFSET, t->name, t->name_len,
-                                     "too many dimensions to be cut");
+                                     "too many dimensions to be sharded");
     }
     return sft__checkpoint_assembly_box(&l->assembly, 0, t, p->start, p->local, zeros);
 }

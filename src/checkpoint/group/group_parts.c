@@ -141,8 +141,9 @@ static sft_status take_part(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
     }
     if ((t->start == NULL) != (t->count == NULL) || (t->start != NULL && layouts != NULL)) {
         return about(t, SFT_E_ARG,
-                     layouts != NULL ? "a box, and layouts: one of them says how tensors are cut"
-                                     : "a start without a count, or the other way round",
+                     layouts != NULL
+                         ? "a box, and layouts: one of them says how tensors are sharded"
+                         : "a start without a count, or the other way round",
                      err);
     }
     SFT_TRY(layouts != NULL ? take_layout(s, p, layouts, err) : take_box(s, p, err));

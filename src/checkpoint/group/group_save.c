@@ -113,8 +113,8 @@ static sft_status write_file(one_file *f, sft_error *err) {
         add_metadata(f, "DCP_VERSION", "1.0", 3);
         add_metadata(f, "format", "pt", 2);
     }
-    SFT_TRY(sft__checkpoint_stage_parents(&s->stage, s->stage.folder, f->name.data, err));
-    SFT_TRY(sft__checkpoint_stage_path(&f->path, s->stage.folder, f->name.data, err));
+    SFT_TRY(sft__checkpoint_stage_parents(&s->stage, s->stage.directory, f->name.data, err));
+    SFT_TRY(sft__checkpoint_stage_path(&f->path, s->stage.directory, f->name.data, err));
     SFT_INIT(&o);
     o.allocator = s->options.allocator;
     o.limits = s->options.limits;

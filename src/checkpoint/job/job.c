@@ -28,7 +28,7 @@ static sft_status keep_name(sft_job *job, const char *name, const char **kept, s
     if (name == NULL || !is_harmless(name)) {
         return sft__base_fail(err, SFT_E_PATH,
                               "an output called \"%.200s\": a relative name is needed, without "
-                              "hidden or parent folders",
+                              "hidden or parent directories",
                               name != NULL ? name : "");
     }
     *kept = sft__base_arena_copy(&job->arena, name, strlen(name));
@@ -52,8 +52,7 @@ static sft_status check_names(const sft_job *job, sft_error *err) {
         return sft__base_fail_nomem(err, (count + 1) * sizeof *names);
     }
     for (size_t i = 0; i < count; i++) {
-        const char *const name =
-            i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+        const char *const name = sft__checkpoint_job_name(job, i);
         names[i] = (named){name, strlen(name)};
     }
     if (sft__base_strmap_add_all(&map, count, &twice) != SFT__STRMAP_NONE) {
@@ -246,10 +245,8 @@ static sft_status note_descriptor(sft_job *job, const sft_source *source, uint32
     if (fd < 0 || fd >= MOST_DESCRIPTORS) {
         return SFT_OK;
     }
-    if (!sft__base_grow(job->allocator, &job->by_descriptor, &job->descriptor_room, (size_t)fd + 1,
-                        sizeof *job->by_descriptor)) {
-        return sft__base_fail_nomem(err, ((size_t)fd + 1) * sizeof *job->by_descriptor);
-    }
+    SFT_TRY(sft__base_more(job->allocator, &job->by_descriptor, &job->descriptor_room,
+                           (size_t)fd + 1, sizeof *job->by_descriptor, err));
     memset(job->by_descriptor + before, 0,
            (job->descriptor_room - before) * sizeof *job->by_descriptor);
     job->by_descriptor[fd] = number + 1;
@@ -261,12 +258,11 @@ sft_status sft__checkpoint_job_add_source(sft_job *job, const sft_source *source
     if (is_known(job, source, index)) {
         return SFT_OK;
     }
-    if (!sft__base_grow(job->allocator, &job->sources, &job->source_room, job->source_count + 1,
-                        sizeof *job->sources) ||
-        !sft__base_grow(job->allocator, &job->stamps, &job->stamp_room, job->source_count + 1,
-                        sizeof *job->stamps)) {
-        return sft__base_fail_nomem(err, (job->source_count + 1) * sizeof *job->sources);
-    }
+    const size_t count = job->source_count + 1;
+    SFT_TRY(sft__base_more(job->allocator, &job->sources, &job->source_room, count,
+                           sizeof *job->sources, err));
+    SFT_TRY(sft__base_more(job->allocator, &job->stamps, &job->stamp_room, count,
+                           sizeof *job->stamps, err));
     SFT_TRY(look_at(source, &job->sources[job->source_count], err));
     job->stamps[job->source_count] = 0;
     *index = (uint32_t)job->source_count++;
@@ -281,11 +277,8 @@ static sft_status take_sources(sft_job *job, size_t file, sft_error *err) {
         return SFT_OK;
     }
     f->source_table = job->source_index_count;
-    if (!sft__base_grow(job->allocator, &job->source_index, &job->source_index_room,
-                        job->source_index_count + count, sizeof *job->source_index)) {
-        return sft__base_fail_nomem(err,
-                                    (job->source_index_count + count) * sizeof *job->source_index);
-    }
+    SFT_TRY(sft__base_more(job->allocator, &job->source_index, &job->source_index_room,
+                           job->source_index_count + count, sizeof *job->source_index, err));
     uint32_t index = 0;
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(sft__checkpoint_job_add_source(job, sft_catalog_source_at(f->given.catalog, i),
@@ -379,7 +372,7 @@ static sft_status make(sft_job *job, const sft_job_file *files, const sft_job_te
                        (job->files[i].count + 1) * sizeof(uint64_t));
         job->files[i].offsets = NULL;
     }
-    return sft__checkpoint_job_cut(job, err);
+    return sft__checkpoint_job_divide(job, err);
 }
 
 sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count,

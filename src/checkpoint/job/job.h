@@ -177,6 +177,11 @@ static inline const sft_tensor *sft__checkpoint_job_tensor(const sft__checkpoint
     return sft_catalog_at(f->given.catalog, f->given.tensors != NULL ? f->given.tensors[i] : i);
 }
 
+/* The name of an output: files, then texts. */
+static inline const char *sft__checkpoint_job_name(const sft_job *job, size_t i) {
+    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+}
+
 /* The header of a file, and where its tensors lie (count entries, or NULL). */
 sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_job_file *f,
                                       sft__base_buf *out, uint64_t *offsets, sft_error *err);
@@ -191,12 +196,15 @@ sft_status sft__checkpoint_job_add_source(sft_job *job, const sft_source *source
                                           sft_error *err);
 /* Runs, moves, target nodes and wholes of one file, whose offsets are known. */
 sft_status sft__checkpoint_job_take_file(sft_job *job, uint32_t file, sft_error *err);
+/* A copy of the node with counts and place of its own, all zero. */
+sft_status sft__checkpoint_job_add_node(sft_job *job, const sft__checkpoint_job_node *node,
+                                        sft_error *err);
 sft_status sft__checkpoint_job_add_whole(sft_job *job, uint32_t file, size_t tensor,
                                          sft_error *err);
 /* Source nodes, clusters and bands, from all moves. */
 sft_status sft__checkpoint_job_gather(sft_job *job, sft_error *err);
-/* Sorts the runs, cuts everything into units, adds up costs, makes the keys. */
-sft_status sft__checkpoint_job_cut(sft_job *job, sft_error *err);
+/* Sorts the runs, divides everything into units, adds up costs, makes the keys. */
+sft_status sft__checkpoint_job_divide(sft_job *job, sft_error *err);
 
 /* ---------------------------------------------------------------- copying */
 

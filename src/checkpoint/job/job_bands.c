@@ -50,27 +50,12 @@ static bool same_tensor(const sft__checkpoint_job_node *n, const sft__checkpoint
 }
 
 static sft_status add_source_node(sft_job *job, const sft__checkpoint_job_move *m, sft_error *err) {
-    if (job->node_count >= UINT32_MAX ||
-        !sft__base_grow(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
-                        sizeof *job->nodes)) {
-        return sft__base_fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
-    }
-    sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
-    memset(n, 0, sizeof *n);
-    n->base = m->from;
-    n->stride = m->from_stride;
-    n->count = sft__base_arena_alloc(&job->arena, m->rank * sizeof *n->count, sizeof *n->count);
-    n->at = sft__base_arena_alloc(&job->arena, m->rank * sizeof *n->at, sizeof *n->at);
-    if (n->count == NULL || n->at == NULL) {
-        return sft__base_fail_nomem(err, m->rank * sizeof *n->at);
-    }
-    memset(n->count, 0, m->rank * sizeof *n->count);
-    memset(n->at, 0, m->rank * sizeof *n->at);
-    n->where = m->source_node;
-    n->rank = m->rank;
-    n->element = m->element;
-    n->next = (uint32_t)job->node_count++;
-    return SFT_OK;
+    const sft__checkpoint_job_node n = {.base = m->from,
+                                        .stride = m->from_stride,
+                                        .where = m->source_node,
+                                        .rank = m->rank,
+                                        .element = m->element};
+    return sft__checkpoint_job_add_node(job, &n, err);
 }
 
 /* Where the move begins in its node. A box that would go across the end of a row has no place. */
@@ -139,10 +124,8 @@ static sft_status number_clusters(sft_job *job, uint32_t *cluster, sft_error *er
         const uint32_t lead = root(job->nodes, i);
         if (lead == i) {
             const size_t number = job->cluster_count;
-            if (!sft__base_grow(job->allocator, &job->clusters, &job->cluster_room, number + 1,
-                                sizeof *job->clusters)) {
-                return sft__base_fail_nomem(err, (number + 1) * sizeof *job->clusters);
-            }
+            SFT_TRY(sft__base_more(job->allocator, &job->clusters, &job->cluster_room, number + 1,
+                                   sizeof *job->clusters, err));
             job->clusters[number] = (sft__checkpoint_job_cluster){.rank = job->nodes[i].rank};
             job->cluster_count++;
             cluster[i] = (uint32_t)number;

@@ -113,10 +113,8 @@ static sft_status add_run(sft_job *job, const sft__checkpoint_job_run *run, sft_
             return SFT_OK;
         }
     }
-    if (!sft__base_grow(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
-                        sizeof *job->runs)) {
-        return sft__base_fail_nomem(err, (job->run_count + 1) * sizeof *job->runs);
-    }
+    SFT_TRY(sft__base_more(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
+                           sizeof *job->runs, err));
     job->runs[job->run_count++] = *run;
     return SFT_OK;
 }
@@ -131,7 +129,7 @@ typedef struct box {
     uint32_t left; /* dimensions before those of the run */
 } box;
 
-/* Lengths of the last dimension become blocks. False: a cut through one, or a stride that is not
+/* Lengths of the last dimension become blocks. False: a boundary inside one, or a stride that is not
  * positive. */
 static bool measure(const sft_tensor *t, const sft_piece *p, box *b) {
     const uint32_t block = t->dtype->block_elements;
@@ -218,43 +216,49 @@ static uint64_t *keep(sft_job *job, const uint64_t *numbers, uint32_t count) {
     return copy;
 }
 
-static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const box *b,
-                             sft_error *err) {
-    const sft__checkpoint_job_file *const f = &job->files[file];
-    const sft_tensor *const t = sft__checkpoint_job_tensor(f, tensor);
-    if (job->node_count >= UINT32_MAX ||
-        !sft__base_grow(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
-                        sizeof *job->nodes)) {
-        return sft__base_fail_nomem(err, (job->node_count + 1) * sizeof *job->nodes);
+sft_status sft__checkpoint_job_add_node(sft_job *job, const sft__checkpoint_job_node *node,
+                                        sft_error *err) {
+    if (job->node_count >= UINT32_MAX) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
+    SFT_TRY(sft__base_more(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
+                           sizeof *job->nodes, err));
     sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
-    memset(n, 0, sizeof *n);
-    n->base = f->offsets[tensor];
-    n->end = n->base + t->nbytes;
-    n->stride = keep(job, b->to, t->rank);
-    n->count = keep(job, t->shape, t->rank);
-    n->at = (int64_t *)(void *)keep(job, NULL, t->rank);
-    n->where = file;
-    n->rank = t->rank;
-    n->element = t->dtype->block_bytes;
-    n->tensor = (uint32_t)tensor;
-    n->target = true;
+    *n = *node;
+    n->count = keep(job, NULL, n->rank);
+    n->at = (int64_t *)(void *)keep(job, NULL, n->rank);
     if (n->stride == NULL || n->count == NULL || n->at == NULL) {
-        return sft__base_fail_nomem(err, 3 * t->rank * sizeof *n->at);
-    }
-    if (t->rank > 0) {
-        n->count[t->rank - 1] /= t->dtype->block_elements;
+        return sft__base_fail_nomem(err, 3 * n->rank * sizeof *n->at);
     }
     n->next = (uint32_t)job->node_count++;
     return SFT_OK;
 }
 
+static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const box *b,
+                             sft_error *err) {
+    const sft__checkpoint_job_file *const f = &job->files[file];
+    const sft_tensor *const t = sft__checkpoint_job_tensor(f, tensor);
+    const sft__checkpoint_job_node n = {.base = f->offsets[tensor],
+                                        .end = f->offsets[tensor] + t->nbytes,
+                                        .stride = keep(job, b->to, t->rank),
+                                        .where = file,
+                                        .rank = t->rank,
+                                        .element = t->dtype->block_bytes,
+                                        .tensor = (uint32_t)tensor,
+                                        .target = true};
+    SFT_TRY(sft__checkpoint_job_add_node(job, &n, err));
+    if (t->rank > 0) {
+        uint64_t *const count = job->nodes[job->node_count - 1].count;
+        memcpy(count, t->shape, t->rank * sizeof *count);
+        count[t->rank - 1] /= t->dtype->block_elements;
+    }
+    return SFT_OK;
+}
+
 static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, const box *b,
                            uint32_t rank, sft_error *err) {
-    if (!sft__base_grow(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
-                        sizeof *job->moves)) {
-        return sft__base_fail_nomem(err, (job->move_count + 1) * sizeof *job->moves);
-    }
+    SFT_TRY(sft__base_more(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
+                           sizeof *job->moves, err));
     sft__checkpoint_job_move *const m = &job->moves[job->move_count++];
     memset(m, 0, sizeof *m);
     m->from = p->offset;
@@ -273,10 +277,8 @@ static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, co
 sft_status sft__checkpoint_job_add_whole(sft_job *job, uint32_t file, size_t tensor,
                                          sft_error *err) {
     const sft__checkpoint_job_file *const f = &job->files[file];
-    if (!sft__base_grow(job->allocator, &job->wholes, &job->whole_room, job->whole_count + 1,
-                        sizeof *job->wholes)) {
-        return sft__base_fail_nomem(err, (job->whole_count + 1) * sizeof *job->wholes);
-    }
+    SFT_TRY(sft__base_more(job->allocator, &job->wholes, &job->whole_room, job->whole_count + 1,
+                           sizeof *job->wholes, err));
     job->wholes[job->whole_count++] = (sft__checkpoint_job_whole){
         f->given.catalog, sft__checkpoint_job_tensor(f, tensor), f->offsets[tensor], file};
     return SFT_OK;

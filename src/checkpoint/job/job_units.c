@@ -42,13 +42,13 @@ static void sort_runs(sft_job *job) {
 
 /* ---------------------------------------------------------------- units */
 
-/* which: the file or band of the unit, which has that field unset. */
 static sft_status add_unit(sft_job *job, size_t which, sft__checkpoint_job_unit unit,
                            sft_error *err) {
-    if (which > UINT32_MAX || !sft__base_grow(job->allocator, &job->units, &job->unit_room,
-                                              job->unit_count + 1, sizeof *job->units)) {
-        return sft__base_fail_nomem(err, (job->unit_count + 1) * sizeof *job->units);
+    if (which > UINT32_MAX) {
+        return sft__base_fail_nomem(err, SIZE_MAX);
     }
+    SFT_TRY(sft__base_more(job->allocator, &job->units, &job->unit_room, job->unit_count + 1,
+                           sizeof *job->units, err));
     unit.which = (uint32_t)which;
     job->units[job->unit_count++] = unit;
     return SFT_OK;
@@ -56,7 +56,7 @@ static sft_status add_unit(sft_job *job, size_t which, sft__checkpoint_job_unit 
 
 /* Units end where the file's position is a multiple of their size: writes are of whole pages then, and
  * large ones, which costs a file system half of what writes across pages do. */
-static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
+static sft_status divide_file(sft_job *job, size_t file, sft_error *err) {
     const sft__checkpoint_job_file *const f = &job->files[file];
     uint64_t first = 0;
     uint64_t end = 0;
@@ -84,7 +84,7 @@ static sft_status cut_file(sft_job *job, size_t file, sft_error *err) {
                : SFT_OK;
 }
 
-static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
+static sft_status divide_cluster(sft_job *job, size_t which, sft_error *err) {
     const sft__checkpoint_job_cluster *const k = &job->clusters[which];
     if (k->bands == 0) {
         return SFT_OK;
@@ -101,7 +101,7 @@ static sft_status cut_cluster(sft_job *job, size_t which, sft_error *err) {
     return SFT_OK;
 }
 
-static sft_status cut_whole(sft_job *job, size_t which, sft_error *err) {
+static sft_status divide_whole(sft_job *job, size_t which, sft_error *err) {
     const uint64_t size = job->wholes[which].tensor->nbytes;
     for (uint64_t at = 0; at < size; at += sft__base_size.job_unit) {
         const uint64_t n =
@@ -264,16 +264,16 @@ static sft_status make_keys(sft_job *job, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_job_cut(sft_job *job, sft_error *err) {
+sft_status sft__checkpoint_job_divide(sft_job *job, sft_error *err) {
     sort_runs(job);
     for (size_t i = 0; i < job->count; i++) {
-        SFT_TRY(cut_file(job, i, err));
+        SFT_TRY(divide_file(job, i, err));
     }
     for (size_t i = 0; i < job->cluster_count; i++) {
-        SFT_TRY(cut_cluster(job, i, err));
+        SFT_TRY(divide_cluster(job, i, err));
     }
     for (size_t i = 0; i < job->whole_count; i++) {
-        SFT_TRY(cut_whole(job, i, err));
+        SFT_TRY(divide_whole(job, i, err));
     }
     if (job->unit_count > UINT32_MAX) {
         return sft__base_fail(err, SFT_E_LIMIT, "a job of more than 2^32 units");

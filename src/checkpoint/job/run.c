@@ -19,8 +19,8 @@ typedef sft__checkpoint_running running;
 static sft_status write_text(running *r, const sft_job_text *text, sft__base_buf *path,
                              sft_error *err) {
     sft__fs_handle disk;
-    SFT_TRY(sft__checkpoint_stage_path(path, r->stage.folder, text->name, err));
-    SFT_TRY(sft__checkpoint_stage_parents(&r->stage, r->stage.folder, text->name, err));
+    SFT_TRY(sft__checkpoint_stage_path(path, r->stage.directory, text->name, err));
+    SFT_TRY(sft__checkpoint_stage_parents(&r->stage, r->stage.directory, text->name, err));
     SFT_TRY(sft__fs_staged_open(path->data, &disk, err));
     sft_status status = sft__fs_resize(disk, path->data, 0, err);
     if (status == SFT_OK) {
@@ -45,13 +45,13 @@ static sft_status write_texts(running *r, sft_error *err) {
 }
 
 /* The entries of the staging directory reach the disk. */
-static sft_status flush_folder(const running *r, sft_error *err) {
-    const char *folder = r->stage.folder;
-    const sft_status status = r->stage.durable ? sft__fs_sync_directory(folder, err) : SFT_OK;
-    return status == SFT_OK || sft__fs_is_directory(folder)
+static sft_status flush_directory(const running *r, sft_error *err) {
+    const char *directory = r->stage.directory;
+    const sft_status status = r->stage.durable ? sft__fs_sync_directory(directory, err) : SFT_OK;
+    return status == SFT_OK || sft__fs_is_directory(directory)
                ? status
                : sft__base_fail(err, SFT_E_STATE, "another process is at it: \"%.200s\" is gone",
-                                folder);
+                                directory);
 }
 
 /* Every file is complete: what names them comes last. */
@@ -59,7 +59,7 @@ sft_status sft__checkpoint_run_commit(running *r, sft_error *err) {
     sft__base_buf lines;
     if (!r->done.committed) {
         SFT_TRY(write_texts(r, err));
-        SFT_TRY(flush_folder(r, err));
+        SFT_TRY(flush_directory(r, err));
         uint32_t headers = 0;
         SFT_TRY(sft__checkpoint_run_sum_headers(r, &headers, err));
         sft__base_buf_init(&lines, r->job->allocator);
@@ -90,7 +90,7 @@ static sft_status publish(running *r, sft_error *err) {
     return sft__checkpoint_run_commit(r, err);
 }
 
-/* Another process has the guard, or has removed it with the staging folder. */
+/* Another process has the guard, or has removed it with the staging directory. */
 static sft_status leave_to_others(const running *r, sft_error *err) {
     bool gone = false;
     SFT_TRY(sft__checkpoint_run_check_kept(r, &gone, err));
@@ -140,7 +140,8 @@ static sft_status read_others(running *r, sft_error *err) {
         return sft__base_fail_nomem(err, count + 1);
     }
     memcpy(mine, r->done.units, count);
-    const sft_status status = sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err);
+    const sft_status status =
+        sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         r->done.units[i] = mine[i] > 1 ? mine[i] : r->done.units[i];
     }
@@ -196,7 +197,8 @@ static sft_status read_all(running *r, bool *anew, sft_error *err) {
     if (*anew) {
         return SFT_OK;
     }
-    const sft_status status = sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err);
+    const sft_status status =
+        sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err);
     if (restart) {
         *anew = status != SFT_OK || r->done.committed;
         memset(r->done.units, 0, r->job->unit_count);
@@ -222,7 +224,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     SFT_TRY(sft__checkpoint_stage_open(&r->stage, anew, err));
     SFT_TRY(sft__checkpoint_run_open_journal(r, err));
     if ((flags & SFT_JOB_RESTART) != 0) {
-        SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err));
+        SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err));
     }
     SFT_TRY(sft__checkpoint_outputs_init(&r->outputs, &r->stage, err));
     if (!r->done.committed && (flags & SFT_JOB_FINISH) == 0) {

@@ -87,14 +87,14 @@ bool sft__checkpoint_run_is_complete(const sft__checkpoint_running *r, size_t *m
  * and closed. */
 sft_status sft__checkpoint_run_finish_files(sft__checkpoint_running *r, size_t first, size_t step,
                                             sft_error *err);
-/* CRC32C of the headers in the staging folder. */
+/* CRC32C of the headers in the staging directory. */
 sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
                                            sft_error *err);
-/* What journals that say "commit" speak of is all there, byte for byte: in `folder`, or if that is
+/* What journals that say "commit" speak of is all there, byte for byte: in `directory`, or if that is
  * NULL in the staging directory and, renamed, in the target. SFT_E_MISMATCH: it is not. */
 sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
-                                               const sft__checkpoint_done *done, const char *folder,
-                                               sft_error *err);
+                                               const sft__checkpoint_done *done,
+                                               const char *directory, sft_error *err);
 /* Texts, "commit", names. */
 sft_status sft__checkpoint_run_commit(sft__checkpoint_running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */

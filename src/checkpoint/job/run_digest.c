@@ -39,7 +39,7 @@ typedef struct window {
 static sft_status add_parts(window *w, size_t file, sft_error *err) {
     const sft_job *const job = w->r->job;
     const sft__checkpoint_job_file *const f = &job->files[file];
-    const bool cut = (job->digests & SFT_DIGEST_SHA256) == 0;
+    const bool divide = (job->digests & SFT_DIGEST_SHA256) == 0;
     uint64_t *const offsets = sft__base_alloc_array(job->allocator, f->count + 1, sizeof *offsets);
     sft__base_buf header;
     if (offsets == NULL) {
@@ -54,10 +54,10 @@ static sft_status add_parts(window *w, size_t file, sft_error *err) {
         do {
             const uint64_t left = size - at;
             const uint64_t n =
-                cut && left > sft__base_size.job_unit ? sft__base_size.job_unit : left;
-            if (!sft__base_grow(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
-                                sizeof *w->parts)) {
-                status = sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->parts);
+                divide && left > sft__base_size.job_unit ? sft__base_size.job_unit : left;
+            status = sft__base_more(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
+                                    sizeof *w->parts, err);
+            if (status != SFT_OK) {
                 break;
             }
             w->parts[w->part_count++] = (part){offsets[i] + at, n, (uint32_t)file, (uint32_t)i, 0};

@@ -139,13 +139,13 @@ static void share_units(running *r, uint8_t kind) {
 static sft_status read_done(running *r, sft_error *err) {
     const sft_group *const g = r->crew.group;
     const sft_job *const job = r->job;
-    sft_status status = sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err);
+    sft_status status = sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err);
     const uint32_t mine = status == SFT_OK ? sft_crc32c(0, r->done.units, job->unit_count) : 0;
     uint64_t number = mine;
     SFT_TRY(sft__checkpoint_group_agree_on(g, status, &number, err));
     if (number != mine) {
         status = sft__base_fail(err, SFT_E_STATE, "\"%.200s\": other journals than rank 0 sees",
-                                r->stage.folder);
+                                r->stage.directory);
     }
     r->crew.owner =
         sft__base_alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->crew.owner);
@@ -176,7 +176,7 @@ static sft_status begin(running *r, uint64_t *state, sft_error *err) {
         return SFT_OK;
     }
     if ((flags & SFT_JOB_RESTART) == 0) {
-        SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.folder, &found, err));
+        SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &found, err));
     }
     if (found.committed) {
         SFT_TRY(sft__checkpoint_run_prove_committed(r, &found, NULL, err));
@@ -212,14 +212,14 @@ static sft_status work(running *r, sft_error *err) {
 /* Rank 0: is it all there, and is its place still free? */
 static sft_status look_over(running *r, sft_error *err) {
     size_t missing = 0;
-    SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, err));
+    SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err));
     if (!sft__checkpoint_run_is_complete(r, &missing)) {
         return sft__base_fail(
             err, SFT_E_STATE,
             "unit %llu of %llu is in no journal that rank 0 sees: is \"%.160s\" on a "
             "common file system?",
             (unsigned long long)missing + 1, (unsigned long long)r->job->unit_count,
-            r->stage.folder);
+            r->stage.directory);
     }
     return (r->options.flags & SFT_JOB_REPLACE) == 0 ? sft__checkpoint_stage_check(&r->stage, err)
                                                      : SFT_OK;
@@ -264,7 +264,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
 /* Everybody has come to the end: what is in the staging directory is for the next run, if anything. */
 static void leave(running *r) {
     if (r->crew.group->rank == 0 && r->journal != SFT__FS_NO_HANDLE &&
-        sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK) {
+        sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, NULL) == SFT_OK) {
         sft__fs_close(r->crew.board);
         r->crew.board = SFT__FS_NO_HANDLE;
         sft__checkpoint_run_leave(r);

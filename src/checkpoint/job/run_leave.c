@@ -21,7 +21,7 @@ sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool
         err, SFT_E_STATE,
         "\"%.200s\" was removed while this task wrote to it: its work is lost, and to "
         "be done again",
-        s->folder);
+        s->directory);
 }
 
 static bool has_units(const sft__checkpoint_running *r) {
@@ -42,10 +42,11 @@ void sft__checkpoint_run_leave(sft__checkpoint_running *r) {
     sft__checkpoint_outputs_reset(&r->outputs);
     if ((r->options.flags & SFT_JOB_FINISH) != 0) { /* what else is there is the tasks' */
         (void)!sft__fs_remove(r->journal_path.data, NULL);
-        (void)sft__fs_remove_directory(r->stage.folder);
+        (void)sft__fs_remove_directory(r->stage.directory);
     } else if (sft__checkpoint_stage_have_alone(
                    &r->stage) && /* and nobody has been there meanwhile */
-               sft__checkpoint_stage_read(&r->stage, r->stage.folder, &r->done, NULL) == SFT_OK &&
+               sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, NULL) ==
+                   SFT_OK &&
                !has_units(r)) {
         (void)!sft__checkpoint_stage_drop(&r->stage, NULL);
     }

@@ -11,8 +11,8 @@
 /* Files are read where they are: in the staging directory, or where they have been renamed to. */
 typedef struct proof {
     const sft__checkpoint_running *r;
-    const char *folder; /* the only one, or NULL: staging, then the target */
-    sft_source *source; /* of `file`; the last that was looked at */
+    const char *directory; /* the only one, or NULL: staging, then the target */
+    sft_source *source;    /* of `file`; the last that was looked at */
     size_t file;
     sft__base_buf path;
     uint8_t *buffer; /* job->room bytes */
@@ -24,17 +24,17 @@ typedef struct proof {
 static sft_status damaged(const proof *p, const char *name, sft_error *err) {
     return sft__base_fail(err, SFT_E_MISMATCH,
                           "\"%.120s\" is not what an earlier run wrote to \"%.120s\": restart",
-                          name, p->folder != NULL ? p->folder : p->r->stage.folder);
+                          name, p->directory != NULL ? p->directory : p->r->stage.directory);
 }
 
 /* The source of NAME, wherever it is; NULL: nowhere, or no file. */
 static sft_status find_file(proof *p, const char *name, sft_source **out, sft_error *err) {
-    const char *const folders[] = {p->folder != NULL ? p->folder : p->r->stage.folder,
-                                   p->folder != NULL ? NULL : p->r->stage.root};
+    const char *const directories[] = {p->directory != NULL ? p->directory : p->r->stage.directory,
+                                       p->directory != NULL ? NULL : p->r->stage.root};
     *out = NULL;
-    for (size_t i = 0; i < 2 && folders[i] != NULL && *out == NULL; i++) {
+    for (size_t i = 0; i < 2 && directories[i] != NULL && *out == NULL; i++) {
         sft__fs_stat fact;
-        SFT_TRY(sft__checkpoint_stage_path(&p->path, folders[i], name, err));
+        SFT_TRY(sft__checkpoint_stage_path(&p->path, directories[i], name, err));
         SFT_TRY(sft__fs_look(p->path.data, &fact, err));
         if (fact.exists && fact.regular) {
             SFT_TRY(sft_source_open(out, p->path.data, SFT_ACCESS_READ, p->r->job->allocator, err));
@@ -121,10 +121,10 @@ static sft_status sum_headers(proof *p, uint32_t *crc, sft_error *err) {
     return SFT_OK;
 }
 
-static void begin(proof *p, sft__checkpoint_running *r, const char *folder, uint8_t *buffer) {
+static void begin(proof *p, sft__checkpoint_running *r, const char *directory, uint8_t *buffer) {
     memset(p, 0, sizeof *p);
     p->r = r;
-    p->folder = folder;
+    p->directory = directory;
     p->other = buffer;
     p->buffer = buffer + sft__base_size.job_block;
     sft__base_buf_init(&p->path, r->job->allocator);
@@ -143,7 +143,7 @@ sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t 
     if (buffer == NULL) {
         return sft__base_fail_nomem(err, room);
     }
-    begin(&p, r, r->stage.folder, buffer);
+    begin(&p, r, r->stage.directory, buffer);
     const sft_status status = sum_headers(&p, crc, err);
     end(&p);
     sft__base_free(r->job->allocator, buffer, room);
@@ -154,7 +154,7 @@ sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t 
 typedef struct proving {
     sft__checkpoint_running *r;
     const sft__checkpoint_done *done;
-    const char *folder;
+    const char *directory;
 } proving;
 
 static sft_status prove_ends(proof *p, uint32_t headers, sft_error *err) {
@@ -186,7 +186,7 @@ static sft_status prove_block(void *ctx, size_t index, sft_error *err) {
     if (buffer == NULL) {
         return SFT_E_NOMEM;
     }
-    begin(&p, v->r, v->folder, buffer);
+    begin(&p, v->r, v->directory, buffer);
     const sft_status status = index == 0 ? prove_ends(&p, v->done->headers, err)
                                          : prove_unit(&p, v->done, index - 1, err);
     end(&p);
@@ -195,10 +195,10 @@ static sft_status prove_block(void *ctx, size_t index, sft_error *err) {
 }
 
 sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
-                                               const sft__checkpoint_done *done, const char *folder,
-                                               sft_error *err) {
+                                               const sft__checkpoint_done *done,
+                                               const char *directory, sft_error *err) {
     const uint64_t wanted = sft__base_size.job_block + r->job->room;
-    proving v = {r, done, folder};
+    proving v = {r, done, directory};
     size_t room;
     if (!sft__base_size_from_u64(wanted, &room)) {
         return sft__base_fail_nomem(err, SIZE_MAX);

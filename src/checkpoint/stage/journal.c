@@ -145,9 +145,9 @@ static bool next_line(const char *text, size_t size, size_t *at, line *l) {
 }
 
 static sft_status other_plan(const char *path, sft_error *err) {
-    return sft__base_fail(err, SFT_E_MISMATCH,
-                          "\"%.200s\" is the journal of another job: restart, or remove its folder",
-                          path);
+    return sft__base_fail(
+        err, SFT_E_MISMATCH,
+        "\"%.200s\" is the journal of another job: restart, or remove its directory", path);
 }
 
 /* The rest of a source's line: which one, and what it was. */

@@ -65,9 +65,9 @@ static sft_status open_file(sft__checkpoint_outputs *o, size_t file, sft_error *
         (void)close_one(o);
     }
     sft__base_buf_init(&path, o->stage->allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, o->stage->folder, f->given.name, err);
+    sft_status status = sft__checkpoint_stage_path(&path, o->stage->directory, f->given.name, err);
     if (status == SFT_OK && !out->made) {
-        status = sft__checkpoint_stage_parents(o->stage, o->stage->folder, f->given.name, err);
+        status = sft__checkpoint_stage_parents(o->stage, o->stage->directory, f->given.name, err);
     }
     if (status == SFT_OK) {
         status = sft__fs_staged_open(path.data, &out->disk, &why);

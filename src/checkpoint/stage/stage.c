@@ -12,14 +12,14 @@ static const char board[] = ".sft-board"; /* of a group that was killed */
 
 /* ---------------------------------------------------------------- paths */
 
-sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *folder, const char *name,
+sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory, const char *name,
                                       sft_error *err) {
     out->len = 0;
-    sft__base_buf_text(out, folder);
+    sft__base_buf_text(out, directory);
     sft__base_buf_text(out, "/");
     sft__base_buf_text(out, name);
     sft__base_buf_add(out, "", 1);
-    return out->failed ? sft__base_fail_nomem(err, strlen(folder) + strlen(name) + 2) : SFT_OK;
+    return out->failed ? sft__base_fail_nomem(err, strlen(directory) + strlen(name) + 2) : SFT_OK;
 }
 
 static bool is_slash(char c) {
@@ -32,8 +32,8 @@ static bool is_slash(char c) {
 
 /* PATH up to `len` bytes (none: the current directory), then the name of the staging directory for NAME.
  */
-static sft_status name_folder(sft__checkpoint_stage *s, const char *path, size_t len,
-                              const char *name, sft_error *err) {
+static sft_status name_directory(sft__checkpoint_stage *s, const char *path, size_t len,
+                                 const char *name, sft_error *err) {
     const size_t name_len = strlen(name);
     const size_t size = len + name_len + sizeof suffix + 2;
     char *const text = sft__base_arena_alloc(&s->arena, size, 1);
@@ -41,7 +41,7 @@ static sft_status name_folder(sft__checkpoint_stage *s, const char *path, size_t
         return sft__base_fail_nomem(err, size);
     }
     (void)snprintf(text, size, "%.*s%s%s%s", (int)len, path, name_len > 0 ? "." : "", name, suffix);
-    s->folder = text;
+    s->directory = text;
     return SFT_OK;
 }
 
@@ -105,7 +105,7 @@ static sft_status begin(sft__checkpoint_stage *s, const char *directory, bool du
 }
 
 /* Beside the target if the whole of it can appear at once. */
-static sft_status find_folder(sft__checkpoint_stage *s, sft_error *err) {
+static sft_status find_directory(sft__checkpoint_stage *s, sft_error *err) {
     const size_t base = (size_t)(sft__fs_base_name(s->root) - s->root);
     char *const parent =
         sft__base_arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
@@ -113,7 +113,7 @@ static sft_status find_folder(sft__checkpoint_stage *s, sft_error *err) {
         return sft__base_fail_nomem(err, base + 1);
     }
     SFT_TRY(can_replace(s, parent, &s->fresh, err));
-    return s->fresh ? name_folder(s, s->root, base, s->root + base, err) : SFT_OK;
+    return s->fresh ? name_directory(s, s->root, base, s->root + base, err) : SFT_OK;
 }
 
 sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *job,
@@ -130,7 +130,7 @@ sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *j
     SFT_TRY(sft__fs_look(s->root, &target, err));
     if (*name == '\0' ||
         !target.exists) { /* a directory that is not there appears with its files */
-        SFT_TRY(find_folder(s, err));
+        SFT_TRY(find_directory(s, err));
         if (s->fresh) {
             return SFT_OK;
         }
@@ -139,7 +139,7 @@ sft_status sft__checkpoint_stage_init(sft__checkpoint_stage *s, const sft_job *j
     sft__base_buf_init(&in, job->allocator);
     sft_status status = sft__checkpoint_stage_path(&in, s->root, "", err);
     if (status == SFT_OK) {
-        status = name_folder(s, in.data, in.len - 1, name, err);
+        status = name_directory(s, in.data, in.len - 1, name, err);
     }
     sft__base_buf_reset(&in);
     return status;
@@ -149,7 +149,7 @@ sft_status sft__checkpoint_stage_init_set(sft__checkpoint_stage *s, const char *
                                           bool durable, const sft_allocator *allocator,
                                           sft_error *err) {
     SFT_TRY(begin(s, directory, durable, allocator, err));
-    SFT_TRY(find_folder(s, err));
+    SFT_TRY(find_directory(s, err));
     return s->fresh ? SFT_OK
                     : sft__base_fail(err, SFT_E_EXISTS,
                                      "\"%.200s\" is there already, and not empty", s->root);
@@ -164,7 +164,7 @@ static void let_go(sft__checkpoint_stage *s) {
 
 sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *s, sft_error *err) {
     let_go(s);
-    SFT_TRY(sft__fs_hold_directory(s->folder, &s->hold, err));
+    SFT_TRY(sft__fs_hold_directory(s->directory, &s->hold, err));
     s->held = true;
     return SFT_OK;
 }
@@ -179,7 +179,7 @@ void sft__checkpoint_stage_reset(sft__checkpoint_stage *s) {
 }
 
 bool sft__checkpoint_stage_is_there(const sft__checkpoint_stage *s) {
-    return sft__fs_is_directory(s->folder);
+    return sft__fs_is_directory(s->directory);
 }
 
 sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *s, const char *name,
@@ -189,9 +189,9 @@ sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *s, co
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = strlen(name); i-- > 0 && status == SFT_OK;) {
         if (name[i] == '/') {
-            status = sft__checkpoint_stage_path(&path, s->folder, name, err);
+            status = sft__checkpoint_stage_path(&path, s->directory, name, err);
             if (status == SFT_OK) {
-                path.data[strlen(s->folder) + 1 + i] = '\0';
+                path.data[strlen(s->directory) + 1 + i] = '\0';
                 status = sft__fs_sync_directory(path.data, err);
             }
         }
@@ -200,16 +200,16 @@ sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *s, co
     return status;
 }
 
-sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *s, const char *folder,
+sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *s, const char *directory,
                                          const char *name, sft_error *err) {
     sft__base_buf path;
     sft_status status = SFT_OK;
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; name[i] != '\0' && status == SFT_OK; i++) {
         if (name[i] == '/') {
-            status = sft__checkpoint_stage_path(&path, folder, name, err);
+            status = sft__checkpoint_stage_path(&path, directory, name, err);
             if (status == SFT_OK) {
-                path.data[strlen(folder) + 1 + i] = '\0';
+                path.data[strlen(directory) + 1 + i] = '\0';
                 status = sft__fs_make_directory(path.data, err);
             }
         }
@@ -225,7 +225,7 @@ sft_status sft__checkpoint_stage_journal(const sft__checkpoint_stage *s, uint32_
     char name[64];
     (void)snprintf(name, sizeof name, "%s%lu-of-%lu", journal_prefix,
                    (unsigned long)(tasks > 0 ? task : 1), (unsigned long)(tasks > 0 ? tasks : 1));
-    return sft__checkpoint_stage_path(out, s->folder, name, err);
+    return sft__checkpoint_stage_path(out, s->directory, name, err);
 }
 
 #ifdef _WIN32
@@ -233,10 +233,10 @@ sft_status sft__checkpoint_stage_journal(const sft__checkpoint_stage *s, uint32_
 sft_status sft__checkpoint_stage_guard(const sft__checkpoint_stage *s, sft__base_buf *out,
                                        sft_error *err) {
     out->len = 0;
-    sft__base_buf_text(out, s->folder);
+    sft__base_buf_text(out, s->directory);
     sft__base_buf_text(out, ".lock");
     sft__base_buf_add(out, "", 1);
-    return out->failed ? sft__base_fail_nomem(err, strlen(s->folder) + 6) : SFT_OK;
+    return out->failed ? sft__base_fail_nomem(err, strlen(s->directory) + 6) : SFT_OK;
 }
 
 void sft__checkpoint_stage_guard_end(const char *path) {
@@ -245,7 +245,7 @@ void sft__checkpoint_stage_guard_end(const char *path) {
 #else
 sft_status sft__checkpoint_stage_guard(const sft__checkpoint_stage *s, sft__base_buf *out,
                                        sft_error *err) {
-    return sft__checkpoint_stage_path(out, s->folder, ".sft-journal-lock", err);
+    return sft__checkpoint_stage_path(out, s->directory, ".sft-journal-lock", err);
 }
 
 void sft__checkpoint_stage_guard_end(const char *path) {
@@ -255,7 +255,7 @@ void sft__checkpoint_stage_guard_end(const char *path) {
 
 sft_status sft__checkpoint_stage_board(const sft__checkpoint_stage *s, sft__base_buf *out,
                                        sft_error *err) {
-    return sft__checkpoint_stage_path(out, s->folder, board, err);
+    return sft__checkpoint_stage_path(out, s->directory, board, err);
 }
 
 static bool is_journal(const char *name, size_t len) {
@@ -265,7 +265,7 @@ static bool is_journal(const char *name, size_t len) {
 
 typedef struct reading {
     const sft__checkpoint_stage *stage;
-    const char *folder;
+    const char *directory;
     sft__checkpoint_done *done; /* NULL: they are removed */
     bool all;                   /* those that say "commit", too */
 } reading;
@@ -278,7 +278,7 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
         return SFT_OK;
     }
     sft__base_buf_init(&path, r->stage->allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, r->folder, name, err);
+    sft_status status = sft__checkpoint_stage_path(&path, r->directory, name, err);
     if (status == SFT_OK && r->done != NULL) {
         status = sft__checkpoint_journal_read(r->stage->job, path.data, r->done, &valid, err);
     } else if (status == SFT_OK &&
@@ -289,16 +289,16 @@ static sft_status read_entry(void *ctx, const char *name, size_t len, sft_error 
     return status;
 }
 
-sft_status sft__checkpoint_stage_read(const sft__checkpoint_stage *s, const char *folder,
+sft_status sft__checkpoint_stage_read(const sft__checkpoint_stage *s, const char *directory,
                                       sft__checkpoint_done *done, sft_error *err) {
-    reading r = {s, folder, done, false};
-    return sft__fs_is_directory(folder) ? sft__fs_list(folder, read_entry, &r, err) : SFT_OK;
+    reading r = {s, directory, done, false};
+    return sft__fs_is_directory(directory) ? sft__fs_list(directory, read_entry, &r, err) : SFT_OK;
 }
 
-sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *s, const char *folder,
+sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *s, const char *directory,
                                        sft_error *err) {
-    reading r = {s, folder, NULL, false};
-    SFT_TRY(sft__fs_list(folder, read_entry, &r, err));
+    reading r = {s, directory, NULL, false};
+    SFT_TRY(sft__fs_list(directory, read_entry, &r, err));
     r.all = true;
-    return sft__fs_list(folder, read_entry, &r, err);
+    return sft__fs_list(directory, read_entry, &r, err);
 }

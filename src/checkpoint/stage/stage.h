@@ -16,8 +16,8 @@
 typedef struct sft__checkpoint_stage {
     const sft_job *job;
     const sft_allocator *allocator;
-    const char *root;   /* NUL-terminated, without a slash at its end */
-    const char *folder; /* staging */
+    const char *root;      /* NUL-terminated, without a slash at its end */
+    const char *directory; /* staging */
     sft__base_arena arena;
     bool fresh;
     bool durable;
@@ -41,10 +41,10 @@ sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *stage, bool restart
 /* Nobody else removes the staging directory from here on. */
 sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *stage, sft_error *err);
 /* FOLDER/NAME in `out`, NUL-terminated. */
-sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *folder, const char *name,
+sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory, const char *name,
                                       sft_error *err);
 /* The directories between the staging directory and a file in it. */
-sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *stage, const char *folder,
+sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *stage, const char *directory,
                                          const char *name, sft_error *err);
 /* Flushes these directories, and so the entries in them. */
 sft_status sft__checkpoint_stage_sync_parents(const sft__checkpoint_stage *stage, const char *name,
@@ -59,7 +59,7 @@ void sft__checkpoint_stage_guard_end(const char *path);
 sft_status sft__checkpoint_stage_board(const sft__checkpoint_stage *stage, sft__base_buf *out,
                                        sft_error *err);
 /* What all journals in a directory say; none is fine. */
-sft_status sft__checkpoint_stage_read(const sft__checkpoint_stage *stage, const char *folder,
+sft_status sft__checkpoint_stage_read(const sft__checkpoint_stage *stage, const char *directory,
                                       sft__checkpoint_done *done, sft_error *err);
 /* False: another process is at work in the staging directory, which was opened. */
 bool sft__checkpoint_stage_have_alone(sft__checkpoint_stage *stage);
@@ -77,7 +77,7 @@ sft_status sft__checkpoint_stage_ours(const sft__checkpoint_stage *stage, bool a
 sft_status sft__checkpoint_stage_drop(const sft__checkpoint_stage *stage, sft_error *err);
 /* Removes the journals, those that say "commit" last: a run that is killed meanwhile is known to
  * have done everything. */
-sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *stage, const char *folder,
+sft_status sft__checkpoint_stage_clean(const sft__checkpoint_stage *stage, const char *directory,
                                        sft_error *err);
 
 #endif

@@ -6,6 +6,7 @@
  * stage.h first.
  */
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
 #include <stdlib.h>
 
@@ -15,8 +16,8 @@ typedef struct looking {
     size_t count;
     bool any_plan;
     const char *inner; /* below the staging directory: "", or "rank_0/" */
-    const char **folders;
-    size_t folder_count;
+    const char **directories;
+    size_t directory_count;
     size_t room;
     sft__base_arena arena;
     sft__base_buf path;
@@ -34,7 +35,7 @@ static sft_status take_names(looking *l, sft_error *err) {
         return sft__base_fail_nomem(err, (l->count + 1) * sizeof *l->names);
     }
     for (size_t i = 0; i < l->count; i++) {
-        l->names[i] = i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
+        l->names[i] = sft__checkpoint_job_name(job, i);
     }
     if (l->count > 1) {
         qsort(l->names, l->count, sizeof *l->names, by_text);
@@ -61,17 +62,10 @@ static bool begins(const char *name, const char *with) {
     return strncmp(name, with, strlen(with)) == 0;
 }
 
-static bool ends(const char *name, const char *with) {
-    const size_t len = strlen(name);
-    return len >= strlen(with) && strcmp(name + len - strlen(with), with) == 0;
-}
-
-static sft_status push(looking *l, const char *folder, sft_error *err) {
-    if (!sft__base_grow(l->stage->allocator, &l->folders, &l->room, l->folder_count + 1,
-                        sizeof *l->folders)) {
-        return sft__base_fail_nomem(err, (l->folder_count + 1) * sizeof *l->folders);
-    }
-    l->folders[l->folder_count++] = folder;
+static sft_status push(looking *l, const char *directory, sft_error *err) {
+    SFT_TRY(sft__base_more(l->stage->allocator, &l->directories, &l->room, l->directory_count + 1,
+                           sizeof *l->directories, err));
+    l->directories[l->directory_count++] = directory;
     return SFT_OK;
 }
 
@@ -93,7 +87,7 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
     if (strcmp(name_from(l, own), own) == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__checkpoint_stage_path(&l->path, l->stage->folder, own, err));
+    SFT_TRY(sft__checkpoint_stage_path(&l->path, l->stage->directory, own, err));
     const bool link = sft__fs_is_link(l->path.data);
     SFT_TRY(sft__fs_look(l->path.data, &fact, err));
     if (!fact.exists && !link) { /* another process had it */
@@ -104,7 +98,9 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
         if (l->any_plan || begins(name_from(l, own), own)) {
             return push(l, own, err);
         }
-    } else if (l->any_plan && !link && (ends(name, ".safetensors") || ends(name, ".json"))) {
+    } else if (l->any_plan && !link &&
+               (sft__checkpoint_ends(name, len, ".safetensors") ||
+                sft__checkpoint_ends(name, len, ".json"))) {
         return SFT_OK;
     }
     return sft__base_fail(err, SFT_E_EXISTS,
@@ -128,17 +124,17 @@ sft_status sft__checkpoint_stage_ours(const sft__checkpoint_stage *s, bool any_p
     if (status == SFT_OK) {
         status = push(&l, "", err);
     }
-    for (size_t i = 0; i < l.folder_count && status == SFT_OK; i++) {
-        sft__base_buf folder;
-        sft__base_buf_init(&folder, s->allocator);
-        l.inner = l.folders[i];
-        status = sft__checkpoint_stage_path(&folder, s->folder, l.inner, err);
-        if (status == SFT_OK && sft__fs_is_directory(folder.data)) {
-            status = sft__fs_list(folder.data, look_at, &l, err);
+    for (size_t i = 0; i < l.directory_count && status == SFT_OK; i++) {
+        sft__base_buf directory;
+        sft__base_buf_init(&directory, s->allocator);
+        l.inner = l.directories[i];
+        status = sft__checkpoint_stage_path(&directory, s->directory, l.inner, err);
+        if (status == SFT_OK && sft__fs_is_directory(directory.data)) {
+            status = sft__fs_list(directory.data, look_at, &l, err);
         }
-        sft__base_buf_reset(&folder);
+        sft__base_buf_reset(&directory);
     }
-    sft__base_free(s->allocator, l.folders, l.room * sizeof *l.folders);
+    sft__base_free(s->allocator, l.directories, l.room * sizeof *l.directories);
     sft__base_free(s->allocator, l.names, (l.count + 1) * sizeof *l.names);
     sft__base_buf_reset(&l.path);
     sft__base_arena_free(&l.arena);

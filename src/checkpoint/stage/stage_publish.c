@@ -4,20 +4,17 @@
  * removed. Read stage.h first.
  */
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
 #include "fs/output/keep.h"
 #include <sft/extend.h>
-
-static const char *name_at(const sft_job *job, size_t i) {
-    return i < job->count ? job->files[i].given.name : job->texts[i - job->count].name;
-}
 
 /* ---------------------------------------------------------------- removing */
 
 typedef struct clearing {
     const sft__checkpoint_stage *stage;
-    const char *folder;
-    const char **folders; /* still to be cleared, then to be removed */
+    const char *directory;
+    const char **directories; /* still to be cleared, then to be removed */
     size_t count;
     size_t room;
     sft__base_buf path;
@@ -27,20 +24,20 @@ typedef struct clearing {
 static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error *err) {
     clearing *const c = ctx;
     (void)len;
-    SFT_TRY(sft__checkpoint_stage_path(&c->path, c->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(&c->path, c->directory, name, err));
     if (sft__fs_is_link(c->path.data) || !sft__fs_is_directory(c->path.data)) {
         return sft__fs_remove(c->path.data, err);
     }
     char *const kept = sft__base_arena_copy(&c->arena, c->path.data, strlen(c->path.data));
-    if (kept == NULL || !sft__base_grow(c->stage->allocator, &c->folders, &c->room, c->count + 1,
-                                        sizeof *c->folders)) {
+    if (kept == NULL || !sft__base_grow(c->stage->allocator, &c->directories, &c->room,
+                                        c->count + 1, sizeof *c->directories)) {
         return sft__base_fail_nomem(err, c->path.len);
     }
-    c->folders[c->count++] = kept;
+    c->directories[c->count++] = kept;
     return SFT_OK;
 }
 
-/* Everything in the staging folder, and the folder. */
+/* Everything in the staging directory, and the directory. */
 static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
     clearing c;
     sft_status status = SFT_OK;
@@ -48,18 +45,16 @@ static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
     c.stage = s;
     sft__base_buf_init(&c.path, s->allocator);
     sft__base_arena_init(&c.arena, s->allocator, 0);
-    if (!sft__base_grow(s->allocator, &c.folders, &c.room, 1, sizeof *c.folders)) {
-        return sft__base_fail_nomem(err, sizeof *c.folders);
-    }
-    c.folders[c.count++] = s->folder;
+    SFT_TRY(sft__base_more(s->allocator, &c.directories, &c.room, 1, sizeof *c.directories, err));
+    c.directories[c.count++] = s->directory;
     for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
-        c.folder = c.folders[i];
-        status = sft__fs_list(c.folder, clear_entry, &c, err);
+        c.directory = c.directories[i];
+        status = sft__fs_list(c.directory, clear_entry, &c, err);
     }
     while (c.count > 0) { /* inner ones were found later */
-        (void)sft__fs_remove_directory(c.folders[--c.count]);
+        (void)sft__fs_remove_directory(c.directories[--c.count]);
     }
-    sft__base_free(s->allocator, c.folders, c.room * sizeof *c.folders);
+    sft__base_free(s->allocator, c.directories, c.room * sizeof *c.directories);
     sft__base_arena_free(&c.arena);
     sft__base_buf_reset(&c.path);
     return status;
@@ -95,7 +90,7 @@ static sft_status check_replaced(const sft__checkpoint_stage *s, const char *nam
     if (fact.exists && s->job->count + s->job->text_count > 1 && is_source(s->job, &fact)) {
         return sft__base_fail(
             err, SFT_E_EXISTS,
-            "\"%.200s\" is read by this job: another folder is needed for what it "
+            "\"%.200s\" is read by this job: another directory is needed for what it "
             "writes",
             path->data);
     }
@@ -106,13 +101,13 @@ sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sf
     const size_t count = s->fresh ? 0 : s->job->count + s->job->text_count;
     sft__base_buf path;
     sft_status status = SFT_OK;
-    if (sft__fs_is_link(s->folder)) { /* what lies behind it is not ours to write or remove */
-        return sft__base_fail(err, SFT_E_PATH, "\"%.200s\" is a link: a folder is needed there",
-                              s->folder);
+    if (sft__fs_is_link(s->directory)) { /* what lies behind it is not ours to write or remove */
+        return sft__base_fail(err, SFT_E_PATH, "\"%.200s\" is a link: a directory is needed there",
+                              s->directory);
     }
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        status = check_replaced(s, name_at(s->job, i), &path, err);
+        status = check_replaced(s, sft__checkpoint_job_name(s->job, i), &path, err);
     }
     sft__base_buf_reset(&path);
     SFT_TRY(status);
@@ -120,12 +115,12 @@ sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sf
     if (!s->fresh) {
         SFT_TRY(sft__fs_make_directory(s->root, err));
     }
-    if (restart && sft__fs_is_directory(s->folder)) {
+    if (restart && sft__fs_is_directory(s->directory)) {
         SFT_TRY(sft__checkpoint_stage_hold(s, err));
         if (!sft__checkpoint_stage_have_alone(s)) {
             return sft__base_fail(
                 err, SFT_E_STATE,
-                "another process is at work in \"%.200s\", which a restart removes", s->folder);
+                "another process is at work in \"%.200s\", which a restart removes", s->directory);
         }
         SFT_TRY(drop_all(s, err));
     }
@@ -144,7 +139,8 @@ sft_status sft__checkpoint_stage_check(const sft__checkpoint_stage *s, sft_error
     sft__base_buf_init(&path, s->allocator);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         sft__fs_stat fact;
-        status = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), err);
+        status =
+            sft__checkpoint_stage_path(&path, s->root, sft__checkpoint_job_name(s->job, i), err);
         if (status == SFT_OK) {
             status = sft__fs_look(path.data, &fact, err);
         }
@@ -164,7 +160,8 @@ bool sft__checkpoint_stage_is_published(const sft__checkpoint_stage *s) {
         const bool text = i >= s->job->count;
         const uint64_t size = text ? s->job->texts[i - s->job->count].size : s->job->files[i].size;
         sft__fs_stat fact;
-        all = sft__checkpoint_stage_path(&path, s->root, name_at(s->job, i), NULL) == SFT_OK &&
+        all = sft__checkpoint_stage_path(&path, s->root, sft__checkpoint_job_name(s->job, i),
+                                         NULL) == SFT_OK &&
               sft__fs_look(path.data, &fact, NULL) == SFT_OK && fact.regular && fact.size == size;
     }
     sft__base_buf_reset(&path);
@@ -175,7 +172,7 @@ bool sft__checkpoint_stage_is_published(const sft__checkpoint_stage *s) {
 static sft_status move_one(const sft__checkpoint_stage *s, const char *name, sft__base_buf *from,
                            sft__base_buf *to, sft_error *err) {
     sft__fs_stat fact;
-    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(from, s->directory, name, err));
     SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
     SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
@@ -195,11 +192,9 @@ static sft_status move_one(const sft__checkpoint_stage *s, const char *name, sft
 static const char *index_of(const sft_job *job) {
     static const char *const ends[] = {".index.json", "param_name_map.json", "layout.json"};
     for (size_t k = 0; k < 3; k++) {
-        const size_t end = strlen(ends[k]);
         for (size_t i = 0; i < job->text_count; i++) {
             const char *const name = job->texts[i].name;
-            const size_t len = strlen(name);
-            if (len >= end && strcmp(name + len - end, ends[k]) == 0) {
+            if (sft__checkpoint_ends(name, strlen(name), ends[k])) {
                 return name;
             }
         }
@@ -211,7 +206,7 @@ static const char *index_of(const sft_job *job) {
 static sft_status set_aside(const sft__checkpoint_stage *s, const char *name, bool index,
                             sft__base_buf *from, sft__base_buf *to, sft_error *err) {
     sft__fs_stat fact;
-    SFT_TRY(sft__checkpoint_stage_path(from, s->folder, name, err));
+    SFT_TRY(sft__checkpoint_stage_path(from, s->directory, name, err));
     SFT_TRY(sft__checkpoint_stage_path(to, s->root, name, err));
     SFT_TRY(sft__fs_look(from->data, &fact, err));
     if (!fact.exists) {
@@ -232,8 +227,8 @@ static sft_status move_all(const sft__checkpoint_stage *s, sft__base_buf *from, 
         SFT_TRY(set_aside(s, job->texts[i].name, false, from, to, err));
     }
     for (size_t i = 0; i < job->count + job->text_count; i++) {
-        if (name_at(job, i) != index) {
-            SFT_TRY(move_one(s, name_at(job, i), from, to, err));
+        if (sft__checkpoint_job_name(job, i) != index) {
+            SFT_TRY(move_one(s, sft__checkpoint_job_name(job, i), from, to, err));
         }
     }
     if (index == NULL) {
@@ -244,15 +239,15 @@ static sft_status move_all(const sft__checkpoint_stage *s, sft__base_buf *from, 
     return sft_model_end(to->data, err);
 }
 
-static sft_status replace_folder(const sft__checkpoint_stage *s, sft_error *err) {
+static sft_status replace_directory(const sft__checkpoint_stage *s, sft_error *err) {
     const size_t base = (size_t)(sft__fs_base_name(s->root) - s->root);
     sft__base_buf parent;
     sft_status status;
     sft__base_buf_init(&parent, s->allocator);
     sft__base_buf_add(&parent, base > 0 ? s->root : ".", base > 0 ? base : 1);
     sft__base_buf_add(&parent, "", 1);
-    status =
-        parent.failed ? sft__base_fail_nomem(err, base) : sft__fs_rename(s->folder, s->root, err);
+    status = parent.failed ? sft__base_fail_nomem(err, base)
+                           : sft__fs_rename(s->directory, s->root, err);
     if (status == SFT_OK && s->durable && sft__fs_sync_directory(parent.data, err) != SFT_OK) {
         status = SFT_E_DURABILITY;
         if (err != NULL) {
@@ -274,7 +269,7 @@ sft_status sft__checkpoint_stage_commit(const sft__checkpoint_stage *s, sft_erro
         status = sft__fs_remove(from.data, err);
     }
     if (status == SFT_OK && s->fresh) {
-        status = replace_folder(s, err);
+        status = replace_directory(s, err);
         sft__base_buf_reset(&from);
         return status;
     }
@@ -287,7 +282,7 @@ sft_status sft__checkpoint_stage_commit(const sft__checkpoint_stage *s, sft_erro
         status = sft__fs_sync_directory(s->root, err);
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_stage_clean(s, s->folder, err);
+        status = sft__checkpoint_stage_clean(s, s->directory, err);
     }
     if (status == SFT_OK &&
         sft__checkpoint_stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
