@@ -28,8 +28,9 @@ static bool is_whole_safetensors(const sft__import_probe *p) {
     sft_source *part;
     sft_error ignored;
 
-    if (!is_safetensors(p) || sft__import_source_part(&part, p->source, 0, p->size, "",
-                                                      p->allocator, &ignored) != SFT_OK) {
+    if (!is_safetensors(p) ||
+        sft__import_source_part(&part, p->source, (sft__import_extent){0, p->size}, "",
+                                p->allocator, &ignored) != SFT_OK) {
         return false;
     }
     const bool whole = sft_catalog_open_source(&catalog, part, NULL, &ignored) == SFT_OK;

@@ -112,20 +112,20 @@ static sft_status inside(const sft_source *inner, uint64_t offset, uint64_t size
     return SFT_OK;
 }
 
-sft_status sft__import_source_part(sft_source **out, const sft_source *inner, uint64_t offset,
-                                   uint64_t size, const char *name, const sft_allocator *allocator,
-                                   sft_error *err) {
-    const part like = {allocator, inner, offset, {NULL, 0, 0, 0}};
+sft_status sft__import_source_part(sft_source **out, const sft_source *inner,
+                                   sft__import_extent bytes, const char *name,
+                                   const sft_allocator *allocator, sft_error *err) {
+    const part like = {allocator, inner, bytes.offset, {NULL, 0, 0, 0}};
 
     *out = NULL;
-    SFT_TRY(inside(inner, offset, size, err));
-    return part_create(out, &like, size, name, err);
+    SFT_TRY(inside(inner, bytes.offset, bytes.count, err));
+    return part_create(out, &like, bytes.count, name, err);
 }
 
-sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uint64_t offset,
-                                  uint64_t blocks, const sft__import_block_map *map,
+sft_status sft__import_source_map(sft_source **out, const sft_source *inner,
+                                  sft__import_extent blocks, const sft__import_block_map *map,
                                   const sft_allocator *allocator, sft_error *err) {
-    const part like = {allocator, inner, offset, *map};
+    const part like = {allocator, inner, blocks.offset, *map};
     uint64_t in;
     uint64_t size;
 
@@ -134,12 +134,12 @@ sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uin
         map->out_bytes > MAP_BLOCK_MAX) {
         return sft__base_fail(err, SFT_E_INTERNAL, "a block map needs blocks of 1 to 4096 bytes");
     }
-    if (!sft__base_mul64(blocks, map->in_bytes, &in) ||
-        !sft__base_mul64(blocks, map->out_bytes, &size)) {
-        return sft__base_fail_at(err, SFT_E_OVERFLOW, offset, "%llu blocks overflow 64 bits",
-                                 (unsigned long long)blocks);
+    if (!sft__base_mul64(blocks.count, map->in_bytes, &in) ||
+        !sft__base_mul64(blocks.count, map->out_bytes, &size)) {
+        return sft__base_fail_at(err, SFT_E_OVERFLOW, blocks.offset, "%llu blocks overflow 64 bits",
+                                 (unsigned long long)blocks.count);
     }
-    SFT_TRY(inside(inner, offset, in, err));
+    SFT_TRY(inside(inner, blocks.offset, in, err));
     return part_create(out, &like, size, sft_source_name(inner), err);
 }
 

@@ -218,7 +218,6 @@ static sft_status read_box(sft__import_dcp *d, const tensor *t, uint32_t chunk, 
     int64_t *strides;
     uint32_t rank;
     uint32_t other;
-    bool packed = true;
 
     memset(piece, 0, sizeof *piece);
     SFT_TRY(sft__import_torch_numbers(&d->t, offsets, "box", &start, &rank, err));
@@ -232,14 +231,14 @@ static sft_status read_box(sft__import_dcp *d, const tensor *t, uint32_t chunk, 
     }
     item->named = true;
     SFT_TRY(sft__import_alloc(d->job, &strides, rank, sizeof *strides, err));
-    SFT_TRY(sft__import_dcp_place(d, item, t->dtype, count, rank, piece, strides, &packed, err));
+    const sft_tensor box = {.dtype = t->dtype, .shape = count, .rank = rank};
+    SFT_TRY(sft__import_dcp_place(d, item, &box, piece, strides, err));
     if (values != 1) { /* counted in bytes so far; bounded by the file */
         start[rank - 1] *= values;
         count[rank - 1] *= values;
     }
     piece->start = start;
     piece->count = count;
-    piece->strides = packed ? NULL : strides;
     return SFT_OK;
 }
 

@@ -170,7 +170,8 @@ static sft_status map(sft__import_gguf_in *g, const info *t, const sft__import_b
                       sft_piece *piece, sft_error *err) {
     sft_source *made;
 
-    SFT_TRY(sft__import_source_map(&made, g->job->file, t->offset, t->nbytes / m->in_bytes, m,
+    SFT_TRY(sft__import_source_map(&made, g->job->file,
+                                   (sft__import_extent){t->offset, t->nbytes / m->in_bytes}, m,
                                    g->job->allocator, err));
     SFT_TRY(sft_builder_add_source(g->job->builder, made, &piece->source, err));
     piece->offset = 0;

@@ -109,8 +109,8 @@ static sft_status turned(adding *a, const sft_source *inner, uint64_t offset, ui
     const sft__import_block_map map = {sft__import_block_swap, unit, unit, unit};
     sft_source *made;
 
-    SFT_TRY(sft__import_source_map(&made, inner, offset, nbytes / unit, &map, a->h->job->allocator,
-                                   err));
+    SFT_TRY(sft__import_source_map(&made, inner, (sft__import_extent){offset, nbytes / unit}, &map,
+                                   a->h->job->allocator, err));
     return sft_builder_add_source(a->h->job->builder, made, source, err);
 }
 

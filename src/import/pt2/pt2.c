@@ -183,8 +183,8 @@ static sft_status read_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
                                  "pt2: member %.200s is compressed, which PyTorch never does",
                                  e->name);
     }
-    SFT_TRY(
-        sft__import_source_part(&part, bytes, offset, e->usize, e->name, k->job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, bytes, (sft__import_extent){offset, e->usize}, e->name,
+                                    k->job->allocator, err));
     SFT_TRY(sft_builder_add_source(k->job->builder, part, &source, err));
     k->job->file = part;
     k->job->file_source = source;
@@ -207,8 +207,8 @@ static sft_status scan_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
     if (!k->job->scanning || e->usize == 0 || e->method != 0) {
         return SFT_OK;
     }
-    SFT_TRY(
-        sft__import_source_part(&part, outer, e->data, e->usize, e->name, k->job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, outer, (sft__import_extent){e->data, e->usize}, e->name,
+                                    k->job->allocator, err));
     const sft__base_arena before = k->job->arena;
     k->job->file = part;
     if (k->inner->item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {

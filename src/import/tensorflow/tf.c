@@ -268,7 +268,7 @@ static sft_status add_tensor(sft__import_tf *tf, const sft__import_tf_pair *pair
     }
     sft_piece piece;
     memset(&piece, 0, sizeof piece);
-    SFT_TRY(sft__import_tf_data(tf, t.dtype, &e->place, e->crc, name, t.name_len, &piece, err));
+    SFT_TRY(sft__import_tf_data(tf, &t, &e->place, e->crc, &piece, err));
     t.pieces = &piece;
     t.piece_count = 1;
     return sft__import_tensor(tf->job, &t, err);

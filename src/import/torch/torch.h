@@ -111,10 +111,14 @@ typedef struct sft__import_part {
     const char *suffix; /* "", ".scale" ... */
     sft__import_view view;
 } sft__import_part;
+
+typedef struct sft__import_parts {
+    sft__import_part at[SFT__TORCH_PARTS];
+    size_t count;
+} sft__import_parts;
 /* *count 0: left out (already told). */
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
-                                  size_t name_len, sft__import_part parts[SFT__TORCH_PARTS],
-                                  size_t *count, sft_error *err);
+                                  size_t name_len, sft__import_parts *parts, sft_error *err);
 /* The storage of a persistent id, registered and placed. */
 sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_node *pid,
                                      uint32_t *index, sft_error *err);
@@ -186,7 +190,7 @@ bool sft__import_torch_is_whole(const sft__import_view *v);
 
 /* A few bytes of our own (a scale, a shape) as a source of the catalog. */
 sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dtype,
-                                      const uint64_t *values, uint32_t count, bool scalar,
-                                      sft__import_view *v, sft_error *err);
+                                      const uint64_t *values, uint32_t count, sft__import_view *v,
+                                      sft_error *err);
 
 #endif

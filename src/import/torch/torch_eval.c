@@ -360,15 +360,15 @@ static void constant_free(void *self) {
 }
 
 sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dtype,
-                                      const uint64_t *values, uint32_t count, bool scalar,
-                                      sft__import_view *v, sft_error *err) {
+                                      const uint64_t *values, uint32_t count, sft__import_view *v,
+                                      sft_error *err) {
     const size_t size = (size_t)count * 8;
     const uint64_t one = 1;
     sft_source_vtable vtable;
     sft_source *source;
 
     memset(v, 0, sizeof *v);
-    v->rank = scalar ? 0 : 1;
+    v->rank = 1;
     v->dtype = dtype;
     v->high = size;
     v->made = true;
@@ -397,6 +397,13 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     }
     v->data = source;
     return sft_builder_add_source(t->job->builder, source, &v->source, err);
+}
+
+static sft_status scalar(sft__import_torch *t, uint32_t dtype, uint64_t bits, sft__import_view *v,
+                         sft_error *err) {
+    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(dtype), &bits, 1, v, err));
+    v->rank = 0;
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- several views */
@@ -428,11 +435,9 @@ static sft_status eval_qtensor(sft__import_torch *t, const sft__import_pk_node *
                        "a scale that is no number above 0, or a zero point that is no integer");
         }
         memcpy(&bits, &scale->u.real, sizeof bits);
-        SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_F64), &bits, 1, true,
-                                           &parts[1].view, err));
+        SFT_TRY(scalar(t, SFT_F64, bits, &parts[1].view, err));
         memcpy(&bits, &zero->u.integer, sizeof bits);
-        SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), &bits, 1, true,
-                                           &parts[2].view, err));
+        SFT_TRY(scalar(t, SFT_I64, bits, &parts[2].view, err));
         *count = 3;
         return SFT_OK;
     }
@@ -450,8 +455,7 @@ static sft_status eval_qtensor(sft__import_torch *t, const sft__import_pk_node *
         }
     }
     parts[3].suffix = ".axis";
-    SFT_TRY(
-        sft__import_torch_constant(t, sft_dtype_get(SFT_I64), &axis, 1, true, &parts[3].view, err));
+    SFT_TRY(scalar(t, SFT_I64, axis, &parts[3].view, err));
     *count = 4;
     return SFT_OK;
 }
@@ -483,8 +487,8 @@ static sft_status eval_sparse(sft__import_torch *t, const sft__import_pk_node *c
     SFT_TRY(sft__import_torch_numbers(t, sft__import_pk_item(t->p, data, tensors), "sparse size",
                                       &size, &rank, err));
     parts[tensors].suffix = ".size";
-    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), size, rank, false,
-                                       &parts[tensors].view, err));
+    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), size, rank, &parts[tensors].view,
+                                       err));
     *count = tensors + 1;
     return SFT_OK;
 }
@@ -518,13 +522,12 @@ static sft_status left_out(sft__import_torch *t, const char *name, size_t name_l
 }
 
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
-                                  size_t name_len, sft__import_part parts[SFT__TORCH_PARTS],
-                                  size_t *count, sft_error *err) {
+                                  size_t name_len, sft__import_parts *parts, sft_error *err) {
     const char *subclass = NULL;
     sft__import_pk_node call;
     const uint32_t known = sft__import_torch_strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
-    *count = 0;
+    parts->count = 0;
     if (subclass != NULL && !t->outside) {
         sft__import_find(t->job, SFT__RULE(NOTE, HARMLESS, "torch-class"),
                          SFT__AT(name, name_len, SFT_NO_OFFSET),
@@ -543,22 +546,22 @@ sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char 
     }
     sft_status status;
     if (known == SFT__G_REBUILD_QTENSOR) {
-        status = eval_qtensor(t, &call, parts, count, err);
+        status = eval_qtensor(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_SPARSE) {
-        status = eval_sparse(t, &call, parts, count, err);
+        status = eval_sparse(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_NP_MASKED) {
-        status = sft__import_torch_masked(t, &call, parts, count, err);
+        status = sft__import_torch_masked(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_NESTED) {
-        status = eval_nested(t, &call, parts, count, err);
+        status = eval_nested(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_SPARSE_CSR) {
         status = bad(err, "torch-sparse", "a sparse tensor of an unreleased form");
     } else {
-        parts[0].suffix = "";
-        status = eval_one(t, id, &parts[0].view, err);
-        *count = 1;
+        parts->at[0].suffix = "";
+        status = eval_one(t, id, &parts->at[0].view, err);
+        parts->count = 1;
     }
     if (status != SFT_OK) {
-        *count = 0;
+        parts->count = 0;
         sft__import_torch_mark(t, id, SFT__TORCH_TOLD);
     }
     return left_out(t, name, name_len, status, err);

@@ -289,16 +289,15 @@ static void begin(archive *a, sft__import *job, sft__import_torch *t, sft__impor
 /* The root as one view, if it is a tensor of one. */
 static sft_status root_view(sft__import_torch *t, sft__import_view *view, bool *tensor,
                             sft_error *err) {
-    sft__import_part parts[SFT__TORCH_PARTS];
-    size_t count;
+    sft__import_parts parts;
 
     *tensor = false;
     if (!sft__import_torch_is_tensor(t, t->p->root)) {
         return SFT_OK;
     }
-    SFT_TRY(sft__import_torch_eval(t, t->p->root, "", 0, parts, &count, err));
-    *tensor = count == 1;
-    *view = parts[0].view;
+    SFT_TRY(sft__import_torch_eval(t, t->p->root, "", 0, &parts, err));
+    *tensor = parts.count == 1;
+    *view = parts.at[0].view;
     return SFT_OK;
 }
 
