@@ -351,8 +351,7 @@ static bool is_sequential(const sft_import_item *item) {
 }
 
 static sft_status add_unit(copying *k, unit u, sft_error *err) {
-    SFT_TRY(sft__base_need_room(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
-                                sizeof *k->units, err));
+    SFT_TRY(SFT_ONE_MORE(k->c->allocator, k->units, k->unit_room, k->unit_count, err));
     k->units[k->unit_count++] = u;
     return SFT_OK;
 }

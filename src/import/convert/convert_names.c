@@ -129,8 +129,7 @@ static sft_status add_item(sft__import_conversion *c, const sft_import_item *fro
         elements *= t->shape[d];
     }
     SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
-    SFT_TRY(sft__base_need_room(c->allocator, &c->items, &c->item_room, c->item_count + 1,
-                                sizeof *c->items, err));
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->items, c->item_room, c->item_count, err));
     c->result.tensors++;
     c->result.data_bytes += item.nbytes;
     c->result.cast += item.dtype->id != t->dtype->id;
@@ -141,8 +140,7 @@ static sft_status add_item(sft__import_conversion *c, const sft_import_item *fro
 
 static sft_status add_other(sft__import_conversion *c, const linked *l, const sft_tensor *of,
                             sft_error *err) {
-    SFT_TRY(sft__base_need_room(c->allocator, &c->others, &c->other_room, c->other_count + 1,
-                                sizeof *c->others, err));
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->others, c->other_room, c->other_count, err));
     c->others[c->other_count++] = (sft__import_other){
         l->item.name, l->item.name_len, l->name, l->len, l->item.catalog, of, l->shows, l->part};
     c->result.aliases++;

@@ -271,8 +271,7 @@ static sft_status read_tensor(sft__import_dcp *d, uint32_t id, tensor *t, const 
     if (chunks->type != SFT__PK_LIST && chunks->type != SFT__PK_TUPLE) {
         return of_tensor(err, SFT_E_SCHEMA, t, "no list of boxes");
     }
-    SFT_TRY(sft__base_need_room(d->job->allocator, &d->pieces, &d->piece_room,
-                                (size_t)chunks->count + 1, sizeof *d->pieces, err));
+    SFT_TRY(SFT_ONE_MORE(d->job->allocator, d->pieces, d->piece_room, (size_t)chunks->count, err));
     for (sft__import_pk_iter it = sft__import_pk_begin(chunks); sft__import_pk_next(&it, &chunk);
          count++) {
         SFT_TRY(read_box(d, t, chunk, &d->pieces[count], err));

@@ -233,8 +233,7 @@ static sft_status find_file(sft__import_onnx *o, const char *location,
             i = 4; /* the last ones and the first ones: a file opened twice does no harm */
         }
     }
-    SFT_TRY(sft__base_need_room(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
-                                sizeof *o->files, err));
+    SFT_TRY(SFT_ONE_MORE(o->job->allocator, o->files, o->file_room, o->file_count, err));
     SFT_TRY(
         sft__import_beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
     size = sft_source_size(source);

@@ -97,8 +97,7 @@ static sft_status bad(sft_error *err, sft_status status, const sft__import_pt2_e
 
 static sft_status add_view(pt2 *k, const sft__import_pt2_entry *e, const sft__import_view *v,
                            sft_error *err) {
-    SFT_TRY(sft__base_need_room(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
-                                sizeof *k->views, err));
+    SFT_TRY(SFT_ONE_MORE(k->job->allocator, k->views, k->view_room, k->view_count, err));
     k->views[k->view_count++] = (sft__import_named_view){e->name, e->name_len, *v};
     return SFT_OK;
 }

@@ -55,8 +55,7 @@ sft_status sft__import_tf_keep_place(sft__import_tf *tf, const sft__import_tf_pl
     if (p->size == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->places, &tf->place_room,
-                                tf->place_count + 1, sizeof *tf->places, err));
+    SFT_TRY(SFT_ONE_MORE(tf->job->allocator, tf->places, tf->place_room, tf->place_count, err));
     if (tf->place_room * sizeof *tf->places > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu tensors in one checkpoint",
                               tf->place_count);

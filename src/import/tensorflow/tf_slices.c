@@ -40,8 +40,7 @@ sft_status sft__import_tf_slice_keep(sft__import_tf *tf, const sft__import_tf_pa
     if (tf->mapped || e->slices != NULL) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, pair->at, "tf-slice: a slice of slices");
     }
-    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->slices, &tf->slice_room,
-                                tf->slice_count + 1, sizeof *tf->slices, err));
+    SFT_TRY(SFT_ONE_MORE(tf->job->allocator, tf->slices, tf->slice_room, tf->slice_count, err));
     if (tf->slice_room * sizeof *tf->slices > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu slices in one checkpoint",
                               tf->slice_count);

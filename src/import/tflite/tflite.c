@@ -271,8 +271,7 @@ static sft_status size_of(sft__import_tflite *x, const sft__import_tflite_tensor
 }
 
 static sft_status keep(sft__import_tflite *x, const sft__import_tflite_row *row, sft_error *err) {
-    SFT_TRY(sft__base_need_room(x->job->allocator, &x->rows, &x->room, x->count + 1,
-                                sizeof *x->rows, err));
+    SFT_TRY(SFT_ONE_MORE(x->job->allocator, x->rows, x->room, x->count, err));
     if (x->room * sizeof *x->rows > x->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many tensors");
     }

@@ -119,6 +119,8 @@ typedef struct sft__import_parts {
 /* *count 0: left out (already told). */
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
                                   size_t name_len, sft__import_parts *parts, sft_error *err);
+/* Room for one more storage. */
+sft_status sft__import_torch_more(sft__import_torch *t, sft_error *err);
 /* The storage of a persistent id, registered and placed. */
 sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_node *pid,
                                      uint32_t *index, sft_error *err);

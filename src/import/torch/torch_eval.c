@@ -27,23 +27,11 @@ static const sft_dtype *dtype_of(const sft__import_pk_node *global) {
     return global->argument != 0 ? sft__import_dtype(global->argument) : NULL;
 }
 
-static sft_status storage_grow(sft__import_torch *t, sft_error *err) {
-    if (t->storage_count < t->storage_room) {
-        return SFT_OK;
-    }
-    if (t->keys.slots != NULL) {
-        sft__base_strmap_reset(&t->keys);
-    }
-    if (!sft__base_grow(t->job->allocator, &t->storages, &t->storage_room, t->storage_count + 1,
-                        sizeof *t->storages) ||
-        !sft__base_strmap_init(&t->keys, t->storages, sizeof *t->storages, t->storage_room,
-                               t->job->allocator)) {
-        return sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
-    }
-    for (size_t i = 0; i < t->storage_count; i++) {
-        (void)sft__base_strmap_add(&t->keys, i);
-    }
-    return SFT_OK;
+sft_status sft__import_torch_more(sft__import_torch *t, sft_error *err) {
+    return sft__import_more_named(t->job->allocator, &t->keys, &t->storages, &t->storage_room,
+                                  t->storage_count, sizeof *t->storages)
+               ? SFT_OK
+               : sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
 }
 
 /* ('storage', class, key, location, numel): the class says the element type, or that there is none.
@@ -107,7 +95,7 @@ sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_
         *index = (uint32_t)old;
         return SFT_OK;
     }
-    SFT_TRY(storage_grow(t, err));
+    SFT_TRY(sft__import_torch_more(t, err));
     SFT_TRY(t->place(t, &s, err));
     t->storages[t->storage_count] = s;
     (void)sft__base_strmap_add(&t->keys, t->storage_count);
@@ -340,32 +328,13 @@ static sft_status eval_one(sft__import_torch *t, uint32_t id, sft__import_view *
     return bad(err, "torch-view", "a part of a tensor is no tensor");
 }
 
-typedef struct constant {
-    const sft_allocator *allocator;
-    size_t size;
-    uint8_t bytes[];
-} constant;
-
-static sft_status constant_read(void *self, uint64_t offset, void *dst, size_t size,
-                                sft_error *err) {
-    const constant *c = self;
-    (void)err;
-    memcpy(dst, c->bytes + offset, size);
-    return SFT_OK;
-}
-
-static void constant_free(void *self) {
-    constant *c = self;
-    sft__base_free(c->allocator, c, sizeof *c + c->size);
-}
-
 sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dtype,
                                       const uint64_t *values, uint32_t count, sft__import_view *v,
                                       sft_error *err) {
     const size_t size = (size_t)count * 8;
     const uint64_t one = 1;
-    sft_source_vtable vtable;
     sft_source *source;
+    uint8_t *bytes;
 
     memset(v, 0, sizeof *v);
     v->rank = 1;
@@ -379,21 +348,9 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     if (count == 0) {
         return SFT_OK;
     }
-    constant *c;
-    SFT_TRY(sft__base_need(t->job->allocator, &c, sizeof *c + size, err));
-    c->allocator = t->job->allocator;
-    c->size = size;
+    SFT_TRY(sft__import_source_own(&source, &bytes, size, "constant", t->job->allocator, err));
     for (uint32_t i = 0; i < count; i++) {
-        sft__base_store_le64(c->bytes + 8 * i, values[i]);
-    }
-    SFT_INIT(&vtable);
-    vtable.read_at = constant_read;
-    vtable.close = constant_free;
-    const sft_status status = sft_source_create(&source, &vtable, c, size, SFT_SOURCE_MEMORY,
-                                                "constant", t->job->options.allocator, err);
-    if (status != SFT_OK) {
-        constant_free(c);
-        return status;
+        sft__base_store_le64(bytes + 8 * i, values[i]);
     }
     v->data = source;
     return sft_builder_add_source(t->job->builder, source, &v->source, err);

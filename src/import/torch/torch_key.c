@@ -49,8 +49,7 @@ static sft_status add(finding *f, const way *to, sft_error *err) {
         return sft__base_fail(err, SFT_E_LIMIT, "the key can be read in more than %d ways",
                               (int)WAYS_MAX);
     }
-    SFT_TRY(sft__base_need_room(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1,
-                                sizeof *f->ways, err));
+    SFT_TRY(SFT_ONE_MORE(f->w->t->job->allocator, f->ways, f->room, f->count, err));
     f->ways[f->count++] = *to;
     return SFT_OK;
 }

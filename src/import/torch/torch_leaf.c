@@ -8,8 +8,7 @@ sft_status sft__import_tree_leaf(walk *w, const char *name, size_t len, const sf
                                  sft_error *err) {
     char *copy;
 
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->leaves, &w->leaf_room, w->leaf_count + 1,
-                                sizeof *w->leaves, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, w->leaves, w->leaf_room, w->leaf_count, err));
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     leaf *l = &w->leaves[w->leaf_count];
     *l = (leaf){.name = copy, .name_len = (uint32_t)len, .part = w->inside != 0, .view = *v};

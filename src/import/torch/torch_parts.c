@@ -210,8 +210,7 @@ static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
     if (id == SFT__PK_NO || !n->holds_tensor || n->walked == COUNTED) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &c->seen, &c->room, c->count + 1,
-                                sizeof *c->seen, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, c->seen, c->room, c->count, err));
     n->walked = COUNTED;
     c->seen[c->count++] = id;
     return SFT_OK;

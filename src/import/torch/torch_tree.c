@@ -18,8 +18,7 @@ static sft__import_pk_node *node(const walk *w, uint32_t id) {
 }
 
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                                sizeof *w->stack, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, w->stack, w->room, w->depth, err));
     const sft__import_pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
