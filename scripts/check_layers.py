@@ -51,7 +51,7 @@ WIDE = {
     "move": 23,
     "layout": 8,
     "checkpoint": 18,
-    "import": 44,
+    "import": 8,
     "remote": 12,
     "mpi": 2,
     "cli": 9,

@@ -52,11 +52,11 @@ static sft_status open_directory(const char *directory, sft__fs_handle *out, sft
 
     memset(&why, 0, sizeof why);
     if (sft__fs_open_any(directory, out, &st, &why) != SFT_OK) {
-        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
+        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's directory");
     }
     if (!st.folder) {
         sft__fs_close(*out);
-        return sft__base_fail(err, SFT_E_IO, "the model's folder is a file");
+        return sft__base_fail(err, SFT_E_IO, "the model's directory is a file");
     }
     return SFT_OK;
 }
@@ -148,7 +148,7 @@ static sft_status directory_of(const sft__import *job, char directory[SFT__BESID
     if (job->path == NULL) {
         return sft__base_fail(
             err, SFT_E_UNSUPPORTED,
-            "external data: the model is not opened by a path, so there is no folder");
+            "external data: the model is not opened by a path, so there is no directory");
     }
     const size_t len = (size_t)(sft__fs_base_name(job->path) - job->path);
     const size_t n = len > 1 ? len - 1 : len; /* without the slash, but "/" */
@@ -168,7 +168,7 @@ sft_status sft__import_beside_open(sft_source **out, const sft__import *job, con
 
     *out = NULL;
     if (!sft__import_beside_is_good(location, strlen(location))) {
-        return refused(err, location, "leads out of the model's folder, or is no plain path");
+        return refused(err, location, "leads out of the model's directory, or is no plain path");
     }
     SFT_TRY(directory_of(job, f.directory, err));
     SFT_TRY(open_below(f.directory, location, job->options.flags, &file, &st, err));

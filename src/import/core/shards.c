@@ -13,7 +13,7 @@ enum { INDEX_MAX = 64 << 20, NAMES_MOST = 64 << 20, TENSORS_MOST = 1 << 20 };
 
 enum { PART_DOTS = 4 }; /* a part's name has fewer behind its tensor's */
 
-/* One component, of this folder. */
+/* One component, of this directory. */
 static bool is_plain_name(const char *file, size_t len) {
     return len != 0 && file[0] != '.' && strlen(file) == len && strpbrk(file, "/\\:") == NULL &&
            sft__base_utf8_valid(file, len) == len;

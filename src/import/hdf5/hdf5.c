@@ -416,7 +416,7 @@ const sft__import_reader sft__import_reader_hdf5 = {SFT_IMPORT_HDF5, probe, open
 
 #define WEIGHTS "model.weights.h5"
 
-/* A zip whose first member is one of those that Keras writes, in no folder. */
+/* A zip whose first member is one of those that Keras writes, in no directory. */
 static bool probe_keras(const sft__import_probe *p) {
     static const char *const first[] = {"metadata.json", "config.json", WEIGHTS};
 

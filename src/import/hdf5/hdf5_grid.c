@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_grid.c - chunks by their places in the grid of a dataset, for all indexes. Read first: hdf5.h.
+ * import/hdf5/hdf5_grid.c - chunks by their places in the grid of a dataset, for all indexes. Read first:
+ * hdf5.h.
  */
 #include "import/hdf5/hdf5.h"
 

@@ -282,7 +282,7 @@ static sft_status find_stem(sft__import_tf *tf, sft_error *err) {
     char *stem;
 
     if (path == NULL) {
-        tf->stem = ""; /* sft__import_beside_open says that there is no folder */
+        tf->stem = ""; /* sft__import_beside_open says that there is no directory */
         return SFT_OK;
     }
     const char *slash = strrchr(path, '/');

@@ -100,7 +100,8 @@ bool sft__import_torch_is_tensor(const sft__import_torch *t, uint32_t id);
 /* Is it a storage by itself, in the place of a tensor? */
 bool sft__import_torch_is_storage(const sft__import_torch *t, uint32_t id);
 /* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
- * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. mark: SFT__TORCH_MET, or 0. */
+ * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. mark: SFT__TORCH_MET, or
+ * 0. */
 uint32_t sft__import_torch_strip(const sft__import_torch *t, uint32_t id, sft__import_pk_node *call,
                                  const char **subclass, uint8_t mark);
 /* Marks the call that makes the tensor, and those that it is seen through. */

@@ -137,7 +137,7 @@ static sft_status take_member(tar *a, const uint8_t *h, uint64_t at, uint64_t si
         return take_pax(a, at, size, err);
     }
     if (h[156] == '5') {
-        return SFT_OK; /* the folder itself */
+        return SFT_OK; /* the directory itself */
     }
     if (h[156] != '0' && h[156] != '\0') {
         return bad(err, at, "a member that is no regular file (a link?)");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/write/torch_write.c - PyTorch's zip archives, as torch.save writes them: <folder>/data.pkl
+ * import/write/torch_write.c - PyTorch's zip archives, as torch.save writes them: <directory>/data.pkl
  * (protocol 2), byteorder, data/0, data/1 ... at multiples of 64 bytes, version,
  * .data/serialization_id. torch.load(weights_only=True) takes them, mapped or read. Names of the
  * same tensor share a storage. Source: torch/serialization.py, torch/_utils.py. Read first:

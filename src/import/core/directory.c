@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/folder.c - a model in several files of another format as one catalog. Each file is
+ * import/core/directory.c - a model in several files of another format as one catalog. Each file is
  * opened as it would be alone; the catalog over all of them has sources that pass on to theirs, and
  * keeps them open. Read first: shards.h.
  */
@@ -319,7 +319,7 @@ static sft_status add_shard(merging *m, const char *path, size_t entry, sft_erro
 
 /* ---------------------------------------------------------------- the whole */
 
-/* FOLDER/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
+/* DIRECTORY/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
 static bool join(sft__base_buf *b, const char *path, bool is_file, const char *file) {
     const char *slash = strrchr(path, '/');
     const size_t len = !is_file ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
@@ -536,8 +536,8 @@ sft_status sft__import_gguf_set_open(sft_catalog **out, const char *path,
 }
 
 /* Directories of other formats, by a file of theirs: *is, and why they are not read. */
-static sft_status refused_folder(const char *path, bool *is, const sft_allocator *allocator,
-                                 sft_error *err) {
+static sft_status refused_directory(const char *path, bool *is, const sft_allocator *allocator,
+                                    sft_error *err) {
     static const struct {
         const char *file;
         const char *what;
@@ -570,9 +570,9 @@ static sft_status refused_folder(const char *path, bool *is, const sft_allocator
 }
 
 /* Of another format than safetensors, by the name of a file in it. *is: it was. */
-static sft_status named_folder(sft_catalog **out, const char *path, bool *is,
-                               const sft_import_options *options, sft_import_report **report,
-                               sft_error *err) {
+static sft_status named_directory(sft_catalog **out, const char *path, bool *is,
+                                  const sft_import_options *options, sft_import_report **report,
+                                  sft_error *err) {
     static const char *const names[] = {
         "pytorch_model.bin.index.json",
         "pytorch_model.bin",
@@ -605,15 +605,15 @@ sft_status sft__import_directory_open(sft_catalog **out, const char *path, bool 
 
     /* Safetensors first, as everywhere: other formats beside them are another model. */
     sft_status status = open_safetensors(out, path, options, report, &why);
-    *is = status != SFT_E_FORMAT; /* "no such folder", or none with safetensors */
+    *is = status != SFT_E_FORMAT; /* "no such directory", or none with safetensors */
     if (*is) {
         if (status != SFT_OK && err != NULL) {
             *err = why;
         }
         return status;
     }
-    status = named_folder(out, path, is, options, report, err);
+    status = named_directory(out, path, is, options, report, err);
     return status == SFT_OK && !*is
-               ? refused_folder(path, is, sft__base_allocator(options->allocator), err)
+               ? refused_directory(path, is, sft__base_allocator(options->allocator), err)
                : status;
 }
