@@ -61,8 +61,9 @@ const char *sft__format_scan_entry(sft__format_scan *s, const char *p,
 /* Failures: fill the error record, set s->status, return NULL. */
 const char *sft__format_scan_json_fault(sft__format_scan *s); /* the fault that s->json holds */
 #define SFT__SCAN_FAIL(s, code, at, ...)                                                           \
-    ((s)->status = sft__base_fail_tensor((s)->err, (code),                                         \
-                                         (s)->origin + (uint64_t)((at) - (s)->text), (s)->name, (s)->name_len, __VA_ARGS__),                   \
+    ((s)->status =                                                                                 \
+         sft__base_fail_tensor((s)->err, (code), (s)->origin + (uint64_t)((at) - (s)->text),       \
+                               (s)->name, (s)->name_len, __VA_ARGS__),                             \
      (const char *)NULL)
 const char *sft__format_scan_expected(sft__format_scan *s, sft_status status, const char *at,
                                       const char *needed);
