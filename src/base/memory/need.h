@@ -16,4 +16,8 @@ sft_status sft__base_need_zero(const sft_allocator *a, void *pointer, size_t siz
 sft_status sft__base_need_room(const sft_allocator *a, void *array, size_t *room, size_t need,
                                size_t size, sft_error *err);
 
+/* The same for one more element than `count`. */
+#define SFT_ONE_MORE(a, array, room, count, err)                                                   \
+    sft__base_need_room(a, &(array), &(room), (count) + 1, sizeof *(array), err)
+
 #endif

@@ -247,18 +247,15 @@ static sft_status advance(packed *p, sft_error *err) {
     p->out_at += p->out_len;
     p->out_len = 0;
     for (int idle = 0; p->out_len == 0 && !p->over;) {
-        size_t used;
-        size_t got;
         if (p->in_pos == p->in_len) {
             SFT_TRY(refill(p, err));
         }
-        const bool last = p->in_at == p->end;
-        const sft__import_step_result step =
-            sft__import_step(p->step, p->input + p->in_pos, p->in_len - p->in_pos, &used, p->output,
-                             OUTPUT, &got, last);
-        p->in_pos += used;
-        p->out_len = got;
-        idle = used + got == 0 ? idle + 1 : 0;
+        sft__import_step_bytes b = {p->input + p->in_pos, p->in_len - p->in_pos, p->output, OUTPUT,
+                                    p->in_at == p->end};
+        const sft__import_step_result step = sft__import_step(p->step, &b);
+        p->in_pos += b.used;
+        p->out_len = b.got;
+        idle = b.used + b.got == 0 ? idle + 1 : 0;
         if (step == SFT__STEP_NOMEM) {
             return sft__base_fail_nomem(err, OUTPUT);
         }

@@ -186,20 +186,19 @@ void sft__import_step_free(sft__import_stepper *s) {
 }
 
 #if SFT_HAVE_BZIP2
-static sft__import_step_result step_bzip2(bz_stream *b, const uint8_t *in, size_t *used,
-                                          uint8_t *out, size_t *got) {
+static sft__import_step_result step_bzip2(bz_stream *b, sft__import_step_bytes *step) {
     union {
         const uint8_t *from;
         char *to;
-    } cast = {in}; /* libbz2 never writes there */
+    } cast = {step->in}; /* libbz2 never writes there */
 
     b->next_in = cast.to;
-    b->avail_in = (unsigned)*used;
-    b->next_out = (char *)out;
-    b->avail_out = (unsigned)*got;
+    b->avail_in = (unsigned)step->used;
+    b->next_out = (char *)step->out;
+    b->avail_out = (unsigned)step->got;
     const int result = BZ2_bzDecompress(b);
-    *used -= b->avail_in;
-    *got -= b->avail_out;
+    step->used -= b->avail_in;
+    step->got -= b->avail_out;
     return result == BZ_STREAM_END  ? SFT__STEP_END
            : result == BZ_OK        ? SFT__STEP_GO
            : result == BZ_MEM_ERROR ? SFT__STEP_NOMEM
@@ -208,15 +207,14 @@ static sft__import_step_result step_bzip2(bz_stream *b, const uint8_t *in, size_
 #endif
 
 #if SFT_HAVE_LZMA
-static sft__import_step_result step_lzma(lzma_stream *l, const uint8_t *in, size_t *used,
-                                         uint8_t *out, size_t *got, bool last) {
-    l->next_in = in;
-    l->avail_in = *used;
-    l->next_out = out;
-    l->avail_out = *got;
-    const lzma_ret result = lzma_code(l, last && *used == 0 ? LZMA_FINISH : LZMA_RUN);
-    *used -= l->avail_in;
-    *got -= l->avail_out;
+static sft__import_step_result step_lzma(lzma_stream *l, sft__import_step_bytes *step) {
+    l->next_in = step->in;
+    l->avail_in = step->used;
+    l->next_out = step->out;
+    l->avail_out = step->got;
+    const lzma_ret result = lzma_code(l, step->last && step->used == 0 ? LZMA_FINISH : LZMA_RUN);
+    step->used -= l->avail_in;
+    step->got -= l->avail_out;
     return result == LZMA_STREAM_END                       ? SFT__STEP_END
            : result == LZMA_OK || result == LZMA_BUF_ERROR ? SFT__STEP_GO
            : result == LZMA_MEM_ERROR                      ? SFT__STEP_NOMEM
@@ -225,20 +223,19 @@ static sft__import_step_result step_lzma(lzma_stream *l, const uint8_t *in, size
 #endif
 
 #if SFT_HAVE_ZLIB
-static sft__import_step_result step_zlib(z_stream *z, const uint8_t *in, size_t *used, uint8_t *out,
-                                         size_t *got) {
+static sft__import_step_result step_zlib(z_stream *z, sft__import_step_bytes *step) {
     union {
         const uint8_t *from;
         Bytef *to;
-    } cast = {in}; /* zlib never writes there */
+    } cast = {step->in}; /* zlib never writes there */
 
     z->next_in = cast.to;
-    z->avail_in = (uInt)*used;
-    z->next_out = out;
-    z->avail_out = (uInt)*got;
+    z->avail_in = (uInt)step->used;
+    z->next_out = step->out;
+    z->avail_out = (uInt)step->got;
     const int result = inflate(z, Z_NO_FLUSH);
-    *used -= z->avail_in;
-    *got -= z->avail_out;
+    step->used -= z->avail_in;
+    step->got -= z->avail_out;
     return result == Z_STREAM_END                    ? SFT__STEP_END
            : result == Z_OK || result == Z_BUF_ERROR ? SFT__STEP_GO
            : result == Z_MEM_ERROR                   ? SFT__STEP_NOMEM
@@ -246,28 +243,22 @@ static sft__import_step_result step_zlib(z_stream *z, const uint8_t *in, size_t 
 }
 #endif
 
-sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
-                                         size_t *used, uint8_t *out, size_t room, size_t *got,
-                                         bool last) {
-    *used = in_len;
-    *got = room;
+sft__import_step_result sft__import_step(sft__import_stepper *s, sft__import_step_bytes *b) {
 #if SFT_HAVE_BZIP2
     if (s->pack == SFT__PACK_BZIP2) {
-        return step_bzip2(&s->b, in, used, out, got);
+        return step_bzip2(&s->b, b);
     }
 #endif
 #if SFT_HAVE_LZMA
     if (s->pack == SFT__PACK_LZMA) {
-        return step_lzma(&s->l, in, used, out, got, last);
+        return step_lzma(&s->l, b);
     }
 #endif
-    (void)last;
-    (void)in;
-    (void)out;
 #if SFT_HAVE_ZLIB
-    return step_zlib(&s->z, in, used, out, got);
+    return step_zlib(&s->z, b);
 #else
     (void)s;
+    (void)b;
     return SFT__STEP_BAD;
 #endif
 }

@@ -22,10 +22,16 @@ sft__import_stepper *sft__import_step_create(sft__import_pack pack,
 void sft__import_step_free(sft__import_stepper *s);
 /* Begins another stream of the same kind; false: no memory. */
 bool sft__import_step_restart(sft__import_stepper *s);
-/* From in[0, *used = in_len) to out[0, *got = room): both are set to what was used and made. END:
- * the stream is over; what lies behind it was not used. last: no input follows. */
-sft__import_step_result sft__import_step(sft__import_stepper *s, const uint8_t *in, size_t in_len,
-                                         size_t *used, uint8_t *out, size_t room, size_t *got,
-                                         bool last);
+/* Bytes that go in, and room for those that come out. */
+typedef struct sft__import_step_bytes {
+    const uint8_t *in;
+    size_t used; /* there are so many; after a step: so many were used */
+    uint8_t *out;
+    size_t got; /* there is room for so many; after a step: so many were made */
+    bool last;  /* no input follows */
+} sft__import_step_bytes;
+
+/* END: the stream is over; what lies behind it was not used. */
+sft__import_step_result sft__import_step(sft__import_stepper *s, sft__import_step_bytes *b);
 
 #endif

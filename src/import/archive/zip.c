@@ -300,20 +300,32 @@ static bool is_renamed(const uint8_t *extra, size_t len, const char *name, size_
     return false;
 }
 
-/* One entry of the directory at `at` (dir holds `left` bytes of it). */
-static sft_status entry_parse(sft__import *job, const uint8_t *dir, size_t left, uint64_t at,
-                              sft__import_zip_entry *z, size_t *used, sft_error *err) {
-    *used = 0;
+/* The directory, and how far it was read. */
+typedef struct zip_directory {
+    const uint8_t *bytes;
+    size_t len;
+    size_t at;
+    uint64_t offset; /* in the file */
+} zip_directory;
+
+/* The entry that comes next. */
+static sft_status entry_parse(sft__import *job, zip_directory *d, sft__import_zip_entry *z,
+                              sft_error *err) {
+    const uint8_t *dir = d->bytes + d->at;
+    const size_t left = d->len - d->at;
+    const uint64_t at = d->offset + d->at;
+
     if (left < ENTRY_BYTES || sft__base_load_le32(dir) != SIG_ENTRY) {
         return wrong(job, "zip-directory", at, err, "no directory entry where one must be");
     }
     const size_t name_len = sft__base_load_le16(dir + 28);
     const size_t extra_len = sft__base_load_le16(dir + 30);
     const size_t comment_len = sft__base_load_le16(dir + 32);
-    *used = ENTRY_BYTES + name_len + extra_len + comment_len;
-    if (*used > left || sft__base_load_le16(dir + 34) != 0) {
+    const size_t used = ENTRY_BYTES + name_len + extra_len + comment_len;
+    if (used > left || sft__base_load_le16(dir + 34) != 0) {
         return wrong(job, "zip-directory", at, err, "a directory entry reaches past the directory");
     }
+    d->at += used;
     const uint32_t need[3] = {sft__base_load_le32(dir + 24), sft__base_load_le32(dir + 20),
                               sft__base_load_le32(dir + 42)};
     uint64_t value[3] = {need[0], need[1], need[2]};
@@ -552,29 +564,26 @@ static sft_status names_check(sft__import_zip *zip, sft__import *job, sft_error 
 
 static sft_status entries_read(sft__import_zip *zip, sft__import *job, zip_window *w,
                                const zip_end *e, sft_error *err) {
-    size_t bytes;
-    size_t at = 0;
-
-    if (!sft__base_size_from_u64(e->bytes, &bytes)) {
-        return sft__base_fail_at(err, SFT_E_LIMIT, e->directory, "zip-directory: too large");
-    }
+    zip_directory d = {.offset = e->directory};
     uint8_t *dir;
     uint8_t *room = NULL; /* for long headers, made when one is met */
-    SFT_TRY(sft__import_alloc(job, &dir, bytes, 1, err));
-    SFT_TRY(sft__import_alloc(job, &zip->entries, (size_t)e->entries, sizeof *zip->entries, err));
-    if (bytes != 0) {
-        SFT_TRY(sft_source_read(job->file, e->directory, dir, bytes, err));
+
+    if (!sft__base_size_from_u64(e->bytes, &d.len)) {
+        return sft__base_fail_at(err, SFT_E_LIMIT, e->directory, "zip-directory: too large");
     }
+    SFT_TRY(sft__import_alloc(job, &dir, d.len, 1, err));
+    SFT_TRY(sft__import_alloc(job, &zip->entries, (size_t)e->entries, sizeof *zip->entries, err));
+    if (d.len != 0) {
+        SFT_TRY(sft_source_read(job->file, e->directory, dir, d.len, err));
+    }
+    d.bytes = dir;
     for (size_t i = 0; i < e->entries; i++) {
-        size_t used;
-        SFT_TRY(entry_parse(job, dir + at, bytes - at, e->directory + at, &zip->entries[i], &used,
-                            err));
+        SFT_TRY(entry_parse(job, &d, &zip->entries[i], err));
         zip->count++;
-        at += used;
         SFT_TRY(local_read(job, w, &zip->entries[i], e, &room, err));
     }
-    if (at != bytes) {
-        return wrong(job, "zip-directory", e->directory + at, err,
+    if (d.at != d.len) {
+        return wrong(job, "zip-directory", e->directory + d.at, err,
                      "the directory holds more than the end record counts");
     }
     return SFT_OK;

@@ -83,8 +83,8 @@ static sft_status next_message(arrow *a, uint64_t *at, message *m, sft_error *er
     sft__import_fb_init(&a->fb, a->job, "arrow", m->meta, m->body);
     a->fb.budget = budget;
     SFT_TRY(sft__import_fb_root(&a->fb, &m->table, err));
-    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_TYPE, 1, 0, &m->kind, err));
-    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_BODY, 8, 0, &body, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_TYPE, 1, &m->kind, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, &m->table, MESSAGE_BODY, 8, &body, err));
     if (body > size - m->body) {
         return bad(*at, err, "a message cut short");
     }
@@ -106,16 +106,16 @@ static sft_status type_of(arrow *a, const sft__import_fb_table *t, const sft_dty
     bool there;
 
     *dtype = NULL;
-    SFT_TRY(sft__import_fb_number(&a->fb, t, TENSOR_TYPE, 1, 0, &kind, err));
+    SFT_TRY(sft__import_fb_number(&a->fb, t, TENSOR_TYPE, 1, &kind, err));
     SFT_TRY(sft__import_fb_inner(&a->fb, t, TENSOR_TYPE_TABLE, &type, &there, err));
     if (kind == TYPE_INT && there) {
-        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 4, 0, &first, err));
-        SFT_TRY(sft__import_fb_number(&a->fb, &type, 1, 1, 0, &is_signed, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 4, &first, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 1, 1, &is_signed, err));
         for (uint32_t i = 0; i < 4; i++) {
             *dtype = first == 8u << i ? sft_dtype_get(ints[is_signed != 0][i]) : *dtype;
         }
     } else if (kind == TYPE_FLOAT && there) {
-        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 2, 0, &first, err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &type, 0, 2, &first, err));
         *dtype = first < 3 ? sft_dtype_get(floats[first]) : NULL;
     }
     return SFT_OK;
@@ -138,7 +138,7 @@ static sft_status shape_of(arrow *a, const sft__import_fb_table *t, uint64_t *sh
         const char *name;
         sft__import_fb_table dim;
         SFT_TRY(sft__import_fb_item_table(&a->fb, &v, d, &dim, err));
-        SFT_TRY(sft__import_fb_number(&a->fb, &dim, 0, 8, 0, &shape[d], err));
+        SFT_TRY(sft__import_fb_number(&a->fb, &dim, 0, 8, &shape[d], err));
         SFT_TRY(sft__import_fb_text(&a->fb, &dim, 1, NAME_MOST, &name, err));
         if (shape[d] > INT64_MAX) {
             return bad(dim.at, err, "a negative dimension");

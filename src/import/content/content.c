@@ -114,8 +114,8 @@ static sft_status h5_configs(sft__import_content *c, const sft__import_scan_part
     sft_source *source;
     sft_error why;
 
-    SFT_TRY(
-        sft__import_source_part(&source, part->source, part->offset, part->size, c->name, a, err));
+    SFT_TRY(sft__import_source_part(
+        &source, part->source, (sft__import_extent){part->offset, part->size}, c->name, a, err));
     h5_config x = {c, sft__base_alloc(a, cap + SFT__JSON_SLACK), cap};
     const sft__import_h5_wanted want = {names, sizeof names / sizeof names[0], x.text, cap, h5_text,
                                         &x};

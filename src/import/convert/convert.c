@@ -48,8 +48,7 @@ static sft_status open_input(sft__import_conversion *c, const char *input, sft_e
     sft_source *source = NULL;
     sft_catalog *catalog;
 
-    SFT_TRY(sft__base_need_room(c->allocator, &c->catalogs, &c->catalog_room, c->catalog_count + 1,
-                                sizeof *c->catalogs, err));
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->catalogs, c->catalog_room, c->catalog_count, err));
     if (c->options.open != NULL) {
         SFT_TRY(c->options.open(c->options.ctx, input, &source, err));
     }

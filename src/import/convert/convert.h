@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/convert/convert.h - inside a conversion: convert.c decides what goes where, convert_copy.c moves
- * the bytes, convert_folder.c knows Hugging Face's folders. Read first: <sft/import.h>.
+ * the bytes, convert_directory.c knows Hugging Face's directories. Read first: <sft/import.h>.
  */
 #ifndef SFT_IMPORT_CONVERT_H
 #define SFT_IMPORT_CONVERT_H
@@ -73,7 +73,7 @@ typedef struct sft__import_conversion {
 /* What a conversion into one output path makes of its inputs. */
 sft_status sft__import_convert_files(sft__import_conversion *c, const char *const *inputs,
                                      size_t count, const char *output, sft_error *err);
-/* Is `input` a folder of PyTorch weights? *done: it was, and status is its conversion's. */
+/* Is `input` a directory of PyTorch weights? *done: it was, and status is its conversion's. */
 sft_status sft__import_convert_directory(sft__import_conversion *c, const char *input,
                                          const char *output, bool *done, sft_error *err);
 

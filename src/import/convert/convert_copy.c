@@ -127,18 +127,27 @@ static sft_status read_runs(const sft_import_item *item, uint64_t first, uint64_
 
 /* ---------------------------------------------------------------- handing on */
 
-static sft_status compare(const copying *k, const sft_import_item *item, uint64_t offset,
-                          const uint8_t *data, size_t size, uint8_t *again, sft_error *err) {
+/* Bytes of an item as the output has them. */
+typedef struct stretch {
+    uint64_t offset;
+    const uint8_t *data;
+    size_t size;
+} stretch;
+
+/* again: room for as many. */
+static sft_status compare(const copying *k, const sft_import_item *item, const stretch *s,
+                          uint8_t *again, sft_error *err) {
     const sft_tensor *t = sft_catalog_find(k->with, item->name, item->name_len);
 
     if (t == NULL) {
         return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, item->name, item->name_len,
                                      "verify: it is not in the output");
     }
-    SFT_TRY(sft_tensor_read_bytes(k->with, t, offset, again, size, err));
-    if (memcmp(again, data, size) != 0) {
-        return sft__base_fail_tensor(err, SFT_E_MISMATCH, t->pieces[0].offset + offset, item->name,
-                                     item->name_len, "verify: the output holds other bytes");
+    SFT_TRY(sft_tensor_read_bytes(k->with, t, s->offset, again, s->size, err));
+    if (memcmp(again, s->data, s->size) != 0) {
+        return sft__base_fail_tensor(err, SFT_E_MISMATCH, t->pieces[0].offset + s->offset,
+                                     item->name, item->name_len,
+                                     "verify: the output holds other bytes");
     }
     return SFT_OK;
 }
@@ -175,21 +184,25 @@ static uint64_t step(const copying *k, size_t i, uint64_t at, size_t bytes) {
     return most - (skew + at) % most;
 }
 
-/* Elements [first, first + n) of the item, which lie at `data` in the tensor's type: in r->a or
- * outside of the blocks. More than fit into a block only from outside. */
-static sft_status deliver(copying *k, const unit *u, uint64_t first, uint64_t n,
-                          const uint8_t *data, room *r, sft_error *err) {
+/* Elements of an item, which lie at `data` in the tensor's type: in r->a or outside of the blocks. More than
+ * fit into a block only from outside. */
+typedef struct elements {
+    uint64_t first;
+    uint64_t count;
+    const uint8_t *data;
+} elements;
+
+static sft_status deliver(copying *k, const unit *u, const elements *e, room *r, sft_error *err) {
+    const uint64_t n = e->count;
     const sft_import_item *item = &k->c->items[u->item];
     const sft_dtype *type = item->tensor->dtype;
     const bool cast = item->dtype->id != type->id;
     const uint64_t at_once = cast || k->with != NULL ? fitting(item, k->block) : n;
-    uint8_t *made = data == r->a ? r->b : r->a;
+    uint8_t *made = e->data == r->a ? r->b : r->a;
 
     for (uint64_t done = 0; done < n;) {
         const uint64_t m = n - done < at_once ? n - done : at_once;
-        const uint64_t offset = bytes_of(item->dtype, first + done);
-        const size_t size = (size_t)bytes_of(item->dtype, m);
-        const uint8_t *have = data + bytes_of(type, done);
+        const uint8_t *have = e->data + bytes_of(type, done);
         if (cast) {
             SFT_TRY(sft_convert(made, have, m, &(sft_cast){item->dtype, type, 0}, err));
             if (k->with == NULL && k->c->options.casted != NULL) {
@@ -197,13 +210,15 @@ static sft_status deliver(copying *k, const unit *u, uint64_t first, uint64_t n,
             }
             have = made;
         }
+        const stretch s = {bytes_of(item->dtype, e->first + done), have,
+                           (size_t)bytes_of(item->dtype, m)};
         if (k->sink != NULL) {
-            SFT_TRY(k->sink->put(k->sink->ctx, u->item, offset, have, size, err));
+            SFT_TRY(k->sink->put(k->sink->ctx, u->item, s.offset, have, s.size, err));
         } else if (k->writer != NULL) {
             const uint32_t index = (uint32_t)(u->item - k->base);
-            SFT_TRY(sft_writer_put(k->writer, index, offset, have, size, err));
+            SFT_TRY(sft_writer_put(k->writer, index, s.offset, have, s.size, err));
         } else {
-            SFT_TRY(compare(k, item, offset, have, size, have == r->b ? r->a : r->b, err));
+            SFT_TRY(compare(k, item, &s, have == r->b ? r->a : r->b, err));
         }
         done += m;
     }
@@ -276,8 +291,9 @@ static sft_status run_panel(copying *k, const unit *u, room *r, sft_error *err) 
     sft__import_panel_at(&panels, item->tensor, u->first, &panel);
     SFT_TRY(sft__import_panel_read(item->catalog, item->tensor, &panel, &here, err));
     for (uint64_t i = 0; i < panel.runs; i++) {
-        SFT_TRY(deliver(k, u, sft__import_panel_run_at(&panel, item->tensor, i), panel.run,
-                        r->panel + i * panel.run * unit_bytes, r, err));
+        const elements run = {sft__import_panel_run_at(&panel, item->tensor, i), panel.run,
+                              r->panel + i * panel.run * unit_bytes};
+        SFT_TRY(deliver(k, u, &run, r, err));
     }
     return SFT_OK;
 }
@@ -299,7 +315,8 @@ static sft_status run_unit(copying *k, const unit *u, room *r, sft_error *err) {
             SFT_TRY(sft_tensor_read_bytes(item->catalog, t, bytes_of(t->dtype, first), r->a,
                                           (size_t)bytes_of(t->dtype, n), err));
         }
-        SFT_TRY(deliver(k, u, first, n, r->a, r, err));
+        const elements taken = {first, n, r->a};
+        SFT_TRY(deliver(k, u, &taken, r, err));
         done += n;
     }
     return SFT_OK;
@@ -334,8 +351,7 @@ static bool is_sequential(const sft_import_item *item) {
 }
 
 static sft_status add_unit(copying *k, unit u, sft_error *err) {
-    SFT_TRY(sft__base_need_room(k->c->allocator, &k->units, &k->unit_room, k->unit_count + 1,
-                                sizeof *k->units, err));
+    SFT_TRY(SFT_ONE_MORE(k->c->allocator, k->units, k->unit_room, k->unit_count, err));
     k->units[k->unit_count++] = u;
     return SFT_OK;
 }

@@ -8,17 +8,17 @@
 #include "import/write/export.h"
 #include <stdlib.h>
 
-typedef struct folder {
+typedef struct directory {
     sft__import_conversion *c;
     const char *input;
     const char *output;
     sft__import_shard_index shards;
     sft__base_buf index; /* of the output */
-} folder;
+} directory;
 
-static bool join(sft__base_buf *b, const char *folder_name, const char *file) {
+static bool join(sft__base_buf *b, const char *directory_name, const char *file) {
     b->len = 0;
-    sft__base_buf_text(b, folder_name);
+    sft__base_buf_text(b, directory_name);
     sft__base_buf_text(b, "/");
     sft__base_buf_text(b, file);
     sft__base_buf_add(b, "", 1);
@@ -39,7 +39,7 @@ static void output_name(sft__base_buf *b, const char *file) {
 }
 
 /* What the index says of this file must be in it, and no name may come twice. */
-static sft_status note_written(folder *f, size_t first, const char *made, sft_error *err) {
+static sft_status note_written(directory *f, size_t first, const char *made, sft_error *err) {
     const char *file = f->shards.entries[first].file;
     sft__import_conversion *c = f->c;
 
@@ -54,7 +54,7 @@ static sft_status note_written(folder *f, size_t first, const char *made, sft_er
 }
 
 /* entry: the first of this file in the index; SIZE_MAX without one. */
-static sft_status convert_one(folder *f, const char *file, size_t entry, sft_error *err) {
+static sft_status convert_one(directory *f, const char *file, size_t entry, sft_error *err) {
     sft__base_buf in;
     sft__base_buf out;
     sft__base_buf name;
@@ -88,7 +88,7 @@ static int by_file(const void *a, const void *b) {
 }
 
 /* Two files of the index that would become one. */
-static sft_status check_outputs(folder *f, sft_error *err) {
+static sft_status check_outputs(directory *f, sft_error *err) {
     sft__import_shard_index *shards = &f->shards;
     const sft_allocator *a = f->c->allocator;
     sft__import_shard_entry *made = sft__base_alloc_array(a, shards->count + 1, sizeof *made);
@@ -128,7 +128,7 @@ static sft_status check_outputs(folder *f, sft_error *err) {
 }
 
 /* What is compared with its input is read by its name. */
-static sft_status begin_now(folder *f, sft_error *err) {
+static sft_status begin_now(directory *f, sft_error *err) {
     sft__base_buf path;
 
     f->c->several = (f->c->options.flags & SFT_CONVERT_PLAN) == 0;
@@ -143,7 +143,7 @@ static sft_status begin_now(folder *f, sft_error *err) {
     return status;
 }
 
-static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err) {
+static sft_status convert_indexed(directory *f, sft_source *source, sft_error *err) {
     const sft__import_shard_index *shards = &f->shards;
     sft__base_buf path;
 
@@ -170,7 +170,7 @@ static sft_status convert_indexed(folder *f, sft_source *source, sft_error *err)
 
 /* What is chosen by names is chosen from all files together: names of different files must not become one,
  * and of a file nothing may be left. Likewise where files of another size are asked for. */
-static sft_status convert_chosen(folder *f, const char *input, sft_error *err) {
+static sft_status convert_chosen(directory *f, const char *input, sft_error *err) {
     sft__base_buf path;
 
     sft__base_buf_init(&path, f->c->allocator);
@@ -183,7 +183,7 @@ static sft_status convert_chosen(folder *f, const char *input, sft_error *err) {
     return status;
 }
 
-static bool is_folder(const char *path, const sft_allocator *allocator) {
+static bool is_directory(const char *path, const sft_allocator *allocator) {
     sft_source *source;
     sft__base_buf inside;
     sft_error why;
@@ -203,7 +203,7 @@ static bool is_folder(const char *path, const sft_allocator *allocator) {
 }
 
 /* Is `file` in the input? */
-static bool has_file(const folder *f, const char *file, sft_source **source) {
+static bool has_file(const directory *f, const char *file, sft_source **source) {
     sft__base_buf path;
 
     sft__base_buf_init(&path, f->c->allocator);
@@ -216,7 +216,7 @@ static bool has_file(const folder *f, const char *file, sft_source **source) {
 
 /* Does the directory open as safetensors, or should it? Then it is that model to every command, whatever
  * lies beside it. (In place, safetensors that do not open are those of a conversion that was killed.) */
-static bool is_safetensors(const folder *f, bool in_place) {
+static bool is_safetensors(const directory *f, bool in_place) {
     sft_catalog *catalog;
     sft_open_options o;
     sft_error why;
@@ -248,8 +248,8 @@ static bool has_storages(const sft_catalog *catalog) {
 /* All files of an index as the one model that they are: names that come twice, an index that says
  * something else than its files. *one: they are converted together, for the index needs a single file
  * only, or names are of all of them. */
-static sft_status check_model(const folder *f, const char *path, const sft_source *index, bool *one,
-                              sft_error *err) {
+static sft_status check_model(const directory *f, const char *path, const sft_source *index,
+                              bool *one, sft_error *err) {
     sft_import_report *report = NULL;
     sft_catalog *catalog = NULL;
 
@@ -261,7 +261,7 @@ static sft_status check_model(const folder *f, const char *path, const sft_sourc
     return status;
 }
 
-static sft_status convert_torch(folder *f, sft_source *index, sft_error *err) {
+static sft_status convert_torch(directory *f, sft_source *index, sft_error *err) {
     bool together = f->c->options.choose != NULL || f->c->options.max_shard_bytes != 0;
     sft_status status = SFT_OK;
     sft__base_buf path;
@@ -280,7 +280,7 @@ static sft_status convert_torch(folder *f, sft_source *index, sft_error *err) {
     return status;
 }
 
-static sft_status try_folder(folder *f, bool *done, sft_error *err) {
+static sft_status try_directory(directory *f, bool *done, sft_error *err) {
     sft_source *source = NULL;
     sft_source *index = NULL;
     sft_status status = SFT_OK;
@@ -298,7 +298,8 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
     } else if (torch && !several) {
         *done = true;
         status = convert_torch(f, index, err);
-    } else if (is_folder(f->input, f->c->allocator) && is_folder(f->output, f->c->allocator)) {
+    } else if (is_directory(f->input, f->c->allocator) &&
+               is_directory(f->output, f->c->allocator)) {
         *done = true; /* of another format: files in the directory, not in its place */
         status = convert_chosen(f, f->input, err);
     }
@@ -309,7 +310,7 @@ static sft_status try_folder(folder *f, bool *done, sft_error *err) {
 
 sft_status sft__import_convert_directory(sft__import_conversion *c, const char *input,
                                          const char *output, bool *done, sft_error *err) {
-    folder f;
+    directory f;
 
     memset(&f, 0, sizeof f);
     f.c = c;
@@ -317,7 +318,7 @@ sft_status sft__import_convert_directory(sft__import_conversion *c, const char *
     f.output = output;
     *done = false;
     sft__base_buf_init(&f.index, c->allocator);
-    const sft_status status = try_folder(&f, done, err);
+    const sft_status status = try_directory(&f, done, err);
     sft__base_buf_reset(&f.index);
     sft__import_shard_index_reset(&f.shards);
     return status;

@@ -84,10 +84,16 @@ static sft_status list_links(const sft__import_conversion *c, const sft_catalog 
 
 /* ---------------------------------------------------------------- asking */
 
+static sft_import_item item_of(const sft_catalog *catalog, const sft_tensor *t, const char *name,
+                               size_t len) {
+    return (sft_import_item){catalog, t, name, len, t->dtype, 0, 1, 0};
+}
+
 /* What becomes of one name. */
-static sft_status ask(sft__import_conversion *c, const sft_catalog *catalog, const sft_tensor *t,
-                      const char *name, size_t len, sft_import_item *item, sft_error *err) {
-    *item = (sft_import_item){catalog, t, name, len, t->dtype, 0, 1, 0};
+static sft_status ask(sft__import_conversion *c, sft_import_item *item, sft_error *err) {
+    const sft_import_item as_it_is = *item;
+    const sft_tensor *t = item->tensor;
+
     if (c->options.choose != NULL) {
         SFT_TRY(c->options.choose(c->options.ctx, item, err));
     }
@@ -97,15 +103,16 @@ static sft_status ask(sft__import_conversion *c, const sft_catalog *catalog, con
         return SFT_OK;
     }
     if (item->dtype != NULL && item->dtype->id != t->dtype->id) {
-        SFT_TRY(sft_catalog_can_cast(catalog, t, err));
+        SFT_TRY(sft_catalog_can_cast(as_it_is.catalog, t, err));
     }
     if (!c->any_type && item->name_len == 12 && memcmp(item->name, "__metadata__", 12) == 0) {
-        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, name, len,
+        return sft__base_fail_tensor(err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, as_it_is.name,
+                                     as_it_is.name_len,
                                      "safetensors cannot have a tensor of this name: rename it");
     }
     if (item->dtype == NULL || (!c->any_type && sft_dtype_get(item->dtype->id) == NULL)) {
         return sft__base_fail_tensor(
-            err, SFT_E_DTYPE, SFT_NO_OFFSET, name, len,
+            err, SFT_E_DTYPE, SFT_NO_OFFSET, as_it_is.name, as_it_is.name_len,
             "safetensors has no type %s, and nothing casts it: leave it out, or "
             "write it with another type, as complex64 for example",
             t->dtype->name);
@@ -122,8 +129,7 @@ static sft_status add_item(sft__import_conversion *c, const sft_import_item *fro
         elements *= t->shape[d];
     }
     SFT_TRY(sft_dtype_bytes(item.dtype, elements, &item.nbytes, err));
-    SFT_TRY(sft__base_need_room(c->allocator, &c->items, &c->item_room, c->item_count + 1,
-                                sizeof *c->items, err));
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->items, c->item_room, c->item_count, err));
     c->result.tensors++;
     c->result.data_bytes += item.nbytes;
     c->result.cast += item.dtype->id != t->dtype->id;
@@ -134,8 +140,7 @@ static sft_status add_item(sft__import_conversion *c, const sft_import_item *fro
 
 static sft_status add_other(sft__import_conversion *c, const linked *l, const sft_tensor *of,
                             sft_error *err) {
-    SFT_TRY(sft__base_need_room(c->allocator, &c->others, &c->other_room, c->other_count + 1,
-                                sizeof *c->others, err));
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->others, c->other_room, c->other_count, err));
     c->others[c->other_count++] = (sft__import_other){
         l->item.name, l->item.name_len, l->name, l->len, l->item.catalog, of, l->shows, l->part};
     c->result.aliases++;
@@ -204,14 +209,15 @@ static sft_status take_tensor(sft__import_conversion *c, const sft_catalog *cata
     size_t whole = 0;
 
     const bool bare = is_bare(t, links, count);
-    kept = (sft_import_item){catalog, t, t->name, t->name_len, t->dtype, 0, 1, 0};
+    kept = item_of(catalog, t, t->name, t->name_len);
     if (!bare) {
-        SFT_TRY(ask(c, catalog, t, t->name, t->name_len, &kept, err));
+        SFT_TRY(ask(c, &kept, err));
     }
     for (size_t i = 0; i < count; i++) {
         linked *l = &links[i];
         whole += !l->part;
-        SFT_TRY(ask(c, catalog, l->part ? l->shows : t, l->name, l->len, &l->item, err));
+        l->item = item_of(catalog, l->part ? l->shows : t, l->name, l->len);
+        SFT_TRY(ask(c, &l->item, err));
         if (!l->part && l->item.take != 0 && kept.take == 0) {
             kept = l->item;
             l->item.take = 0; /* it is the tensor's */

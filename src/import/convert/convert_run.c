@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/convert/convert_run.c - sft_import_convert: options, one directory or some files. Read first: convert.h.
+ * import/convert/convert_run.c - sft_import_convert: options, one directory or some files. Read first:
+ * convert.h.
  */
 #include "base/options.h"
 #include "import/convert/convert.h"

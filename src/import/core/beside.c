@@ -12,7 +12,7 @@ typedef struct beside {
     uint32_t flags;
     size_t bytes; /* of this object */
     const char *location;
-    char folder[]; /* then location, each with its NUL */
+    char directory[]; /* then location, each with its NUL */
 } beside;
 
 bool sft__import_beside_is_good(const char *location, size_t len) {
@@ -46,30 +46,30 @@ static sft_status refused(sft_error *err, const char *location, const char *why)
     return sft__base_fail(err, SFT_E_PATH, "external data \"%s\": %s", text, why);
 }
 
-static sft_status open_folder(const char *folder, sft__fs_handle *out, sft_error *err) {
+static sft_status open_directory(const char *directory, sft__fs_handle *out, sft_error *err) {
     sft__fs_stat st;
     sft_error why;
 
     memset(&why, 0, sizeof why);
-    if (sft__fs_open_any(folder, out, &st, &why) != SFT_OK) {
-        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's folder");
+    if (sft__fs_open_any(directory, out, &st, &why) != SFT_OK) {
+        return sft__base_fail_sys(err, SFT_E_IO, why.sys, "cannot open the model's directory");
     }
     if (!st.directory) {
         sft__fs_close(*out);
-        return sft__base_fail(err, SFT_E_IO, "the model's folder is a file");
+        return sft__base_fail(err, SFT_E_IO, "the model's directory is a file");
     }
     return SFT_OK;
 }
 
-static sft_status open_below(const char *folder, const char *location, uint32_t flags,
+static sft_status open_below(const char *directory, const char *location, uint32_t flags,
                              sft__fs_handle *out, sft__fs_stat *st, sft_error *err) {
     const bool follow = (flags & SFT_IMPORT_FOLLOW_LINKS) != 0;
-    sft__fs_root root = {SFT__FS_NO_HANDLE, folder,
+    sft__fs_root root = {SFT__FS_NO_HANDLE, directory,
                          follow ? SFT__FS_LINKS_ANY : SFT__FS_LINKS_NONE};
     sft_error why;
     bool missing;
 
-    SFT_TRY(open_folder(folder, &root.directory, err));
+    SFT_TRY(open_directory(directory, &root.directory, err));
     memset(&why, 0, sizeof why);
     const sft_status status = sft__fs_open_below(&root, location, out, st, &missing, &why);
     sft__fs_close(root.directory);
@@ -96,7 +96,7 @@ static sft_status beside_read(void *self, uint64_t offset, void *dst, size_t siz
     if (b->file != SFT__FS_NO_HANDLE) {
         return sft__fs_read_at(b->file, b->location, offset, dst, size, err);
     }
-    SFT_TRY(open_below(b->folder, b->location, b->flags, &file, &st, err));
+    SFT_TRY(open_below(b->directory, b->location, b->flags, &file, &st, err));
     const sft_status status = sft__fs_read_at(file, b->location, offset, dst, size, err);
     sft__fs_close(file);
     return status;
@@ -108,13 +108,19 @@ static void beside_close(void *self) {
     sft__base_free(b->allocator, b, b->bytes);
 }
 
+/* The file's directory and its path in there; its bytes. */
+typedef struct found {
+    char directory[SFT__BESIDE_PATH];
+    const char *location;
+    uint64_t size;
+} found;
+
 /* A source that reads by itself. file: closed with it, or by a failure; SFT__FS_NO_HANDLE: opened for every
  * read. */
-static sft_status make_source(sft_source **out, const sft__import *job, const char *folder,
-                              const char *location, sft__fs_handle file, uint64_t size,
-                              sft_error *err) {
-    const size_t n = strlen(folder) + 1;
-    const size_t m = strlen(location) + 1;
+static sft_status make_source(sft_source **out, const sft__import *job, const found *f,
+                              sft__fs_handle file, sft_error *err) {
+    const size_t n = strlen(f->directory) + 1;
+    const size_t m = strlen(f->location) + 1;
     sft_source_vtable vtable;
     beside *b = sft__base_alloc(job->allocator, sizeof *b + n + m);
 
@@ -122,9 +128,9 @@ static sft_status make_source(sft_source **out, const sft__import *job, const ch
         sft__fs_close(file);
         return sft__base_fail_nomem(err, sizeof *b + n + m);
     }
-    *b = (beside){job->allocator, file, job->options.flags, sizeof *b + n + m, b->folder + n};
-    memcpy(b->folder, folder, n);
-    memcpy(b->folder + n, location, m);
+    *b = (beside){job->allocator, file, job->options.flags, sizeof *b + n + m, b->directory + n};
+    memcpy(b->directory, f->directory, n);
+    memcpy(b->directory + n, f->location, m);
     SFT_INIT(&vtable);
     vtable.read_at = beside_read;
     vtable.close = beside_close;
@@ -136,45 +142,44 @@ static sft_status make_source(sft_source **out, const sft__import *job, const ch
     return status;
 }
 
-/* The folder of job->path, in `folder`. */
-static sft_status folder_of(const sft__import *job, char folder[SFT__BESIDE_PATH], sft_error *err) {
+/* The directory of job->path. */
+static sft_status directory_of(const sft__import *job, char directory[SFT__BESIDE_PATH],
+                               sft_error *err) {
     if (job->path == NULL) {
         return sft__base_fail(
             err, SFT_E_UNSUPPORTED,
-            "external data: the model is not opened by a path, so there is no folder");
+            "external data: the model is not opened by a path, so there is no directory");
     }
     const size_t len = (size_t)(sft__fs_base_name(job->path) - job->path);
     const size_t n = len > 1 ? len - 1 : len; /* without the slash, but "/" */
     if (n >= SFT__BESIDE_PATH) {
         return sft__base_fail(err, SFT_E_PATH, "the path is too long");
     }
-    memcpy(folder, job->path, n);
-    memcpy(folder + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
+    memcpy(directory, job->path, n);
+    memcpy(directory + n, n == 0 ? "." : "", n == 0 ? 2 : 1);
     return SFT_OK;
 }
 
 sft_status sft__import_beside_open(sft_source **out, const sft__import *job, const char *location,
                                    bool keep, sft_error *err) {
-    char folder[SFT__BESIDE_PATH];
+    found f = {.location = location};
     sft__fs_handle file;
     sft__fs_stat st;
 
     *out = NULL;
     if (!sft__import_beside_is_good(location, strlen(location))) {
-        return refused(err, location, "leads out of the model's folder, or is no plain path");
+        return refused(err, location, "leads out of the model's directory, or is no plain path");
     }
-    SFT_TRY(folder_of(job, folder, err));
-    SFT_TRY(open_below(folder, location, job->options.flags, &file, &st, err));
-    if (!keep) {
-        sft__fs_close(file);
-        return make_source(out, job, folder, location, SFT__FS_NO_HANDLE, st.size, err);
-    }
-    const int fd = sft__fs_descriptor(file);
-    if (fd < 0) {
-        return make_source(out, job, folder, location, file, st.size, err);
+    SFT_TRY(directory_of(job, f.directory, err));
+    SFT_TRY(open_below(f.directory, location, job->options.flags, &file, &st, err));
+    f.size = st.size;
+    const int fd = keep ? sft__fs_descriptor(file) : -1;
+    if (keep && fd < 0) {
+        return make_source(out, job, &f, file, err);
     }
     const sft_status status =
-        sft_source_open_fd(out, fd, job->options.access, job->options.allocator, err);
+        keep ? sft_source_open_fd(out, fd, job->options.access, job->options.allocator, err)
+             : SFT_OK;
     sft__fs_close(file);
-    return status;
+    return keep ? status : make_source(out, job, &f, SFT__FS_NO_HANDLE, err);
 }

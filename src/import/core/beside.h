@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/core/beside.h - files beside the one that is read, which it names itself: only regular files in
- * its folder or below. Read first: import.h.
+ * its directory or below. Read first: import.h.
  */
 #ifndef SFT_IMPORT_BESIDE_H
 #define SFT_IMPORT_BESIDE_H
@@ -14,7 +14,7 @@ enum { SFT__BESIDE_PATH = 4096, SFT__BESIDE_OPEN = 128 };
  * NUL. Pure. */
 bool sft__import_beside_is_good(const char *location, size_t len);
 
-/* Opens `location` in the folder of job->path. Refused: anything sft__import_beside_is_good refuses,
+/* Opens `location` in the directory of job->path. Refused: anything sft__import_beside_is_good refuses,
  * devices, pipes, and links (SFT_E_PATH), unless SFT_IMPORT_FOLLOW_LINKS, or both ends lie in one
  * repository of the Hugging Face cache. keep: a descriptor stays open; otherwise the file is opened
  * for every read. */

@@ -156,11 +156,10 @@ static sft_status field_at(sft__import_fb *b, const sft__import_fb_table *t, uin
 }
 
 sft_status sft__import_fb_number(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
-                                 uint32_t width, uint64_t otherwise, uint64_t *value,
-                                 sft_error *err) {
+                                 uint32_t width, uint64_t *value, sft_error *err) {
     uint64_t at;
 
-    *value = otherwise;
+    *value = 0;
     SFT_TRY(field_at(b, t, slot, width, &at, err));
     return at != 0 ? number_at(b, at, width, value, err) : SFT_OK;
 }

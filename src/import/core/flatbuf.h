@@ -57,10 +57,9 @@ sft_status sft__import_fb_bad(const sft__import_fb *b, uint64_t at, sft_error *e
                               const char *text);
 /* The table that the first four bytes lead to. */
 sft_status sft__import_fb_root(sft__import_fb *b, sft__import_fb_table *t, sft_error *err);
-/* A number of 1, 2, 4 or 8 bytes in a field; `otherwise` if the field is not there. */
+/* A number of 1, 2, 4 or 8 bytes in a field; 0 if the field is not there. */
 sft_status sft__import_fb_number(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
-                                 uint32_t width, uint64_t otherwise, uint64_t *value,
-                                 sft_error *err);
+                                 uint32_t width, uint64_t *value, sft_error *err);
 /* Two numbers of 8 bytes each in a field (a struct); *there false: none. */
 sft_status sft__import_fb_pair(sft__import_fb *b, const sft__import_fb_table *t, uint32_t slot,
                                uint64_t pair[2], bool *there, sft_error *err);

@@ -11,6 +11,7 @@
 #define SFT_IMPORT_IMPORT_H
 
 #include "base/memory/need.h"
+#include "base/text/strmap.h"
 #include <sft/extend.h>
 #include <sft/import.h>
 #include <string.h>
@@ -174,6 +175,11 @@ sft_status sft__import_alloc(sft__import *job, void *pointer, size_t count, size
 sft_status sft__import_copy(sft__import *job, char **out, const void *data, size_t len,
                             sft_error *err);
 
+/* Room for one more entry of a list that begins each with a name (base/text/strmap.h), in whose map the first
+ * `count` are: grown, they are found again. false: no memory. */
+bool sft__import_more_named(const sft_allocator *a, sft__base_strmap *map, void *list, size_t *room,
+                            size_t count, size_t size);
+
 /* The report: created by whoever runs the job. */
 sft_status sft__import_report_create(sft_import_report **out, const sft_allocator *allocator,
                                      sft_error *err);
@@ -204,12 +210,22 @@ const sft_dtype *sft__import_dtype(uint32_t id); /* these and the 22 */
 
 /* `inner` must outlive the source: give both to the same builder. */
 
-/* Bytes [offset, offset + size) of inner as a source of their own. */
-sft_status sft__import_source_part(sft_source **out, const sft_source *inner, uint64_t offset,
-                                   uint64_t size, const char *name, const sft_allocator *allocator,
-                                   sft_error *err);
+/* From `offset` on, so many bytes, or blocks. */
+typedef struct sft__import_extent {
+    uint64_t offset;
+    uint64_t count;
+} sft__import_extent;
 
-/* `blocks` blocks of in_bytes each, from offset on; each becomes out_bytes through fn (n blocks at
+/* These bytes of inner as a source of their own. */
+sft_status sft__import_source_part(sft_source **out, const sft_source *inner,
+                                   sft__import_extent bytes, const char *name,
+                                   const sft_allocator *allocator, sft_error *err);
+
+/* `size` bytes of the source's own, at *bytes for the caller to fill in; it needs no other one. */
+sft_status sft__import_source_own(sft_source **out, uint8_t **bytes, size_t size, const char *name,
+                                  const sft_allocator *allocator, sft_error *err);
+
+/* Blocks of in_bytes each; each becomes out_bytes through fn (n blocks at
  * once; in and out do not overlap). in_bytes, out_bytes: 1 to 4,096. For other byte orders,
  * conjugates, dequantising. */
 typedef void (*sft__import_block_fn)(void *dst, const void *src, size_t blocks, uint32_t argument);
@@ -219,8 +235,8 @@ typedef struct sft__import_block_map {
     uint32_t in_bytes;
     uint32_t out_bytes;
 } sft__import_block_map;
-sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uint64_t offset,
-                                  uint64_t blocks, const sft__import_block_map *map,
+sft_status sft__import_source_map(sft_source **out, const sft_source *inner,
+                                  sft__import_extent blocks, const sft__import_block_map *map,
                                   const sft_allocator *allocator, sft_error *err);
 /* A map's fn: reverses the bytes of each block of `argument` (= in_bytes = out_bytes) bytes. */
 void sft__import_block_swap(void *dst, const void *src, size_t blocks, uint32_t argument);

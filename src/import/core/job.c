@@ -135,3 +135,28 @@ sft_status sft__import_tensor(sft__import *job, const sft_tensor *tensor, sft_er
     job->tensors++;
     return sft_builder_add_tensor(job->builder, &t, err);
 }
+
+bool sft__import_more_named(const sft_allocator *a, sft__base_strmap *map, void *list, size_t *room,
+                            size_t count, size_t size) {
+    void *entries;
+
+    if (count < *room) {
+        return true;
+    }
+    if (map->slots != NULL) {
+        sft__base_strmap_reset(map);
+    }
+    memset(map, 0, sizeof *map);
+    if (!sft__base_grow(a, list, room, count + 1, size)) {
+        return false;
+    }
+    memcpy(&entries, list, sizeof entries);
+    if (!sft__base_strmap_init(map, entries, size, *room, a)) {
+        memset(map, 0, sizeof *map);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        (void)sft__base_strmap_add(map, i);
+    }
+    return true;
+}

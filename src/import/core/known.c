@@ -20,43 +20,41 @@ typedef struct refused {
 #define OTHER(magic, offset, sentence)           REFUSED(magic, offset, SFT_IMPORT_OTHER, sentence)
 
 static const refused refusals[] = {
-    REFUSED("version https://git-lfs", 0, SFT_IMPORT_OTHER,
-            "a Git LFS pointer, not the file itself: run git lfs pull"),
-    REFUSED("7z\xbc\xaf\x27\x1c", 0, SFT_IMPORT_OTHER,
-            "a 7z archive: PyTorch never writes such; a way to hide pickles from scanners"),
-    REFUSED("PYTORCH1", 0, SFT_IMPORT_OTHER,
-            "a file of a PyTorch preview release (0.5): nothing reads it any more"),
+    OTHER("version https://git-lfs", 0, "a Git LFS pointer, not the file itself: run git lfs pull"),
+    OTHER("7z\xbc\xaf\x27\x1c", 0,
+          "a 7z archive: PyTorch never writes such; a way to hide pickles from scanners"),
+    OTHER("PYTORCH1", 0, "a file of a PyTorch preview release (0.5): nothing reads it any more"),
     REFUSED("\xd8\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
             "an encrypted MindSpore checkpoint (AES-GCM): only MindSpore with its key can read it"),
     REFUSED("\xd9\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
             "an encrypted MindSpore checkpoint (AES-CBC): only MindSpore with its key can read it"),
     REFUSED("\xda\x5e\x3a\x7f", 0, SFT_IMPORT_MINDSPORE,
             "an encrypted MindSpore checkpoint (SM4-CBC): only MindSpore with its key can read it"),
-    REFUSED(
+    OTHER(
         "\x12\x09"
         "MindSpore",
-        5, SFT_IMPORT_OTHER,
+        5,
         "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
         "its parameters with save_checkpoint"),
-    REFUSED(
+    OTHER(
         "\x12\x09"
         "MindSpore",
-        7, SFT_IMPORT_OTHER,
+        7,
         "a MindIR model of MindSpore, a program with weights: load it with mindspore.load and save "
         "its parameters with save_checkpoint"), /* versions of five letters */
     REFUSED("ARROW1\0\0", 0, SFT_IMPORT_ARROW,
             "an Apache Arrow file: it has columns, but no convention for weights"),
-    REFUSED("\x1f\x8b", 0, SFT_IMPORT_OTHER, "compressed with gzip: unpack it first"),
-    REFUSED("\x28\xb5\x2f\xfd", 0, SFT_IMPORT_OTHER, "compressed with zstd: unpack it first"),
-    REFUSED("BZh", 0, SFT_IMPORT_OTHER, "compressed with bzip2: unpack it first"),
-    REFUSED("\xfd"
-            "7zXZ",
-            0, SFT_IMPORT_OTHER, "compressed with xz or lzma: unpack it first"),
-    REFUSED("Rar!", 0, SFT_IMPORT_OTHER, "a RAR archive: unpack it first"),
-    REFUSED("\x7f"
-            "ELF",
-            0, SFT_IMPORT_OTHER, "a program, not a weight file"),
-    REFUSED("PK\005\006", 0, SFT_IMPORT_OTHER, "an empty zip archive"),
+    OTHER("\x1f\x8b", 0, "compressed with gzip: unpack it first"),
+    OTHER("\x28\xb5\x2f\xfd", 0, "compressed with zstd: unpack it first"),
+    OTHER("BZh", 0, "compressed with bzip2: unpack it first"),
+    OTHER("\xfd"
+          "7zXZ",
+          0, "compressed with xz or lzma: unpack it first"),
+    OTHER("Rar!", 0, "a RAR archive: unpack it first"),
+    OTHER("\x7f"
+          "ELF",
+          0, "a program, not a weight file"),
+    OTHER("PK\005\006", 0, "an empty zip archive"),
     /* packed */
     OTHER("\x04\x22\x4d\x18", 0, "compressed with LZ4: unpack it first (lz4 -d)"),
     OTHER("\x02\x21\x4c\x18", 0, "compressed with LZ4 (old frames): unpack it first (lz4 -d)"),

@@ -28,8 +28,9 @@ static bool is_whole_safetensors(const sft__import_probe *p) {
     sft_source *part;
     sft_error ignored;
 
-    if (!is_safetensors(p) || sft__import_source_part(&part, p->source, 0, p->size, "",
-                                                      p->allocator, &ignored) != SFT_OK) {
+    if (!is_safetensors(p) ||
+        sft__import_source_part(&part, p->source, (sft__import_extent){0, p->size}, "",
+                                p->allocator, &ignored) != SFT_OK) {
         return false;
     }
     const bool whole = sft_catalog_open_source(&catalog, part, NULL, &ignored) == SFT_OK;
@@ -314,7 +315,7 @@ sft_status sft__import_open_file(sft_catalog **out, const char *path,
     return open_source(out, source, path, options, report, err);
 }
 
-/* A folder, or the index of shards, with the options complete; *is: it was one. */
+/* A directory, or the index of shards, with the options complete; *is: it was one. */
 static sft_status open_several(sft_catalog **out, const char *path, const sft_source *source,
                                bool *is, const sft_import_options *options,
                                sft_import_report **report, sft_error *err) {
@@ -346,14 +347,14 @@ sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import
     SFT_TRY(out_args(out, report, err));
     sft_status status = file_source(&source, path, options, err);
     if (status != SFT_OK) {
-        sft_status of_folder = SFT_OK;
+        sft_status of_directory = SFT_OK;
         if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
-            of_folder = open_several(out, path, NULL, &several, options, report, err);
+            of_directory = open_several(out, path, NULL, &several, options, report, err);
         }
-        if (several && of_folder != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
-            return of_folder;
+        if (several && of_directory != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
+            return of_directory;
         }
-        status = of_folder != SFT_OK ? of_folder : status;
+        status = of_directory != SFT_OK ? of_directory : status;
         SFT_TRY(located_source(&source, &path, found, status, options, err));
         return open_source(out, source, path, options, report, err);
     }

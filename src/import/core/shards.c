@@ -13,16 +13,18 @@ enum { INDEX_MAX = 64 << 20, NAMES_MOST = 64 << 20, TENSORS_MOST = 1 << 20 };
 
 enum { PART_DOTS = 4 }; /* a part's name has fewer behind its tensor's */
 
-/* One component, of this folder. */
+/* One component, of this directory. */
 static bool is_plain_name(const char *file, size_t len) {
     return len != 0 && file[0] != '.' && strlen(file) == len && strpbrk(file, "/\\:") == NULL &&
            sft__base_utf8_valid(file, len) == len;
 }
 
+static const char needed[] = "no object of file names";
+
 static sft_status json_bad(const sft__base_json *j, const char *text, sft_error *err) {
     const uint64_t at = j->fault_at != NULL ? (uint64_t)(j->fault_at - text) : 0;
     return sft__base_fail_at(err, SFT_E_INDEX, at, "the index: %s",
-                             j->fault != NULL ? j->fault : "no object of file names");
+                             j->fault != NULL ? j->fault : needed);
 }
 
 /* Flax's names are paths in the index ("layer/kernel") and trees in its files, where keys are joined with
@@ -68,22 +70,15 @@ static bool put_entry(sft__import_shard_index *x, char *name, size_t len,
     return true;
 }
 
-/* p behind a value: behind the comma that another one follows, which begins with a quote, or at
- * `end`.
- */
-static const char *next_or(const char *p, char end) {
-    p = p != NULL ? sft__base_json_blank(p) : NULL;
-    if (p == NULL || *p == end) {
-        return p;
-    }
-    p = *p == ',' ? sft__base_json_blank(p + 1) : NULL;
-    return p != NULL && *p == '"' ? p : NULL;
+static const char *name_of(sft__base_json *j, const char *p, sft__base_json_str *name) {
+    return sft__base_json_key(j, p, name, needed, needed);
 }
 
 /* "FILE", or ["FILE", ...] as Keras has it. p behind it. */
 static const char *files_read(sft__import_shard_index *x, sft__base_json *j, const char *p,
                               const sft__base_json_str *name, sft_error *err) {
     sft__base_json_str file;
+    bool more = true;
 
     char *raw = sft__base_arena_copy(&x->arena, name->raw, name->len);
     if (raw == NULL) {
@@ -95,44 +90,36 @@ static const char *files_read(sft__import_shard_index *x, sft__base_json *j, con
     }
     const size_t len = name->escaped ? sft__base_json_decode(raw, name) : name->len;
     raw[len] = '\0';
-    if (*p == '"') {
-        p = sft__base_json_read(j, p, &file);
-        return p != NULL && put_entry(x, raw, len, &file, err) ? p : NULL;
+    const bool list = *p == '[';
+    p = list ? sft__base_json_first(p, ']', &more) : p;
+    while (p != NULL && more) {
+        p = *p == '"' ? sft__base_json_read(j, p, &file) : NULL;
+        p = p != NULL && put_entry(x, raw, len, &file, err) ? p : NULL;
+        more = false;
+        p = list ? sft__base_json_next(j, p, ']', needed, &more) : p;
     }
-    p = *p == '[' ? sft__base_json_blank(p + 1) : NULL;
-    while (p != NULL && *p == '"') {
-        p = sft__base_json_read(j, p, &file);
-        if (p == NULL || !put_entry(x, raw, len, &file, err)) {
-            return NULL;
-        }
-        p = next_or(p, ']');
-    }
-    return p != NULL && *p == ']' ? p + 1 : NULL;
+    return p;
 }
 
-/* p behind the '{' of weight_map. */
+/* p at the value of weight_map. */
 static const char *map_read(sft__import_shard_index *x, sft__base_json *j, const char *p,
                             sft_error *err) {
-    for (p = sft__base_json_blank(p); p != NULL && *p == '"';) {
+    bool more = true;
+
+    for (p = *p == '{' ? sft__base_json_first(p, '}', &more) : NULL; p != NULL && more;) {
         sft__base_json_str name;
-        p = sft__base_json_read(j, p, &name);
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p == NULL || *p != ':') {
-            return NULL;
-        }
-        p = files_read(x, j, sft__base_json_blank(p + 1), &name, err);
-        if (p == NULL) {
-            return NULL;
-        }
-        p = next_or(p, '}');
+        p = name_of(j, p, &name);
+        p = p != NULL ? files_read(x, j, p, &name, err) : NULL;
+        p = sft__base_json_next(j, p, '}', needed, &more);
     }
-    return p != NULL && *p == '}' ? p + 1 : NULL;
+    return p;
 }
 
 static sft_status index_parse(sft__import_shard_index *x, const char *text, size_t len,
                               sft_error *err) {
     sft__base_json j = {.end = text + len};
     bool found = false;
+    bool more = true;
     sft_error local;
     sft_error *e = err != NULL ? err : &local;
 
@@ -141,30 +128,22 @@ static sft_status index_parse(sft__import_shard_index *x, const char *text, size
         return sft__base_fail(e, SFT_E_UTF8, "the index is not UTF-8");
     }
     const char *p = sft__base_json_blank(text);
-    p = *p == '{' ? sft__base_json_blank(p + 1) : NULL;
-    while (p != NULL && *p == '"') {
+    for (p = *p == '{' ? sft__base_json_first(p, '}', &more) : NULL; p != NULL && more;) {
         sft__base_json_str key;
-        p = sft__base_json_read(&j, p, &key);
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p == NULL || *p != ':') {
-            return json_bad(&j, text, e);
-        }
-        p = sft__base_json_blank(p + 1);
-        const bool map = sft__base_json_is(&key, "weight_map", 10);
+        p = name_of(&j, p, &key);
+        const bool map = p != NULL && sft__base_json_is(&key, "weight_map", 10);
         if (map && found) {
             return sft__base_fail_at(e, SFT_E_INDEX, (uint64_t)(p - text),
                                      "the index: weight_map twice");
         }
         found = found || map;
-        p = map && *p == '{' ? map_read(x, &j, p + 1, e)
-            : map            ? NULL
-                             : sft__base_json_value(&j, p, 1);
-        p = next_or(p, '}');
+        p = p == NULL ? NULL : map ? map_read(x, &j, p, e) : sft__base_json_value(&j, p, 1);
+        p = sft__base_json_next(&j, p, '}', needed, &more);
     }
     if (e->status != SFT_OK) {
         return (sft_status)e->status;
     }
-    p = p != NULL && *p == '}' ? sft__base_json_blank(p + 1) : NULL;
+    p = p != NULL ? sft__base_json_blank(p) : NULL;
     return p == NULL || p != j.end || !found ? json_bad(&j, text, e) : SFT_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/core/shards.h - the index of a model in several files (pytorch_model.bin.index.json and
- * its kin), and folders of such files as one catalog. Read first: import.h.
+ * its kin), and directories of such files as one catalog. Read first: import.h.
  */
 #ifndef SFT_IMPORT_SHARDS_H
 #define SFT_IMPORT_SHARDS_H
@@ -12,7 +12,7 @@
 typedef struct sft__import_shard_entry {
     const char *name; /* name, len first for the table; of a group: "/GROUP\nFILE" */
     size_t len;
-    const char *file; /* one component: of the index's own folder */
+    const char *file; /* one component: of the index's own directory */
     bool met; /* a group: it has a tensor; else: its file has parts of it, which no entry names */
 } sft__import_shard_entry;
 
@@ -27,7 +27,7 @@ typedef struct sft__import_shard_index {
     sft__base_strmap names; /* over entries */
 } sft__import_shard_index;
 
-/* SFT_E_INDEX, SFT_E_UTF8, SFT_E_PATH (a file outside the folder), SFT_E_DUPLICATE, SFT_E_LIMIT.
+/* SFT_E_INDEX, SFT_E_UTF8, SFT_E_PATH (a file outside the directory), SFT_E_DUPLICATE, SFT_E_LIMIT.
  * Reset in every case. */
 sft_status sft__import_shard_index_read(sft__import_shard_index *index, const sft_source *source,
                                         const sft_allocator *allocator, sft_error *err);
@@ -64,8 +64,8 @@ sft_status sft__import_gguf_set_open(sft_catalog **out, const char *path,
                                      const sft_import_options *options, sft_import_report **report,
                                      sft_error *err);
 
-/* All files of an index, or what a folder holds (an index or a single file, by the names that
- * Hugging Face gives them; else safetensors), as one catalog. *is: the folder holds such; otherwise
+/* All files of an index, or what a directory holds (an index or a single file, by the names that
+ * Hugging Face gives them; else safetensors), as one catalog. *is: the directory holds such; otherwise
  * nothing is said. options: complete. */
 sft_status sft__import_shards_open(sft_catalog **out, const char *path, const sft_source *index,
                                    const sft_import_options *options, sft_import_report **report,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * import/core/source_map.c - sources over a stretch of another source: as it is, or turned block by
- * block (byte order, conjugates, dequantising). Nothing is kept: a read turns what it needs in a
- * buffer on the stack. Read first: import.h.
+ * block (byte order, conjugates, dequantising), of which nothing is kept: a read turns what it needs in a
+ * buffer on the stack. And sources over bytes in memory. Read first: import.h.
  */
 #include "base/checked.h"
 #include "import/core/import.h"
@@ -113,20 +113,20 @@ static sft_status inside(const sft_source *inner, uint64_t offset, uint64_t size
     return SFT_OK;
 }
 
-sft_status sft__import_source_part(sft_source **out, const sft_source *inner, uint64_t offset,
-                                   uint64_t size, const char *name, const sft_allocator *allocator,
-                                   sft_error *err) {
-    const part like = {allocator, inner, offset, {NULL, 0, 0, 0}};
+sft_status sft__import_source_part(sft_source **out, const sft_source *inner,
+                                   sft__import_extent bytes, const char *name,
+                                   const sft_allocator *allocator, sft_error *err) {
+    const part like = {allocator, inner, bytes.offset, {NULL, 0, 0, 0}};
 
     *out = NULL;
-    SFT_TRY(inside(inner, offset, size, err));
-    return part_create(out, &like, size, name, err);
+    SFT_TRY(inside(inner, bytes.offset, bytes.count, err));
+    return part_create(out, &like, bytes.count, name, err);
 }
 
-sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uint64_t offset,
-                                  uint64_t blocks, const sft__import_block_map *map,
+sft_status sft__import_source_map(sft_source **out, const sft_source *inner,
+                                  sft__import_extent blocks, const sft__import_block_map *map,
                                   const sft_allocator *allocator, sft_error *err) {
-    const part like = {allocator, inner, offset, *map};
+    const part like = {allocator, inner, blocks.offset, *map};
     uint64_t in;
     uint64_t size;
 
@@ -135,12 +135,12 @@ sft_status sft__import_source_map(sft_source **out, const sft_source *inner, uin
         map->out_bytes > MAP_BLOCK_MAX) {
         return sft__base_fail(err, SFT_E_INTERNAL, "a block map needs blocks of 1 to 4096 bytes");
     }
-    if (!sft__base_mul64(blocks, map->in_bytes, &in) ||
-        !sft__base_mul64(blocks, map->out_bytes, &size)) {
-        return sft__base_fail_at(err, SFT_E_OVERFLOW, offset, "%llu blocks overflow 64 bits",
-                                 (unsigned long long)blocks);
+    if (!sft__base_mul64(blocks.count, map->in_bytes, &in) ||
+        !sft__base_mul64(blocks.count, map->out_bytes, &size)) {
+        return sft__base_fail_at(err, SFT_E_OVERFLOW, blocks.offset, "%llu blocks overflow 64 bits",
+                                 (unsigned long long)blocks.count);
     }
-    SFT_TRY(inside(inner, offset, in, err));
+    SFT_TRY(inside(inner, blocks.offset, in, err));
     return part_create(out, &like, size, sft_source_name(inner), err);
 }
 
@@ -155,4 +155,44 @@ void sft__import_block_swap(void *dst, const void *src, size_t blocks, uint32_t 
         s += argument;
         d += argument;
     }
+}
+
+/* ---------------------------------------------------------------- bytes in memory */
+
+typedef struct own {
+    const sft_allocator *allocator;
+    size_t size;
+    uint8_t bytes[];
+} own;
+
+static sft_status own_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
+    const own *o = self;
+    (void)err;
+    memcpy(dst, o->bytes + offset, size);
+    return SFT_OK;
+}
+
+static void own_close(void *self) {
+    own *o = self;
+    sft__base_free(o->allocator, o, sizeof *o + o->size);
+}
+
+sft_status sft__import_source_own(sft_source **out, uint8_t **bytes, size_t size, const char *name,
+                                  const sft_allocator *allocator, sft_error *err) {
+    sft_source_vtable vtable;
+    own *o;
+
+    SFT_TRY(sft__base_need(allocator, &o, sizeof *o + size, err));
+    o->allocator = allocator;
+    o->size = size;
+    *bytes = o->bytes;
+    SFT_INIT(&vtable);
+    vtable.read_at = own_read;
+    vtable.close = own_close;
+    const sft_status status =
+        sft_source_create(out, &vtable, o, size, SFT_SOURCE_MEMORY, name, allocator, err);
+    if (status != SFT_OK) {
+        own_close(o);
+    }
+    return status;
 }

@@ -218,7 +218,6 @@ static sft_status read_box(sft__import_dcp *d, const tensor *t, uint32_t chunk, 
     int64_t *strides;
     uint32_t rank;
     uint32_t other;
-    bool packed = true;
 
     memset(piece, 0, sizeof *piece);
     SFT_TRY(sft__import_torch_numbers(&d->t, offsets, "box", &start, &rank, err));
@@ -232,14 +231,14 @@ static sft_status read_box(sft__import_dcp *d, const tensor *t, uint32_t chunk, 
     }
     item->named = true;
     SFT_TRY(sft__import_alloc(d->job, &strides, rank, sizeof *strides, err));
-    SFT_TRY(sft__import_dcp_place(d, item, t->dtype, count, rank, piece, strides, &packed, err));
+    const sft_tensor box = {.dtype = t->dtype, .shape = count, .rank = rank};
+    SFT_TRY(sft__import_dcp_place(d, item, &box, piece, strides, err));
     if (values != 1) { /* counted in bytes so far; bounded by the file */
         start[rank - 1] *= values;
         count[rank - 1] *= values;
     }
     piece->start = start;
     piece->count = count;
-    piece->strides = packed ? NULL : strides;
     return SFT_OK;
 }
 
@@ -272,8 +271,7 @@ static sft_status read_tensor(sft__import_dcp *d, uint32_t id, tensor *t, const 
     if (chunks->type != SFT__PK_LIST && chunks->type != SFT__PK_TUPLE) {
         return of_tensor(err, SFT_E_SCHEMA, t, "no list of boxes");
     }
-    SFT_TRY(sft__base_need_room(d->job->allocator, &d->pieces, &d->piece_room,
-                                (size_t)chunks->count + 1, sizeof *d->pieces, err));
+    SFT_TRY(SFT_ONE_MORE(d->job->allocator, d->pieces, d->piece_room, (size_t)chunks->count, err));
     for (sft__import_pk_iter it = sft__import_pk_begin(chunks); sft__import_pk_next(&it, &chunk);
          count++) {
         SFT_TRY(read_box(d, t, chunk, &d->pieces[count], err));

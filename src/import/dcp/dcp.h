@@ -49,11 +49,11 @@ sft_status sft__import_dcp_files(sft__import_dcp *d, sft_error *err);
 /* The item of a box, or NULL; at NULL: the object of that name. */
 sft__import_dcp_item *sft__import_dcp_find(const sft__import_dcp *d, const char *name,
                                            size_t name_len, const uint64_t *at, uint32_t rank);
-/* Where the elements of the item lie; it must have this type and shape (as PyTorch counts it). strides:
- * `rank` numbers, filled in if the elements are not packed (*packed false). */
+/* Where the elements of the item lie; it must have the type and shape of `box` (as PyTorch counts it).
+ * strides: of its rank; NULL in the piece if the elements are packed. */
 sft_status sft__import_dcp_place(sft__import_dcp *d, const sft__import_dcp_item *item,
-                                 const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
-                                 sft_piece *piece, int64_t *strides, bool *packed, sft_error *err);
+                                 const sft_tensor *box, sft_piece *piece, int64_t *strides,
+                                 sft_error *err);
 /* *tensors: does the object hold storages? A scan looks into its pickle. */
 sft_status sft__import_dcp_object(sft__import_dcp *d, const sft__import_dcp_item *item,
                                   bool *tensors, sft_error *err);

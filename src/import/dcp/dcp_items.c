@@ -166,7 +166,8 @@ static sft_status look(sft__import_dcp *d, const sft__import_dcp_item *item, gla
     const uint32_t flags = d->job->options.flags;
     sft_source *part;
 
-    SFT_TRY(sft__import_source_part(&part, f->source, item->offset, item->length, f->path,
+    SFT_TRY(sft__import_source_part(&part, f->source,
+                                    (sft__import_extent){item->offset, item->length}, f->path,
                                     d->job->allocator, err));
     d->job->file = part;
     const sft_status status =
@@ -217,8 +218,8 @@ static sft_status wrong(const sft__import_dcp_item *item, sft_error *err, const 
 }
 
 sft_status sft__import_dcp_place(sft__import_dcp *d, const sft__import_dcp_item *item,
-                                 const sft_dtype *dtype, const uint64_t *shape, uint32_t rank,
-                                 sft_piece *piece, int64_t *strides, bool *packed, sft_error *err) {
+                                 const sft_tensor *box, sft_piece *piece, int64_t *strides,
+                                 sft_error *err) {
     glance g;
 
     memset(&g, 0, sizeof g);
@@ -226,12 +227,12 @@ sft_status sft__import_dcp_place(sft__import_dcp *d, const sft__import_dcp_item 
     if (!g.tensor) {
         return wrong(item, err, "is no tensor");
     }
-    if (g.view.dtype->id != dtype->id) {
+    if (g.view.dtype->id != box->dtype->id) {
         return wrong(item, err, "has another type than .metadata says");
     }
-    bool same = g.view.rank == rank;
-    for (uint32_t k = 0; same && k < rank; k++) {
-        same = g.view.shape[k] == shape[k];
+    bool same = g.view.rank == box->rank;
+    for (uint32_t k = 0; same && k < box->rank; k++) {
+        same = g.view.shape[k] == box->shape[k];
     }
     if (!same) {
         return wrong(item, err, "has another shape than .metadata says");
@@ -243,10 +244,11 @@ sft_status sft__import_dcp_place(sft__import_dcp *d, const sft__import_dcp_item 
     }
     piece->source = d->files[item->file].index;
     piece->offset = item->offset + g.view.first; /* inside the part */
-    *packed = sft__import_torch_is_whole(&g.view);
-    for (uint32_t k = 0; k < rank; k++) {
-        *packed = *packed || shape[k] == 0;
+    bool packed = sft__import_torch_is_whole(&g.view);
+    for (uint32_t k = 0; k < box->rank; k++) {
+        packed = packed || box->shape[k] == 0;
         strides[k] = g.strides[k];
     }
+    piece->strides = packed ? NULL : strides;
     return SFT_OK;
 }

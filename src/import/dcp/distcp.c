@@ -61,7 +61,8 @@ static sft_status scan_item(sft__import *job, uint64_t begin, uint64_t end, sft_
     bool tensor;
     bool storages;
 
-    SFT_TRY(sft__import_source_part(&part, outer, begin, end - begin, "item", job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, outer, (sft__import_extent){begin, end - begin}, "item",
+                                    job->allocator, err));
     const sft__base_arena before = job->arena;
     job->file = part;
     const sft_status status = sft__import_torch_zip_item(job, &view, &tensor, &storages, err);

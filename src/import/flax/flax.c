@@ -356,8 +356,7 @@ static sft_status chunk_all(reading *r, array *a, uint64_t count, uint64_t *at, 
         memcpy(a->type, chunk.type, sizeof a->type);
         a->kind = chunk.kind;
         a->run = chunk.run;
-        SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->run_room, (size_t)i + 1,
-                                    sizeof *r->runs, err));
+        SFT_TRY(SFT_ONE_MORE(r->job->allocator, r->runs, r->run_room, (size_t)i, err));
         if (r->run_room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
             return sft__base_fail_at(err, SFT_E_LIMIT, t.start,
                                      "memory: an array of too many chunks");

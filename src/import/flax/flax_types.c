@@ -84,7 +84,8 @@ static sft_status map_runs(sft__import *job, const sft__import_block_map *map,
             continue;
         }
         const uint64_t blocks = runs[i].nbytes / map->in_bytes;
-        SFT_TRY(sft__import_source_map(&made, job->file, runs[i].offset, blocks, map,
+        SFT_TRY(sft__import_source_map(&made, job->file,
+                                       (sft__import_extent){runs[i].offset, blocks}, map,
                                        job->allocator, err));
         runs[i].offset = 0;
         runs[i].nbytes = blocks * map->out_bytes;

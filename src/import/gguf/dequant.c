@@ -73,7 +73,7 @@ static void nibbles(int8_t *q, const uint8_t *p, size_t count) {
 }
 
 #define BLOCKS(function, in_bytes, elements)                                                       \
-    void function(void *dst, const void *src, size_t blocks, uint32_t argument) {                  \
+    static void function(void *dst, const void *src, size_t blocks, uint32_t argument) {           \
         const uint8_t *in = src;                                                                   \
         uint8_t *to = dst;                                                                         \
         (void)argument;                                                                            \
@@ -88,7 +88,7 @@ static void nibbles(int8_t *q, const uint8_t *p, size_t count) {
 
 /* ---------------------------------------------------------------- blocks of 32 */
 
-static void sft__import_dequant_q4_0_one(float *out, const uint8_t *p) {
+static void q4_0_one(float *out, const uint8_t *p) {
     int8_t q[SMALL];
 
     nibbles(q, p + 2, 16);
@@ -97,15 +97,15 @@ static void sft__import_dequant_q4_0_one(float *out, const uint8_t *p) {
     }
     scale(out, q, SMALL, half(p));
 }
-BLOCKS(sft__import_dequant_q4_0, 18, SMALL)
+BLOCKS(q4_0, 18, SMALL)
 
-static void sft__import_dequant_q4_1_one(float *out, const uint8_t *p) {
+static void q4_1_one(float *out, const uint8_t *p) {
     int8_t q[SMALL];
 
     nibbles(q, p + 4, 16);
     scale_add(out, q, SMALL, half(p), half(p + 2));
 }
-BLOCKS(sft__import_dequant_q4_1, 20, SMALL)
+BLOCKS(q4_1, 20, SMALL)
 
 /* The fifth bit of each number comes from a word of 32. */
 static void fives(int8_t *q, const uint8_t *high, const uint8_t *p) {
@@ -117,7 +117,7 @@ static void fives(int8_t *q, const uint8_t *high, const uint8_t *p) {
     }
 }
 
-static void sft__import_dequant_q5_0_one(float *out, const uint8_t *p) {
+static void q5_0_one(float *out, const uint8_t *p) {
     int8_t q[SMALL];
 
     fives(q, p + 2, p + 6);
@@ -126,24 +126,24 @@ static void sft__import_dequant_q5_0_one(float *out, const uint8_t *p) {
     }
     scale(out, q, SMALL, half(p));
 }
-BLOCKS(sft__import_dequant_q5_0, 22, SMALL)
+BLOCKS(q5_0, 22, SMALL)
 
-static void sft__import_dequant_q5_1_one(float *out, const uint8_t *p) {
+static void q5_1_one(float *out, const uint8_t *p) {
     int8_t q[SMALL];
 
     fives(q, p + 4, p + 8);
     scale_add(out, q, SMALL, half(p), half(p + 2));
 }
-BLOCKS(sft__import_dequant_q5_1, 24, SMALL)
+BLOCKS(q5_1, 24, SMALL)
 
-static void sft__import_dequant_q8_0_one(float *out, const uint8_t *p) {
+static void q8_0_one(float *out, const uint8_t *p) {
     const float d = half(p);
 
     for (size_t i = 0; i < SMALL; i++) {
         out[i] = d * (float)(int8_t)p[2 + i];
     }
 }
-BLOCKS(sft__import_dequant_q8_0, 34, SMALL)
+BLOCKS(q8_0, 34, SMALL)
 
 /* ---------------------------------------------------------------- by tables */
 
@@ -157,16 +157,16 @@ static void look_up(int8_t *q, size_t n, const int8_t values[16]) {
     }
 }
 
-static void sft__import_dequant_iq4_nl_one(float *out, const uint8_t *p) {
+static void iq4_nl_one(float *out, const uint8_t *p) {
     int8_t q[SMALL];
 
     nibbles(q, p + 2, 16);
     look_up(q, SMALL, iq4_values);
     scale(out, q, SMALL, half(p));
 }
-BLOCKS(sft__import_dequant_iq4_nl, 18, SMALL)
+BLOCKS(iq4_nl, 18, SMALL)
 
-static void sft__import_dequant_iq4_xs_one(float *out, const uint8_t *p) {
+static void iq4_xs_one(float *out, const uint8_t *p) {
     const float d = half(p);
     const uint32_t high = sft__base_load_le16(p + 2);
 
@@ -179,10 +179,10 @@ static void sft__import_dequant_iq4_xs_one(float *out, const uint8_t *p) {
         scale(out + (size_t)SMALL * s, q, SMALL, d * (float)sc);
     }
 }
-BLOCKS(sft__import_dequant_iq4_xs, 136, SUPER)
+BLOCKS(iq4_xs, 136, SUPER)
 
 /* The scale is a power of two, halved because the table's values are doubled. */
-static void sft__import_dequant_mxfp4_one(float *out, const uint8_t *p) {
+static void mxfp4_one(float *out, const uint8_t *p) {
     const uint32_t e = p[0];
     const uint32_t bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
     int8_t q[SMALL];
@@ -193,11 +193,11 @@ static void sft__import_dequant_mxfp4_one(float *out, const uint8_t *p) {
     look_up(q, SMALL, mxfp4_values);
     scale(out, q, SMALL, d);
 }
-BLOCKS(sft__import_dequant_mxfp4, 17, SMALL)
+BLOCKS(mxfp4, 17, SMALL)
 
 /* ---------------------------------------------------------------- blocks of 256 */
 
-static void sft__import_dequant_q2_k_one(float *out, const uint8_t *p) {
+static void q2_k_one(float *out, const uint8_t *p) {
     const float d = half(p + 80);
     const float dmin = half(p + 82);
 
@@ -211,9 +211,9 @@ static void sft__import_dequant_q2_k_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_q2_k, 84, SUPER)
+BLOCKS(q2_k, 84, SUPER)
 
-static void sft__import_dequant_q3_k_one(float *out, const uint8_t *p) {
+static void q3_k_one(float *out, const uint8_t *p) {
     const uint8_t *mask = p;
     const uint8_t *qs = p + 32;
     const uint8_t *scales = p + 96;
@@ -233,7 +233,7 @@ static void sft__import_dequant_q3_k_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_q3_k, 110, SUPER)
+BLOCKS(q3_k, 110, SUPER)
 
 /* Eight scales and minima of six bits in twelve bytes. */
 static void six_bits(const uint8_t *s, uint32_t j, uint32_t *sc, uint32_t *m) {
@@ -246,7 +246,7 @@ static void six_bits(const uint8_t *s, uint32_t j, uint32_t *sc, uint32_t *m) {
     }
 }
 
-static void sft__import_dequant_q4_k_one(float *out, const uint8_t *p) {
+static void q4_k_one(float *out, const uint8_t *p) {
     const float d = half(p);
     const float dmin = half(p + 2);
 
@@ -263,9 +263,9 @@ static void sft__import_dequant_q4_k_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_q4_k, 144, SUPER)
+BLOCKS(q4_k, 144, SUPER)
 
-static void sft__import_dequant_q5_k_one(float *out, const uint8_t *p) {
+static void q5_k_one(float *out, const uint8_t *p) {
     const float d = half(p);
     const float dmin = half(p + 2);
     const uint8_t *high = p + 16;
@@ -284,9 +284,9 @@ static void sft__import_dequant_q5_k_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_q5_k, 176, SUPER)
+BLOCKS(q5_k, 176, SUPER)
 
-static void sft__import_dequant_q6_k_one(float *out, const uint8_t *p) {
+static void q6_k_one(float *out, const uint8_t *p) {
     const float d = half(p + 208);
 
     for (uint32_t g = 0; g < 16; g++) { /* groups of 16 with a scale each */
@@ -303,22 +303,22 @@ static void sft__import_dequant_q6_k_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_q6_k, 210, SUPER)
+BLOCKS(q6_k, 210, SUPER)
 
-static void sft__import_dequant_q8_k_one(float *out, const uint8_t *p) {
+static void q8_k_one(float *out, const uint8_t *p) {
     const float d = single(p);
 
     for (size_t i = 0; i < SUPER; i++) {
         out[i] = d * (float)(int8_t)p[4 + i];
     }
 }
-BLOCKS(sft__import_dequant_q8_k, 292, SUPER)
+BLOCKS(q8_k, 292, SUPER)
 
 /* ---------------------------------------------------------------- three values */
 
 /* Five numbers of base three in a byte, as a fraction of 256: a power of three brings the wanted
  * digit to the top. */
-static void sft__import_dequant_tq1_0_one(float *out, const uint8_t *p) {
+static void tq1_0_one(float *out, const uint8_t *p) {
     static const uint8_t powers[5] = {1, 3, 9, 27, 81};
     static const struct {
         uint32_t at;
@@ -336,9 +336,9 @@ static void sft__import_dequant_tq1_0_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_tq1_0, 54, SUPER)
+BLOCKS(tq1_0, 54, SUPER)
 
-static void sft__import_dequant_tq2_0_one(float *out, const uint8_t *p) {
+static void tq2_0_one(float *out, const uint8_t *p) {
     const float d = half(p + 64);
 
     for (uint32_t g = 0; g < 8; g++) {
@@ -348,4 +348,19 @@ static void sft__import_dequant_tq2_0_one(float *out, const uint8_t *p) {
         }
     }
 }
-BLOCKS(sft__import_dequant_tq2_0, 66, SUPER)
+BLOCKS(tq2_0, 66, SUPER)
+
+sft__import_block_fn sft__import_dequant(uint32_t type) {
+    static const struct {
+        uint32_t type;
+        sft__import_block_fn fn;
+    } rows[] = {{2, q4_0},    {3, q4_1},   {6, q5_0},   {7, q5_1},  {8, q8_0},  {10, q2_k},
+                {11, q3_k},   {12, q4_k},  {13, q5_k},  {14, q6_k}, {15, q8_k}, {20, iq4_nl},
+                {23, iq4_xs}, {34, tq1_0}, {35, tq2_0}, {39, mxfp4}};
+    size_t i = 0;
+
+    while (i < sizeof rows / sizeof rows[0] && rows[i].type != type) {
+        i++;
+    }
+    return i < sizeof rows / sizeof rows[0] ? rows[i].fn : NULL;
+}

@@ -170,7 +170,8 @@ static sft_status map(sft__import_gguf_in *g, const info *t, const sft__import_b
                       sft_piece *piece, sft_error *err) {
     sft_source *made;
 
-    SFT_TRY(sft__import_source_map(&made, g->job->file, t->offset, t->nbytes / m->in_bytes, m,
+    SFT_TRY(sft__import_source_map(&made, g->job->file,
+                                   (sft__import_extent){t->offset, t->nbytes / m->in_bytes}, m,
                                    g->job->allocator, err));
     SFT_TRY(sft_builder_add_source(g->job->builder, made, &piece->source, err));
     piece->offset = 0;
@@ -193,8 +194,9 @@ static sft_status add_tensor(sft__import_gguf_in *g, info *t, sft_error *err) {
         return sft__import_opaque(g->job, SFT__NAMED(t, t->offset), err,
                                   "gguf-order: blocks of %s in a big-endian file", type->name);
     }
-    if (dtype == 0 && wanted && type->dequantize != NULL) {
-        const sft__import_block_map m = {type->dequantize, 0, type->bytes, 4 * type->elements};
+    const sft__import_block_fn floats = wanted ? sft__import_dequant(type->number) : NULL;
+    if (dtype == 0 && floats != NULL) {
+        const sft__import_block_map m = {floats, 0, type->bytes, 4 * type->elements};
         SFT_TRY(map(g, t, &m, &piece, err));
         dtype = SFT_F32;
     } else if (dtype == 0) {

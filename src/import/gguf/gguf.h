@@ -40,10 +40,9 @@ uint32_t sft__import_gguf_value_bytes(uint32_t type);   /* 0: strings and arrays
 /* One type of tensors: a plain element, or a block of many. */
 typedef struct sft__import_gguf_type {
     uint32_t number;
-    uint32_t elements;               /* of a block */
-    uint32_t bytes;                  /* of a block */
-    uint32_t dtype;                  /* sft_dtype_id of plain ones; 0: blocks */
-    sft__import_block_fn dequantize; /* to little-endian F32; NULL: raw alone */
+    uint32_t elements; /* of a block */
+    uint32_t bytes;    /* of a block */
+    uint32_t dtype;    /* sft_dtype_id of plain ones; 0: blocks */
     const char *name;
 } sft__import_gguf_type;
 const sft__import_gguf_type *sft__import_gguf_type_get(uint32_t number);
@@ -56,22 +55,7 @@ sft__import_gguf_type_of(uint32_t dtype); /* the plain one for an element type *
 #define SFT__GGUF_KEY_TYPES   "gguf.types"
 #define SFT__GGUF_KEY_TENSORS "gguf.tensors"
 
-/* dequant.c: blocks of each type to 32-bit floats; the argument is not used. */
-void sft__import_dequant_q4_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q4_1(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q5_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q5_1(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q8_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q2_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q3_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q4_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q5_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q6_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_q8_k(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_iq4_nl(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_iq4_xs(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_tq1_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_tq2_0(void *dst, const void *src, size_t blocks, uint32_t argument);
-void sft__import_dequant_mxfp4(void *dst, const void *src, size_t blocks, uint32_t argument);
+/* dequant.c: blocks of a type to 32-bit floats, the argument is not used; NULL: there is no such function. */
+sft__import_block_fn sft__import_dequant(uint32_t type);
 
 #endif

@@ -56,8 +56,8 @@ static sft_status take_code(lite *x, const sft__import_fb_table *t, bool *flex, 
     uint64_t old;
     uint64_t now;
 
-    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 1, 0, &old, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, t, 3, 4, 0, &now, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 1, &old, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 3, 4, &now, err));
     SFT_TRY(sft__import_fb_text(&x->fb, t, 1, SFT__GRAPH_TEXT, &name, err));
     old = old > INT8_MAX ? 0 : old; /* below zero */
     now = now > INT32_MAX ? 0 : now;
@@ -250,10 +250,10 @@ static sft_status take_operator(lite *x, const sft__import_fb_table *t, sft_erro
     if (++x->g->nodes > SFT__CONTENT_NODES) {
         return sft__base_fail_at(err, SFT_E_LIMIT, t->at, "too many operators");
     }
-    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 4, 0, &code, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 0, 4, &code, err));
     SFT_TRY(touch(x, t, operator_lists, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, t, 9, 8, 0, &far, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, t, 10, 8, 0, &far_size, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 9, 8, &far, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, t, 10, 8, &far_size, err));
     reach_to(x, far, far_size);
     if (code >= x->codes || x->flex[code] == 0) {
         return SFT_OK;
@@ -324,8 +324,8 @@ static sft_status take_buffers(lite *x, const sft__import_fb_table *model, sft_e
         }
         SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &t, err));
         SFT_TRY(sft__import_fb_vector_of(&x->fb, &t, 0, 1, &data, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 8, 0, &offset, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 8, 0, &size, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 8, &offset, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 8, &size, err));
         reach_to(x, offset, size);
     }
     return SFT_OK;

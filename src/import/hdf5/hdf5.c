@@ -416,7 +416,7 @@ const sft__import_reader sft__import_reader_hdf5 = {SFT_IMPORT_HDF5, probe, open
 
 #define WEIGHTS "model.weights.h5"
 
-/* A zip whose first member is one of those that Keras writes, in no folder. */
+/* A zip whose first member is one of those that Keras writes, in no directory. */
 static bool probe_keras(const sft__import_probe *p) {
     static const char *const first[] = {"metadata.json", "config.json", WEIGHTS};
 
@@ -457,8 +457,8 @@ static sft_status add_weights(sft__import *job, const sft__import_zip *zip, sft_
                              SFT__NAMED(m, m->header), "a member beside the weights");
         }
     }
-    SFT_TRY(
-        sft__import_source_part(&part, job->file, e->data, e->usize, WEIGHTS, job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, job->file, (sft__import_extent){e->data, e->usize},
+                                    WEIGHTS, job->allocator, err));
     SFT_TRY(sft_builder_add_source(job->builder, part, &index, err));
     return sft__import_hdf5_add(job, part, index, err);
 }

@@ -212,10 +212,16 @@ typedef sft_status (*sft__import_h5_each)(void *ctx, const uint8_t *record, size
                                           sft_error *err);
 sft_status sft__import_h5_tree2(sft__import_h5 *h, uint64_t addr, uint32_t type,
                                 sft__import_h5_each each, void *ctx, sft_error *err);
-/* The objects of a fractal heap that the tree's records name: `skip` bytes before the heap's id.
- * each gets the bytes of the object. */
-sft_status sft__import_h5_dense(sft__import_h5 *h, uint64_t heap, uint64_t tree, uint32_t type,
-                                size_t skip, sft__import_h5_each each, void *ctx, sft_error *err);
+typedef struct sft__import_h5_named {
+    uint64_t heap;
+    uint64_t tree;
+    uint32_t type; /* of the tree's records */
+    size_t skip;   /* bytes of a record before the heap's id */
+} sft__import_h5_named;
+
+/* The objects of a fractal heap that the tree's records name. each gets the bytes of the object. */
+sft_status sft__import_h5_dense(sft__import_h5 *h, sft__import_h5_named named,
+                                sft__import_h5_each each, void *ctx, sft_error *err);
 
 /* ---------------------------------------------------------------- groups (hdf5_group.c) */
 
@@ -307,6 +313,7 @@ typedef struct sft__import_h5_chunks {
     uint64_t grid[SFT__H5_RANK];
     uint64_t most[SFT__H5_RANK]; /* the grid that the index counts in; UINT64_MAX: any */
     uint64_t total;              /* of the grid */
+    uint32_t grows;              /* the dimension that numbers count first; the rank: none */
 } sft__import_h5_chunks;
 
 /* The chunks that are there (hdf5_chunk.c, hdf5_array.c). Free `at` with the job's allocator. */
@@ -319,9 +326,9 @@ sft_status sft__import_h5_chunk_inside(const sft__import_h5 *h, const sft__impor
 sft_status sft__import_h5_chunk_put(sft__import_h5 *h, const sft__import_h5_dataset *d,
                                     sft__import_h5_chunks *c, const uint64_t *place,
                                     const sft__import_h5_chunk *chunk, sft_error *err);
-/* The same by a number in the grid of `most`; `grows` is the dimension that counts first. */
+/* The same by a number in the grid of `most`. */
 sft_status sft__import_h5_chunk_number(sft__import_h5 *h, const sft__import_h5_dataset *d,
-                                       sft__import_h5_chunks *c, uint64_t number, uint32_t grows,
+                                       sft__import_h5_chunks *c, uint64_t number,
                                        const sft__import_h5_chunk *chunk, sft_error *err);
 sft_status sft__import_h5_fixed_array(sft__import_h5 *h, const sft__import_h5_dataset *d,
                                       sft__import_h5_chunks *c, sft_error *err);

@@ -41,40 +41,22 @@ static sft_status note_extent(sft__import_h5 *h, uint64_t addr, uint64_t size, s
 
 /* ---------------------------------------------------------------- fill values */
 
-typedef struct fill {
-    const sft_allocator *allocator;
-    uint8_t bytes[16];
-} fill;
-
-static sft_status fill_read(void *self, uint64_t offset, void *dst, size_t size, sft_error *err) {
-    const fill *f = self;
-    (void)err;
-    memcpy(dst, f->bytes + offset, size);
-    return SFT_OK;
-}
-
-static void fill_close(void *self) {
-    fill *f = self;
-    sft__base_free(f->allocator, f, sizeof *f);
-}
-
 /* A source of one element; zeros of all types are the same one. */
 static sft_status fill_source(adding *a, sft_error *err) {
     static const uint8_t zeros[16] = {0};
     const sft__import_h5_type *type = &a->d->type;
     const bool zero = memcmp(a->d->fill, zeros, sizeof zeros) == 0;
     sft__import_h5 *h = a->h;
-    sft_source_vtable vtable;
     sft_source *made;
+    uint8_t *bytes;
 
     if (zero && h->zeros != 0) {
         a->fill = h->zeros;
         return SFT_OK;
     }
-    fill *f;
-    SFT_TRY(sft__base_need_zero(h->job->allocator, &f, sizeof *f, err));
-    f->allocator = h->job->allocator;
-    memcpy(f->bytes, a->d->fill, sizeof f->bytes);
+    SFT_TRY(sft__import_source_own(&made, &bytes, sizeof a->d->fill, sft_source_name(h->source),
+                                   h->job->allocator, err));
+    memcpy(bytes, a->d->fill, sizeof a->d->fill);
     if (type->unit != 0) {
         sft__import_block_swap(f->bytes, a->d->fill, type->size / type->unit, type->unit);
     }
@@ -110,8 +92,8 @@ static sft_status turned(adding *a, const sft_source *inner, uint64_t offset, ui
     const sft__import_block_map map = {sft__import_block_swap, unit, unit, unit};
     sft_source *made;
 
-    SFT_TRY(sft__import_source_map(&made, inner, offset, nbytes / unit, &map, a->h->job->allocator,
-                                   err));
+    SFT_TRY(sft__import_source_map(&made, inner, (sft__import_extent){offset, nbytes / unit}, &map,
+                                   a->h->job->allocator, err));
     return sft_builder_add_source(a->h->job->builder, made, source, err);
 }
 

@@ -12,7 +12,6 @@ typedef struct array {
     const sft__import_h5_dataset *d;
     sft__import_h5_chunks *c;
     uint64_t addr;    /* of the header: its blocks repeat it */
-    uint32_t grows;   /* the dimension that counts first; the rank: none */
     uint32_t element; /* bytes */
     uint64_t page;    /* elements in a page */
     uint64_t count;   /* elements of the array */
@@ -31,7 +30,7 @@ static sft_status take_element(array *a, const uint8_t *p, uint64_t number, sft_
         chunk.size = sft__import_h5_take(&in, a->element - a->h->offset_size - 4);
         chunk.mask = (uint32_t)sft__import_h5_take(&in, 4);
     }
-    return sft__import_h5_chunk_number(a->h, a->d, a->c, number, a->grows, &chunk, err);
+    return sft__import_h5_chunk_number(a->h, a->d, a->c, number, &chunk, err);
 }
 
 static sft_status take_elements(array *a, const uint8_t *p, uint64_t first, uint64_t n,
@@ -109,7 +108,7 @@ static sft_status load(array *a, sft__import_h5_buf *buf, uint64_t addr, uint64_
 
 sft_status sft__import_h5_fixed_array(sft__import_h5 *h, const sft__import_h5_dataset *d,
                                       sft__import_h5_chunks *c, sft_error *err) {
-    array a = {.h = h, .d = d, .c = c, .addr = d->data, .grows = d->rank};
+    array a = {.h = h, .d = d, .c = c, .addr = d->data};
     const size_t n = 12 + (size_t)h->length_size + h->offset_size;
     uint8_t head[32];
 
@@ -237,7 +236,7 @@ static bool is_power(uint32_t v) {
 
 sft_status sft__import_h5_extensible_array(sft__import_h5 *h, const sft__import_h5_dataset *d,
                                            sft__import_h5_chunks *c, sft_error *err) {
-    array a = {.h = h, .d = d, .c = c, .addr = d->data, .grows = 0};
+    array a = {.h = h, .d = d, .c = c, .addr = d->data};
     const size_t n = 16 + 6 * (size_t)h->length_size + h->offset_size;
     uint8_t head[80];
 
@@ -254,8 +253,9 @@ sft_status sft__import_h5_extensible_array(sft__import_h5 *h, const sft__import_
     a.pointers = head[10];
     a.page = head[11] < 32 ? UINT64_C(1) << head[11] : 0;
     a.bits_width = (a.bits + 7) / 8;
+    c->grows = 0;
     for (uint32_t i = 0; i < d->rank; i++) {
-        a.grows = c->most[i] == UINT64_MAX ? i : a.grows;
+        c->grows = c->most[i] == UINT64_MAX ? i : c->grows;
     }
     sft__import_h5_in in = {head + 12 + 4 * (size_t)h->length_size, n - 16, false};
     a.count = sft__import_h5_take(

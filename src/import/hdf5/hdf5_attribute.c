@@ -101,7 +101,8 @@ sft_status sft__import_h5_attributes(sft__import_h5 *h, const char *path, size_t
             SFT_TRY(
                 sft__import_h5_meet(h, heap, UINT64_MAX - 2, &met, &was, err)); /* each heap once */
             if (!was) {
-                SFT_TRY(sft__import_h5_dense(h, heap, tree, 8, 0, take, &t, err));
+                SFT_TRY(sft__import_h5_dense(h, (sft__import_h5_named){heap, tree, 8, 0}, take, &t,
+                                             err));
             }
         }
     }

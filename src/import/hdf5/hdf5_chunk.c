@@ -124,7 +124,7 @@ static sft_status implicit(sft__import_h5 *h, const sft__import_h5_dataset *d,
     SFT_TRY(sft__import_h5_charge_places(h, d->addr, all, err));
     for (uint64_t i = 0; i < all; i++) { /* at most one for each chunk_bytes of the file */
         const sft__import_h5_chunk chunk = {0, d->data + i * d->chunk_bytes, d->chunk_bytes, 0};
-        SFT_TRY(sft__import_h5_chunk_number(h, d, c, i, d->rank, &chunk, err));
+        SFT_TRY(sft__import_h5_chunk_number(h, d, c, i, &chunk, err));
     }
     return SFT_OK;
 }
@@ -139,6 +139,7 @@ static int by_place(const void *a, const void *b) {
 
 static sft_status grids(const sft__import_h5_dataset *d, sft__import_h5_chunks *c, sft_error *err) {
     c->total = 1;
+    c->grows = d->rank;
     for (uint32_t i = 0; i < d->rank; i++) {
         const uint64_t size = d->chunk[i];
         c->grid[i] = d->shape[i] / size + (d->shape[i] % size != 0);

@@ -67,23 +67,31 @@ static sft_status count(sft__import_h5 *h, sft__import_h5_dataset *d, sft_error 
 
 /* ---------------------------------------------------------------- layout */
 
+/* How a layout has the dimensions of a chunk: so many numbers of this width. */
+typedef struct chunk_form {
+    uint64_t rank;
+    size_t width;
+    uint64_t addr; /* of the message */
+} chunk_form;
+
 /* Dimensions of a chunk, the last of them the bytes of an element. */
 static sft_status take_chunk(sft__import_h5 *h, sft__import_h5_dataset *d, sft__import_h5_in *in,
-                             uint64_t rank, size_t width, uint64_t addr, sft_error *err) {
+                             chunk_form form, sft_error *err) {
     uint64_t bytes = d->type.size;
 
-    if (rank != (uint64_t)d->rank + 1 || width == 0 || width > 8) {
-        return sft__import_h5_bad(h, addr, err,
+    if (form.rank != (uint64_t)d->rank + 1 || form.width == 0 || form.width > 8) {
+        return sft__import_h5_bad(h, form.addr, err,
                                   "chunks of another number of dimensions than the dataset");
     }
     for (uint32_t i = 0; i < d->rank; i++) {
-        d->chunk[i] = sft__import_h5_take(in, width);
+        d->chunk[i] = sft__import_h5_take(in, form.width);
         if (d->chunk[i] == 0 || !sft__base_mul64(bytes, d->chunk[i], &bytes)) {
-            return sft__import_h5_bad(h, addr, err, "chunks of no size, or of one that overflows");
+            return sft__import_h5_bad(h, form.addr, err,
+                                      "chunks of no size, or of one that overflows");
         }
     }
-    if (sft__import_h5_take(in, width) != d->type.size || bytes > UINT32_MAX || d->rank == 0) {
-        return sft__import_h5_bad(h, addr, err,
+    if (sft__import_h5_take(in, form.width) != d->type.size || bytes > UINT32_MAX || d->rank == 0) {
+        return sft__import_h5_bad(h, form.addr, err,
                                   "chunks of 2^32 bytes or more, or of other elements");
     }
     d->chunk_bytes = bytes;
@@ -101,7 +109,7 @@ static sft_status layout_old(sft__import_h5 *h, sft__import_h5_dataset *d, sft__
         d->data = sft__import_h5_take_addr(h, in);
     }
     if (d->layout == CHUNKED) {
-        return take_chunk(h, d, in, rank, 4, addr, err);
+        return take_chunk(h, d, in, (chunk_form){rank, 4, addr}, err);
     }
     (void)sft__import_h5_skip(in, rank * 4 < in->left ? (size_t)rank * 4 : in->left);
     d->data_size = d->nbytes;
@@ -119,7 +127,7 @@ static sft_status layout_chunks(sft__import_h5 *h, sft__import_h5_dataset *d, sf
     const uint64_t rank = sft__import_h5_take(in, 1);
     const size_t width = (size_t)sft__import_h5_take(in, 1);
 
-    SFT_TRY(take_chunk(h, d, in, rank, width, addr, err));
+    SFT_TRY(take_chunk(h, d, in, (chunk_form){rank, width, addr}, err));
     d->partial_plain = (flags & 1) != 0;
     d->index = (uint32_t)sft__import_h5_take(in, 1);
     if (d->index == 0 || d->index > 5) {
@@ -149,7 +157,7 @@ static sft_status layout_new(sft__import_h5 *h, sft__import_h5_dataset *d, sft__
     } else if (d->layout == CHUNKED) {
         const uint64_t rank = sft__import_h5_take(in, 1);
         d->data = sft__import_h5_take_addr(h, in);
-        return take_chunk(h, d, in, rank, 4, addr, err);
+        return take_chunk(h, d, in, (chunk_form){rank, 4, addr}, err);
     }
     return SFT_OK;
 }
@@ -351,7 +359,8 @@ sft_status sft__import_h5_attribute_met(sft__import_h5 *h, const char *name, cha
             const uint64_t heap = sft__import_h5_take_addr(h, &in);
             const uint64_t tree = sft__import_h5_take_addr(h, &in);
             if (!in.bad && heap != SFT__H5_UNDEF) {
-                SFT_TRY(sft__import_h5_dense(h, heap, tree, 8, 0, each_attribute, &w, err));
+                SFT_TRY(sft__import_h5_dense(h, (sft__import_h5_named){heap, tree, 8, 0},
+                                             each_attribute, &w, err));
             }
         }
     }

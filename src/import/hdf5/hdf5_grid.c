@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_grid.c - chunks by their places in the grid of a dataset, for all indexes. Read first: hdf5.h.
+ * import/hdf5/hdf5_grid.c - chunks by their places in the grid of a dataset, for all indexes. Read first:
+ * hdf5.h.
  */
 #include "import/hdf5/hdf5.h"
 
@@ -39,18 +40,18 @@ sft_status sft__import_h5_chunk_put(sft__import_h5 *h, const sft__import_h5_data
 }
 
 sft_status sft__import_h5_chunk_number(sft__import_h5 *h, const sft__import_h5_dataset *d,
-                                       sft__import_h5_chunks *c, uint64_t number, uint32_t grows,
+                                       sft__import_h5_chunks *c, uint64_t number,
                                        const sft__import_h5_chunk *chunk, sft_error *err) {
     uint64_t place[SFT__H5_RANK];
 
     for (uint32_t i = d->rank; i-- > 0;) {
-        if (i != grows) {
+        if (i != c->grows) {
             place[i] = c->most[i] != 0 ? number % c->most[i] : 0;
             number = c->most[i] != 0 ? number / c->most[i] : number;
         }
     }
-    if (grows < d->rank) {
-        place[grows] = number;
+    if (c->grows < d->rank) {
+        place[c->grows] = number;
     } else if (number != 0) {
         return SFT_OK; /* beyond the largest shape */
     }

@@ -15,6 +15,7 @@ typedef struct group {
     sft__import_h5 *h;
     const char *path; /* of the group */
     size_t path_len;
+    size_t names; /* bytes of them in h->heap */
 } group;
 
 bool sft__import_h5_is_group(const sft__import_h5_object *o) {
@@ -128,10 +129,11 @@ static sft_status each_link(void *ctx, const uint8_t *bytes, size_t size, sft_er
 /* ---------------------------------------------------------------- symbol tables */
 
 /* The text at an offset of the heap of names; at most up to its end. */
-static sft_status heap_text(group *g, uint64_t offset, size_t size, const char **text, size_t *len,
-                            uint64_t at, sft_error *err) {
+static sft_status heap_text(group *g, uint64_t offset, const char **text, size_t *len, uint64_t at,
+                            sft_error *err) {
     const uint8_t *bytes = g->h->heap.data;
-    const uint8_t *end = offset < size ? memchr(bytes + offset, 0, size - (size_t)offset) : NULL;
+    const uint8_t *end =
+        offset < g->names ? memchr(bytes + offset, 0, g->names - (size_t)offset) : NULL;
 
     if (end == NULL) {
         return sft__import_h5_bad(g->h, at, err, "a name outside the heap of its group");
@@ -141,8 +143,7 @@ static sft_status heap_text(group *g, uint64_t offset, size_t size, const char *
     return SFT_OK;
 }
 
-static sft_status take_symbol(group *g, sft__import_h5_in *in, size_t heap, uint64_t at,
-                              sft_error *err) {
+static sft_status take_symbol(group *g, sft__import_h5_in *in, uint64_t at, sft_error *err) {
     sft__import_h5 *h = g->h;
     sft__import_h5_link link = {0};
     const char *name = "";
@@ -156,11 +157,11 @@ static sft_status take_symbol(group *g, sft__import_h5_in *in, size_t heap, uint
     if (scratch == NULL) {
         return sft__import_h5_bad(h, at, err, "a node of a group cut short");
     }
-    SFT_TRY(heap_text(g, offset, heap, &name, &len, at, err));
+    SFT_TRY(heap_text(g, offset, &name, &len, at, err));
     if (cached == SOFT_CACHED) {
         link.addr = SFT__H5_UNDEF;
-        SFT_TRY(heap_text(g, sft__base_load_le32(scratch), heap, &link.target, &link.target_len, at,
-                          err));
+        SFT_TRY(
+            heap_text(g, sft__base_load_le32(scratch), &link.target, &link.target_len, at, err));
     } else if (link.addr == SFT__H5_UNDEF) {
         return sft__import_h5_bad(h, at, err, "a link to nowhere");
     }
@@ -168,7 +169,7 @@ static sft_status take_symbol(group *g, sft__import_h5_in *in, size_t heap, uint
 }
 
 /* A leaf: symbols. */
-static sft_status take_symbols(group *g, uint64_t addr, size_t heap, sft_error *err) {
+static sft_status take_symbols(group *g, uint64_t addr, sft_error *err) {
     sft__import_h5 *h = g->h;
     const uint64_t entry = 2 * (uint64_t)h->offset_size + 24;
     uint8_t head[8];
@@ -181,7 +182,7 @@ static sft_status take_symbols(group *g, uint64_t addr, size_t heap, sft_error *
     SFT_TRY(sft__import_h5_block(h, &h->node, addr + 8, count * entry, "a node of a group", err));
     sft__import_h5_in in = {h->node.data, (size_t)(count * entry), false};
     for (uint32_t i = 0; i < count; i++) {
-        SFT_TRY(take_symbol(g, &in, heap, addr + 8 + i * entry, err));
+        SFT_TRY(take_symbol(g, &in, addr + 8 + i * entry, err));
     }
     return SFT_OK;
 }
@@ -212,8 +213,8 @@ static sft_status take_tree_node(group *g, const sft__import_h5_node *n, sft_err
     return SFT_OK;
 }
 
-/* The names, into h->heap; *size of them. */
-static sft_status read_heap(group *g, uint64_t addr, size_t *size, sft_error *err) {
+/* The names, into h->heap. */
+static sft_status read_heap(group *g, uint64_t addr, sft_error *err) {
     sft__import_h5 *h = g->h;
     uint8_t head[32];
 
@@ -227,7 +228,7 @@ static sft_status read_heap(group *g, uint64_t addr, size_t *size, sft_error *er
     (void)sft__import_h5_take(&in, h->length_size);
     const uint64_t data = sft__import_h5_take_addr(h, &in);
     SFT_TRY(sft__import_h5_block(h, &h->heap, data, len, "a heap of names", err));
-    *size = (size_t)len;
+    g->names = (size_t)len;
     return SFT_OK;
 }
 
@@ -236,17 +237,16 @@ static sft_status take_table(group *g, const sft__import_h5_message *m, sft_erro
     sft__import_h5_in in = sft__import_h5_body(&h->object, m);
     const uint64_t tree = sft__import_h5_take_addr(h, &in);
     const uint64_t heap = sft__import_h5_take_addr(h, &in);
-    size_t size = 0;
 
     if (in.bad) {
         return sft__import_h5_bad(h, m->addr, err, "a symbol table cut short");
     }
-    SFT_TRY(read_heap(g, heap, &size, err));
+    SFT_TRY(read_heap(g, heap, err));
     h->todo_count = 0;
     SFT_TRY(sft__import_h5_push(h, tree, 0, UINT32_MAX, err));
     while (h->todo_count > 0) {
         const sft__import_h5_node n = h->todo[--h->todo_count];
-        SFT_TRY(n.records != 0 ? take_symbols(g, n.addr, size, err) : take_tree_node(g, &n, err));
+        SFT_TRY(n.records != 0 ? take_symbols(g, n.addr, err) : take_tree_node(g, &n, err));
     }
     return SFT_OK;
 }
@@ -266,7 +266,8 @@ static sft_status take_info(group *g, const sft__import_h5_message *m, sft_error
         return sft__import_h5_bad(h, m->addr, err, "a group cut short or of an unknown version");
     }
     return heap == SFT__H5_UNDEF ? SFT_OK
-                                 : sft__import_h5_dense(h, heap, tree, 5, 4, each_link, g, err);
+                                 : sft__import_h5_dense(h, (sft__import_h5_named){heap, tree, 5, 4},
+                                                        each_link, g, err);
 }
 
 static int by_name_backwards(const void *a, const void *b) {
@@ -279,7 +280,7 @@ static int by_name_backwards(const void *a, const void *b) {
 
 sft_status sft__import_h5_group(sft__import_h5 *h, const char *path, size_t path_len,
                                 sft_error *err) {
-    group g = {h, path, path_len};
+    group g = {h, path, path_len, 0};
     const size_t first = h->stack.count;
 
     for (size_t i = 0; i < h->object.count; i++) {

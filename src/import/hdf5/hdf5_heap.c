@@ -340,43 +340,49 @@ static sft_status each_id(void *ctx, const uint8_t *record, size_t size, sft_err
     return SFT_OK;
 }
 
-/* The entry of an indirect block at this heap offset (`from`: of the block itself): moves from,
- * size and rows to the child and gives its address. */
-static sft_status indirect(heap *p, uint64_t offset, uint64_t *addr, uint64_t *from, uint64_t *size,
-                           uint32_t *rows, sft_error *err) {
+/* A block of a heap. rows: of an indirect one; 0: it is direct. */
+typedef struct heap_block {
+    uint64_t addr;
+    uint64_t from; /* the heap offset of its first byte */
+    uint64_t size;
+    uint32_t rows;
+} heap_block;
+
+/* From an indirect block to its child at this heap offset. */
+static sft_status indirect(heap *p, uint64_t offset, heap_block *b, sft_error *err) {
     sft__import_h5 *h = p->h;
     const uint64_t first = p->width * p->start; /* 2^15 and a part of the memory limit at most */
-    const uint64_t rel = offset - *from;
+    const uint64_t rel = offset - b->from;
     const uint32_t row = rel < first ? 0 : log2_of(rel / first) + 1;
     const uint64_t direct_rows = log2_of(p->direct) - log2_of(p->start) + 2u;
     const size_t head = 5 + (size_t)h->offset_size + p->offset_width;
 
-    if (row >= *rows) {
-        return sft__import_h5_bad(h, *addr, err, "an object beyond the blocks of its heap");
+    if (row >= b->rows) {
+        return sft__import_h5_bad(h, b->addr, err, "an object beyond the blocks of its heap");
     }
     const uint64_t block = row == 0 ? p->start : p->start << (row - 1);
     const uint64_t row_from = row == 0 ? 0 : first << (row - 1);
     const uint64_t column = (rel - row_from) / block;
-    const uint64_t n = head + *rows * p->width * h->offset_size + 4;
-    SFT_TRY(sft__import_h5_block(h, &h->heap, *addr, n, "a block of a heap", err));
+    const uint64_t n = head + b->rows * p->width * h->offset_size + 4;
+    SFT_TRY(sft__import_h5_block(h, &h->heap, b->addr, n, "a block of a heap", err));
     p->block_at = SFT__H5_UNDEF;
-    SFT_TRY(sft__import_h5_sum(h, h->heap.data, (size_t)n, *addr, "a block of a heap", err));
+    SFT_TRY(sft__import_h5_sum(h, h->heap.data, (size_t)n, b->addr, "a block of a heap", err));
     if (memcmp(h->heap.data, "FHIB", 4) != 0 ||
-        sft__import_h5_uint(h->heap.data + 5 + h->offset_size, p->offset_width) != *from) {
-        return sft__import_h5_bad(h, *addr, err,
+        sft__import_h5_uint(h->heap.data + 5 + h->offset_size, p->offset_width) != b->from) {
+        return sft__import_h5_bad(h, b->addr, err,
                                   "a block of a heap that is not the one it should be");
     }
     sft__import_h5_in in = {h->heap.data + head + (row * p->width + column) * h->offset_size,
                             h->offset_size, false};
-    *addr = sft__import_h5_take_addr(h, &in);
-    *from += row_from + column * block;
-    *size = block;
-    *rows = 0;
+    b->addr = sft__import_h5_take_addr(h, &in);
+    b->from += row_from + column * block;
+    b->size = block;
+    b->rows = 0;
     if (row >= direct_rows) {
         if (block <= first) {
-            return sft__import_h5_bad(h, *addr, err, "a block of a heap without rows");
+            return sft__import_h5_bad(h, b->addr, err, "a block of a heap without rows");
         }
-        *rows = log2_of(block) - log2_of(first) + 1;
+        b->rows = log2_of(block) - log2_of(first) + 1;
     }
     return SFT_OK;
 }
@@ -384,44 +390,41 @@ static sft_status indirect(heap *p, uint64_t offset, uint64_t *addr, uint64_t *f
 /* The direct block that holds a heap offset, into h->heap. */
 static sft_status load_block(heap *p, uint64_t offset, sft_error *err) {
     sft__import_h5 *h = p->h;
-    uint64_t addr = p->root;
-    uint64_t from = 0;
-    uint64_t size = p->start;
-    uint32_t rows = p->rows;
+    heap_block b = {p->root, 0, p->start, p->rows};
 
     if (p->block_at != SFT__H5_UNDEF && offset >= p->block_at &&
         offset - p->block_at < p->block_size) {
         return SFT_OK;
     }
-    while (rows != 0) { /* a child has fewer rows: its block is smaller than its parent */
-        const uint32_t before = rows;
-        SFT_TRY(indirect(p, offset, &addr, &from, &size, &rows, err));
-        if (rows >= before) {
-            return sft__import_h5_bad(h, addr, err,
+    while (b.rows != 0) { /* a child has fewer rows: its block is smaller than its parent */
+        const uint32_t before = b.rows;
+        SFT_TRY(indirect(p, offset, &b, err));
+        if (b.rows >= before) {
+            return sft__import_h5_bad(h, b.addr, err,
                                       "a block of a heap as large as the one it is in");
         }
     }
     p->block_at = SFT__H5_UNDEF;
-    if (offset - from >= size) {
-        return sft__import_h5_bad(h, addr, err, "an object beyond the blocks of its heap");
+    if (offset - b.from >= b.size) {
+        return sft__import_h5_bad(h, b.addr, err, "an object beyond the blocks of its heap");
     }
     const size_t head = 5 + (size_t)h->offset_size + p->offset_width;
-    SFT_TRY(sft__import_h5_block(h, &h->heap, addr, size, "a block of a heap", err));
+    SFT_TRY(sft__import_h5_block(h, &h->heap, b.addr, b.size, "a block of a heap", err));
     uint8_t *bytes = h->heap.data;
-    if (size < head + 4 || memcmp(bytes, "FHDB", 4) != 0 ||
-        sft__import_h5_uint(bytes + 5 + h->offset_size, p->offset_width) != from) {
-        return sft__import_h5_bad(h, addr, err,
+    if (b.size < head + 4 || memcmp(bytes, "FHDB", 4) != 0 ||
+        sft__import_h5_uint(bytes + 5 + h->offset_size, p->offset_width) != b.from) {
+        return sft__import_h5_bad(h, b.addr, err,
                                   "a block of a heap that is not the one it should be");
     }
     if (p->summed) { /* its checksum stands in the head and counts as zeros: move it to the end */
-        SFT_TRY(sft__import_h5_room(h, &h->heap, (size_t)size + 4, err));
+        SFT_TRY(sft__import_h5_room(h, &h->heap, (size_t)b.size + 4, err));
         bytes = h->heap.data;
-        memcpy(bytes + size, bytes + head, 4);
+        memcpy(bytes + b.size, bytes + head, 4);
         memset(bytes + head, 0, 4);
-        SFT_TRY(sft__import_h5_sum(h, bytes, (size_t)size + 4, addr, "a block of a heap", err));
+        SFT_TRY(sft__import_h5_sum(h, bytes, (size_t)b.size + 4, b.addr, "a block of a heap", err));
     }
-    p->block_at = from;
-    p->block_size = size;
+    p->block_at = b.from;
+    p->block_size = b.size;
     return SFT_OK;
 }
 
@@ -461,16 +464,16 @@ static sft_status fetch_all(heap *p, sft__import_h5_each each, void *ctx, sft_er
     return SFT_OK;
 }
 
-sft_status sft__import_h5_dense(sft__import_h5 *h, uint64_t addr, uint64_t tree_addr, uint32_t type,
-                                size_t skip, sft__import_h5_each each, void *ctx, sft_error *err) {
+sft_status sft__import_h5_dense(sft__import_h5 *h, sft__import_h5_named named,
+                                sft__import_h5_each each, void *ctx, sft_error *err) {
     heap p;
 
     memset(&p, 0, sizeof p);
     p.h = h;
-    p.addr = addr;
-    p.skip = skip;
+    p.addr = named.heap;
+    p.skip = named.skip;
     sft_status status = heap_open(&p, err);
-    SFT_THEN(status, sft__import_h5_tree2(h, tree_addr, type, each_id, &p, err));
+    SFT_THEN(status, sft__import_h5_tree2(h, named.tree, named.type, each_id, &p, err));
     SFT_THEN(status, find_huge(&p, err));
     SFT_THEN(status, fetch_all(&p, each, ctx, err));
     sft__base_free(h->job->allocator, p.ids, p.room * sizeof *p.ids);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/hdf5/hdf5_in.c - the bytes of an HDF5 file: metadata by address through a few windows, checksums, and memory that grows within the limit. Read first:
- * hdf5.h.
+ * import/hdf5/hdf5_in.c - the bytes of an HDF5 file: metadata by address through a few windows, checksums,
+ * and memory that grows within the limit. Read first: hdf5.h.
  */
 #include "base/checked.h"
 #include "base/text/strmap.h"

@@ -15,26 +15,25 @@ typedef struct ms_type {
     uint32_t dtype;
 } ms_type;
 
-static const ms_type types[] = {
-    {"Float32", SFT_F32},
-    {"Float16", SFT_F16},
-    {"BFloat16", SFT_BF16},
-    {"Float64", SFT_F64},
-    {"Int8", SFT_I8},
-    {"UInt8", SFT_U8},
-    {"Int16", SFT_I16},
-    {"UInt16", SFT_U16},
-    {"Int32", SFT_I32},
-    {"UInt32", SFT_U32},
-    {"Int64", SFT_I64},
-    {"UInt64", SFT_U64},
-    {"Bool", SFT_BOOL},
-    {"Complex64", SFT_C64},
-    {"Complex128", SFT__C128},
-    {"Float8E4M3FN", SFT_F8_E4M3},
-    {"Float8E5M2", SFT_F8_E5M2},
-    {"Int4", SFT_I8} /* two in a byte */
-};
+/* Int4: two in a byte. */
+static const ms_type types[] = {{"Float32", SFT_F32},
+                                {"Float16", SFT_F16},
+                                {"BFloat16", SFT_BF16},
+                                {"Float64", SFT_F64},
+                                {"Int8", SFT_I8},
+                                {"UInt8", SFT_U8},
+                                {"Int16", SFT_I16},
+                                {"UInt16", SFT_U16},
+                                {"Int32", SFT_I32},
+                                {"UInt32", SFT_U32},
+                                {"Int64", SFT_I64},
+                                {"UInt64", SFT_U64},
+                                {"Bool", SFT_BOOL},
+                                {"Complex64", SFT_C64},
+                                {"Complex128", SFT__C128},
+                                {"Float8E4M3FN", SFT_F8_E4M3},
+                                {"Float8E5M2", SFT_F8_E5M2},
+                                {"Int4", SFT_I8}};
 
 /* One Value. */
 typedef struct value {
@@ -217,8 +216,7 @@ static sft_status add_value(reading *r, const value *v, sft_error *err) {
         r->open = true;
         r->count = 0;
     }
-    SFT_TRY(sft__base_need_room(r->job->allocator, &r->runs, &r->room, r->count + 1,
-                                sizeof *r->runs, err));
+    SFT_TRY(SFT_ONE_MORE(r->job->allocator, r->runs, r->room, r->count, err));
     if (r->room * sizeof *r->runs > r->job->options.memory_bytes / 4) {
         return sft__base_fail_at(err, SFT_E_LIMIT, v->at, "memory: one parameter in %zu pieces",
                                  r->count);

@@ -23,17 +23,12 @@ typedef struct header {
 
 typedef struct reading {
     sft__import *job;
-    const sft_source *bytes;
-    uint32_t source;
-    uint64_t offset; /* of the magic */
-    uint64_t end;
+    sft__import_npy at;
     uint64_t data; /* of the elements */
-    const char *name;
-    size_t name_len;
 } reading;
 
 static sft_status wrong(const reading *r, sft_error *err, const char *what) {
-    return sft__base_fail_tensor(err, SFT_E_SCHEMA, r->offset, r->name, r->name_len,
+    return sft__base_fail_tensor(err, SFT_E_SCHEMA, r->at.offset, r->at.name, r->at.name_len,
                                  "npy-header: %s", what);
 }
 
@@ -196,20 +191,20 @@ static const char *parse_dict(const char *p, header *h) {
 
 static sft_status read_header(reading *r, header *h, sft_error *err) {
     uint8_t head[12];
-    const uint64_t size = r->end - r->offset;
+    const uint64_t size = r->at.end - r->at.offset;
     const char *fault;
     char *text;
 
     if (size < 10) {
         return wrong(r, err, "the file ends in it");
     }
-    SFT_TRY(sft_source_read(r->bytes, r->offset, head, size < 12 ? 10 : 12, err));
+    SFT_TRY(sft_source_read(r->at.bytes, r->at.offset, head, size < 12 ? 10 : 12, err));
     if (memcmp(head, "\x93NUMPY", 6) != 0) {
         return wrong(r, err, "it does not begin with \\x93NUMPY");
     }
     if (head[6] < 1 || head[6] > 3 || head[7] != 0) {
         return sft__base_fail_tensor(
-            err, SFT_E_SCHEMA, r->offset + 6, r->name, r->name_len,
+            err, SFT_E_SCHEMA, r->at.offset + 6, r->at.name, r->at.name_len,
             "npy-header: format version %u.%u, only 1.0, 2.0 and 3.0 are known", head[6], head[7]);
     }
     const size_t fixed = head[6] == 1 ? 10 : 12;
@@ -222,16 +217,16 @@ static sft_status read_header(reading *r, header *h, sft_error *err) {
         return wrong(r, err, "it is said to be longer than the file");
     }
     if (len > HEADER_MAX) {
-        return sft__base_fail_tensor(err, SFT_E_LIMIT, r->offset, r->name, r->name_len,
+        return sft__base_fail_tensor(err, SFT_E_LIMIT, r->at.offset, r->at.name, r->at.name_len,
                                      "npy-header: %u bytes, numpy itself takes at most %d",
                                      (unsigned)len, (int)HEADER_MAX);
     }
     SFT_TRY(sft__import_alloc(r->job, &text, (size_t)len + 1, 1, err));
     text[len] = '\0';
     if (len > 0) {
-        SFT_TRY(sft_source_read(r->bytes, r->offset + fixed, text, len, err));
+        SFT_TRY(sft_source_read(r->at.bytes, r->at.offset + fixed, text, len, err));
     }
-    r->data = r->offset + fixed + len;
+    r->data = r->at.offset + fixed + len;
     if (strlen(text) != len) {
         return wrong(r, err, "it holds a zero byte");
     }
@@ -279,18 +274,18 @@ static sft_status opaque(reading *r, const header *h, sft_error *err) {
             memset(&p, 0, sizeof p);
             p.job = r->job;
             sft_status status =
-                sft__import_pickle_init(&p, r->job, r->bytes, r->source, r->name, err);
-            SFT_THEN(status, sft__import_pickle_run(&p, r->data, r->end, err));
+                sft__import_pickle_init(&p, r->job, r->at.bytes, r->at.source, r->at.name, err);
+            SFT_THEN(status, sft__import_pickle_run(&p, r->data, r->at.end, err));
             sft__import_pickle_reset(&p);
             sft__base_arena_rewind(&r->job->arena, &before);
             SFT_TRY(status);
         }
-        return sft__import_opaque(r->job, SFT__NAMED(r, r->offset), err,
+        return sft__import_opaque(r->job, SFT__NAMED(&r->at, r->at.offset), err,
                                   "npy-object: an array of Python objects, which is a pickle and "
                                   "no array of numbers");
     }
     (void)sft_escape(text, sizeof text, h->descr, h->descr_len);
-    return sft__import_opaque(r->job, SFT__NAMED(r, r->offset), err, "npy-dtype: %s",
+    return sft__import_opaque(r->job, SFT__NAMED(&r->at, r->at.offset), err, "npy-dtype: %s",
                               h->listed ? "a structured array: its fields have types of their own"
                                         : text);
 }
@@ -308,26 +303,26 @@ static sft_status count_bytes(const reading *r, const header *h, const sft_dtype
     }
     for (uint32_t i = 0; i < h->rank && !empty; i++) {
         if (!sft__base_mul64(n, h->shape[i], &n)) {
-            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
-                                         "npy-header: the shape overflows 64 bits");
+            return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->at.offset, r->at.name,
+                                         r->at.name_len, "npy-header: the shape overflows 64 bits");
         }
     }
     n = empty ? 0 : n;
     if (!sft__base_mul64(n, d->block_bytes, &nbytes)) {
-        return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->offset, r->name, r->name_len,
+        return sft__base_fail_tensor(err, SFT_E_OVERFLOW, r->at.offset, r->at.name, r->at.name_len,
                                      "npy-header: the shape overflows 64 bits");
     }
-    if (nbytes > r->end - r->data) {
-        return sft__base_fail_tensor(err, SFT_E_SIZE, r->data, r->name, r->name_len,
+    if (nbytes > r->at.end - r->data) {
+        return sft__base_fail_tensor(err, SFT_E_SIZE, r->data, r->at.name, r->at.name_len,
                                      "npy-size: the shape needs %llu bytes, %llu are there",
                                      (unsigned long long)nbytes,
-                                     (unsigned long long)(r->end - r->data));
+                                     (unsigned long long)(r->at.end - r->data));
     }
-    if (nbytes < r->end - r->data) {
+    if (nbytes < r->at.end - r->data) {
         SFT_TRY(sft__import_trick(r->job, SFT__RULE(CONTAINER, UNKNOWN, "npy-trailing"),
-                                  sft__import_text_at(r->name, r->data + nbytes), err,
+                                  sft__import_text_at(r->at.name, r->data + nbytes), err,
                                   "%llu bytes follow the array",
-                                  (unsigned long long)(r->end - r->data - nbytes)));
+                                  (unsigned long long)(r->at.end - r->data - nbytes)));
     }
     *elements = n;
     return SFT_OK;
@@ -353,14 +348,15 @@ static sft_status add_tensor(reading *r, const header *h, const sft_dtype *d, bo
     SFT_TRY(count_bytes(r, h, d, &elements, err));
     memset(&piece, 0, sizeof piece);
     memset(&t, 0, sizeof t);
-    piece.source = r->source;
+    piece.source = r->at.source;
     piece.offset = r->data;
     if (swap) {
         const uint32_t unit = d->kind == SFT_KIND_COMPLEX ? d->block_bytes / 2 : d->block_bytes;
         const sft__import_block_map map = {sft__import_block_swap, unit, unit, unit};
         sft_source *made;
-        SFT_TRY(sft__import_source_map(&made, r->bytes, r->data, elements * (d->block_bytes / unit),
-                                       &map, r->job->allocator, err));
+        SFT_TRY(sft__import_source_map(
+            &made, r->at.bytes, (sft__import_extent){r->data, elements * (d->block_bytes / unit)},
+            &map, r->job->allocator, err));
         SFT_TRY(sft_builder_add_source(r->job->builder, made, &piece.source, err));
         piece.offset = 0;
     }
@@ -368,8 +364,8 @@ static sft_status add_tensor(reading *r, const header *h, const sft_dtype *d, bo
         fortran_strides(h, d, strides);
         piece.strides = strides;
     }
-    t.name = r->name;
-    t.name_len = r->name_len;
+    t.name = r->at.name;
+    t.name_len = r->at.name_len;
     t.dtype = d;
     t.shape = h->shape;
     t.rank = h->rank;
@@ -378,10 +374,8 @@ static sft_status add_tensor(reading *r, const header *h, const sft_dtype *d, bo
     return sft__import_tensor(r->job, &t, err);
 }
 
-sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32_t source,
-                               uint64_t offset, uint64_t size, const char *name, size_t name_len,
-                               sft_error *err) {
-    reading r = {job, bytes, source, offset, offset + size, 0, name, name_len};
+sft_status sft__import_npy_add(sft__import *job, const sft__import_npy *array, sft_error *err) {
+    reading r = {job, *array, 0};
     bool swap = false;
     bool bare = false;
     header h;
@@ -394,7 +388,7 @@ sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32
     }
     if (bare) {
         sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "npy-void"),
-                         SFT__AT(name, name_len, offset),
+                         SFT__NAMED(array, array->offset),
                          "elements of %u bytes without a type (bfloat16 and float8 are saved so): "
                          "given as %s",
                          (unsigned)d->block_bytes, d->name);
@@ -409,7 +403,9 @@ static bool probe(const sft__import_probe *p) {
 }
 
 static sft_status open_npy(sft__import *job, sft_error *err) {
-    return sft__import_npy_add(job, job->file, 0, 0, sft_source_size(job->file), "arr_0", 5, err);
+    const sft__import_npy all = {job->file, 0, 0, sft_source_size(job->file), "arr_0", 5};
+
+    return sft__import_npy_add(job, &all, err);
 }
 
 const sft__import_reader sft__import_reader_npy = {SFT_IMPORT_NPY, probe, open_npy};

@@ -9,10 +9,16 @@
 
 #define SFT__NPY_RANK_MAX 64 /* of numpy 2 */
 
-/* Adds the array that lies, header first, at [offset, offset + size) of `bytes`, which is source
- * `source` of the builder. */
-sft_status sft__import_npy_add(sft__import *job, const sft_source *bytes, uint32_t source,
-                               uint64_t offset, uint64_t size, const char *name, size_t name_len,
-                               sft_error *err);
+/* An array, header first, at [offset, end) of `bytes`. */
+typedef struct sft__import_npy {
+    const sft_source *bytes;
+    uint32_t source; /* of the builder */
+    uint64_t offset;
+    uint64_t end;
+    const char *name;
+    size_t name_len;
+} sft__import_npy;
+
+sft_status sft__import_npy_add(sft__import *job, const sft__import_npy *array, sft_error *err);
 
 #endif

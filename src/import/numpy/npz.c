@@ -59,9 +59,7 @@ static bool probe(const sft__import_probe *p) {
 }
 
 static sft_status add_member(sft__import *job, const sft__import_zip_entry *e, sft_error *err) {
-    const sft_source *bytes;
-    uint32_t source;
-    uint64_t offset;
+    sft__import_npy array = {.name = e->name, .name_len = e->name_len - 4};
 
     if (is_text(e->name, e->name_len)) {
         sft__import_find(job, SFT__RULE(LEFT_OUT, HARMLESS, "npz-member"), SFT__NAMED(e, e->header),
@@ -72,8 +70,9 @@ static sft_status add_member(sft__import *job, const sft__import_zip_entry *e, s
         return sft__import_opaque(job, SFT__NAMED(e, e->header), err,
                                   "npz-member: a member that is no .npy file");
     }
-    SFT_TRY(sft__import_zip_place(job, e, &source, &bytes, &offset, err));
-    return sft__import_npy_add(job, bytes, source, offset, e->usize, e->name, e->name_len - 4, err);
+    SFT_TRY(sft__import_zip_place(job, e, &array.source, &array.bytes, &array.offset, err));
+    array.end = array.offset + e->usize;
+    return sft__import_npy_add(job, &array, err);
 }
 
 static sft_status add_all(sft__import *job, const sft__import_zip *zip, sft_error *err) {

@@ -34,23 +34,11 @@ static sft_status texts_of(sft__import_onnx *o, sft__import_wire m, const char *
 }
 
 static sft_status note(sft__import_onnx *o, const char *name, sft_error *err) {
-    const sft_allocator *a = o->job->allocator;
     const size_t len = strlen(name);
 
-    if (o->function_count == o->function_room) {
-        if (o->function_room != 0) {
-            sft__base_strmap_reset(&o->function_names);
-        }
-        memset(&o->function_names, 0, sizeof o->function_names);
-        if (!sft__base_grow(a, &o->functions, &o->function_room, o->function_count + 1,
-                            sizeof *o->functions) ||
-            !sft__base_strmap_init(&o->function_names, o->functions, sizeof *o->functions,
-                                   o->function_room, a)) {
-            return sft__base_fail_nomem(err, o->function_count * sizeof *o->functions);
-        }
-        for (size_t i = 0; i < o->function_count; i++) {
-            (void)sft__base_strmap_add(&o->function_names, i);
-        }
+    if (!sft__import_more_named(o->job->allocator, &o->function_names, &o->functions,
+                                &o->function_room, o->function_count, sizeof *o->functions)) {
+        return sft__base_fail_nomem(err, o->function_count * sizeof *o->functions);
     }
     const size_t old = sft__base_strmap_find(&o->function_names, name, len);
     if (old != SFT__STRMAP_NONE) {

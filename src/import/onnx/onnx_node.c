@@ -13,26 +13,6 @@ typedef struct sft__import_onnx_place {
     uint32_t index; /* of the node in its graph */
 } place;
 
-static sft_status grow(sft__import_onnx *o, sft_error *err) {
-    const sft_allocator *a = o->job->allocator;
-
-    if (o->node_count < o->node_room) {
-        return SFT_OK;
-    }
-    if (o->node_room != 0) {
-        sft__base_strmap_reset(&o->node_names);
-    }
-    memset(&o->node_names, 0, sizeof o->node_names);
-    if (!sft__base_grow(a, &o->nodes, &o->node_room, o->node_count + 1, sizeof *o->nodes) ||
-        !sft__base_strmap_init(&o->node_names, o->nodes, sizeof *o->nodes, o->node_room, a)) {
-        return sft__base_fail_nomem(err, o->node_count * sizeof *o->nodes);
-    }
-    for (size_t i = 0; i < o->node_count; i++) {
-        (void)sft__base_strmap_add(&o->node_names, i);
-    }
-    return SFT_OK;
-}
-
 sft_status sft__import_onnx_node(sft__import_onnx *o, uint32_t index, const char *output,
                                  const char **prefix, sft_error *err) {
     const size_t len = strlen(*prefix);
@@ -40,7 +20,10 @@ sft_status sft__import_onnx_node(sft__import_onnx *o, uint32_t index, const char
     char number[32];
     char *stem;
 
-    SFT_TRY(grow(o, err));
+    if (!sft__import_more_named(o->job->allocator, &o->node_names, &o->nodes, &o->node_room,
+                                o->node_count, sizeof *o->nodes)) {
+        return sft__base_fail_nomem(err, o->node_count * sizeof *o->nodes);
+    }
     const size_t old = sft__base_strmap_find(&o->node_names, *prefix, len);
     if (old == SFT__STRMAP_NONE) {
         o->nodes[o->node_count] = (place){*prefix, len, index};

@@ -69,6 +69,9 @@ typedef struct proto {
     external ext;
     uint64_t entries; /* of external_data */
     uint64_t location;
+    const onnx_type *as;    /* its type, */
+    const sft_dtype *dtype; /* and what that is to us, */
+    uint64_t nbytes;        /* of so many bytes */
 } proto;
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
@@ -230,8 +233,7 @@ static sft_status find_file(sft__import_onnx *o, const char *location,
             i = 4; /* the last ones and the first ones: a file opened twice does no harm */
         }
     }
-    SFT_TRY(sft__base_need_room(o->job->allocator, &o->files, &o->file_room, o->file_count + 1,
-                                sizeof *o->files, err));
+    SFT_TRY(SFT_ONE_MORE(o->job->allocator, o->files, o->file_room, o->file_count, err));
     SFT_TRY(
         sft__import_beside_open(&source, o->job, location, o->file_count < SFT__BESIDE_OPEN, err));
     size = sft_source_size(source);
@@ -246,63 +248,60 @@ static sft_status find_file(sft__import_onnx *o, const char *location,
     return SFT_OK;
 }
 
-static sft_status place_external(sft__import_onnx *o, const proto *t, uint64_t nbytes,
-                                 sft__import_run *run, sft_error *err) {
+static sft_status place_external(sft__import_onnx *o, const proto *t, sft__import_run *run,
+                                 sft_error *err) {
     const sft__import_onnx_file *file = NULL;
     const external *e = &t->ext;
 
     if (e->location == NULL) {
         return bad(t->m.at, err, "external data without a location");
     }
-    if (e->has_length && e->length != nbytes) {
+    if (e->has_length && e->length != t->nbytes) {
         return sft__base_fail_at(err, SFT_E_SIZE, t->m.at,
                                  "onnx: %llu bytes of external data, shape and type need %llu",
-                                 (unsigned long long)e->length, (unsigned long long)nbytes);
+                                 (unsigned long long)e->length, (unsigned long long)t->nbytes);
     }
     SFT_TRY(find_file(o, e->location, &file, err));
-    if (e->offset > file->size || nbytes > file->size - e->offset) {
+    if (e->offset > file->size || t->nbytes > file->size - e->offset) {
         return sft__base_fail_at(err, SFT_E_SIZE, t->m.at,
                                  "onnx: external data at %llu of %llu bytes, the file has %llu",
-                                 (unsigned long long)e->offset, (unsigned long long)nbytes,
+                                 (unsigned long long)e->offset, (unsigned long long)t->nbytes,
                                  (unsigned long long)file->size);
     }
-    *run = (sft__import_run){e->offset, nbytes, file->source};
+    *run = (sft__import_run){e->offset, t->nbytes, file->source};
     return SFT_OK;
 }
 
-static sft_status place_numbers(sft__import_onnx *o, const proto *t, const onnx_type *type,
-                                const sft_dtype *dtype, uint64_t nbytes, sft__import_run *run,
+static sft_status place_numbers(sft__import_onnx *o, const proto *t, sft__import_run *run,
                                 sft_error *err) {
     const sft__import_wire_field *f = &t->number;
-    const bool fixed = type->field == FLOATS || type->field == DOUBLES;
+    const bool fixed = t->as->field == FLOATS || t->as->field == DOUBLES;
 
-    if (t->number_fields != 0 && t->number_fields != 1u << type->field) {
+    if (t->number_fields != 0 && t->number_fields != 1u << t->as->field) {
         return bad(f->start, err, "numbers in a field that is not the type's");
     }
     if (fixed && t->number_count == 1 && f->wire == SFT__PB_BYTES) {
         *run = (sft__import_run){f->at, f->len, 0};
         return SFT_OK;
     }
-    sft__import_onnx_values v = {.m = t->m, .field = type->field};
-    v.width = type->field == FLOATS ? 4 : type->field == DOUBLES ? 8 : dtype->block_bytes;
+    sft__import_onnx_values v = {.m = t->m, .field = t->as->field};
+    v.width = t->as->field == FLOATS ? 4 : t->as->field == DOUBLES ? 8 : t->dtype->block_bytes;
     v.fixed = fixed ? v.width : 0; /* the others are varints */
-    v.entries = nbytes / v.width;
-    *run = (sft__import_run){0, nbytes, 0};
-    return nbytes == 0 && t->number_count == 0
+    v.entries = t->nbytes / v.width;
+    *run = (sft__import_run){0, t->nbytes, 0};
+    return t->nbytes == 0 && t->number_count == 0
                ? SFT_OK
                : sft__import_onnx_values_source(o, &v, &run->source, err);
 }
 
-static sft_status place(sft__import_onnx *o, const proto *t, const onnx_type *type,
-                        const sft_dtype *dtype, uint64_t nbytes, sft__import_run *run,
-                        sft_error *err) {
+static sft_status place(sft__import_onnx *o, const proto *t, sft__import_run *run, sft_error *err) {
     const bool is_external = t->location == 1;
 
     if ((t->raw.number != 0) + (t->number_count != 0 ? 1 : 0) + (is_external ? 1 : 0) > 1) {
         return bad(t->m.at, err, "the data of a tensor in two forms");
     }
     if (is_external) {
-        return place_external(o, t, nbytes, run, err);
+        return place_external(o, t, run, err);
     }
     if (t->entries != 0) {
         return bad(t->m.at, err, "external data in a tensor that is not external");
@@ -311,7 +310,7 @@ static sft_status place(sft__import_onnx *o, const proto *t, const onnx_type *ty
         *run = (sft__import_run){t->raw.at, t->raw.len, 0};
         return SFT_OK;
     }
-    return place_numbers(o, t, type, dtype, nbytes, run, err);
+    return place_numbers(o, t, run, err);
 }
 
 /* ---------------------------------------------------------------- into the catalog */
@@ -377,7 +376,6 @@ static sft_status add(sft__import_onnx *o, proto *t, const char *name, sft_error
     const onnx_type *type = t->type < sizeof types / sizeof types[0] ? &types[t->type] : &types[0];
     sft__import_wire_dims shape = t->dims;
     uint64_t elements;
-    uint64_t nbytes;
     sft_tensor out;
     sft__import_run run;
 
@@ -412,8 +410,10 @@ static sft_status add(sft__import_onnx *o, proto *t, const char *name, sft_error
         }
         elements = elements / per + (elements % per != 0);
     }
-    SFT_TRY(sft_dtype_bytes(out.dtype, elements, &nbytes, err));
-    SFT_TRY(place(o, t, type, out.dtype, nbytes, &run, err));
+    t->as = type;
+    t->dtype = out.dtype;
+    SFT_TRY(sft_dtype_bytes(out.dtype, elements, &t->nbytes, err));
+    SFT_TRY(place(o, t, &run, err));
     out.name = name;
     out.name_len = strlen(name);
     out.shape = shape.at;

@@ -140,8 +140,7 @@ static sft_status count_numbers(sft__import_onnx *o, values *s, sft_error *err) 
         if (count++ % STRIDE != 0) {
             continue;
         }
-        SFT_TRY(sft__base_need_room(s->allocator, &s->notes, &s->room, s->count + 1,
-                                    sizeof *s->notes, err));
+        SFT_TRY(SFT_ONE_MORE(s->allocator, s->notes, s->room, s->count, err));
         s->notes[s->count++] = before;
         if (s->room * sizeof *s->notes > o->job->options.memory_bytes / 4) {
             return sft__base_fail_at(err, SFT_E_LIMIT, p.at,

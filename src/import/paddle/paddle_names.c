@@ -27,8 +27,7 @@ static sft_status unreadable(sft_error *err) {
 static sft_status put(reading *r, const sft__import_paddle_name *name, sft_error *err) {
     sft__import_paddle_names *n = r->names;
 
-    SFT_TRY(
-        sft__base_need_room(r->job->allocator, &n->at, &n->room, n->count + 1, sizeof *n->at, err));
+    SFT_TRY(SFT_ONE_MORE(r->job->allocator, n->at, n->room, n->count, err));
     if (n->room * sizeof *n->at > r->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many parameters");
     }

@@ -97,8 +97,7 @@ static sft_status bad(sft_error *err, sft_status status, const sft__import_pt2_e
 
 static sft_status add_view(pt2 *k, const sft__import_pt2_entry *e, const sft__import_view *v,
                            sft_error *err) {
-    SFT_TRY(sft__base_need_room(k->job->allocator, &k->views, &k->view_room, k->view_count + 1,
-                                sizeof *k->views, err));
+    SFT_TRY(SFT_ONE_MORE(k->job->allocator, k->views, k->view_room, k->view_count, err));
     k->views[k->view_count++] = (sft__import_named_view){e->name, e->name_len, *v};
     return SFT_OK;
 }
@@ -183,8 +182,8 @@ static sft_status read_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
                                  "pt2: member %.200s is compressed, which PyTorch never does",
                                  e->name);
     }
-    SFT_TRY(
-        sft__import_source_part(&part, bytes, offset, e->usize, e->name, k->job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, bytes, (sft__import_extent){offset, e->usize}, e->name,
+                                    k->job->allocator, err));
     SFT_TRY(sft_builder_add_source(k->job->builder, part, &source, err));
     k->job->file = part;
     k->job->file_source = source;
@@ -207,8 +206,8 @@ static sft_status scan_inside(pt2 *k, const sft__import_zip_entry *e, sft_error 
     if (!k->job->scanning || e->usize == 0 || e->method != 0) {
         return SFT_OK;
     }
-    SFT_TRY(
-        sft__import_source_part(&part, outer, e->data, e->usize, e->name, k->job->allocator, err));
+    SFT_TRY(sft__import_source_part(&part, outer, (sft__import_extent){e->data, e->usize}, e->name,
+                                    k->job->allocator, err));
     const sft__base_arena before = k->job->arena;
     k->job->file = part;
     if (k->inner->item(k->job, &view, &tensor, &storages, &why) != SFT_OK) {

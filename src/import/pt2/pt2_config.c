@@ -18,77 +18,45 @@ typedef struct reading {
     sft_status status; /* what is no fault of the text */
 } reading;
 
-/* Reads "key": at a value of an object; NULL: the text is damaged. *more false: the object ended. */
-static const char *next_key(reading *r, const char *p, bool first, sft__base_json_str *key,
-                            bool *more) {
-    p = sft__base_json_blank(p);
-    *more = *p != '}';
-    if (!*more) {
-        return p + 1;
-    }
-    if (!first) {
-        if (*p != ',') {
-            return sft__base_json_expected(&r->j, p, "a comma");
-        }
-        p = sft__base_json_blank(p + 1);
-    }
-    if (*p != '"') {
-        return sft__base_json_expected(&r->j, p, "a key");
-    }
-    p = sft__base_json_read(&r->j, p, key);
-    p = p != NULL ? sft__base_json_blank(p) : NULL;
-    if (p != NULL && *p != ':') {
-        return sft__base_json_expected(&r->j, p, "a colon");
-    }
-    return p != NULL ? sft__base_json_blank(p + 1) : NULL;
+/* {"as_int": N}; N of 0 or more */
+typedef struct whole {
+    sft__base_json_num n;
+    bool found;
+} whole;
+
+static const char *take_int(void *ctx, sft__base_json *j, const sft__base_json_str *name,
+                            const char *p) {
+    whole *w = ctx;
+
+    w->found = sft__base_json_is(name, "as_int", 6) && *p >= '0' && *p <= '9';
+    return w->found ? sft__base_json_number(j, p, &w->n)
+                    : sft__base_json_expected(j, p, "an integer");
 }
 
-/* {"as_int": N}; N of 0 or more */
 static const char *read_int(reading *r, const char *p, uint64_t *value) {
-    sft__base_json_num n = {0, false};
-    sft__base_json_str key;
-    bool found = false;
-    bool more = true;
+    whole w = {{0, false}, false};
 
-    if (*p != '{') {
-        return sft__base_json_expected(&r->j, p, "{\"as_int\": ...}");
-    }
-    p++;
-    for (bool first = true; p != NULL; first = false) {
-        p = next_key(r, p, first, &key, &more);
-        if (p == NULL || !more) {
-            break;
-        }
-        found = sft__base_json_is(&key, "as_int", 6) && *p >= '0' && *p <= '9';
-        p = found ? sft__base_json_number(&r->j, p, &n)
-                  : sft__base_json_expected(&r->j, p, "an integer");
-    }
-    if (p != NULL && (!found || !n.is_uint)) {
+    p = sft__base_json_members(&r->j, p, take_int, &w);
+    if (p != NULL && (!w.found || !w.n.is_uint)) {
         return sft__base_json_fail(&r->j, p, "no integer of 0 or more");
     }
-    *value = n.value;
+    *value = w.n.value;
     return p;
 }
 
 static const char *read_ints(reading *r, const char *p, uint64_t **list, uint32_t *count) {
     uint64_t numbers[SFT__TORCH_RANK_MAX];
     uint32_t n = 0;
+    bool more = false;
 
     if (*p != '[') {
         return sft__base_json_expected(&r->j, p, "a list");
     }
-    p = sft__base_json_blank(p + 1);
-    while (p != NULL && *p != ']') {
+    for (p = sft__base_json_first(p, ']', &more); p != NULL && more;) {
         if (n == SFT__TORCH_RANK_MAX) {
             return sft__base_json_fail(&r->j, p, "more dimensions than a tensor has");
         }
-        p = read_int(r, p, &numbers[n++]);
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p != NULL && *p == ',') {
-            p = sft__base_json_blank(p + 1);
-        } else if (p != NULL && *p != ']') {
-            return sft__base_json_expected(&r->j, p, "a comma");
-        }
+        p = sft__base_json_next(&r->j, read_int(r, p, &numbers[n++]), ']', "a comma", &more);
     }
     if (p == NULL) {
         return NULL;
@@ -101,7 +69,7 @@ static const char *read_ints(reading *r, const char *p, uint64_t **list, uint32_
         memcpy(*list, numbers, n * sizeof *numbers);
     }
     *count = n;
-    return p + 1;
+    return p;
 }
 
 static const char *read_number(reading *r, const char *p, uint64_t *value) {
@@ -115,28 +83,18 @@ static const char *read_number(reading *r, const char *p, uint64_t *value) {
     return p != NULL && !n.is_uint ? sft__base_json_fail(&r->j, p, "no integer") : p;
 }
 
-static const char *read_meta(reading *r, const char *p, sft__import_pt2_entry *e) {
-    sft__base_json_str key;
-    bool more = true;
+/* Of tensor_meta of the last entry. */
+static const char *take_meta(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                             const char *p) {
+    reading *r = ctx;
+    sft__import_pt2_entry *e = &r->entries[r->count - 1];
 
-    if (*p != '{') {
-        return sft__base_json_value(&r->j, p, 3); /* null: no tensor */
-    }
-    e->described = true;
-    p++;
-    for (bool first = true; p != NULL; first = false) {
-        p = next_key(r, p, first, &key, &more);
-        if (p == NULL || !more) {
-            return p;
-        }
-        p = sft__base_json_is(&key, "dtype", 5)     ? read_number(r, p, &e->dtype)
-            : sft__base_json_is(&key, "layout", 6)  ? read_number(r, p, &e->layout)
-            : sft__base_json_is(&key, "sizes", 5)   ? read_ints(r, p, &e->shape, &e->rank)
-            : sft__base_json_is(&key, "strides", 7) ? read_ints(r, p, &e->strides, &e->stride_count)
-            : sft__base_json_is(&key, "storage_offset", 14) ? read_int(r, p, &e->offset)
-                                                            : sft__base_json_value(&r->j, p, 4);
-    }
-    return NULL;
+    return sft__base_json_is(key, "dtype", 5)     ? read_number(r, p, &e->dtype)
+           : sft__base_json_is(key, "layout", 6)  ? read_number(r, p, &e->layout)
+           : sft__base_json_is(key, "sizes", 5)   ? read_ints(r, p, &e->shape, &e->rank)
+           : sft__base_json_is(key, "strides", 7) ? read_ints(r, p, &e->strides, &e->stride_count)
+           : sft__base_json_is(key, "storage_offset", 14) ? read_int(r, p, &e->offset)
+                                                          : sft__base_json_value(j, p, 4);
 }
 
 static const char *keep_text(reading *r, const sft__base_json_str *s, const char **text,
@@ -153,90 +111,65 @@ static const char *keep_text(reading *r, const sft__base_json_str *s, const char
     return copy;
 }
 
-static const char *read_entry(reading *r, const char *p, sft__import_pt2_entry *e) {
-    sft__base_json_str key;
+/* Of the last entry. */
+static const char *take_member(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                               const char *p) {
+    reading *r = ctx;
+    sft__import_pt2_entry *e = &r->entries[r->count - 1];
     sft__base_json_str text;
-    bool more = true;
 
-    if (*p != '{') {
-        return sft__base_json_expected(&r->j, p, "an object");
+    if (sft__base_json_is(key, "path_name", 9) && *p == '"') {
+        p = sft__base_json_read(j, p, &text);
+        return p != NULL && keep_text(r, &text, &e->path, &e->path_len) != NULL ? p : NULL;
     }
-    p++;
-    for (bool first = true; p != NULL; first = false) {
-        p = next_key(r, p, first, &key, &more);
-        if (p == NULL || !more) {
-            return p;
-        }
-        if (sft__base_json_is(&key, "path_name", 9) && *p == '"') {
-            p = sft__base_json_read(&r->j, p, &text);
-            if (p != NULL && keep_text(r, &text, &e->path, &e->path_len) == NULL) {
-                return NULL;
-            }
-        } else if (sft__base_json_is(&key, "tensor_meta", 11)) {
-            p = read_meta(r, p, e);
-        } else {
-            e->pickled = e->pickled || (sft__base_json_is(&key, "use_pickle", 10) && *p == 't');
-            p = sft__base_json_value(&r->j, p, 3);
-        }
+    if (sft__base_json_is(key, "tensor_meta", 11) && *p == '{') { /* null: no tensor */
+        e->described = true;
+        return sft__base_json_members(j, p, take_meta, r);
     }
-    return NULL;
+    e->pickled = e->pickled || (sft__base_json_is(key, "use_pickle", 10) && *p == 't');
+    return sft__base_json_value(j, p, 3);
 }
 
-static const char *read_entries(reading *r, const char *p) {
-    sft__base_json_str key;
-    bool more = true;
+static const char *take_entry(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                              const char *p) {
+    reading *r = ctx;
 
-    if (*p != '{') {
-        return sft__base_json_expected(&r->j, p, "an object");
-    }
-    p++;
-    for (bool first = true; p != NULL; first = false) {
-        p = next_key(r, p, first, &key, &more);
-        if (p == NULL || !more) {
-            return p;
-        }
-        if (r->count == r->room) { /* doubles: the old ones stay in the arena, at most as large */
-            sft__import_pt2_entry *old = r->entries;
-            r->room = r->room == 0 ? 64 : 2 * r->room;
-            r->status = sft__import_alloc(r->job, &r->entries, r->room, sizeof *r->entries, r->err);
-            if (r->status != SFT_OK) {
-                return NULL;
-            }
-            if (r->count != 0) {
-                memcpy(r->entries, old, r->count * sizeof *old);
-            }
-        }
-        sft__import_pt2_entry *e = &r->entries[r->count];
-        memset(e, 0, sizeof *e);
-        if (keep_text(r, &key, &e->name, &e->name_len) == NULL) {
+    if (r->count == r->room) { /* doubles: the old ones stay in the arena, at most as large */
+        sft__import_pt2_entry *old = r->entries;
+        r->room = r->room == 0 ? 64 : 2 * r->room;
+        r->status = sft__import_alloc(r->job, &r->entries, r->room, sizeof *r->entries, r->err);
+        if (r->status != SFT_OK) {
             return NULL;
         }
-        p = read_entry(r, p, e);
-        r->count++;
+        if (r->count != 0) {
+            memcpy(r->entries, old, r->count * sizeof *old);
+        }
     }
-    return NULL;
+    sft__import_pt2_entry *e = &r->entries[r->count++];
+    memset(e, 0, sizeof *e);
+    return keep_text(r, key, &e->name, &e->name_len) != NULL
+               ? sft__base_json_members(j, p, take_member, r)
+               : NULL;
+}
+
+static const char *take_config(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                               const char *p) {
+    const reading *r = ctx;
+
+    return sft__base_json_is(key, "config", 6) && r->count == 0
+               ? sft__base_json_members(j, p, take_entry, ctx)
+               : sft__base_json_value(j, p, 1);
 }
 
 sft_status sft__import_pt2_config(sft__import *job, char *text, size_t len,
                                   sft__import_pt2_entry **entries, size_t *count, sft_error *err) {
     reading r = {.job = job, .err = err};
-    sft__base_json_str key;
-    bool more = true;
-    const char *p = sft__base_json_blank(text);
 
     r.j.end = text + len;
     if (sft__base_utf8_valid(text, len) != len) {
         return sft__base_fail(err, SFT_E_UTF8, "pt2-config: the list of weights is not UTF-8");
     }
-    p = *p == '{' ? p + 1 : sft__base_json_expected(&r.j, p, "an object");
-    for (bool first = true; p != NULL; first = false) {
-        p = next_key(&r, p, first, &key, &more);
-        if (p == NULL || !more) {
-            break;
-        }
-        p = sft__base_json_is(&key, "config", 6) && r.count == 0 ? read_entries(&r, p)
-                                                                 : sft__base_json_value(&r.j, p, 1);
-    }
+    const char *p = sft__base_json_members(&r.j, sft__base_json_blank(text), take_config, &r);
     if (r.status != SFT_OK) {
         return r.status;
     }

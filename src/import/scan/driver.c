@@ -115,7 +115,8 @@ static sft_status read_part(sft__import_scan *s, const sft__import_scan_part *pa
 
     memset(&sub, 0, sizeof sub);
     memset(&why, 0, sizeof why);
-    SFT_TRY(sft__import_source_part(&source, part->source, part->offset, part->size,
+    SFT_TRY(sft__import_source_part(&source, part->source,
+                                    (sft__import_extent){part->offset, part->size},
                                     sft_source_name(part->source), job->allocator, err));
     sft_status status = sft__import_job_options(&sub, &job->options, err);
     if (status != SFT_OK) {

@@ -41,8 +41,7 @@ void sft__import_scan_pay(const sft__import_scan *s, uint64_t work) {
 static bool unpacks(const sft__import_scan *s, sft__import_pack pack, const uint8_t *bytes,
                     size_t len, bool cut) {
     uint8_t out[TRIAL];
-    size_t used;
-    size_t got = 0;
+    sft__import_step_bytes b = {bytes, len < TRIAL ? len : TRIAL, out, sizeof out, false};
 
     if (pack != SFT__PACK_ZLIB) {
         return true; /* its mark is long enough, or is looked at by its own library */
@@ -52,10 +51,9 @@ static bool unpacks(const sft__import_scan *s, sft__import_pack pack, const uint
     if (step == NULL) {
         return true;
     }
-    const sft__import_step_result result = sft__import_step(step, bytes, len < TRIAL ? len : TRIAL,
-                                                            &used, out, sizeof out, &got, false);
+    const sft__import_step_result result = sft__import_step(step, &b);
     sft__import_step_free(step);
-    return result == SFT__STEP_END || got >= TRIAL_LEAST || (cut && result == SFT__STEP_GO);
+    return result == SFT__STEP_END || b.got >= TRIAL_LEAST || (cut && result == SFT__STEP_GO);
 }
 
 static bool is_packed(const sft__import_scan *s, const uint8_t *bytes, size_t len, bool cut) {

@@ -17,52 +17,30 @@ enum { KEY_BYTES_MOST = 192 << 20 };
 
 static const char index_end[] = ".index";
 
-/* note: for whoever gets the elements; NULL: they are what their type says. */
-typedef struct tf_type {
-    uint16_t dtype;
-    const char *note;
-} tf_type;
-
-static const char quantised[] = "quantised: its range is not in the checkpoint, given as integers";
-static const char narrow[] = "one element in each byte, as TensorFlow stores it";
-
 /* By the numbers of types.proto. */
-static const tf_type types[] = {
-    [1] = {SFT_F32, NULL},
-    [2] = {SFT_F64, NULL},
-    [3] = {SFT_I32, NULL},
-    [4] = {SFT_U8, NULL},
-    [5] = {SFT_I16, NULL},
-    [6] = {SFT_I8, NULL},
-    [8] = {SFT_C64, NULL},
-    [9] = {SFT_I64, NULL},
-    [10] = {SFT_BOOL, NULL},
-    [11] = {SFT_I8, quantised},
-    [12] = {SFT_U8, quantised},
-    [13] = {SFT_I32, quantised},
-    [14] = {SFT_BF16, NULL},
-    [15] = {SFT_I16, quantised},
-    [16] = {SFT_U16, quantised},
-    [17] = {SFT_U16, NULL},
-    [18] = {SFT__C128, NULL},
-    [19] = {SFT_F16, NULL},
-    [22] = {SFT_U32, NULL},
-    [23] = {SFT_U64, NULL},
-    [24] = {SFT_F8_E5M2, NULL},
-    [25] = {SFT_F8_E4M3, NULL},
-    [26] = {SFT_F8_E4M3FNUZ, NULL},
-    [27] = {SFT_U8, "float8_e4m3b11fnuz, which has no type of its own: given as bytes"},
-    [28] = {SFT_F8_E5M2FNUZ, NULL},
-    [29] = {SFT_I8, narrow},
-    [30] = {SFT_U8, narrow},
-    [31] = {SFT_I8, narrow},
-    [32] = {SFT_U8, narrow},
-    [33] = {SFT_U8, "float4_e2m1fn, one element in each byte: given as bytes"},
-};
+static const uint16_t types[] = {
+    [1] = SFT_F32,          [2] = SFT_F64,      [3] = SFT_I32,          [4] = SFT_U8,
+    [5] = SFT_I16,          [6] = SFT_I8,       [8] = SFT_C64,          [9] = SFT_I64,
+    [10] = SFT_BOOL,        [11] = SFT_I8,      [12] = SFT_U8,          [13] = SFT_I32,
+    [14] = SFT_BF16,        [15] = SFT_I16,     [16] = SFT_U16,         [17] = SFT_U16,
+    [18] = SFT__C128,       [19] = SFT_F16,     [22] = SFT_U32,         [23] = SFT_U64,
+    [24] = SFT_F8_E5M2,     [25] = SFT_F8_E4M3, [26] = SFT_F8_E4M3FNUZ, [27] = SFT_U8,
+    [28] = SFT_F8_E5M2FNUZ, [29] = SFT_I8,      [30] = SFT_U8,          [31] = SFT_I8,
+    [32] = SFT_U8,          [33] = SFT_U8};
 
-static const tf_type *type_of(uint64_t number) {
-    return number < sizeof types / sizeof types[0] && types[number].dtype != 0 ? &types[number]
-                                                                               : NULL;
+static const sft_dtype *type_of(uint64_t number) {
+    const uint16_t type = number < sizeof types / sizeof types[0] ? types[number] : 0;
+    return type != 0 ? sft__import_dtype(type) : NULL;
+}
+
+/* For whoever gets the elements; NULL: they are what their type says. */
+static const char *note_of(uint64_t number) {
+    return (number >= 11 && number <= 13) || number == 15 || number == 16
+               ? "quantised: its range is not in the checkpoint, given as integers"
+           : number == 27 ? "float8_e4m3b11fnuz, which has no type of its own: given as bytes"
+           : number >= 29 && number <= 32 ? "one element in each byte, as TensorFlow stores it"
+           : number == 33 ? "float4_e2m1fn, one element in each byte: given as bytes"
+                          : NULL;
 }
 
 static sft_status bad(uint64_t at, sft_error *err, const char *text) {
@@ -204,8 +182,7 @@ static sft_status read_entry(const sft__import_tf_pair *pair, sft__import_tf_ent
             break;
         }
     }
-    const tf_type *type = type_of(e->type);
-    e->dtype = type != NULL ? sft__import_dtype(type->dtype) : NULL;
+    e->dtype = type_of(e->type);
     return m.fault == NULL ? SFT_OK : bad(e->at, err, m.fault);
 }
 
@@ -249,9 +226,9 @@ static sft_status add_tensor(sft__import_tf *tf, const sft__import_tf_pair *pair
     t.dtype = e->dtype;
     t.shape = e->dims.at;
     t.rank = e->dims.rank;
-    if (types[e->type].note != NULL) {
+    if (note_of(e->type) != NULL) {
         sft__import_find(tf->job, SFT__RULE(NOTE, HARMLESS, "tf-type"),
-                         SFT__AT(name, pair->key_len, e->at), "%s", types[e->type].note);
+                         SFT__AT(name, pair->key_len, e->at), "%s", note_of(e->type));
     }
     if (!sft__import_wire_elements(&e->dims, &elements) ||
         sft_dtype_bytes(t.dtype, elements, &need, NULL) != SFT_OK) {
@@ -268,7 +245,7 @@ static sft_status add_tensor(sft__import_tf *tf, const sft__import_tf_pair *pair
     }
     sft_piece piece;
     memset(&piece, 0, sizeof piece);
-    SFT_TRY(sft__import_tf_data(tf, t.dtype, &e->place, e->crc, name, t.name_len, &piece, err));
+    SFT_TRY(sft__import_tf_data(tf, &t, &e->place, e->crc, &piece, err));
     t.pieces = &piece;
     t.piece_count = 1;
     return sft__import_tensor(tf->job, &t, err);
@@ -305,7 +282,7 @@ static sft_status find_stem(sft__import_tf *tf, sft_error *err) {
     char *stem;
 
     if (path == NULL) {
-        tf->stem = ""; /* sft__import_beside_open says that there is no folder */
+        tf->stem = ""; /* sft__import_beside_open says that there is no directory */
         return SFT_OK;
     }
     const char *slash = strrchr(path, '/');

@@ -96,10 +96,11 @@ typedef struct sft__import_tf {
 
 /* Opens the shard, compares place and bounds, and with SFT_IMPORT_CHECKSUMS the bytes. piece: where
  * the elements are for the catalog, in little-endian order. */
-sft_status sft__import_tf_data(sft__import_tf *tf, const sft_dtype *dtype,
-                               const sft__import_tf_place *place, uint32_t crc, const char *name,
-                               size_t name_len, sft_piece *piece, sft_error *err);
-/* Keeps the place, for check_places: no byte of a shard belongs to two tensors; what belongs to none is told. */
+sft_status sft__import_tf_data(sft__import_tf *tf, const sft_tensor *t,
+                               const sft__import_tf_place *place, uint32_t crc, sft_piece *piece,
+                               sft_error *err);
+/* Keeps the place, for check_places: no byte of a shard belongs to two tensors; what belongs to none is
+ * told. */
 sft_status sft__import_tf_keep_place(sft__import_tf *tf, const sft__import_tf_place *p,
                                      sft_error *err);
 sft_status sft__import_tf_check_places(sft__import_tf *tf, sft_error *err);

@@ -55,8 +55,7 @@ sft_status sft__import_tf_keep_place(sft__import_tf *tf, const sft__import_tf_pl
     if (p->size == 0) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->places, &tf->place_room,
-                                tf->place_count + 1, sizeof *tf->places, err));
+    SFT_TRY(SFT_ONE_MORE(tf->job->allocator, tf->places, tf->place_room, tf->place_count, err));
     if (tf->place_room * sizeof *tf->places > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu tensors in one checkpoint",
                               tf->place_count);
@@ -65,9 +64,8 @@ sft_status sft__import_tf_keep_place(sft__import_tf *tf, const sft__import_tf_pl
     return SFT_OK;
 }
 
-static sft_status check_sum(sft__import_tf *tf, const sft_source *source,
-                            const sft__import_tf_place *p, uint32_t want, const char *name,
-                            size_t name_len, sft_error *err) {
+static sft_status check_sum(sft__import_tf *tf, const sft_source *source, const sft_tensor *t,
+                            const sft__import_tf_place *p, uint32_t want, sft_error *err) {
     const size_t room = p->size < SUM_BLOCK ? (size_t)p->size : SUM_BLOCK;
     uint32_t crc = 0;
 
@@ -90,47 +88,48 @@ static sft_status check_sum(sft__import_tf *tf, const sft_source *source,
     }
     if (tf->job->scanning) {
         sft__import_find(tf->job, SFT__RULE(CONTAINER, UNKNOWN, "crc-mismatch"),
-                         SFT__AT(name, name_len, p->offset),
+                         SFT__NAMED(t, p->offset),
                          "the masked CRC32C of its bytes is %08x, the index says %08x",
                          (unsigned)have, (unsigned)want);
         return SFT_OK;
     }
     return sft__base_fail_tensor(
-        err, SFT_E_MISMATCH, p->offset, name, name_len,
+        err, SFT_E_MISMATCH, p->offset, t->name, t->name_len,
         "crc-mismatch: the masked CRC32C of its bytes is %08x, the index says "
         "%08x",
         (unsigned)have, (unsigned)want);
 }
 
-sft_status sft__import_tf_data(sft__import_tf *tf, const sft_dtype *dtype,
-                               const sft__import_tf_place *place, uint32_t crc, const char *name,
-                               size_t name_len, sft_piece *piece, sft_error *err) {
-    const uint32_t width = dtype->id == SFT__C128 ? 8
-                           : dtype->id == SFT_C64 ? 4
-                                                  : dtype->block_bytes;
+sft_status sft__import_tf_data(sft__import_tf *tf, const sft_tensor *t,
+                               const sft__import_tf_place *place, uint32_t crc, sft_piece *piece,
+                               sft_error *err) {
+    const uint32_t width = t->dtype->id == SFT__C128 ? 8
+                           : t->dtype->id == SFT_C64 ? 4
+                                                     : t->dtype->block_bytes;
     sft__import_tf_shard *shard;
     sft_source *made;
 
     if (place->shard >= tf->shard_count) {
         return sft__base_fail_tensor(
-            err, SFT_E_SCHEMA, SFT_NO_OFFSET, name, name_len, "tf-bundle: shard %llu of %llu",
+            err, SFT_E_SCHEMA, SFT_NO_OFFSET, t->name, t->name_len, "tf-bundle: shard %llu of %llu",
             (unsigned long long)place->shard, (unsigned long long)tf->shard_count);
     }
     SFT_TRY(open_shard(tf, place->shard, &shard, err));
     if (place->offset > shard->size || place->size > shard->size - place->offset) {
         return sft__base_fail_tensor(
-            err, SFT_E_SIZE, place->offset, name, name_len,
+            err, SFT_E_SIZE, place->offset, t->name, t->name_len,
             "tf-bundle: %llu bytes at %llu of shard %llu, which has %llu",
             (unsigned long long)place->size, (unsigned long long)place->offset,
             (unsigned long long)place->shard, (unsigned long long)shard->size);
     }
     SFT_TRY(sft__import_tf_keep_place(tf, place, err));
-    SFT_TRY(check_sum(tf, shard->source, place, crc, name, name_len, err));
+    SFT_TRY(check_sum(tf, shard->source, t, place, crc, err));
     piece->offset = place->offset;
     piece->source = shard->index;
     if (tf->big && width > 1 && place->size != 0) {
         const sft__import_block_map m = {sft__import_block_swap, width, width, width};
-        SFT_TRY(sft__import_source_map(&made, shard->source, place->offset, place->size / width, &m,
+        SFT_TRY(sft__import_source_map(&made, shard->source,
+                                       (sft__import_extent){place->offset, place->size / width}, &m,
                                        tf->job->allocator, err));
         SFT_TRY(sft_builder_add_source(tf->job->builder, made, &piece->source, err));
         piece->offset = 0;

@@ -1,16 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 OR MIT
- *
- * import/tensorflow/tf_path.c - paths as TensorFlow's users have them: a prefix without a file of
- * that name, a SavedModel's folder, a folder with a state file called "checkpoint". A state file is believed
- * only as far as its own folder. Read first: tf.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 OR MIT  import/tensorflow/tf_path.c - paths as TensorFlow's users
+ * have them: a prefix without a file of that name, a SavedModel's directory, a directory with a state file
+ * called "checkpoint". A state file is believed only as far as its own directory. Read first: tf.h. / */
 #include "import/core/beside.h"
 #include "import/tensorflow/tf.h"
 #include <stdio.h>
 
 enum { STATE_MOST = 1 << 16 };
 
-/* Is there an index at folder + middle + end? */
+/* Is there an index at directory + middle + end? */
 static bool is_index(const char *a, const char *b, const char *c, const sft_import_options *options,
                      char *found) {
     sft_source *source;
@@ -70,11 +67,11 @@ static size_t state_name(const char *text, char *name) {
     return n;
 }
 
-/* What FOLDER/checkpoint names last. A path from the root was written by TensorFlow where the files
+/* What DIRECTORY/checkpoint names last. A path from the root was written by TensorFlow where the files
  * then were: the name alone counts. */
 static sft_status from_state(const char *path, const sft_import_options *options, char *found,
                              char *text, sft_error *err) {
-    static const char none[] = "no file, no folder and no prefix of a checkpoint";
+    static const char none[] = "no file, no directory and no prefix of a checkpoint";
     char shown[256];
     char name[SFT__TF_PATH];
     sft_source *source;
@@ -100,7 +97,7 @@ static sft_status from_state(const char *path, const sft_import_options *options
     if (!sft__import_beside_is_good(last, strlen(last))) {
         return sft__base_fail(err, SFT_E_PATH,
                               "the file \"checkpoint\" names \"%s\", which leads out of "
-                              "its folder",
+                              "its directory",
                               shown);
     }
     char *end = name + len;

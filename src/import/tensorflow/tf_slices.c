@@ -40,8 +40,7 @@ sft_status sft__import_tf_slice_keep(sft__import_tf *tf, const sft__import_tf_pa
     if (tf->mapped || e->slices != NULL) {
         return sft__base_fail_at(err, SFT_E_SCHEMA, pair->at, "tf-slice: a slice of slices");
     }
-    SFT_TRY(sft__base_need_room(tf->job->allocator, &tf->slices, &tf->slice_room,
-                                tf->slice_count + 1, sizeof *tf->slices, err));
+    SFT_TRY(SFT_ONE_MORE(tf->job->allocator, tf->slices, tf->slice_room, tf->slice_count, err));
     if (tf->slice_room * sizeof *tf->slices > tf->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: %zu slices in one checkpoint",
                               tf->slice_count);
@@ -188,9 +187,9 @@ static bool read_slice(const sft__base_pb_field *field, slice *s) {
     return m.fault == NULL;
 }
 
-/* The box of a slice; *elements of it. */
+/* The box of a slice: start, then count; *elements of it. */
 static sft_status box_of(const sft__import_tf_pair *pair, const sft_tensor *t, const slice *s,
-                         uint64_t *start, uint64_t *count, uint64_t *elements, sft_error *err) {
+                         uint64_t *box, uint64_t *elements, sft_error *err) {
     *elements = 1;
     if (s->rank != t->rank) {
         return bad(pair, err, "a slice of another number of dimensions");
@@ -200,26 +199,40 @@ static sft_status box_of(const sft__import_tf_pair *pair, const sft_tensor *t, c
         if (x->start > t->shape[d] || x->length > t->shape[d] - x->start) {
             return bad(pair, err, "a slice that leaves the variable");
         }
-        start[d] = x->start;
-        count[d] = x->full ? t->shape[d] : x->length;
-        *elements *= count[d]; /* at most the variable's, whose size is known to fit, or 0 */
+        box[d] = x->start;
+        box[t->rank + d] = x->full ? t->shape[d] : x->length;
+        *elements *=
+            box[t->rank + d]; /* at most the variable's, whose size is known to fit, or 0 */
     }
     return SFT_OK;
 }
 
-static sft_status find_slice(sft__import_tf *tf, const sft__import_tf_pair *pair,
-                             const sft_tensor *t, sft__base_buf *key, const sft_piece *p,
-                             uint64_t elements, sft__import_tf_slice **out, sft_error *err) {
+/* A variable that is put together from its slices. */
+typedef struct variable {
+    sft__import_tf *tf;
+    const sft__import_tf_pair *pair;
+    sft_tensor *t;
+    sft__base_buf key; /* of a slice */
+    sft_piece *pieces;
+    uint64_t *numbers; /* 2 * rank of each */
+    uint32_t count;
+    uint64_t covered; /* elements */
+} variable;
+
+static sft_status find_slice(variable *v, const sft_piece *p, uint64_t elements,
+                             sft__import_tf_slice **out, sft_error *err) {
+    const sft__import_tf_pair *pair = v->pair;
+    const sft_tensor *t = v->t;
     uint64_t need = 0;
 
-    if (key->failed) {
-        return sft__base_fail_nomem(err, key->len);
+    if (v->key.failed) {
+        return sft__base_fail_nomem(err, v->key.len);
     }
-    const size_t i = sft__base_strmap_find(&tf->map, key->data, key->len);
+    const size_t i = sft__base_strmap_find(&v->tf->map, v->key.data, v->key.len);
     if (i == SFT__STRMAP_NONE) {
         return bad(pair, err, "a slice that is not in the checkpoint");
     }
-    sft__import_tf_slice *s = &tf->slices[i];
+    sft__import_tf_slice *s = &v->tf->slices[i];
     if (s->used) {
         return bad(pair, err, "a slice that is named twice");
     }
@@ -236,13 +249,6 @@ static sft_status find_slice(sft__import_tf *tf, const sft__import_tf_pair *pair
 }
 
 /* ---------------------------------------------------------------- all of them */
-
-typedef struct boxes {
-    sft_piece *pieces;
-    uint64_t *numbers; /* 2 * rank of each */
-    uint32_t count;
-    uint32_t rank;
-} boxes;
 
 /* First by the first dimension's start, then by the next one's. The rank is behind each piece's
  * start and count; qsort has no context. */
@@ -269,12 +275,12 @@ static bool meet(const sft_piece *x, const sft_piece *y, uint32_t rank) {
 }
 
 /* Boxes that differ in one dimension alone: then sorted neighbours are all that can meet. */
-static bool are_rows(const boxes *b, const sft_tensor *t) {
+static bool are_rows(const variable *v) {
     uint32_t cut = 0;
 
-    for (uint32_t d = 0; d < b->rank; d++) {
-        for (uint32_t i = 0; i < b->count; i++) {
-            if (b->pieces[i].count[d] != t->shape[d]) {
+    for (uint32_t d = 0; d < v->t->rank; d++) {
+        for (uint32_t i = 0; i < v->count; i++) {
+            if (v->pieces[i].count[d] != v->t->shape[d]) {
                 cut++;
                 break;
             }
@@ -283,69 +289,64 @@ static bool are_rows(const boxes *b, const sft_tensor *t) {
     return cut <= 1;
 }
 
-static sft_status check_boxes(sft__import_tf *tf, const sft__import_tf_pair *pair, const boxes *b,
-                              const sft_tensor *t, sft_error *err) {
-    const bool rows = are_rows(b, t);
+static sft_status check_boxes(const variable *v, sft_error *err) {
+    const sft_tensor *t = v->t;
+    const bool rows = are_rows(v);
 
-    if (!rows && b->count > PAIRWISE_MOST) {
+    if (!rows && v->count > PAIRWISE_MOST) {
         return sft__base_fail_tensor(
-            err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
-            "tf-slice: %u slices cut in several dimensions, %d are the limit", (unsigned)b->count,
+            err, SFT_E_LIMIT, v->pair->at, t->name, t->name_len,
+            "tf-slice: %u slices cut in several dimensions, %d are the limit", (unsigned)v->count,
             (int)PAIRWISE_MOST);
     }
-    for (uint32_t i = 0; i < b->count; i++) { /* sorted: of those behind it, the first ones */
+    for (uint32_t i = 0; i < v->count; i++) { /* sorted: of those behind it, the first ones */
         const uint64_t end =
-            b->rank == 0 ? UINT64_MAX : b->pieces[i].start[0] + b->pieces[i].count[0];
-        const uint32_t last = rows && i + 2 < b->count ? i + 2 : b->count;
-        for (uint32_t k = i + 1; k < last && (b->rank == 0 || b->pieces[k].start[0] < end); k++) {
-            if (tf->pairs++ == PAIRS_MOST) {
-                return sft__base_fail_tensor(err, SFT_E_LIMIT, pair->at, t->name, t->name_len,
+            t->rank == 0 ? UINT64_MAX : v->pieces[i].start[0] + v->pieces[i].count[0];
+        const uint32_t last = rows && i + 2 < v->count ? i + 2 : v->count;
+        for (uint32_t k = i + 1; k < last && (t->rank == 0 || v->pieces[k].start[0] < end); k++) {
+            if (v->tf->pairs++ == PAIRS_MOST) {
+                return sft__base_fail_tensor(err, SFT_E_LIMIT, v->pair->at, t->name, t->name_len,
                                              "tf-slice: too many slices cut in several dimensions");
             }
-            if (meet(&b->pieces[i], &b->pieces[k], b->rank)) {
-                return bad(pair, err, "two slices that share elements");
+            if (meet(&v->pieces[i], &v->pieces[k], t->rank)) {
+                return bad(v->pair, err, "two slices that share elements");
             }
         }
     }
     return SFT_OK;
 }
 
-static sft_status add_slice(sft__import_tf *tf, const sft__import_tf_pair *pair,
-                            const sft_tensor *t, const slice *s, sft__base_buf *key, boxes *b,
-                            uint64_t *covered, sft_error *err) {
-    uint64_t *start = b->numbers + (size_t)b->count * 2 * b->rank;
-    sft_piece *p = &b->pieces[b->count];
+static sft_status add_slice(variable *v, const slice *s, sft_error *err) {
+    const uint32_t rank = v->t->rank;
+    uint64_t *box = v->numbers + (size_t)v->count * 2 * rank;
+    sft_piece *p = &v->pieces[v->count];
     sft__import_tf_slice *stored = NULL;
     uint64_t elements;
 
-    memset(p, 0, sizeof *p);
-    p->start = start;
-    p->count = start + b->rank;
-    SFT_TRY(box_of(pair, t, s, start, start + b->rank, &elements, err));
-    put_key(key, pair, s);
-    SFT_TRY(find_slice(tf, pair, t, key, p, elements, &stored, err));
-    SFT_TRY(sft__import_tf_data(tf, t->dtype, &stored->place, stored->crc, t->name, t->name_len, p,
-                                err));
-    b->count += elements != 0;
-    return sft__base_add64(*covered, elements, covered)
+    *p = (sft_piece){.start = box, .count = box + rank};
+    SFT_TRY(box_of(v->pair, v->t, s, box, &elements, err));
+    put_key(&v->key, v->pair, s);
+    SFT_TRY(find_slice(v, p, elements, &stored, err));
+    SFT_TRY(sft__import_tf_data(v->tf, v->t, &stored->place, stored->crc, p, err));
+    v->count += elements != 0;
+    return sft__base_add64(v->covered, elements, &v->covered)
                ? SFT_OK
-               : bad(pair, err, "slices that share elements");
+               : bad(v->pair, err, "slices that share elements");
 }
 
-static sft_status add_slices(sft__import_tf *tf, const sft__import_tf_pair *pair,
-                             const sft__import_tf_entry *e, sft_tensor *t, sft__base_buf *key,
-                             sft_error *err) {
+static sft_status add_slices(variable *v, const sft__import_tf_entry *e, sft_error *err) {
+    const sft__import_tf_pair *pair = v->pair;
+    sft_tensor *t = v->t;
     sft__base_pb m =
         sft__base_pb_over(e->slices, (size_t)(pair->value + pair->value_len - e->slices));
-    boxes b = {NULL, NULL, 0, t->rank};
     uint64_t elements = 1;
-    uint64_t covered = 0;
     sft__base_pb_field f;
     slice s;
 
     const size_t most = (size_t)e->slice_count; /* each has bytes of a block in memory */
-    SFT_TRY(sft__import_alloc(tf->job, &b.pieces, most, sizeof *b.pieces, err));
-    SFT_TRY(sft__import_alloc(tf->job, &b.numbers, most, 2 * sizeof *b.numbers * t->rank, err));
+    SFT_TRY(sft__import_alloc(v->tf->job, &v->pieces, most, sizeof *v->pieces, err));
+    SFT_TRY(
+        sft__import_alloc(v->tf->job, &v->numbers, most, 2 * sizeof *v->numbers * t->rank, err));
     while (sft__base_pb_next(&m, &f)) {
         if (f.number != 7) {
             continue;
@@ -353,37 +354,37 @@ static sft_status add_slices(sft__import_tf *tf, const sft__import_tf_pair *pair
         if (!read_slice(&f, &s)) {
             return bad(pair, err, "a slice that cannot be read");
         }
-        SFT_TRY(add_slice(tf, pair, t, &s, key, &b, &covered, err));
+        SFT_TRY(add_slice(v, &s, err));
     }
     for (uint32_t d = 0; d < t->rank; d++) {
         elements *= t->shape[d];
     }
-    if (covered != elements) {
+    if (v->covered != elements) {
         return sft__base_fail_tensor(err, SFT_E_HOLE, pair->at, t->name, t->name_len,
                                      "tf-slice: slices of %llu elements, the variable has %llu",
-                                     (unsigned long long)covered, (unsigned long long)elements);
+                                     (unsigned long long)v->covered, (unsigned long long)elements);
     }
-    if (b.count > 1) {
-        qsort(b.pieces, b.count, sizeof *b.pieces, by_start);
+    if (v->count > 1) {
+        qsort(v->pieces, v->count, sizeof *v->pieces, by_start);
     }
-    SFT_TRY(check_boxes(tf, pair, &b, t, err));
-    if (b.count <= 1) { /* the whole, or nothing at all: then any place will do */
-        b.pieces[0].start = NULL;
-        b.pieces[0].count = NULL;
-        b.count = 1;
+    SFT_TRY(check_boxes(v, err));
+    if (v->count <= 1) { /* the whole, or nothing at all: then any place will do */
+        v->pieces[0].start = NULL;
+        v->pieces[0].count = NULL;
+        v->count = 1;
     }
-    t->pieces = b.pieces;
-    t->piece_count = b.count;
-    return sft__import_tensor(tf->job, t, err);
+    t->pieces = v->pieces;
+    t->piece_count = v->count;
+    return sft__import_tensor(v->tf->job, t, err);
 }
 
 sft_status sft__import_tf_slices(sft__import_tf *tf, const sft__import_tf_pair *pair,
                                  const sft__import_tf_entry *e, sft_tensor *t, sft_error *err) {
-    sft__base_buf key;
+    variable v = {.tf = tf, .pair = pair, .t = t};
 
     SFT_TRY(map_slices(tf, err));
-    sft__base_buf_init(&key, tf->job->allocator);
-    const sft_status status = add_slices(tf, pair, e, t, &key, err);
-    sft__base_buf_reset(&key);
+    sft__base_buf_init(&v.key, tf->job->allocator);
+    const sft_status status = add_slices(&v, e, err);
+    sft__base_buf_reset(&v.key);
     return status;
 }

@@ -79,10 +79,10 @@ static sft_status read_externals(sft__import_tflite *x, const sft__import_fb_tab
         uint64_t id;
         uint64_t group;
         SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &t, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 0, 4, 0, &id, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, 0, &group, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 8, 0, &e->offset, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 3, 8, 0, &e->length, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 0, 4, &id, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, &group, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 8, &e->offset, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 3, 8, &e->length, err));
         SFT_TRY(sft__import_fb_vector_of(&x->fb, &t, 4, 1, &packing, err));
         e->at = t.at;
         e->id = (uint32_t)id;
@@ -166,8 +166,8 @@ static sft_status place_buffer(sft__import_tflite *x, uint64_t index, const sft_
     x->named[index] = 1;
     SFT_TRY(sft__import_fb_item_table(&x->fb, &x->buffers, index, &buffer, err));
     SFT_TRY(sft__import_fb_vector_of(&x->fb, &buffer, BUFFER_DATA, 1, &data, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &buffer, BUFFER_OFFSET, 8, 0, &p->offset, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &buffer, BUFFER_SIZE, 8, 0, &p->size, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &buffer, BUFFER_OFFSET, 8, &p->offset, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &buffer, BUFFER_SIZE, 8, &p->size, err));
     if (p->offset > 1) { /* 1: room for a number that was never filled in */
         if (data.count != 0) {
             return sft__import_fb_bad(&x->fb, buffer.at, err, "a buffer's data in two places");
@@ -271,8 +271,7 @@ static sft_status size_of(sft__import_tflite *x, const sft__import_tflite_tensor
 }
 
 static sft_status keep(sft__import_tflite *x, const sft__import_tflite_row *row, sft_error *err) {
-    SFT_TRY(sft__base_need_room(x->job->allocator, &x->rows, &x->room, x->count + 1,
-                                sizeof *x->rows, err));
+    SFT_TRY(SFT_ONE_MORE(x->job->allocator, x->rows, x->room, x->count, err));
     if (x->room * sizeof *x->rows > x->job->options.memory_bytes / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "memory: too many tensors");
     }
@@ -304,8 +303,8 @@ static sft_status read_tensor(sft__import_tflite *x, const sft__import_fb_vector
     place p = {0, 0, 0, false};
 
     SFT_TRY(sft__import_fb_item_table(&x->fb, tensors, index, &t.table, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_BUFFER, 4, 0, &number, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_EXTERNAL, 4, 0, &outside, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_BUFFER, 4, &number, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_EXTERNAL, 4, &outside, err));
     SFT_TRY(outside != 0 ? place_external(x, (uint32_t)outside, &t.table, &p, err)
                          : place_buffer(x, number, &t.table, &p, err));
     if (!p.there) {
@@ -316,7 +315,7 @@ static sft_status read_tensor(sft__import_tflite *x, const sft__import_fb_vector
         return SFT_OK; /* the same */
     }
     SFT_TRY(name_of(x, &t.table, prefix, index, &row, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_TYPE, 1, 0, &number, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t.table, TENSOR_TYPE, 1, &number, err));
     t.type = number < sizeof types / sizeof types[0] ? &types[number] : NULL;
     if (t.table.slots[TENSOR_SPARSITY] != 0 || t.type == NULL || t.type->dtype == 0) {
         return left_out(x, &t, number, &row, err);
@@ -369,7 +368,7 @@ static sft_status note_metadata(sft__import_tflite *x, const sft__import_fb_tabl
         place p;
         SFT_TRY(sft__import_fb_item_table(&x->fb, &v, i, &t, err));
         SFT_TRY(sft__import_fb_text(&x->fb, &t, 0, SFT__TFLITE_NAME, &name, err));
-        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, 0, &buffer, err));
+        SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, &buffer, err));
         SFT_TRY(place_buffer(x, buffer, &t, &p, err));
         sft__import_find(x->job, SFT__RULE(NOTE, HARMLESS, "tflite-metadata"),
                          sft__import_text_at(name, p.offset),
@@ -405,7 +404,7 @@ static sft_status read_model(sft__import_tflite *x, sft_error *err) {
     uint64_t version;
 
     SFT_TRY(sft__import_fb_root(&x->fb, &model, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &model, MODEL_VERSION, 4, 0, &version, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &model, MODEL_VERSION, 4, &version, err));
     if (version != 3) {
         return sft__base_fail_at(err, SFT_E_UNSUPPORTED, model.at,
                                  "tflite: version %llu of the schema, 3 is known",

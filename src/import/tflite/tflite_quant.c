@@ -105,9 +105,9 @@ static sft_status put_blocks(sft__import_tflite *x, const sft__import_fb_table *
     bool there;
 
     SFT_TRY(sft__import_fb_inner(&x->fb, q, QUANT_DETAILS, &t, &there, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t, 0, 4, 0, &scales, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, 0, &zeros, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 4, 0, &size, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t, 0, 4, &scales, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t, 1, 4, &zeros, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, &t, 2, 4, &size, err));
     put_key(&x->json, "block_size");
     sft__base_buf_u64(&x->json, size);
     SFT_TRY(put_name(x, tensors, scales, "scales", t.at, err));
@@ -127,8 +127,8 @@ static sft_status put_quantisation(sft__import_tflite *x, const sft__import_fb_t
     for (uint32_t slot = 0; slot < 4; slot++) {
         SFT_TRY(put_list(x, q, slot, keys[slot], err));
     }
-    SFT_TRY(sft__import_fb_number(&x->fb, q, QUANT_DETAILS_TYPE, 1, 0, &details, err));
-    SFT_TRY(sft__import_fb_number(&x->fb, q, QUANT_DIMENSION, 4, 0, &dimension, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, q, QUANT_DETAILS_TYPE, 1, &details, err));
+    SFT_TRY(sft__import_fb_number(&x->fb, q, QUANT_DIMENSION, 4, &dimension, err));
     *any = x->json.len != before || details != 0;
     if (*any) {
         put_key(&x->json, "quantized_dimension");

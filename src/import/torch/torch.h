@@ -100,7 +100,8 @@ bool sft__import_torch_is_tensor(const sft__import_torch *t, uint32_t id);
 /* Is it a storage by itself, in the place of a tensor? */
 bool sft__import_torch_is_storage(const sft__import_torch *t, uint32_t id);
 /* Looks through parameters and subclasses. The call that makes the tensor, and what it calls;
- * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. mark: SFT__TORCH_MET, or 0. */
+ * SFT__G_UNKNOWN: no tensor. subclass: name of a class that is not PyTorch's own. mark: SFT__TORCH_MET, or
+ * 0. */
 uint32_t sft__import_torch_strip(const sft__import_torch *t, uint32_t id, sft__import_pk_node *call,
                                  const char **subclass, uint8_t mark);
 /* Marks the call that makes the tensor, and those that it is seen through. */
@@ -111,10 +112,16 @@ typedef struct sft__import_part {
     const char *suffix; /* "", ".scale" ... */
     sft__import_view view;
 } sft__import_part;
+
+typedef struct sft__import_parts {
+    sft__import_part at[SFT__TORCH_PARTS];
+    size_t count;
+} sft__import_parts;
 /* *count 0: left out (already told). */
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
-                                  size_t name_len, sft__import_part parts[SFT__TORCH_PARTS],
-                                  size_t *count, sft_error *err);
+                                  size_t name_len, sft__import_parts *parts, sft_error *err);
+/* Room for one more storage. */
+sft_status sft__import_torch_more(sft__import_torch *t, sft_error *err);
 /* The storage of a persistent id, registered and placed. */
 sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_node *pid,
                                      uint32_t *index, sft_error *err);
@@ -186,7 +193,7 @@ bool sft__import_torch_is_whole(const sft__import_view *v);
 
 /* A few bytes of our own (a scale, a shape) as a source of the catalog. */
 sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dtype,
-                                      const uint64_t *values, uint32_t count, bool scalar,
-                                      sft__import_view *v, sft_error *err);
+                                      const uint64_t *values, uint32_t count, sft__import_view *v,
+                                      sft_error *err);
 
 #endif

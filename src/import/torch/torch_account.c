@@ -84,8 +84,7 @@ static bool next_edge(const walk *w, step *s, edge *e) {
 }
 
 static sft_status push(walk *w, uint32_t id, sft_error *err) {
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                                sizeof *w->stack, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, w->stack, w->room, w->depth, err));
     const sft__import_pk_node *n = node(w, id);
     step *s = &w->stack[w->depth++];
     *s = (step){.id = id, .stage = ITEM};

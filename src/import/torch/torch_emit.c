@@ -223,15 +223,15 @@ static sft_status add_storage(walk *w, const leaf *like, uint64_t end, unsigned 
     return SFT_OK;
 }
 
-/* sorted[first, end) meet, and reach up to `reach`: they become names of parts of one storage, unless that
+/* sorted[0, all) meet, and reach up to `reach`: they become names of parts of one storage, unless that
  * would be larger than they are, because most of it is nobody's. */
-static sft_status share(walk *w, leaf **sorted, size_t first, size_t end, uint64_t reach,
-                        unsigned *number, sft_error *err) {
+static sft_status share(walk *w, leaf **sorted, size_t all, uint64_t reach, unsigned *number,
+                        sft_error *err) {
     const leaf *low = NULL;
     uint64_t bytes = 0;
     size_t count = 0;
 
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = 0; i < all; i++) {
         const leaf *l = sorted[i];
         if (is_plain(l) && l->shown == UINT32_MAX) {
             low = low == NULL ? l : low;
@@ -245,7 +245,7 @@ static sft_status share(walk *w, leaf **sorted, size_t first, size_t end, uint64
     const size_t base = w->leaf_count;
     SFT_TRY(add_storage(w, low, reach, *number, err));
     count = 0;
-    for (size_t i = first; i < end; i++) {
+    for (size_t i = 0; i < all; i++) {
         leaf *l = sorted[i];
         if (is_plain(l) && l->shown == UINT32_MAX && covers(&w->leaves[base], l)) {
             l->shown = (uint32_t)base;
@@ -278,13 +278,13 @@ static sft_status find_storages(walk *w, leaf **sorted, size_t count, sft_error 
         }
         const uint64_t end = extent_end(&l->view);
         if (sorted[first]->view.source != l->view.source || l->view.first >= reach) {
-            SFT_TRY(share(w, sorted, first, i, reach, &number, err));
+            SFT_TRY(share(w, sorted + first, i - first, reach, &number, err));
             first = i;
             reach = 0;
         }
         reach = end > reach ? end : reach;
     }
-    return share(w, sorted, first, count, reach, &number, err);
+    return share(w, sorted + first, count - first, reach, &number, err);
 }
 
 /* Tensors that share bytes without being the same are tensors of their own in the catalog: these bytes lie
@@ -381,8 +381,8 @@ static sft_status turn(sft__import *job, sft__import_view *v, sft__import_block_
     const uint64_t bytes = v->high - v->low;
     sft_source *made;
 
-    SFT_TRY(
-        sft__import_source_map(&made, v->data, v->low, bytes / unit, &map, job->allocator, err));
+    SFT_TRY(sft__import_source_map(&made, v->data, (sft__import_extent){v->low, bytes / unit}, &map,
+                                   job->allocator, err));
     v->first -= v->low;
     v->high = bytes / unit * unit;
     v->low = 0;

@@ -27,23 +27,11 @@ static const sft_dtype *dtype_of(const sft__import_pk_node *global) {
     return global->argument != 0 ? sft__import_dtype(global->argument) : NULL;
 }
 
-static sft_status storage_grow(sft__import_torch *t, sft_error *err) {
-    if (t->storage_count < t->storage_room) {
-        return SFT_OK;
-    }
-    if (t->keys.slots != NULL) {
-        sft__base_strmap_reset(&t->keys);
-    }
-    if (!sft__base_grow(t->job->allocator, &t->storages, &t->storage_room, t->storage_count + 1,
-                        sizeof *t->storages) ||
-        !sft__base_strmap_init(&t->keys, t->storages, sizeof *t->storages, t->storage_room,
-                               t->job->allocator)) {
-        return sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
-    }
-    for (size_t i = 0; i < t->storage_count; i++) {
-        (void)sft__base_strmap_add(&t->keys, i);
-    }
-    return SFT_OK;
+sft_status sft__import_torch_more(sft__import_torch *t, sft_error *err) {
+    return sft__import_more_named(t->job->allocator, &t->keys, &t->storages, &t->storage_room,
+                                  t->storage_count, sizeof *t->storages)
+               ? SFT_OK
+               : sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
 }
 
 /* ('storage', class, key, location, numel): the class says the element type, or that there is none.
@@ -107,7 +95,7 @@ sft_status sft__import_torch_storage(sft__import_torch *t, const sft__import_pk_
         *index = (uint32_t)old;
         return SFT_OK;
     }
-    SFT_TRY(storage_grow(t, err));
+    SFT_TRY(sft__import_torch_more(t, err));
     SFT_TRY(t->place(t, &s, err));
     t->storages[t->storage_count] = s;
     (void)sft__base_strmap_add(&t->keys, t->storage_count);
@@ -340,35 +328,16 @@ static sft_status eval_one(sft__import_torch *t, uint32_t id, sft__import_view *
     return bad(err, "torch-view", "a part of a tensor is no tensor");
 }
 
-typedef struct constant {
-    const sft_allocator *allocator;
-    size_t size;
-    uint8_t bytes[];
-} constant;
-
-static sft_status constant_read(void *self, uint64_t offset, void *dst, size_t size,
-                                sft_error *err) {
-    const constant *c = self;
-    (void)err;
-    memcpy(dst, c->bytes + offset, size);
-    return SFT_OK;
-}
-
-static void constant_free(void *self) {
-    constant *c = self;
-    sft__base_free(c->allocator, c, sizeof *c + c->size);
-}
-
 sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dtype,
-                                      const uint64_t *values, uint32_t count, bool scalar,
-                                      sft__import_view *v, sft_error *err) {
+                                      const uint64_t *values, uint32_t count, sft__import_view *v,
+                                      sft_error *err) {
     const size_t size = (size_t)count * 8;
     const uint64_t one = 1;
-    sft_source_vtable vtable;
     sft_source *source;
+    uint8_t *bytes;
 
     memset(v, 0, sizeof *v);
-    v->rank = scalar ? 0 : 1;
+    v->rank = 1;
     v->dtype = dtype;
     v->high = size;
     v->made = true;
@@ -379,10 +348,7 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     if (count == 0) {
         return SFT_OK;
     }
-    constant *c;
-    SFT_TRY(sft__base_need(t->job->allocator, &c, sizeof *c + size, err));
-    c->allocator = t->job->allocator;
-    c->size = size;
+    SFT_TRY(sft__import_source_own(&source, &bytes, size, "constant", t->job->allocator, err));
     for (uint32_t i = 0; i < count; i++) {
         sft__base_store_le64(c->bytes + 8 * i, values[i]);
     }
@@ -398,6 +364,13 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     }
     v->data = source;
     return sft_builder_add_source(t->job->builder, source, &v->source, err);
+}
+
+static sft_status scalar(sft__import_torch *t, uint32_t dtype, uint64_t bits, sft__import_view *v,
+                         sft_error *err) {
+    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(dtype), &bits, 1, v, err));
+    v->rank = 0;
+    return SFT_OK;
 }
 
 /* ---------------------------------------------------------------- several views */
@@ -429,11 +402,9 @@ static sft_status eval_qtensor(sft__import_torch *t, const sft__import_pk_node *
                        "a scale that is no number above 0, or a zero point that is no integer");
         }
         memcpy(&bits, &scale->u.real, sizeof bits);
-        SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_F64), &bits, 1, true,
-                                           &parts[1].view, err));
+        SFT_TRY(scalar(t, SFT_F64, bits, &parts[1].view, err));
         memcpy(&bits, &zero->u.integer, sizeof bits);
-        SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), &bits, 1, true,
-                                           &parts[2].view, err));
+        SFT_TRY(scalar(t, SFT_I64, bits, &parts[2].view, err));
         *count = 3;
         return SFT_OK;
     }
@@ -451,8 +422,7 @@ static sft_status eval_qtensor(sft__import_torch *t, const sft__import_pk_node *
         }
     }
     parts[3].suffix = ".axis";
-    SFT_TRY(
-        sft__import_torch_constant(t, sft_dtype_get(SFT_I64), &axis, 1, true, &parts[3].view, err));
+    SFT_TRY(scalar(t, SFT_I64, axis, &parts[3].view, err));
     *count = 4;
     return SFT_OK;
 }
@@ -484,8 +454,8 @@ static sft_status eval_sparse(sft__import_torch *t, const sft__import_pk_node *c
     SFT_TRY(sft__import_torch_numbers(t, sft__import_pk_item(t->p, data, tensors), "sparse size",
                                       &size, &rank, err));
     parts[tensors].suffix = ".size";
-    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), size, rank, false,
-                                       &parts[tensors].view, err));
+    SFT_TRY(sft__import_torch_constant(t, sft_dtype_get(SFT_I64), size, rank, &parts[tensors].view,
+                                       err));
     *count = tensors + 1;
     return SFT_OK;
 }
@@ -519,13 +489,12 @@ static sft_status left_out(sft__import_torch *t, const char *name, size_t name_l
 }
 
 sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char *name,
-                                  size_t name_len, sft__import_part parts[SFT__TORCH_PARTS],
-                                  size_t *count, sft_error *err) {
+                                  size_t name_len, sft__import_parts *parts, sft_error *err) {
     const char *subclass = NULL;
     sft__import_pk_node call;
     const uint32_t known = sft__import_torch_strip(t, id, &call, &subclass, SFT__TORCH_MET);
 
-    *count = 0;
+    parts->count = 0;
     if (subclass != NULL && !t->outside) {
         sft__import_find(t->job, SFT__RULE(NOTE, HARMLESS, "torch-class"),
                          SFT__AT(name, name_len, SFT_NO_OFFSET),
@@ -544,22 +513,22 @@ sft_status sft__import_torch_eval(sft__import_torch *t, uint32_t id, const char 
     }
     sft_status status;
     if (known == SFT__G_REBUILD_QTENSOR) {
-        status = eval_qtensor(t, &call, parts, count, err);
+        status = eval_qtensor(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_SPARSE) {
-        status = eval_sparse(t, &call, parts, count, err);
+        status = eval_sparse(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_NP_MASKED) {
-        status = sft__import_torch_masked(t, &call, parts, count, err);
+        status = sft__import_torch_masked(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_NESTED) {
-        status = eval_nested(t, &call, parts, count, err);
+        status = eval_nested(t, &call, parts->at, &parts->count, err);
     } else if (known == SFT__G_REBUILD_SPARSE_CSR) {
         status = bad(err, "torch-sparse", "a sparse tensor of an unreleased form");
     } else {
-        parts[0].suffix = "";
-        status = eval_one(t, id, &parts[0].view, err);
-        *count = 1;
+        parts->at[0].suffix = "";
+        status = eval_one(t, id, &parts->at[0].view, err);
+        parts->count = 1;
     }
     if (status != SFT_OK) {
-        *count = 0;
+        parts->count = 0;
         sft__import_torch_mark(t, id, SFT__TORCH_TOLD);
     }
     return left_out(t, name, name_len, status, err);

@@ -378,8 +378,8 @@ static sft_status put_tensor(keeping *k, uint32_t id, uint32_t len, sft_error *e
         return left_out(k, len, err, what);
     }
     tell_gradient(k, id);
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->mentions, &w->mention_room,
-                                w->mention_count + 1, sizeof *w->mentions, err));
+    SFT_TRY(
+        SFT_ONE_MORE(w->t->job->allocator, w->mentions, w->mention_room, w->mention_count, err));
     sft__base_buf_text(&w->json, "{\"$\":\"tensor\",\"v\":");
     w->mentions[w->mention_count++] = (sft__import_mention){w->json.len, first};
     sft__base_buf_text(&w->json, "}");

@@ -33,14 +33,14 @@ static sft__import_pk_node *node(const walk *w, uint32_t id) {
 }
 
 /* A place that is named twice is where the last of them leads, as a dict has it. */
-static sft_status add(finding *f, const way *new, sft_error *err) {
+static sft_status add(finding *f, const way *to, sft_error *err) {
     for (size_t i = 0; i < f->count; i++) {
         way *old = &f->ways[i];
-        const bool again =
-            old->from == new->from && old->used == new->used &&node(f->w, old->key)->type ==
-                                          node(f->w, new->key)->type &&new->key != SFT__PK_NO;
-        if (again || (old->id == new->id && old->used == new->used)) {
-            *old = again ? *new : *old;
+        const bool again = old->from == to->from && old->used == to->used &&
+                           node(f->w, old->key)->type == node(f->w, to->key)->type &&
+                           to->key != SFT__PK_NO;
+        if (again || (old->id == to->id && old->used == to->used)) {
+            *old = again ? *to : *old;
             return SFT_OK;
         }
     }
@@ -49,24 +49,22 @@ static sft_status add(finding *f, const way *new, sft_error *err) {
         return sft__base_fail(err, SFT_E_LIMIT, "the key can be read in more than %d ways",
                               (int)WAYS_MAX);
     }
-    SFT_TRY(sft__base_need_room(f->w->t->job->allocator, &f->ways, &f->room, f->count + 1,
-                                sizeof *f->ways, err));
-    f->ways[f->count++] = *new;
+    SFT_TRY(SFT_ONE_MORE(f->w->t->job->allocator, f->ways, f->room, f->count, err));
+    f->ways[f->count++] = *to;
     return SFT_OK;
 }
 
-/* A child of the node at ways[from], called `text` there. */
-static sft_status step_to(finding *f, size_t from, uint32_t child, uint32_t key, uint32_t number,
-                          const char *text, size_t len, sft_error *err) {
-    const size_t used = f->ways[from].used;
+/* A child of the node at ways[to.from], called `text` there. */
+static sft_status step_to(finding *f, way to, const char *text, size_t len, sft_error *err) {
+    const size_t used = f->ways[to.from].used;
     const size_t left = f->len - used;
 
     if (len > left || memcmp(f->text + used, text, len) != 0 ||
         (len != left && f->text[used + len] != '.')) {
         return SFT_OK;
     }
-    const way next = {child, (uint32_t)from, key, number, used + len + (len != left)};
-    return add(f, &next, err);
+    to.used = used + len + (len != left);
+    return add(f, &to, err);
 }
 
 /* Every child of ways[from] that the rest of the text goes on with. */
@@ -92,13 +90,14 @@ static sft_status steps_of(finding *f, size_t from, sft_error *err) {
         if (dict && !sft__import_pk_next(&it, &id)) {
             return SFT_OK;
         }
+        const way to = {id, (uint32_t)from, key, number, 0};
         if (dict && k->type == SFT__PK_STR) {
-            SFT_TRY(step_to(f, from, id, key, number, k->u.text, k->count, err));
+            SFT_TRY(step_to(f, to, k->u.text, k->count, err));
             continue;
         }
         const long long v = dict && k->type == SFT__PK_INT ? (long long)k->u.integer : number;
         const int len = snprintf(text, sizeof text, "%lld", v);
-        SFT_TRY(step_to(f, from, id, key, number, text, (size_t)len, err));
+        SFT_TRY(step_to(f, to, text, (size_t)len, err));
     }
     return SFT_OK;
 }

@@ -5,25 +5,6 @@
  */
 #include "import/torch/torch.h"
 
-typedef struct decoded {
-    const sft_allocator *allocator;
-    size_t size;
-    uint8_t bytes[];
-} decoded;
-
-static sft_status decoded_read(void *self, uint64_t offset, void *dst, size_t size,
-                               sft_error *err) {
-    const decoded *d = self;
-    (void)err;
-    memcpy(dst, d->bytes + offset, size);
-    return SFT_OK;
-}
-
-static void decoded_close(void *self) {
-    decoded *d = self;
-    sft__base_free(d->allocator, d, sizeof *d + d->size);
-}
-
 /* Characters up to U+00FF as bytes; SIZE_MAX: there are others. dst: NULL only to count. */
 static size_t latin1(uint8_t *dst, const char *text, size_t len) {
     const uint8_t *s = (const uint8_t *)text;
@@ -54,8 +35,8 @@ static void take_decoded(const sft__import_decoded_text *d, sft__import_view *v)
 static sft_status decode(sft__import_torch *t, const sft__import_pk_node *text, size_t size,
                          sft__import_decoded_text *made, sft_error *err) {
     const uint64_t most = t->job->options.memory_bytes / 2;
-    sft_source_vtable vtable;
     sft_source *source;
+    uint8_t *bytes;
 
     if (size > most || t->text_bytes > most - size) {
         return sft__base_fail(
@@ -63,20 +44,8 @@ static sft_status decode(sft__import_torch *t, const sft__import_pk_node *text, 
             "memory: bytes as text need more than half of the limit of %llu bytes",
             (unsigned long long)t->job->options.memory_bytes);
     }
-    decoded *d;
-    SFT_TRY(sft__base_need(t->job->allocator, &d, sizeof *d + size, err));
-    d->allocator = t->job->allocator;
-    d->size = size;
-    (void)latin1(d->bytes, text->u.text, text->count);
-    SFT_INIT(&vtable);
-    vtable.read_at = decoded_read;
-    vtable.close = decoded_close;
-    const sft_status status = sft_source_create(&source, &vtable, d, size, SFT_SOURCE_MEMORY,
-                                                "text", t->job->options.allocator, err);
-    if (status != SFT_OK) {
-        decoded_close(d);
-        return status;
-    }
+    SFT_TRY(sft__import_source_own(&source, &bytes, size, "text", t->job->allocator, err));
+    (void)latin1(bytes, text->u.text, text->count);
     t->text_bytes += size;
     made->data = source;
     made->size = size;
@@ -106,8 +75,7 @@ sft_status sft__import_torch_latin1(sft__import_torch *t, uint32_t id, sft__impo
         take_decoded(&none, v);
         return SFT_OK;
     }
-    SFT_TRY(sft__base_need_room(t->job->allocator, &t->texts, &t->text_room, t->text_count + 1,
-                                sizeof *t->texts, err));
+    SFT_TRY(SFT_ONE_MORE(t->job->allocator, t->texts, t->text_room, t->text_count, err));
     SFT_TRY(decode(t, text, size, &t->texts[t->text_count], err));
     take_decoded(&t->texts[t->text_count], v);
     text->state = (uint32_t)++t->text_count; /* at most one for each node */

@@ -11,13 +11,6 @@ static sft_status bad(sft_error *err, const char *text) {
     return sft__base_fail(err, SFT_E_SCHEMA, "numpy-pickle: %s", text);
 }
 
-bool sft__import_torch_is_array(const sft__import_torch *t, const sft__import_pk_node *call) {
-    (void)t;
-    return call->type == SFT__PK_CALL &&
-           (call->known == SFT__G_NP_RECONSTRUCT || call->known == SFT__G_NP_FROMBUFFER ||
-            call->known == SFT__G_JOBLIB_ARRAY);
-}
-
 typedef struct np_type {
     char code[3];
     uint16_t dtype;
@@ -61,13 +54,21 @@ static sft_status np_dtype(const sft__import_torch *t, uint32_t id, const sft_dt
     return SFT_OK;
 }
 
+/* What describes an array: nodes, and the order of its elements. */
+typedef struct np_array {
+    uint32_t shape;
+    uint32_t dtype;
+    uint32_t data;
+    bool fortran;
+} np_array;
+
 /* v->dtype and v->swap are set. */
-static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, uint32_t data,
-                           sft__import_view *v, sft_error *err) {
-    const sft__import_pk_node *bytes = sft__import_pk_at(t->p, data);
+static sft_status np_place(sft__import_torch *t, const np_array *a, sft__import_view *v,
+                           sft_error *err) {
+    const sft__import_pk_node *bytes = sft__import_pk_at(t->p, a->data);
     uint64_t size;
 
-    SFT_TRY(sft__import_torch_numbers(t, shape, "shape", &v->shape, &v->rank, err));
+    SFT_TRY(sft__import_torch_numbers(t, a->shape, "shape", &v->shape, &v->rank, err));
     SFT_TRY(sft__import_alloc(t->job, &v->strides, v->rank, sizeof *v->strides, err));
     const bool raw = bytes->type == SFT__PK_STR && bytes->known == SFT__PK_RAW;
     if (bytes->type == SFT__PK_BYTES || raw || sft__import_torch_is_no_bytes(t, bytes)) {
@@ -81,7 +82,7 @@ static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, u
                                                            : 0); /* inside the stream */
     } else if ((bytes->type == SFT__PK_CALL && bytes->known == SFT__G_ENCODE) ||
                (bytes->type == SFT__PK_STR && bytes->known == SFT__PK_LATIN1)) {
-        SFT_TRY(sft__import_torch_latin1(t, data, v, err)); /* how protocols 0 to 2 have bytes */
+        SFT_TRY(sft__import_torch_latin1(t, a->data, v, err)); /* how protocols 0 to 2 have bytes */
     } else {
         return sft__base_fail(
             err, SFT_E_UNSUPPORTED,
@@ -89,7 +90,7 @@ static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, u
     }
     size = v->dtype->block_bytes;
     for (uint32_t k = 0; k < v->rank; k++) {
-        const uint32_t d = fortran ? k : v->rank - 1 - k;
+        const uint32_t d = a->fortran ? k : v->rank - 1 - k;
         if (size > INT64_MAX) {
             return bad(err, "the size of an array overflows");
         }
@@ -106,13 +107,13 @@ static sft_status np_place(sft__import_torch *t, uint32_t shape, bool fortran, u
     return SFT_OK;
 }
 
-static sft_status np_fill(sft__import_torch *t, uint32_t shape, uint32_t dtype, bool fortran,
-                          uint32_t data, sft__import_view *v, sft_error *err) {
-    SFT_TRY(np_dtype(t, dtype, &v->dtype, &v->swap, err));
+static sft_status np_fill(sft__import_torch *t, const np_array *a, sft__import_view *v,
+                          sft_error *err) {
+    SFT_TRY(np_dtype(t, a->dtype, &v->dtype, &v->swap, err));
     if (t->paddle && v->dtype->id == SFT_U16) {
         v->dtype = sft_dtype_get(SFT_BF16); /* Paddle has no other use for it */
     }
-    return np_place(t, shape, fortran, data, v, err);
+    return np_place(t, a, v, err);
 }
 
 /* _mareconstruct(MaskedArray, ndarray, (0,), 'b') with state (version, shape, dtype, fortran, data,
@@ -123,9 +124,10 @@ sft_status sft__import_torch_masked(sft__import_torch *t, const sft__import_pk_n
     const sft__import_pickle *p = t->p;
     const uint32_t state = call->state;
     const sft__import_pk_node *order = sft__import_pk_at(p, sft__import_pk_item(p, state, 3));
-    const uint32_t shape = sft__import_pk_item(p, state, 1);
     const uint32_t fill = sft__import_pk_item(p, state, 6);
-    const bool fortran = order->type == SFT__PK_BOOL && order->u.integer != 0;
+    np_array a = {sft__import_pk_item(p, state, 1), sft__import_pk_item(p, state, 2),
+                  sft__import_pk_item(p, state, 4),
+                  order->type == SFT__PK_BOOL && order->u.integer != 0};
 
     if (sft__import_pk_at(p, state)->type != SFT__PK_TUPLE ||
         sft__import_pk_at(p, state)->count != 7) {
@@ -133,11 +135,11 @@ sft_status sft__import_torch_masked(sft__import_torch *t, const sft__import_pk_n
     }
     memset(parts, 0, SFT__TORCH_PARTS * sizeof *parts);
     parts[0].suffix = ".data";
-    SFT_TRY(np_fill(t, shape, sft__import_pk_item(p, state, 2), fortran,
-                    sft__import_pk_item(p, state, 4), &parts[0].view, err));
+    SFT_TRY(np_fill(t, &a, &parts[0].view, err));
     parts[1].suffix = ".mask";
     parts[1].view.dtype = sft_dtype_get(SFT_BOOL);
-    SFT_TRY(np_place(t, shape, fortran, sft__import_pk_item(p, state, 5), &parts[1].view, err));
+    a.data = sft__import_pk_item(p, state, 5);
+    SFT_TRY(np_place(t, &a, &parts[1].view, err));
     *count = 2;
     if (sft__import_torch_is_array(t, sft__import_pk_at(p, fill))) {
         parts[2].suffix = ".fill_value";
@@ -153,32 +155,34 @@ sft_status sft__import_torch_masked(sft__import_torch *t, const sft__import_pk_n
 sft_status sft__import_torch_numpy(sft__import_torch *t, const sft__import_pk_node *call,
                                    sft__import_view *v, sft_error *err) {
     const sft__import_pickle *p = t->p;
+    const uint32_t args = call->args;
+    const uint32_t state = call->state;
+    np_array a;
 
     memset(v, 0, sizeof *v);
     if (call->known == SFT__G_NP_FROMBUFFER) {
-        const bool fortran = sft__import_pk_is_text(p, sft__import_pk_item(p, call->args, 3), "F");
-        return np_fill(t, sft__import_pk_item(p, call->args, 2),
-                       sft__import_pk_item(p, call->args, 1), fortran,
-                       sft__import_pk_item(p, call->args, 0), v, err);
+        a = (np_array){sft__import_pk_item(p, args, 2), sft__import_pk_item(p, args, 1),
+                       sft__import_pk_item(p, args, 0),
+                       sft__import_pk_is_text(p, sft__import_pk_item(p, args, 3), "F")};
+        return np_fill(t, &a, v, err);
     }
     if (call->known == SFT__G_JOBLIB_ARRAY) {
         sft__import_pk_iter it = sft__import_pk_begin(call);
-        uint32_t data = SFT__PK_NO;
-        (void)sft__import_pk_next(&it, &data); /* the machine found it behind the object */
-        return np_fill(t, sft__import_pk_get(p, call->state, "shape"),
-                       sft__import_pk_get(p, call->state, "dtype"),
-                       sft__import_pk_is_text(p, sft__import_pk_get(p, call->state, "order"), "F"),
-                       data, v, err);
+        a = (np_array){sft__import_pk_get(p, state, "shape"), sft__import_pk_get(p, state, "dtype"),
+                       SFT__PK_NO,
+                       sft__import_pk_is_text(p, sft__import_pk_get(p, state, "order"), "F")};
+        (void)sft__import_pk_next(&it, &a.data); /* the machine found it behind the object */
+        return np_fill(t, &a, v, err);
     }
-    const sft__import_pk_node *state = sft__import_pk_at(p, call->state);
-    if (state->type != SFT__PK_TUPLE || (state->count != 5 && state->count != 4)) {
+    const sft__import_pk_node *s = sft__import_pk_at(p, state);
+    if (s->type != SFT__PK_TUPLE || (s->count != 5 && s->count != 4)) {
         return bad(err, "an array without its state");
     }
-    const uint32_t k = state->count - 4; /* numpy before 1.0 has no version */
-    const sft__import_pk_node *order =
-        sft__import_pk_at(p, sft__import_pk_item(p, call->state, k + 2));
-    return np_fill(
-        t, sft__import_pk_item(p, call->state, k), sft__import_pk_item(p, call->state, k + 1),
-        (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) && order->u.integer != 0,
-        sft__import_pk_item(p, call->state, k + 3), v, err);
+    const uint32_t k = s->count - 4; /* numpy before 1.0 has no version */
+    const sft__import_pk_node *order = sft__import_pk_at(p, sft__import_pk_item(p, state, k + 2));
+    a = (np_array){sft__import_pk_item(p, state, k), sft__import_pk_item(p, state, k + 1),
+                   sft__import_pk_item(p, state, k + 3),
+                   (order->type == SFT__PK_BOOL || order->type == SFT__PK_INT) &&
+                       order->u.integer != 0};
+    return np_fill(t, &a, v, err);
 }

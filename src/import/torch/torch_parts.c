@@ -210,8 +210,7 @@ static sft_status ahead(walk *w, counting *c, uint32_t id, sft_error *err) {
     if (id == SFT__PK_NO || !n->holds_tensor || n->walked == COUNTED) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &c->seen, &c->room, c->count + 1,
-                                sizeof *c->seen, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, c->seen, c->room, c->count, err));
     n->walked = COUNTED;
     c->seen[c->count++] = id;
     return SFT_OK;
@@ -284,23 +283,30 @@ static uint64_t look_cost(const walk *w, uint32_t model, uint32_t key, uint32_t 
     return both + text < UINT32_MAX ? both + text : UINT32_MAX;
 }
 
-/* Walks the parts beside the model. tell: names them; else *all: may all of them stay outside? */
-static sft_status beside(walk *w, uint32_t root, uint32_t model_key, uint32_t model, bool tell,
-                         bool *all, sft_error *err) {
+/* The model among the items of a dict. */
+typedef struct model_at {
+    uint32_t root;
+    uint32_t key;
+    uint32_t id;
+} model_at;
+
+/* Walks the parts beside the model. all: NULL: names them; else *all: may all of them stay outside? */
+static sft_status beside(walk *w, model_at model, bool *all, sft_error *err) {
     size_t averaged = 0; /* one average is that of one model */
     uint32_t key;
     uint32_t id;
 
-    for (sft__import_pk_iter it = sft__import_pk_begin(node(w, root));
+    for (sft__import_pk_iter it = sft__import_pk_begin(node(w, model.root));
          sft__import_pk_next(&it, &key) && sft__import_pk_next(&it, &id);) {
-        if (id == model || !node(w, id)->holds_tensor) {
+        if (id == model.id || !node(w, id)->holds_tensor) {
             continue;
         }
-        SFT_TRY(sft__import_tree_visit(w, look_cost(w, model, key, id), err));
-        const kind is = kind_of(w, model_key, model, key, id);
+        SFT_TRY(sft__import_tree_visit(w, look_cost(w, model.id, key, id), err));
+        const kind is = kind_of(w, model.key, model.id, key, id);
         averaged += is == AVERAGED;
-        *all = *all && is != WEIGHTS && averaged < 2;
-        if (tell) {
+        if (all != NULL) {
+            *all = *all && is != WEIGHTS && averaged < 2;
+        } else {
             SFT_TRY(tell_part(w, key, id, is, err));
         }
     }
@@ -337,11 +343,11 @@ sft_status sft__import_tree_part(walk *w, uint32_t root, uint32_t *part, sft_err
             sft__import_torch_is_tensor(w->t, id)) {
             continue;
         }
-        const uint32_t key = key_of(w, root, names[i]);
-        SFT_TRY(beside(w, root, key, id, false, &all, err));
+        const model_at model = {root, key_of(w, root, names[i]), id};
+        SFT_TRY(beside(w, model, &all, err));
         if (all) {
             *part = id;
-            return beside(w, root, key, id, true, &all, err);
+            return beside(w, model, NULL, err);
         }
     }
     return SFT_OK;

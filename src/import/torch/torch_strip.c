@@ -41,6 +41,13 @@ sft_status sft__import_torch_numbers(sft__import_torch *t, uint32_t id, const ch
     return SFT_OK;
 }
 
+bool sft__import_torch_is_array(const sft__import_torch *t, const sft__import_pk_node *call) {
+    (void)t;
+    return call->type == SFT__PK_CALL &&
+           (call->known == SFT__G_NP_RECONSTRUCT || call->known == SFT__G_NP_FROMBUFFER ||
+            call->known == SFT__G_JOBLIB_ARRAY);
+}
+
 uint32_t sft__import_torch_strip(const sft__import_torch *t, uint32_t id, sft__import_pk_node *call,
                                  const char **subclass, uint8_t mark) {
     *call = *node(t, id);

@@ -137,7 +137,7 @@ static sft_status take_member(tar *a, const uint8_t *h, uint64_t at, uint64_t si
         return take_pax(a, at, size, err);
     }
     if (h[156] == '5') {
-        return SFT_OK; /* the folder itself */
+        return SFT_OK; /* the directory itself */
     }
     if (h[156] != '0' && h[156] != '\0') {
         return bad(err, at, "a member that is no regular file (a link?)");
@@ -253,20 +253,7 @@ static sft_status add_storage(tar *a, const sft__import_storage *like, sft_error
         sft__base_strmap_find(&t->keys, like->key, like->key_len) != SFT__STRMAP_NONE) {
         return bad(err, like->offset, "a storage comes twice");
     }
-    if (t->storage_count == t->storage_room) {
-        if (t->keys.slots != NULL) {
-            sft__base_strmap_reset(&t->keys);
-        }
-        if (!sft__base_grow(t->job->allocator, &t->storages, &t->storage_room, t->storage_count + 1,
-                            sizeof *t->storages) ||
-            !sft__base_strmap_init(&t->keys, t->storages, sizeof *t->storages, t->storage_room,
-                                   t->job->allocator)) {
-            return sft__base_fail_nomem(err, t->storage_count * sizeof *t->storages);
-        }
-        for (size_t i = 0; i < t->storage_count; i++) {
-            (void)sft__base_strmap_add(&t->keys, i);
-        }
-    }
+    SFT_TRY(sft__import_torch_more(t, err));
     t->storages[t->storage_count] = *like;
     (void)sft__base_strmap_add(&t->keys, t->storage_count);
     t->storage_count++;
@@ -370,8 +357,7 @@ static sft_status read_tensors(tar *a, sft_error *err) {
             return bad(err, s.at, "a tensor of too many dimensions, or a damaged one");
         }
         s.at += made.rank * 16 + 8;
-        SFT_TRY(sft__base_need_room(allocator, &a->tensors, &a->tensor_room, a->tensor_count + 1,
-                                    sizeof *a->tensors, err));
+        SFT_TRY(SFT_ONE_MORE(allocator, a->tensors, a->tensor_room, a->tensor_count, err));
         a->tensors[a->tensor_count++] = made;
     }
     if (s.at != s.end) {

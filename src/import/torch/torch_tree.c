@@ -18,8 +18,7 @@ static sft__import_pk_node *node(const walk *w, uint32_t id) {
 }
 
 static sft_status enter(walk *w, uint32_t id, uint32_t name_len, sft_error *err) {
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->stack, &w->room, w->depth + 1,
-                                sizeof *w->stack, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, w->stack, w->room, w->depth, err));
     const sft__import_pk_node *n = node(w, id);
     const bool record = n->type == SFT__PK_CALL;
     step *s = &w->stack[w->depth++];
@@ -89,16 +88,16 @@ static bool is_paddle_pair(const walk *w, uint32_t id) {
            sft__import_torch_is_array(w->t, node(w, sft__import_pk_item(w->t->p, id, 1)));
 }
 
-/* The name of a child below w->name[0, len): its length goes to *out. *good: it has one. */
+/* The name of a child below w->name[0, len): its length goes to *out; NAMELESS: it has none. */
+#define NAMELESS UINT32_MAX
 static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len, uint32_t *out,
-                             bool *good, sft_error *err) {
+                             sft_error *err) {
     const sft__import_pk_node *parent = node(w, s->id);
     const sft__import_pk_node *k = node(w, key);
     const char *text;
     char number[24];
     size_t n;
 
-    *good = true;
     *out = len;
     if (parent->type == SFT__PK_CALL || is_paddle_pair(w, s->id)) {
         return SFT_OK; /* a record's parts follow its own name */
@@ -116,7 +115,7 @@ static sft_status child_name(walk *w, const step *s, uint32_t key, uint32_t len,
         text = k->u.text;
         n = k->count;
     } else {
-        *good = false; /* torch_account.c names every tensor below */
+        *out = NAMELESS; /* torch_account.c names every tensor below */
         return SFT_OK;
     }
     if (len != 0 || s->named) {
@@ -169,7 +168,6 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
     const step s = w->stack[w->depth - 1];
     sft__import_pk_node *c = node(w, child);
     uint32_t len;
-    bool good;
 
     const uint32_t text = node(w, key)->type == SFT__PK_STR ? node(w, key)->count : 0;
     SFT_TRY(sft__import_tree_visit(w, c->holds_tensor ? text / SFT__TREE_TEXT : 0, err));
@@ -178,8 +176,8 @@ static sft_status take_child(walk *w, uint32_t key, uint32_t child, sft_error *e
         w->others += c->type != SFT__PK_DICT && c->type != SFT__PK_LIST && c->type != SFT__PK_TUPLE;
         return SFT_OK;
     }
-    SFT_TRY(child_name(w, &s, key, s.name_len, &len, &good, err));
-    if (!good) {
+    SFT_TRY(child_name(w, &s, key, s.name_len, &len, err));
+    if (len == NAMELESS) {
         w->visits += SFT__TREE_TOLD;
         return SFT_OK;
     }

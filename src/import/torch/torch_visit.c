@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch/torch_visit.c - what all walks over the tree share: their budget and the name of where they are.
- * Read first: torch_walk.h.
+ * import/torch/torch_visit.c - what all walks over the tree share: their budget and the name of where they
+ * are. Read first: torch_walk.h.
  */
 #include "import/torch/torch_walk.h"
 

@@ -333,8 +333,7 @@ static sft_status add_metadata(walk *w, const char *key, size_t key_len, const s
 static sft_status add_top(walk *w, const char *name, size_t len, sft_error *err) {
     char *copy;
 
-    SFT_TRY(sft__base_need_room(w->t->job->allocator, &w->tops, &w->top_room, w->top_count + 1,
-                                sizeof *w->tops, err));
+    SFT_TRY(SFT_ONE_MORE(w->t->job->allocator, w->tops, w->top_room, w->top_count, err));
     SFT_TRY(sft__import_copy(w->t->job, &copy, name, len, err));
     w->tops[w->top_count++] = (sft__import_top){copy, len};
     return SFT_OK;

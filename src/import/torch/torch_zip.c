@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/torch/torch_zip.c - PyTorch's zip archives, 1.6 to today: <folder>/data.pkl,
- * <folder>/data/<key>, version, byteorder. TorchScript archives are told by constants.pkl or code;
+ * import/torch/torch_zip.c - PyTorch's zip archives, 1.6 to today: <directory>/data.pkl,
+ * <directory>/data/<key>, version, byteorder. TorchScript archives are told by constants.pkl or code;
  * their code is never looked at. Source: caffe2/serialize/inline_container.cc,
  * torch/serialization.py. Read first: torch.h, zip.h.
  */
@@ -14,23 +14,23 @@ enum { SMALL_MAX = 4096, PICKLES_MAX = 64, PICKLE_RATIO = 16, PICKLE_MOST = 256 
 
 typedef struct archive {
     sft__import_zip zip;
-    const char *folder;
-    size_t folder_len; /* with its slash */
+    const char *directory;
+    size_t directory_len; /* with its slash */
 } archive;
 
 static bool probe(const sft__import_probe *p) {
     return sft__import_zip_probe(p);
 }
 
-/* The member FOLDER/name. */
+/* The member DIRECTORY/name. */
 static const sft__import_zip_entry *member(const archive *a, const char *name, size_t name_len) {
     char path[2 * SMALL_MAX];
-    if (a->folder_len + name_len > sizeof path) {
+    if (a->directory_len + name_len > sizeof path) {
         return NULL;
     }
-    memcpy(path, a->folder, a->folder_len);
-    memcpy(path + a->folder_len, name, name_len);
-    return sft__import_zip_find(&a->zip, path, a->folder_len + name_len);
+    memcpy(path, a->directory, a->directory_len);
+    memcpy(path + a->directory_len, name, name_len);
+    return sft__import_zip_find(&a->zip, path, a->directory_len + name_len);
 }
 
 static const sft__import_zip_entry *member_text(const archive *a, const char *name) {
@@ -39,13 +39,14 @@ static const sft__import_zip_entry *member_text(const archive *a, const char *na
 
 static bool is_inside(const archive *a, const sft__import_zip_entry *e, const char *below) {
     const size_t n = strlen(below);
-    return e->name_len > a->folder_len + n && memcmp(e->name, a->folder, a->folder_len) == 0 &&
-           memcmp(e->name + a->folder_len, below, n) == 0;
+    return e->name_len > a->directory_len + n &&
+           memcmp(e->name, a->directory, a->directory_len) == 0 &&
+           memcmp(e->name + a->directory_len, below, n) == 0;
 }
 
 /* ---------------------------------------------------------------- what is in the archive */
 
-static sft_status find_folder(archive *a, sft__import *job, sft_error *err) {
+static sft_status find_directory(archive *a, sft__import *job, sft_error *err) {
     if (a->zip.count == 0) {
         return sft__base_fail_at(err, SFT_E_FORMAT, 0, "this is an empty zip archive");
     }
@@ -56,16 +57,18 @@ static sft_status find_folder(archive *a, sft__import *job, sft_error *err) {
             err, SFT_E_FORMAT, 0,
             "this is a zip archive, but no PyTorch file (its first member is %.100s)", first->name);
     }
-    a->folder = first->name;
-    a->folder_len = (size_t)(slash - first->name) + 1;
+    a->directory = first->name;
+    a->directory_len = (size_t)(slash - first->name) + 1;
     for (size_t i = 0; i < a->zip.count && member_text(a, "data.pkl") != NULL; i++) {
         const sft__import_zip_entry *e = &a->zip.entries[i];
-        if (e->name_len < a->folder_len || memcmp(e->name, a->folder, a->folder_len) != 0) {
-            SFT_TRY(sft__import_trick(job, SFT__RULE(CONTAINER, DANGEROUS, "torch-folder"),
-                                      sft__import_text_at(e->name, e->header), err,
-                                      "the archive has a second top folder, which PyTorch does not "
-                                      "look at: %.100s",
-                                      e->name));
+        if (e->name_len < a->directory_len ||
+            memcmp(e->name, a->directory, a->directory_len) != 0) {
+            SFT_TRY(
+                sft__import_trick(job, SFT__RULE(CONTAINER, DANGEROUS, "torch-folder"),
+                                  sft__import_text_at(e->name, e->header), err,
+                                  "the archive has a second top directory, which PyTorch does not "
+                                  "look at: %.100s",
+                                  e->name));
         }
     }
     return SFT_OK;
@@ -83,7 +86,7 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
     if (job->scanning) {
         sft__import_find(
             job, SFT__RULE(CONTAINER, UNKNOWN, "torchscript"),
-            SFT__AT(a->folder, a->folder_len - 1, 0),
+            SFT__AT(a->directory, a->directory_len - 1, 0),
             "a TorchScript archive: a program with weights; torch.load before 2.6 runs "
             "it even with weights_only (CVE-2025-32434)");
         return SFT_OK;
@@ -96,7 +99,7 @@ static sft_status check_script(const archive *a, sft__import *job, sft_error *er
         }
     }
     return sft__import_opaque(
-        job, SFT__AT(a->folder, a->folder_len - 1, 0), err,
+        job, SFT__AT(a->directory, a->directory_len - 1, 0), err,
         "torchscript: this is a TorchScript archive, a program with weights; its "
         "code is never read, its weights can be had by leaving out what is not "
         "understood");
@@ -239,7 +242,7 @@ static void allow_no_crc(const archive *a, sft__import *job) {
     if (some && (job->options.flags & SFT_IMPORT_NO_CRC) == 0) {
         job->options.flags |= SFT_IMPORT_NO_CRC;
         sft__import_find(job, SFT__RULE(NOTE, HARMLESS, "zip-no-crc"),
-                         SFT__AT(a->folder, a->folder_len - 1, 0),
+                         SFT__AT(a->directory, a->directory_len - 1, 0),
                          "written without checksums (set_crc32_options(False)): damage cannot be "
                          "found");
     }
@@ -247,7 +250,7 @@ static void allow_no_crc(const archive *a, sft__import *job) {
 
 static sft_status read_archive(archive *a, sft__import *job, sft__import_torch *t,
                                sft__import_pickle *p, sft_error *err) {
-    SFT_TRY(find_folder(a, job, err));
+    SFT_TRY(find_directory(a, job, err));
     const sft__import_zip_entry *data = member_text(a, "data.pkl");
     if (data != NULL) {
         allow_no_crc(a, job);
@@ -289,16 +292,15 @@ static void begin(archive *a, sft__import *job, sft__import_torch *t, sft__impor
 /* The root as one view, if it is a tensor of one. */
 static sft_status root_view(sft__import_torch *t, sft__import_view *view, bool *tensor,
                             sft_error *err) {
-    sft__import_part parts[SFT__TORCH_PARTS];
-    size_t count;
+    sft__import_parts parts;
 
     *tensor = false;
     if (!sft__import_torch_is_tensor(t, t->p->root)) {
         return SFT_OK;
     }
-    SFT_TRY(sft__import_torch_eval(t, t->p->root, "", 0, parts, &count, err));
-    *tensor = count == 1;
-    *view = parts[0].view;
+    SFT_TRY(sft__import_torch_eval(t, t->p->root, "", 0, &parts, err));
+    *tensor = parts.count == 1;
+    *view = parts.at[0].view;
     return SFT_OK;
 }
 
@@ -312,7 +314,7 @@ sft_status sft__import_torch_zip_item(sft__import *job, sft__import_view *view, 
     *tensor = false;
     *storages = false;
     sft_status status = sft__import_zip_open(&a.zip, job, err);
-    SFT_THEN(status, find_folder(&a, job, err));
+    SFT_THEN(status, find_directory(&a, job, err));
     const sft__import_zip_entry *data = status == SFT_OK ? member_text(&a, "data.pkl") : NULL;
     for (size_t i = 0; i < a.zip.count && status == SFT_OK; i++) {
         *storages = *storages || is_inside(&a, &a.zip.entries[i], "data/");

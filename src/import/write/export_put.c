@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/write/export_put.c - what writers ask for: memory, the output, and the copy of tensors' bytes to where
- * they want them. Read first: export.h.
+ * import/write/export_put.c - what writers ask for: memory, the output, and the copy of tensors' bytes to
+ * where they want them. Read first: export.h.
  */
 #include "base/checked.h"
 #include "base/thread/thread.h"

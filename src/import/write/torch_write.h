@@ -33,6 +33,8 @@ typedef struct sft__import_torch_writer {
     uint32_t kept[5]; /* numbers of what every tensor needs; 0: not yet written */
 } sft__import_torch_writer;
 
+/* torch_put.c. Does PyTorch have the element type? */
+bool sft__import_put_has_type(const sft_dtype *dtype);
 void sft__import_put_byte(sft__base_buf *b, uint8_t op);
 void sft__import_put_le32(sft__base_buf *b, uint32_t v);
 void sft__import_put_text(sft__base_buf *b, const char *text, size_t len);

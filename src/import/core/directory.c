@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/folder.c - a model in several files of another format as one catalog. Each file is
+ * import/core/directory.c - a model in several files of another format as one catalog. Each file is
  * opened as it would be alone; the catalog over all of them has sources that pass on to theirs, and
  * keeps them open. Read first: shards.h.
  */
@@ -105,13 +105,23 @@ static sft_status pass_create(sft_source **out, held *h, const sft_source *inner
 
 /* ---------------------------------------------------------------- one file into the whole */
 
-static sft_status add_sources(merging *m, held *h, uint32_t *first, sft_error *err) {
+/* A file that is taken in: its first entry in the index; its first source and file in the whole; and of each
+ * tensor that is bytes which only other names show its number there, from 1 on, else 0. */
+typedef struct shard {
+    const sft_catalog *catalog;
+    size_t entry;
+    uint32_t source;
+    uint32_t file;
+    uint32_t *numbers;
+} shard;
+
+static sft_status add_sources(merging *m, held *h, shard *f, sft_error *err) {
     for (size_t i = 0; i < sft_catalog_source_count(h->catalog); i++) {
         sft_source *source;
         uint32_t at;
         SFT_TRY(pass_create(&source, h, sft_catalog_source_at(h->catalog, i), err));
         SFT_TRY(sft_builder_add_source(m->builder, source, &at, err));
-        *first = i == 0 ? at : *first;
+        f->source = i == 0 ? at : f->source;
     }
     return SFT_OK;
 }
@@ -130,15 +140,16 @@ static bool is_of_set(merging *m, const sft_metadata_entry *e) {
     return e->key_len > 6 && memcmp(e->key, "split.", 6) == 0;
 }
 
-static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t source,
-                            uint32_t *first, sft_error *err) {
+static sft_status add_files(merging *m, shard *f, sft_error *err) {
+    const sft_catalog *catalog = f->catalog;
+
     for (size_t i = 0; i < sft_catalog_file_count(catalog); i++) {
         sft_file file = *sft_catalog_file_at(catalog, i);
         sft_metadata_entry e;
         uint32_t at;
-        file.source += source;
+        file.source += f->source;
         SFT_TRY(sft_builder_add_file(m->builder, &file, &at, err));
-        *first = i == 0 ? at : *first;
+        f->file = i == 0 ? at : f->file;
         for (size_t k = 0; k < sft_catalog_metadata_count(catalog, i); k++) {
             SFT_TRY(
                 sft_catalog_metadata_at(catalog, i, k, &e.key, &e.key_len, &e.value, &e.value_len));
@@ -151,18 +162,17 @@ static sft_status add_files(merging *m, const sft_catalog *catalog, uint32_t sou
     return SFT_OK;
 }
 
-static sft_status add_tensor(merging *m, const sft_tensor *tensor, uint32_t source, uint32_t file,
-                             sft_error *err) {
+static sft_status add_tensor(merging *m, const sft_tensor *tensor, const shard *f, sft_error *err) {
     sft_tensor t = *tensor;
 
     SFT_TRY(sft__base_need_room(m->allocator, &m->pieces, &m->room, t.piece_count,
                                 sizeof *m->pieces, err));
     for (uint32_t i = 0; i < t.piece_count; i++) {
         m->pieces[i] = t.pieces[i];
-        m->pieces[i].source += source;
+        m->pieces[i].source += f->source;
     }
     t.pieces = m->pieces;
-    t.file += file;
+    t.file += f->file;
     return sft_builder_add_tensor(m->builder, &t, err);
 }
 
@@ -175,15 +185,16 @@ static bool is_storage(const merging *m, const sft_tensor *t) {
            sft__base_strmap_find(&m->index->names, t->name, t->name_len) == SFT__STRMAP_NONE;
 }
 
-/* numbers: of each tensor that is such bytes its number in the whole, from 1 on; else 0. */
-static void number_storages(merging *m, const sft_catalog *catalog, uint32_t *numbers) {
+static void number_storages(merging *m, const shard *f) {
+    const sft_catalog *catalog = f->catalog;
+
     for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
         size_t len;
         size_t of;
         const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
         const sft_tensor *t = sft_catalog_at(catalog, of);
-        if (is_storage(m, t) && sft_catalog_find(catalog, alias, len) != t && numbers[of] == 0) {
-            numbers[of] = ++m->storages;
+        if (is_storage(m, t) && sft_catalog_find(catalog, alias, len) != t && f->numbers[of] == 0) {
+            f->numbers[of] = ++m->storages;
         }
     }
 }
@@ -198,8 +209,8 @@ static const char *name_in_whole(const sft_tensor *t, uint32_t number, char *roo
     return room;
 }
 
-static sft_status add_names(merging *m, const sft_catalog *catalog, uint32_t source,
-                            const uint32_t *numbers, sft_error *err) {
+static sft_status add_names(merging *m, const shard *f, sft_error *err) {
+    const sft_catalog *catalog = f->catalog;
     char room[STORAGE_ROOM];
 
     for (size_t i = 0; i < sft_catalog_alias_count(catalog); i++) {
@@ -209,13 +220,13 @@ static sft_status add_names(merging *m, const sft_catalog *catalog, uint32_t sou
         const char *alias = sft_catalog_alias_at(catalog, i, &len, &of);
         const sft_tensor *t = sft_catalog_at(catalog, of);
         const sft_tensor *shows = sft_catalog_find(catalog, alias, len);
-        const char *name = name_in_whole(t, numbers[of], room, &n);
+        const char *name = name_in_whole(t, f->numbers[of], room, &n);
         sft_tensor part = *shows;
         if (shows == t) {
             SFT_TRY(sft_builder_add_alias(m->builder, alias, len, name, n, err));
         } else {
             sft_piece piece = shows->pieces[0];
-            piece.source += source;
+            piece.source += f->source;
             part.pieces = &piece;
             SFT_TRY(sft_builder_add_part(m->builder, &part, name, n, err));
         }
@@ -223,32 +234,28 @@ static sft_status add_names(merging *m, const sft_catalog *catalog, uint32_t sou
     return SFT_OK;
 }
 
-static sft_status add_numbered(merging *m, const sft_catalog *catalog, size_t entry,
-                               uint32_t source, uint32_t file, const uint32_t *numbers,
-                               sft_error *err) {
+static sft_status add_numbered(merging *m, const shard *f, sft_error *err) {
     char room[STORAGE_ROOM];
 
-    for (size_t i = 0; i < sft_catalog_count(catalog); i++) {
-        sft_tensor t = *sft_catalog_at(catalog, i);
-        if (m->index != NULL && numbers[i] == 0) {
-            SFT_TRY(
-                sft__import_shard_index_places(m->index, m->index->entries[entry].file, &t, err));
+    for (size_t i = 0; i < sft_catalog_count(f->catalog); i++) {
+        sft_tensor t = *sft_catalog_at(f->catalog, i);
+        if (m->index != NULL && f->numbers[i] == 0) {
+            const char *file = m->index->entries[f->entry].file;
+            SFT_TRY(sft__import_shard_index_places(m->index, file, &t, err));
         }
-        t.name = name_in_whole(&t, numbers[i], room, &t.name_len);
-        SFT_TRY(add_tensor(m, &t, source, file, err));
+        t.name = name_in_whole(&t, f->numbers[i], room, &t.name_len);
+        SFT_TRY(add_tensor(m, &t, f, err));
     }
-    return add_names(m, catalog, source, numbers, err);
+    return add_names(m, f, err);
 }
 
-static sft_status add_tensors(merging *m, const sft_catalog *catalog, size_t entry, uint32_t source,
-                              uint32_t file, sft_error *err) {
-    const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(uint32_t);
-    uint32_t *numbers;
+static sft_status add_tensors(merging *m, shard *f, sft_error *err) {
+    const size_t bytes = (sft_catalog_count(f->catalog) + 1) * sizeof(uint32_t);
 
-    SFT_TRY(sft__base_need_zero(m->allocator, &numbers, bytes, err));
-    number_storages(m, catalog, numbers);
-    const sft_status status = add_numbered(m, catalog, entry, source, file, numbers, err);
-    sft__base_free(m->allocator, numbers, bytes);
+    SFT_TRY(sft__base_need_zero(m->allocator, &f->numbers, bytes, err));
+    number_storages(m, f);
+    const sft_status status = add_numbered(m, f, err);
+    sft__base_free(m->allocator, f->numbers, bytes);
     return status;
 }
 
@@ -270,8 +277,7 @@ static sft_status in_file(sft_error *err, const sft_error *why, const char *file
 
 /* entry: the first of the file in the index. */
 static sft_status take_shard(merging *m, sft_catalog *catalog, size_t entry, sft_error *err) {
-    uint32_t source = 0;
-    uint32_t file = 0;
+    shard f = {.catalog = catalog, .entry = entry};
 
     held *h = sft__base_alloc(m->allocator, sizeof *h);
     if (h == NULL) {
@@ -281,9 +287,9 @@ static sft_status take_shard(merging *m, sft_catalog *catalog, size_t entry, sft
     *h = (held){m->allocator, catalog, 1};
     sft_status status =
         m->index != NULL ? sft__import_shard_index_holds(m->index, entry, catalog, err) : SFT_OK;
-    SFT_THEN(status, add_sources(m, h, &source, err));
-    SFT_THEN(status, add_files(m, catalog, source, &file, err));
-    SFT_THEN(status, add_tensors(m, catalog, entry, source, file, err));
+    SFT_THEN(status, add_sources(m, h, &f, err));
+    SFT_THEN(status, add_files(m, &f, err));
+    SFT_THEN(status, add_tensors(m, &f, err));
     held_drop(h);
     return status;
 }
@@ -312,7 +318,7 @@ static sft_status add_shard(merging *m, const char *path, size_t entry, sft_erro
 
 /* ---------------------------------------------------------------- the whole */
 
-/* FOLDER/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
+/* DIRECTORY/FILE with its NUL; `path` without anything behind the last slash if it names a file. */
 static bool join(sft__base_buf *b, const char *path, bool is_file, const char *file) {
     const char *slash = strrchr(path, '/');
     const size_t len = !is_file ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
@@ -529,8 +535,8 @@ sft_status sft__import_gguf_set_open(sft_catalog **out, const char *path,
 }
 
 /* Directories of other formats, by a file of theirs: *is, and why they are not read. */
-static sft_status refused_folder(const char *path, bool *is, const sft_allocator *allocator,
-                                 sft_error *err) {
+static sft_status refused_directory(const char *path, bool *is, const sft_allocator *allocator,
+                                    sft_error *err) {
     static const struct {
         const char *file;
         const char *what;
@@ -563,9 +569,9 @@ static sft_status refused_folder(const char *path, bool *is, const sft_allocator
 }
 
 /* Of another format than safetensors, by the name of a file in it. *is: it was. */
-static sft_status named_folder(sft_catalog **out, const char *path, bool *is,
-                               const sft_import_options *options, sft_import_report **report,
-                               sft_error *err) {
+static sft_status named_directory(sft_catalog **out, const char *path, bool *is,
+                                  const sft_import_options *options, sft_import_report **report,
+                                  sft_error *err) {
     static const char *const names[] = {
         "pytorch_model.bin.index.json",
         "pytorch_model.bin",
@@ -598,15 +604,15 @@ sft_status sft__import_directory_open(sft_catalog **out, const char *path, bool 
 
     /* Safetensors first, as everywhere: other formats beside them are another model. */
     sft_status status = open_safetensors(out, path, options, report, &why);
-    *is = status != SFT_E_FORMAT; /* "no such folder", or none with safetensors */
+    *is = status != SFT_E_FORMAT; /* "no such directory", or none with safetensors */
     if (*is) {
         if (status != SFT_OK && err != NULL) {
             *err = why;
         }
         return status;
     }
-    status = named_folder(out, path, is, options, report, err);
+    status = named_directory(out, path, is, options, report, err);
     return status == SFT_OK && !*is
-               ? refused_folder(path, is, sft__base_allocator(options->allocator), err)
+               ? refused_directory(path, is, sft__base_allocator(options->allocator), err)
                : status;
 }
