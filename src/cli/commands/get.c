@@ -189,7 +189,7 @@ static void fail_output(job *j, int error) {
         cli_fail_io(j->c, j->output, error, "cannot write");
         return;
     }
-    (void)sft_error_set(&err, SFT_E_EXISTS, error, SFT_NO_OFFSET, NULL, 0, "the file exists");
+    (void)sft_error_set(&err, SFT_E_EXISTS, error, "the file exists");
     cli_fail(j->c, j->output, &err);
 }
 

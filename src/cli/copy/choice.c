@@ -71,7 +71,7 @@ static bool read_json(cli_choice *k, const char *path) {
 
     sft_status status = cli_read_text(path, JSON_MAX, &k->json_text, &size, &err);
     if (status == SFT_OK && !cli_meta_parse(&k->pairs, k->json_text, size, &fault, &at)) {
-        status = sft_error_set(&err, SFT_E_JSON, 0, at, NULL, 0, "%s", fault);
+        status = sft_error_at(&err, SFT_E_JSON, at, NULL, 0, "%s", fault);
     }
     status = status == SFT_OK ? cli_meta_different(&k->pairs, &err) : status;
     if (status != SFT_OK) {
