@@ -6,7 +6,6 @@
  */
 #include "base/memory/alloc.h"
 #include "base/checked.h"
-#include "base/error.h"
 #include "base/memory/pages.h"
 #include <stdlib.h>
 
@@ -106,13 +105,6 @@ bool sft__base_grow(const sft_allocator *a, void *array_pointer, size_t *capacit
     memcpy(array, &p, sizeof p);
     *capacity = wanted;
     return true;
-}
-
-sft_status sft__base_more(const sft_allocator *a, void *array_pointer, size_t *capacity,
-                          size_t need, size_t size, sft_error *err) {
-    return sft__base_grow(a, array_pointer, capacity, need, size)
-               ? SFT_OK
-               : sft__base_fail_nomem(err, need * size);
 }
 
 struct sft__base_arena_chunk {

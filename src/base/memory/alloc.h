@@ -24,9 +24,6 @@ void sft__base_free(const sft_allocator *a, void *ptr, size_t size); /* ptr NULL
 /* Grows *array (element size `size`) so that it has room for `need` elements; doubles. */
 bool sft__base_grow(const sft_allocator *a, void *array_pointer, size_t *capacity, size_t need,
                     size_t size);
-/* The same; SFT_E_NOMEM, said in err. */
-sft_status sft__base_more(const sft_allocator *a, void *array_pointer, size_t *capacity,
-                          size_t need, size_t size, sft_error *err);
 
 typedef struct sft__base_arena_chunk sft__base_arena_chunk;
 

@@ -115,7 +115,8 @@ typedef struct naming {
 
 static sft_status more_names(naming *n, sft_error *err) {
     const size_t wanted = n->count < 1024 ? 2048 : 2 * n->count;
-    SFT_TRY(sft__base_more(n->d->allocator, &n->list, &n->room, wanted, sizeof *n->list, err));
+    SFT_TRY(
+        sft__checkpoint_more(n->d->allocator, &n->list, &n->room, wanted, sizeof *n->list, err));
     if (n->map.slots != NULL) {
         sft__base_strmap_reset(&n->map);
     }
@@ -307,8 +308,8 @@ static sft_status shard_name(sft_dedupe *d, const placed *list, size_t first, si
     for (size_t i = 0; i < count; i++) {
         d->copies[first + i] = list[i].copy;
         if (i == 0 || list[i].group != list[i - 1].group || list[i].number != list[i - 1].number) {
-            SFT_TRY(sft__base_more(d->allocator, &d->shards, &d->shard_room, d->shard_count + 1,
-                                   sizeof *d->shards, err));
+            SFT_TRY(sft__checkpoint_more(d->allocator, &d->shards, &d->shard_room,
+                                         d->shard_count + 1, sizeof *d->shards, err));
             s = &d->shards[d->shard_count++];
             const size_t id = d->ids[d->base[list[i].copy.part] + list[i].copy.tensor];
             s->name = d->names[id];
@@ -347,7 +348,8 @@ static sft_status shard_all(sft_dedupe *d, size_t *starts, placed **room, size_t
         const size_t first = starts[n + 1];
         const size_t end = n + 1 < d->name_count ? starts[n + 2] : d->total;
         uint32_t groups = 0;
-        SFT_TRY(sft__base_more(d->allocator, room, room_count, end - first, sizeof **room, err));
+        SFT_TRY(
+            sft__checkpoint_more(d->allocator, room, room_count, end - first, sizeof **room, err));
         for (size_t i = 0; i < end - first; i++) {
             (*room)[i].copy = d->copies[first + i];
             SFT_TRY(place(d, *room, i, &groups, err));
@@ -377,8 +379,8 @@ static sft_status find_shards(sft_dedupe *d, sft_error *err) {
 /* ---------------------------------------------------------------- files */
 
 sft_status sft__checkpoint_dedupe_add_file(sft_dedupe *d, sft_job_file **out, sft_error *err) {
-    SFT_TRY(sft__base_more(d->allocator, &d->files, &d->file_room, d->file_count + 1,
-                           sizeof *d->files, err));
+    SFT_TRY(sft__checkpoint_more(d->allocator, &d->files, &d->file_room, d->file_count + 1,
+                                 sizeof *d->files, err));
     *out = &d->files[d->file_count++];
     memset(*out, 0, sizeof **out);
     return SFT_OK;

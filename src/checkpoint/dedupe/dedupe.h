@@ -8,6 +8,7 @@
 #define SFT_CHECKPOINT_DEDUPE_H
 
 #include "base/text/buf.h"
+#include "checkpoint/more.h"
 #include "checkpoint/open/checkpoint.h"
 #include <sft/dedupe.h>
 

@@ -34,8 +34,8 @@ typedef struct robin {
 
 static sft_status make_room(robin *r) {
     const size_t wanted = r->ring_count < 128 ? 256 : 2 * r->ring_count;
-    SFT_TRY(sft__base_more(r->d->allocator, &r->rings, &r->ring_room, wanted, sizeof *r->rings,
-                           r->err));
+    SFT_TRY(sft__checkpoint_more(r->d->allocator, &r->rings, &r->ring_room, wanted,
+                                 sizeof *r->rings, r->err));
     if (r->map.slots != NULL) {
         sft__base_strmap_reset(&r->map);
     }
@@ -85,9 +85,10 @@ static sft_status list_ranks(robin *r, const sft_layout *layout, size_t *parts) 
                               (unsigned long long)count, (unsigned long long)SFT__MOST_PARTS);
     }
     *parts = (size_t)part_count;
+    SFT_TRY(sft__checkpoint_more(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks,
+                                 r->err));
     SFT_TRY(
-        sft__base_more(a, &r->ranks, &r->rank_room, (size_t)count + 1, sizeof *r->ranks, r->err));
-    SFT_TRY(sft__base_more(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place, r->err));
+        sft__checkpoint_more(a, &r->place, &r->place_room, *parts + 2, sizeof *r->place, r->err));
     memset(r->place, 0, (*parts + 2) * sizeof *r->place);
     for (int pass = 0; pass < 2; pass++) {
         for (uint64_t i = 0; i < count; i++) {

@@ -245,8 +245,8 @@ static sft_status note_descriptor(sft_job *job, const sft_source *source, uint32
     if (fd < 0 || fd >= MOST_DESCRIPTORS) {
         return SFT_OK;
     }
-    SFT_TRY(sft__base_more(job->allocator, &job->by_descriptor, &job->descriptor_room,
-                           (size_t)fd + 1, sizeof *job->by_descriptor, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->by_descriptor, &job->descriptor_room,
+                                 (size_t)fd + 1, sizeof *job->by_descriptor, err));
     memset(job->by_descriptor + before, 0,
            (job->descriptor_room - before) * sizeof *job->by_descriptor);
     job->by_descriptor[fd] = number + 1;
@@ -259,10 +259,10 @@ sft_status sft__checkpoint_job_add_source(sft_job *job, const sft_source *source
         return SFT_OK;
     }
     const size_t count = job->source_count + 1;
-    SFT_TRY(sft__base_more(job->allocator, &job->sources, &job->source_room, count,
-                           sizeof *job->sources, err));
-    SFT_TRY(sft__base_more(job->allocator, &job->stamps, &job->stamp_room, count,
-                           sizeof *job->stamps, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->sources, &job->source_room, count,
+                                 sizeof *job->sources, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->stamps, &job->stamp_room, count,
+                                 sizeof *job->stamps, err));
     SFT_TRY(look_at(source, &job->sources[job->source_count], err));
     job->stamps[job->source_count] = 0;
     *index = (uint32_t)job->source_count++;
@@ -277,8 +277,8 @@ static sft_status take_sources(sft_job *job, size_t file, sft_error *err) {
         return SFT_OK;
     }
     f->source_table = job->source_index_count;
-    SFT_TRY(sft__base_more(job->allocator, &job->source_index, &job->source_index_room,
-                           job->source_index_count + count, sizeof *job->source_index, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->source_index, &job->source_index_room,
+                                 job->source_index_count + count, sizeof *job->source_index, err));
     uint32_t index = 0;
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(sft__checkpoint_job_add_source(job, sft_catalog_source_at(f->given.catalog, i),

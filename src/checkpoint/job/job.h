@@ -21,6 +21,7 @@
 #include "base/memory/alloc.h"
 #include "base/sizes.h"
 #include "base/text/buf.h"
+#include "checkpoint/more.h"
 #include "fs/file.h"
 #include <sft/extend.h>
 #include <sft/job.h>

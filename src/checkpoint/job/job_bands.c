@@ -124,8 +124,8 @@ static sft_status number_clusters(sft_job *job, uint32_t *cluster, sft_error *er
         const uint32_t lead = root(job->nodes, i);
         if (lead == i) {
             const size_t number = job->cluster_count;
-            SFT_TRY(sft__base_more(job->allocator, &job->clusters, &job->cluster_room, number + 1,
-                                   sizeof *job->clusters, err));
+            SFT_TRY(sft__checkpoint_more(job->allocator, &job->clusters, &job->cluster_room,
+                                         number + 1, sizeof *job->clusters, err));
             job->clusters[number] = (sft__checkpoint_job_cluster){.rank = job->nodes[i].rank};
             job->cluster_count++;
             cluster[i] = (uint32_t)number;

@@ -113,8 +113,8 @@ static sft_status add_run(sft_job *job, const sft__checkpoint_job_run *run, sft_
             return SFT_OK;
         }
     }
-    SFT_TRY(sft__base_more(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
-                           sizeof *job->runs, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->runs, &job->run_room, job->run_count + 1,
+                                 sizeof *job->runs, err));
     job->runs[job->run_count++] = *run;
     return SFT_OK;
 }
@@ -221,8 +221,8 @@ sft_status sft__checkpoint_job_add_node(sft_job *job, const sft__checkpoint_job_
     if (job->node_count >= UINT32_MAX) {
         return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    SFT_TRY(sft__base_more(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
-                           sizeof *job->nodes, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->nodes, &job->node_room, job->node_count + 1,
+                                 sizeof *job->nodes, err));
     sft__checkpoint_job_node *const n = &job->nodes[job->node_count];
     *n = *node;
     n->count = keep(job, NULL, n->rank);
@@ -257,8 +257,8 @@ static sft_status add_target(sft_job *job, uint32_t file, size_t tensor, const b
 
 static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, const box *b,
                            uint32_t rank, sft_error *err) {
-    SFT_TRY(sft__base_more(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
-                           sizeof *job->moves, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->moves, &job->move_room, job->move_count + 1,
+                                 sizeof *job->moves, err));
     sft__checkpoint_job_move *const m = &job->moves[job->move_count++];
     memset(m, 0, sizeof *m);
     m->from = p->offset;
@@ -277,8 +277,8 @@ static sft_status add_move(sft_job *job, const sft_piece *p, uint32_t source, co
 sft_status sft__checkpoint_job_add_whole(sft_job *job, uint32_t file, size_t tensor,
                                          sft_error *err) {
     const sft__checkpoint_job_file *const f = &job->files[file];
-    SFT_TRY(sft__base_more(job->allocator, &job->wholes, &job->whole_room, job->whole_count + 1,
-                           sizeof *job->wholes, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->wholes, &job->whole_room,
+                                 job->whole_count + 1, sizeof *job->wholes, err));
     job->wholes[job->whole_count++] = (sft__checkpoint_job_whole){
         f->given.catalog, sft__checkpoint_job_tensor(f, tensor), f->offsets[tensor], file};
     return SFT_OK;

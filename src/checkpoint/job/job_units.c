@@ -47,8 +47,8 @@ static sft_status add_unit(sft_job *job, size_t which, sft__checkpoint_job_unit 
     if (which > UINT32_MAX) {
         return sft__base_fail_nomem(err, SIZE_MAX);
     }
-    SFT_TRY(sft__base_more(job->allocator, &job->units, &job->unit_room, job->unit_count + 1,
-                           sizeof *job->units, err));
+    SFT_TRY(sft__checkpoint_more(job->allocator, &job->units, &job->unit_room, job->unit_count + 1,
+                                 sizeof *job->units, err));
     unit.which = (uint32_t)which;
     job->units[job->unit_count++] = unit;
     return SFT_OK;

@@ -55,8 +55,8 @@ static sft_status add_parts(window *w, size_t file, sft_error *err) {
             const uint64_t left = size - at;
             const uint64_t n =
                 divide && left > sft__base_size.job_unit ? sft__base_size.job_unit : left;
-            status = sft__base_more(job->allocator, &w->parts, &w->part_room, w->part_count + 1,
-                                    sizeof *w->parts, err);
+            status = sft__checkpoint_more(job->allocator, &w->parts, &w->part_room,
+                                          w->part_count + 1, sizeof *w->parts, err);
             if (status != SFT_OK) {
                 break;
             }

@@ -63,8 +63,8 @@ static bool begins(const char *name, const char *with) {
 }
 
 static sft_status push(looking *l, const char *directory, sft_error *err) {
-    SFT_TRY(sft__base_more(l->stage->allocator, &l->directories, &l->room, l->directory_count + 1,
-                           sizeof *l->directories, err));
+    SFT_TRY(sft__checkpoint_more(l->stage->allocator, &l->directories, &l->room,
+                                 l->directory_count + 1, sizeof *l->directories, err));
     l->directories[l->directory_count++] = directory;
     return SFT_OK;
 }

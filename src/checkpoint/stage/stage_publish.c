@@ -45,7 +45,8 @@ static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
     c.stage = s;
     sft__base_buf_init(&c.path, s->allocator);
     sft__base_arena_init(&c.arena, s->allocator, 0);
-    SFT_TRY(sft__base_more(s->allocator, &c.directories, &c.room, 1, sizeof *c.directories, err));
+    SFT_TRY(
+        sft__checkpoint_more(s->allocator, &c.directories, &c.room, 1, sizeof *c.directories, err));
     c.directories[c.count++] = s->directory;
     for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
         c.directory = c.directories[i];
