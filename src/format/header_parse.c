@@ -378,8 +378,8 @@ static const char *read_members(parser *ps, const char *p) {
                 return p + 1;
             }
         }
-        p = sft__format_scan_next(s, read_member(ps, p), '}',
-                                  "expected ',' or '}' behind a member", &more);
+        p = sft__format_scan_next(s, read_member(ps, p), '}', "expected ',' or '}' behind a member",
+                                  &more);
     }
     return p;
 }
