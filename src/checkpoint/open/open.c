@@ -135,8 +135,7 @@ sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpo
     vtable.struct_size = sizeof vtable;
     vtable.read_at = read_nothing;
     vtable.close = close_checkpoint;
-    const sft_status status = sft_source_create(&keeper, &vtable, checkpoint, 0, 0,
-                                                checkpoint->directory, checkpoint->allocator, err);
+    const sft_status status = sft_source_create(&keeper, &vtable, checkpoint, &(sft_source_info){0, 0, checkpoint->directory, checkpoint->allocator}, err);
     if (status != SFT_OK) {
         sft_checkpoint_close(checkpoint);
         return status;
