@@ -17,7 +17,7 @@ typedef struct metadata_note {
 
 struct sft_builder {
     const sft_allocator *allocator;
-    sft__remote_open options; /* options.open.limits points at options.limits */
+    sft__catalog_options options; /* options.open.limits points at options.limits */
     sft_catalog *catalog;     /* being filled; NULL once finished */
     sft_tensor *tensors;
     size_t tensor_count;
@@ -33,7 +33,7 @@ struct sft_builder {
 };
 
 sft_status sft_builder_create(sft_builder **out, const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_options o;
 
     if (out == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");

@@ -22,6 +22,7 @@ void sft_catalog_close(sft_catalog *catalog) {
     for (size_t i = 0; i < catalog->source_count; i++) {
         sft_source_close(catalog->sources[i]);
     }
+    sft__catalog_drop_attached(catalog);
     if (catalog->merged_names.slots != NULL) {
         sft__base_strmap_reset(&catalog->merged_names);
     }

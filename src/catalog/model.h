@@ -23,7 +23,7 @@ typedef struct sft__catalog_shard {
 
 typedef struct sft__catalog_model {
     sft_catalog *catalog;
-    const sft__remote_open *options;
+    const sft__catalog_options *options;
     sft__fs_handle folder;
     const sft_model_files *elsewhere; /* NULL: the shards are in the folder */
     const char *prefix;               /* of the shards' paths: "", or ending in a separator */

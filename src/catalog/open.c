@@ -2,7 +2,8 @@
  *
  * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled
  * here, with as few system calls as can be: open, fstat, one read of the beginning, one of the rest
- * of a header that is longer. Folders and index files are in folder.c.
+ * of a header that is longer. Directories and index files are in directory.c; door.c shows an operand to
+ * several openers.
  */
 #include "base/checked.h"
 #include "base/limits.h"
@@ -15,7 +16,7 @@ enum {
     INDEX_LOOKS = 64 * 1024   /* how far into a file an index is looked for */
 };
 
-sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options *options,
+sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_options *options,
                                   sft_error *err) {
     memset(out, 0, sizeof *out);
     SFT_TRY(sft__base_options_read(&out->open, sizeof out->open, options,
@@ -40,7 +41,7 @@ sft_status sft__catalog_open_read(sft__remote_open *out, const sft_open_options 
     return SFT_OK;
 }
 
-sft_status sft__catalog_new(sft_catalog **out, const sft__remote_open *options, sft_error *err) {
+sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options, sft_error *err) {
     sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
     if (catalog == NULL) {
         return sft__base_fail_nomem(err, sizeof *catalog);
@@ -66,7 +67,7 @@ uint64_t sft__catalog_header_memory(const sft__format_header *header) {
 
 /* Reads the header's length and text. `first` is room for what is read at once. */
 static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
-                            uint8_t *first, size_t first_room, const sft__remote_open *options,
+                            uint8_t *first, size_t first_room, const sft__catalog_options *options,
                             sft_error *err) {
     const uint64_t size = sft_source_size(source);
     const size_t first_len = size < first_room ? (size_t)size : first_room;
@@ -101,7 +102,7 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
 }
 
 sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
-                                    const sft__remote_open *options, sft_error *err) {
+                                    const sft__catalog_options *options, sft_error *err) {
     uint8_t first[FILE_FIRST];
     char *text = NULL;
     uint64_t header_bytes = 0;
@@ -155,7 +156,7 @@ static sft_status finish(sft_catalog **out, sft_catalog *catalog, sft_status sta
  * so that what lies below it is not given back to the system and faulted in again by the next
  * opening. */
 static sft_status open_single(sft_catalog **out, sft_source *source,
-                              const sft__remote_open *options, sft_error *err) {
+                              const sft__catalog_options *options, sft_error *err) {
     sft__format_header header;
     sft_catalog *catalog;
 
@@ -189,17 +190,17 @@ static sft_status open_single(sft_catalog **out, sft_source *source,
 }
 
 static sft_status open_index(sft_catalog **out, const sft_source *source, const char *path,
-                             const sft__remote_open *options, sft_error *err) {
+                             const sft__catalog_options *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
     return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
-static sft_status open_folder(sft_catalog **out, sft__fs_handle folder, const char *path,
-                              const sft__remote_open *options, sft_error *err) {
+sft_status sft__catalog_open_handle(sft_catalog **out, sft__fs_handle directory, const char *path,
+                                    const sft__catalog_options *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
-    return finish(out, catalog, sft__catalog_open_directory(catalog, folder, path, options, err),
+    return finish(out, catalog, sft__catalog_open_directory(catalog, directory, path, options, err),
                   err);
 }
 
@@ -241,21 +242,20 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     return status;
 }
 
-static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__fs_stat *st,
-                            const char *path, const sft__remote_open *options, sft_error *err) {
-    sft_source *source;
-    bool is_index = ends_with(path, ".index.json");
+sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const char *path,
+                                  const sft__catalog_options *options, sft_error *err) {
+    bool is_index = path != NULL && ends_with(path, ".index.json");
     sft_status status = SFT_OK;
 
-    SFT_TRY(sft__io_source_from_handle(&source, file, st, path, options->open.access,
-                                       options->open.allocator, err));
     if (!is_index) {
-        status = open_single(out, source, options, err);
+        status = open_single(out, *source, options, err);
+        *source = status == SFT_OK ? NULL : *source;
     }
     if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
-        !ends_with(path, ".safetensors")) {
+        path != NULL && !ends_with(path, ".safetensors")) {
         sft_error look; /* the header's fault stays in err if this is no index */
-        const sft_status looked = look_for_index(source, options->open.allocator, &is_index, &look);
+        const sft_status looked =
+            look_for_index(*source, options->open.allocator, &is_index, &look);
         if (looked != SFT_OK) {
             status = looked;
             if (err != NULL) {
@@ -263,16 +263,11 @@ static sft_status open_file(sft_catalog **out, sft__fs_handle file, const sft__f
             }
         }
     }
-    if (is_index) {
-        status = open_index(out, source, path, options, err);
-    }
-    if (is_index || status != SFT_OK) { /* an index is not one of the model's files */
-        sft_source_close(source);
-    }
-    return status;
+    /* an index is not one of the model's files */
+    return is_index ? open_index(out, *source, path, options, err) : status;
 }
 
-static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_open_options *given,
+static sft_status begin(sft_catalog **out, sft__catalog_options *options, const sft_open_options *given,
                         sft_error *err) {
     if (out == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");
@@ -281,23 +276,29 @@ static sft_status begin(sft_catalog **out, sft__remote_open *options, const sft_
     return sft__catalog_open_read(options, given, err);
 }
 
-static sft_status open_path(sft_catalog **out, const char *path, const sft__remote_open *options,
+static sft_status open_path(sft_catalog **out, const char *path, const sft__catalog_options *o,
                             sft_error *err) {
     sft__fs_handle file;
     sft__fs_stat st;
+    sft_source *source;
+    sft_status status;
 
     SFT_TRY(sft__fs_open_any(path, &file, &st, err));
-    if (!st.folder) {
-        return open_file(out, file, &st, path, options, err);
+    if (st.folder) {
+        status = sft__catalog_open_handle(out, file, path, o, err);
+        sft__fs_close(file);
+        return status;
     }
-    const sft_status status = open_folder(out, file, path, options, err);
-    sft__fs_close(file);
+    SFT_TRY(sft__io_source_from_handle(&source, file, &st, path, o->open.access, o->open.allocator,
+                                       err));
+    status = sft__catalog_open_file(out, &source, path, o, err);
+    sft_source_close(source);
     return status;
 }
 
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_options o;
     sft_error why; /* some failures on the way are overcome, and err is written only on failure */
 
     SFT_TRY(begin(out, &o, options, err));
@@ -313,7 +314,7 @@ sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_
 
 sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
                                    const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_options o;
     sft_status status = begin(out, &o, options, err);
 
     if (status == SFT_OK && source == NULL) {
@@ -330,20 +331,10 @@ sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
 
 sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
                                    const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_options o;
     sft_source *source;
 
     SFT_TRY(begin(out, &o, options, err));
     SFT_TRY(sft_source_open_memory(&source, data, size, o.open.allocator, err));
-    return sft_catalog_open_source(out, source, options, err);
-}
-
-sft_status sft_catalog_open_fd(sft_catalog **out, int fd, const sft_open_options *options,
-                               sft_error *err) {
-    sft__remote_open o;
-    sft_source *source;
-
-    SFT_TRY(begin(out, &o, options, err));
-    SFT_TRY(sft_source_open_fd(&source, fd, o.open.access, o.open.allocator, err));
     return sft_catalog_open_source(out, source, options, err);
 }

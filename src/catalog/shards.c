@@ -105,7 +105,7 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
 static sft_status shard_load(sft__catalog_model *model, sft__catalog_shard *shard,
                              sft_source *source, sft_error *err) {
     sft_catalog *catalog = model->catalog;
-    sft__remote_open options = *model->options;
+    sft__catalog_options options = *model->options;
     sft__format_header *header = &catalog->headers[catalog->header_count];
 
     shard->file = SFT__NO_SHARD;

@@ -105,8 +105,6 @@ static bool has_digests(const sft_catalog *catalog) {
 size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests) {
     const uint32_t kind = cli_ranks_kind(operand);
     sft_checkpoint *checkpoint;
-    sft_open_options open;
-    sft_limits limits;
     size_t count = 0;
 
     *paths = NULL;
@@ -115,13 +113,9 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
         kind == SFT_CHECKPOINT_STEPS) {
         return 0;
     }
-    SFT_INIT(&open);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
-    open.limits = &limits;
     const bool verbose = c->verbose;
     c->verbose = false; /* opening the whole says what it is, and why it does not open */
-    const sft_status status = cli_ranks_open(c, operand, &open, &checkpoint, NULL);
+    const sft_status status = cli_ranks_open(c, operand, &checkpoint, NULL);
     c->verbose = verbose;
     if (status != SFT_OK) {
         return 0;

@@ -7,7 +7,7 @@
  */
 #include "cli/operands/siblings.h"
 #include "cli/look/verify.h"
-#include "cli/operands/foreign.h"
+#include "cli/operands/other_format.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"

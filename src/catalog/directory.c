@@ -340,7 +340,7 @@ static sft_status same_index(const sft__catalog_model *model, const char *path,
 }
 
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
-                                   const sft__remote_open *options, sft_error *err) {
+                                   const sft__catalog_options *options, sft_error *err) {
     sft__catalog_model model = {
         .catalog = catalog, .options = options, .folder = SFT__FS_NO_HANDLE};
     const char *base = sft__fs_base_name(path);
@@ -455,7 +455,7 @@ static sft_status open_unindexed(sft__catalog_model *model, listing *l, sft_erro
 }
 
 sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle folder,
-                                       const char *path, const sft__remote_open *options,
+                                       const char *path, const sft__catalog_options *options,
                                        sft_error *err) {
     sft__catalog_model model = {.catalog = catalog, .options = options, .folder = folder};
     listing l;
@@ -491,7 +491,7 @@ static sft_status names_add(listing *l, const sft_model_files *files, sft_error 
 }
 
 static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *files,
-                                 const sft__remote_open *options, sft_error *err) {
+                                 const sft__catalog_options *options, sft_error *err) {
     sft__catalog_model model = {.catalog = catalog,
                                 .options = options,
                                 .folder = SFT__FS_NO_HANDLE,
@@ -520,7 +520,7 @@ static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *fi
 
 sft_status sft_catalog_open_model(sft_catalog **out, const sft_model_files *files,
                                   const sft_open_options *options, sft_error *err) {
-    sft__remote_open o;
+    sft__catalog_options o;
     sft_catalog *catalog;
 
     if (out == NULL) {
