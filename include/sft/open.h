@@ -54,15 +54,15 @@ struct sft_operand {
 /* How one library opens. Append only. */
 typedef struct sft_opener {
     size_t struct_size;
-    /* SFT_OK and *out: opened. SFT_OK and *out NULL: this operand is for others; `refused` may say what was wrong
-     * with it, which is the answer of sft_open if nobody else takes it. Any other status: it is this opener's
-     * own and cannot be opened, and nobody else is asked. *out is NULL before. err: never NULL.
+    /* SFT_OK and *out: opened. SFT_OK and *out NULL: this operand is for others; `refused` may say what was
+     * wrong with it, which is the answer of sft_open if nobody else takes it. Any other status: it is this
+     * opener's own and cannot be opened, and nobody else is asked. *out is NULL before. err: never NULL.
      * options: those of the row. */
     sft_status (*open)(sft_operand *operand, const void *options, sft_catalog **out,
                        sft_error *err);
 } sft_opener;
 
-/* An opener and its options; NULL: its defaults. Which type they have is said where the opener is declared. */
+/* An opener and its options, whose type is said where the opener is declared; NULL: its defaults. */
 typedef struct sft_opener_row {
     const sft_opener *opener;
     const void *options;
@@ -73,33 +73,33 @@ typedef struct sft_door_options {
     const sft_open_options *open; /* what every opener is to keep to; NULL: defaults */
     const sft_opener_row *rows;   /* asked in this order; NULL: the core's alone */
     size_t row_count;
-    /* NULL, or set to the opener that opened the operand, or called it its own and could not; NULL in it: every
-     * opener left it to the others. */
+    /* NULL, or set to the opener that opened the operand, or called it its own and could not; NULL in it:
+     * every opener left it to the others. */
     const sft_opener **taken_by;
 } sft_door_options;
 
-/* Opens what `path` names: a file, a directory, or a URL. path NULL: the bytes of `source`, which is taken over
- * in every case (else source is NULL). What an opener has to say beside the tensors belongs to the catalog, and
- * its library has a function that gives it: sft_import_report_take, sft_checkpoint_of.
+/* Opens what `path` names: a file, a directory, or a URL. path NULL: the bytes of `source`, which is taken
+ * over in every case (else source is NULL). What an opener has to say beside the tensors belongs to the
+ * catalog, and its library has a function that gives it: sft_import_report_take, sft_checkpoint_of.
  * Errors: those of the opener that takes the operand, or the last one that looked into it and left it;
  * SFT_E_UNSUPPORTED: a URL, and no opener for it. */
 SFT_API SFT_MUST_CHECK sft_status sft_open(sft_catalog **out, const char *path, sft_source *source,
                                            const sft_door_options *options, sft_error *err);
 
-/* The core's: safetensors files, indexes and directories, as sft_catalog_open. It takes everything but URLs that it
- * can open, and leaves what it cannot to the openers behind it. Options: none. */
+/* The core's: safetensors files, indexes and directories, as sft_catalog_open. It takes everything but URLs
+ * that it can open, and leaves what it cannot to the openers behind it. Options: none. */
 SFT_API const sft_opener *sft_catalog_opener(void);
 
-/* Does the text begin with https://, http://, hf:// or s3://, in letters of either case? Then it is no path. */
+/* Does the text begin with https://, http://, hf:// or s3://, in either case? Then it is no path. */
 SFT_API int sft_operand_is_url(const char *text);
 
 /* For openers: was the operand read, and is not of the format that was looked for (SFT_E_FORMAT up to
  * SFT_E_COVERAGE)? Then another opener may know it. */
 SFT_API int sft_operand_is_other(const sft_operand *operand);
 
-/* For openers: leaves something with a catalog that nobody else has yet, to be found by its key (static text) as long
- * as the catalog lives: drop(object) is called when that is closed, after its sources. The object stays the caller's
- * if this fails. */
+/* For openers: leaves something with a catalog that nobody else has yet, to be found by its key (static
+ * text) as long as the catalog lives: drop(object) is called when that is closed, after its sources. The
+ * object stays the caller's if this fails. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_attach(sft_catalog *catalog, const char *key,
                                                      void *object, void (*drop)(void *object),
                                                      sft_error *err);

@@ -102,10 +102,8 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 /* options: without layouts. */
 static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options,
                             PyObject *layout, PyObject *ranks) {
-    const core_opening o = {.path = path,
-                            .name = path,
-                            .ranks = options,
-                            .doing = "Error while opening a checkpoint"};
+    const core_opening o = {
+        .path = path, .name = path, .ranks = options, .doing = "Error while opening a checkpoint"};
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog;
     const bool asked = options->step != NULL || (layout != NULL && layout != Py_None);

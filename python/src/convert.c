@@ -312,7 +312,8 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
     sft_error err;
     core_viewing view;
 
-    if (!core_how_options(w->how, &read, &views) || !core_view_begin(&view, views, &k.watch.thread, &read)) {
+    if (!core_how_options(w->how, &read, &views) ||
+        !core_view_begin(&view, views, &k.watch.thread, &read)) {
         return NULL;
     }
     memset(&converted, 0, sizeof converted);
@@ -325,13 +326,14 @@ static PyObject *run(core_state *state, PyObject **v, const wanted *w) {
                      ? into_safetensors(&k, w, &read, &converted, &report, &err)
                      : into_other(&k, w, &read, &converted, &report, &err);
         core_watch_end(&k.watch);
-        viewed =
-            core_view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL, w->inputs[w->count - 1]);
+        viewed = core_view_end(&view, status == SFT_OK && PyErr_Occurred() == NULL,
+                               w->inputs[w->count - 1]);
         if (!viewed || PyErr_Occurred()) {
             result = NULL; /* of a callback */
         } else if (status != SFT_OK) {
             core_raise_plain(state, &err);
-        } else if (core_warn_report(report, w->inputs[w->count - 1]) && core_warn_report(k.lost, w->inputs[0])) {
+        } else if (core_warn_report(report, w->inputs[w->count - 1]) &&
+                   core_warn_report(k.lost, w->inputs[0])) {
             result = told(&k, report, &converted);
         }
         sft_import_report_free(report);

@@ -241,9 +241,9 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 typedef struct core_opening {
     const char *path; /* NULL: the bytes of source */
     sft_source *source;
-    const char *name;                    /* for warnings */
-    PyObject *file;                      /* FileNotFoundError names it; NULL: the library's own words */
-    PyObject *how;                       /* any format, as core_open_any was told; NULL: safetensors */
+    const char *name; /* for warnings */
+    PyObject *file;   /* FileNotFoundError names it; NULL: the library's own words */
+    PyObject *how;    /* any format, as core_open_any was told; NULL: safetensors */
     const sft_checkpoint_options *ranks; /* checkpoints of many ranks, too; NULL: none */
     const char *doing;                   /* before what an error of safetensors says */
 } core_opening;

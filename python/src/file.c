@@ -96,11 +96,8 @@ static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped
 
 static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how,
                             const char *doing, bool mapped) {
-    const core_opening o = {.path = path,
-                            .name = path,
-                            .file = how == NULL ? text : NULL,
-                            .how = how,
-                            .doing = doing};
+    const core_opening o = {
+        .path = path, .name = path, .file = how == NULL ? text : NULL, .how = how, .doing = doing};
     sft_catalog *catalog;
 
     if (!core_open(state, &catalog, &o)) {

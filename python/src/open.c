@@ -232,8 +232,9 @@ static sft_status open_rank(void *ctx, const char *path, const sft_open_options 
 }
 
 /* The openers in their order; returns how many. Files of any format: the import's refuses what none of them knows. */
-static size_t fill_rows(sft_opener_row rows[3], const core_opening *o, sft_checkpoint_options *ranks,
-                        const sft_remote_opening *remote, sft_import_options *other) {
+static size_t fill_rows(sft_opener_row rows[3], const core_opening *o,
+                        sft_checkpoint_options *ranks, const sft_remote_opening *remote,
+                        sft_import_options *other) {
     size_t count = 0;
 
     rows[count++] = (sft_opener_row){sft_remote_opener(), remote};

@@ -101,8 +101,8 @@ sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err);
 /* The parts lie where they will stay. */
 void sft__catalog_parts_settle(sft_catalog *catalog);
 
-/* One file with tensors (*source becomes the catalog's, and NULL, if this succeeds), or an index, which needs its
- * path (else NULL); a directory that is open as `directory`. */
+/* One file with tensors (*source becomes the catalog's, and NULL, if this succeeds), or an index, which
+ * needs its path (else NULL); a directory that is open as `directory`. */
 sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const char *path,
                                   const sft__catalog_options *options, sft_error *err);
 sft_status sft__catalog_open_handle(sft_catalog **out, sft__fs_handle directory, const char *path,

@@ -12,8 +12,8 @@
 typedef struct looked_at {
     sft_operand operand; /* first: openers have a pointer to it */
     sft__fs_handle directory;
-    sft_error nothing;           /* why nothing can be opened at the path */
-    sft_open_options given;      /* the caller's, whose limits every opener completes by itself */
+    sft_error nothing;      /* why nothing can be opened at the path */
+    sft_open_options given; /* the caller's, whose limits every opener completes by itself */
     sft__catalog_options options;
 } looked_at;
 
@@ -104,8 +104,7 @@ static sft_status ask(looked_at *l, const sft_door_options *door, sft_catalog **
 
     for (size_t i = 0; i < door->row_count; i++) {
         const sft_opener *opener = door->rows[i].opener;
-        if (opener == NULL ||
-            opener->struct_size < SFT__UP_TO(sft_opener, open)) {
+        if (opener == NULL || opener->struct_size < SFT__UP_TO(sft_opener, open)) {
             return sft__base_fail(err, SFT_E_ARG, "row %zu has no opener", i);
         }
         const sft_status status = opener->open(o, door->rows[i].options, out, &why);
@@ -120,8 +119,10 @@ static sft_status ask(looked_at *l, const sft_door_options *door, sft_catalog **
     const sft_error *answer = o->refused.status != SFT_OK ? &o->refused : &l->nothing;
     if (answer->status == SFT_OK) {
         return o->kind == SFT_OPERAND_URL
-                   ? sft__base_fail(err, SFT_E_UNSUPPORTED, "a URL, and no opener for URLs is given")
-                   : sft__base_fail(err, SFT_E_FORMAT, "none of the openers given knows what it is");
+                   ? sft__base_fail(err, SFT_E_UNSUPPORTED,
+                                    "a URL, and no opener for URLs is given")
+                   : sft__base_fail(err, SFT_E_FORMAT,
+                                    "none of the openers given knows what it is");
     }
     if (err != NULL) {
         *err = *answer;
@@ -158,10 +159,10 @@ sft_status sft_open(sft_catalog **out, const char *path, sft_source *source,
     if (out != NULL) {
         *out = NULL;
     }
-    status = out == NULL ? sft__base_fail(err, SFT_E_ARG, "out is NULL")
-                         : sft__base_options_read(&door, sizeof door, options,
-                                                  SFT__UP_TO(sft_door_options, row_count),
-                                                  "options", err);
+    status = out == NULL
+                 ? sft__base_fail(err, SFT_E_ARG, "out is NULL")
+                 : sft__base_options_read(&door, sizeof door, options,
+                                          SFT__UP_TO(sft_door_options, row_count), "options", err);
     if (status == SFT_OK) {
         if (door.rows == NULL) {
             door.rows = &core;

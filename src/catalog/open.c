@@ -41,7 +41,8 @@ sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_opti
     return SFT_OK;
 }
 
-sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options, sft_error *err) {
+sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options,
+                            sft_error *err) {
     sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
     if (catalog == NULL) {
         return sft__base_fail_nomem(err, sizeof *catalog);
@@ -65,9 +66,14 @@ uint64_t sft__catalog_header_memory(const sft__format_header *header) {
     return header->arena.total + header->text_size; /* the index of names lies in the arena */
 }
 
+typedef struct header_text {
+    char *text; /* with SFT__HEADER_SLACK bytes behind it */
+    uint64_t bytes;
+} header_text;
+
 /* Reads the header's length and text. `first` is room for what is read at once. */
-static sft_status text_read(char **text, uint64_t *header_bytes, const sft_source *source,
-                            uint8_t *first, size_t first_room, const sft__catalog_options *options,
+static sft_status text_read(header_text *out, const sft_source *source, uint8_t *first,
+                            size_t first_room, const sft__catalog_options *options,
                             sft_error *err) {
     const uint64_t size = sft_source_size(source);
     const size_t first_len = size < first_room ? (size_t)size : first_room;
@@ -76,27 +82,27 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
 
     SFT_TRY(sft_source_read(source, 0, first, first_len, err));
     SFT_TRY(sft__format_header_length(first, first_len < 8 ? first_len : 8, size, &options->limits,
-                                      header_bytes, err));
+                                      &out->bytes, err));
     /* cannot overflow: header_bytes <= limits.header_bytes < 2^32 */
     if (options->limits.memory_bytes != 0 &&
-        *header_bytes + SFT__HEADER_SLACK > options->limits.memory_bytes) {
+        out->bytes + SFT__HEADER_SLACK > options->limits.memory_bytes) {
         return sft__base_fail(err, SFT_E_LIMIT,
                               "the header needs %llu bytes of memory, the limit is %llu",
-                              (unsigned long long)(*header_bytes + SFT__HEADER_SLACK),
+                              (unsigned long long)(out->bytes + SFT__HEADER_SLACK),
                               (unsigned long long)options->limits.memory_bytes);
     }
-    if (!sft__base_size_from_u64(*header_bytes + SFT__HEADER_SLACK, &text_size) ||
-        (*text = sft__base_alloc(options->open.allocator, text_size)) == NULL) {
-        return sft__base_fail_nomem(err, (size_t)*header_bytes);
+    if (!sft__base_size_from_u64(out->bytes + SFT__HEADER_SLACK, &text_size) ||
+        (out->text = sft__base_alloc(options->open.allocator, text_size)) == NULL) {
+        return sft__base_fail_nomem(err, (size_t)out->bytes);
     }
     have = text_size - SFT__HEADER_SLACK; /* header_length saw 8 bytes, so first_len >= 8 */
     have = have < first_len - 8 ? have : first_len - 8;
-    memcpy(*text, first + 8, have);
-    const sft_status status = sft_source_read(source, 8 + (uint64_t)have, *text + have,
+    memcpy(out->text, first + 8, have);
+    const sft_status status = sft_source_read(source, 8 + (uint64_t)have, out->text + have,
                                               text_size - SFT__HEADER_SLACK - have, err);
     if (status != SFT_OK) {
-        sft__base_free(options->open.allocator, *text, text_size);
-        *text = NULL;
+        sft__base_free(options->open.allocator, out->text, text_size);
+        out->text = NULL;
     }
     return status;
 }
@@ -104,8 +110,7 @@ static sft_status text_read(char **text, uint64_t *header_bytes, const sft_sourc
 sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
                                     const sft__catalog_options *options, sft_error *err) {
     uint8_t first[FILE_FIRST];
-    char *text = NULL;
-    uint64_t header_bytes = 0;
+    header_text t = {NULL, 0};
 
     if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0 && !options->exact) {
         uint8_t *far_first = sft__base_alloc(options->open.allocator, REMOTE_FIRST);
@@ -113,14 +118,14 @@ sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *s
             return sft__base_fail_nomem(err, REMOTE_FIRST);
         }
         const sft_status status =
-            text_read(&text, &header_bytes, source, far_first, REMOTE_FIRST, options, err);
+            text_read(&t, source, far_first, REMOTE_FIRST, options, err);
         sft__base_free(options->open.allocator, far_first, REMOTE_FIRST);
         SFT_TRY(status);
     } else {
         const size_t room = options->exact ? 8 : sizeof first;
-        SFT_TRY(text_read(&text, &header_bytes, source, first, room, options, err));
+        SFT_TRY(text_read(&t, source, first, room, options, err));
     }
-    return sft__format_header_parse(out, text, header_bytes, sft_source_size(source),
+    return sft__format_header_parse(out, t.text, t.bytes, sft_source_size(source),
                                     &options->open, err);
 }
 
@@ -251,8 +256,8 @@ sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const 
         status = open_single(out, *source, options, err);
         *source = status == SFT_OK ? NULL : *source;
     }
-    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) &&
-        path != NULL && !ends_with(path, ".safetensors")) {
+    if ((status == SFT_E_HEADER_TOO_LARGE || status == SFT_E_HEADER_PAST_END) && path != NULL &&
+        !ends_with(path, ".safetensors")) {
         sft_error look; /* the header's fault stays in err if this is no index */
         const sft_status looked =
             look_for_index(*source, options->open.allocator, &is_index, &look);
@@ -267,8 +272,8 @@ sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const 
     return is_index ? open_index(out, *source, path, options, err) : status;
 }
 
-static sft_status begin(sft_catalog **out, sft__catalog_options *options, const sft_open_options *given,
-                        sft_error *err) {
+static sft_status begin(sft_catalog **out, sft__catalog_options *options,
+                        const sft_open_options *given, sft_error *err) {
     if (out == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");
     }

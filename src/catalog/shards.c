@@ -13,12 +13,11 @@ const char *sft__catalog_show(sft__catalog_shown *shown, const char *name, size_
     return shown->text;
 }
 
-sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
-                                    const char *subject, size_t subject_len, sft_error *err,
+sft_status sft__catalog_problem_add(sft_catalog *catalog, const sft_problem *what, sft_error *err,
                                     const char *format, ...) {
     char text[SFT__PROBLEM_MAX];
+    sft_problem problem = *what;
     va_list args;
-    sft_problem *problem;
 
     va_start(args, format);
     if (vsnprintf(text, sizeof text, format, args) < 0) {
@@ -26,19 +25,14 @@ sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
     }
     va_end(args);
     if (!sft__base_grow(catalog->allocator, &catalog->problems, &catalog->problem_room,
-                        catalog->problem_count + 1, sizeof *problem)) {
-        return sft__base_fail_nomem(err, catalog->problem_count * sizeof *problem);
+                        catalog->problem_count + 1, sizeof problem)) {
+        return sft__base_fail_nomem(err, catalog->problem_count * sizeof problem);
     }
-    problem = &catalog->problems[catalog->problem_count];
-    problem->kind = kind;
-    problem->fatal = fatal ? 1 : 0;
-    problem->subject = subject;
-    problem->subject_len = subject_len;
-    problem->message = sft__base_arena_copy(&catalog->arena, text, strlen(text));
-    if (problem->message == NULL) {
+    problem.message = sft__base_arena_copy(&catalog->arena, text, strlen(text));
+    if (problem.message == NULL) {
         return sft__catalog_arena_failed(&catalog->arena, sizeof text, err);
     }
-    catalog->problem_count++;
+    catalog->problems[catalog->problem_count++] = problem;
     return SFT_OK;
 }
 
@@ -95,8 +89,7 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
             err, SFT_E_SHARD_MISSING, model->index->entries[shard->first].offset,
             "%s is not there, but %s places %llu tensors in it", name, model->index_name, entries);
     }
-    return sft__catalog_problem_add(
-        model->catalog, SFT_PROBLEM_MISSING_FILE, true, shard->name, shard->name_len, err,
+    return sft__catalog_problem_add(model->catalog, &(sft_problem){SFT_PROBLEM_MISSING_FILE, 1, shard->name, shard->name_len, NULL}, err,
         "%s is not there, but the index places %llu tensors in it", name, entries);
 }
 

@@ -10,12 +10,12 @@
 #include "unit/counting.h"
 #include "unit/folder.h"
 #include "unit/older.h"
-#include <stdio.h>
 #include <sft/checkpoint_group.h>
 #include <sft/dedupe.h>
 #include <sft/names.h>
 #include <sft/read.h>
 #include <sft/write.h>
+#include <stdio.h>
 
 static char base[64];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of the one door (sft_open): what an operand is, in which order openers see it, whose error is the
- * answer, and who owns what. Other libraries' openers are tested with them. POSIX only.
+ * Unit tests of the one door (sft_open): what an operand is, in which order openers see it, whose error is
+ * the answer, and who owns what. Other libraries' openers are tested with them. POSIX only.
  */
 #include "unit/cm.h"
 #include "unit/counting.h"
@@ -22,8 +22,8 @@ static int make(void **state) {
     const sft_save_tensor t = {"t", 1, sft_dtype_get(SFT_U8), shape, 1, 0, "1234", 4};
     (void)state;
     folder_make(base);
-    assert_int_equal(
-        sft_save_memory(model, sizeof model, &model_size, &t, 1, NULL, 0, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_save_memory(model, sizeof model, &model_size, &t, 1, NULL, 0, NULL, NULL),
+                     SFT_OK);
     write_file(in_folder(base, "model.safetensors"), model, model_size);
     write_file(in_folder(base, "index.json"), index, sizeof index - 1);
     write_file(in_folder(base, "other.bin"), "\x7f\x7f\x7f\x7f\x7f\x7f\x7f\x7fother", 13);
@@ -124,7 +124,8 @@ static void kinds_of_operands(void **state) {
 
 static void urls(void **state) {
     static const char *const yes[] = {"https://", "http://h", "hf://a/b", "s3://b/k", "HTTPS://H"};
-    static const char *const no[] = {"", "h", "https:/h", "https:", "file:///x", "./https://", "c:/x"};
+    static const char *const no[] = {
+        "", "h", "https:/h", "https:", "file:///x", "./https://", "c:/x"};
     (void)state;
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         assert_true(sft_operand_is_url(yes[i]));
@@ -214,7 +215,8 @@ static void what_comes_with_a_catalog(void **state) {
 
 /* Memory that runs out at the n-th call, for every n. */
 static void starved(void **state) {
-    static const char *const names[] = {"", "model.safetensors", "index.json", "other.bin", "empty"};
+    static const char *const names[] = {"", "model.safetensors", "index.json", "other.bin",
+                                        "empty"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *path = names[i][0] != '\0' ? in_folder(base, names[i]) : base;

@@ -31,7 +31,7 @@ struct sft_checkpoint {
     sft_layout_set *layouts; /* the caller's, given or own */
     sft_layout_set *given;   /* read from where the caller said */
     sft_layout_set *own;     /* found */
-    sft_rank_part *parts; /* by rank */
+    sft_rank_part *parts;    /* by rank */
     size_t count;
     size_t room;
     sft_catalog **catalogs; /* beside parts, to be closed */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/open.c - opening a checkpoint of many ranks by its kind, or from catalogs that are open
- * already, joining its ranks, and how it is opened at the one door. The kinds: complete.c, ranks.c, boxes.c. Read
- * checkpoint/open/checkpoint.h first.
+ * already, joining its ranks, and how it is opened at the one door. The kinds: complete.c, ranks.c,
+ * boxes.c. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
 #include "base/options.h"
@@ -176,7 +176,8 @@ const sft_checkpoint *sft_checkpoint_of(const sft_catalog *catalog) {
 
 /* ---------------------------------------------------------------- at the one door */
 
-/* Only a directory, or a description in one, can be a checkpoint; what cannot be looked into is for others. */
+/* Only a directory, or a description in one, can be a checkpoint; what cannot be looked into is for others.
+ * */
 static sft_status detect(sft_checkpoint *c, const sft_operand *operand, sft_error *err) {
     if (operand->kind == SFT_OPERAND_BYTES || operand->kind == SFT_OPERAND_URL) {
         return SFT_OK;
@@ -193,7 +194,8 @@ static sft_status open_operand(sft_operand *operand, const void *options, sft_ca
     o.open = o.open != NULL ? o.open : operand->open;
     SFT_TRY(sft__checkpoint_create(&c, &o, err));
     sft_status status = detect(c, operand, err);
-    const bool own = c->kind != SFT_CHECKPOINT_NONE || (o.flags & SFT_CHECKPOINT_NOTHING_ELSE) != 0 ||
+    const bool own = c->kind != SFT_CHECKPOINT_NONE ||
+                     (o.flags & SFT_CHECKPOINT_NOTHING_ELSE) != 0 ||
                      (o.step != NULL && operand->kind == SFT_OPERAND_DIRECTORY);
     if (status == SFT_OK && own) {
         status = read_layout(c, &o, err);

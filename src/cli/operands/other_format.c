@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/other_format.c - what the command line says of files of other formats, and what is said of them
- * when they are open. Read other_format.h first.
+ * cli/operands/other_format.c - what the command line says of files of other formats, and what is said of
+ * them when they are open. Read other_format.h first.
  */
 #include "cli/operands/other_format.h"
 #include "cli/outputs/lost.h"

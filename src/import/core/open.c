@@ -474,8 +474,8 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
 }
 
 sft_status sft__import_open_over(sft_catalog **out, sft_source *source, const char *path,
-                                    const sft_import_options *options, sft_import_report **report,
-                                    sft_error *err) {
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err) {
     bool several = false;
     const sft_status status =
         path != NULL ? open_several(out, path, source, &several, options, report, err) : SFT_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * import/core/opener.c - other formats at the one door. Behind an opener of safetensors it is asked about what
- * that one refused, and takes what the bytes say is of another format; first in the row it takes everything,
- * as sft_import_open does. Read first: sft/open.h, import.h.
+ * import/core/opener.c - other formats at the one door. Behind an opener of safetensors it is asked about
+ * what that one refused, and takes what the bytes say is of another format; first in the row it takes
+ * everything, as sft_import_open does. Read first: sft/open.h, import.h.
  */
 #include "base/options.h"
 #include "import/core/import.h"
@@ -93,8 +93,8 @@ static const sft_source *bytes_of(sft_operand *operand) {
     return operand->source;
 }
 
-/* By their bytes. Two of them say "pickle", and if the rest does not it is a damaged file of safetensors as well: the
- * reason why it was refused as such stands. */
+/* By their bytes. Two of them say "pickle", and if the rest does not it is a damaged file of safetensors as
+ * well: the reason why it was refused as such stands. */
 static sft_status open_detected(sft_operand *operand, const sft_import_options *options,
                                 sft_catalog **out, sft_error *err) {
     const sft_source *bytes = bytes_of(operand);
@@ -115,8 +115,8 @@ static sft_status open_located(sft_operand *operand, const sft_import_options *o
     sft_operand at = *operand;
 
     if (sft_import_locate(found, sizeof found, operand->path, NULL) != SFT_OK ||
-        sft_source_open(&at.source, found, operand->open->access, operand->open->allocator,
-                        NULL) != SFT_OK) {
+        sft_source_open(&at.source, found, operand->open->access, operand->open->allocator, NULL) !=
+            SFT_OK) {
         return SFT_OK;
     }
     at.path = found;

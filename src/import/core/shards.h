@@ -50,8 +50,8 @@ bool sft__import_shard_index_likely(const uint8_t *head, size_t len);
 sft_status sft__import_open_file(sft_catalog **out, const char *path,
                                  const sft_import_options *options, sft_import_report **report,
                                  sft_error *err);
-/* sft_import_open of a file that is open already (open.c): `source`, which is taken over in every case. path: NULL
- * if nothing can lie beside it. */
+/* sft_import_open of a file that is open already (open.c): `source`, which is taken over in every case.
+ * path: NULL if nothing can lie beside it. */
 sft_status sft__import_open_over(sft_catalog **out, sft_source *source, const char *path,
                                  const sft_import_options *options, sft_import_report **report,
                                  sft_error *err);
