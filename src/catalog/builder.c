@@ -601,7 +601,9 @@ sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const ch
     }
     const char *const kept = sft__base_arena_copy(&builder->catalog->arena, subject, subject_len);
     return kept == NULL ? arena_failed(builder, subject_len, err)
-                        : sft__catalog_problem_add(builder->catalog, &(sft_problem){kind, 0, kept, subject_len, NULL}, err, "%s", message);
+                        : sft__catalog_problem_add(builder->catalog,
+                                                   &(sft_problem){kind, 0, kept, subject_len, NULL},
+                                                   err, "%s", message);
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {

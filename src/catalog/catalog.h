@@ -109,7 +109,7 @@ sft_status sft__catalog_open_handle(sft_catalog **out, sft__fs_handle directory,
                                     const sft__catalog_options *options, sft_error *err);
 
 /* catalog/directory.c: fills a catalog from a directory, or from an index file's text. */
-sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle folder,
+sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle directory,
                                        const char *path, const sft__catalog_options *options,
                                        sft_error *err);
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,

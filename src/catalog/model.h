@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/model.h - a model of several files on its way into one catalog. folder.c finds out which
- * files (from a folder or an index), shards.c reads and merges them, reconcile.c compares with the
+ * catalog/model.h - a model of several files on its way into one catalog. directory.c finds out which
+ * files (from a directory or an index), shards.c reads and merges them, reconcile.c compares with the
  * index.
  */
 #ifndef SFT_CATALOG_MODEL_H
@@ -13,8 +13,8 @@
 #define SFT__NO_SHARD UINT32_MAX
 
 typedef struct sft__catalog_shard {
-    const char
-        *name; /* relative to the folder, NUL-terminated; name, len first for a sft__base_strmap */
+    const char *
+        name; /* relative to the directory, NUL-terminated; name, len first for a sft__base_strmap */
     size_t name_len;
     uint64_t entries; /* of the index that name it; 0 without an index */
     uint32_t file;    /* of the catalog, or SFT__NO_SHARD: not there */
@@ -24,8 +24,8 @@ typedef struct sft__catalog_shard {
 typedef struct sft__catalog_model {
     sft_catalog *catalog;
     const sft__catalog_options *options;
-    sft__fs_handle folder;
-    const sft_model_files *elsewhere; /* NULL: the shards are in the folder */
+    sft__fs_handle directory;
+    const sft_model_files *elsewhere; /* NULL: the shards are in the directory */
     const char *prefix;               /* of the shards' paths: "", or ending in a separator */
     sft__catalog_shard *shards;       /* in byte order of their names */
     size_t shard_count;

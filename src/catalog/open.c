@@ -117,16 +117,15 @@ sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *s
         if (far_first == NULL) {
             return sft__base_fail_nomem(err, REMOTE_FIRST);
         }
-        const sft_status status =
-            text_read(&t, source, far_first, REMOTE_FIRST, options, err);
+        const sft_status status = text_read(&t, source, far_first, REMOTE_FIRST, options, err);
         sft__base_free(options->open.allocator, far_first, REMOTE_FIRST);
         SFT_TRY(status);
     } else {
         const size_t room = options->exact ? 8 : sizeof first;
         SFT_TRY(text_read(&t, source, first, room, options, err));
     }
-    return sft__format_header_parse(out, t.text, t.bytes, sft_source_size(source),
-                                    &options->open, err);
+    return sft__format_header_parse(out, t.text, t.bytes, sft_source_size(source), &options->open,
+                                    err);
 }
 
 void sft__catalog_file_describe(sft__catalog_file *out, const sft__format_header *header,

@@ -64,7 +64,7 @@ static sft_status shard_open(const sft__catalog_model *model, const sft__catalog
     }
     memcpy(path, model->prefix, prefix_len);
     memcpy(path + prefix_len, shard->name, shard->name_len + 1);
-    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
+    const sft__fs_root root = {model->directory, model->prefix, SFT__FS_LINKS_INSIDE};
     const sft_status status = sft__fs_open_below(&root, shard->name, &file, &st, &missing, err);
     if (missing) {
         return SFT_OK;
@@ -81,15 +81,17 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
     const unsigned long long entries = shard->entries;
 
     if (model->index == NULL) { /* it was listed a moment ago */
-        return sft__base_fail(err, SFT_E_SHARD_MISSING, "%s vanished while the folder was opened",
-                              name);
+        return sft__base_fail(err, SFT_E_SHARD_MISSING,
+                              "%s vanished while the directory was opened", name);
     }
     if ((model->options->open.flags & SFT_OPEN_INCOMPLETE) == 0) {
         return sft__base_fail_at(
             err, SFT_E_SHARD_MISSING, model->index->entries[shard->first].offset,
             "%s is not there, but %s places %llu tensors in it", name, model->index_name, entries);
     }
-    return sft__catalog_problem_add(model->catalog, &(sft_problem){SFT_PROBLEM_MISSING_FILE, 1, shard->name, shard->name_len, NULL}, err,
+    return sft__catalog_problem_add(
+        model->catalog,
+        &(sft_problem){SFT_PROBLEM_MISSING_FILE, 1, shard->name, shard->name_len, NULL}, err,
         "%s is not there, but the index places %llu tensors in it", name, entries);
 }
 
@@ -153,7 +155,7 @@ static sft_status shards_room(sft__catalog_model *model, sft_error *err) {
     return SFT_OK;
 }
 
-/* Shards that are not in a folder: asked for together. found: room for one source each, all NULL.
+/* Shards that are not in a directory: asked for together. found: room for one source each, all NULL.
  */
 static sft_status shards_ask(sft__catalog_model *model, const char **names, sft_source **found,
                              sft_error *err) {

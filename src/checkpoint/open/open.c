@@ -176,8 +176,7 @@ const sft_checkpoint *sft_checkpoint_of(const sft_catalog *catalog) {
 
 /* ---------------------------------------------------------------- at the one door */
 
-/* Only a directory, or a description in one, can be a checkpoint; what cannot be looked into is for others.
- * */
+/* Only a directory, or a description in one, can be a checkpoint; the rest is for others. */
 static sft_status detect(sft_checkpoint *c, const sft_operand *operand, sft_error *err) {
     if (operand->kind == SFT_OPERAND_BYTES || operand->kind == SFT_OPERAND_URL) {
         return SFT_OK;

@@ -119,9 +119,10 @@ void cli_ranks_end(cli *c) {
 
 static void note_kind(cli *c, const char *operand, const sft_checkpoint *checkpoint) {
     const char *found = sft_checkpoint_layout_path(checkpoint);
+    const bool said = found[0] != '\0';
 
-    cli_note(c, operand, "%s%s%s", sft_checkpoint_kind_title(sft_checkpoint_kind_of(checkpoint)),
-             found[0] != '\0' ? ", sharded as it says in " : "", found);
+    cli_note(c, operand, "%s%s%s%s", sft_checkpoint_kind_title(sft_checkpoint_kind_of(checkpoint)),
+             said ? ", sharded as " : "", found, said ? " says" : "");
 }
 
 sft_status cli_ranks_open(cli *c, const char *operand, sft_checkpoint **out, sft_error *err) {

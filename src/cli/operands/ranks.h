@@ -16,11 +16,9 @@ uint32_t cli_ranks_kind(const char *operand);
 /* Opens it rank by rank, for those who do not want the one model that cli_open makes of it:
  * sft_checkpoint_close(*out). SFT_E_FORMAT if it is none. */
 sft_status cli_ranks_open(cli *c, const char *operand, sft_checkpoint **out, sft_error *err);
-/* After sft_open: says which kind of checkpoint the model was made of, if it was, and calls cli_ranks_tell.
- * */
+/* After sft_open: says which kind of checkpoint the model was made of, and calls cli_ranks_tell. */
 void cli_ranks_opened(cli *c, const char *operand, const sft_catalog *catalog);
-/* A layout from a file that any option names, for `ranks` ranks where it does not say; the caller frees it.
- * */
+/* A layout from a file that any option names, for `ranks` ranks where it does not say. Owned. */
 sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_set **out,
                                  sft_error *err);
 /* Which ranks have no file, and, with the global tensors (may be NULL), what the layouts do not name. */

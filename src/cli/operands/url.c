@@ -185,10 +185,10 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
                             : status;
 }
 
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err) {
-    return sft_remote_fetch(c->remote, cli_url_real(c, operand), folder, options, result, err);
+    return sft_remote_fetch(c->remote, cli_url_real(c, operand), directory, options, result, err);
 }
 
 static void end_remote(cli *c) {
@@ -231,11 +231,11 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
     return cli_url_begin(c, err);
 }
 
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err) {
     (void)operand;
-    (void)folder;
+    (void)directory;
     (void)options;
     (void)result;
     return cli_url_begin(c, err);

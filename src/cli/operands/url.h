@@ -25,7 +25,7 @@ sft_opener_row cli_url_row(cli *c, sft_remote_opening *opening);
 /* What the URL names as bytes, whatever they are. */
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err);
 /* After cli_url_begin. */
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err);
 void cli_url_end(cli *c); /* from main */
