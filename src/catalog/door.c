@@ -19,23 +19,6 @@ typedef struct looked_at {
 
 /* ---------------------------------------------------------------- what the operand is */
 
-int sft_operand_is_url(const char *text) {
-    static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
-
-    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-        const char *at = text;
-        const char *start = starts[i];
-        while (*start != '\0' && (*at >= 'A' && *at <= 'Z' ? *at | 0x20 : *at) == *start) {
-            at++;
-            start++;
-        }
-        if (*start == '\0') {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 int sft_operand_is_other(const sft_operand *operand) {
     return operand->refused.status >= SFT_E_FORMAT && operand->refused.status < SFT_E_NOT_FOUND;
 }
