@@ -47,7 +47,7 @@ WIDE = {
     "fs": 2,
     "format": 3,
     "io": 6,
-    "catalog": 3,
+    "catalog": 1,
     "move": 23,
     "layout": 8,
     "checkpoint": 18,
