@@ -600,10 +600,14 @@ sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const ch
         return sft__base_fail(err, SFT_E_ARG, "a problem needs a subject and a message");
     }
     const char *const kept = sft__base_arena_copy(&builder->catalog->arena, subject, subject_len);
-    return kept == NULL ? arena_failed(builder, subject_len, err)
-                        : sft__catalog_problem_add(builder->catalog,
-                                                   &(sft_problem){kind, 0, kept, subject_len, NULL},
-                                                   err, "%s", message);
+    if (kept == NULL) {
+        return arena_failed(builder, subject_len, err);
+    }
+    SFT_TRY(sft__catalog_problem_add(builder->catalog, (sft_problem_kind)kind,
+                                     (sft__catalog_subject){kept, subject_len}, err, "%s",
+                                     message));
+    builder->catalog->problems[builder->catalog->problem_count - 1].fatal = 0;
+    return SFT_OK;
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {

@@ -74,13 +74,11 @@ struct sft_catalog {
 typedef struct sft__catalog_options {
     sft_open_options open;
     sft_limits limits;
-    bool exact; /* read no more of a remote file than its header: it is at hand */
+    const sft_limits *asked; /* the caller's own */
+    bool exact;              /* read no more of a remote file than its header: it is at hand */
 } sft__catalog_options;
 sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_options *options,
                                   sft_error *err);
-
-/* door.c: what openers left with the catalog, when it is closed. */
-void sft__catalog_drop_attached(sft_catalog *catalog);
 
 /* An empty catalog. */
 sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options, sft_error *err);
@@ -100,13 +98,6 @@ void sft__catalog_file_index(sft_catalog *catalog, sft__catalog_file *file);
 sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err);
 /* The parts lie where they will stay. */
 void sft__catalog_parts_settle(sft_catalog *catalog);
-
-/* One file with tensors (*source becomes the catalog's, and NULL, if this succeeds), or an index, which
- * needs its path (else NULL); a directory that is open as `directory`. */
-sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const char *path,
-                                  const sft__catalog_options *options, sft_error *err);
-sft_status sft__catalog_open_handle(sft_catalog **out, sft__fs_handle directory, const char *path,
-                                    const sft__catalog_options *options, sft_error *err);
 
 /* catalog/directory.c: fills a catalog from a directory, or from an index file's text. */
 sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle directory,

@@ -130,7 +130,7 @@ static sft_status miss(sft__catalog_model *model, const counted *like, uint64_t 
             shown.text, of, count);
     }
     return sft__catalog_problem_add(
-        model->catalog, &(sft_problem){SFT_PROBLEM_MISSING_FILE, 1, name, strlen(name), NULL}, err,
+        model->catalog, SFT_PROBLEM_MISSING_FILE, (sft__catalog_subject){name, strlen(name)}, err,
         "%s is not there: of %llu files that the names count there are %llu", shown.text, of,
         count);
 }

@@ -230,10 +230,10 @@ static sft_status orphan_files(sft__catalog_model *model, const listing *l, sft_
             s++;
         }
         if (s == model->shard_count || order != 0) {
-            SFT_TRY(sft__catalog_problem_add(
-                model->catalog, &(sft_problem){SFT_PROBLEM_ORPHAN_FILE, 0, w->name, w->len, NULL},
-                err, "%s lies beside the index but is not named in it",
-                sft__catalog_show(&shown, w->name, w->len)));
+            SFT_TRY(sft__catalog_problem_add(model->catalog, SFT_PROBLEM_ORPHAN_FILE,
+                                             (sft__catalog_subject){w->name, w->len}, err,
+                                             "%s lies beside the index but is not named in it",
+                                             sft__catalog_show(&shown, w->name, w->len)));
         }
     }
     return SFT_OK;

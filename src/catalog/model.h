@@ -54,11 +54,16 @@ sft_status sft__catalog_merge_begin(sft__catalog_model *model, size_t count, sft
 bool sft__catalog_merge_put(sft__catalog_model *model, sft_tensor *tensors, sft_piece *pieces,
                             size_t at, const sft_tensor *tensor, uint32_t file);
 
-/* Notes a disagreement, whose message is yet to be made. The subject must live as long as the catalog. Names
- * go into the message through sft__catalog_show: at most three, so that SFT__PROBLEM_MAX always suffices. */
+/* Notes a disagreement; what is missing is fatal. The subject must live as long as the catalog. Names go
+ * into the message through sft__catalog_show: at most three, so that SFT__PROBLEM_MAX always suffices. */
 #define SFT__PROBLEM_MAX 600
-sft_status sft__catalog_problem_add(sft_catalog *catalog, const sft_problem *what, sft_error *err,
-                                    const char *format, ...) SFT_PRINTF(4, 5);
+typedef struct sft__catalog_subject {
+    const char *text;
+    size_t len;
+} sft__catalog_subject;
+sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
+                                    sft__catalog_subject subject, sft_error *err,
+                                    const char *format, ...) SFT_PRINTF(5, 6);
 
 /* Makes the message "name: message" and leaves everything else. */
 void sft__catalog_error_prefix(sft_error *err, const char *name);

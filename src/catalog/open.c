@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/open.c - from a path, a descriptor, memory or a source to a catalog. One file is handled
- * here, with as few system calls as can be: open, fstat, one read of the beginning, one of the rest
- * of a header that is longer. Directories and index files are in directory.c; door.c shows an operand to
- * several openers.
+ * catalog/open.c - the one door: looks at an operand once (a path, a URL, bytes), and shows it to the
+ * openers of the caller in turn. It is the first of them for safetensors, and knows no other. One file is
+ * handled here, with as few system calls as can be: open, fstat, one read of the beginning, one of the rest
+ * of a header that is longer. Directories and index files are in directory.c. Read first: sft/open.h.
  */
 #include "base/checked.h"
 #include "base/limits.h"
 #include "base/options.h"
 #include "catalog/catalog.h"
+#include <sft/open.h>
 
 enum {
     FILE_FIRST = 4096,        /* read at once from a file: holds most small headers */
@@ -37,6 +38,7 @@ sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_opti
                               : out->limits.tensors;
     out->limits.rank = out->limits.rank == 0 ? 1024 : out->limits.rank;
     out->limits.shards = out->limits.shards == 0 ? 65536 : out->limits.shards;
+    out->asked = out->open.limits;
     out->open.limits = &out->limits;
     return SFT_OK;
 }
@@ -200,8 +202,8 @@ static sft_status open_index(sft_catalog **out, const sft_source *source, const 
     return finish(out, catalog, sft__catalog_open_index(catalog, source, path, options, err), err);
 }
 
-sft_status sft__catalog_open_handle(sft_catalog **out, sft__fs_handle directory, const char *path,
-                                    const sft__catalog_options *options, sft_error *err) {
+static sft_status open_directory(sft_catalog **out, sft__fs_handle directory, const char *path,
+                                 const sft__catalog_options *options, sft_error *err) {
     sft_catalog *catalog;
     SFT_TRY(sft__catalog_new(&catalog, options, err));
     return finish(out, catalog, sft__catalog_open_directory(catalog, directory, path, options, err),
@@ -246,8 +248,10 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     return status;
 }
 
-sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const char *path,
-                                  const sft__catalog_options *options, sft_error *err) {
+/* One file with tensors: *source becomes the catalog's, and NULL, if this succeeds. Or an index, which
+ * needs its path (else NULL). */
+static sft_status open_file(sft_catalog **out, sft_source **source, const char *path,
+                            const sft__catalog_options *options, sft_error *err) {
     bool is_index = path != NULL && ends_with(path, ".index.json");
     sft_status status = SFT_OK;
 
@@ -262,83 +266,184 @@ sft_status sft__catalog_open_file(sft_catalog **out, sft_source **source, const 
             look_for_index(*source, options->open.allocator, &is_index, &look);
         if (looked != SFT_OK) {
             status = looked;
-            if (err != NULL) {
-                *err = look;
-            }
+            *err = look;
         }
     }
     /* an index is not one of the model's files */
     return is_index ? open_index(out, *source, path, options, err) : status;
 }
 
-static sft_status begin(sft_catalog **out, sft__catalog_options *options,
-                        const sft_open_options *given, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
-    return sft__catalog_open_read(options, given, err);
+/* ---------------------------------------------------------------- the operand */
+
+/* An operand with what only the core's opener needs to know of it. */
+typedef struct looked_at {
+    sft_operand operand; /* first: openers have a pointer to it */
+    sft__fs_handle directory;
+    int32_t nothing; /* why nothing can be opened at the path; the rest is in operand.refused */
+    sft_open_options given; /* the caller's, whose limits every opener completes by itself */
+    sft__catalog_options options;
+} looked_at;
+
+int sft_operand_is_other(const sft_operand *operand) {
+    return operand->refused.status >= SFT_E_FORMAT && operand->refused.status < SFT_E_NOT_FOUND;
 }
 
-static sft_status open_path(sft_catalog **out, const char *path, const sft__catalog_options *o,
-                            sft_error *err) {
+static sft_status look_at_path(looked_at *l, sft_error *err) {
+    sft_operand *o = &l->operand;
+    const sft_open_options *open = &l->options.open;
     sft__fs_handle file;
     sft__fs_stat st;
-    sft_source *source;
+
+    if (sft_operand_is_url(o->path)) {
+        o->kind = SFT_OPERAND_URL;
+    } else if ((l->nothing = (int32_t)sft__fs_open_any(o->path, &file, &st, &o->refused)) !=
+               SFT_OK) {
+        o->kind = SFT_OPERAND_NOTHING;
+        o->refused.status = SFT_OK; /* no opener has looked */
+    } else if (st.folder) {
+        o->kind = SFT_OPERAND_DIRECTORY;
+        l->directory = file;
+    } else {
+        o->kind = SFT_OPERAND_FILE;
+        return sft__io_source_from_handle(&o->source, file, &st, o->path, open->access,
+                                          open->allocator, err);
+    }
+    return SFT_OK;
+}
+
+/* ---------------------------------------------------------------- the core's opener */
+
+static sft_status open_own(sft_operand *operand, const void *options, sft_catalog **out,
+                           sft_error *err) {
+    looked_at *l = (looked_at *)operand;
+
+    (void)options;
+    (void)err; /* what cannot be opened is for others, with the reason */
+    if (operand->kind == SFT_OPERAND_DIRECTORY) {
+        (void)!open_directory(out, l->directory, operand->path, &l->options, &operand->refused);
+    } else if (operand->source != NULL && operand->kind != SFT_OPERAND_URL) {
+        (void)!open_file(out, &operand->source, operand->path, &l->options, &operand->refused);
+    } else if (operand->refused.status == SFT_OK) {
+        operand->refused.status = l->nothing;
+    }
+    return SFT_OK;
+}
+
+const sft_opener *sft_catalog_opener(void) {
+    static const sft_opener opener = {sizeof opener, open_own};
+    return &opener;
+}
+
+/* ---------------------------------------------------------------- the door */
+
+static sft_status ask(looked_at *l, const sft_door_options *door, sft_catalog **out,
+                      const sft_opener **taken_by, sft_error *err) {
+    sft_operand *o = &l->operand;
+    sft_error why;
+
+    for (size_t i = 0; i < door->row_count; i++) {
+        const sft_opener_row *row = &door->rows[i];
+        const sft_status status = row->opener->open(o, row->options, out, &why);
+        if (status != SFT_OK) {
+            o->refused = why;
+        }
+        if (status != SFT_OK || *out != NULL) {
+            *taken_by = row->opener;
+            break;
+        }
+    }
+    if (*out != NULL) {
+        return SFT_OK;
+    }
+    if (o->refused.status == SFT_OK) {
+        o->refused.status = l->nothing;
+    }
+    if (o->refused.status == SFT_OK) {
+        return sft__base_fail(err, o->kind == SFT_OPERAND_URL ? SFT_E_UNSUPPORTED : SFT_E_FORMAT,
+                              "none of the openers given knows what it is");
+    }
+    if (err != NULL) {
+        *err = o->refused;
+    }
+    return (sft_status)o->refused.status;
+}
+
+static sft_status enter(sft_catalog **out, looked_at *l, const sft_door_options *door,
+                        const sft_opener **taken_by, sft_error *err) {
+    sft_operand *o = &l->operand;
+
+    if ((o->path != NULL) == (o->source != NULL)) {
+        return sft__base_fail(err, SFT_E_ARG, "a path or a source is needed, one of them");
+    }
+    SFT_TRY(sft__catalog_open_read(&l->options, door->open, err));
+    l->given = l->options.open;
+    l->given.limits = l->options.asked;
+    o->open = &l->given;
+    o->kind = SFT_OPERAND_BYTES;
+    if (o->path != NULL) {
+        SFT_TRY(look_at_path(l, err));
+    }
+    return ask(l, door, out, taken_by, err);
+}
+
+sft_status sft_open(sft_catalog **out, const char *path, sft_source *source,
+                    const sft_door_options *options, sft_error *err) {
+    const sft_opener_row core = {sft_catalog_opener(), NULL};
+    looked_at l = {.operand = {.path = path, .source = source}, .directory = SFT__FS_NO_HANDLE};
+    const sft_opener *ignored;
+    sft_door_options door;
     sft_status status;
 
-    SFT_TRY(sft__fs_open_any(path, &file, &st, err));
-    if (st.folder) {
-        status = sft__catalog_open_handle(out, file, path, o, err);
-        sft__fs_close(file);
-        return status;
+    if (out != NULL) {
+        *out = NULL;
     }
-    SFT_TRY(sft__io_source_from_handle(&source, file, &st, path, o->open.access, o->open.allocator,
-                                       err));
-    status = sft__catalog_open_file(out, &source, path, o, err);
-    sft_source_close(source);
+    status = out == NULL
+                 ? sft__base_fail(err, SFT_E_ARG, "out is NULL")
+                 : sft__base_options_read(&door, sizeof door, options,
+                                          SFT__UP_TO(sft_door_options, row_count), "options", err);
+    if (status == SFT_OK) {
+        if (door.rows == NULL) {
+            door.rows = &core;
+            door.row_count = 1;
+        }
+        const sft_opener **taken_by = door.taken_by != NULL ? door.taken_by : &ignored;
+        *taken_by = NULL;
+        status = enter(out, &l, &door, taken_by, err);
+    }
+    sft_source_close(l.operand.source);
+    sft__fs_close(l.directory);
     return status;
+}
+
+/* ---------------------------------------------------------------- safetensors alone */
+
+static sft_status open_own_alone(sft_catalog **out, const char *path, sft_source *source,
+                                 const sft_open_options *options, sft_error *err) {
+    const sft_door_options door = {.struct_size = sizeof door, .open = options};
+    return sft_open(out, path, source, &door, err);
 }
 
 sft_status sft_catalog_open(sft_catalog **out, const char *path, const sft_open_options *options,
                             sft_error *err) {
-    sft__catalog_options o;
-    sft_error why; /* some failures on the way are overcome, and err is written only on failure */
-
-    SFT_TRY(begin(out, &o, options, err));
-    if (path == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "path is NULL");
-    }
-    const sft_status status = open_path(out, path, &o, &why);
-    if (status != SFT_OK && err != NULL) {
-        *err = why;
-    }
-    return status;
+    return open_own_alone(out, path, NULL, options, err);
 }
 
 sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,
                                    const sft_open_options *options, sft_error *err) {
-    sft__catalog_options o;
-    sft_status status = begin(out, &o, options, err);
-
-    if (status == SFT_OK && source == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "source is NULL");
-    }
-    if (status == SFT_OK) {
-        status = open_single(out, source, &o, err);
-    }
-    if (status != SFT_OK) { /* taken over in every case */
-        sft_source_close(source);
-    }
-    return status;
+    return open_own_alone(out, NULL, source, options, err);
 }
 
 sft_status sft_catalog_open_memory(sft_catalog **out, const void *data, size_t size,
                                    const sft_open_options *options, sft_error *err) {
-    sft__catalog_options o;
+    const sft_allocator *allocator = NULL;
     sft_source *source;
 
-    SFT_TRY(begin(out, &o, options, err));
-    SFT_TRY(sft_source_open_memory(&source, data, size, o.open.allocator, err));
+    if (out != NULL) {
+        *out = NULL;
+    }
+    if (options != NULL && options->struct_size >= SFT__UP_TO(sft_open_options, allocator)) {
+        allocator = options->allocator;
+    }
+    SFT_TRY(sft_source_open_memory(&source, data, size, allocator, err));
     return sft_catalog_open_source(out, source, options, err);
 }

@@ -13,11 +13,12 @@ const char *sft__catalog_show(sft__catalog_shown *shown, const char *name, size_
     return shown->text;
 }
 
-sft_status sft__catalog_problem_add(sft_catalog *catalog, const sft_problem *what, sft_error *err,
+sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
+                                    sft__catalog_subject subject, sft_error *err,
                                     const char *format, ...) {
     char text[SFT__PROBLEM_MAX];
-    sft_problem problem = *what;
     va_list args;
+    sft_problem *problem;
 
     va_start(args, format);
     if (vsnprintf(text, sizeof text, format, args) < 0) {
@@ -25,14 +26,19 @@ sft_status sft__catalog_problem_add(sft_catalog *catalog, const sft_problem *wha
     }
     va_end(args);
     if (!sft__base_grow(catalog->allocator, &catalog->problems, &catalog->problem_room,
-                        catalog->problem_count + 1, sizeof problem)) {
-        return sft__base_fail_nomem(err, catalog->problem_count * sizeof problem);
+                        catalog->problem_count + 1, sizeof *problem)) {
+        return sft__base_fail_nomem(err, catalog->problem_count * sizeof *problem);
     }
-    problem.message = sft__base_arena_copy(&catalog->arena, text, strlen(text));
-    if (problem.message == NULL) {
+    problem = &catalog->problems[catalog->problem_count];
+    problem->kind = kind;
+    problem->fatal = kind == SFT_PROBLEM_MISSING_FILE || kind == SFT_PROBLEM_MISSING_TENSOR;
+    problem->subject = subject.text;
+    problem->subject_len = subject.len;
+    problem->message = sft__base_arena_copy(&catalog->arena, text, strlen(text));
+    if (problem->message == NULL) {
         return sft__catalog_arena_failed(&catalog->arena, sizeof text, err);
     }
-    catalog->problems[catalog->problem_count++] = problem;
+    catalog->problem_count++;
     return SFT_OK;
 }
 
@@ -89,10 +95,10 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
             err, SFT_E_SHARD_MISSING, model->index->entries[shard->first].offset,
             "%s is not there, but %s places %llu tensors in it", name, model->index_name, entries);
     }
-    return sft__catalog_problem_add(
-        model->catalog,
-        &(sft_problem){SFT_PROBLEM_MISSING_FILE, 1, shard->name, shard->name_len, NULL}, err,
-        "%s is not there, but the index places %llu tensors in it", name, entries);
+    return sft__catalog_problem_add(model->catalog, SFT_PROBLEM_MISSING_FILE,
+                                    (sft__catalog_subject){shard->name, shard->name_len}, err,
+                                    "%s is not there, but the index places %llu tensors in it",
+                                    name, entries);
 }
 
 /* Reads one shard's header into the next free places of the catalog. source: taken over; NULL: the

@@ -163,8 +163,6 @@ static void whose_answer_counts(void **state) {
 }
 
 static void defaults_and_faults(void **state) {
-    const sft_opener old = {0, look};
-    const sft_opener_row rows[] = {{NULL, NULL}, {&old, NULL}};
     sft_door_options door;
     sft_open_options open;
     sft_catalog *c;
@@ -177,12 +175,6 @@ static void defaults_and_faults(void **state) {
     /* taken over in every case, also where both are given */
     assert_int_equal(sft_open(&c, base, bytes(model, model_size), NULL, &err), SFT_E_ARG);
     assert_int_equal(sft_open(NULL, NULL, bytes(model, model_size), NULL, NULL), SFT_E_ARG);
-    SFT_INIT(&door);
-    door.row_count = 1;
-    for (size_t i = 0; i < 2; i++) {
-        door.rows = &rows[i];
-        assert_int_equal(sft_open(&c, base, NULL, &door, &err), SFT_E_ARG);
-    }
     SFT_INIT(&door);
     SFT_INIT(&open);
     door.open = &open;
