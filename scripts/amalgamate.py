@@ -40,6 +40,7 @@ PUBLIC = [
     "region.h",
     "source.h",
     "catalog.h",
+    "open.h",
     "write.h",
     "read.h",
     "digest.h",

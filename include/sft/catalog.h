@@ -119,11 +119,6 @@ SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_memory(sft_catalog **out, con
                                                           const sft_open_options *options,
                                                           sft_error *err);
 
-/* A safetensors file behind a descriptor (duplicated; the caller keeps its own). Regular files only. */
-SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_fd(sft_catalog **out, int fd,
-                                                      const sft_open_options *options,
-                                                      sft_error *err);
-
 /* A safetensors file behind any source. The source is taken over in every case: closed with the catalog,
  * or before this returns if it fails. */
 SFT_API SFT_MUST_CHECK sft_status sft_catalog_open_source(sft_catalog **out, sft_source *source,

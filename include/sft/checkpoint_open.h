@@ -19,6 +19,7 @@
 #define SFT_CHECKPOINT_OPEN_H
 
 #include <sft/layout_set.h>
+#include <sft/open.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,13 +67,20 @@ typedef struct sft_checkpoint_options {
     sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED, and files that
                                    PyTorch's .metadata names are not looked at by sft_resume_find */
     void *other_ctx;
-    uint32_t flags; /* SFT_CHECKPOINT_PARTIAL */
+    uint32_t flags; /* SFT_CHECKPOINT_* */
     uint32_t reserved;
+    /* With layouts NULL: the file or directory that says how tensors are sharded, as for
+     * sft_layout_set_open; NULL: it is looked for. */
+    const char *layout;
+    uint64_t layout_ranks; /* of a layout that does not say how many there are; else 0 */
 } sft_checkpoint_options;
 
 /* Tensors that no files hold in full are left out, and are problems of the catalog
  * (SFT_PROBLEM_MISSING_TENSOR, not fatal), instead of being SFT_E_HOLE. */
 #define SFT_CHECKPOINT_PARTIAL 1u
+/* For sft_checkpoint_opener: what is no checkpoint of many ranks is an error, and not for the openers
+ * behind it. */
+#define SFT_CHECKPOINT_NOTHING_ELSE 2u
 
 typedef struct sft_checkpoint sft_checkpoint;
 
@@ -121,12 +129,19 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_join_ranks(sft_catalog **out,
                                                             const sft_checkpoint *checkpoint,
                                                             const sft_open_options *options,
                                                             sft_error *err);
-/* The same as a catalog of its own: closing it closes the checkpoint, which is taken over in every
- * case. */
+/* The same as a catalog of its own, which sft_checkpoint_of finds: closing it closes the checkpoint, which
+ * is taken over in every case. */
 SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_take_global(sft_catalog **out,
                                                              sft_checkpoint *checkpoint,
                                                              const sft_open_options *options,
                                                              sft_error *err);
+
+/* For sft_open: options are sft_checkpoint_options, whose `open` may be NULL. Takes the directories, and
+ * descriptions in them, that sft_checkpoint_detect knows, and with a step every directory; opens them as
+ * sft_checkpoint_take_global does. */
+SFT_API const sft_opener *sft_checkpoint_opener(void);
+/* The checkpoint that a catalog was made of, by the opener or by sft_checkpoint_take_global; else NULL. */
+SFT_API const sft_checkpoint *sft_checkpoint_of(const sft_catalog *catalog);
 
 /* Compares every replica with the one that join would take, byte by byte. *compared: bytes that
  * were (may be NULL). SFT_E_MISMATCH names the tensor, the two ranks and the place. Memory: 2 MiB.

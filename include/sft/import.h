@@ -19,7 +19,7 @@
 #ifndef SFT_IMPORT_H
 #define SFT_IMPORT_H
 
-#include <sft/catalog.h>
+#include <sft/open.h>
 #include <sft/write.h>
 
 #ifdef __cplusplus
@@ -202,6 +202,16 @@ SFT_API SFT_MUST_CHECK sft_status sft_import_open_source(sft_catalog **out, sft_
                                                          const sft_import_options *options,
                                                          sft_import_report **report,
                                                          sft_error *err);
+
+/* For sft_open: options are sft_import_options, which take what is NULL or 0 in them (allocator, limits,
+ * access) from the options of the door. Behind sft_catalog_opener it takes what that one refused and the
+ * bytes say is another format, directories and indexes of such files, and the paths of sft_import_locate;
+ * what it does not know stays refused with the reason given before. Without an opener before it, it takes
+ * all that sft_import_open does. */
+SFT_API const sft_opener *sft_import_opener(void);
+/* What was found while the catalog was opened by sft_import_opener: the caller's from here on. NULL:
+ * another opener made it, or it was taken before. Not while other threads use the catalog. */
+SFT_API sft_import_report *sft_import_report_take(sft_catalog *catalog);
 
 /* ---------------------------------------------------------------- scanning */
 

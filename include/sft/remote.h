@@ -38,7 +38,7 @@
 #ifndef SFT_REMOTE_H
 #define SFT_REMOTE_H
 
-#include <sft/catalog.h>
+#include <sft/open.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,13 +94,21 @@ SFT_API SFT_MUST_CHECK sft_status sft_remote_create(sft_remote **out,
 /* NULL is fine. Sources and catalogs that it opened stay valid. */
 SFT_API void sft_remote_free(sft_remote *remote);
 
-/* A catalog over what the URL names. Headers of many files are fetched at once: two round trips for
+/* Options of sft_remote_opener. */
+typedef struct sft_remote_opening {
+    size_t struct_size;
+    sft_remote *remote; /* NULL: asked for */
+    /* Called when a URL is met, so that nobody looks for libcurl before. *remote stays its caller's. */
+    sft_status (*find)(void *ctx, sft_remote **remote, sft_error *err);
+    void *ctx;
+} sft_remote_opening;
+
+/* For sft_open: URLs become catalogs. Headers of many files are fetched at once: two round trips for
  * an index and its shards, three where headers are longer than first_bytes. Errors: those of
  * sft_catalog_open; SFT_E_HTTP (err->sys: the status, 0: no answer came, or offline),
- * SFT_E_CHANGED, SFT_E_PATH (a URL or redirect that is refused), SFT_E_CANCELLED. */
-SFT_API SFT_MUST_CHECK sft_status sft_remote_open(sft_catalog **out, sft_remote *remote,
-                                                  const char *url, const sft_open_options *options,
-                                                  sft_error *err);
+ * SFT_E_CHANGED, SFT_E_PATH (a URL or redirect that is refused), SFT_E_CANCELLED. A file that is no
+ * safetensors is left, with a source over its bytes, to the openers behind it. */
+SFT_API const sft_opener *sft_remote_opener(void);
 
 /* One file as a source: SFT_SOURCE_REMOTE, with batched reads. Costs one round trip. */
 SFT_API SFT_MUST_CHECK sft_status sft_remote_source_open(sft_source **out, sft_remote *remote,

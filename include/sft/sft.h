@@ -17,6 +17,7 @@
 #include <sft/dtype.h>
 #include <sft/edit.h>
 #include <sft/load.h>
+#include <sft/open.h>
 #include <sft/read.h>
 #include <sft/region.h>
 #include <sft/source.h>

@@ -99,48 +99,28 @@ bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layou
 
 /* ---------------------------------------------------------------- opening */
 
-static sft_status open_whole(sft_catalog **out, const char *path,
-                             const sft_checkpoint_options *options, sft_error *err) {
-    sft_checkpoint *checkpoint;
-    uint32_t kind = SFT_CHECKPOINT_NONE;
-    sft_status status = sft_checkpoint_detect(path, &kind, err);
-
-    *out = NULL;
-    if (status == SFT_OK && kind == SFT_CHECKPOINT_NONE && options->layouts == NULL &&
-        options->step == NULL) {
-        return sft_catalog_open(out, path, NULL, err);
-    }
-    if (status == SFT_OK) {
-        status = sft_checkpoint_open(&checkpoint, path, options, err);
-    }
-    return status == SFT_OK ? sft_checkpoint_take_global(out, checkpoint, NULL, err) : status;
-}
-
 /* options: without layouts. */
 static core_file *open_file(core_state *state, const char *path, sft_checkpoint_options *options,
                             PyObject *layout, PyObject *ranks) {
-    static const char doing[] = "Error while opening a checkpoint";
+    const core_opening o = {
+        .path = path, .name = path, .ranks = options, .doing = "Error while opening a checkpoint"};
     sft_layout_set *layouts = NULL;
-    sft_catalog *catalog = NULL;
-    sft_status status;
-    sft_error err;
+    sft_catalog *catalog;
+    const bool asked = options->step != NULL || (layout != NULL && layout != Py_None);
 
-    if (core_is_url(path)) {
-        if (options->step != NULL || (layout != NULL && layout != Py_None)) {
-            core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
-                            "a URL names one model, which takes no layout and no step");
-            return NULL;
-        }
-        return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
+    if (asked && sft_operand_is_url(path)) {
+        core_raise_text(state, SFT_E_UNSUPPORTED, NULL,
+                        "a URL names one model, which takes no layout and no step");
+        return NULL;
     }
     if (!core_layouts(state, layout, ranks, &layouts)) {
         return NULL;
     }
     options->layouts = layouts;
-    Py_BEGIN_ALLOW_THREADS status = open_whole(&catalog, path, options, &err);
-    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+    options->flags |= asked ? SFT_CHECKPOINT_NOTHING_ELSE : 0;
+    if (!core_open(state, &catalog, &o)) {
         sft_layout_set_free(layouts);
-        return (core_file *)core_raise(state, &err, doing);
+        return NULL;
     }
     return lean(catalog, layouts, NULL);
 }

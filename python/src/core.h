@@ -20,6 +20,9 @@
 #include <string.h>
 
 #include "sft.h"
+#include <sft/checkpoint_open.h>
+#include <sft/import.h>
+#include <sft/remote.h>
 
 struct core_state;
 
@@ -129,7 +132,7 @@ typedef struct core_file {
     void (*leaning_drop)(void *leaning);
 } core_file;
 
-/* how: NULL for safetensors, else a file of any format (foreign.c). mapped: its descriptor is not needed for long. */
+/* how: NULL for safetensors, else a file of any format (open.c). mapped: its descriptor is not needed for long. */
 core_file *core_file_open(struct core_state *state, PyObject *source, PyObject **name,
                           PyObject *how, const char *doing, bool mapped);
 /* Takes the catalog over in every case. */
@@ -200,27 +203,61 @@ bool core_library_symbol(const char *library, const char *symbol, void *getter, 
 
 /* ---------------------------------------------------------------- remote.c */
 
-int core_is_url(const char *text);
-/* A catalog over what the URL names; false with an exception. */
-bool core_remote_open(core_state *state, sft_catalog **out, const char *url, const char *doing);
-/* The bytes alone. */
+typedef struct core_remote_finding {
+    core_state *state;
+    bool failed; /* there is none: no libcurl, perhaps */
+} core_remote_finding;
+/* What the process reads URLs by, for sft_remote_opening: ctx is a core_remote_finding. Needs no GIL. */
+sft_status core_remote_find(void *ctx, sft_remote **remote, sft_error *err);
+/* The bytes alone; false with an exception. */
 bool core_remote_source(core_state *state, sft_source **out, const char *url);
 void core_remote_end(core_state *state);
 
 /* ---------------------------------------------------------------- checkpoint.c */
 
-struct sft_layout_set;
 /* Text without NUL from a str; NULL with an exception. Lives as long as the object. */
 const char *core_text(PyObject *value, const char *argument);
 /* A layout set from a path (str) or the description itself (bytes); None: *out is NULL. ranks: None or a number. */
-bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, struct sft_layout_set **out);
+bool core_layouts(core_state *state, PyObject *value, PyObject *ranks, sft_layout_set **out);
 
-/* ---------------------------------------------------------------- foreign.c */
+/* ---------------------------------------------------------------- open.c */
 
-/* The file behind `source`, which is taken over in every case, or at `path`; how: the options of open_any.
- * False with an exception. path names it in warnings, too. */
-bool core_foreign_open(core_state *state, sft_catalog **out, sft_source *source, const char *path,
-                       PyObject *how);
+/* What sft_open is given, and how the answer is told. */
+typedef struct core_opening {
+    const char *path; /* NULL: the bytes of source */
+    sft_source *source;
+    const char *name; /* for warnings */
+    PyObject *file;   /* FileNotFoundError names it; NULL: the library's own words */
+    PyObject *how;    /* any format, as core_open_any was told; NULL: safetensors */
+    const sft_checkpoint_options *ranks; /* checkpoints of many ranks, too; NULL: none */
+    const char *doing;                   /* before what an error of safetensors says */
+} core_opening;
+/* The one door. The source is taken over in every case; false with an exception. */
+bool core_open(core_state *state, sft_catalog **out, const core_opening *opening);
+bool core_no_such_file(PyObject *name); /* raises; false */
+
+#define CORE_HOW_PARAMETERS                                                                        \
+    "key", "dedup", "allow_opaque", "no_crc", "checksums", "follow_links", "dequantize", "tree",   \
+        "view_as"
+#define CORE_HOW_COUNT 9
+/* (key, dedup, flags, views) of the CORE_HOW_PARAMETERS: what a pickled handle keeps. New reference. */
+PyObject *core_how_read(PyObject **values);
+/* The options borrow from the tuple. views: borrowed, for core_view_begin. */
+bool core_how_options(PyObject *how, sft_import_options *options, PyObject **views);
+
+/* What tensors are taken for while a file is opened, by a thread that gave the GIL away. */
+typedef struct core_viewing {
+    PyThreadState **thread;
+    PyObject *views; /* borrowed */
+    PyObject *match; /* fnmatch.fnmatchcase */
+    char *met;       /* by view: it fits a tensor */
+} core_viewing;
+bool core_view_begin(core_viewing *v, PyObject *views, PyThreadState **thread,
+                     sft_import_options *options);
+/* told: what fits no tensor is. */
+bool core_view_end(core_viewing *v, bool told, const char *name);
+/* What is not in the catalog is told, not swallowed; and what is in it more than once. */
+bool core_warn_report(const sft_import_report *report, const char *name);
 
 /* ---------------------------------------------------------------- error.c */
 

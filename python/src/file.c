@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * file.c - an open catalog: from a path (a file, an index, a folder of shards), from bytes, or from a file
+ * file.c - an open catalog: from a path (a file, an index, a directory, a URL), from bytes, or from a file
  * object. Its sources are mapped when the first tensor asks for it, from the descriptor that was opened
  * and checked, so a file replaced by rename meanwhile does not matter. Read core.h first.
  */
@@ -58,17 +58,6 @@ void core_file_drop(core_file *file) {
     free(file);
 }
 
-/* Of any format. */
-static core_file *open_foreign(core_state *state, sft_source *source, const char *path,
-                               PyObject *how) {
-    sft_catalog *catalog;
-
-    if (source == NULL && core_is_url(path) && !core_remote_source(state, &source, path)) {
-        return NULL;
-    }
-    return core_foreign_open(state, &catalog, source, path, how) ? core_file_over(catalog) : NULL;
-}
-
 /* With its descriptors counted, or given up. */
 static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped) {
     core_memory *map = NULL;
@@ -105,75 +94,48 @@ static core_file *over_path(core_state *state, sft_catalog *catalog, bool mapped
     return file;
 }
 
-static core_file *no_such_file(PyObject *name) {
-    PyErr_Format(PyExc_FileNotFoundError, "No such file or directory: %U", name);
-    return NULL;
-}
-
-/* Nothing can be found under such a name. */
-static bool is_nowhere(int sys) {
-#ifdef ELOOP
-    if (sys == ELOOP) {
-        return true;
-    }
-#endif
-    return sys == ENOENT || sys == ENOTDIR || sys == ENAMETOOLONG;
-}
-
 static core_file *open_path(core_state *state, PyObject *text, const char *path, PyObject *how,
                             const char *doing, bool mapped) {
+    const core_opening o = {
+        .path = path, .name = path, .file = how == NULL ? text : NULL, .how = how, .doing = doing};
     sft_catalog *catalog;
-    sft_error err;
-    sft_status status;
 
-    if (how != NULL) {
-        return open_foreign(state, NULL, path, how);
+    if (!core_open(state, &catalog, &o)) {
+        return NULL;
     }
-    if (core_is_url(path)) {
-        return core_remote_open(state, &catalog, path, doing) ? core_file_over(catalog) : NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS status = sft_catalog_open(&catalog, path, NULL, &err);
-    Py_END_ALLOW_THREADS if (status != SFT_OK) {
-        return is_nowhere(err.sys) ? no_such_file(text)
-                                   : (core_file *)core_raise(state, &err, doing);
-    }
-    return over_path(state, catalog, mapped);
+    return how != NULL || sft_operand_is_url(path) ? core_file_over(catalog)
+                                                   : over_path(state, catalog, mapped);
 }
 
-static core_file *bytes_file(core_memory *memory, core_file *file) {
+static core_file *open_source(core_state *state, sft_source *source, const char *name,
+                              PyObject *how, const char *doing) {
+    const core_opening o = {.source = source, .name = name, .how = how, .doing = doing};
+    sft_catalog *catalog;
+
+    return core_open(state, &catalog, &o) ? core_file_over(catalog) : NULL;
+}
+
+static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
+                             const char *doing) {
+    core_memory *memory = core_memory_view(object);
+    core_file *file = NULL;
+    sft_source *source;
+    sft_error err;
+
+    if (memory == NULL) {
+        return NULL;
+    }
+    if (sft_source_open_memory(&source, memory->base, memory->size, NULL, &err) != SFT_OK) {
+        core_raise(state, &err, doing);
+    } else {
+        file = open_source(state, source, "bytes", how, doing);
+    }
     if (file == NULL) {
         core_memory_drop(memory);
     } else {
         file->bytes = memory;
     }
     return file;
-}
-
-static core_file *open_bytes(core_state *state, PyObject *object, PyObject *how,
-                             const char *doing) {
-    core_memory *memory = core_memory_view(object);
-    sft_catalog *catalog;
-    sft_source *source;
-    sft_error err;
-    sft_status status;
-
-    if (memory == NULL) {
-        return NULL;
-    }
-    if (how != NULL) {
-        if (sft_source_open_memory(&source, memory->base, memory->size, NULL, &err) != SFT_OK) {
-            core_memory_drop(memory);
-            return (core_file *)core_raise_plain(state, &err);
-        }
-        return bytes_file(memory, open_foreign(state, source, "bytes", how));
-    }
-    Py_BEGIN_ALLOW_THREADS status =
-        sft_catalog_open_memory(&catalog, memory->base, memory->size, NULL, &err);
-    Py_END_ALLOW_THREADS if (status != SFT_OK) {
-        core_memory_drop(memory);
-        return (core_file *)core_raise(state, &err, doing);
-    }
-    return bytes_file(memory, core_file_over(catalog));
 }
 
 /* A file object: by its descriptor if that is a regular file, else by reading it to its end. */
@@ -185,24 +147,17 @@ static core_file *open_object(core_state *state, PyObject *object, PyObject *how
 
     if (number != NULL) {
         long fd = PyLong_AsLong(number);
-        sft_catalog *catalog;
         sft_source *source;
         sft_error err;
-        sft_status status;
         Py_DECREF(number);
         if (fd == -1 && PyErr_Occurred()) {
             return NULL;
         }
-        if (how != NULL &&
-            sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err) == SFT_OK) {
-            return open_foreign(state, source, "file", how);
+        const sft_status status = sft_source_open_fd(&source, (int)fd, SFT_ACCESS_AUTO, NULL, &err);
+        if (status == SFT_OK) {
+            return open_source(state, source, "file", how, doing);
         }
-        Py_BEGIN_ALLOW_THREADS status =
-            how != NULL ? SFT_E_NOT_REGULAR : sft_catalog_open_fd(&catalog, (int)fd, NULL, &err);
-        Py_END_ALLOW_THREADS if (status == SFT_OK) {
-            return core_file_over(catalog);
-        }
-        if (status != SFT_E_NOT_REGULAR) {
+        if (how == NULL && status != SFT_E_NOT_REGULAR) {
             return (core_file *)core_raise(state, &err, doing);
         }
     } else {
@@ -298,9 +253,9 @@ core_file *core_file_open(core_state *state, PyObject *source, PyObject **name, 
         return NULL;
     }
     bytes = core_path_bytes(path, &text);
-    file = bytes == NULL  ? NULL
-           : text == NULL ? no_such_file(path)
-                          : open_path(state, path, text, how, doing, mapped);
+    file = bytes != NULL && (text != NULL || core_no_such_file(path))
+               ? open_path(state, path, text, how, doing, mapped)
+               : NULL;
     Py_XDECREF(bytes);
     if (file == NULL) {
         Py_DECREF(path);

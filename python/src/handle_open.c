@@ -125,7 +125,7 @@ static bool locate(core_handle *h) {
     PyObject *absolute;
 
     PyErr_Clear(); /* not UTF-8 */
-    if (path != NULL && (path[0] == '/' || core_is_url(path))) {
+    if (path != NULL && (path[0] == '/' || sft_operand_is_url(path))) {
         return true;
     }
     absolute = core_import_attribute("os.path", "abspath");

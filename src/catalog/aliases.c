@@ -380,13 +380,13 @@ static sft_status read_value(sft_catalog *c, const char *value, size_t len, sft_
     if (p == NULL || sft__base_json_blank(p + 1) < r.json.end) {
         c->alias_count = before;
         return sft__catalog_problem_add(
-            c, SFT_PROBLEM_ALIAS, false, key, sizeof key - 1, err,
+            c, SFT_PROBLEM_ALIAS, (sft__catalog_subject){key, sizeof key - 1}, err,
             "metadata sft.aliases is no record of aliases: none is known");
     }
     return r.wrong == 0
                ? SFT_OK
                : sft__catalog_problem_add(
-                     c, SFT_PROBLEM_ALIAS, false, r.wrong_name, r.wrong_len, err,
+                     c, SFT_PROBLEM_ALIAS, (sft__catalog_subject){r.wrong_name, r.wrong_len}, err,
                      "metadata sft.aliases: %llu %s no part of a tensor of the file, "
                      "\"%s\" first",
                      (unsigned long long)r.wrong, r.wrong == 1 ? "entry is" : "entries are",

@@ -17,7 +17,7 @@ typedef struct metadata_note {
 
 struct sft_builder {
     const sft_allocator *allocator;
-    sft__catalog_opening options; /* options.open.limits points at options.limits */
+    sft__catalog_options options; /* options.open.limits points at options.limits */
     sft_catalog *catalog;         /* being filled; NULL once finished */
     sft_tensor *tensors;
     size_t tensor_count;
@@ -33,7 +33,7 @@ struct sft_builder {
 };
 
 sft_status sft_builder_create(sft_builder **out, const sft_open_options *options, sft_error *err) {
-    sft__catalog_opening o;
+    sft__catalog_options o;
 
     if (out == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "out is NULL");
@@ -598,9 +598,14 @@ sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const ch
         return sft__base_fail(err, SFT_E_ARG, "a problem needs a subject and a message");
     }
     const char *const kept = sft__base_arena_copy(&builder->catalog->arena, subject, subject_len);
-    return kept == NULL ? arena_failed(builder, subject_len, err)
-                        : sft__catalog_problem_add(builder->catalog, (sft_problem_kind)kind, false,
-                                                   kept, subject_len, err, "%s", message);
+    if (kept == NULL) {
+        return arena_failed(builder, subject_len, err);
+    }
+    SFT_TRY(sft__catalog_problem_add(builder->catalog, (sft_problem_kind)kind,
+                                     (sft__catalog_subject){kept, subject_len}, err, "%s",
+                                     message));
+    builder->catalog->problems[builder->catalog->problem_count - 1].fatal = 0;
+    return SFT_OK;
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {

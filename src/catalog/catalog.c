@@ -1,14 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/catalog.c - questions to a catalog, and its end. Nothing here allocates, fails or writes.
+ * catalog/catalog.c - questions to a catalog, what openers left with it, and its end.
  */
 #include "catalog/catalog.h"
+#include <sft/open.h>
+
+typedef struct sft__catalog_attachment {
+    struct sft__catalog_attachment *next;
+    const char *key;
+    void *object; /* NULL: given away */
+    void (*drop)(void *object);
+} sft__catalog_attachment;
 
 sft_status sft_catalog_unchanged(const sft_catalog *catalog, sft_error *err) {
     for (size_t i = 0; i < catalog->source_count; i++) {
         SFT_TRY(sft_source_unchanged(catalog->sources[i], err));
     }
     return SFT_OK;
+}
+
+static void drop_attached(sft_catalog *catalog) {
+    for (sft__catalog_attachment *a = catalog->attached; a != NULL; a = a->next) {
+        if (a->object != NULL) {
+            a->drop(a->object);
+        }
+    }
 }
 
 void sft_catalog_close(sft_catalog *catalog) {
@@ -22,6 +38,7 @@ void sft_catalog_close(sft_catalog *catalog) {
     for (size_t i = 0; i < catalog->source_count; i++) {
         sft_source_close(catalog->sources[i]);
     }
+    drop_attached(catalog);
     if (catalog->merged_names.slots != NULL) {
         sft__base_strmap_reset(&catalog->merged_names);
     }
@@ -207,4 +224,43 @@ const char *sft_catalog_alias_at(const sft_catalog *catalog, size_t index, size_
         *tensor_index = catalog->aliases[index].tensor;
     }
     return catalog->aliases[index].name;
+}
+
+/* ---------------------------------------------------------------- what came with it */
+
+sft_status sft_catalog_attach(sft_catalog *catalog, const char *key, void *object,
+                              void (*drop)(void *object), sft_error *err) {
+    sft__catalog_attachment *a =
+        sft__base_arena_alloc(&catalog->arena, sizeof *a, _Alignof(sft__catalog_attachment));
+
+    if (a == NULL) {
+        return sft__catalog_arena_failed(&catalog->arena, sizeof *a, err);
+    }
+    *a = (sft__catalog_attachment){catalog->attached, key, object, drop};
+    catalog->attached = a;
+    return SFT_OK;
+}
+
+static sft__catalog_attachment *find(const sft_catalog *catalog, const char *key) {
+    sft__catalog_attachment *a = catalog->attached;
+
+    while (a != NULL && (a->object == NULL || strcmp(a->key, key) != 0)) {
+        a = a->next;
+    }
+    return a;
+}
+
+void *sft_catalog_attached(const sft_catalog *catalog, const char *key) {
+    const sft__catalog_attachment *a = find(catalog, key);
+    return a != NULL ? a->object : NULL;
+}
+
+void *sft_catalog_detach(sft_catalog *catalog, const char *key) {
+    sft__catalog_attachment *a = find(catalog, key);
+    void *object = a != NULL ? a->object : NULL;
+
+    if (a != NULL) {
+        a->object = NULL;
+    }
+    return object;
 }

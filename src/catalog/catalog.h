@@ -63,6 +63,7 @@ struct sft_catalog {
     size_t header_room;
     size_t alias_room;
     size_t part_room;
+    struct sft__catalog_attachment *attached; /* in the arena, the newest first */
     sft__catalog_file one_file;
     sft_source *one_source;
     sft__format_header one_header;
@@ -70,20 +71,21 @@ struct sft_catalog {
 
 /* Options as this version of the library knows them, whatever the caller was compiled against:
  * defaults filled in. `open.limits` points at `limits`. */
-typedef struct sft__catalog_opening {
+typedef struct sft__catalog_options {
     sft_open_options open;
     sft_limits limits;
-    bool exact; /* read no more of a remote file than its header: it is at hand */
-} sft__catalog_opening;
-sft_status sft__catalog_open_read(sft__catalog_opening *out, const sft_open_options *options,
+    const sft_limits *asked; /* the caller's own */
+    bool exact;              /* read no more of a remote file than its header: it is at hand */
+} sft__catalog_options;
+sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_options *options,
                                   sft_error *err);
 
 /* An empty catalog. */
-sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_opening *options, sft_error *err);
+sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options, sft_error *err);
 
 /* Reads and parses the header behind a source. */
 sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *source,
-                                    const sft__catalog_opening *options, sft_error *err);
+                                    const sft__catalog_options *options, sft_error *err);
 
 /* The facts of a file that was just read. */
 void sft__catalog_file_describe(sft__catalog_file *out, const sft__format_header *header,
@@ -97,12 +99,12 @@ sft_status sft__catalog_aliases(sft_catalog *catalog, sft_error *err);
 /* The parts lie where they will stay. */
 void sft__catalog_parts_settle(sft_catalog *catalog);
 
-/* catalog/folder.c: a folder (open as `folder`), or an index file's text. */
-sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle folder,
-                                       const char *path, const sft__catalog_opening *options,
+/* catalog/directory.c: fills a catalog from a directory, or from an index file's text. */
+sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle directory,
+                                       const char *path, const sft__catalog_options *options,
                                        sft_error *err);
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
-                                   const sft__catalog_opening *options, sft_error *err);
+                                   const sft__catalog_options *options, sft_error *err);
 
 /* Why an allocation of the catalog's arena failed: its budget or the system. */
 sft_status sft__catalog_arena_failed(const sft__base_arena *arena, uint64_t size, sft_error *err);

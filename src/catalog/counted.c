@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/counted.c - a folder without an index whose files count themselves, model-00002-of-00004:
- * what the names count and the folder does not have is missing, as what an index names is.
+ * catalog/counted.c - a directory without an index whose files count themselves, model-00002-of-00004:
+ * what the names count and the directory does not have is missing, as what an index names is.
  * PyTorch's shards (shard-00003-model-00002-of-00004) are not judged: a rank with nothing to save
  * writes no file, see checkpoint/open/shard_names.c. Read first: model.h.
  */
@@ -130,7 +130,7 @@ static sft_status miss(sft__catalog_model *model, const counted *like, uint64_t 
             shown.text, of, count);
     }
     return sft__catalog_problem_add(
-        model->catalog, SFT_PROBLEM_MISSING_FILE, true, name, strlen(name), err,
+        model->catalog, SFT_PROBLEM_MISSING_FILE, (sft__catalog_subject){name, strlen(name)}, err,
         "%s is not there: of %llu files that the names count there are %llu", shown.text, of,
         count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/model.h - a model of several files on its way into one catalog. folder.c finds out which
- * files (from a folder or an index), shards.c reads and merges them, reconcile.c compares with the
+ * catalog/model.h - a model of several files on its way into one catalog. directory.c finds out which
+ * files (from a directory or an index), shards.c reads and merges them, reconcile.c compares with the
  * index.
  */
 #ifndef SFT_CATALOG_MODEL_H
@@ -13,8 +13,8 @@
 #define SFT__NO_SHARD UINT32_MAX
 
 typedef struct sft__catalog_shard {
-    const char
-        *name; /* relative to the folder, NUL-terminated; name, len first for a sft__base_strmap */
+    const char *
+        name; /* relative to the directory, NUL-terminated; name, len first for a sft__base_strmap */
     size_t name_len;
     uint64_t entries; /* of the index that name it; 0 without an index */
     uint32_t file;    /* of the catalog, or SFT__NO_SHARD: not there */
@@ -23,9 +23,9 @@ typedef struct sft__catalog_shard {
 
 typedef struct sft__catalog_model {
     sft_catalog *catalog;
-    const sft__catalog_opening *options;
-    sft__fs_handle folder;
-    const sft_model_files *elsewhere; /* NULL: the shards are in the folder */
+    const sft__catalog_options *options;
+    sft__fs_handle directory;
+    const sft_model_files *elsewhere; /* NULL: the shards are in the directory */
     const char *prefix;               /* of the shards' paths: "", or ending in a separator */
     sft__catalog_shard *shards;       /* in byte order of their names */
     size_t shard_count;
@@ -54,12 +54,16 @@ sft_status sft__catalog_merge_begin(sft__catalog_model *model, size_t count, sft
 bool sft__catalog_merge_put(sft__catalog_model *model, sft_tensor *tensors, sft_piece *pieces,
                             size_t at, const sft_tensor *tensor, uint32_t file);
 
-/* Notes a disagreement. subject must live as long as the catalog. Names go into the message through
- * sft__catalog_show: at most three, so that SFT__PROBLEM_MAX always suffices. */
+/* Notes a disagreement; what is missing is fatal. The subject must live as long as the catalog. Names go
+ * into the message through sft__catalog_show: at most three, so that SFT__PROBLEM_MAX always suffices. */
 #define SFT__PROBLEM_MAX 600
-sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
-                                    const char *subject, size_t subject_len, sft_error *err,
-                                    const char *format, ...) SFT_PRINTF(7, 8);
+typedef struct sft__catalog_subject {
+    const char *text;
+    size_t len;
+} sft__catalog_subject;
+sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
+                                    sft__catalog_subject subject, sft_error *err,
+                                    const char *format, ...) SFT_PRINTF(5, 6);
 
 /* Makes the message "name: message" and leaves everything else. */
 void sft__catalog_error_prefix(sft_error *err, const char *name);

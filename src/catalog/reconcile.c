@@ -91,7 +91,7 @@ static sft_status elsewhere(const survey *s, const sft_tensor *t, uint32_t file,
             named.text, actual.text);
     }
     return sft__catalog_problem_add(
-        model->catalog, SFT_PROBLEM_OTHER_SHARD, false, t->name, t->name_len, err,
+        model->catalog, SFT_PROBLEM_OTHER_SHARD, (sft__catalog_subject){t->name, t->name_len}, err,
         s->met[entry] == AT_HOME
             ? "%s: the index places it in %s, where it is; another one in %s is left out"
             : "%s: the index places it in %s, it lies in %s",
@@ -112,8 +112,8 @@ static sft_status take_tensors(const survey *s, sft_tensor *tensors, sft_piece *
             if (entry == NO_ENTRY) {
                 const char *file = sft__fs_base_name(catalog->files[f].info.path);
                 sft__catalog_shown where;
-                SFT_TRY(sft__catalog_problem_add(catalog, SFT_PROBLEM_ORPHAN_TENSOR, false, t->name,
-                                                 t->name_len, err,
+                SFT_TRY(sft__catalog_problem_add(catalog, SFT_PROBLEM_ORPHAN_TENSOR,
+                                                 (sft__catalog_subject){t->name, t->name_len}, err,
                                                  "%s in %s is not in the index: left out",
                                                  sft__catalog_show(&shown, t->name, t->name_len),
                                                  sft__catalog_show(&where, file, strlen(file))));
@@ -162,7 +162,8 @@ static sft_status miss_tensors(const survey *s, size_t *missing, sft_error *err)
             return sft__catalog_arena_failed(&model->catalog->arena, entry->name_len, err);
         }
         SFT_TRY(sft__catalog_problem_add(
-            model->catalog, SFT_PROBLEM_MISSING_TENSOR, true, name, entry->name_len, err,
+            model->catalog, SFT_PROBLEM_MISSING_TENSOR,
+            (sft__catalog_subject){name, entry->name_len}, err,
             "%s is not in %s, where the index places it, nor elsewhere",
             sft__catalog_show(&shown, entry->name, entry->name_len), named.text));
     }
@@ -183,8 +184,9 @@ static sft_status compare_total(const sft__catalog_model *model, sft_error *err)
         return SFT_OK;
     }
     return sft__catalog_problem_add(
-        model->catalog, SFT_PROBLEM_TOTAL_SIZE, false, model->index_name, strlen(model->index_name),
-        err, "the index says total_size %llu, its tensors have %llu bytes",
+        model->catalog, SFT_PROBLEM_TOTAL_SIZE,
+        (sft__catalog_subject){model->index_name, strlen(model->index_name)}, err,
+        "the index says total_size %llu, its tensors have %llu bytes",
         (unsigned long long)model->index->total_size, (unsigned long long)sum);
 }
 

@@ -13,8 +13,8 @@ const char *sft__catalog_show(sft__catalog_shown *shown, const char *name, size_
     return shown->text;
 }
 
-sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind, bool fatal,
-                                    const char *subject, size_t subject_len, sft_error *err,
+sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
+                                    sft__catalog_subject subject, sft_error *err,
                                     const char *format, ...) {
     char text[SFT__PROBLEM_MAX];
     va_list args;
@@ -31,9 +31,9 @@ sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
     }
     problem = &catalog->problems[catalog->problem_count];
     problem->kind = kind;
-    problem->fatal = fatal ? 1 : 0;
-    problem->subject = subject;
-    problem->subject_len = subject_len;
+    problem->fatal = kind == SFT_PROBLEM_MISSING_FILE || kind == SFT_PROBLEM_MISSING_TENSOR;
+    problem->subject = subject.text;
+    problem->subject_len = subject.len;
     problem->message = sft__base_arena_copy(&catalog->arena, text, strlen(text));
     if (problem->message == NULL) {
         return sft__catalog_arena_failed(&catalog->arena, sizeof text, err);
@@ -70,7 +70,7 @@ static sft_status shard_open(const sft__catalog_model *model, const sft__catalog
     }
     memcpy(path, model->prefix, prefix_len);
     memcpy(path + prefix_len, shard->name, shard->name_len + 1);
-    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
+    const sft__fs_root root = {model->directory, model->prefix, SFT__FS_LINKS_INSIDE};
     const sft_status status = sft__fs_open_below(&root, shard->name, &file, &st, &missing, err);
     if (missing) {
         return SFT_OK;
@@ -87,17 +87,18 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
     const unsigned long long entries = shard->entries;
 
     if (model->index == NULL) { /* it was listed a moment ago */
-        return sft__base_fail(err, SFT_E_SHARD_MISSING, "%s vanished while the folder was opened",
-                              name);
+        return sft__base_fail(err, SFT_E_SHARD_MISSING,
+                              "%s vanished while the directory was opened", name);
     }
     if ((model->options->open.flags & SFT_OPEN_INCOMPLETE) == 0) {
         return sft__base_fail_at(
             err, SFT_E_SHARD_MISSING, model->index->entries[shard->first].offset,
             "%s is not there, but %s places %llu tensors in it", name, model->index_name, entries);
     }
-    return sft__catalog_problem_add(
-        model->catalog, SFT_PROBLEM_MISSING_FILE, true, shard->name, shard->name_len, err,
-        "%s is not there, but the index places %llu tensors in it", name, entries);
+    return sft__catalog_problem_add(model->catalog, SFT_PROBLEM_MISSING_FILE,
+                                    (sft__catalog_subject){shard->name, shard->name_len}, err,
+                                    "%s is not there, but the index places %llu tensors in it",
+                                    name, entries);
 }
 
 /* Reads one shard's header into the next free places of the catalog. source: taken over; NULL: the
@@ -105,7 +106,7 @@ static sft_status shard_missing(const sft__catalog_model *model, const sft__cata
 static sft_status shard_load(sft__catalog_model *model, sft__catalog_shard *shard,
                              sft_source *source, sft_error *err) {
     sft_catalog *catalog = model->catalog;
-    sft__catalog_opening options = *model->options;
+    sft__catalog_options options = *model->options;
     sft__format_header *header = &catalog->headers[catalog->header_count];
 
     shard->file = SFT__NO_SHARD;
@@ -160,7 +161,7 @@ static sft_status shards_room(sft__catalog_model *model, sft_error *err) {
     return SFT_OK;
 }
 
-/* Shards that are not in a folder: asked for together. found: room for one source each, all NULL.
+/* Shards that are not in a directory: asked for together. found: room for one source each, all NULL.
  */
 static sft_status shards_ask(sft__catalog_model *model, const char **names, sft_source **found,
                              sft_error *err) {

@@ -160,10 +160,8 @@ struct cli {
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
-    sft_source *stdin_bytes;         /* of open.c: a pipe's, read once */
-    struct cli_secret *secrets;      /* of url.c: URLs that hold some */
-    struct sft_layout_set **layouts; /* of ranks.c */
-    size_t layout_count;
+    sft_source *stdin_bytes;            /* of open.c: a pipe's, read once */
+    struct cli_secret *secrets;         /* of url.c: URLs that hold some */
     sft_catalog *unnamed;               /* what --names was applied to */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
@@ -261,6 +259,11 @@ void cli_close(cli *c, sft_catalog *catalog);
 sft_status cli_stdin_source(cli *c, sft_source **out, sft_error *err);
 bool cli_reads_stdin(const cli *c); /* one of the operands is - */
 void cli_stdin_end(cli *c);
+/* A checkpoint of ranks whose layout is in the file `layout`, for `ranks` ranks where that does not say
+ * (ranks.c). */
+sft_status cli_open_sharded(cli *c, const char *operand, const char *layout, uint64_t ranks,
+                            sft_catalog **out, sft_error *err);
+
 /* cli_open without a word. */
 sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
                             sft_error *err);

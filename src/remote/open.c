@@ -2,8 +2,9 @@
  *
  * remote/open.c - from a URL to a catalog or a source: finds the file that is meant, begins what is
  * not in the local Hugging Face cache, lets the core merge shards by their index. Read first:
- * room.h, sft/extend.h.
+ * room.h, sft/extend.h, sft/open.h.
  */
+#include "base/options.h"
 #include "remote/room.h"
 #include <string.h>
 
@@ -444,21 +445,6 @@ void sft__remote_opened_reset(sft__remote_opened *opened, sft_remote *remote) {
     memset(opened, 0, sizeof *opened);
 }
 
-sft_status sft_remote_open(sft_catalog **out, sft_remote *remote, const char *url,
-                           const sft_open_options *options, sft_error *err) {
-    sft__remote_opened opened;
-
-    if (out == NULL || remote == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out or remote is NULL");
-    }
-    *out = NULL;
-    SFT_TRY(sft__remote_open(&opened, remote, url, options, err));
-    *out = opened.catalog;
-    opened.catalog = NULL;
-    sft__remote_opened_reset(&opened, remote);
-    return SFT_OK;
-}
-
 sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const char *url,
                                   sft_error *err) {
     sft__remote_place place;
@@ -478,4 +464,46 @@ sft_status sft_remote_source_open(sft_source **out, sft_remote *remote, const ch
     }
     sft__remote_place_reset(&place);
     return status;
+}
+
+/* ---------------------------------------------------------------- at the one door */
+
+/* For openers behind this one. The caches have what was read of it. */
+static sft_status fetch(sft_operand *operand, sft_error *err) {
+    return sft_remote_source_open(&operand->source, operand->fetch_ctx, operand->path, err);
+}
+
+static sft_status open_operand(sft_operand *operand, const void *options, sft_catalog **out,
+                               sft_error *err) {
+    sft_remote_opening o;
+    sft__remote_opened opened;
+
+    if (operand->kind != SFT_OPERAND_URL) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__base_options_read(&o, sizeof o, options, SFT__UP_TO(sft_remote_opening, remote),
+                                   "options", err));
+    if (o.remote == NULL && o.find != NULL) {
+        SFT_TRY(o.find(o.ctx, &o.remote, err));
+    }
+    if (o.remote == NULL) {
+        return sft_error_set(err, SFT_E_ARG, 0, "remote is NULL");
+    }
+    const sft_status status =
+        sft__remote_open(&opened, o.remote, operand->path, operand->open, err);
+    if (status == SFT_OK) {
+        *out = opened.catalog;
+        opened.catalog = NULL;
+        sft__remote_opened_reset(&opened, o.remote);
+        return SFT_OK;
+    }
+    operand->refused = *err;
+    operand->fetch = fetch;
+    operand->fetch_ctx = o.remote;
+    return sft_operand_is_other(operand) ? SFT_OK : status;
+}
+
+const sft_opener *sft_remote_opener(void) {
+    static const sft_opener opener = {sizeof opener, open_operand};
+    return &opener;
 }

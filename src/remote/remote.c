@@ -8,21 +8,6 @@
 #include "remote/room.h"
 #include <string.h>
 
-bool sft__remote_is_url(const char *text) {
-    static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
-    for (size_t i = 0; text != NULL && i < sizeof starts / sizeof starts[0]; i++) {
-        size_t k = 0;
-        while (starts[i][k] != '\0' &&
-               (text[k] == starts[i][k] || (text[k] | 0x20) == starts[i][k])) {
-            k++;
-        }
-        if (starts[i][k] == '\0') {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- settings */
 
 static bool keep(sft__base_arena *arena, const char **text) {

@@ -193,9 +193,6 @@ void sft__remote_cache_put(sft__remote_cache *cache, const uint64_t key[2], uint
 sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err);
 
 /* An operand: where its parts are. */
-/* Does the text begin as one of the URLs of <sft/remote.h>? */
-bool sft__remote_is_url(const char *text);
-
 typedef struct sft__remote_place {
     sft__base_buf url; /* NUL-terminated */
     sft__base_buf

@@ -9,11 +9,13 @@
 #include "checkpoint/open/checkpoint.h"
 #include "unit/counting.h"
 #include "unit/folder.h"
+#include "unit/older.h"
 #include <sft/checkpoint_group.h>
 #include <sft/dedupe.h>
 #include <sft/names.h>
 #include <sft/read.h>
 #include <sft/write.h>
+#include <stdio.h>
 
 static char base[64];
 
@@ -126,36 +128,53 @@ static void check_whole(const sft_catalog *whole) {
     }
 }
 
+/* One model, rank by rank and joined, or at the one door. */
+static sft_status open_whole(sft_catalog **out, bool door, const sft_open_options *open,
+                             uint32_t kind, sft_error *err) {
+    sft_checkpoint_options options;
+    sft_checkpoint *checkpoint;
+    SFT_INIT(&options);
+    *out = NULL;
+    if (door) {
+        const sft_opener_row row = {sft_checkpoint_opener(), &options};
+        sft_door_options o;
+        SFT_INIT(&o);
+        o.open = open;
+        o.rows = &row;
+        o.row_count = 1;
+        return sft_open(out, base, NULL, &o, err);
+    }
+    options.open = open;
+    const sft_status status = sft_checkpoint_open(&checkpoint, base, &options, err);
+    if (status != SFT_OK) {
+        assert_null(checkpoint);
+        return status;
+    }
+    assert_int_equal(sft_checkpoint_kind_of(checkpoint), kind);
+    return sft_checkpoint_take_global(out, checkpoint, open, err);
+}
+
 /* Opens and joins with memory that runs out at the n-th call, for every n; and with all that it
  * wants. */
-static void check_folder(uint32_t kind) {
+static void check_way(uint32_t kind, bool door) {
     uint32_t seen;
     assert_int_equal(sft_checkpoint_detect(base, &seen, NULL), SFT_OK);
     assert_int_equal(seen, kind);
     for (size_t n = 1;; n++) {
-        sft_checkpoint_options options;
         sft_open_options open;
-        sft_checkpoint *checkpoint;
-        sft_catalog *whole = NULL;
+        sft_catalog *whole;
         sft_error err;
         counting c;
         counting_init(&c);
         c.fail_from = n;
         SFT_INIT(&open);
-        SFT_INIT(&options);
         open.allocator = &c.allocator;
-        options.open = &open;
         memset(&err, 0, sizeof err);
-        sft_status status = sft_checkpoint_open(&checkpoint, base, &options, &err);
+        const sft_status status = open_whole(&whole, door, &open, kind, &err);
         assert_int_equal(err.status, status);
         if (status == SFT_OK) {
-            assert_int_equal(sft_checkpoint_kind_of(checkpoint), kind);
-            status = sft_checkpoint_take_global(&whole, checkpoint, &open, &err);
-        } else {
-            assert_null(checkpoint);
-        }
-        if (status == SFT_OK) {
             check_whole(whole);
+            assert_int_equal(sft_checkpoint_kind_of(sft_checkpoint_of(whole)), kind);
         } else {
             assert_null(whole);
         }
@@ -168,6 +187,11 @@ static void check_folder(uint32_t kind) {
             break;
         }
     }
+}
+
+static void check_folder(uint32_t kind) {
+    check_way(kind, false);
+    check_way(kind, true);
 }
 
 static void ranks(void **state) {
@@ -298,6 +322,73 @@ static void refused(void **state) {
                         "one directory for each rank");
 }
 
+static sft_status at_door(sft_catalog **out, const char *path, const sft_checkpoint_options *o,
+                          const sft_opener **taken_by, sft_error *err) {
+    const sft_opener_row rows[] = {{sft_checkpoint_opener(), o}, {sft_catalog_opener(), NULL}};
+    sft_door_options door;
+    SFT_INIT(&door);
+    door.rows = rows;
+    door.row_count = 2;
+    door.taken_by = taken_by;
+    return sft_open(out, path, NULL, &door, err);
+}
+
+/* What is left to the openers behind, what is not, and a layout by its path. */
+static void at_the_door(void **state) {
+    const sft_opener *taken_by;
+    sft_checkpoint_options o;
+    sft_catalog *c;
+    sft_error err;
+    char moved[128];
+    (void)state;
+    SFT_INIT(&o);
+    assert_int_equal(at_door(&c, base, NULL, &taken_by, &err), SFT_OK);
+    assert_ptr_equal(taken_by, sft_checkpoint_opener());
+    check_whole(c);
+    sft_catalog_close(c);
+    const char *rank = in_folder(base, "rank_0"); /* a plain directory */
+    assert_int_equal(at_door(&c, rank, &o, &taken_by, &err), SFT_OK);
+    assert_ptr_equal(taken_by, sft_catalog_opener());
+    assert_null(sft_checkpoint_of(c));
+    sft_catalog_close(c);
+    o.flags = SFT_CHECKPOINT_NOTHING_ELSE;
+    rank = in_folder(base, "rank_0");
+    assert_int_equal(at_door(&c, rank, &o, &taken_by, &err), SFT_E_FORMAT);
+    assert_ptr_equal(taken_by, sft_checkpoint_opener());
+    o.flags = 0;
+    o.step = "9_9"; /* a step is asked of checkpoints alone */
+    assert_int_not_equal(at_door(&c, in_folder(base, "rank_0"), &o, &taken_by, &err), SFT_OK);
+    assert_ptr_equal(taken_by, sft_checkpoint_opener());
+    o.step = NULL;
+    (void)snprintf(moved, sizeof moved, "%s", in_folder(base, "elsewhere.json"));
+    assert_int_equal(rename(in_folder(base, "layout.json"), moved), 0);
+    assert_int_equal(at_door(&c, base, &o, &taken_by, &err), SFT_E_NOT_FOUND);
+    o.layout = moved;
+    assert_int_equal(at_door(&c, base, &o, &taken_by, &err), SFT_OK);
+    check_whole(c);
+    sft_catalog_close(c);
+    o.layout = "absent.json";
+    assert_int_equal(at_door(&c, base, &o, &taken_by, &err), SFT_E_IO);
+    assert_non_null(strstr(err.message, "absent.json: "));
+}
+
+static sft_status opening(const void *options, sft_error *err) {
+    const sft_opener_row row = {sft_checkpoint_opener(), options};
+    sft_door_options door;
+    sft_catalog *c;
+    SFT_INIT(&door);
+    door.rows = &row;
+    door.row_count = 1;
+    const sft_status status = sft_open(&c, base, NULL, &door, err);
+    sft_catalog_close(c);
+    return status;
+}
+
+static void other_sizes(void **state) {
+    (void)state;
+    older_check(&(older_row)OLDER_ROW(sft_checkpoint_options, open, opening));
+}
+
 /* A map that names nothing is that of no model, though parts lie beside it. */
 static void empty_map(void **state) {
     static const char *const maps[] = {"{}", "{\"weight_map\": {}}",
@@ -315,6 +406,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(empty_map, make_complete, remove_folder),
         cmocka_unit_test_setup_teardown(ranks, make_ranks, remove_folder),
+        cmocka_unit_test_setup_teardown(at_the_door, make_ranks, remove_folder),
+        cmocka_unit_test_setup_teardown(other_sizes, make_ranks, remove_folder),
         cmocka_unit_test_setup_teardown(shards, make_shards, remove_folder),
         cmocka_unit_test_setup_teardown(mindformers, make_mindformers, remove_folder),
         cmocka_unit_test_setup_teardown(topology, make_topology, remove_folder),

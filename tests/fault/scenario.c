@@ -368,7 +368,9 @@ static sft_status open_descriptor(const sft_allocator *a, sft_error *err) {
     o.allocator = a;
     o.access = SFT_ACCESS_MAP;
     assert_non_null(f);
-    const sft_status st = sft_catalog_open_fd(&c, fileno(f), &o, err);
+    sft_source *source;
+    sft_status st = sft_source_open_fd(&source, fileno(f), o.access, a, err);
+    st = st == SFT_OK ? sft_catalog_open_source(&c, source, &o, err) : st;
     (void)fclose(f);
     sft_catalog_close(c);
     return st;

@@ -2,6 +2,7 @@
  *
  * Every options structure of <sft/import.h> at every size that an older or a newer header may have given it.
  */
+#include "unit/counting.h"
 #include "unit/older.h"
 
 #include <sft/import.h>
@@ -49,6 +50,54 @@ static sft_status converting_write(const void *options, sft_error *err) {
     return converting(&o, err);
 }
 
+/* At the one door, where nobody else knows the file. */
+static sft_status opening_at_door(const void *options, sft_error *err) {
+    const sft_opener_row rows[] = {{sft_catalog_opener(), NULL}, {sft_import_opener(), options}};
+    const sft_opener *taken_by;
+    sft_door_options door;
+    sft_catalog *c;
+    SFT_INIT(&door);
+    door.rows = rows;
+    door.row_count = 2;
+    door.taken_by = &taken_by;
+    const sft_status status = sft_open(&c, npz, NULL, &door, err);
+    assert_ptr_equal(taken_by, sft_import_opener());
+    if (status == SFT_OK) {
+        sft_import_report *report = sft_import_report_take(c);
+        assert_int_equal(sft_import_report_format(report), SFT_IMPORT_NPZ);
+        assert_null(sft_import_report_take(c));
+        sft_import_report_free(report);
+    }
+    sft_catalog_close(c);
+    return status;
+}
+
+/* The same with memory that runs out at the n-th call, for every n. */
+static void starved(void) {
+    for (size_t n = 1;; n++) {
+        const sft_opener_row rows[] = {{sft_catalog_opener(), NULL}, {sft_import_opener(), NULL}};
+        sft_door_options door;
+        sft_open_options open;
+        sft_catalog *c;
+        counting memory;
+        counting_init(&memory);
+        memory.fail_from = n;
+        SFT_INIT(&door);
+        SFT_INIT(&open);
+        open.allocator = &memory.allocator;
+        door.open = &open;
+        door.rows = rows;
+        door.row_count = 2;
+        const sft_status status = sft_open(&c, npz, NULL, &door, NULL);
+        sft_catalog_close(c);
+        assert_all_given_back(&memory);
+        if (memory.calls < n) {
+            assert_int_equal(status, SFT_OK);
+            return;
+        }
+    }
+}
+
 static sft_status exporting(const void *options, sft_error *err) {
     const sft_status status = sft_import_export(model, SFT_IMPORT_NPZ, out, options, NULL, err);
     (void)unlink(out);
@@ -58,6 +107,7 @@ static sft_status exporting(const void *options, sft_error *err) {
 static void other_sizes(void **state) {
     static const older_row rows[] = {
         OLDER_ROW(sft_import_options, limits, opening),
+        OLDER_ROW(sft_import_options, limits, opening_at_door),
         OLDER_ROW(sft_import_options, limits, scanning),
         OLDER_ROW(sft_import_convert_options, read, converting),
         OLDER_ROW(sft_import_options, limits, converting_read),
@@ -79,6 +129,7 @@ static void other_sizes(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         older_check(&rows[i]);
     }
+    starved();
     sft_catalog_close(model);
     (void)unlink(npz);
 }

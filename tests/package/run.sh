@@ -9,6 +9,7 @@
 #   find_package, find_package-shared, add_subdirectory, fetchcontent
 #   amalgamation     cc open_slice_write.c sft.c -pthread
 #   cpp              c++ with sft.hpp, C++17 and C++20
+#   open_anything    the example that opens whatever it is given, by all libraries
 #   own_source       the example with a source of its own
 #   stream           the example that streams a model: the checksums are those that a save records
 # The written file is compared with what it must be by check_output.py.
@@ -153,6 +154,24 @@ case $case_ in
             "$model/model-00001-of-00002.safetensors")
         read_bytes=$(sed -n 's/.*; \([0-9]*\) bytes read to open it/\1/p' "$work/own_source.txt")
         [ "$read_bytes" -ge "$header" ] && [ "$read_bytes" -le $((header + 4096)) ]
+        ;;
+    open_anything)
+        example=$build/examples/example_open_anything
+        "$build/safetensors" convert -q -f "$model" -o "$work/m.pt"
+        printf 'abcdefgh' >"$work/two.f32"
+        "$example" "$model" >"$work/opened.txt"
+        "$example" "$work/m.pt" >"$work/opened-pt.txt"
+        head -n 1 "$work/opened.txt" "$work/opened-pt.txt"
+        [ "$(head -n 1 "$work/opened.txt")" = safetensors ]
+        head -n 1 "$work/opened-pt.txt" | grep -q "PyTorch zip"
+        sed 1d "$work/opened.txt" | sort >"$work/a.txt"
+        sed 1d "$work/opened-pt.txt" | sort | cmp - "$work/a.txt"
+        "$example" "$work/two.f32" | grep -q "^floats  F32  8 bytes"
+        if "$example" "$work/no-such" 2>"$work/opened.err"; then
+            echo "no error for a missing file"
+            exit 1
+        fi
+        grep -q "no-such" "$work/opened.err"
         ;;
     load_many)
         "$build/examples/example_load_many" "$model" '*' >"$work/loaded.txt"

@@ -317,8 +317,12 @@ static sft_status open_case(slice_case *s, uint32_t via, size_t size, sft_error 
     sft_open_options options;
     SFT_INIT(&options);
     options.access = via == VIA_READ ? SFT_ACCESS_READ : SFT_ACCESS_MAP;
-    sft_status status = sft_catalog_open_fd(&s->catalog, fileno(temp), &options, err);
+    sft_source *source;
+    sft_status status = sft_source_open_fd(&source, fileno(temp), options.access, NULL, err);
     fclose(temp);
+    if (status == SFT_OK) {
+        status = sft_catalog_open_source(&s->catalog, source, &options, err);
+    }
     return status;
 }
 

@@ -5,6 +5,7 @@
  * Opening and hashing, a batch of reads, a download: each must end with SFT_E_NOMEM and everything
  * given back, or succeed. Prints how many allocations failed.
  */
+#include "remote/open_url.h"
 #include "unit/counting.h"
 
 #include <sft/digest.h>
@@ -27,7 +28,7 @@ static sft_status run_hash(sft_remote *remote, const char *url, const char *fold
 
     SFT_INIT(&o);
     o.allocator = a;
-    sft_status status = sft_remote_open(&c, remote, url, &o, err);
+    sft_status status = open_url(&c, remote, url, &o, err);
     if (status == SFT_OK) {
         status = sft_tensor_digest(c, sft_catalog_at(c, 0), digest, NULL, NULL, err);
         sft_catalog_close(c);

@@ -6,6 +6,8 @@
  * names in sft_remote_options; env=1, http=1, offline=1, nohub=1 are its flags; threads=N makes a
  * pool; keep=TEXT selects the tensors whose names hold it (fetch).
  */
+#include "remote/open_url.h"
+
 #include <sft/digest.h>
 #include <sft/load.h>
 #include <sft/remote.h>
@@ -207,11 +209,11 @@ static sft_status with_catalog(const probe *p, sft_error *err) {
     SFT_INIT(&limits);
     limits.header_bytes = p->header_bytes;
     open.limits = &limits;
-    sft_status status = sft_remote_open(&c, p->remote, p->url, &open, err);
+    sft_status status = open_url(&c, p->remote, p->url, &open, err);
     if (status == SFT_OK && strcmp(p->verb, "again") == 0) { /* the connections are there now */
         const double begun = now();
         sft_catalog_close(c);
-        status = sft_remote_open(&c, p->remote, p->url, &open, err);
+        status = open_url(&c, p->remote, p->url, &open, err);
         (void)printf(", \"again_ms\": %.1f", now() - begun);
     }
     if (status != SFT_OK) {

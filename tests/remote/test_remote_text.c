@@ -3,6 +3,7 @@
  * Unit tests of what the remote library reads as text: URLs, heads of answers, dates, entity tags; and
  * of the cache of blocks.
  */
+#include "remote/open_url.h"
 #include "unit/cm.h"
 #include "unit/counting.h"
 #include "unit/older.h"
@@ -337,6 +338,19 @@ static sft_status creating(const void *options, sft_error *err) {
     return status;
 }
 
+/* The row is obeyed at every size: with none that says how a remote is found, there is none. */
+static sft_status finding(const void *options, sft_error *err) {
+    const sft_opener_row row = {sft_remote_opener(), options};
+    sft_door_options door;
+    sft_catalog *c;
+
+    SFT_INIT(&door);
+    door.rows = &row;
+    door.row_count = 1;
+    const sft_status status = sft_open(&c, "https://h/x", NULL, &door, err);
+    return strstr(err->message, "remote is NULL") != NULL ? SFT_OK : status;
+}
+
 static void test_options(void **state) {
     sft_remote_options o;
     sft_remote *remote;
@@ -360,12 +374,11 @@ static void test_options(void **state) {
     assert_int_equal(sft_remote_create(&remote, NULL, &err), SFT_OK);
     sft_catalog *c;
     older_check(&(older_row)OLDER_ROW(sft_remote_options, struct_size, creating));
-    assert_int_equal(sft_remote_open(&c, remote, NULL, NULL, &err), SFT_E_ARG);
-    assert_int_equal(sft_remote_open(&c, NULL, "https://h/x", NULL, &err), SFT_E_ARG);
+    assert_int_equal(open_url(&c, NULL, "https://h/x", NULL, &err), SFT_E_ARG);
+    assert_null(c);
     sft_remote_free(remote);
     sft_remote_free(NULL);
-    assert_true(sft__remote_is_url("hf://x") && sft__remote_is_url("HTTPS://x"));
-    assert_false(sft__remote_is_url("c:/x") || sft__remote_is_url("") || sft__remote_is_url(NULL));
+    older_check(&(older_row)OLDER_ROW(sft_remote_opening, remote, finding));
 }
 
 /* Feeds a body in steps of `step` bytes; a part is always expected where the last one ended, or at

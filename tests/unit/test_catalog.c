@@ -111,6 +111,13 @@ static void assert_two(const sft_catalog *c, const char *path) {
     assert_null(sft_catalog_alias_at(c, 0, NULL, NULL));
 }
 
+static sft_status open_fd(sft_catalog **out, int fd, const sft_open_options *o, sft_error *err) {
+    sft_source *source;
+    const sft_status status =
+        sft_source_open_fd(&source, fd, o != NULL ? o->access : SFT_ACCESS_AUTO, NULL, err);
+    return status == SFT_OK ? sft_catalog_open_source(out, source, o, err) : status;
+}
+
 static void every_way_gives_the_same_catalog(void **state) {
     (void)state;
     uint8_t bytes[1024];
@@ -126,7 +133,7 @@ static void every_way_gives_the_same_catalog(void **state) {
         assert_two(c, two());
         sft_catalog_close(c);
         const int fd = open(two(), O_RDONLY);
-        assert_int_equal(sft_catalog_open_fd(&c, fd, &o, &err), SFT_OK);
+        assert_int_equal(open_fd(&c, fd, &o, &err), SFT_OK);
         (void)close(fd);
         assert_two(c, "descriptor");
         sft_catalog_close(c);
@@ -221,7 +228,7 @@ static void bad_arguments(void **state) {
     assert_int_equal(sft_catalog_open(NULL, "x", NULL, &err), SFT_E_ARG);
     assert_int_equal(sft_catalog_open_memory(&c, NULL, 3, NULL, &err), SFT_E_ARG);
     assert_int_equal(sft_catalog_open_source(&c, NULL, NULL, &err), SFT_E_ARG);
-    assert_int_equal(sft_catalog_open_fd(&c, -1, NULL, &err), SFT_E_IO);
+    assert_int_equal(open_fd(&c, -1, NULL, &err), SFT_E_IO);
     assert_int_equal(sft_catalog_open_memory(&c, bytes, size, &o, &err), SFT_E_ARG);
     SFT_INIT(&o);
     o.limits = &l;
@@ -398,7 +405,7 @@ static sft_status open_way(int way, sft_catalog **c, const sft_open_options *o,
     }
     if (way == 2) {
         const int fd = open(two(), O_RDONLY);
-        st = sft_catalog_open_fd(c, fd, o, err);
+        st = open_fd(c, fd, o, err);
         (void)close(fd);
         return st;
     }

@@ -97,9 +97,25 @@ static sft_status editing(const void *options, sft_error *err) {
     return sft_edit_metadata(path, &absent, 1, options, NULL, err);
 }
 
+static sft_status at_the_door(const void *options, sft_error *err) {
+    sft_catalog *c;
+    const sft_status status = sft_open(&c, path, NULL, options, err);
+    sft_catalog_close(c);
+    return status;
+}
+
+static sft_status through_the_door(const void *options, sft_error *err) {
+    sft_door_options door;
+    SFT_INIT(&door);
+    door.open = options;
+    return at_the_door(&door, err);
+}
+
 static void other_sizes(void **state) {
     static const older_row rows[] = {
         OLDER_ROW(sft_open_options, allocator, opening),
+        OLDER_ROW(sft_door_options, row_count, at_the_door),
+        OLDER_ROW(sft_open_options, allocator, through_the_door),
         OLDER_ROW(sft_limits, header_bytes, limiting),
         OLDER_ROW(sft_read_options, slice_count, reading),
         OLDER_ROW(sft_load_options, select, loading),

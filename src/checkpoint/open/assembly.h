@@ -113,11 +113,8 @@ bool sft__checkpoint_is_crc_num(const char *key, size_t len);
  * twice is SFT_E_DUPLICATE. Tensors come in the order of the first rank that has them. Metadata: entries
  * that are equal wherever they are given, without those that speak of one file (crc_num,
  * remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION).
- * keeper: a source of the result that nothing reads: closed with it, it may close what the result borrows;
- * NULL for none; taken over in every case.
  * options: allocator and limits; NULL for defaults. Cost: O(parts * tensors), from headers alone. */
-sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint_join *what,
-                                        const sft_open_options *options, sft_source *keeper,
-                                        sft_error *err);
+sft_status sft__checkpoint_join_parts(sft_catalog **out, const sft__checkpoint_join *what,
+                                      const sft_open_options *options, sft_error *err);
 
 #endif

@@ -57,6 +57,7 @@ void sft_checkpoint_close(sft_checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->count; i++) {
         sft_catalog_close(checkpoint->catalogs[i]);
     }
+    sft_layout_set_free(checkpoint->given);
     sft_layout_set_free(checkpoint->own);
     sft__base_free(a, checkpoint->parts, checkpoint->room * sizeof *checkpoint->parts);
     sft__base_free(a, checkpoint->catalogs,

@@ -28,9 +28,10 @@ struct sft_checkpoint {
     uint32_t kind;
     const char *directory;
     const char *layout_path;
-    sft_layout_set *layouts; /* given or own */
-    sft_layout_set *own;
-    sft_rank_part *parts; /* by rank */
+    sft_layout_set *layouts; /* the caller's, given or own */
+    sft_layout_set *given;   /* read from where the caller said */
+    sft_layout_set *own;     /* found */
+    sft_rank_part *parts;    /* by rank */
     size_t count;
     size_t room;
     sft_catalog **catalogs; /* beside parts, to be closed */

@@ -438,15 +438,12 @@ static sft_status run(sft__checkpoint_joining *j, const sft_open_options *option
                                                               j->count, j->cut, j->err);
 }
 
-sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint_join *what,
-                                        const sft_open_options *options, sft_source *keeper,
-                                        sft_error *err) {
+sft_status sft__checkpoint_join_parts(sft_catalog **out, const sft__checkpoint_join *what,
+                                      const sft_open_options *options, sft_error *err) {
     const size_t count = what->count;
-    uint32_t index;
     sft__checkpoint_joining j;
     *out = NULL;
     if (count == 0 || count > UINT32_MAX) {
-        sft_source_close(keeper);
         return sft__base_fail(err, SFT_E_ARG, "no ranks to join");
     }
     memset(&j, 0, sizeof j);
@@ -458,11 +455,6 @@ sft_status sft__checkpoint_join_keeping(sft_catalog **out, const sft__checkpoint
     j.ctx = what->ctx;
     j.err = err;
     sft_status status = run(&j, options);
-    if (status == SFT_OK && keeper != NULL) {
-        status = sft_builder_add_source(j.assembly.builder, keeper, &index, err);
-        keeper = NULL;
-    }
-    sft_source_close(keeper);
     if (status == SFT_OK) {
         status = sft_builder_finish(out, j.assembly.builder, err);
     }

@@ -1,14 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/open/open.c - opening a checkpoint of many ranks by its kind, or from catalogs that are open
- * already, and joining its ranks. The kinds: complete.c, ranks.c, boxes.c. Read
- * checkpoint/open/checkpoint.h first.
+ * already, joining its ranks, and how it is opened at the one door. The kinds: complete.c, ranks.c,
+ * boxes.c. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/options.h"
 #include "checkpoint/open/checkpoint.h"
 
+/* How tensors are sharded, where the caller names a file that says it. */
+static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *options,
+                              sft_error *err) {
+    sft_layout_set_options o;
+    sft_error why;
+
+    if (options->layout == NULL || c->layouts != NULL) {
+        return SFT_OK;
+    }
+    SFT_INIT(&o);
+    o.ranks = options->layout_ranks;
+    o.allocator = c->allocator;
+    const sft_status status = sft_layout_set_open(&c->given, options->layout, &o, &why);
+    if (status != SFT_OK) {
+        return sft_error_from(err, status, &why, "%s: %s", options->layout, why.message);
+    }
+    c->layouts = c->given;
+    return SFT_OK;
+}
+
+/* Its kind is known. */
 static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err) {
-    SFT_TRY(sft__checkpoint_detect(c, path, err));
     if (c->kind == SFT_CHECKPOINT_RANKS) {
         /* files of two models, perhaps, and the layout of neither */
         SFT_TRY(sft_model_check(c->directory, err));
@@ -34,12 +55,26 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
     }
 }
 
+static sft_status options_read(sft_checkpoint_options *out, const sft_checkpoint_options *given,
+                               sft_error *err) {
+    return sft__base_options_read(out, sizeof *out, given, SFT__UP_TO(sft_checkpoint_options, open),
+                                  "options", err);
+}
+
 sft_status sft_checkpoint_open(sft_checkpoint **out, const char *path,
                                const sft_checkpoint_options *options, sft_error *err) {
+    sft_checkpoint_options o;
     sft_checkpoint *c;
     *out = NULL;
-    SFT_TRY(sft__checkpoint_create(&c, options, err));
-    const sft_status status = open_kind(c, path, err);
+    SFT_TRY(options_read(&o, options, err));
+    SFT_TRY(sft__checkpoint_create(&c, &o, err));
+    sft_status status = read_layout(c, &o, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_detect(c, path, err);
+    }
+    if (status == SFT_OK) {
+        status = open_kind(c, path, err);
+    }
     if (status != SFT_OK) {
         sft_checkpoint_close(c);
         return status;
@@ -88,8 +123,9 @@ sft_status sft_checkpoint_from_ranks(sft_checkpoint **out, const sft_rank_part *
     return SFT_OK;
 }
 
-static sft_status join(sft_catalog **out, const sft_checkpoint *c, const sft_open_options *options,
-                       sft_source *keeper, sft_error *err) {
+sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *checkpoint,
+                                     const sft_open_options *options, sft_error *err) {
+    const sft_checkpoint *const c = checkpoint;
     const sft__checkpoint_join what = {c->parts,
                                        c->count,
                                        sft__checkpoint_find_part,
@@ -98,47 +134,80 @@ static sft_status join(sft_catalog **out, const sft_checkpoint *c, const sft_ope
                                        c->gap_count,
                                        c->skipped,
                                        c->partial};
-    return sft__checkpoint_join_keeping(out, &what, options, keeper, err);
+    return sft__checkpoint_join_parts(out, &what, options, err);
 }
 
-sft_status sft_checkpoint_join_ranks(sft_catalog **out, const sft_checkpoint *checkpoint,
-                                     const sft_open_options *options, sft_error *err) {
-    return join(out, checkpoint, options, NULL, err);
-}
+/* ---------------------------------------------------------------- as one catalog */
 
-static sft_status read_nothing(void *self, uint64_t offset, void *dst, size_t size,
-                               sft_error *err) {
-    (void)self;
-    (void)offset;
-    (void)dst;
-    (void)size;
-    return sft__base_fail(err, SFT_E_INTERNAL, "a source without bytes was read");
-}
+#define ATTACHED "sft.checkpoint"
 
-static void close_checkpoint(void *self) {
+static void drop_checkpoint(void *self) {
     sft_checkpoint_close(self);
 }
 
 sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpoint,
                                       const sft_open_options *options, sft_error *err) {
-    sft_source_vtable vtable;
-    sft_source *keeper;
+    sft_catalog *catalog = NULL;
+    sft_status status = SFT_OK;
     *out = NULL;
     if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS) {
-        /* one catalog already: it needs no keeper */
-        *out = checkpoint->catalogs[0];
-        checkpoint->count = 0;
-        sft_checkpoint_close(checkpoint);
-        return SFT_OK;
+        catalog = checkpoint->catalogs[0]; /* one catalog already, which now owns instead */
+        checkpoint->catalogs[0] = NULL;
+    } else {
+        status = sft_checkpoint_join_ranks(&catalog, checkpoint, options, err);
     }
-    sft_zero(&vtable, sizeof vtable);
-    vtable.struct_size = sizeof vtable;
-    vtable.read_at = read_nothing;
-    vtable.close = close_checkpoint;
-    const sft_status status = sft_source_create(&keeper, &vtable, checkpoint, &(sft_source_info){0, 0, checkpoint->directory, checkpoint->allocator}, err);
+    if (status == SFT_OK) {
+        status = sft_catalog_attach(catalog, ATTACHED, checkpoint, drop_checkpoint, err);
+    }
     if (status != SFT_OK) {
+        sft_catalog_close(catalog); /* first: it borrows */
         sft_checkpoint_close(checkpoint);
         return status;
     }
-    return join(out, checkpoint, options, keeper, err);
+    *out = catalog;
+    return SFT_OK;
+}
+
+const sft_checkpoint *sft_checkpoint_of(const sft_catalog *catalog) {
+    return sft_catalog_attached(catalog, ATTACHED);
+}
+
+/* ---------------------------------------------------------------- at the one door */
+
+/* Only a directory, or a description in one, can be a checkpoint; the rest is for others. */
+static sft_status detect(sft_checkpoint *c, const sft_operand *operand, sft_error *err) {
+    if (operand->kind == SFT_OPERAND_BYTES || operand->kind == SFT_OPERAND_URL) {
+        return SFT_OK;
+    }
+    const sft_status status = sft__checkpoint_detect(c, operand->path, err);
+    return status == SFT_E_NOMEM || status == SFT_E_LIMIT ? status : SFT_OK;
+}
+
+static sft_status open_operand(sft_operand *operand, const void *options, sft_catalog **out,
+                               sft_error *err) {
+    sft_checkpoint_options o;
+    sft_checkpoint *c;
+    SFT_TRY(options_read(&o, options, err));
+    o.open = o.open != NULL ? o.open : operand->open;
+    SFT_TRY(sft__checkpoint_create(&c, &o, err));
+    sft_status status = detect(c, operand, err);
+    const bool own = c->kind != SFT_CHECKPOINT_NONE ||
+                     (o.flags & SFT_CHECKPOINT_NOTHING_ELSE) != 0 ||
+                     (o.step != NULL && operand->kind == SFT_OPERAND_DIRECTORY);
+    if (status == SFT_OK && own) {
+        status = read_layout(c, &o, err);
+    }
+    if (status == SFT_OK && own) {
+        status = open_kind(c, operand->path != NULL ? operand->path : "memory", err);
+    }
+    if (status == SFT_OK && own) {
+        return sft_checkpoint_take_global(out, c, o.open, err);
+    }
+    sft_checkpoint_close(c);
+    return status;
+}
+
+const sft_opener *sft_checkpoint_opener(void) {
+    static const sft_opener opener = {sizeof opener, open_operand};
+    return &opener;
 }

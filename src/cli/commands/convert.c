@@ -7,7 +7,7 @@
 #include "cli/copy/cast_lost.h"
 #include "cli/copy/choice.h"
 #include "cli/look/verify.h"
-#include "cli/operands/foreign.h"
+#include "cli/operands/other_format.h"
 #include "cli/operands/siblings.h"
 #include "cli/operands/url.h"
 #include "cli/outputs/beside.h"

@@ -15,20 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool open_ranks(cli *c, const char *operand, sft_checkpoint **out) {
-    sft_open_options open;
-    const sft_limits limits = cli_limits(c);
-    sft_error err;
-
-    SFT_INIT(&open);
-    open.limits = &limits;
-    if (cli_ranks_open(c, operand, &open, out, &err) != SFT_OK) {
-        cli_fail_plainly(c, operand, &err);
-        return false;
-    }
-    return true;
-}
-
 static void take_files(cli_batch *b, const sft_dedupe *d) {
     size_t count;
     const sft_job_file *files = sft_dedupe_files(d, &count);
@@ -139,7 +125,7 @@ static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
     sft_catalog *global;
 
     SFT_INIT(&open);
-    cli_ranks_tell(c, b->source, sft_checkpoint_absent(checkpoint), NULL, NULL);
+    cli_ranks_tell(c, b->source, checkpoint, NULL);
     if (cli_flag(c, "partial") &&
         sft_checkpoint_join_ranks(&global, checkpoint, &open, NULL) == SFT_OK) {
         (void)cli_batch_took(b, &global); /* no names: they are the files' own here */
@@ -150,11 +136,14 @@ static void tell(cli *c, cli_batch *b, const sft_checkpoint *checkpoint) {
 static void run(cli *c, bool expand) {
     sft_checkpoint *checkpoint;
     cli_batch b;
+    sft_error err;
 
     if (!cli_batch_init(&b, c, c->operands[0]) || !cli_batch_to_directory(&b)) {
         return;
     }
-    if (open_ranks(c, c->operands[0], &checkpoint)) {
+    if (cli_ranks_open(c, c->operands[0], &checkpoint, &err) != SFT_OK) {
+        cli_fail_plainly(c, c->operands[0], &err);
+    } else {
         tell(c, &b, checkpoint);
         carry_out(&b, checkpoint, expand);
         sft_checkpoint_close(checkpoint);

@@ -160,34 +160,12 @@ static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set
 
 /* A checkpoint of ranks tells its layout, which may be one that was found: it says what is a
  * parameter. */
-static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog **catalog) {
-    cli *c = b->c;
-    sft_open_options open;
-    const sft_limits limits = cli_limits(c);
-    sft_error err;
+static const sft_layout_set *layouts_of(const cli *c, const sft_catalog *catalog) {
+    const sft_checkpoint *checkpoint = sft_checkpoint_of(c->unnamed != NULL ? c->unnamed : catalog);
 
-    *checkpoint = NULL;
-    if (cli_ranks_kind(b->source) != SFT_CHECKPOINT_RANKS) {
-        return cli_batch_open(b, catalog);
-    }
-    SFT_INIT(&open);
-    open.limits = &limits;
-    sft_status status = cli_ranks_open(c, b->source, &open, checkpoint, &err);
-    if (status == SFT_OK) {
-        status = sft_checkpoint_join_ranks(catalog, *checkpoint, &open, &err);
-    }
-    if (status != SFT_OK) {
-        cli_fail(c, b->source, &err);
-        sft_checkpoint_close(*checkpoint);
-        return false;
-    }
-    cli_ranks_tell(c, b->source, sft_checkpoint_absent(*checkpoint),
-                   sft_checkpoint_layouts(*checkpoint), *catalog);
-    if (!cli_batch_took(b, catalog)) {
-        sft_checkpoint_close(*checkpoint);
-        return false;
-    }
-    return true;
+    return checkpoint != NULL && sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS
+               ? sft_checkpoint_layouts(checkpoint)
+               : NULL;
 }
 
 /* ---------------------------------------------------------------- command */
@@ -195,7 +173,6 @@ static bool open_unified(cli_batch *b, sft_checkpoint **checkpoint, sft_catalog 
 static void run(cli *c) {
     const bool unified = cli_flag(c, "unified");
     const char *name = NULL;
-    sft_checkpoint *checkpoint = NULL;
     sft_catalog *catalog;
     cli_batch b;
 
@@ -209,10 +186,10 @@ static void run(cli *c) {
     if (unified ? !cli_batch_to_directory(&b) : (name = cli_batch_to_file(&b)) == NULL) {
         return;
     }
-    if (unified ? open_unified(&b, &checkpoint, &catalog) : cli_batch_open(&b, &catalog)) {
+    if (cli_batch_open(&b, &catalog)) {
         b.named = catalog;
         if (unified) {
-            unify(&b, catalog, checkpoint != NULL ? sft_checkpoint_layouts(checkpoint) : NULL);
+            unify(&b, catalog, layouts_of(c, catalog));
         } else {
             (void)cli_batch_file(&b, name, catalog, NULL, 0);
             b.carries = true;
@@ -222,8 +199,6 @@ static void run(cli *c) {
             cli_beside_carry(c, c->operands[0], b.target);
         }
         cli_close(c, catalog);
-        cli_ranks_end(c); /* what names were changed of borrows from the checkpoint */
-        sft_checkpoint_close(checkpoint);
     }
     cli_batch_reset(&b);
 }

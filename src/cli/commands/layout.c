@@ -209,13 +209,12 @@ static void use_set(cli *c, const char *operand, const char *verb, const sft_lay
 
 /* A checkpoint that tells its own layout; false: it is none. */
 static bool with_checkpoint(cli *c, const char *operand, const char *verb) {
-    uint32_t kind = SFT_CHECKPOINT_NONE;
+    const uint32_t kind = cli_ranks_kind(operand);
     sft_checkpoint_options o;
     sft_checkpoint *checkpoint;
     sft_error err;
 
-    if (!cli_ranks_possible(operand) || sft_checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
-        kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE) {
+    if (kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE) {
         return false;
     }
     cli_ranks_options(c, &o, NULL);

@@ -5,7 +5,7 @@
  * conversion. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/operands/foreign.h"
+#include "cli/operands/other_format.h"
 #include "cli/operands/scan_dir.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"

@@ -5,6 +5,7 @@
  * say something about a tensor by its name. Read cp.h first.
  */
 #include "cli/copy/cp.h"
+#include "cli/operands/other_format.h"
 #include "cli/operands/other_name.h"
 #include "cli/outputs/lost.h"
 #include "cli/ui/text.h"

@@ -103,8 +103,6 @@ static bool has_digests(const sft_catalog *catalog) {
 size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digests) {
     const uint32_t kind = cli_ranks_kind(operand);
     sft_checkpoint *checkpoint;
-    sft_open_options open;
-    const sft_limits limits = cli_limits(c);
     size_t count = 0;
 
     *paths = NULL;
@@ -113,11 +111,9 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
         kind == SFT_CHECKPOINT_STEPS) {
         return 0;
     }
-    SFT_INIT(&open);
-    open.limits = &limits;
     const bool verbose = c->verbose;
     c->verbose = false; /* opening the whole says what it is, and why it does not open */
-    const sft_status status = cli_ranks_open(c, operand, &open, &checkpoint, NULL);
+    const sft_status status = cli_ranks_open(c, operand, &checkpoint, NULL);
     c->verbose = verbose;
     if (status != SFT_OK) {
         return 0;

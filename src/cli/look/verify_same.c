@@ -100,17 +100,13 @@ void cli_verify_same(cli *c) {
 
 void cli_verify_replicas(cli *c, const char *operand) {
     sft_checkpoint *checkpoint;
-    sft_open_options options;
-    const sft_limits limits = cli_limits(c);
     uint64_t compared = 0;
     size_t ranks = 0;
     char size[32];
     sft_error err;
     cli_json j;
 
-    SFT_INIT(&options);
-    options.limits = &limits;
-    if (cli_ranks_open(c, operand, &options, &checkpoint, &err) != SFT_OK) {
+    if (cli_ranks_open(c, operand, &checkpoint, &err) != SFT_OK) {
         cli_fail_plainly(c, operand, &err);
         return;
     }

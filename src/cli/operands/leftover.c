@@ -62,10 +62,10 @@ static bool is_unnamed(const char *name) {
             memcmp(name + len - 4, ".tmp", 4) == 0);
 }
 
-static void on_entry(void *ctx, const char *name, bool is_folder) {
+static void on_entry(void *ctx, const char *name, bool is_directory) {
     telling *t = ctx;
 
-    if (name[0] == '.' && !is_folder && is_unnamed(name)) {
+    if (name[0] == '.' && !is_directory && is_unnamed(name)) {
         char text[300];
         (void)sft_escape(text, sizeof text, name, strlen(name));
         if (t->told++ < 8) {
@@ -77,10 +77,11 @@ static void on_entry(void *ctx, const char *name, bool is_folder) {
         return;
     }
     if (name[0] == '.' &&
-        (is_folder ? cli_ends_with(name, ".sft-part")
-                   : cli_ends_with(name, ".sft-half") || cli_ends_with(name, ".sft-older") ||
-                         cli_ends_with(name, ".part.journal") ||
-                         strncmp(name, ".sft-journal-", 13) == 0)) { /* renamed, and then killed */
+        (is_directory
+             ? cli_ends_with(name, ".sft-part")
+             : cli_ends_with(name, ".sft-half") || cli_ends_with(name, ".sft-older") ||
+                   cli_ends_with(name, ".part.journal") ||
+                   strncmp(name, ".sft-journal-", 13) == 0)) { /* renamed, and then killed */
         tell(ctx, name);
     }
 }
@@ -106,8 +107,8 @@ static void tell_beside(telling *t, const char *path) {
     free(staging);
 }
 
-static void tell_in(telling *t, const char *folder) {
-    (void)cli_sys_list(folder, on_entry, t);
+static void tell_in(telling *t, const char *directory) {
+    (void)cli_sys_list(directory, on_entry, t);
 }
 
 void cli_leftover_tell(cli *c) {
@@ -122,10 +123,10 @@ void cli_leftover_tell(cli *c) {
         } else if (cli_ends_with(path, ".index.json")) { /* whether it is there or not */
             const char *slash = strrchr(path, '/');
             const size_t len = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-            char *folder = cli_alloc(len + 2, 1);
-            memcpy(folder, len > 0 ? path : ".", len > 0 ? len : 1);
-            tell_in(&t, folder);
-            free(folder);
+            char *directory = cli_alloc(len + 2, 1);
+            memcpy(directory, len > 0 ? path : ".", len > 0 ? len : 1);
+            tell_in(&t, directory);
+            free(directory);
         }
         tell_beside(&t, path);
     }

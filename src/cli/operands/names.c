@@ -54,7 +54,7 @@ static sft_names *open_rules(cli *c) {
     return names;
 }
 
-/* --config, or config.json of the folder; *text NULL: there is none. */
+/* --config, or config.json of the directory; *text NULL: there is none. */
 static bool read_config(cli *c, const char *operand, char **text, size_t *size) {
     const char *given = cli_text(c, "config");
     sft_error err;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * cli/operands/open.c - operands become catalogs; the worker pool; patterns. Read cmd.h first.
+ * cli/operands/open.c - operands become catalogs: what they are, sft_open finds out. The worker pool;
+ * patterns. Read cmd.h first.
  */
 #include "cli/cmd.h"
-#include "cli/group.h"
-#include "cli/operands/foreign.h"
+#include "cli/operands/other_format.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"
 #include "cli/sys.h"
@@ -23,7 +23,7 @@ static sft_status kept_borrow(void *self, uint64_t offset, size_t size, const vo
     return sft_source_borrow(self, offset, size, data, err);
 }
 
-/* A pipe is read once and kept, as more than one reader may ask what it is. */
+/* A pipe is read once and kept, as it may be opened more than once. */
 static sft_status open_kept(cli *c, sft_source **out, sft_error *err) {
     static const sft_source_vtable vtable = {
         .struct_size = sizeof vtable, .read_at = kept_read, .borrow = kept_borrow};
@@ -70,66 +70,89 @@ void cli_stdin_end(cli *c) {
     c->stdin_bytes = NULL;
 }
 
-static sft_status open_stdin(cli *c, const sft_open_options *options, sft_catalog **out,
-                             sft_error *err) {
-    sft_source *source;
-    sft_status status;
-
-    *out = NULL;
-    if (c->stdin_bytes == NULL && cli_sys_regular_fd(0)) {
-        status = sft_catalog_open_fd(out, 0, options, err);
-        if (status != SFT_E_IO) {
-            return status;
-        }
-    }
-    status = open_kept(c, &source, err);
-    return status == SFT_OK ? sft_catalog_open_source(out, source, options, err) : status;
-}
-
 /* ---------------------------------------------------------------- operands */
 
-/* foreign: whether it was read as another format. */
-static sft_status open_any(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
-                           bool *foreign, sft_error *err) {
-    sft_open_options options;
+/* What is asked of every opener, and the rows that sft_open tries. */
+typedef struct opening {
     sft_limits limits;
+    sft_open_options open;
+    sft_import_options other_formats;
+    sft_checkpoint_options ranks;
+    sft_remote_opening remote;
+    sft_opener_row rows[4];
+} opening;
 
-    *foreign = false;
-    SFT_INIT(&options);
-    SFT_INIT(&limits);
-    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
-    options.limits = &limits;
-    options.flags = flags;
+static void opening_init(opening *o, cli *c, uint32_t flags) {
+    SFT_INIT(&o->open);
+    cli_import_options(c, &o->other_formats, &o->limits);
+    cli_ranks_options(c, &o->ranks, NULL);
+    o->open.limits = &o->limits;
+    o->open.flags = flags;
+    o->rows[0] = cli_url_row(c, &o->remote);
+    o->rows[1] = (sft_opener_row){sft_checkpoint_opener(), &o->ranks};
+    o->rows[2] = (sft_opener_row){sft_catalog_opener(), NULL};
+    o->rows[3] = (sft_opener_row){sft_import_opener(), &o->other_formats};
+}
+
+/* taken_by: as sft_open tells. */
+static sft_status open_operand(cli *c, const char *operand, const opening *o, sft_catalog **out,
+                               const sft_opener **taken_by, sft_error *err) {
+    const char *path = cli_is_url(operand) ? cli_url_real(c, operand) : operand;
+    sft_source *source = NULL;
+    sft_door_options door;
+
+    *out = NULL;
+    *taken_by = NULL;
     if (strcmp(operand, "-") == 0) {
-        const sft_status read = open_stdin(c, &options, out, err);
-        return read != SFT_OK ? cli_open_foreign(c, operand, read, out, foreign, err) : SFT_OK;
+        const sft_status status = cli_stdin_source(c, &source, err);
+        if (status != SFT_OK) {
+            return status;
+        }
+        path = NULL;
     }
-    if (cli_is_url(operand)) {
-        const sft_status there = cli_url_open(c, operand, &options, out, err);
-        return there != SFT_OK ? cli_open_foreign(c, operand, there, out, foreign, err) : SFT_OK;
+    SFT_INIT(&door);
+    door.open = &o->open;
+    door.rows = o->rows;
+    door.row_count = sizeof o->rows / sizeof o->rows[0];
+    door.taken_by = taken_by;
+    const sft_status status = sft_open(out, path, source, &door, err);
+    if (status == SFT_OK) {
+        cli_ranks_opened(c, operand, *out);
+        cli_import_opened(c, operand, *out);
     }
-    bool ranks;
-    sft_status status = cli_ranks_open_whole(c, operand, &options, out, &ranks, err);
-    if (ranks) {
-        return status;
-    }
-    status = sft_catalog_open(out, operand, &options, err);
-    return status != SFT_OK ? cli_open_foreign(c, operand, status, out, foreign, err) : SFT_OK;
+    return status;
 }
 
 sft_status cli_open_quietly(cli *c, const char *operand, uint32_t flags, sft_catalog **out,
                             sft_error *err) {
-    bool foreign;
-    return open_any(c, operand, flags, out, &foreign, err);
+    const sft_opener *taken_by;
+    opening o;
+
+    opening_init(&o, c, flags);
+    return open_operand(c, operand, &o, out, &taken_by, err);
+}
+
+sft_status cli_open_sharded(cli *c, const char *operand, const char *layout, uint64_t ranks,
+                            sft_catalog **out, sft_error *err) {
+    const sft_opener *taken_by;
+    opening o;
+
+    opening_init(&o, c, 0);
+    o.ranks.layout = layout;
+    o.ranks.layout_ranks = ranks;
+    o.ranks.flags |= SFT_CHECKPOINT_NOTHING_ELSE;
+    return open_operand(c, operand, &o, out, &taken_by, err);
 }
 
 bool cli_open(cli *c, const char *operand, uint32_t flags, sft_catalog **out) {
     const int before = c->status;
-    bool foreign;
+    const sft_opener *taken_by;
     sft_error err;
+    opening o;
 
-    const sft_status status = open_any(c, operand, flags, out, &foreign, &err);
-    if (status != SFT_OK && foreign) {
+    opening_init(&o, c, flags);
+    const sft_status status = open_operand(c, operand, &o, out, &taken_by, &err);
+    if (status != SFT_OK && taken_by == sft_import_opener()) {
         cli_fail_plainly(c, operand, &err); /* hints are about safetensors */
         if (status == SFT_E_UNSUPPORTED) {  /* the file's fault, not the command line's */
             c->status = before > CLI_NO ? before : CLI_NO;

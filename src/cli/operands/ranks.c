@@ -5,35 +5,16 @@
  * callback from here. Read ranks.h first.
  */
 #include "cli/operands/ranks.h"
-#include "cli/operands/foreign.h"
-#include "cli/operands/url.h"
+#include "cli/operands/other_format.h"
 #include "cli/sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool cli_ranks_possible(const char *operand) {
-    static const char *const names[] = {"param_name_map.json", "metadata.json", "topology.json"};
-    const char *base = operand;
-
-    if (strcmp(operand, "-") == 0 || cli_is_url(operand)) {
-        return false;
-    }
-    for (const char *p = operand; *p != '\0'; p++) {
-        base = *p == '/' || *p == '\\' ? p + 1 : base;
-    }
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(base, names[i]) == 0) {
-            return true;
-        }
-    }
-    return cli_sys_kind(operand) == CLI_KIND_FOLDER;
-}
-
 uint32_t cli_ranks_kind(const char *operand) {
     uint32_t kind = SFT_CHECKPOINT_NONE;
 
-    return cli_ranks_possible(operand) && sft_checkpoint_detect(operand, &kind, NULL) == SFT_OK
+    return strcmp(operand, "-") != 0 && sft_checkpoint_detect(operand, &kind, NULL) == SFT_OK
                ? kind
                : SFT_CHECKPOINT_NONE;
 }
@@ -58,6 +39,10 @@ void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options
     o->other = open_other;
     o->other_ctx = c;
     o->flags = cli_flag(c, "partial") ? SFT_CHECKPOINT_PARTIAL : 0;
+    if ((c->command->common & CLI_WITH_RANKS) != 0) { /* slice's layout is the target's */
+        o->layout = cli_text(c, "layout");
+        o->layout_ranks = cli_number(c, "ranks", 0);
+    }
 }
 
 sft_status cli_ranks_read_layout(const char *path, uint64_t ranks, sft_layout_set **out,
@@ -97,8 +82,10 @@ bool cli_ranks_unmatched(char *text, size_t cap, const cli *c, const sft_layout_
     return text[0] != '\0';
 }
 
-void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_layout_set *layouts,
-                    const sft_catalog *whole) {
+void cli_ranks_tell(cli *c, const char *operand, const sft_checkpoint *checkpoint,
+                    const sft_catalog *global) {
+    const char *absent = sft_checkpoint_absent(checkpoint);
+    const sft_layout_set *layouts = sft_checkpoint_layouts(checkpoint);
     sft_layout_fit fit;
     char text[256];
 
@@ -108,11 +95,12 @@ void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_l
                  strpbrk(absent, ",-") != NULL ? "have" : "has",
                  cli_flag(c, "partial") ? "" : ": replicas on other ranks stand in");
     }
-    if (layouts == NULL) {
+    if (global == NULL || layouts == NULL ||
+        sft_checkpoint_kind_of(checkpoint) != SFT_CHECKPOINT_RANKS) {
         return;
     }
     SFT_INIT(&fit);
-    (void)!sft_layout_set_fit(layouts, whole, &fit, NULL);
+    (void)!sft_layout_set_fit(layouts, global, &fit, NULL);
     fit.entries_unmatched = 0; /* were promises, and are kept or told */
     if (cli_ranks_unmatched(text, sizeof text, c, &fit)) {
         if (fit.bytes_unmatched > 8 * fit.tensors_unmatched) { /* no mere steps and rates */
@@ -123,93 +111,41 @@ void cli_ranks_tell(cli *c, const char *operand, const char *absent, const sft_l
     }
 }
 
-sft_status cli_ranks_layout(cli *c, sft_layout_set **out, sft_error *err) {
-    const bool about_source =
-        (c->command->common & CLI_WITH_RANKS) != 0; /* slice's is the target's */
-    const char *path = about_source ? cli_text(c, "layout") : NULL;
-
-    *out = NULL;
-    if (path == NULL) {
-        return SFT_OK;
-    }
-    return cli_ranks_read_layout(path, cli_number(c, "ranks", 0), out, err);
-}
-
-/* Layouts live until the tool ends: a set learns from what it is used with, so that each operand
- * has its own. */
-static sft_status lasting_layout(cli *c, sft_layout_set **out, sft_error *err) {
-    const sft_status status = cli_ranks_layout(c, out, err);
-    if (*out != NULL) {
-        c->layouts = cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts);
-        c->layouts[c->layout_count++] = *out;
-    }
-    return status;
-}
-
 void cli_ranks_end(cli *c) {
     sft_catalog_close(c->unnamed);
     c->unnamed = NULL;
-    for (size_t i = 0; i < c->layout_count; i++) {
-        sft_layout_set_free(c->layouts[i]);
-    }
-    free(c->layouts);
-    c->layouts = NULL;
-    c->layout_count = 0;
 }
 
-sft_status cli_ranks_open(cli *c, const char *operand, const sft_open_options *options,
-                          sft_checkpoint **out, sft_error *err) {
+static void note_kind(cli *c, const char *operand, const sft_checkpoint *checkpoint) {
+    const char *found = sft_checkpoint_layout_path(checkpoint);
+    const bool said = found[0] != '\0';
+
+    cli_note(c, operand, "%s%s%s%s", sft_checkpoint_kind_title(sft_checkpoint_kind_of(checkpoint)),
+             said ? ", sharded as " : "", found, said ? " says" : "");
+}
+
+sft_status cli_ranks_open(cli *c, const char *operand, sft_checkpoint **out, sft_error *err) {
     sft_checkpoint_options o;
-    sft_layout_set *layouts;
+    sft_open_options open;
+    sft_limits limits;
 
-    *out = NULL;
-    sft_status status = lasting_layout(c, &layouts, err);
-    if (status != SFT_OK) {
-        return status;
-    }
-    cli_ranks_options(c, &o, options);
-    o.layouts = layouts;
-    status = sft_checkpoint_open(out, operand, &o, err);
+    SFT_INIT(&open);
+    SFT_INIT(&limits);
+    limits.header_bytes = cli_number(c, "max-header-bytes", 0);
+    open.limits = &limits;
+    cli_ranks_options(c, &o, &open);
+    const sft_status status = sft_checkpoint_open(out, operand, &o, err);
     if (status == SFT_OK) {
-        const char *found = sft_checkpoint_layout_path(*out);
-        cli_note(c, operand, "%s%s%s", sft_checkpoint_kind_title(sft_checkpoint_kind_of(*out)),
-                 found[0] != '\0' ? ", cut as told in " : "", found);
+        note_kind(c, operand, *out);
     }
     return status;
 }
 
-sft_status cli_ranks_take(cli *c, const char *operand, sft_checkpoint *checkpoint,
-                          const sft_open_options *options, sft_catalog **out, sft_error *err) {
-    const bool ranks = sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS;
-    const sft_layout_set *layouts = ranks ? sft_checkpoint_layouts(checkpoint) : NULL;
-    char absent[256];
+void cli_ranks_opened(cli *c, const char *operand, const sft_catalog *catalog) {
+    const sft_checkpoint *checkpoint = sft_checkpoint_of(catalog);
 
-    /* both go with the catalog, but for the text */
-    (void)snprintf(absent, sizeof absent, "%s", sft_checkpoint_absent(checkpoint));
-    const sft_status status = sft_checkpoint_take_global(out, checkpoint, options, err);
-    if (status == SFT_OK) {
-        cli_ranks_tell(c, operand, absent, layouts, *out);
+    if (checkpoint != NULL) {
+        note_kind(c, operand, checkpoint);
+        cli_ranks_tell(c, operand, checkpoint, catalog);
     }
-    return status;
-}
-
-sft_status cli_ranks_open_whole(cli *c, const char *operand, const sft_open_options *options,
-                                sft_catalog **out, bool *ours, sft_error *err) {
-    uint32_t kind = SFT_CHECKPOINT_NONE;
-    sft_checkpoint *checkpoint;
-    sft_status status;
-
-    *out = NULL;
-    *ours = false;
-    if (!cli_ranks_possible(operand)) {
-        return SFT_OK;
-    }
-    const bool stepped = cli_text(c, "step") != NULL && cli_sys_kind(operand) == CLI_KIND_FOLDER;
-    if (sft_checkpoint_detect(operand, &kind, NULL) != SFT_OK ||
-        (kind == SFT_CHECKPOINT_NONE && !stepped)) {
-        return SFT_OK; /* the core says what is wrong with it */
-    }
-    *ours = true;
-    status = cli_ranks_open(c, operand, options, &checkpoint, err);
-    return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, options, out, err) : status;
 }

@@ -84,11 +84,11 @@ static void add_link(listing *l, char *path) {
     free(real);
 }
 
-static void entry(void *ctx, const char *name, bool is_folder) {
+static void entry(void *ctx, const char *name, bool is_directory) {
     listing *l = ctx;
     char *path = joined(l->at, name);
 
-    if (is_folder) {
+    if (is_directory) {
         push(&l->todo, &l->todo_count, &l->todo_room, path);
     } else if (cli_sys_is_link(path)) {
         add_link(l, path);

@@ -7,7 +7,7 @@
  */
 #include "cli/operands/siblings.h"
 #include "cli/look/verify.h"
-#include "cli/operands/foreign.h"
+#include "cli/operands/other_format.h"
 #include "cli/outputs/lost.h"
 #include "cli/sys.h"
 #include "cli/ui/path_text.h"
@@ -53,7 +53,7 @@ static const char *const marks[] = {"saved_model.pb", "_checkpoint_metadata"};
 static const char *const models[] = {"*.mlpackage", "*.zarr"};
 typedef struct found {
     char *name;
-    bool folder;
+    bool directory;
     bool named; /* as weights are */
 } found;
 
@@ -79,7 +79,7 @@ static bool is_called(const char *name, const char *const *patterns, size_t coun
 }
 #define IS_CALLED(name, patterns) is_called(name, patterns, sizeof patterns / sizeof patterns[0])
 
-static void note(void *ctx, const char *name, bool is_folder) {
+static void note(void *ctx, const char *name, bool is_directory) {
     listing *l = ctx;
 
     if (name[0] == '.') {
@@ -91,8 +91,8 @@ static void note(void *ctx, const char *name, bool is_folder) {
     }
     const size_t size = strlen(name) + 1;
     found *f = &l->list[l->count++];
-    *f = (found){cli_alloc(size, 1), is_folder,
-                 is_folder ? IS_CALLED(name, models) : IS_CALLED(name, weights)};
+    *f = (found){cli_alloc(size, 1), is_directory,
+                 is_directory ? IS_CALLED(name, models) : IS_CALLED(name, weights)};
     memcpy(f->name, name, size);
 }
 
@@ -100,9 +100,9 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const found *)a)->name, ((const found *)b)->name);
 }
 
-static void list(listing *l, const char *folder) {
-    (void)cli_sys_list(folder, note, l); /* it was read a moment ago */
-    if (l->count > 1) {                  /* an empty list is NULL, which qsort must not get */
+static void list(listing *l, const char *directory) {
+    (void)cli_sys_list(directory, note, l); /* it was read a moment ago */
+    if (l->count > 1) {                     /* an empty list is NULL, which qsort must not get */
         qsort(l->list, l->count, sizeof *l->list, by_name);
     }
 }
@@ -120,7 +120,7 @@ static const char *base_of(const char *path) {
 }
 
 /* A model.safetensors of each rank, and one beside the ranks' directories: only the parents tell. */
-static bool is_file_in(const char *path, const char *folder, const char *name) {
+static bool is_file_in(const char *path, const char *directory, const char *name) {
     const size_t len = (size_t)(base_of(path) - path);
 
     if (strcmp(path + len, name) != 0) {
@@ -132,7 +132,7 @@ static bool is_file_in(const char *path, const char *folder, const char *name) {
     char *parent = cli_alloc(len + 1, 1);
     memcpy(parent, path, len);
     char *in = cli_sys_real(parent);
-    char *real = cli_sys_real(folder);
+    char *real = cli_sys_real(directory);
     const bool same = in == NULL || real == NULL || strcmp(in, real) == 0;
     free(in);
     free(real);
@@ -140,9 +140,9 @@ static bool is_file_in(const char *path, const char *folder, const char *name) {
     return same;
 }
 
-static bool is_read(const sft_catalog *catalog, const char *folder, const char *name) {
+static bool is_read(const sft_catalog *catalog, const char *directory, const char *name) {
     for (size_t i = 0; catalog != NULL && i < sft_catalog_file_count(catalog); i++) {
-        if (is_file_in(sft_catalog_file_at(catalog, i)->path, folder, name)) {
+        if (is_file_in(sft_catalog_file_at(catalog, i)->path, directory, name)) {
             return true;
         }
     }
@@ -150,17 +150,18 @@ static bool is_read(const sft_catalog *catalog, const char *folder, const char *
 }
 
 /* Data of a file that is read: NAME.data-00000-of-00001 of NAME.index, *.distcp of .metadata. */
-static bool is_data(const sft_catalog *catalog, const char *folder, const char *name) {
+static bool is_data(const sft_catalog *catalog, const char *directory, const char *name) {
     const char *end = strstr(name, ".data-");
     const size_t len = end != NULL ? (size_t)(end - name) : 0;
 
     if (end == NULL) {
-        return cli_match("*.distcp", name, strlen(name)) && is_read(catalog, folder, ".metadata");
+        return cli_match("*.distcp", name, strlen(name)) &&
+               is_read(catalog, directory, ".metadata");
     }
     char *index = cli_alloc(len + sizeof ".index", 1);
     memcpy(index, name, len);
     memcpy(index + len, ".index", sizeof ".index");
-    const bool is = is_read(catalog, folder, index);
+    const bool is = is_read(catalog, directory, index);
     free(index);
     return is;
 }
@@ -183,10 +184,10 @@ static bool is_marked(uint32_t format) {
 }
 
 /* By the file's bytes; UNKNOWN: no weights, as far as these tell. */
-static uint32_t format_of(const char *folder, const char *name) {
+static uint32_t format_of(const char *directory, const char *name) {
     uint32_t format = SFT_IMPORT_UNKNOWN;
     sft_source *source;
-    char *path = cli_path_in(folder, name);
+    char *path = cli_path_in(directory, name);
 
     if (cli_sys_kind(path) == CLI_KIND_FILE &&
         sft_source_open(&source, path, SFT_ACCESS_READ, NULL, NULL) == SFT_OK) {
@@ -199,14 +200,14 @@ static uint32_t format_of(const char *folder, const char *name) {
     return is_marked(format) ? format : (uint32_t)SFT_IMPORT_UNKNOWN;
 }
 
-static void tell_file(cli *c, const char *operand, const char *folder, const found *f) {
+static void tell_file(cli *c, const char *operand, const char *directory, const found *f) {
     if (f->named) {
         cli_lost_tell(c, operand, f->name,
                       "weights that are none of this model's: not carried along (name the file to "
                       "take them)");
         return;
     }
-    const uint32_t format = format_of(folder, f->name);
+    const uint32_t format = format_of(directory, f->name);
     if (format != SFT_IMPORT_UNKNOWN) {
         cli_lost_tell(c, operand, f->name,
                       "%s, none of this model's: not carried along (name the file to take it)",
@@ -214,10 +215,10 @@ static void tell_file(cli *c, const char *operand, const char *folder, const fou
     }
 }
 
-static bool is_in(const char *path, const char *folder) {
-    const size_t len = strlen(folder);
+static bool is_in(const char *path, const char *directory) {
+    const size_t len = strlen(directory);
 
-    for (const char *at = path; (at = strstr(at, folder)) != NULL; at++) {
+    for (const char *at = path; (at = strstr(at, directory)) != NULL; at++) {
         if ((at == path || at[-1] == '/' || at[-1] == '\\') &&
             (at[len] == '/' || at[len] == '\\')) {
             return true;
@@ -244,15 +245,15 @@ static void find_ranks(cli *c, const char *operand, ranks *r) {
 
 /* Is a file of the model in the directory? */
 static bool is_part(cli *c, const char *operand, const sft_catalog *catalog, ranks *r,
-                    const char *folder) {
+                    const char *directory) {
     for (size_t i = 0; catalog != NULL && i < sft_catalog_file_count(catalog); i++) {
-        if (is_in(sft_catalog_file_at(catalog, i)->path, folder)) {
+        if (is_in(sft_catalog_file_at(catalog, i)->path, directory)) {
             return true;
         }
     }
     find_ranks(c, operand, r);
     for (size_t i = 0; i < r->count; i++) {
-        if (is_in(r->paths[i], folder)) {
+        if (is_in(r->paths[i], directory)) {
             return true;
         }
     }
@@ -260,10 +261,11 @@ static bool is_part(cli *c, const char *operand, const sft_catalog *catalog, ran
 }
 
 /* One of the files of ranks, in the directory itself? */
-static bool is_rank(cli *c, const char *operand, ranks *r, const char *folder, const char *name) {
+static bool is_rank(cli *c, const char *operand, ranks *r, const char *directory,
+                    const char *name) {
     find_ranks(c, operand, r);
     for (size_t i = 0; i < r->count; i++) {
-        if (is_file_in(r->paths[i], folder, name)) {
+        if (is_file_in(r->paths[i], directory, name)) {
             return true;
         }
     }
@@ -277,13 +279,13 @@ static void drop_ranks(ranks *r) {
     free(r->paths);
 }
 
-static void tell_folder(cli *c, const char *operand, const char *folder, const char *name) {
-    char *path = cli_path_in(folder, name);
+static void tell_directory(cli *c, const char *operand, const char *directory, const char *name) {
+    char *path = cli_path_in(directory, name);
     listing below = {NULL, 0, 0};
 
     list(&below, path);
     for (size_t i = 0; i < below.count; i++) {
-        if (!below.list[i].folder &&
+        if (!below.list[i].directory &&
             (below.list[i].named || IS_CALLED(below.list[i].name, marks))) {
             char text[300];
             (void)sft_escape(text, sizeof text, below.list[i].name, strlen(below.list[i].name));
@@ -297,21 +299,21 @@ static void tell_folder(cli *c, const char *operand, const char *folder, const c
 }
 
 /* The directory that the operand is, or whose index it is; owned. NULL: neither. */
-static char *folder_of(const char *operand) {
+static char *directory_of(const char *operand) {
     static const char ending[] = ".index.json";
     const size_t len = strlen(operand);
-    const bool is_folder = cli_sys_kind(operand) == CLI_KIND_FOLDER;
+    const bool is_directory = cli_sys_kind(operand) == CLI_KIND_FOLDER;
     const size_t name = (size_t)(base_of(operand) - operand);
 
-    if (!is_folder &&
+    if (!is_directory &&
         (len < sizeof ending || strcmp(operand + len - (sizeof ending - 1), ending) != 0 ||
          cli_sys_kind(operand) != CLI_KIND_FILE)) {
         return NULL;
     }
-    const size_t n = is_folder ? len : name != 0 ? name : 1;
-    char *folder = cli_alloc(n + 1, 1);
-    memcpy(folder, is_folder || name != 0 ? operand : ".", n);
-    return folder;
+    const size_t n = is_directory ? len : name != 0 ? name : 1;
+    char *directory = cli_alloc(n + 1, 1);
+    memcpy(directory, is_directory || name != 0 ? operand : ".", n);
+    return directory;
 }
 
 static sft_catalog *open_again(cli *c, const char *operand) {
@@ -327,13 +329,13 @@ static sft_catalog *open_again(cli *c, const char *operand) {
 }
 
 /* Does the output lie in the directory? Then nothing is left behind. */
-static bool stays(const char *folder, const char *target) {
+static bool stays(const char *directory, const char *target) {
     const size_t len = (size_t)(base_of(target) - target);
     char *parent = cli_alloc(len + 3, 1);
 
     memcpy(parent, len != 0 ? target : "./", len != 0 ? len : 2);
     char *in = cli_sys_real(cli_sys_kind(target) == CLI_KIND_FOLDER ? target : parent);
-    char *real = cli_sys_real(folder);
+    char *real = cli_sys_real(directory);
     const bool same = in != NULL && real != NULL && strcmp(in, real) == 0;
     free(in);
     free(real);
@@ -342,24 +344,26 @@ static bool stays(const char *folder, const char *target) {
 }
 
 /* catalog: NULL if all that is known are the files of ranks. */
-static void tell_all(cli *c, const char *operand, const char *folder, const sft_catalog *catalog) {
+static void tell_all(cli *c, const char *operand, const char *directory,
+                     const sft_catalog *catalog) {
     listing all = {NULL, 0, 0};
     ranks r = {NULL, 0, false};
 
-    list(&all, folder);
+    list(&all, directory);
     for (size_t i = 0; i < all.count; i++) {
         const found *f = &all.list[i];
-        if (f->folder ? is_part(c, operand, catalog, &r, f->name)
-                      : is_read(catalog, folder, f->name) || is_data(catalog, folder, f->name) ||
-                            (catalog == NULL && is_rank(c, operand, &r, folder, f->name))) {
+        if (f->directory
+                ? is_part(c, operand, catalog, &r, f->name)
+                : is_read(catalog, directory, f->name) || is_data(catalog, directory, f->name) ||
+                      (catalog == NULL && is_rank(c, operand, &r, directory, f->name))) {
             continue;
         }
-        if (f->folder && f->named) {
+        if (f->directory && f->named) {
             cli_lost_tell(c, operand, f->name, "a model of its own: not carried along");
-        } else if (f->folder) {
-            tell_folder(c, operand, folder, f->name);
+        } else if (f->directory) {
+            tell_directory(c, operand, directory, f->name);
         } else {
-            tell_file(c, operand, folder, f);
+            tell_file(c, operand, directory, f);
         }
     }
     drop_ranks(&r);
@@ -368,21 +372,21 @@ static void tell_all(cli *c, const char *operand, const char *folder, const sft_
 
 void cli_siblings_tell(cli *c, const char *operand, const char *target,
                        const sft_catalog *catalog) {
-    char *folder = folder_of(operand);
+    char *directory = directory_of(operand);
 
-    if (folder != NULL && !stays(folder, target)) {
+    if (directory != NULL && !stays(directory, target)) {
         sft_catalog *again = catalog == NULL ? open_again(c, operand) : NULL;
         catalog = catalog != NULL ? catalog : again;
         if (catalog != NULL) {
-            tell_all(c, operand, folder, catalog);
+            tell_all(c, operand, directory, catalog);
         }
         sft_catalog_close(again);
     }
-    free(folder);
+    free(directory);
 }
 
-void cli_siblings_tell_ranks(cli *c, const char *folder, const char *target) {
-    if (!stays(folder, target)) {
-        tell_all(c, folder, folder, NULL);
+void cli_siblings_tell_ranks(cli *c, const char *directory, const char *target) {
+    if (!stays(directory, target)) {
+        tell_all(c, directory, directory, NULL);
     }
 }

@@ -14,6 +14,6 @@
  * opened again. */
 void cli_siblings_tell(cli *c, const char *operand, const char *target, const sft_catalog *catalog);
 /* The same of a directory of ranks, whatever its files hold. */
-void cli_siblings_tell_ranks(cli *c, const char *folder, const char *target);
+void cli_siblings_tell_ranks(cli *c, const char *directory, const char *target);
 
 #endif

@@ -73,7 +73,7 @@ const char *cli_relative(const sft_file *file, const char *operand) {
 
     if (strncmp(path, operand, len) != 0 ||
         (len > 0 && !is_slash(operand[len - 1]) && !is_slash(path[len]))) {
-        while (len > 0 && !is_slash(operand[len - 1])) { /* an index: its folder */
+        while (len > 0 && !is_slash(operand[len - 1])) { /* an index: its directory */
             len--;
         }
     }

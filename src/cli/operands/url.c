@@ -17,17 +17,6 @@ static bool begins(const char *text, const char *start) {
     return true;
 }
 
-bool cli_is_url(const char *operand) {
-    static const char *const starts[] = {"https://", "http://", "hf://", "s3://"};
-
-    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-        if (begins(operand, starts[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---------------------------------------------------------------- secrets */
 
 typedef struct cli_secret {
@@ -173,19 +162,19 @@ sft_status cli_url_begin(cli *c, sft_error *err) {
     return status == SFT_E_UNSUPPORTED ? SFT_E_IO : status;
 }
 
-sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
-                        sft_catalog **out, sft_error *err) {
-    sft_error why;
+static sft_status find(void *ctx, sft_remote **remote, sft_error *err) {
+    cli *c = ctx;
+    const sft_status status = cli_url_begin(c, err);
 
-    *out = NULL;
-    sft_status status = cli_url_begin(c, &why);
-    if (status == SFT_OK) {
-        status = sft_remote_open(out, c->remote, cli_url_real(c, operand), options, &why);
-    }
-    if (status != SFT_OK && err != NULL) {
-        *err = why;
-    }
+    *remote = c->remote;
     return status;
+}
+
+sft_opener_row cli_url_row(cli *c, sft_remote_opening *opening) {
+    SFT_INIT(opening);
+    opening->find = find;
+    opening->ctx = c;
+    return (sft_opener_row){sft_remote_opener(), opening};
 }
 
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err) {
@@ -196,10 +185,10 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
                             : status;
 }
 
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err) {
-    return sft_remote_fetch(c->remote, cli_url_real(c, operand), folder, options, result, err);
+    return sft_remote_fetch(c->remote, cli_url_real(c, operand), directory, options, result, err);
 }
 
 static void end_remote(cli *c) {
@@ -221,12 +210,19 @@ sft_status cli_url_begin(cli *c, sft_error *err) {
                          "tool does not have");
 }
 
-sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
-                        sft_catalog **out, sft_error *err) {
-    (void)operand;
+static sft_status open_none(sft_operand *operand, const void *options, sft_catalog **out,
+                            sft_error *err) {
     (void)options;
-    *out = NULL;
-    return cli_url_begin(c, err);
+    (void)out;
+    return operand->kind == SFT_OPERAND_URL ? cli_url_begin(NULL, err) : SFT_OK;
+}
+
+sft_opener_row cli_url_row(cli *c, sft_remote_opening *opening) {
+    static const sft_opener opener = {sizeof opener, open_none};
+
+    (void)c;
+    (void)opening;
+    return (sft_opener_row){&opener, NULL};
 }
 
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err) {
@@ -235,11 +231,11 @@ sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_err
     return cli_url_begin(c, err);
 }
 
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err) {
     (void)operand;
-    (void)folder;
+    (void)directory;
     (void)options;
     (void)result;
     return cli_url_begin(c, err);

@@ -14,17 +14,18 @@
 void cli_url_conceal(cli *c, int argc, char **argv);
 const char *cli_url_real(const cli *c, const char *operand); /* itself, if nothing was concealed */
 
-/* Recognised by its beginning. */
-bool cli_is_url(const char *operand);
+static inline bool cli_is_url(const char *operand) {
+    return sft_operand_is_url(operand) != 0;
+}
 /* Makes c->remote on first use, from the options and the environment. SFT_E_IO: there is no libcurl,
  * or this build cannot read URLs. */
 sft_status cli_url_begin(cli *c, sft_error *err);
-sft_status cli_url_open(cli *c, const char *operand, const sft_open_options *options,
-                        sft_catalog **out, sft_error *err);
+/* For sft_open: the row of URLs, with its options. */
+sft_opener_row cli_url_row(cli *c, sft_remote_opening *opening);
 /* What the URL names as bytes, whatever they are. */
 sft_status cli_url_source(cli *c, const char *operand, sft_source **out, sft_error *err);
 /* After cli_url_begin. */
-sft_status cli_url_fetch(cli *c, const char *operand, const char *folder,
+sft_status cli_url_fetch(cli *c, const char *operand, const char *directory,
                          const sft_fetch_options *options, sft_fetch_result *result,
                          sft_error *err);
 void cli_url_end(cli *c); /* from main */

@@ -123,29 +123,6 @@ void cli_batch_text(cli_batch *b, const char *name, char *data, size_t size) {
 
 /* ---------------------------------------------------------------- the source */
 
-static sft_status open_cut(cli *c, const char *operand, const char *layout, sft_catalog **out,
-                           sft_error *err) {
-    sft_open_options open;
-    const sft_limits limits = cli_limits(c);
-    sft_checkpoint_options o;
-    sft_checkpoint *checkpoint;
-    sft_layout_set *set;
-
-    SFT_INIT(&open);
-    open.limits = &limits;
-    sft_status status = cli_ranks_read_layout(layout, cli_number(c, "source-ranks", 0), &set, err);
-    if (status != SFT_OK) {
-        return status;
-    }
-    cli_ranks_options(c, &o, &open);
-    o.layouts = set;
-    c->layouts =
-        cli_resize(c->layouts, c->layout_count + 1, sizeof *c->layouts); /* freed at the end */
-    c->layouts[c->layout_count++] = set;
-    status = sft_checkpoint_open(&checkpoint, operand, &o, err);
-    return status == SFT_OK ? cli_ranks_take(c, operand, checkpoint, &open, out, err) : status;
-}
-
 void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value) {
     b->more[b->more_count++] = (cli_batch_number){key, value};
 }
@@ -173,7 +150,8 @@ bool cli_batch_open(cli_batch *b, sft_catalog **out) {
     if (layout == NULL) {
         return cli_open(c, b->source, 0, out) && cli_batch_took(b, out);
     }
-    if (open_cut(c, b->source, layout, out, &err) != SFT_OK) {
+    if (cli_open_sharded(c, b->source, layout, cli_number(c, "source-ranks", 0), out, &err) !=
+        SFT_OK) {
         cli_fail_plainly(c, b->source, &err);
         return false;
     }

@@ -338,6 +338,20 @@ static sft_status open_several(sft_catalog **out, const char *path, const sft_so
     return *is ? sft__import_shards_open(out, path, source, &job.options, report, err) : SFT_OK;
 }
 
+sft_status sft__import_open_over(sft_catalog **out, sft_source *source, const char *path,
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err) {
+    bool several = false;
+    const sft_status status =
+        path != NULL ? open_several(out, path, source, &several, options, report, err) : SFT_OK;
+
+    if (status != SFT_OK || several) {
+        sft_source_close(source);
+        return status;
+    }
+    return open_source(out, source, path, options, report, err);
+}
+
 sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import_options *options,
                            sft_import_report **report, sft_error *err) {
     char found[SFT__TF_PATH];
@@ -346,22 +360,17 @@ sft_status sft_import_open(sft_catalog **out, const char *path, const sft_import
 
     SFT_TRY(out_args(out, report, err));
     sft_status status = file_source(&source, path, options, err);
-    if (status != SFT_OK) {
-        sft_status of_directory = SFT_OK;
-        if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
-            of_directory = open_several(out, path, NULL, &several, options, report, err);
-        }
-        if (several && of_directory != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
-            return of_directory;
-        }
-        status = of_directory != SFT_OK ? of_directory : status;
-        SFT_TRY(located_source(&source, &path, found, status, options, err));
-        return open_source(out, source, path, options, report, err);
+    if (status == SFT_OK) {
+        return sft__import_open_over(out, source, path, options, report, err);
     }
-    status = open_several(out, path, source, &several, options, report, err);
-    if (status != SFT_OK || several) {
-        sft_source_close(source);
-        return status;
+    sft_status of_directory = SFT_OK;
+    if (status == SFT_E_NOT_REGULAR || status == SFT_E_IO) {
+        of_directory = open_several(out, path, NULL, &several, options, report, err);
     }
+    if (several && of_directory != SFT_E_IO) { /* nothing of that name: perhaps a prefix */
+        return of_directory;
+    }
+    status = of_directory != SFT_OK ? of_directory : status;
+    SFT_TRY(located_source(&source, &path, found, status, options, err));
     return open_source(out, source, path, options, report, err);
 }

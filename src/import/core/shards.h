@@ -54,6 +54,11 @@ sft_status sft__import_open_path(sft_source **out, const char **path, char *foun
 sft_status sft__import_open_file(sft_catalog **out, const char *path,
                                  const sft_import_options *options, sft_import_report **report,
                                  sft_error *err);
+/* sft_import_open of a file that is open already (open.c): `source`, which is taken over in every case.
+ * path: NULL if nothing can lie beside it. */
+sft_status sft__import_open_over(sft_catalog **out, sft_source *source, const char *path,
+                                 const sft_import_options *options, sft_import_report **report,
+                                 sft_error *err);
 
 /* Is `path` the first of the files that gguf-split made of a model (NAME-00001-of-00003.gguf), by
  * its name and its first bytes? */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * catalog/folder.c - which files make up a model: those that an index names, or all *.safetensors
- * files of a folder. Names from an index are checked as text first and then opened so that no link
- * leads out of the folder. Read first: model.h.
+ * catalog/directory.c - which files make up a model: those that an index names, or all *.safetensors
+ * files of a directory. Names from an index are checked as text first and then opened so that no link
+ * leads out of the directory. Read first: model.h.
  */
 #include "base/checked.h"
 #include "catalog/model.h"
@@ -49,7 +49,7 @@ static sft_status list_add(void *ctx, const char *name, size_t len, sft_error *e
     }
     if (*count == l->limit) {
         return sft__base_fail(err, SFT_E_LIMIT,
-                              "the folder has more than %llu weight files, the limit",
+                              "the directory has more than %llu weight files, the limit",
                               (unsigned long long)l->limit);
     }
     if (!sft__base_grow(l->allocator, list, weights ? &l->weight_room : &l->index_room, *count + 1,
@@ -101,7 +101,7 @@ static void sort(void *entries, size_t count, size_t size,
     }
 }
 
-/* ---------------------------------------------------------------- a folder without an index */
+/* ---------------------------------------------------------------- a directory without an index */
 
 static sft_status shards_from_listing(sft__catalog_model *model, listing *l, sft_error *err) {
     if (l->weight_count == 0) {
@@ -230,8 +230,8 @@ static sft_status orphan_files(sft__catalog_model *model, const listing *l, sft_
             s++;
         }
         if (s == model->shard_count || order != 0) {
-            SFT_TRY(sft__catalog_problem_add(model->catalog, SFT_PROBLEM_ORPHAN_FILE, false,
-                                             w->name, w->len, err,
+            SFT_TRY(sft__catalog_problem_add(model->catalog, SFT_PROBLEM_ORPHAN_FILE,
+                                             (sft__catalog_subject){w->name, w->len}, err,
                                              "%s lies beside the index but is not named in it",
                                              sft__catalog_show(&shown, w->name, w->len)));
         }
@@ -307,7 +307,7 @@ static void model_reset(sft__catalog_model *model) {
 
 /* ---------------------------------------------------------------- the two ways in */
 
-/* The path of a folder as the beginning of its files' paths. */
+/* The path of a directory as the beginning of its files' paths. */
 static sft_status set_prefix(sft__catalog_model *model, const char *path, size_t len,
                              bool separator, sft_error *err) {
     char *prefix = sft__base_arena_alloc(&model->catalog->arena, len + 2, 1);
@@ -340,9 +340,9 @@ static sft_status same_index(const sft__catalog_model *model, const char *path,
 }
 
 sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *source, const char *path,
-                                   const sft__catalog_opening *options, sft_error *err) {
+                                   const sft__catalog_options *options, sft_error *err) {
     sft__catalog_model model = {
-        .catalog = catalog, .options = options, .folder = SFT__FS_NO_HANDLE};
+        .catalog = catalog, .options = options, .directory = SFT__FS_NO_HANDLE};
     const char *base = sft__fs_base_name(path);
     listing l;
     sft__fs_stat st;
@@ -354,12 +354,12 @@ sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *sourc
     }
     SFT_TRY(set_prefix(&model, path, (size_t)(base - path), false, err));
     SFT_TRY(
-        sft__fs_open_any(model.prefix[0] != '\0' ? model.prefix : ".", &model.folder, &st, err));
+        sft__fs_open_any(model.prefix[0] != '\0' ? model.prefix : ".", &model.directory, &st, err));
     listing_init(&l, &model);
     status = sft__fs_list(model.prefix, list_add, &l, err);
     if (status == SFT_E_IO || status == SFT_E_LIMIT) {
         status =
-            SFT_OK; /* only orphans are looked for here: a folder may be searchable, not listable */
+            SFT_OK; /* only orphans are looked for here: a directory may be searchable, not listable */
     }
     if (status == SFT_OK) {
         status = read_index(&model, source, &l, err);
@@ -369,7 +369,7 @@ sft_status sft__catalog_open_index(sft_catalog *catalog, const sft_source *sourc
     }
     listing_reset(&l);
     model_reset(&model);
-    sft__fs_close(model.folder);
+    sft__fs_close(model.directory);
     return status;
 }
 
@@ -405,7 +405,7 @@ static sft_status choose_index(const listing *l, const char *path, const char **
 }
 
 static sft_status open_chosen(sft__catalog_model *model, const listing *l, sft_error *err) {
-    const sft__fs_root root = {model->folder, model->prefix, SFT__FS_LINKS_INSIDE};
+    const sft__fs_root root = {model->directory, model->prefix, SFT__FS_LINKS_INSIDE};
     sft__fs_handle file;
     sft__fs_stat st;
     sft_source *source;
@@ -454,10 +454,10 @@ static sft_status open_unindexed(sft__catalog_model *model, listing *l, sft_erro
     return sft__catalog_shards_merge(model, err);
 }
 
-sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle folder,
-                                       const char *path, const sft__catalog_opening *options,
+sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle directory,
+                                       const char *path, const sft__catalog_options *options,
                                        sft_error *err) {
-    sft__catalog_model model = {.catalog = catalog, .options = options, .folder = folder};
+    sft__catalog_model model = {.catalog = catalog, .options = options, .directory = directory};
     listing l;
     sft_status status;
 
@@ -476,7 +476,7 @@ sft_status sft__catalog_open_directory(sft_catalog *catalog, sft__fs_handle fold
     return status;
 }
 
-/* ---------------------------------------------------------------- files that are in no folder */
+/* ---------------------------------------------------------------- files that are in no directory */
 
 static sft_status names_add(listing *l, const sft_model_files *files, sft_error *err) {
     for (size_t i = 0; i < files->name_count; i++) {
@@ -491,10 +491,10 @@ static sft_status names_add(listing *l, const sft_model_files *files, sft_error 
 }
 
 static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *files,
-                                 const sft__catalog_opening *options, sft_error *err) {
+                                 const sft__catalog_options *options, sft_error *err) {
     sft__catalog_model model = {.catalog = catalog,
                                 .options = options,
-                                .folder = SFT__FS_NO_HANDLE,
+                                .directory = SFT__FS_NO_HANDLE,
                                 .elsewhere = files,
                                 .prefix = "the model"};
     listing l;
@@ -520,7 +520,7 @@ static sft_status open_elsewhere(sft_catalog *catalog, const sft_model_files *fi
 
 sft_status sft_catalog_open_model(sft_catalog **out, const sft_model_files *files,
                                   const sft_open_options *options, sft_error *err) {
-    sft__catalog_opening o;
+    sft__catalog_options o;
     sft_catalog *catalog;
 
     if (out == NULL) {

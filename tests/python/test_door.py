@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The one door: open_any opens what any opener of the library knows; the functions that mirror the reference go on refusing
+what they refused."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors_c as st
+import safetensors_c.numpy as sn
+from safetensors_c import distributed, open_any, safe_open
+
+SHARDS = [np.arange(6, dtype="uint32").reshape(2, 3), np.arange(6, 12, dtype="uint32").reshape(2, 3)]
+
+
+@pytest.fixture
+def ranks(tmp_path):
+    """A directory of two ranks: `w` is 4 x 3 and counts from 0."""
+    base = tmp_path / "ranks"
+    for rank, shard in enumerate(SHARDS):
+        (base / f"rank_{rank}").mkdir(parents=True)
+        sn.save_file({"w": shard}, base / f"rank_{rank}" / "n-1_2.safetensors")
+    cut = {"name": "w", "cuts": [{"by": "x", "split": "chunk"}, None]}
+    layout = {"format": "safetensors-layout", "version": 1, "mesh": {"axes": {"x": 2}}, "tensors": [cut]}
+    (base / "layout.json").write_text(json.dumps(layout))
+    return base
+
+
+@pytest.fixture
+def archive(tmp_path):
+    path = tmp_path / "m.npz"
+    np.savez(path, w=np.concatenate(SHARDS))
+    return path
+
+
+def check(handle):
+    assert list(handle.keys()) == ["w"]
+    assert np.array_equal(handle.get_tensor("w"), np.concatenate(SHARDS))
+
+
+def test_any_format_and_any_place(ranks, archive, tmp_path):
+    sn.save_file({"w": np.concatenate(SHARDS)}, tmp_path / "m.safetensors")
+    for operand in (ranks, archive, tmp_path / "m.safetensors", archive.read_bytes()):
+        with open_any(operand, "numpy") as f:
+            check(f)
+    with archive.open("rb") as file, open_any(file, "numpy") as f:
+        check(f)
+    with distributed.open_checkpoint(ranks) as f:
+        check(f)
+
+
+def test_functions_of_the_reference_refuse_other_formats(ranks, archive):
+    for operand in (ranks, archive):
+        with pytest.raises(st.SafetensorError):
+            safe_open(operand, "numpy")
+        with pytest.raises((st.SafetensorError, OSError)):
+            sn.load_file(operand)
+    with pytest.raises(st.SafetensorError):
+        sn.load(archive.read_bytes())
+    with pytest.raises(st.SafetensorError):
+        st.deserialize(archive.read_bytes())
+    with pytest.raises(st.SafetensorError):
+        distributed.open_checkpoint(archive)
+
+
+def test_what_no_opener_knows(tmp_path):
+    path = tmp_path / "noise.bin"
+    path.write_bytes(b"\x7f" * 64)
+    with pytest.raises(st.SafetensorError, match="known weight format"):
+        open_any(path, "numpy")
+    with pytest.raises(FileNotFoundError):
+        open_any(tmp_path / "absent", "numpy")
+    with pytest.raises(st.SafetensorError, match="no checkpoint of many ranks"):
+        distributed.open_checkpoint(tmp_path, step="1_2")
+    with pytest.raises(st.SafetensorError, match="a URL names one model"):
+        distributed.open_checkpoint("https://h/m.safetensors", step="1_2")
