@@ -300,13 +300,13 @@ static sft_status look_at_path(looked_at *l, sft_error *err) {
                SFT_OK) {
         o->kind = SFT_OPERAND_NOTHING;
         o->refused.status = SFT_OK; /* no opener has looked */
-    } else if (st.folder) {
+    } else if (st.directory) {
         o->kind = SFT_OPERAND_DIRECTORY;
         l->directory = file;
     } else {
         o->kind = SFT_OPERAND_FILE;
-        return sft__io_source_from_handle(&o->source, file, &st, o->path, open->access,
-                                          open->allocator, err);
+        return sft__io_source_from_handle(&o->source, &(sft__io_file){file, &st, o->path},
+                                          open->access, open->allocator, err);
     }
     return SFT_OK;
 }

@@ -472,8 +472,7 @@ static void take_here(reading *r, const sft_io_range *ranges, size_t count) {
 }
 
 /* Reads through the object's head and the caches. */
-static sft_status read_many(void *self, const sft_io_range *ranges, size_t count, sft_io_done done,
-                            void *done_ctx, const sft_control *control, sft_error *err) {
+static sft_status read_many(void *self, const sft_io_batch *batch, sft_error *err) {
     sft__remote_object *object = self;
     const sft_allocator *a = object->remote->allocator;
     const size_t count = batch->count;
@@ -498,7 +497,7 @@ static sft_status read_many(void *self, const sft_io_range *ranges, size_t count
         if (status != SFT_OK) {
             end_waiting(&r, status, &why);
         } else {
-            const sft__remote_gets list = {r.gets, r.get_count, 0, false, control};
+            const sft__remote_gets list = {r.gets, r.get_count, 0, false, batch->control};
             status = sft__remote_transfer(object->remote, &list, &why);
         }
     }
@@ -522,7 +521,7 @@ static void ignore_done(void *ctx, size_t index, sft_status status, const sft_er
 static sft_status remote_read_at(void *self, uint64_t offset, void *dst, size_t size,
                                  sft_error *err) {
     const sft_io_range range = {offset, dst, size};
-    return read_many(self, &range, 1, ignore_done, NULL, NULL, err);
+    return read_many(self, &(sft_io_batch){&range, 1, ignore_done, NULL, NULL}, err);
 }
 
 static void remote_close(void *self) {

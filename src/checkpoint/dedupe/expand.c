@@ -328,8 +328,8 @@ static sft_status expand_laid_out(const expanding *e) {
 
 /* The record, if there is one. */
 static sft_status read_record(const expanding *e, const sft__layout_jnode **root) {
-    const char *const folder = e->d->checkpoint->directory;
-    const size_t len = strlen(folder);
+    const char *const directory = e->d->checkpoint->directory;
+    const size_t len = strlen(directory);
     sft__checkpoint_text text;
     sft__layout_jnode *tree = NULL;
     char *const path = sft__base_arena_alloc(&e->d->arena, len + 1 + sizeof SFT__DEDUPE_RECORD, 1);

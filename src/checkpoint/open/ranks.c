@@ -118,7 +118,7 @@ static sft_status look(const char *path, bool *directory, sft_error *err) {
 
     memset(&why, 0, sizeof why);
     const sft_status status = sft__fs_look(path, &st, &why);
-    *directory = status == SFT_OK && st.folder;
+    *directory = status == SFT_OK && st.directory;
     if (status == SFT_OK || why.sys == ELOOP) { /* a link to itself is none */
         return SFT_OK;
     }

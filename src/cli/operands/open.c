@@ -4,6 +4,7 @@
  * patterns. Read cmd.h first.
  */
 #include "cli/cmd.h"
+#include "cli/group.h"
 #include "cli/operands/other_format.h"
 #include "cli/operands/ranks.h"
 #include "cli/operands/url.h"

@@ -135,7 +135,7 @@ static sft_status make_source(sft_source **out, const sft__import *job, const fo
     vtable.read_at = beside_read;
     vtable.close = beside_close;
     const sft_status status = sft_source_create(
-        out, &vtable, b, &(sft_source_info){size, 0, location, job->allocator}, err);
+        out, &vtable, b, &(sft_source_info){f->size, 0, f->location, job->allocator}, err);
     if (status != SFT_OK) {
         beside_close(b);
     }

@@ -58,17 +58,7 @@ static sft_status fill_source(adding *a, sft_error *err) {
                                    h->job->allocator, err));
     memcpy(bytes, a->d->fill, sizeof a->d->fill);
     if (type->unit != 0) {
-        sft__import_block_swap(f->bytes, a->d->fill, type->size / type->unit, type->unit);
-    }
-    SFT_INIT(&vtable);
-    vtable.read_at = fill_read;
-    vtable.close = fill_close;
-    const sft_status status = sft_source_create(
-        &made, &vtable, f,
-        &(sft_source_info){sizeof f->bytes, 0, sft_source_name(h->source), f->allocator}, err);
-    if (status != SFT_OK) {
-        fill_close(f);
-        return status;
+        sft__import_block_swap(bytes, a->d->fill, type->size / type->unit, type->unit);
     }
     SFT_TRY(sft_builder_add_source(h->job->builder, made, &a->fill, err));
     h->zeros = zero ? a->fill : h->zeros;

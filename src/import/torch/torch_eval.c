@@ -350,17 +350,7 @@ sft_status sft__import_torch_constant(sft__import_torch *t, const sft_dtype *dty
     }
     SFT_TRY(sft__import_source_own(&source, &bytes, size, "constant", t->job->allocator, err));
     for (uint32_t i = 0; i < count; i++) {
-        sft__base_store_le64(c->bytes + 8 * i, values[i]);
-    }
-    SFT_INIT(&vtable);
-    vtable.read_at = constant_read;
-    vtable.close = constant_free;
-    const sft_status status = sft_source_create(
-        &source, &vtable, c,
-        &(sft_source_info){size, SFT_SOURCE_MEMORY, "constant", t->job->options.allocator}, err);
-    if (status != SFT_OK) {
-        constant_free(c);
-        return status;
+        sft__base_store_le64(bytes + 8 * i, values[i]);
     }
     v->data = source;
     return sft_builder_add_source(t->job->builder, source, &v->source, err);
