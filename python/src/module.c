@@ -68,7 +68,8 @@ static PyMethodDef methods[] = {
      "open_any(filename, framework='pt', device='cpu', *, backend='mmap', key=None, dedup='hf', "
      "allow_opaque=False, no_crc=False, checksums=False, follow_links=False, dequantize=False, "
      "tree=False)\n--\n\n"
-     "safe_open of a file of any known format (PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ...) or "
+     "safe_open of a file of any known format (PyTorch, numpy, GGUF, ONNX, HDF5, safetensors ...) "
+     "or "
      "a directory, also one of the ranks of a training job. Nothing of it is executed."},
     {"_convert", CORE_METHOD(core_convert), CORE_KEYWORDS, "What safetensors_c.convert calls."},
     {"_reopen", core_reopen, METH_VARARGS, "What a pickled handle comes back through."},

@@ -138,8 +138,7 @@ static sft_status view_as(void *ctx, const sft_tensor *tensor, const sft_dtype *
     PyEval_RestoreThread(*v->thread);
     good = match_views(v, tensor, dtype);
     *v->thread = PyEval_SaveThread();
-    return good ? SFT_OK
-                : sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled");
+    return good ? SFT_OK : sft_error_set(err, SFT_E_CANCELLED, 0, "cancelled");
 }
 
 bool core_view_begin(core_viewing *v, PyObject *views, PyThreadState **thread,

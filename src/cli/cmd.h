@@ -216,8 +216,7 @@ void cli_fail_plainly(cli *c, const char *file, const sft_error *err);
         cli_fail_plainly(c, file, &fail_err);                                                      \
     } while (0)
 /* An error without a place; gives its status. */
-#define CLI_ERROR(err, status, ...)                                                                \
-    sft_error_set(err, status, 0, __VA_ARGS__)
+#define CLI_ERROR(err, status, ...) sft_error_set(err, status, 0, __VA_ARGS__)
 /* SFT_E_IO, "WHAT: the system's text for the error"; and the same as a failure of a file. */
 sft_status cli_error_io(sft_error *err, int error, const char *what);
 void cli_fail_io(cli *c, const char *file, int error, const char *what);

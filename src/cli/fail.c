@@ -168,7 +168,8 @@ void cli_fail(cli *c, const char *file, const sft_error *err) {
 
 sft_status cli_error_io(sft_error *err, int error, const char *what) {
     char text[160];
-    return sft_error_set(err, SFT_E_IO, error, "%s: %s", what, cli_sys_text(error, text, sizeof text));
+    return sft_error_set(err, SFT_E_IO, error, "%s: %s", what,
+                         cli_sys_text(error, text, sizeof text));
 }
 
 void cli_fail_io(cli *c, const char *file, int error, const char *what) {

@@ -450,7 +450,8 @@ sft_status sft__remote_place_find(sft__remote_place *out, sft_remote *remote, co
     sft__base_buf_init(&out->url, remote->allocator);
     sft__base_buf_init(&out->cached, remote->allocator);
     if (url == NULL || !sft_operand_is_url(url)) {
-        return sft_error_set(err, SFT_E_ARG, 0, "a URL begins with https://, http://, hf:// or s3://");
+        return sft_error_set(err, SFT_E_ARG, 0,
+                             "a URL begins with https://, http://, hf:// or s3://");
     }
     const bool hub = (url[0] | 0x20) == 'h' && (url[1] | 0x20) == 'f';
     if ((hub || (url[0] | 0x20) == 's') && sft__remote_url_signed(url)) {

@@ -241,8 +241,10 @@ static sft_status choose_named(sft__remote_place *place, sft__remote_part *part,
     sft_error why = {0};
     const sft_status status = choose(place, part, remote, limit, &why);
     if (status == SFT_E_HTTP && why.sys == 404) {
-        return sft_error_set(err, SFT_E_HTTP, 404, "%s: not found, neither a file nor a directory with model.safetensors "
-                             "or an index for it", shown);
+        return sft_error_set(err, SFT_E_HTTP, 404,
+                             "%s: not found, neither a file nor a directory with model.safetensors "
+                             "or an index for it",
+                             shown);
     }
     if (status != SFT_OK && err != NULL) {
         *err = why;

@@ -61,8 +61,10 @@ static bool same_type(cli_copy *copy, const cli_item *kept, const cli_item *item
         return true;
     }
     (void)sft_escape(first, sizeof first, kept->from, kept->from_len);
-    (void)sft_error_at(&err, SFT_E_DTYPE, SFT_NO_OFFSET, item->from, item->from_len, "it would be %s, and \"%s\", another name of the same tensor, %s: cast "
-                        "both, or leave one out", item->dtype->name, first, kept->dtype->name);
+    (void)sft_error_at(&err, SFT_E_DTYPE, SFT_NO_OFFSET, item->from, item->from_len,
+                       "it would be %s, and \"%s\", another name of the same tensor, %s: cast "
+                       "both, or leave one out",
+                       item->dtype->name, first, kept->dtype->name);
     cli_fail(copy->c, copy->source, &err);
     return false;
 }

@@ -229,7 +229,9 @@ static sft_status read_whole(const cli_view *view, uint64_t unit, const cli_view
 
     *elements = n;
     if (size > room->size) {
-        return sft_error_at(err, SFT_E_INTERNAL, SFT_NO_OFFSET, view->tensor->name, view->tensor->name_len, "block of %llu bytes, room for %llu", (unsigned long long)size, (unsigned long long)room->size);
+        return sft_error_at(err, SFT_E_INTERNAL, SFT_NO_OFFSET, view->tensor->name,
+                            view->tensor->name_len, "block of %llu bytes, room for %llu",
+                            (unsigned long long)size, (unsigned long long)room->size);
     }
     return sft_tensor_read_bytes(view->catalog, view->tensor, offset, room->data, (size_t)size,
                                  err);

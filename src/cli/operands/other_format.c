@@ -23,7 +23,9 @@ static sft_status view_as(void *ctx, const sft_tensor *t, const sft_dtype **dtyp
         }
         const sft_dtype *found = sft_dtype_find(type, strlen(type));
         if (found == NULL || len == 0 || len >= sizeof pattern) {
-            return sft_error_set(err, SFT_E_ARG, 0, "--view-as \"%.200s\": PATTERN=DTYPE is needed, as \"*=BF16\"", text);
+            return sft_error_set(err, SFT_E_ARG, 0,
+                                 "--view-as \"%.200s\": PATTERN=DTYPE is needed, as \"*=BF16\"",
+                                 text);
         }
         memcpy(pattern, text, len);
         if (cli_match(pattern, t->name, t->name_len)) {

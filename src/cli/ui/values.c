@@ -158,7 +158,8 @@ void cli_json_element(cli_json *j, const sft_dtype *dtype, const void *data) {
         memcpy(&value, data, sizeof value);
         json_number(j, value);
     } else {
-        (void)!sft_convert(&value, data, 1, &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, NULL);
+        (void)!sft_convert(&value, data, 1,
+                           &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, NULL);
         json_number(j, value);
     }
 }
@@ -361,7 +362,8 @@ static sft_status load_small(const cli_view *view, double *dst, void *scratch, s
     }
     status = cli_view_read_box(view, box, box + view->tensor->rank, &room, err);
     if (status == SFT_OK) {
-        status = sft_convert(dst, room.data, view->elements, &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, err);
+        status = sft_convert(dst, room.data, view->elements,
+                             &(sft_cast){sft_dtype_get(SFT_F64), dtype, SFT_CONVERT_HOST_DST}, err);
     }
     free(box);
     free(room.data);

@@ -247,7 +247,8 @@ sft_status sft__import_opaque(sft__import *job, sft__import_subject subject, sft
         /* classes have a place in the file, tensors a name */
         const size_t name_len = subject.offset == SFT_NO_OFFSET ? subject.len : 0;
         (void)vsnprintf(text, sizeof text, format, args);
-        status = sft_error_at(err, SFT_E_UNSUPPORTED, subject.offset, subject.text, name_len, "%s", text);
+        status = sft_error_at(err, SFT_E_UNSUPPORTED, subject.offset, subject.text, name_len, "%s",
+                              text);
     }
     va_end(args);
     return status;

@@ -189,8 +189,8 @@ sft_status sft__import_source_own(sft_source **out, uint8_t **bytes, size_t size
     SFT_INIT(&vtable);
     vtable.read_at = own_read;
     vtable.close = own_close;
-    const sft_status status =
-        sft_source_create(out, &vtable, o, &(sft_source_info){size, SFT_SOURCE_MEMORY, name, allocator}, err);
+    const sft_status status = sft_source_create(
+        out, &vtable, o, &(sft_source_info){size, SFT_SOURCE_MEMORY, name, allocator}, err);
     if (status != SFT_OK) {
         own_close(o);
     }

@@ -170,7 +170,11 @@ sft_status sft__import_onnx_values_source(sft__import_onnx *o, const sft__import
     SFT_INIT(&vtable);
     vtable.read_at = values_read;
     vtable.close = values_close;
-    SFT_THEN(status, sft_source_create(&made, &vtable, s, &(sft_source_info){v->entries * v->width, 0, sft_source_name(job->file), job->allocator}, err));
+    SFT_THEN(status,
+             sft_source_create(&made, &vtable, s,
+                               &(sft_source_info){v->entries * v->width, 0,
+                                                  sft_source_name(job->file), job->allocator},
+                               err));
     if (status != SFT_OK) {
         values_close(s);
         return status;

@@ -257,7 +257,9 @@ sft_status sft__remote_staging_publish(sft__remote_staging *s, bool replace, sft
     (void)sft__fs_remove(s->journal, NULL);
     return sft__fs_sync_parent(s->path, &why) == SFT_OK
                ? SFT_OK
-               : sft_error_set(err, SFT_E_DURABILITY, why.sys, "%.200s is in place, but its directory could not be flushed", s->path);
+               : sft_error_set(err, SFT_E_DURABILITY, why.sys,
+                               "%.200s is in place, but its directory could not be flushed",
+                               s->path);
 }
 
 sft_status sft__remote_staging_begin_set(const sft__remote_staging *s, sft_error *err) {
