@@ -75,8 +75,8 @@ static const char *read_pair(parser *ps, const char *p) {
 }
 
 /* The members of one object, p at its '{': each is read by `member`, p at its name. */
-static const char *read_object(parser *ps, const char *p,
-                               const char *(*member)(parser *ps, const char *p)) {
+static SFT_NOINLINE const char *read_object(parser *ps, const char *p,
+                                            const char *(*member)(parser *ps, const char *p)) {
     bool more;
     for (p = sft__base_json_first(p, '}', &more); p != NULL && more;) {
         p = sft__format_scan_next(&ps->scan, member(ps, p), '}', "expected ',' or '}'", &more);

@@ -110,7 +110,8 @@ class Tree:
         return old, str(new)
 
     def make(self, sources):
-        """The path of a tool in which these sources replace or join those of BUILD."""
+        """The path of a tool in which these sources replace or join those of BUILD; src/cuda and src/mpi are in none."""
+        sources = [s for s in sources if s.relative_to(self.path).parts[1] not in ("cuda", "mpi", "mpitool")]
         with ThreadPoolExecutor(2) as pool:
             objects = list(pool.map(self.compile, sources))
         replaced = {old: new for old, new in objects if old in self.link}

@@ -66,11 +66,11 @@ static const char *one_token(jinja_token *t, const char *p, const char *end) {
         t->len = (size_t)(q - p) - 2;
         return q;
     }
-    if ((is_letter(*p) || is_digit(*p))) {
-        while (q < end && (is_letter(*q) || is_digit(*q))) {
+    if ((is_letter(*p) || sft__base_is_digit(*p))) {
+        while (q < end && (is_letter(*q) || sft__base_is_digit(*q))) {
             q++;
         }
-        t->kind = is_digit(*p) ? JINJA_NUMBER : JINJA_NAME;
+        t->kind = sft__base_is_digit(*p) ? JINJA_NUMBER : JINJA_NAME;
     }
     t->p = p;
     t->len = (size_t)(q - p);

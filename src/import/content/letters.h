@@ -5,14 +5,11 @@
 #ifndef SFT_IMPORT_LETTERS_H
 #define SFT_IMPORT_LETTERS_H
 
+#include "base/text/utf8.h"
 #include <stdbool.h>
 
 static inline bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-static inline bool is_digit(char c) {
-    return c >= '0' && c <= '9';
 }
 
 static inline bool is_small(char c) {
@@ -34,7 +31,7 @@ static inline bool is_letter(char c) {
 
 /* Of a word in ASCII. */
 static inline bool is_word(char c) {
-    return is_small(c) || is_big(c) || is_digit(c) || c == '_';
+    return is_small(c) || is_big(c) || sft__base_is_digit(c) || c == '_';
 }
 
 #endif

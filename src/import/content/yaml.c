@@ -105,7 +105,7 @@ static const char *value_of(const char *p, const char *end) {
 }
 
 static bool is_dotted(char ch) {
-    return is_letter(ch) || is_digit(ch) || ch == '.';
+    return is_letter(ch) || sft__base_is_digit(ch) || ch == '.';
 }
 
 enum { NAMES_MOST = 1 << 18 };

@@ -19,7 +19,7 @@ static bool is_symbol(const char *name, size_t len) {
         n++;
     }
     for (size_t i = n; i < len; i++) {
-        if (!is_digit(name[i])) {
+        if (!sft__base_is_digit(name[i])) {
             return false;
         }
     }
@@ -56,13 +56,13 @@ uint32_t sft__import_content_expression(const char *text, size_t len) {
     }
     for (size_t i = 0; i < len;) {
         size_t n = 0;
-        while (i + n < len && (is_letter(text[i + n]) || is_digit(text[i + n]))) {
+        while (i + n < len && (is_letter(text[i + n]) || sft__base_is_digit(text[i + n]))) {
             n++;
         }
         if (n == 0) {
             known = known && text[i] != '\0' && strchr(signs, text[i]) != NULL;
             n = 1;
-        } else if (!is_digit(text[i])) {
+        } else if (!sft__base_is_digit(text[i])) {
             known = known && (is_symbol(text + i, n) || is_function(text + i, n));
         }
         i += n;
@@ -150,11 +150,12 @@ uint32_t sft__import_content_guard(const char *text, size_t len) {
             guard_text(&g);
             continue;
         }
-        if (!is_letter(c) && !is_digit(c)) {
+        if (!is_letter(c) && !sft__base_is_digit(c)) {
             guard_sign(&g, c);
             continue;
         }
-        while (g.p < g.end && (is_letter(*g.p) || is_digit(*g.p) || (is_digit(c) && *g.p == '.'))) {
+        while (g.p < g.end && (is_letter(*g.p) || sft__base_is_digit(*g.p) ||
+                               (sft__base_is_digit(c) && *g.p == '.'))) {
             g.p++;
         }
         if (is_letter(c)) {

@@ -45,7 +45,7 @@ static bool is_name(const char *p, size_t len, bool *dots) {
         if (p[i] == '.' && !begin) {
             begin = true;
             *dots = true;
-        } else if (is_letter(p[i]) || (!begin && is_digit(p[i]))) {
+        } else if (is_letter(p[i]) || (!begin && sft__base_is_digit(p[i]))) {
             begin = false;
         } else {
             return false;
@@ -89,7 +89,7 @@ static bool is_numbered(const char *p, size_t len) {
     char end[EXTENSION_MOST];
     size_t n = len;
 
-    while (n > 0 && (is_digit(p[n - 1]) || p[n - 1] == '.')) {
+    while (n > 0 && (sft__base_is_digit(p[n - 1]) || p[n - 1] == '.')) {
         n--;
     }
     return n < len && p[n] == '.' && extension(end, p, n) == 2 && memcmp(end, "so", 2) == 0;
@@ -239,7 +239,7 @@ static bool is_no_script(const char *p, size_t len) {
         return is_unbroken(p, len); /* none is Python */
     }
     for (size_t i = 0; i < len; i++) {
-        if (!is_letter(p[i]) && !is_digit(p[i]) &&
+        if (!is_letter(p[i]) && !sft__base_is_digit(p[i]) &&
             (p[i] == '\0' || strchr(" .,-/~:%+@&?!\\", p[i]) == NULL)) {
             return false;
         }
@@ -276,7 +276,7 @@ static bool is_layer(const char *p, size_t len) {
                                                                      : 0;
     size_t i = skip;
 
-    while (i < len && (is_letter(p[i]) || is_digit(p[i]))) {
+    while (i < len && (is_letter(p[i]) || sft__base_is_digit(p[i]))) {
         i++;
     }
     if (skip != 0 && !(p[skip] >= 'A' && p[skip] <= 'Z')) {
@@ -286,7 +286,7 @@ static bool is_layer(const char *p, size_t len) {
         return skip != 0 && i == len && i > skip;
     }
     for (i++; i + 1 < len; i++) {
-        if (!is_letter(p[i]) && !is_digit(p[i]) && memchr(".,= -+", p[i], 6) == NULL) {
+        if (!is_letter(p[i]) && !sft__base_is_digit(p[i]) && memchr(".,= -+", p[i], 6) == NULL) {
             return false;
         }
     }

@@ -38,7 +38,7 @@ static bool is_space(char c) {
 }
 
 static bool is_name(char c) {
-    return is_letter(c) || is_digit(c);
+    return is_letter(c) || sft__base_is_digit(c);
 }
 
 static bool is(const char *p, size_t len, const char *word) {
@@ -50,7 +50,7 @@ static bool is_inner(const char *p, size_t len) {
     static const char *const plain[] = {"__name__", "__main__", "__init__", "__version__",
                                         "__file__", "__doc__",  NULL};
     for (size_t i = 2; i + 2 < len; i++) {
-        if (!(p[i] >= 'a' && p[i] <= 'z') && p[i] != '_' && !is_digit(p[i])) {
+        if (!(p[i] >= 'a' && p[i] <= 'z') && p[i] != '_' && !sft__base_is_digit(p[i])) {
             return false;
         }
     }
@@ -260,11 +260,11 @@ static bool take_number(reading *r) {
 
     for (p += coded ? 2 : 1; p < r->end; p++) {
         const char low = (char)(*p | 0x20);
-        const bool power =
-            low == 'e' && p + 1 < r->end && (is_digit(p[1]) || p[1] == '-' || p[1] == '+');
+        const bool power = low == 'e' && p + 1 < r->end &&
+                           (sft__base_is_digit(p[1]) || p[1] == '-' || p[1] == '+');
         if (!coded && *p == '.' && !dot) {
             dot = true;
-        } else if (!is_digit(*p) && *p != '_' &&
+        } else if (!sft__base_is_digit(*p) && *p != '_' &&
                    !(coded ? low >= 'a' && low <= 'f' : power || low == 'j' || low == 'l')) {
             break;
         }
@@ -362,7 +362,7 @@ static bool take_token(reading *r) {
     if (ch == '"' || ch == '\'') {
         return take_text(r);
     }
-    return is_digit(ch) ? take_number(r) : is_name(ch) ? take_word(r) : take_sign(r);
+    return sft__base_is_digit(ch) ? take_number(r) : is_name(ch) ? take_word(r) : take_sign(r);
 }
 
 unsigned sft__import_setting_python(const char *text, size_t len) {

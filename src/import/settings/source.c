@@ -76,7 +76,7 @@ static bool take_name(reading *r) {
         "match",  "nonlocal", "return", "exec",  "custom_imports", "_base_", "print", NULL};
     const char *p = r->p;
 
-    while (r->p < r->end && (is_letter(*r->p) || is_digit(*r->p))) {
+    while (r->p < r->end && (is_letter(*r->p) || sft__base_is_digit(*r->p))) {
         r->p++;
     }
     const size_t len = (size_t)(r->p - p);
@@ -134,9 +134,9 @@ uint32_t sft__import_setting_source(const char *text, size_t len) {
 
     while (r.p < r.end) {
         const char c = *r.p;
-        const bool good = c == '\'' || c == '"'         ? take_text(&r)
-                          : is_letter(c) || is_digit(c) ? take_name(&r)
-                                                        : c != '\0' && take_sign(&r);
+        const bool good = c == '\'' || c == '"'                   ? take_text(&r)
+                          : is_letter(c) || sft__base_is_digit(c) ? take_name(&r)
+                                                                  : c != '\0' && take_sign(&r);
         if (!good) {
             return sft__import_setting_is_wild(text, len, true) ? SFT_SCAN_DANGEROUS
                                                                 : SFT_SCAN_UNKNOWN;
