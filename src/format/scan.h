@@ -59,20 +59,21 @@ const char *sft__format_scan_entry(sft__format_scan *s, const char *p,
                                    sft__format_scan_tensor *out);
 
 /* Failures: fill the error record, set s->status, return NULL. */
-const char *sft__format_scan_json_fault(sft__format_scan *s); /* the fault that s->json holds */
+SFT_COLD const char *
+sft__format_scan_json_fault(sft__format_scan *s); /* the fault that s->json holds */
 #define SFT__SCAN_FAIL(s, code, at, ...)                                                           \
     ((s)->status =                                                                                 \
          sft__base_fail_tensor((s)->err, (code), (s)->origin + (uint64_t)((at) - (s)->text),       \
                                (s)->name, (s)->name_len, __VA_ARGS__),                             \
      (const char *)NULL)
-const char *sft__format_scan_expected(sft__format_scan *s, sft_status status, const char *at,
-                                      const char *needed);
+SFT_COLD const char *sft__format_scan_expected(sft__format_scan *s, sft_status status,
+                                               const char *at, const char *needed);
 /* A value of the wrong type at p, with `depth` containers open around it: fails with status, or
  * with JSON if it is no value at all. */
-const char *sft__format_scan_wrong_type(sft__format_scan *s, const char *p, unsigned depth,
-                                        sft_status status, const char *needed);
-const char *sft__format_scan_no_room(sft__format_scan *s,
-                                     uint64_t size); /* arena refused: budget or memory */
+SFT_COLD const char *sft__format_scan_wrong_type(sft__format_scan *s, const char *p, unsigned depth,
+                                                 sft_status status, const char *needed);
+SFT_COLD const char *sft__format_scan_no_room(sft__format_scan *s,
+                                              uint64_t size); /* arena refused: budget or memory */
 
 /* Those of base/text/json.h, a fault told. */
 const char *sft__format_scan_key(sft__format_scan *s, const char *p, sft__base_json_str *name,
