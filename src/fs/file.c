@@ -16,7 +16,7 @@ sft_status sft__fs_open(const char *path, sft__fs_handle *out, sft__fs_stat *st,
 }
 
 bool sft__fs_stamp_fd(int fd, sft__fs_stamp *out) {
-    sft__fs_stat st;
+    sft__fs_stat st = {0};
 
     if (fd < 0 || sft__fs_stat_fd(fd, "", &st, NULL) != SFT_OK) {
         return false;
