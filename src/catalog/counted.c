@@ -5,6 +5,7 @@
  * PyTorch's shards (shard-00003-model-00002-of-00004) are not judged: a rank with nothing to save
  * writes no file, see checkpoint/open/shard_names.c. Read first: model.h.
  */
+#include "base/memory/need.h"
 #include "catalog/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,9 +168,7 @@ sft_status sft__catalog_shards_count(sft__catalog_model *model, sft_error *err) 
     size_t count = 0;
     size_t size;
 
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, room * sizeof *list);
-    }
+    SFT_NEED(list != NULL, room * sizeof *list, err);
     for (size_t i = 0; i < room; i++) {
         count += parse(&list[count], &model->shards[i]);
     }

@@ -5,6 +5,7 @@
  * others out of the whole. Read checkpoint/dedupe/dedupe.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/dedupe/dedupe.h"
 #include "fs/file.h"
 #include "layout/jsontree.h"
@@ -130,9 +131,7 @@ static sft_status recorded_metadata(const expanding *e, sft_job_file *f,
                                     const sft__layout_jnode *given) {
     sft_metadata_entry *const list =
         sft__base_arena_alloc(&e->d->arena, (given->len + 1) * sizeof *list, sizeof(void *));
-    if (list == NULL) {
-        return sft__base_fail_nomem(e->err, (given->len + 1) * sizeof *list);
-    }
+    SFT_NEED(list != NULL, (given->len + 1) * sizeof *list, e->err);
     for (const sft__layout_jnode *n = given->first; n != NULL; n = n->next) {
         if (given->type != SFT__J_OBJECT || n->type != SFT__J_STRING) {
             return sft__base_fail_at(e->err, SFT_E_SCHEMA, n->offset,
@@ -184,9 +183,7 @@ static sft_status list_names(expanding *e, const sft__layout_jnode *names) {
     size_t count = 0;
     e->names =
         sft__base_arena_alloc(&e->d->arena, (names->len + 1) * sizeof *e->names, sizeof(void *));
-    if (e->names == NULL) {
-        return sft__base_fail_nomem(e->err, (names->len + 1) * sizeof *e->names);
-    }
+    SFT_NEED(e->names != NULL, (names->len + 1) * sizeof *e->names, e->err);
     for (const sft__layout_jnode *n = names->first; n != NULL; n = n->next) {
         if (n->type != SFT__J_STRING) {
             return schema(e, n, "a list of names");
@@ -215,9 +212,7 @@ static sft_status expand_recorded(expanding *e, const sft__layout_jnode *root) {
     SFT_TRY(list_names(e, names));
     const size_t count = e->d->checkpoint->count;
     bool *const listed = sft__base_arena_alloc(&e->d->arena, count + 1, 1);
-    if (listed == NULL) {
-        return sft__base_fail_nomem(e->err, count);
-    }
+    SFT_NEED(listed != NULL, count, e->err);
     memset(listed, 0, count);
     for (const sft__layout_jnode *f = files->first; f != NULL; f = f->next) {
         const sft__layout_jnode *const rank = sft__layout_jtree_get(f, "rank");
@@ -316,9 +311,7 @@ static sft_status expand_laid_out(const expanding *e) {
         }
         w.name = w.own != NULL ? sft__checkpoint_dedupe_name(e->d, w.own->catalog)
                                : name_like(e, &c->parts[0], rank);
-        if (w.name == NULL) {
-            return sft__base_fail_nomem(e->err, 1);
-        }
+        SFT_NEED(w.name != NULL, 1, e->err);
         SFT_TRY(make_file(e, &w));
     }
     return SFT_OK;
@@ -334,9 +327,7 @@ static sft_status read_record(const expanding *e, const sft__layout_jnode **root
     sft__layout_jnode *tree = NULL;
     char *const path = sft__base_arena_alloc(&e->d->arena, len + 1 + sizeof SFT__DEDUPE_RECORD, 1);
     *root = NULL;
-    if (path == NULL) {
-        return sft__base_fail_nomem(e->err, len);
-    }
+    SFT_NEED(path != NULL, len, e->err);
     memcpy(path, directory, len);
     path[len] = '/';
     memcpy(path + len + 1, SFT__DEDUPE_RECORD, sizeof SFT__DEDUPE_RECORD);

@@ -4,6 +4,7 @@
  * the checkpoint that they are, which proves them whole; then come topology.json or layout.json,
  * and the marker. Read group_save.h first.
  */
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "checkpoint/group/group_save.h"
 #include "checkpoint/open/checkpoint.h"
@@ -14,9 +15,7 @@ sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char
                                       const sft__base_buf *text, sft_error *err) {
     sft__fs_handle disk;
     sft__base_buf path;
-    if (text->failed) {
-        return sft__base_fail_nomem(err, text->len);
-    }
+    SFT_NEED(!text->failed, text->len, err);
     sft__base_buf_init(&path, s->set.allocator);
     sft_status status = sft__checkpoint_stage_path(&path, s->stage.directory, name, err);
     if (status == SFT_OK) {

@@ -5,6 +5,7 @@
  * Read group_parts.h first.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "checkpoint/group/group_parts.h"
 #include <stdlib.h>
 
@@ -134,9 +135,7 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     bool made;
     bool new_name;
     name *const n = find_or_make(&d->names, r->name_key, &new_name, d->allocator);
-    if (n == NULL) {
-        return sft__base_fail_nomem(err, d->names.count * sizeof *n);
-    }
+    SFT_NEED(n != NULL, d->names.count * sizeof *n, err);
     if (new_name) {
         n->check = r->check;
         n->full = r->full;
@@ -146,10 +145,9 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     }
     const size_t name_at = (size_t)((uint8_t *)n - d->names.items) / d->names.size;
     entry *const e = find_or_make(&d->entries, r->key, &made, d->allocator);
-    if (e == NULL || !sft__base_grow(d->allocator, &d->holdings, &d->holding_room,
-                                     d->holding_count + 1, sizeof *d->holdings)) {
-        return sft__base_fail_nomem(err, d->entries.count * sizeof *e);
-    }
+    SFT_NEED(e != NULL && sft__base_grow(d->allocator, &d->holdings, &d->holding_room,
+                                         d->holding_count + 1, sizeof *d->holdings),
+             d->entries.count * sizeof *e, err);
     if (made) {
         e->bytes = r->bytes;
         e->elements = r->elements;
@@ -205,9 +203,7 @@ static sft_status take_all(division *d, sft_error *err) {
     const uint64_t mine_count = s->count;
     uint64_t most = 0;
     uint64_t *const counts = sft__base_alloc_array(d->allocator, size, sizeof *counts);
-    if (counts == NULL) {
-        return sft__base_fail_nomem(err, size * sizeof *counts);
-    }
+    SFT_NEED(counts != NULL, size * sizeof *counts, err);
     sft_status status =
         sft__checkpoint_group_gather(s->group, &mine_count, sizeof mine_count, counts, err);
     for (size_t i = 0; i < size && status == SFT_OK; i++) {
@@ -326,9 +322,7 @@ sft_status sft__checkpoint_gset_number(sft__checkpoint_gset *s, sft_error *err) 
     sft__checkpoint_gpart **const list =
         sft__base_alloc_array(s->allocator, s->count + 1, sizeof(sft__checkpoint_gpart *));
     size_t n = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, s->count * sizeof *list);
-    }
+    SFT_NEED(list != NULL, s->count * sizeof *list, err);
     for (size_t i = 0; i < s->count; i++) {
         if (s->parts[i].mine) {
             list[n++] = &s->parts[i];

@@ -5,6 +5,7 @@
  * and assembly.h first.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/group/group_parts.h"
 #include "checkpoint/open/assembly.h"
@@ -84,9 +85,7 @@ static sft_status add(loading *l, const sft__checkpoint_gpart *p, const sft_tens
         (void)snprintf(text, sizeof text, "\n%llu", (unsigned long long)index);
         sft__base_buf_add(&l->name, t->name, t->name_len);
         sft__base_buf_text(&l->name, text);
-        if (l->name.failed) {
-            return sft__base_fail_nomem(l->err, l->name.len);
-        }
+        SFT_NEED(!l->name.failed, l->name.len, l->err);
         like.name = l->name.data;
         like.name_len = l->name.len;
     }
@@ -131,9 +130,8 @@ static sft_status make_parts(loading *l, sft_error *err) {
     l->select = sft__base_alloc_array(l->allocator, count + 1, sizeof *l->select);
     l->places = sft__base_alloc_zero(l->allocator, (count + 1) * sizeof *l->places);
     l->dtypes = sft__base_alloc_array(l->allocator, count + 1, sizeof(const sft_dtype *));
-    if (l->select == NULL || l->places == NULL || l->dtypes == NULL) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *l->places);
-    }
+    SFT_NEED(l->select != NULL && l->places != NULL && l->dtypes != NULL,
+             (count + 1) * sizeof *l->places, err);
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(take_part(l, &l->set.parts[i], i));
     }

@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "layout/layout.h"
 

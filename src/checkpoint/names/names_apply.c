@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/names/names.h"
 #include "checkpoint/open/assembly.h"

@@ -6,6 +6,7 @@
 #include "checkpoint/open/assembly.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 
 #define NONE UINT32_MAX
 

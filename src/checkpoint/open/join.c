@@ -6,6 +6,7 @@
 #include "checkpoint/open/join.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdio.h>
 #include <stdlib.h>

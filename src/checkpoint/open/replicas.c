@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/assembly.h"
 #include "checkpoint/open/checkpoint.h"
 

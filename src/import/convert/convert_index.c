@@ -2,6 +2,7 @@
  *
  * import/convert/convert_index.c - the index of a sharded output. Read first: convert.h.
  */
+#include "base/memory/need.h"
 #include "import/convert/convert.h"
 #include "import/write/export.h"
 
@@ -50,9 +51,7 @@ static sft_status make_index(sft__import_conversion *c, const char *path, const 
                              sft__fs_publish **out, sft_error *err) {
     const sft__fs_span all = {text->data, text->len};
 
-    if (text->failed) {
-        return sft__base_fail_nomem(err, text->len);
-    }
+    SFT_NEED(!text->failed, text->len, err);
     SFT_TRY(sft__import_convert_output(c, path, text->len, out, err));
     return sft__fs_publish_write(*out, 0, &all, 1, err);
 }

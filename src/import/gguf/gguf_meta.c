@@ -5,6 +5,7 @@
  */
 #include "import/gguf/gguf_meta.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include <sft/digest.h>
 
@@ -197,10 +198,9 @@ static sft_status read_notes(sft__import_gguf_meta *m, sft_error *err) {
 
     SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TYPES, false, err));
     SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TENSORS, true, err));
-    if (!sft__base_strmap_init(&m->type_names, m->types, sizeof *m->types, m->type_count, a) ||
-        !sft__base_strmap_init(&m->raw_names, m->raws, sizeof *m->raws, m->raw_count, a)) {
-        return sft__base_fail_nomem(err, (m->type_count + m->raw_count) * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&m->type_names, m->types, sizeof *m->types, m->type_count, a) &&
+                 sft__base_strmap_init(&m->raw_names, m->raws, sizeof *m->raws, m->raw_count, a),
+             (m->type_count + m->raw_count) * 16, err);
     for (size_t i = 0; i < m->type_count; i++) {
         (void)sft__base_strmap_add(&m->type_names, i);
     }

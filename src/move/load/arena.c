@@ -5,7 +5,7 @@
  */
 #include "move/load/arena.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/memory/pages.h"
 
 typedef struct arena_block {
@@ -43,9 +43,7 @@ static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_err
     arena_block *b = sft__base_alloc_zero(arena->allocator, sizeof *b);
     size_t skew;
 
-    if (b == NULL) {
-        return sft__base_fail_nomem(err, sizeof *b);
-    }
+    SFT_NEED(b != NULL, sizeof *b, err);
     b->memory = memory;
     b->memory_size = size;
     if (memory == NULL) {
@@ -71,9 +69,7 @@ static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_err
 static sft_status arena_new(sft_arena **out, const sft_allocator *allocator, sft_error *err) {
     allocator = sft__base_allocator(allocator);
     *out = sft__base_alloc_zero(allocator, sizeof **out);
-    if (*out == NULL) {
-        return sft__base_fail_nomem(err, sizeof **out);
-    }
+    SFT_NEED(*out != NULL, sizeof **out, err);
     (*out)->allocator = allocator;
     return SFT_OK;
 }
