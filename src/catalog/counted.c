@@ -6,6 +6,7 @@
  * writes no file, see checkpoint/open/shard_names.c. Read first: model.h.
  */
 #include "base/memory/need.h"
+#include "base/text/utf8.h"
 #include "catalog/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,6 @@ typedef struct counted {
     uint64_t number;
     uint64_t of;
 } counted;
-
-static bool is_digit(char ch) {
-    return ch >= '0' && ch <= '9';
-}
 
 static bool is_separator(char ch) {
     return ch == '-' || ch == '_' || ch == '.';
@@ -48,10 +45,10 @@ static bool parse_at(counted *c, size_t at) {
         c->name[at + 3] != c->name[at]) {
         return false;
     }
-    while (first > 0 && is_digit(c->name[first - 1])) {
+    while (first > 0 && sft__base_is_digit(c->name[first - 1])) {
         first--;
     }
-    while (end < c->name_len && is_digit(c->name[end])) {
+    while (end < c->name_len && sft__base_is_digit(c->name[end])) {
         end++;
     }
     c->before = first;

@@ -28,23 +28,16 @@ static const char *next_key(sft__import_gguf_meta *m, sft__base_json *j, const c
                             const char **name, size_t *len) {
     sft__base_json_str s;
 
-    p = sft__base_json_blank(p);
-    if (*p != '"') {
-        return NULL;
-    }
-    p = sft__base_json_read(j, p, &s);
-    if (p == NULL) {
-        return NULL;
-    }
-    char *copy = sft__base_arena_alloc(&m->job->arena, s.len + 1, 1);
+    p = sft__base_json_key(j, sft__base_json_blank(p), &s, "a key in quotes is needed",
+                           "a colon is needed");
+    char *copy = p != NULL ? sft__base_arena_alloc(&m->job->arena, s.len + 1, 1) : NULL;
     if (copy == NULL) {
         return NULL;
     }
     *len = sft__base_json_decode(copy, &s);
     copy[*len] = '\0';
     *name = copy;
-    p = sft__base_json_blank(p);
-    return *p == ':' ? sft__base_json_blank(p + 1) : NULL;
+    return p;
 }
 
 static const char *read_type(sft__base_json *j, const char *p, sft__import_gguf_typed *t) {
