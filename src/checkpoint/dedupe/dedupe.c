@@ -628,13 +628,13 @@ static sft_status write_files(sft_dedupe *d, sft_dedupe_rule rule, sft_error *er
 
 static sft_status make(sft_dedupe *d, sft_error *err) {
     const sft_dedupe_rule rule = d->options.rule;
-    sft_catalog *whole;
+    sft_catalog *global;
     if (rule != SFT_DEDUPE_MINDSPORE && rule != SFT_DEDUPE_BALANCED) {
         return sft__base_fail(err, SFT_E_ARG, "no rule %d", (int)rule);
     }
     /* Nothing may be missing already. */
-    SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, d->options.open, err));
-    sft_catalog_close(whole);
+    SFT_TRY(sft_checkpoint_join_ranks(&global, d->checkpoint, d->options.open, err));
+    sft_catalog_close(global);
     SFT_TRY(find_shards(d, err));
     SFT_TRY(rule == SFT_DEDUPE_BALANCED ? sft__checkpoint_dedupe_balance(d, err)
                                         : sft__checkpoint_dedupe_round_robin(d, err));

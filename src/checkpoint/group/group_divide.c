@@ -18,7 +18,7 @@ typedef struct record {
     uint64_t check;
     uint64_t bytes;
     uint64_t elements;
-    uint64_t full;
+    uint64_t global; /* elements of the global tensor */
 } record;
 
 typedef struct entry {
@@ -34,8 +34,8 @@ typedef struct entry {
 typedef struct name {
     uint8_t key[16];
     uint64_t check;
-    uint64_t full;
-    uint64_t seen; /* elements of different parts */
+    uint64_t global; /* elements of the global tensor */
+    uint64_t seen;   /* elements of different parts */
 } name;
 
 typedef struct holding {
@@ -138,7 +138,7 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     SFT_NEED(n != NULL, d->names.count * sizeof *n, err);
     if (new_name) {
         n->check = r->check;
-        n->full = r->full;
+        n->global = r->global;
     } else if (n->check != r->check) {
         blame(d, SFT_E_MISMATCH, r->name_key, "processes disagree about its dtype or shape");
         return SFT_OK;
@@ -169,7 +169,7 @@ static void fill(const sft__checkpoint_gset *s, record *out, size_t first, size_
         out[i].check = p->check;
         out[i].bytes = p->tensor->nbytes;
         out[i].elements = p->elements;
-        out[i].full = p->full;
+        out[i].global = p->global;
     }
 }
 
@@ -300,8 +300,8 @@ static sft_status choose_all(division *d, sft_error *err) {
 static void check_volumes(division *d) {
     const name *const names = (const name *)(const void *)d->names.items;
     for (size_t i = 0; i < d->names.count; i++) {
-        if (names[i].seen != names[i].full) {
-            const bool less = names[i].seen < names[i].full;
+        if (names[i].seen != names[i].global) {
+            const bool less = names[i].seen < names[i].global;
             blame(d, less ? SFT_E_HOLE : SFT_E_OVERLAP, names[i].key,
                   less ? "no process holds some part of it"
                        : "parts of it overlap without being equal");
@@ -347,7 +347,7 @@ static sft_status take_mine(division *d, sft_error *err) {
     for (size_t i = 0; i < s->count; i++) {
         sft__checkpoint_gpart *const p = &s->parts[i];
         const entry *const e = &entries[d->entries.slots[slot_of(&d->entries, p->key)] - 1];
-        p->mine = e->owner == rank && (!s->boxes || p->elements > 0 || p->full == 0);
+        p->mine = e->owner == rank && (!s->boxes || p->elements > 0 || p->global == 0);
         s->bytes += p->mine ? p->tensor->nbytes : 0;
     }
     return sft__checkpoint_gset_number(s, err);

@@ -144,7 +144,7 @@ static sft_status take_part(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
                      err);
     }
     SFT_TRY(layouts != NULL ? take_layout(s, p, layouts, err) : take_box(s, p, err));
-    SFT_TRY(product(t, t->shape, t->dims, &p->full, err));
+    SFT_TRY(product(t, t->shape, t->dims, &p->global, err));
     SFT_TRY(product(t, p->local, p->local_dims, &p->elements, err));
     sft_error why;
     const sft_status status = sft_dtype_bytes(t->dtype, p->elements, &bytes, &why);

@@ -78,7 +78,7 @@ static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent
         return SFT_OK;
     }
     if (!target.directory) {
-        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no directory", s->root);
     }
     SFT_TRY(sft__fs_look(parent, &above, err));
     SFT_TRY(sft__fs_list(s->root, count_entry, &c, err));

@@ -20,7 +20,7 @@ typedef struct arena_block {
 struct sft_arena {
     const sft_allocator *allocator;
     arena_block *blocks;
-    bool foreign; /* the caller's memory */
+    bool borrowed; /* the caller's memory */
 };
 
 static bool block_large(const arena_block *b) {
@@ -28,7 +28,7 @@ static bool block_large(const arena_block *b) {
 }
 
 static void block_free(sft_arena *arena, arena_block *b) {
-    if (b->memory != NULL && !arena->foreign) {
+    if (b->memory != NULL && !arena->borrowed) {
         if (block_large(b)) {
             sft__base_pages_free(b->memory, b->memory_size);
         } else {
@@ -101,7 +101,7 @@ sft_status sft_arena_create_over(sft_arena **out, void *memory, size_t size,
         return sft__base_fail(err, SFT_E_ARG, "memory is NULL");
     }
     SFT_TRY(arena_new(out, allocator, err));
-    (*out)->foreign = true;
+    (*out)->borrowed = true;
     return arena_begin(out, memory, size, err);
 }
 
@@ -118,7 +118,7 @@ sft_status sft__move_data_arena_take(sft_arena *arena, uint64_t size, uint8_t **
                               (unsigned long long)size);
     }
     if (b == NULL || bytes > b->size - b->used) {
-        if (arena->foreign) {
+        if (arena->borrowed) {
             return sft__base_fail(
                 err, SFT_E_NOMEM, "the arena has %llu bytes left, %llu are needed",
                 (unsigned long long)(b->size - b->used), (unsigned long long)bytes);
