@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/part.c - what one rank holds of a catalog of global tensors. Read checkpoint/open/assembly.h first.
+ * checkpoint/part.c - what one rank holds of a catalog of global tensors. Read first:
+ * checkpoint/open/assembly.h.
  */
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
