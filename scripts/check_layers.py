@@ -42,16 +42,7 @@ ALONE = list(EXTENSIONS) + ["cli"]
 LONGEST = 900
 CROWDED = 25
 PARAMETERS = 6
-WIDE = {
-    "catalog": 3,
-    "move": 11,
-    "layout": 8,
-    "checkpoint": 18,
-    "import": 40,
-    "remote": 12,
-    "mpi": 2,
-    "cli": 8,
-}
+WIDE = {"catalog": 1, "move": 5, "checkpoint": 9, "import": 3, "mpi": 2}
 DEFINED = re.compile(
     r"^[A-Za-z_][\w\s*]*?\b(?!if|for|while|switch)(\w+)\(((?:[^(){};]|\([^(){};]*\))*)\)\s*\{", re.M
 )

@@ -157,7 +157,7 @@ PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwarg
     return result;
 }
 
-/* [(name, sentence)] of tensors that are not whole in the files. */
+/* [(name, sentence)] of tensors that are incomplete in the files. */
 static PyObject *left_out(const sft_catalog *catalog) {
     PyObject *list = PyList_New(0);
 
@@ -193,15 +193,15 @@ PyObject *core_left_out(PyObject *module, PyObject *handle) {
 /* ---------------------------------------------------------------- parts */
 
 /* SFT_E_MISMATCH: a layout that fits no tensor, so that every rank would have all of the model. */
-static sft_status take_part(sft_catalog **out, const sft_catalog *whole, sft_layout_set *layouts,
+static sft_status take_part(sft_catalog **out, const sft_catalog *global, sft_layout_set *layouts,
                             uint64_t rank, bool replicated, sft_error *err) {
-    const sft_status fit = sft_layout_set_fit(layouts, whole, NULL, err);
+    const sft_status fit = sft_layout_set_fit(layouts, global, NULL, err);
 
     *out = NULL;
     if (fit != SFT_OK && (fit != SFT_E_MISMATCH || !replicated)) {
         return fit;
     }
-    return sft_checkpoint_part(out, whole, rank, sft_layout_set_find_global, layouts, NULL, err);
+    return sft_checkpoint_part(out, global, rank, sft_layout_set_find_global, layouts, NULL, err);
 }
 
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
@@ -211,7 +211,7 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
     core_state *state = core_state_of(module);
     sft_layout_set *layouts = NULL;
     sft_catalog *catalog = NULL;
-    core_file *whole, *file;
+    core_file *global, *file;
     PyObject *v[5];
     sft_status status;
     uint64_t rank;
@@ -234,18 +234,18 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
     if (layouts == NULL) {
         return core_wrong_type("layout", v[1], "str");
     }
-    whole = core_handle_file((core_handle *)v[0]);
-    if (whole == NULL) {
+    global = core_handle_file((core_handle *)v[0]);
+    if (global == NULL) {
         sft_layout_set_free(layouts);
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS status =
-        take_part(&catalog, whole->catalog, layouts, rank, replicated != 0, &err);
+        take_part(&catalog, global->catalog, layouts, rank, replicated != 0, &err);
     Py_END_ALLOW_THREADS sft_layout_set_free(layouts);
     if (status != SFT_OK) {
-        core_file_drop(whole);
+        core_file_drop(global);
         return core_raise(state, &err, "Error while taking a rank's part");
     }
-    file = lean(catalog, NULL, whole);
+    file = lean(catalog, NULL, global);
     return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
 }

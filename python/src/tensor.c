@@ -66,16 +66,16 @@ PyObject *core_name(const sft_tensor *tensor) {
 /* A dtype object for a name that numpy itself may not know. */
 static PyObject *numpy_lookup(uint32_t id) {
     const char *name = core_dtype_name[id];
-    bool foreign = id == SFT_BF16 || (id >= SFT_F8_E5M2 && id <= SFT_F8_E5M2FNUZ);
+    bool extended = id == SFT_BF16 || (id >= SFT_F8_E5M2 && id <= SFT_F8_E5M2FNUZ);
     PyObject *numpy, *what = NULL, *result;
 
-    if (foreign) {
+    if (extended) {
         what = core_import_attribute("ml_dtypes", name);
         if (what == NULL) {
             PyErr_Clear();
         }
     }
-    if (what == NULL && foreign && id != SFT_BF16) {
+    if (what == NULL && extended && id != SFT_BF16) {
         /* AttributeError: module 'numpy' has no attribute 'float8_e4m3fn' */
         what = core_import_attribute("numpy", name);
     } else if (what == NULL) {

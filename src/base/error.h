@@ -62,13 +62,6 @@ SFT_API size_t sft_escape(char *dst, size_t cap, const char *src, size_t len);
         }                                                                                          \
     } while (0)
 
-/* For memory that was asked for: SFT_NEED(list != NULL, bytes, err). */
-#define SFT_NEED(had, size, err)                                                                   \
-    do {                                                                                           \
-        if (!(had)) {                                                                              \
-            return sft__base_fail_nomem(err, size);                                                \
-        }                                                                                          \
-    } while (0)
 /* The next step of several, if those before it succeeded: for functions that clean up behind them. */
 #define SFT_THEN(status, call) ((status) = (status) == SFT_OK ? (call) : (status))
 

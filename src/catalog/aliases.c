@@ -8,6 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "catalog/catalog.h"
 #include "catalog/model.h"
 
@@ -74,17 +75,18 @@ static bool index_names(sft_catalog *c) {
 
 /* One record: what is told of an alias. */
 typedef struct record {
+    struct reading *reading;
     const char *name;
     size_t name_len;
     const char *of;
     size_t of_len;
     const sft_dtype *dtype;
-    uint64_t shape[RANK_MAX];
-    uint64_t stride[RANK_MAX]; /* in elements */
+    uint64_t offset; /* in elements */
     uint32_t rank;
     uint32_t strides;
-    uint64_t offset; /* in elements */
-    unsigned seen;   /* bits of members */
+    unsigned seen; /* bits of members */
+    uint64_t shape[RANK_MAX];
+    uint64_t stride[RANK_MAX]; /* in elements */
 } record;
 
 enum { HAS_OF = 1, HAS_DTYPE = 2, HAS_SHAPE = 4, HAS_STRIDE = 8, HAS_OFFSET = 16, HAS_ALL = 31 };
@@ -99,33 +101,25 @@ typedef struct reading {
     size_t wrong_len;
 } reading;
 
-static const char *read_text(reading *r, const char *p, const char **text, size_t *len) {
-    sft__base_json_str s;
-
-    p = sft__base_json_read(&r->json, p, &s);
-    if (p == NULL) {
-        return NULL;
-    }
-    *text = sft__base_json_keep(&r->catalog->arena, r->text + (s.raw - r->text), &s, len);
-    if (*text == NULL) {
-        r->status = SFT_E_LIMIT;
-        return NULL;
-    }
-    return p;
+/* False: no memory. */
+static bool keep(reading *r, const sft__base_json_str *s, const char **text, size_t *len) {
+    *text = sft__base_json_keep(&r->catalog->arena, r->text + (s->raw - r->text), s, len);
+    r->status = *text != NULL ? r->status : SFT_E_LIMIT;
+    return *text != NULL;
 }
 
 /* An array of at most RANK_MAX numbers; what is none makes *good false. */
-static const char *read_numbers(reading *r, const char *p, uint64_t *list, uint32_t *count,
+static const char *read_numbers(sft__base_json *j, const char *p, uint64_t *list, uint32_t *count,
                                 bool *good) {
     sft__base_json_num n;
 
     *count = 0;
     p = sft__base_json_blank(p + 1);
     while (*p != ']') {
-        if (*p != '-' && (*p < '0' || *p > '9')) {
+        if (*p != '-' && !sft__base_is_digit(*p)) {
             return NULL;
         }
-        p = sft__base_json_number(&r->json, p, &n);
+        p = sft__base_json_number(j, p, &n);
         if (p == NULL) {
             return NULL;
         }
@@ -147,47 +141,46 @@ static bool is_key(const char *key, size_t len, const char *name) {
 }
 
 /* A member of a record; one that is not of the form leaves its bit unset. */
-static const char *read_member(reading *r, const char *p, record *a) {
-    const char *key;
+static const char *read_member(void *ctx, sft__base_json *j, const sft__base_json_str *key,
+                               const char *p) {
+    record *a = ctx;
+    sft__base_json_str s;
     const char *text;
     size_t len;
-    size_t n;
     bool good = true;
 
-    p = *p == '"' ? read_text(r, p, &key, &len) : NULL;
-    p = p != NULL ? sft__base_json_blank(p) : NULL;
-    if (p == NULL || *p != ':') {
-        return NULL;
-    }
-    p = sft__base_json_blank(p + 1);
-    if (is_key(key, len, "of") && *p == '"') {
+    if (sft__base_json_is(key, "of", 2) && *p == '"') {
+        p = sft__base_json_read(j, p, &s);
         a->seen |= HAS_OF;
-        return read_text(r, p, &a->of, &a->of_len);
+        return p != NULL && keep(a->reading, &s, &a->of, &a->of_len) ? p : NULL;
     }
-    if (is_key(key, len, "dtype") && *p == '"') {
-        p = read_text(r, p, &text, &n);
-        a->dtype = p != NULL ? sft_dtype_find(text, n) : NULL;
+    if (sft__base_json_is(key, "dtype", 5) && *p == '"') {
+        p = sft__base_json_read(j, p, &s);
+        if (p == NULL || !keep(a->reading, &s, &text, &len)) {
+            return NULL;
+        }
+        a->dtype = sft_dtype_find(text, len);
         a->seen |= a->dtype != NULL ? HAS_DTYPE : 0;
         return p;
     }
-    if (is_key(key, len, "shape") && *p == '[') {
-        p = read_numbers(r, p, a->shape, &a->rank, &good);
+    if (sft__base_json_is(key, "shape", 5) && *p == '[') {
+        p = read_numbers(j, p, a->shape, &a->rank, &good);
         a->seen |= good ? HAS_SHAPE : 0;
         return p;
     }
-    if (is_key(key, len, "stride") && *p == '[') {
-        p = read_numbers(r, p, a->stride, &a->strides, &good);
+    if (sft__base_json_is(key, "stride", 6) && *p == '[') {
+        p = read_numbers(j, p, a->stride, &a->strides, &good);
         a->seen |= good ? HAS_STRIDE : 0;
         return p;
     }
-    if (is_key(key, len, "offset") && *p >= '0' && *p <= '9') {
+    if (sft__base_json_is(key, "offset", 6) && sft__base_is_digit(*p)) {
         sft__base_json_num v;
-        p = sft__base_json_number(&r->json, p, &v);
+        p = sft__base_json_number(j, p, &v);
         a->offset = v.value;
         a->seen |= p != NULL && v.is_uint ? HAS_OFFSET : 0;
         return p;
     }
-    return sft__base_json_value(&r->json, p, 2);
+    return sft__base_json_value(j, p, 2);
 }
 
 /* ---------------------------------------------------------------- a record as part of a tensor */
@@ -312,50 +305,21 @@ static bool take_record(reading *r, const record *a) {
 
 /* ---------------------------------------------------------------- the value */
 
-/* p behind the brace that opens it. */
-static const char *read_record(reading *r, const char *p, record *a) {
-    p = sft__base_json_blank(p);
-    while (p != NULL && *p != '}') {
-        p = read_member(r, p, a);
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p != NULL && *p == ',') {
-            p = sft__base_json_blank(p + 1);
-        } else if (p != NULL && *p != '}') {
-            p = NULL;
-        }
-    }
-    return p != NULL ? p + 1 : NULL;
-}
+/* A record, or a value that is none. */
+static const char *read_record(void *ctx, sft__base_json *j, const sft__base_json_str *name,
+                               const char *p) {
+    reading *r = ctx;
+    record a;
 
-/* All records. NULL: the text is no JSON of this form, or r->status. */
-static const char *read_records(reading *r, const char *p) {
-    p = sft__base_json_blank(p);
-    if (*p != '{') {
+    memset(&a, 0, offsetof(record, shape));
+    if (!keep(r, name, &a.name, &a.name_len)) {
         return NULL;
     }
-    p = sft__base_json_blank(p + 1);
-    while (p != NULL && *p != '}') {
-        record a;
-        memset(&a, 0, offsetof(record, shape));
-        a.rank = a.strides = 0;
-        a.offset = 0;
-        a.seen = 0;
-        p = *p == '"' ? read_text(r, p, &a.name, &a.name_len) : NULL;
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        p = p != NULL && *p == ':' ? sft__base_json_blank(p + 1) : NULL;
-        if (p != NULL) {
-            p = *p == '{' ? read_record(r, p + 1, &a) : sft__base_json_value(&r->json, p, 1);
-        }
-        if (p != NULL && !take_record(r, &a)) {
-            r->status = SFT_E_NOMEM;
-            return NULL;
-        }
-        p = p != NULL ? sft__base_json_blank(p) : NULL;
-        if (p != NULL && *p == ',') {
-            p = sft__base_json_blank(p + 1);
-        } else if (p != NULL && *p != '}') {
-            p = NULL;
-        }
+    a.reading = r;
+    p = *p == '{' ? sft__base_json_members(j, p, read_member, &a) : sft__base_json_value(j, p, 1);
+    if (p != NULL && !take_record(r, &a)) {
+        r->status = SFT_E_NOMEM;
+        return NULL;
     }
     return p;
 }
@@ -373,11 +337,11 @@ static sft_status read_value(sft_catalog *c, const char *value, size_t len, sft_
     memcpy(r.text, value, len);
     memset(r.text + len, 0, SFT__JSON_SLACK);
     r.json.end = r.text + len;
-    const char *p = read_records(&r, r.text);
+    const char *p = sft__base_json_members(&r.json, sft__base_json_blank(r.text), read_record, &r);
     if (r.status != SFT_OK) {
         return sft__catalog_arena_failed(&c->arena, len, err);
     }
-    if (p == NULL || sft__base_json_blank(p + 1) < r.json.end) {
+    if (p == NULL || sft__base_json_blank(p) < r.json.end) {
         c->alias_count = before;
         return sft__catalog_problem_add(
             c, SFT_PROBLEM_ALIAS, (sft__catalog_subject){key, sizeof key - 1}, err,

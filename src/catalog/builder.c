@@ -6,6 +6,7 @@
  * <sft/extend.h>, catalog.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/utf8.h"
 #include "catalog/catalog.h"
 #include "catalog/model.h"
@@ -35,15 +36,10 @@ struct sft_builder {
 sft_status sft_builder_create(sft_builder **out, const sft_open_options *options, sft_error *err) {
     sft__catalog_options o;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(sft__catalog_open_read(&o, options, err));
     sft_builder *b = sft__base_alloc_zero(o.open.allocator, sizeof *b);
-    if (b == NULL) {
-        return sft__base_fail_nomem(err, sizeof *b);
-    }
+    SFT_NEED(b != NULL, sizeof *b, err);
     b->allocator = sft__base_allocator(o.open.allocator);
     b->options = o;
     b->options.open.limits = &b->options.limits;
@@ -132,10 +128,7 @@ sft_status sft_builder_add_file(sft_builder *builder, const sft_file *file, uint
         return sft__base_fail(err, SFT_E_LIMIT, "more than %llu files, the limit",
                               (unsigned long long)c->file_count);
     }
-    if (!sft__base_grow(c->allocator, &c->files, &c->file_room, c->file_count + 1,
-                        sizeof *c->files)) {
-        return sft__base_fail_nomem(err, c->file_count * sizeof *c->files);
-    }
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->files, c->file_room, c->file_count, err));
     sft__catalog_file *f = &c->files[c->file_count];
     memset(f, 0, sizeof *f);
     f->info = *file;
@@ -165,10 +158,8 @@ sft_status sft_builder_add_metadata(sft_builder *builder, uint32_t file,
         sft__base_utf8_valid(entry->value, entry->value_len) != entry->value_len) {
         return sft__base_fail(err, SFT_E_UTF8, "a metadata key or value is not UTF-8");
     }
-    if (!sft__base_grow(builder->allocator, &builder->notes, &builder->note_room,
-                        builder->note_count + 1, sizeof *builder->notes)) {
-        return sft__base_fail_nomem(err, builder->note_count * sizeof *builder->notes);
-    }
+    SFT_TRY(SFT_ONE_MORE(builder->allocator, builder->notes, builder->note_room,
+                         builder->note_count, err));
     metadata_note *note = &builder->notes[builder->note_count];
     note->file = file;
     note->entry = *entry;
@@ -463,10 +454,9 @@ sft_status sft_builder_add_tensor(sft_builder *builder, const sft_tensor *tensor
         return bad_tensor(err, SFT_E_LIMIT, tensor, "more tensors than the limit");
     }
     SFT_TRY(check_shape(builder, tensor, &nbytes, err));
-    if (!named_grow(builder, &builder->tensors, &builder->tensor_room, builder->tensor_count,
-                    sizeof *builder->tensors, &builder->names)) {
-        return sft__base_fail_nomem(err, builder->tensor_count * sizeof *builder->tensors);
-    }
+    SFT_NEED(named_grow(builder, &builder->tensors, &builder->tensor_room, builder->tensor_count,
+                        sizeof *builder->tensors, &builder->names),
+             builder->tensor_count * sizeof *builder->tensors, err);
     sft_tensor copy = *tensor;
     copy.nbytes = nbytes;
     copy.name = sft__base_arena_copy(&c->arena, tensor->name, tensor->name_len);
@@ -495,10 +485,9 @@ sft_status sft_builder_add_alias(sft_builder *builder, const char *name, size_t 
         builder->alias_count >= UINT32_MAX / 4) {
         return sft__base_fail(err, SFT_E_LIMIT, "more aliases than the limit for tensors");
     }
-    if (!named_grow(builder, &builder->aliases, &builder->alias_room, builder->alias_count,
-                    sizeof *builder->aliases, &builder->alias_names)) {
-        return sft__base_fail_nomem(err, builder->alias_count * sizeof *builder->aliases);
-    }
+    SFT_NEED(named_grow(builder, &builder->aliases, &builder->alias_room, builder->alias_count,
+                        sizeof *builder->aliases, &builder->alias_names),
+             builder->alias_count * sizeof *builder->aliases, err);
     sft__catalog_alias *alias = &builder->aliases[builder->alias_count];
     alias->name = sft__base_arena_copy(&builder->catalog->arena, name, name_len);
     alias->name_len = name_len;
@@ -609,10 +598,7 @@ sft_status sft_builder_add_problem(sft_builder *builder, uint32_t kind, const ch
 }
 
 sft_status sft_builder_finish(sft_catalog **out, sft_builder *builder, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(usable(builder, err));
     sft_catalog *c = builder->catalog;
     const size_t tensor_bytes = builder->tensor_count * sizeof *builder->tensors;

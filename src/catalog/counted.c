@@ -5,6 +5,8 @@
  * PyTorch's shards (shard-00003-model-00002-of-00004) are not judged: a rank with nothing to save
  * writes no file, see checkpoint/open/shard_names.c. Read first: model.h.
  */
+#include "base/memory/need.h"
+#include "base/text/utf8.h"
 #include "catalog/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,10 +23,6 @@ typedef struct counted {
     uint64_t number;
     uint64_t of;
 } counted;
-
-static bool is_digit(char ch) {
-    return ch >= '0' && ch <= '9';
-}
 
 static bool is_separator(char ch) {
     return ch == '-' || ch == '_' || ch == '.';
@@ -47,10 +45,10 @@ static bool parse_at(counted *c, size_t at) {
         c->name[at + 3] != c->name[at]) {
         return false;
     }
-    while (first > 0 && is_digit(c->name[first - 1])) {
+    while (first > 0 && sft__base_is_digit(c->name[first - 1])) {
         first--;
     }
-    while (end < c->name_len && is_digit(c->name[end])) {
+    while (end < c->name_len && sft__base_is_digit(c->name[end])) {
         end++;
     }
     c->before = first;
@@ -167,9 +165,7 @@ sft_status sft__catalog_shards_count(sft__catalog_model *model, sft_error *err) 
     size_t count = 0;
     size_t size;
 
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, room * sizeof *list);
-    }
+    SFT_NEED(list != NULL, room * sizeof *list, err);
     for (size_t i = 0; i < room; i++) {
         count += parse(&list[count], &model->shards[i]);
     }

@@ -5,6 +5,7 @@
  * leads out of the directory. Read first: model.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "catalog/model.h"
 #include "fs/below.h"
 #include "fs/output/half.h"
@@ -52,10 +53,8 @@ static sft_status list_add(void *ctx, const char *name, size_t len, sft_error *e
                               "the directory has more than %llu weight files, the limit",
                               (unsigned long long)l->limit);
     }
-    if (!sft__base_grow(l->allocator, list, weights ? &l->weight_room : &l->index_room, *count + 1,
-                        sizeof **list)) {
-        return sft__base_fail_nomem(err, *count * sizeof **list);
-    }
+    SFT_TRY(sft__base_need_room(l->allocator, list, weights ? &l->weight_room : &l->index_room,
+                                *count + 1, sizeof **list, err));
     (*list)[*count].name = sft__base_arena_copy(l->arena, name, len);
     (*list)[*count].len = len;
     if ((*list)[*count].name == NULL) {
@@ -110,9 +109,7 @@ static sft_status shards_from_listing(sft__catalog_model *model, listing *l, sft
     }
     sort(l->weights, l->weight_count, sizeof *l->weights, compare_listed);
     model->shards = sft__base_alloc_array(l->allocator, l->weight_count, sizeof *model->shards);
-    if (model->shards == NULL) {
-        return sft__base_fail_nomem(err, l->weight_count * sizeof *model->shards);
-    }
+    SFT_NEED(model->shards != NULL, l->weight_count * sizeof *model->shards, err);
     model->shard_count = l->weight_count;
     for (size_t i = 0; i < l->weight_count; i++) {
         model->shards[i] =
@@ -278,9 +275,7 @@ static sft_status read_index(sft__catalog_model *model, const sft_source *source
                               model->index_name, (unsigned long long)size);
     }
     char *text = sft__base_alloc(a, (size_t)size + 1);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, (size_t)size + 1);
-    }
+    SFT_NEED(text != NULL, (size_t)size + 1, err);
     text[size] = '\0';
     status = sft_source_read(source, 0, text, (size_t)size, err);
     if (status == SFT_OK) {
@@ -523,10 +518,7 @@ sft_status sft_catalog_open_model(sft_catalog **out, const sft_model_files *file
     sft__catalog_options o;
     sft_catalog *catalog;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (files == NULL || files->struct_size < sizeof *files || files->open == NULL ||
         (files->names == NULL && files->name_count != 0)) {
         return sft__base_fail(err, SFT_E_ARG, "files needs struct_size, open and names");

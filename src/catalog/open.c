@@ -7,6 +7,7 @@
  */
 #include "base/checked.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "catalog/catalog.h"
 #include <sft/open.h>
@@ -46,9 +47,7 @@ sft_status sft__catalog_open_read(sft__catalog_options *out, const sft_open_opti
 sft_status sft__catalog_new(sft_catalog **out, const sft__catalog_options *options,
                             sft_error *err) {
     sft_catalog *catalog = sft__base_alloc_zero(options->open.allocator, sizeof *catalog);
-    if (catalog == NULL) {
-        return sft__base_fail_nomem(err, sizeof *catalog);
-    }
+    SFT_NEED(catalog != NULL, sizeof *catalog, err);
     catalog->allocator = sft__base_allocator(options->open.allocator);
     sft__base_arena_init(&catalog->arena, catalog->allocator, options->limits.memory_bytes);
     catalog->names = &catalog->merged_names;
@@ -93,10 +92,9 @@ static sft_status text_read(header_text *out, const sft_source *source, uint8_t 
                               (unsigned long long)(out->bytes + SFT__HEADER_SLACK),
                               (unsigned long long)options->limits.memory_bytes);
     }
-    if (!sft__base_size_from_u64(out->bytes + SFT__HEADER_SLACK, &text_size) ||
-        (out->text = sft__base_alloc(options->open.allocator, text_size)) == NULL) {
-        return sft__base_fail_nomem(err, (size_t)out->bytes);
-    }
+    SFT_NEED(sft__base_size_from_u64(out->bytes + SFT__HEADER_SLACK, &text_size) &&
+                 (out->text = sft__base_alloc(options->open.allocator, text_size)) != NULL,
+             (size_t)out->bytes, err);
     have = text_size - SFT__HEADER_SLACK; /* header_length saw 8 bytes, so first_len >= 8 */
     have = have < first_len - 8 ? have : first_len - 8;
     memcpy(out->text, first + 8, have);
@@ -116,9 +114,7 @@ sft_status sft__catalog_header_read(sft__format_header *out, const sft_source *s
 
     if ((sft_source_flags(source) & SFT_SOURCE_REMOTE) != 0 && !options->exact) {
         uint8_t *far_first = sft__base_alloc(options->open.allocator, REMOTE_FIRST);
-        if (far_first == NULL) {
-            return sft__base_fail_nomem(err, REMOTE_FIRST);
-        }
+        SFT_NEED(far_first != NULL, REMOTE_FIRST, err);
         const sft_status status = text_read(&t, source, far_first, REMOTE_FIRST, options, err);
         sft__base_free(options->open.allocator, far_first, REMOTE_FIRST);
         SFT_TRY(status);
@@ -234,9 +230,7 @@ static sft_status look_for_index(const sft_source *source, const sft_allocator *
     char *text = sft__base_alloc(allocator, INDEX_LOOKS);
 
     *found = false;
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, INDEX_LOOKS);
-    }
+    SFT_NEED(text != NULL, INDEX_LOOKS, err);
     const sft_status status = sft_source_read(source, 0, text, len, err);
     const size_t begin = status == SFT_OK ? skip_blanks(text, len) : len;
     if (begin < len && text[begin] == '{') {

@@ -4,6 +4,7 @@
  * with one name table. Read first: model.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "catalog/model.h"
 #include "fs/below.h"
 #include <stdio.h>
@@ -25,10 +26,8 @@ sft_status sft__catalog_problem_add(sft_catalog *catalog, sft_problem_kind kind,
         text[0] = '\0';
     }
     va_end(args);
-    if (!sft__base_grow(catalog->allocator, &catalog->problems, &catalog->problem_room,
-                        catalog->problem_count + 1, sizeof *problem)) {
-        return sft__base_fail_nomem(err, catalog->problem_count * sizeof *problem);
-    }
+    SFT_TRY(SFT_ONE_MORE(catalog->allocator, catalog->problems, catalog->problem_room,
+                         catalog->problem_count, err));
     problem = &catalog->problems[catalog->problem_count];
     problem->kind = kind;
     problem->fatal = kind == SFT_PROBLEM_MISSING_FILE || kind == SFT_PROBLEM_MISSING_TENSOR;
@@ -240,10 +239,9 @@ sft_status sft__catalog_merge_begin(sft__catalog_model *model, size_t count, sft
     for (size_t i = 0; i < catalog->header_count; i++) { /* replaced by one table over all */
         sft__base_strmap_reset(&catalog->headers[i].names);
     }
-    if (!sft__base_strmap_init(&catalog->merged_names, *tensors, sizeof **tensors, count,
-                               catalog->allocator)) {
-        return sft__base_fail_nomem(err, count * 2 * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&catalog->merged_names, *tensors, sizeof **tensors, count,
+                                   catalog->allocator),
+             count * 2 * sizeof(uint64_t), err);
     catalog->tensors = *tensors;
     catalog->names = &catalog->merged_names;
     return SFT_OK;

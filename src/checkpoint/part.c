@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/part.c - what one rank holds of a whole catalog. Read checkpoint/open/assembly.h first.
+ * checkpoint/part.c - what one rank holds of a catalog of global tensors. Read first:
+ * checkpoint/open/assembly.h.
  */
 #include "base/error.h"
 #include "checkpoint/open/assembly.h"
@@ -72,7 +73,7 @@ static sft_status take_tensor(parting *p, const sft_tensor *t) {
     SFT_TRY(p->find(p->ctx, t, p->rank, &layout, shape, &dims, p->err));
     p->any = p->any || layout == NULL || sft_layout_holds(layout, p->rank);
     if (layout == NULL) {
-        SFT_TRY(sft__checkpoint_assembly_whole(&p->assembly, 0, t));
+        SFT_TRY(sft__checkpoint_assembly_global(&p->assembly, 0, t));
         return sft__checkpoint_assembly_add(&p->assembly, 0, t, t->shape, t->rank);
     }
     return sft_layout_holds(layout, p->rank) ? take_shards(p, t, layout) : SFT_OK;

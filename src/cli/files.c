@@ -42,7 +42,7 @@ cli_kind cli_sys_kind(const char *path) {
     if (sft__fs_look(path, &st, NULL) != SFT_OK || !st.exists) {
         return CLI_KIND_NONE;
     }
-    return st.regular ? CLI_KIND_FILE : st.directory ? CLI_KIND_FOLDER : CLI_KIND_OTHER;
+    return st.regular ? CLI_KIND_FILE : st.directory ? CLI_KIND_DIRECTORY : CLI_KIND_OTHER;
 }
 
 bool cli_sys_same_file(const char *a, const char *b) {
@@ -153,8 +153,8 @@ int cli_sys_create(cli_sys_file *f, const char *path, bool replace) {
 
     f->at = 0;
     f->publish = NULL;
-    if (kind == CLI_KIND_FOLDER || kind == CLI_KIND_OTHER) {
-        return kind == CLI_KIND_FOLDER ? IS_DIRECTORY : NO_FILE; /* never rename over a device */
+    if (kind == CLI_KIND_DIRECTORY || kind == CLI_KIND_OTHER) {
+        return kind == CLI_KIND_DIRECTORY ? IS_DIRECTORY : NO_FILE; /* never rename over a device */
     }
     return number_of(sft__fs_publish_open(&f->publish, path, &options, &err), &err);
 }

@@ -31,21 +31,26 @@ static const shared_option shared_options[] = {
     {CLI_WITH_LIMITS, CLI_OPT_ARG(CLI_BYTES, "max-header-bytes", 0, "SIZE",
                                   "largest header to accept (default 100,000,000)")},
     {CLI_WITH_IMPORT,
-     CLI_OPT_ARG(CLI_TEXT, "key", 0, "KEY",
-                 "of a foreign nested file: the part to read (\"state_dict\", \"ema.params\"), . "
-                 "for all; default: the weights are looked for")},
+     CLI_OPT_ARG(
+         CLI_TEXT, "key", 0, "KEY",
+         "of a nested file of another format: the part to read (\"state_dict\", \"ema.params\"), . "
+         "for all; default: the weights are looked for")},
     {CLI_WITH_IMPORT,
-     CLI_OPT_CHOICE("dedup", 0, "RULE", "hf|first|keep|error|alias",
-                    "of a foreign file: names of the same bytes are one tensor, called as Hugging "
-                    "Face does (hf, default) or as in the file (first); or each is one (keep); "
-                    "alias: views of a tensor are other names of a part of it, too")},
+     CLI_OPT_CHOICE(
+         "dedup", 0, "RULE", "hf|first|keep|error|alias",
+         "of a file of another format: names of the same bytes are one tensor, called as Hugging "
+         "Face does (hf, default) or as in the file (first); or each is one (keep); "
+         "alias: views of a tensor are other names of a part of it, too")},
     {CLI_WITH_IMPORT,
-     CLI_OPT_FLAG("allow-opaque", 0, "of a foreign file: leave out what is not understood")},
-    {CLI_WITH_IMPORT, CLI_OPT_FLAG("no-crc", 0, "of a foreign file: do not compare zip checksums")},
+     CLI_OPT_FLAG("allow-opaque", 0,
+                  "of a file of another format: leave out what is not understood")},
     {CLI_WITH_IMPORT,
-     CLI_OPT_ARG(CLI_LIST, "view-as", 0, "PATTERN=DTYPE",
-                 "of a foreign file: what elements without a type are, or others of that size "
-                 "(\"*=BF16\" for a .npz of bfloat16); may be repeated, later ones count")},
+     CLI_OPT_FLAG("no-crc", 0, "of a file of another format: do not compare zip checksums")},
+    {CLI_WITH_IMPORT,
+     CLI_OPT_ARG(
+         CLI_LIST, "view-as", 0, "PATTERN=DTYPE",
+         "of a file of another format: what elements without a type are, or others of that size "
+         "(\"*=BF16\" for a .npz of bfloat16); may be repeated, later ones count")},
     {CLI_WITH_IMPORT,
      CLI_OPT_FLAG("dequantize", 0, "of a GGUF file: 32-bit floats instead of quantised blocks")},
     {CLI_WITH_RANKS,

@@ -41,7 +41,7 @@ bool cli_sys_regular_fd(int fd); /* a regular file, whose position can be ignore
 bool cli_sys_closed_pipe(int error); /* of a write whose reader has gone */
 const char *cli_sys_text(int error, char *text, size_t cap);
 
-typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_FOLDER, CLI_KIND_OTHER } cli_kind;
+typedef enum cli_kind { CLI_KIND_NONE, CLI_KIND_FILE, CLI_KIND_DIRECTORY, CLI_KIND_OTHER } cli_kind;
 cli_kind cli_sys_kind(const char *path);         /* follows links */
 int cli_sys_make_directory(const char *path);    /* one level */
 void cli_sys_remove_directory(const char *path); /* if it is empty */

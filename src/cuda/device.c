@@ -6,7 +6,7 @@
  */
 #include "cuda/device.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "cuda/gds.h"
 
@@ -122,9 +122,7 @@ sft_status sft_cuda_open(sft_cuda **out, const sft_cuda_options *options, sft_er
     SFT_TRY(read_options(options, &o, err));
     const sft_allocator *allocator = sft__base_allocator(o.allocator);
     cuda = sft__base_alloc_zero(allocator, sizeof *cuda);
-    if (cuda == NULL) {
-        return sft__base_fail_nomem(err, sizeof *cuda);
-    }
+    SFT_NEED(cuda != NULL, sizeof *cuda, err);
     cuda->allocator = allocator;
     cuda->ordinal = o.device;
     cuda->chunk_bytes = o.chunk_bytes;

@@ -7,6 +7,7 @@
  */
 #include "cuda/load.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "move/loop.h"
 
@@ -39,9 +40,7 @@ static sft_status read_box(load_work *w, const sft__cuda_job *job, const sft__cu
     sft_slice *slices = sft__base_alloc_array(allocator, rank, sizeof *slices);
     sft_read_options how;
 
-    if (slices == NULL) {
-        return sft__base_fail_nomem(err, rank * sizeof *slices);
-    }
+    SFT_NEED(slices != NULL, rank * sizeof *slices, err);
     sft__cuda_plan_slices(place, job, slices);
     SFT_INIT(&how);
     how.slices = slices;
@@ -264,9 +263,7 @@ static sft_status loaded_new(sft_cuda_loaded **out, const sft_catalog *catalog,
     const size_t sources = sft_catalog_source_count(catalog);
 
     *out = l;
-    if (l == NULL) {
-        return sft__base_fail_nomem(err, sizeof *l);
-    }
+    SFT_NEED(l != NULL, sizeof *l, err);
     l->allocator = allocator;
     SFT_TRY(sft__cuda_plan_init(&l->plan, catalog, o, allocator, err));
     l->file_count = sft_catalog_file_count(catalog);

@@ -2,6 +2,7 @@
  *
  * cuda/loaded.c - what a load brought, and its tensors as DLPack hands them on. See <sft/cuda.h>.
  */
+#include "base/memory/need.h"
 #include "cuda/load.h"
 
 size_t sft_cuda_loaded_count(const sft_cuda_loaded *loaded) {
@@ -191,9 +192,7 @@ static sft_status export_item(exported **out, sft_dl_tensor *t, const sft_cuda_l
     memset(t, 0, sizeof *t);
     SFT_TRY(find_type(&t->dtype, p, flags, err));
     e = sft__base_alloc_zero(loaded->allocator, size);
-    if (e == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(e != NULL, size, err);
     if (!fill_shape(e->numbers, bytes ? &p->nbytes : p->shape, rank)) {
         sft__base_free(loaded->allocator, e, size);
         return sft__base_fail(err, SFT_E_SHAPE, "the shape is beyond the 63 bits of DLPack");

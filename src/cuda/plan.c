@@ -7,6 +7,7 @@
  */
 #include "cuda/plan.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include <stdlib.h>
 
 #define GAP        ((uint64_t)64 << 10)
@@ -47,9 +48,7 @@ static sft_status resolve(sft__cuda_plan *p, sft__cuda_place *place, const sft_c
     sft_slice all = {.start = 0, .stop = 0, .step = 1, .kind = SFT_SLICE_ELLIPSIS};
     uint64_t first;
 
-    if (dims == NULL) {
-        return sft__base_fail_nomem(err, (t->rank + 1u) * sizeof *dims);
-    }
+    SFT_NEED(dims != NULL, (t->rank + 1u) * sizeof *dims, err);
     SFT_TRY(sft_slice_resolve(item->slice_count > 0 ? item->slices : &all,
                               item->slice_count > 0 ? item->slice_count : 1, t->shape, t->rank,
                               dims, err));
@@ -73,9 +72,7 @@ static sft_status add_item(sft__cuda_plan *p, sft__cuda_place *place, const sft_
         return sft__base_fail(err, SFT_E_ARG, "an item without a tensor, or without its slices");
     }
     shape = sft__base_arena_alloc(&p->arena, (t->rank + 1u) * sizeof *shape, 8);
-    if (shape == NULL) {
-        return sft__base_fail_nomem(err, (t->rank + 1u) * sizeof *shape);
-    }
+    SFT_NEED(shape != NULL, (t->rank + 1u) * sizeof *shape, err);
     SFT_INIT(&how);
     how.slices = item->slices;
     how.slice_count = item->slice_count;
@@ -177,10 +174,7 @@ void sft__cuda_plan_reset(sft__cuda_plan *p) {
 /* ---------------------------------------------------------------- jobs */
 
 static sft_status push_job(sft__cuda_plan *p, const sft__cuda_job *job, sft_error *err) {
-    if (!sft__base_grow(p->allocator, &p->jobs, &p->job_capacity, p->job_count + 1,
-                        sizeof *p->jobs)) {
-        return sft__base_fail_nomem(err, (p->job_count + 1) * sizeof *p->jobs);
-    }
+    SFT_TRY(SFT_ONE_MORE(p->allocator, p->jobs, p->job_capacity, p->job_count, err));
     p->jobs[p->job_count] = *job;
     p->jobs[p->job_count++].copy = p->copy_count;
     return SFT_OK;
@@ -196,10 +190,7 @@ static sft_status push_copy(sft__cuda_plan *p, uint64_t skew, uint64_t at, uint6
         last->size += size;
         return SFT_OK;
     }
-    if (!sft__base_grow(p->allocator, &p->copies, &p->copy_capacity, p->copy_count + 1,
-                        sizeof *p->copies)) {
-        return sft__base_fail_nomem(err, (p->copy_count + 1) * sizeof *p->copies);
-    }
+    SFT_TRY(SFT_ONE_MORE(p->allocator, p->copies, p->copy_capacity, p->copy_count, err));
     p->copies[p->copy_count++] = (sft__cuda_copy){skew, at, size};
     job->copy_count++;
     return SFT_OK;

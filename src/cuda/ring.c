@@ -4,7 +4,7 @@
  * slot is never written before the event behind its last copy has come; who takes it sees to that.
  * Chunks are pinned when they are first needed: pinning costs about as much time as reading.
  */
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "cuda/device.h"
 
 static void free_slot(const sft_cuda *cuda, sft__cuda_slot *slot) {
@@ -24,9 +24,7 @@ static sft_status new_slot(sft__cuda_slot **out, const sft_cuda *cuda, size_t nu
     int result;
 
     *out = NULL;
-    if (slot == NULL) {
-        return sft__base_fail_nomem(err, sizeof *slot);
-    }
+    SFT_NEED(slot != NULL, sizeof *slot, err);
     result = cuda->driver.host_alloc(&slot->memory, size, SFT__CUDA_HOST_PORTABLE);
     if (result != SFT__CUDA_OK) {
         slot->memory = NULL;

@@ -5,7 +5,7 @@
  * first.
  */
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "cuda/device.h"
 
 #define DRIVER_ALIGN 256u /* what cuMemAlloc promises */
@@ -88,9 +88,7 @@ sft_status sft__cuda_slab_create(sft__cuda_slab **out, sft_cuda *cuda, uint64_t 
     sft_status status = SFT_OK;
 
     *out = NULL;
-    if (slab == NULL) {
-        return sft__base_fail_nomem(err, sizeof *slab);
-    }
+    SFT_NEED(slab != NULL, sizeof *slab, err);
     slab->cuda = cuda;
     slab->size = size;
     slab->address = memory;

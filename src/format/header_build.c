@@ -8,6 +8,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
 #include "base/text/utf8.h"
@@ -79,9 +80,8 @@ static sft_status check_unique(const sft__format_entry *entries, size_t count,
     sft__base_strmap names;
     sft_status status = SFT_OK;
 
-    if (!sft__base_strmap_init(&names, entries, sizeof *entries, count, allocator)) {
-        return sft__base_fail_nomem(err, count * 2 * sizeof *names.slots);
-    }
+    SFT_NEED(sft__base_strmap_init(&names, entries, sizeof *entries, count, allocator),
+             count * 2 * sizeof *names.slots, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         if (sft__base_strmap_add(&names, i) != SFT__STRMAP_NONE) {
             status = FAIL(err, &entries[i], SFT_E_DUPLICATE, "tensor name given twice");
@@ -120,9 +120,7 @@ static sft_status order_by_reference(const sft__format_entry *entries, size_t co
         return SFT_OK;
     }
     room = sft__base_alloc(allocator, bytes);
-    if (room == NULL) {
-        return sft__base_fail_nomem(err, bytes);
-    }
+    SFT_NEED(room != NULL, bytes, err);
     sorted = sft__format_merge_sort(order, room, count, entry_before, entries);
     if (sorted != order) {
         memcpy(order, sorted, bytes);
@@ -259,9 +257,7 @@ sft_status sft__format_header_build(sft__base_buf *out, const sft__format_conten
     text = out->len - start; /* cannot overflow below: a buffer is far from 2^64 - 2^20 */
     padded = (text + alignment - 1) & ~(alignment - 1);
     sft__base_buf_fill(out, ' ', (size_t)(padded - text));
-    if (out->failed) {
-        return sft__base_fail_nomem(err, (size_t)padded);
-    }
+    SFT_NEED(!out->failed, (size_t)padded, err);
     if (padded - 8 > limit) {
         return sft__base_fail(err, SFT_E_HEADER_TOO_LARGE,
                               "header of %llu bytes, the limit is %llu",

@@ -4,6 +4,7 @@
  * names. Read first: format/build.h.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "format/build.h"
@@ -92,9 +93,7 @@ sft_status sft__format_metadata_build(sft__base_buf *out, const sft_metadata_ent
     sft__base_buf_add(out, "{", 1);
     if (count != 0) {
         order = sft__base_alloc(out->allocator, bytes);
-        if (order == NULL) {
-            return sft__base_fail_nomem(err, bytes);
-        }
+        SFT_NEED(order != NULL, bytes, err);
         for (size_t i = 0; i < count; i++) {
             order[i] = (uint32_t)i;
         }

@@ -5,7 +5,7 @@
  * exchange a link in between. Read first: below.h.
  */
 #ifdef _WIN32
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "fs/below.h"
 #include "fs/wide_win.h"
 #include <windows.h>
@@ -90,9 +90,7 @@ sft_status sft__fs_open_below(const sft__fs_root *root, const char *name, sft__f
                               name);
     }
     char *path = joined_path(root->path, name, &size);
-    if (path == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(path != NULL, size, err);
     status = sft__fs_open(path, out, st, where);
     sft__base_free(NULL, path, size);
     if (status == SFT_E_IO &&

@@ -5,6 +5,7 @@
 #ifdef _WIN32
 #include "fs/wide_win.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include <io.h>
 #include <windows.h>
 
@@ -14,9 +15,7 @@ static sft_status make_room(sft__fs_wide *w, size_t characters, const sft_alloca
                             sft_error *err) {
     w->text = NULL;
     w->len = 0;
-    if (!sft__base_mul_size(characters, sizeof *w->text, &w->size)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_mul_size(characters, sizeof *w->text, &w->size), SIZE_MAX, err);
     w->text = sft__base_alloc(allocator, w->size);
     return w->text == NULL ? sft__base_fail_nomem(err, w->size) : SFT_OK;
 }

@@ -6,6 +6,7 @@
  */
 #include "io/source.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include <sft/extend.h>
 
@@ -33,13 +34,9 @@ static sft_status source_alloc(sft_source **out, size_t extra, const sft_source_
     size_t block_size;
 
     *out = NULL;
-    if (!sft__base_add_size(head + extra + 1, name_len, &block_size)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_add_size(head + extra + 1, name_len, &block_size), SIZE_MAX, err);
     uint8_t *block = sft__base_alloc(info->allocator, block_size);
-    if (block == NULL) {
-        return sft__base_fail_nomem(err, block_size);
-    }
+    SFT_NEED(block != NULL, block_size, err);
     memset(block, 0, head + extra);
     memcpy(block + head + extra, name, name_len + 1);
     sft_source *source = (void *)block;

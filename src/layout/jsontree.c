@@ -40,13 +40,13 @@ static const char *no_memory(builder *b) {
     return NULL;
 }
 
-static const char *take_string(builder *b, const char *p, const char **text, size_t *len) {
-    sft__base_json_str s;
-    p = sft__base_json_read(&b->json, p, &s);
+/* p behind the string, or at the value behind a key. */
+static const char *keep(builder *b, const char *p, const sft__base_json_str *s, const char **text,
+                        size_t *len) {
     if (p == NULL) {
         return json_fault(b);
     }
-    *text = sft__base_json_keep(b->arena, b->text + (s.raw - b->text), &s, len);
+    *text = sft__base_json_keep(b->arena, b->text + (s->raw - b->text), s, len);
     return *text == NULL ? no_memory(b) : p;
 }
 
@@ -65,18 +65,12 @@ static bool has_key(const sft__layout_jnode *object, const char *key, size_t len
 /* Takes "key": off the text. p at the quote. */
 static const char *take_key(builder *b, const char *p, sft__layout_jnode *node) {
     const char *const at = p;
-    if (*p != '"') {
-        return fail(b, SFT_E_JSON, p, "expected a key in quotes");
-    }
-    p = take_string(b, p, &node->key, &node->key_len);
-    if (p == NULL) {
-        return NULL;
-    }
-    if (has_key(b->open[b->depth - 1], node->key, node->key_len)) {
-        return fail(b, SFT_E_DUPLICATE, at, "key given twice");
-    }
-    p = sft__base_json_blank(p);
-    return *p == ':' ? sft__base_json_blank(p + 1) : fail(b, SFT_E_JSON, p, "expected ':'");
+    sft__base_json_str s;
+    p = sft__base_json_key(&b->json, p, &s, "expected a key in quotes", "expected ':'");
+    p = keep(b, p, &s, &node->key, &node->key_len);
+    return p != NULL && has_key(b->open[b->depth - 1], node->key, node->key_len)
+               ? fail(b, SFT_E_DUPLICATE, at, "key given twice")
+               : p;
 }
 
 static const char *take_number(builder *b, const char *p, sft__layout_jnode *node) {
@@ -119,7 +113,9 @@ static const char *take_value(builder *b, const char *p, sft__layout_jnode *node
     node->offset = (uint64_t)(p - b->text);
     if (*p == '"') {
         node->type = SFT__J_STRING;
-        return take_string(b, p, &node->text, &node->len);
+        sft__base_json_str s;
+        p = sft__base_json_read(&b->json, p, &s);
+        return keep(b, p, &s, &node->text, &node->len);
     }
     if (*p == '{' || *p == '[') {
         node->type = *p == '{' ? SFT__J_OBJECT : SFT__J_ARRAY;

@@ -319,7 +319,7 @@ sft_status sft__layout_parse_spec(sft_layout **out, const char *text, const sft_
 
 /* ---------------------------------------------------------------- tensor-parallel styles */
 
-enum { WHOLE, FIRST, SECOND, ROWS, COLUMNS };
+enum { REPLICATED, FIRST, SECOND, ROWS, COLUMNS };
 
 /* What is cut: FIRST and SECOND dimensions 0 and 1; ROWS the last but one, all of a vector; COLUMNS
  * the last, nothing of a bias. Packed ones (two parts) have vectors that are not: cut plainly by
@@ -343,16 +343,16 @@ static const struct {
     {"embedding_rowwise", FIRST, 1},
     {"embedding_colwise", SECOND, 1},
     {"grouped_gemm", FIRST, 1},
-    {"sequence_parallel", WHOLE, 1},
-    {"replicated_with_grad_allreduce", WHOLE, 1},
-    {"replicated", WHOLE, 1},
-    {"replicate", WHOLE, 1},
-    {"all_reduce", WHOLE, 1},
-    {"mla_kv_a_proj", WHOLE, 1},
-    {"moe_tp_experts", WHOLE, 1},
-    {"moe_identity_expert", WHOLE, 1},
-    {"ep_dispatch_experts", WHOLE, 1},
-    {"local_params", WHOLE, 1},
+    {"sequence_parallel", REPLICATED, 1},
+    {"replicated_with_grad_allreduce", REPLICATED, 1},
+    {"replicated", REPLICATED, 1},
+    {"replicate", REPLICATED, 1},
+    {"all_reduce", REPLICATED, 1},
+    {"mla_kv_a_proj", REPLICATED, 1},
+    {"moe_tp_experts", REPLICATED, 1},
+    {"moe_identity_expert", REPLICATED, 1},
+    {"ep_dispatch_experts", REPLICATED, 1},
+    {"local_params", REPLICATED, 1},
 };
 
 sft_status sft__layout_from_style(sft_layout **out, const sft__layout_style *style,

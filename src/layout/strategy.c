@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 
 #define MAX_STAGES 65536u
 

@@ -5,6 +5,7 @@
  * packed and unpacked. Read layout/strategy.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/protobuf.h"
 #include "base/text/utf8.h"
 #include "layout/strategy.h"

@@ -4,7 +4,7 @@
  */
 #include "move/digest_tensor.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/thread/pool.h"
 #include "format/emit.h"
 #include "move/kernels/digest_twins.h"
@@ -165,9 +165,7 @@ sft_status sft_tensor_digest(const sft_catalog *catalog, const sft_tensor *tenso
     job.want = (sha256 != NULL ? SFT_DIGEST_SHA256 : 0) | (crc32c != NULL ? SFT_DIGEST_CRC32C : 0);
     SFT_TRY(sft__move_watch_init(&watch, control, tensor->nbytes, false, err));
     uint8_t *buffer = sft__base_alloc(NULL, SFT__DIGEST_BUFFER);
-    if (buffer == NULL) {
-        return sft__base_fail_nomem(err, SFT__DIGEST_BUFFER);
-    }
+    SFT_NEED(buffer != NULL, SFT__DIGEST_BUFFER, err);
     sft__move_digest_job_run(catalog, &job, buffer, &watch);
     sft__base_free(NULL, buffer, SFT__DIGEST_BUFFER);
     (void)sft__move_watch_end(&watch, NULL);

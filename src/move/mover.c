@@ -13,7 +13,7 @@
  * whole pages.
  */
 #include "move/mover.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/sizes.h"
 #include "move/kernels/convert.h"
 #include <sft/extend.h>
@@ -376,9 +376,7 @@ static sft_status mover_read(const sft__move_mover *m, mover_way *way, const sft
                       : blocks < MOVER_BATCH    ? MOVER_BATCH
                                                 : (size_t)blocks;
         batch->ranges = sft__base_alloc(m->allocator, batch->room * sizeof *batch->ranges);
-        if (batch->ranges == NULL) {
-            return sft__base_fail_nomem(err, batch->room * sizeof *batch->ranges);
-        }
+        SFT_NEED(batch->ranges != NULL, batch->room * sizeof *batch->ranges, err);
     }
     const sft_status status = mover_read_parts(m, way, g, dst, err);
     sft__base_free(m->allocator, batch->ranges, batch->room * sizeof *batch->ranges);
@@ -433,9 +431,7 @@ sft_status sft__move_mover_run(const sft__move_mover *given, sft__move_grid *g, 
         size = (size_t)(way.span < way.bounce ? way.span : way.bounce);
         size += direct ? 4 * SFT__FS_DIRECT_ALIGN : 0;
         bounce = sft__base_alloc(m->allocator, size);
-        if (bounce == NULL) {
-            return sft__base_fail_nomem(err, size);
-        }
+        SFT_NEED(bounce != NULL, size, err);
     }
     const size_t skew =
         direct ? SFT__FS_DIRECT_ALIGN - (uintptr_t)bounce % SFT__FS_DIRECT_ALIGN : (size_t)0;

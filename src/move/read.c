@@ -6,7 +6,7 @@
  */
 #include "move/read.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "move/loop.h"
 #include <sft/extend.h>
 
@@ -174,10 +174,8 @@ static sft_status read_jobs_make(read_jobs *jobs, sft_error *err) {
         want = (sft_source_flags(m.source) & SFT_SOURCE_SEQUENTIAL) != 0 ? 1 : want;
         const sft__move_cut cut = sft__move_grid_cut_choose(&g, &m, want);
         elements += blocks * sft__move_view_block_elements(view, &g);
-        if (!sft__base_grow(NULL, &jobs->list, &jobs->capacity, jobs->count + (size_t)cut.jobs,
-                            sizeof *jobs->list)) {
-            return sft__base_fail_nomem(err, (jobs->count + (size_t)cut.jobs) * sizeof *jobs->list);
-        }
+        SFT_TRY(sft__base_need_room(NULL, &jobs->list, &jobs->capacity,
+                                    jobs->count + (size_t)cut.jobs, sizeof *jobs->list, err));
         for (uint64_t k = 0; k < cut.jobs; k++) {
             jobs->list[jobs->count++] = (read_job){i, cut, k};
         }

@@ -4,7 +4,7 @@
  * packed piece that is one read; else the stretch is cut into at most 2 * rank + 1 boxes. Read
  * first: read.c.
  */
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "move/read.h"
 #include <sft/extend.h>
 
@@ -85,9 +85,7 @@ static sft_status bytes_of_block(bytes_reader *r, uint64_t index, uint64_t skip,
     const sft_dtype *t = r->view.dtype;
     uint8_t *block = sft__base_alloc(NULL, t->block_bytes);
 
-    if (block == NULL) {
-        return sft__base_fail_nomem(err, t->block_bytes);
-    }
+    SFT_NEED(block != NULL, t->block_bytes, err);
     const sft_status status =
         bytes_boxes(r, index * t->block_elements, (index + 1) * t->block_elements, block, err);
     if (status == SFT_OK) {

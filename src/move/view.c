@@ -10,7 +10,7 @@
  */
 #include "move/view.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "move/read.h"
 #include <sft/extend.h>
@@ -45,9 +45,8 @@ static sft_status view_rooms(sft__move_view *v, sft_error *err) {
     if (rank > SFT__VIEW_RANK) {
         v->dims = sft__base_alloc_array(NULL, rank, sizeof *v->dims);
         v->dst_stride = sft__base_alloc_array(NULL, rank, sizeof *v->dst_stride);
-        if (v->dims == NULL || v->dst_stride == NULL) {
-            return sft__base_fail_nomem(err, rank * (sizeof *v->dims + sizeof *v->dst_stride));
-        }
+        SFT_NEED(v->dims != NULL && v->dst_stride != NULL,
+                 rank * (sizeof *v->dims + sizeof *v->dst_stride), err);
     }
     return SFT_OK;
 }

@@ -3,6 +3,7 @@
  * remote/cache.c - blocks that were read, in bounded memory; the one not used for the longest time
  * goes first. Its own lock; nothing is held while data is fetched.
  */
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "remote/room.h"
 #include <string.h>

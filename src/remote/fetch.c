@@ -5,6 +5,7 @@
  * they are published, the index last. Read first: room.h, staging.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/utf8.h"
 #include "remote/disk/staging.h"

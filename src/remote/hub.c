@@ -5,6 +5,7 @@
  * (huggingface_hub, "Understand caching"): models--ORG--REPO/{refs/REVISION, snapshots/COMMIT/FILE
  * -> ../../blobs/...}.
  */
+#include "base/memory/need.h"
 #include "remote/room.h"
 #include <stdio.h>
 #include <stdlib.h>

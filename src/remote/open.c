@@ -4,6 +4,7 @@
  * not in the local Hugging Face cache, lets the core merge shards by their index. Read first:
  * room.h, sft/extend.h, sft/open.h.
  */
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "remote/room.h"
 #include <string.h>

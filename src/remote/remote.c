@@ -2,6 +2,7 @@
  *
  * remote/remote.c - a sft_remote: its settings, its life, what it counted. Read first: room.h.
  */
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/strmap.h"
 #include "remote/disk/disk.h"
@@ -158,10 +159,7 @@ static sft_status fill(sft_remote *remote, const sft_remote_options *options, sf
 }
 
 sft_status sft_remote_create(sft_remote **out, const sft_remote_options *options, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     const bool own =
         options != NULL &&
         options->struct_size >= offsetof(sft_remote_options, allocator) + sizeof options->allocator;

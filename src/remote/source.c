@@ -6,6 +6,7 @@
  * share them. Read first: room.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "remote/disk/disk.h"
 #include "remote/http/transfer.h"
 #include <sft/digest.h>

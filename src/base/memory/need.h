@@ -9,6 +9,14 @@
 #include "base/error.h"
 #include "base/memory/alloc.h"
 
+/* Where memory comes by another way: SFT_NEED(!text.failed, text.len, err). */
+#define SFT_NEED(had, size, err)                                                                   \
+    do {                                                                                           \
+        if (!(had)) {                                                                              \
+            return sft__base_fail_nomem(err, size);                                                \
+        }                                                                                          \
+    } while (0)
+
 /* `size` bytes into the pointer that `pointer` points at; NULL into it on failure. */
 sft_status sft__base_need(const sft_allocator *a, void *pointer, size_t size, sft_error *err);
 sft_status sft__base_need_zero(const sft_allocator *a, void *pointer, size_t size, sft_error *err);

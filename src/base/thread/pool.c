@@ -7,7 +7,7 @@
 #include "base/thread/pool.h"
 #include "base/cpu.h"
 #include "base/error.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include <sft/extend.h>
 
@@ -88,9 +88,7 @@ sft_status sft_pool_create(sft_pool **out, uint32_t threads, const sft_allocator
                               (unsigned long)threads, POOL_MAX_THREADS);
     }
     pool = sft__base_alloc_zero(allocator, sizeof *pool);
-    if (pool == NULL) {
-        return sft__base_fail_nomem(err, sizeof *pool);
-    }
+    SFT_NEED(pool != NULL, sizeof *pool, err);
     pool->allocator = sft__base_allocator(allocator);
     pool->thread_capacity = threads - 1;
     if (!make_locks(pool)) {

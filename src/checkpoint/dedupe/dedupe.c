@@ -6,6 +6,7 @@
 #include "checkpoint/dedupe/dedupe.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
@@ -40,9 +41,7 @@ sft_status sft__checkpoint_dedupe_begin(sft_dedupe **out, const sft_checkpoint *
                               "needed");
     }
     sft_dedupe *const d = sft__base_alloc_zero(a, sizeof *d);
-    if (d == NULL) {
-        return sft__base_fail_nomem(err, sizeof *d);
-    }
+    SFT_NEED(d != NULL, sizeof *d, err);
     d->allocator = a;
     d->checkpoint = checkpoint;
     d->options = o;
@@ -52,9 +51,7 @@ sft_status sft__checkpoint_dedupe_begin(sft_dedupe **out, const sft_checkpoint *
     sft__base_buf_init(&d->record, a);
     *out = d;
     SFT_TRY(sft_layout_set_write(checkpoint->layouts, NULL, 0, &size, err));
-    if (!sft__base_buf_reserve(&d->layout_text, size)) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(sft__base_buf_reserve(&d->layout_text, size), size, err);
     d->layout_text.len = size;
     d->texts[d->text_count].name = "layout.json";
     d->texts[d->text_count].data = d->layout_text.data;
@@ -120,9 +117,8 @@ static sft_status more_names(naming *n, sft_error *err) {
     if (n->map.slots != NULL) {
         sft__base_strmap_reset(&n->map);
     }
-    if (!sft__base_strmap_init(&n->map, n->list, sizeof *n->list, n->room, n->d->allocator)) {
-        return sft__base_fail_nomem(err, wanted * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&n->map, n->list, sizeof *n->list, n->room, n->d->allocator),
+             wanted * sizeof(uint64_t), err);
     for (size_t i = 0; i < n->count; i++) {
         (void)sft__base_strmap_add(&n->map, i);
     }
@@ -199,9 +195,7 @@ static sft_status number_names(sft_dedupe *d, sft_error *err) {
     memset(&n, 0, sizeof n);
     n.d = d;
     d->base = sft__base_alloc_array(d->allocator, c->count + 1, sizeof *d->base);
-    if (d->base == NULL) {
-        return sft__base_fail_nomem(err, (c->count + 1) * sizeof *d->base);
-    }
+    SFT_NEED(d->base != NULL, (c->count + 1) * sizeof *d->base, err);
     for (size_t i = 0; i <= c->count; i++) {
         d->base[i] = total; /* of tensors that are in memory: cannot overflow */
         total += i < c->count ? sft_catalog_count(c->parts[i].catalog) : 0;
@@ -367,9 +361,7 @@ static sft_status find_shards(sft_dedupe *d, sft_error *err) {
     size_t room_count = 0;
     SFT_TRY(number_names(d, err));
     size_t *const starts = sft__base_alloc_zero(d->allocator, (d->name_count + 1) * sizeof *starts);
-    if (starts == NULL) {
-        return sft__base_fail_nomem(err, (d->name_count + 1) * sizeof *starts);
-    }
+    SFT_NEED(starts != NULL, (d->name_count + 1) * sizeof *starts, err);
     const sft_status status = shard_all(d, starts, &room, &room_count, err);
     sft__base_free(d->allocator, starts, (d->name_count + 1) * sizeof *starts);
     sft__base_free(d->allocator, room, room_count * sizeof *room);
@@ -423,9 +415,7 @@ sft_status sft__checkpoint_dedupe_describe(sft_dedupe *d, sft_job_file *file,
         sft__base_arena_alloc(&d->arena, (count + 1) * sizeof *list, sizeof(void *));
     size_t kept = 0;
     bool put = change->put;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *list);
-    }
+    SFT_NEED(list != NULL, (count + 1) * sizeof *list, err);
     for (size_t i = 0; i < count; i++) {
         sft_metadata_entry *const e = &list[kept];
         SFT_TRY(
@@ -544,9 +534,7 @@ static sft_status make_file(sft_dedupe *d, size_t part, const lying *list, const
     sft_job_file *f;
     SFT_TRY(sft__checkpoint_dedupe_add_file(d, &f, err));
     f->name = sft__checkpoint_dedupe_name(d, c);
-    if (tensors == NULL || f->name == NULL) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *tensors);
-    }
+    SFT_NEED(tensors != NULL && f->name != NULL, (count + 1) * sizeof *tensors, err);
     for (size_t i = 0; i < count; i++) {
         if (kept[d->base[part] + list[i].tensor]) {
             tensors[f->tensor_count++] = list[i].tensor;
@@ -608,9 +596,7 @@ static sft_status end_record(sft_dedupe *d, sft_error *err) {
     sft__base_buf_text(&d->record, "\n ],\n \"order\": ");
     sft__base_buf_text(&d->record,
                        d->order == SFT_ORDER_DECLARED ? "\"declared\"\n}\n" : "\"reference\"\n}\n");
-    if (d->record.failed) {
-        return sft__base_fail_nomem(err, d->record.len);
-    }
+    SFT_NEED(!d->record.failed, d->record.len, err);
     d->texts[d->text_count] = d->texts[0];
     d->texts[0].name = SFT__DEDUPE_RECORD;
     d->texts[0].data = d->record.data;
@@ -621,9 +607,7 @@ static sft_status end_record(sft_dedupe *d, sft_error *err) {
 
 static sft_status write_files(sft_dedupe *d, sft_dedupe_rule rule, sft_error *err) {
     uint8_t *const kept = sft__base_alloc_zero(d->allocator, d->total + 1);
-    if (kept == NULL) {
-        return sft__base_fail_nomem(err, d->total + 1);
-    }
+    SFT_NEED(kept != NULL, d->total + 1, err);
     for (size_t i = 0; i < d->shard_count; i++) {
         const sft__checkpoint_shard *const s = &d->shards[i];
         for (size_t k = 0; k < s->count; k++) {
@@ -644,13 +628,13 @@ static sft_status write_files(sft_dedupe *d, sft_dedupe_rule rule, sft_error *er
 
 static sft_status make(sft_dedupe *d, sft_error *err) {
     const sft_dedupe_rule rule = d->options.rule;
-    sft_catalog *whole;
+    sft_catalog *global;
     if (rule != SFT_DEDUPE_MINDSPORE && rule != SFT_DEDUPE_BALANCED) {
         return sft__base_fail(err, SFT_E_ARG, "no rule %d", (int)rule);
     }
     /* Nothing may be missing already. */
-    SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, d->options.open, err));
-    sft_catalog_close(whole);
+    SFT_TRY(sft_checkpoint_join_ranks(&global, d->checkpoint, d->options.open, err));
+    sft_catalog_close(global);
     SFT_TRY(find_shards(d, err));
     SFT_TRY(rule == SFT_DEDUPE_BALANCED ? sft__checkpoint_dedupe_balance(d, err)
                                         : sft__checkpoint_dedupe_round_robin(d, err));

@@ -5,6 +5,7 @@
  * checkpoint/dedupe/dedupe.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/dedupe/dedupe.h"
 #include "move/loop.h"
 
@@ -101,9 +102,7 @@ sft_status sft_dedupe_compare(const sft_dedupe *dedupe, const sft_pool *pool,
                             .block = compare_shard,
                             .ctx = &k},
                    .shards = sft__base_alloc(dedupe->allocator, room)};
-    if (k.shards == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    SFT_NEED(k.shards != NULL, room, err);
     const sft_status status = compare_all(&k, control, compared, err);
     sft__base_free(dedupe->allocator, k.shards, room);
     return status;

@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "checkpoint/dedupe/dedupe.h"
 #include <stdlib.h>
@@ -39,10 +40,9 @@ static sft_status make_room(robin *r) {
     if (r->map.slots != NULL) {
         sft__base_strmap_reset(&r->map);
     }
-    if (!sft__base_strmap_init(&r->map, r->rings, sizeof *r->rings, r->ring_room,
-                               r->d->allocator)) {
-        return sft__base_fail_nomem(r->err, wanted * sizeof(uint64_t));
-    }
+    SFT_NEED(
+        sft__base_strmap_init(&r->map, r->rings, sizeof *r->rings, r->ring_room, r->d->allocator),
+        wanted * sizeof(uint64_t), r->err);
     for (size_t i = 0; i < r->ring_count; i++) {
         (void)sft__base_strmap_add(&r->map, i);
     }
@@ -64,9 +64,7 @@ static sft_status take_turn(robin *r, const uint64_t *ranks, size_t count, uint6
         made->ranks = sft__base_arena_copy(&r->d->arena, ranks, len);
         made->len = len;
         made->turn = 0;
-        if (made->ranks == NULL) {
-            return sft__base_fail_nomem(r->err, len);
-        }
+        SFT_NEED(made->ranks != NULL, len, r->err);
         at = r->ring_count++;
         (void)sft__base_strmap_add(&r->map, at);
     }
@@ -168,9 +166,7 @@ static sft_status list_entries(const sft_dedupe *d, sft_layout_entry **out, size
     *out = list;
     *room = list != NULL ? all + 1 : 0;
     *count = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, (all + 1) * sizeof *list);
-    }
+    SFT_NEED(list != NULL, (all + 1) * sizeof *list, err);
     for (size_t i = 0; i < all; i++) {
         sft_layout_entry *const e = &list[*count];
         SFT_INIT(e);

@@ -2,9 +2,10 @@
  *
  * checkpoint/dedupe/expand.c - every rank's full set out of a directory without replicas: what the record of
  * it says, or what the layout gives to each rank. A rank's own tensors come from its own file, the
- * others out of the whole. Read checkpoint/dedupe/dedupe.h first.
+ * others out of the global tensors. Read checkpoint/dedupe/dedupe.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/dedupe/dedupe.h"
 #include "fs/file.h"
 #include "layout/jsontree.h"
@@ -12,7 +13,7 @@
 typedef struct expanding {
     sft_dedupe *d;
     const sft_open_options *open;
-    const sft_catalog *whole;
+    const sft_catalog *global;
     const sft__layout_jnode **names; /* of the record */
     size_t name_count;
     sft_error *err;
@@ -50,7 +51,7 @@ static sft_status find_layout(const expanding *e, const sft_tensor *t, uint64_t 
 /* ---------------------------------------------------------------- one file */
 
 static sft_status take(sft__checkpoint_assembly *a, size_t which, const sft_tensor *t) {
-    SFT_TRY(sft__checkpoint_assembly_whole(a, which, t));
+    SFT_TRY(sft__checkpoint_assembly_global(a, which, t));
     return sft__checkpoint_assembly_add(a, which, t, t->shape, t->rank);
 }
 
@@ -59,7 +60,7 @@ static void count_back(sft_dedupe *d, const sft_tensor *t) {
     d->changed_bytes += t->nbytes;
 }
 
-/* Catalog 0 is the rank's part of the whole, 1 its own file, if any. */
+/* Catalog 0 is the rank's part of the global tensors, 1 its own file, if any. */
 static sft_status take_recorded(const expanding *e, sft__checkpoint_assembly *a, const wanted *w) {
     for (const sft__layout_jnode *n = w->tensors->first; n != NULL; n = n->next) {
         if (n->type != SFT__J_NUMBER || !n->is_int || n->negative || n->value >= e->name_count) {
@@ -96,7 +97,8 @@ static sft_status take_laid_out(const expanding *e, sft__checkpoint_assembly *a,
         if (mine != NULL && sft_catalog_find(mine, t->name, t->name_len) != NULL) {
             continue;
         }
-        SFT_TRY(find_layout(e, sft_catalog_find(e->whole, t->name, t->name_len), w->rank, &layout));
+        SFT_TRY(
+            find_layout(e, sft_catalog_find(e->global, t->name, t->name_len), w->rank, &layout));
         if (layout != NULL || mine == NULL) { /* others are each rank's own affair */
             count_back(e->d, t);
             SFT_TRY(take(a, 0, t));
@@ -110,7 +112,7 @@ static sft_status put_together(const expanding *e, const wanted *w, sft_catalog 
     sft_catalog *part;
     sft__checkpoint_assembly a;
     *out = NULL;
-    SFT_TRY(sft_checkpoint_part(&part, e->whole, w->rank, sft_layout_set_find_global,
+    SFT_TRY(sft_checkpoint_part(&part, e->global, w->rank, sft_layout_set_find_global,
                                 e->d->checkpoint->layouts, e->open, e->err));
     SFT_TRY(own(e->d, part, e->err));
     catalogs[0] = part;
@@ -130,9 +132,7 @@ static sft_status recorded_metadata(const expanding *e, sft_job_file *f,
                                     const sft__layout_jnode *given) {
     sft_metadata_entry *const list =
         sft__base_arena_alloc(&e->d->arena, (given->len + 1) * sizeof *list, sizeof(void *));
-    if (list == NULL) {
-        return sft__base_fail_nomem(e->err, (given->len + 1) * sizeof *list);
-    }
+    SFT_NEED(list != NULL, (given->len + 1) * sizeof *list, e->err);
     for (const sft__layout_jnode *n = given->first; n != NULL; n = n->next) {
         if (given->type != SFT__J_OBJECT || n->type != SFT__J_STRING) {
             return sft__base_fail_at(e->err, SFT_E_SCHEMA, n->offset,
@@ -160,7 +160,7 @@ static sft_status make_file(const expanding *e, const wanted *w) {
     const bool more =
         w->own == NULL || sft_catalog_count(catalog) > sft_catalog_count(w->own->catalog);
     const sft__checkpoint_dedupe_metadata change = {more ? "crc_num" : NULL, "False", false};
-    return sft__checkpoint_dedupe_describe(e->d, f, w->own != NULL ? w->own->catalog : e->whole,
+    return sft__checkpoint_dedupe_describe(e->d, f, w->own != NULL ? w->own->catalog : e->global,
                                            &change, e->err);
 }
 
@@ -184,9 +184,7 @@ static sft_status list_names(expanding *e, const sft__layout_jnode *names) {
     size_t count = 0;
     e->names =
         sft__base_arena_alloc(&e->d->arena, (names->len + 1) * sizeof *e->names, sizeof(void *));
-    if (e->names == NULL) {
-        return sft__base_fail_nomem(e->err, (names->len + 1) * sizeof *e->names);
-    }
+    SFT_NEED(e->names != NULL, (names->len + 1) * sizeof *e->names, e->err);
     for (const sft__layout_jnode *n = names->first; n != NULL; n = n->next) {
         if (n->type != SFT__J_STRING) {
             return schema(e, n, "a list of names");
@@ -215,9 +213,7 @@ static sft_status expand_recorded(expanding *e, const sft__layout_jnode *root) {
     SFT_TRY(list_names(e, names));
     const size_t count = e->d->checkpoint->count;
     bool *const listed = sft__base_arena_alloc(&e->d->arena, count + 1, 1);
-    if (listed == NULL) {
-        return sft__base_fail_nomem(e->err, count);
-    }
+    SFT_NEED(listed != NULL, count, e->err);
     memset(listed, 0, count);
     for (const sft__layout_jnode *f = files->first; f != NULL; f = f->next) {
         const sft__layout_jnode *const rank = sft__layout_jtree_get(f, "rank");
@@ -255,9 +251,9 @@ static sft_status expand_recorded(expanding *e, const sft__layout_jnode *root) {
 /* Does any layout have the rank? */
 static sft_status is_named(const expanding *e, uint64_t rank, bool *named) {
     *named = false;
-    for (size_t i = 0; i < sft_catalog_count(e->whole) && !*named; i++) {
+    for (size_t i = 0; i < sft_catalog_count(e->global) && !*named; i++) {
         const sft_layout *layout;
-        SFT_TRY(find_layout(e, sft_catalog_at(e->whole, i), rank, &layout));
+        SFT_TRY(find_layout(e, sft_catalog_at(e->global, i), rank, &layout));
         *named = layout != NULL && sft_layout_holds(layout, rank);
     }
     return SFT_OK;
@@ -316,9 +312,7 @@ static sft_status expand_laid_out(const expanding *e) {
         }
         w.name = w.own != NULL ? sft__checkpoint_dedupe_name(e->d, w.own->catalog)
                                : name_like(e, &c->parts[0], rank);
-        if (w.name == NULL) {
-            return sft__base_fail_nomem(e->err, 1);
-        }
+        SFT_NEED(w.name != NULL, 1, e->err);
         SFT_TRY(make_file(e, &w));
     }
     return SFT_OK;
@@ -334,9 +328,7 @@ static sft_status read_record(const expanding *e, const sft__layout_jnode **root
     sft__layout_jnode *tree = NULL;
     char *const path = sft__base_arena_alloc(&e->d->arena, len + 1 + sizeof SFT__DEDUPE_RECORD, 1);
     *root = NULL;
-    if (path == NULL) {
-        return sft__base_fail_nomem(e->err, len);
-    }
+    SFT_NEED(path != NULL, len, e->err);
     memcpy(path, directory, len);
     path[len] = '/';
     memcpy(path + len + 1, SFT__DEDUPE_RECORD, sizeof SFT__DEDUPE_RECORD);
@@ -369,16 +361,16 @@ static sft_status read_record(const expanding *e, const sft__layout_jnode **root
 }
 
 static sft_status make(sft_dedupe *d, sft_error *err) {
-    sft_catalog *whole;
+    sft_catalog *global;
     const sft__layout_jnode *root;
     expanding e;
     memset(&e, 0, sizeof e);
     e.d = d;
     e.open = d->options.open;
     e.err = err;
-    SFT_TRY(sft_checkpoint_join_ranks(&whole, d->checkpoint, e.open, err));
-    SFT_TRY(own(d, whole, err));
-    e.whole = whole;
+    SFT_TRY(sft_checkpoint_join_ranks(&global, d->checkpoint, e.open, err));
+    SFT_TRY(own(d, global, err));
+    e.global = global;
     SFT_TRY(read_record(&e, &root));
     return root != NULL ? expand_recorded(&e, root) : expand_laid_out(&e);
 }

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/group/group.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include <stdio.h>
 
@@ -46,13 +47,9 @@ sft_status sft__checkpoint_group_gather(const sft_group *g, const void *mine, si
         return gather_block(g, mine, bytes, all, err);
     }
     size_t room;
-    if (!sft__base_mul_size(g->size, SFT_GROUP_BLOCK, &room)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_mul_size(g->size, SFT_GROUP_BLOCK, &room), SIZE_MAX, err);
     uint8_t *const blocks = sft__base_alloc(NULL, room);
-    if (blocks == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    SFT_NEED(blocks != NULL, room, err);
     sft_status status = SFT_OK;
     for (size_t at = 0; at < bytes && status == SFT_OK; at += SFT_GROUP_BLOCK) {
         const size_t left = bytes - at;
@@ -95,9 +92,7 @@ static sft_status share_error(const sft_group *g, size_t of, sft_status status, 
     if (err != NULL && g->rank == of) {
         mine = *err;
     }
-    if (all == NULL) {
-        return sft__base_fail_nomem(err, g->size * sizeof *all);
-    }
+    SFT_NEED(all != NULL, g->size * sizeof *all, err);
     const sft_status told = sft__checkpoint_group_gather(g, &mine, sizeof mine, all, err);
     if (told == SFT_OK && err != NULL) {
         const sft_error *const why = &all[of];
@@ -116,9 +111,7 @@ static sft_status settle(const sft_group *g, verdict *mine, sft_error *err) {
         return mine->status;
     }
     verdict *const all = sft__base_alloc_array(NULL, g->size, sizeof *all);
-    if (all == NULL) {
-        return sft__base_fail_nomem(err, g->size * sizeof *all);
-    }
+    SFT_NEED(all != NULL, g->size * sizeof *all, err);
     sft_status status = sft__checkpoint_group_gather(g, mine, sizeof *mine, all, err);
     if (status == SFT_OK) {
         const size_t of = choose(all, g->size);
@@ -151,9 +144,7 @@ sft_status sft__checkpoint_group_sum(const sft_group *g, uint64_t *numbers, size
         return SFT_OK;
     }
     uint64_t *const all = sft__base_alloc_array(NULL, g->size, count * sizeof *all);
-    if (all == NULL) {
-        return sft__base_fail_nomem(err, g->size * count * sizeof *all);
-    }
+    SFT_NEED(all != NULL, g->size * count * sizeof *all, err);
     const sft_status status =
         sft__checkpoint_group_gather(g, numbers, count * sizeof *numbers, all, err);
     for (size_t k = 0; k < count && status == SFT_OK; k++) {

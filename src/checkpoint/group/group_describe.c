@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * checkpoint/group/group_describe.c - rank 0's part of a save: the files of all processes are opened as
- * the checkpoint that they are, which proves them whole; then come topology.json or layout.json,
+ * the checkpoint that they are, which proves them complete; then come topology.json or layout.json,
  * and the marker. Read group_save.h first.
  */
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "checkpoint/group/group_save.h"
 #include "checkpoint/open/checkpoint.h"
@@ -14,9 +15,7 @@ sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char
                                       const sft__base_buf *text, sft_error *err) {
     sft__fs_handle disk;
     sft__base_buf path;
-    if (text->failed) {
-        return sft__base_fail_nomem(err, text->len);
-    }
+    SFT_NEED(!text->failed, text->len, err);
     sft__base_buf_init(&path, s->set.allocator);
     sft_status status = sft__checkpoint_stage_path(&path, s->stage.directory, name, err);
     if (status == SFT_OK) {
@@ -85,13 +84,13 @@ static void put_tensor(sft__base_buf *b, const sft__checkpoint_lset_entry *e,
 }
 
 static sft_status write_topology(const sft__checkpoint_gsave *s, const sft_checkpoint *c,
-                                 const sft_catalog *whole, sft_error *err) {
+                                 const sft_catalog *global, sft_error *err) {
     sft__base_buf b;
     sft__base_buf_init(&b, s->set.allocator);
     sft__base_buf_text(&b, "{\n  \"tensors\": {");
     for (size_t i = 0; i < c->layouts->count; i++) {
         const sft__checkpoint_lset_entry *const e = &c->layouts->entries[i];
-        const sft_tensor *const t = sft_catalog_find(whole, e->name, e->name_len);
+        const sft_tensor *const t = sft_catalog_find(global, e->name, e->name_len);
         sft__base_buf_text(&b, i > 0 ? ",\n    " : "\n    ");
         if (t != NULL) { /* join saw them all */
             put_tensor(&b, e, t->dtype);
@@ -135,18 +134,18 @@ static sft_status write_layout(const sft__checkpoint_gsave *s, sft_error *err) {
 /* ---------------------------------------------------------------- the marker */
 
 static sft_status write_marker(sft__checkpoint_gsave *s, const sft_checkpoint *c,
-                               const sft_catalog *whole, sft_error *err) {
+                               const sft_catalog *global, sft_error *err) {
     const unsigned parts = s->set.boxes ? 1 : 2;
     uint64_t total = 0;
     sft__base_buf b;
     sft__base_buf_init(&b, s->set.allocator);
-    for (size_t i = 0; i < sft_catalog_count(whole); i++) {
-        total += sft_catalog_at(whole, i)->nbytes;
+    for (size_t i = 0; i < sft_catalog_count(global); i++) {
+        total += sft_catalog_at(global, i)->nbytes;
     }
     sft__base_buf_text(&b, "{\n  \"schema\": 1,\n  \"processes\": ");
     sft__base_buf_u64(&b, s->set.group != NULL ? s->set.group->size : 1);
     sft__base_buf_text(&b, ",\n  \"tensors\": ");
-    sft__base_buf_u64(&b, sft_catalog_count(whole));
+    sft__base_buf_u64(&b, sft_catalog_count(global));
     sft__base_buf_text(&b, ",\n  \"total_size\": ");
     sft__base_buf_u64(&b, total);
     sft__base_buf_text(&b, ",\n  \"files\": {");
@@ -174,13 +173,13 @@ static sft_status write_marker(sft__checkpoint_gsave *s, const sft_checkpoint *c
 
 static sft_status describe(sft__checkpoint_gsave *s, const sft_checkpoint *c,
                            const sft_open_options *open, sft_error *err) {
-    sft_catalog *whole;
-    SFT_TRY(sft_checkpoint_join_ranks(&whole, c, open, err));
-    sft_status status = s->set.boxes ? write_topology(s, c, whole, err) : SFT_OK;
+    sft_catalog *global;
+    SFT_TRY(sft_checkpoint_join_ranks(&global, c, open, err));
+    sft_status status = s->set.boxes ? write_topology(s, c, global, err) : SFT_OK;
     if (status == SFT_OK) {
-        status = write_marker(s, c, whole, err);
+        status = write_marker(s, c, global, err);
     }
-    sft_catalog_close(whole);
+    sft_catalog_close(global);
     return status;
 }
 

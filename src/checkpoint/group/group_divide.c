@@ -5,6 +5,7 @@
  * Read group_parts.h first.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "checkpoint/group/group_parts.h"
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@ typedef struct record {
     uint64_t check;
     uint64_t bytes;
     uint64_t elements;
-    uint64_t full;
+    uint64_t global; /* elements of the global tensor */
 } record;
 
 typedef struct entry {
@@ -33,8 +34,8 @@ typedef struct entry {
 typedef struct name {
     uint8_t key[16];
     uint64_t check;
-    uint64_t full;
-    uint64_t seen; /* elements of different parts */
+    uint64_t global; /* elements of the global tensor */
+    uint64_t seen;   /* elements of different parts */
 } name;
 
 typedef struct holding {
@@ -134,22 +135,19 @@ static sft_status take_record(division *d, const record *r, uint32_t rank, sft_e
     bool made;
     bool new_name;
     name *const n = find_or_make(&d->names, r->name_key, &new_name, d->allocator);
-    if (n == NULL) {
-        return sft__base_fail_nomem(err, d->names.count * sizeof *n);
-    }
+    SFT_NEED(n != NULL, d->names.count * sizeof *n, err);
     if (new_name) {
         n->check = r->check;
-        n->full = r->full;
+        n->global = r->global;
     } else if (n->check != r->check) {
         blame(d, SFT_E_MISMATCH, r->name_key, "processes disagree about its dtype or shape");
         return SFT_OK;
     }
     const size_t name_at = (size_t)((uint8_t *)n - d->names.items) / d->names.size;
     entry *const e = find_or_make(&d->entries, r->key, &made, d->allocator);
-    if (e == NULL || !sft__base_grow(d->allocator, &d->holdings, &d->holding_room,
-                                     d->holding_count + 1, sizeof *d->holdings)) {
-        return sft__base_fail_nomem(err, d->entries.count * sizeof *e);
-    }
+    SFT_NEED(e != NULL && sft__base_grow(d->allocator, &d->holdings, &d->holding_room,
+                                         d->holding_count + 1, sizeof *d->holdings),
+             d->entries.count * sizeof *e, err);
     if (made) {
         e->bytes = r->bytes;
         e->elements = r->elements;
@@ -171,7 +169,7 @@ static void fill(const sft__checkpoint_gset *s, record *out, size_t first, size_
         out[i].check = p->check;
         out[i].bytes = p->tensor->nbytes;
         out[i].elements = p->elements;
-        out[i].full = p->full;
+        out[i].global = p->global;
     }
 }
 
@@ -205,9 +203,7 @@ static sft_status take_all(division *d, sft_error *err) {
     const uint64_t mine_count = s->count;
     uint64_t most = 0;
     uint64_t *const counts = sft__base_alloc_array(d->allocator, size, sizeof *counts);
-    if (counts == NULL) {
-        return sft__base_fail_nomem(err, size * sizeof *counts);
-    }
+    SFT_NEED(counts != NULL, size * sizeof *counts, err);
     sft_status status =
         sft__checkpoint_group_gather(s->group, &mine_count, sizeof mine_count, counts, err);
     for (size_t i = 0; i < size && status == SFT_OK; i++) {
@@ -304,8 +300,8 @@ static sft_status choose_all(division *d, sft_error *err) {
 static void check_volumes(division *d) {
     const name *const names = (const name *)(const void *)d->names.items;
     for (size_t i = 0; i < d->names.count; i++) {
-        if (names[i].seen != names[i].full) {
-            const bool less = names[i].seen < names[i].full;
+        if (names[i].seen != names[i].global) {
+            const bool less = names[i].seen < names[i].global;
             blame(d, less ? SFT_E_HOLE : SFT_E_OVERLAP, names[i].key,
                   less ? "no process holds some part of it"
                        : "parts of it overlap without being equal");
@@ -326,9 +322,7 @@ sft_status sft__checkpoint_gset_number(sft__checkpoint_gset *s, sft_error *err) 
     sft__checkpoint_gpart **const list =
         sft__base_alloc_array(s->allocator, s->count + 1, sizeof(sft__checkpoint_gpart *));
     size_t n = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, s->count * sizeof *list);
-    }
+    SFT_NEED(list != NULL, s->count * sizeof *list, err);
     for (size_t i = 0; i < s->count; i++) {
         if (s->parts[i].mine) {
             list[n++] = &s->parts[i];
@@ -353,7 +347,7 @@ static sft_status take_mine(division *d, sft_error *err) {
     for (size_t i = 0; i < s->count; i++) {
         sft__checkpoint_gpart *const p = &s->parts[i];
         const entry *const e = &entries[d->entries.slots[slot_of(&d->entries, p->key)] - 1];
-        p->mine = e->owner == rank && (!s->boxes || p->elements > 0 || p->full == 0);
+        p->mine = e->owner == rank && (!s->boxes || p->elements > 0 || p->global == 0);
         s->bytes += p->mine ? p->tensor->nbytes : 0;
     }
     return sft__checkpoint_gset_number(s, err);

@@ -5,6 +5,7 @@
  * and assembly.h first.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/group/group_parts.h"
 #include "checkpoint/open/assembly.h"
@@ -16,7 +17,7 @@ typedef struct loading {
     sft_checkpoint_options source;
     const sft_allocator *allocator;
     sft__checkpoint_gset set;
-    sft_catalog *whole;
+    sft_catalog *global;
     sft__checkpoint_assembly assembly;
     sft_catalog *parts;
     size_t *select; /* beside places: position in parts */
@@ -29,7 +30,7 @@ typedef struct loading {
 
 /* ---------------------------------------------------------------- the model */
 
-static sft_status open_whole(loading *l, const char *path, sft_error *err) {
+static sft_status open_global(loading *l, const char *path, sft_error *err) {
     const sft_checkpoint_options *const given = l->options.source;
     const sft_open_options *const open = given != NULL ? given->open : NULL;
     sft_checkpoint *checkpoint;
@@ -38,11 +39,11 @@ static sft_status open_whole(loading *l, const char *path, sft_error *err) {
     if (!told) {
         SFT_TRY(sft_checkpoint_detect(path, &kind, err));
         if (kind == SFT_CHECKPOINT_NONE) {
-            return sft_catalog_open(&l->whole, path, open, err);
+            return sft_catalog_open(&l->global, path, open, err);
         }
     }
     SFT_TRY(sft_checkpoint_open(&checkpoint, path, given, err));
-    return sft_checkpoint_take_global(&l->whole, checkpoint, open, err);
+    return sft_checkpoint_take_global(&l->global, checkpoint, open, err);
 }
 
 /* ---------------------------------------------------------------- parts */
@@ -84,9 +85,7 @@ static sft_status add(loading *l, const sft__checkpoint_gpart *p, const sft_tens
         (void)snprintf(text, sizeof text, "\n%llu", (unsigned long long)index);
         sft__base_buf_add(&l->name, t->name, t->name_len);
         sft__base_buf_text(&l->name, text);
-        if (l->name.failed) {
-            return sft__base_fail_nomem(l->err, l->name.len);
-        }
+        SFT_NEED(!l->name.failed, l->name.len, l->err);
         like.name = l->name.data;
         like.name_len = l->name.len;
     }
@@ -100,7 +99,7 @@ static sft_status add(loading *l, const sft__checkpoint_gpart *p, const sft_tens
 
 static sft_status take_part(loading *l, const sft__checkpoint_gpart *p, size_t index) {
     const sft_group_tensor *const want = p->tensor;
-    const sft_tensor *const have = sft_catalog_find(l->whole, want->name, want->name_len);
+    const sft_tensor *const have = sft_catalog_find(l->global, want->name, want->name_len);
     const uint64_t rank = l->set.group != NULL ? l->set.group->rank : 0;
     if (have == NULL) {
         return (l->options.flags & SFT_GROUP_MISSING) != 0
@@ -114,8 +113,8 @@ static sft_status take_part(loading *l, const sft__checkpoint_gpart *p, size_t i
     }
     if (p->layout != NULL) {
         SFT_TRY(sft__checkpoint_part_take(&l->assembly, have, p->layout, rank, l->err));
-    } else if (p->start == NULL || p->elements == p->full) {
-        SFT_TRY(sft__checkpoint_assembly_whole(&l->assembly, 0, have));
+    } else if (p->start == NULL || p->elements == p->global) {
+        SFT_TRY(sft__checkpoint_assembly_global(&l->assembly, 0, have));
     } else {
         SFT_TRY(take_boxes(l, p, have));
     }
@@ -123,17 +122,16 @@ static sft_status take_part(loading *l, const sft__checkpoint_gpart *p, size_t i
 }
 
 static sft_status make_parts(loading *l, sft_error *err) {
-    const sft_catalog *const whole = l->whole;
+    const sft_catalog *const global = l->global;
     const sft_checkpoint_options *const given = l->options.source;
     const size_t count = l->set.count;
-    SFT_TRY(sft__checkpoint_assembly_init(&l->assembly, &whole, 1,
+    SFT_TRY(sft__checkpoint_assembly_init(&l->assembly, &global, 1,
                                           given != NULL ? given->open : NULL, err));
     l->select = sft__base_alloc_array(l->allocator, count + 1, sizeof *l->select);
     l->places = sft__base_alloc_zero(l->allocator, (count + 1) * sizeof *l->places);
     l->dtypes = sft__base_alloc_array(l->allocator, count + 1, sizeof(const sft_dtype *));
-    if (l->select == NULL || l->places == NULL || l->dtypes == NULL) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *l->places);
-    }
+    SFT_NEED(l->select != NULL && l->places != NULL && l->dtypes != NULL,
+             (count + 1) * sizeof *l->places, err);
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(take_part(l, &l->set.parts[i], i));
     }
@@ -145,7 +143,7 @@ static sft_status make_parts(loading *l, sft_error *err) {
 static sft_status load(loading *l, const char *path, sft_error *err) {
     sft_load_options o;
     sft_loaded *loaded;
-    SFT_TRY(open_whole(l, path, err));
+    SFT_TRY(open_global(l, path, err));
     SFT_TRY(make_parts(l, err));
     if (l->wanted == 0) {
         return SFT_OK;
@@ -168,7 +166,7 @@ static void reset(loading *l) {
     const size_t n = l->set.count + 1;
     sft_catalog_close(l->parts);
     sft__checkpoint_assembly_reset(&l->assembly);
-    sft_catalog_close(l->whole);
+    sft_catalog_close(l->global);
     sft__base_free(l->allocator, l->select, n * sizeof *l->select);
     sft__base_free(l->allocator, l->places, n * sizeof *l->places);
     sft__base_free(l->allocator, l->dtypes, n * sizeof *l->dtypes);

@@ -5,6 +5,7 @@
  */
 #include "checkpoint/group/group_parts.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "layout/layout.h"
 #include <sft/digest.h>
 #include <stdlib.h>
@@ -31,9 +32,7 @@ static sft_status take_box(sft__checkpoint_gset *s, sft__checkpoint_gpart *p, sf
     const sft_group_tensor *const t = p->tensor;
     if (t->start == NULL) {
         uint64_t *const zeros = sft__base_arena_alloc(&s->arena, (t->dims + 1) * sizeof *zeros, 8);
-        if (zeros == NULL) {
-            return sft__base_fail_nomem(err, t->dims * sizeof *zeros);
-        }
+        SFT_NEED(zeros != NULL, t->dims * sizeof *zeros, err);
         memset(zeros, 0, t->dims * sizeof *zeros);
         p->start = zeros;
         p->local = t->shape;
@@ -74,9 +73,7 @@ static sft_status take_layout(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
     }
     uint64_t *const local = sft__base_arena_alloc(&s->arena, (t->dims + 1) * sizeof *local, 8);
     sft_error why;
-    if (local == NULL) {
-        return sft__base_fail_nomem(err, (t->dims + 1) * sizeof *local);
-    }
+    SFT_NEED(local != NULL, (t->dims + 1) * sizeof *local, err);
     sft_status status = sft_layout_local_shape(p->layout, t->shape, t->dims, rank, local, &why);
     if (status == SFT_OK) {
         status = sft__layout_part(p->layout, rank, &p->part, &why);
@@ -147,7 +144,7 @@ static sft_status take_part(sft__checkpoint_gset *s, sft__checkpoint_gpart *p,
                      err);
     }
     SFT_TRY(layouts != NULL ? take_layout(s, p, layouts, err) : take_box(s, p, err));
-    SFT_TRY(product(t, t->shape, t->dims, &p->full, err));
+    SFT_TRY(product(t, t->shape, t->dims, &p->global, err));
     SFT_TRY(product(t, p->local, p->local_dims, &p->elements, err));
     sft_error why;
     const sft_status status = sft_dtype_bytes(t->dtype, p->elements, &bytes, &why);
@@ -173,9 +170,7 @@ static sft_status check_twice(const sft__checkpoint_gset *s, sft_error *err) {
     const sft__checkpoint_gpart **const list =
         sft__base_alloc_array(s->allocator, s->count + 1, sizeof *list);
     sft_status status = SFT_OK;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, s->count * sizeof *list);
-    }
+    SFT_NEED(list != NULL, s->count * sizeof *list, err);
     for (size_t i = 0; i < s->count; i++) {
         list[i] = &s->parts[i];
     }
@@ -200,9 +195,7 @@ sft_status sft__checkpoint_gset_init(sft__checkpoint_gset *s, const sft_group_te
         return sft__base_fail(err, SFT_E_LIMIT, "more than 2^32 parts");
     }
     s->parts = sft__base_alloc_zero(s->allocator, (count + 1) * sizeof *s->parts);
-    if (s->parts == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *s->parts);
-    }
+    SFT_NEED(s->parts != NULL, count * sizeof *s->parts, err);
     s->count = count;
     for (size_t i = 0; i < count; i++) {
         s->parts[i].tensor = &tensors[i];

@@ -14,13 +14,13 @@
 /* One part of this process. */
 typedef struct sft__checkpoint_gpart {
     const sft_group_tensor *tensor;
-    const sft_layout *layout; /* NULL: a box, or the whole */
+    const sft_layout *layout; /* NULL: a box, or the global tensor */
     const uint64_t *start;    /* dims entries; of boxes */
     const uint64_t *local;    /* shape of the part, local_dims sizes */
     uint32_t local_dims;
     uint32_t file;     /* of this process's files the number, from 0: a name comes once in a file */
     uint64_t elements; /* of the part */
-    uint64_t full;     /* of the whole tensor */
+    uint64_t global;   /* of the global tensor */
     uint64_t part;     /* with layouts: its number */
     uint8_t name_key[16];
     uint8_t key[16];

@@ -4,6 +4,7 @@
  * group_save.h first.
  */
 #include "checkpoint/group/group_save.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/json.h"
 #include <sft/digest.h>
@@ -101,9 +102,7 @@ static sft_status write_file(one_file *f, sft_error *err) {
     sft_write_options o;
     name_file(f);
     take_tensors(f);
-    if (f->name.failed || f->info.failed) {
-        return sft__base_fail_nomem(err, f->info.len);
-    }
+    SFT_NEED(!f->name.failed && !f->info.failed, f->info.len, err);
     if (s->options.metadata_count > 0) {
         memcpy(f->metadata, s->options.metadata, s->options.metadata_count * sizeof *f->metadata);
     }

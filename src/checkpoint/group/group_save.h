@@ -18,7 +18,7 @@ typedef struct sft__checkpoint_gsave {
     uint64_t total_files;
 } sft__checkpoint_gsave;
 
-/* Rank 0, when all files are written: proves that the set is whole, writes description and marker.
+/* Rank 0, when all files are written: proves that the set is complete, writes description and marker.
  */
 sft_status sft__checkpoint_gsave_describe(sft__checkpoint_gsave *s, sft_error *err);
 /* A text file of the staging directory. */

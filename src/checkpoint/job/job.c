@@ -3,6 +3,7 @@
  * checkpoint/job/job.c - jobs: taken apart, told about, freed. Read <sft/job.h> and job.h first.
  */
 #include "checkpoint/job/job.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/strmap.h"
 #include "checkpoint/open/assembly.h"
@@ -111,10 +112,9 @@ static sft_status keep_catalog_metadata(sft_job *job, sft__checkpoint_job_file *
     const bool same = sft_catalog_file_count(c) == 1 && f->count == sft_catalog_count(c);
     sft_status status = SFT_OK;
     sft__base_strmap said; /* what is given replaces what the files say */
-    if (!sft__base_strmap_init(&said, given->metadata, sizeof *given->metadata,
-                               given->metadata_count + 1, job->allocator)) {
-        return sft__base_fail_nomem(err, given->metadata_count * sizeof(uint64_t));
-    }
+    SFT_NEED(sft__base_strmap_init(&said, given->metadata, sizeof *given->metadata,
+                                   given->metadata_count + 1, job->allocator),
+             given->metadata_count * sizeof(uint64_t), err);
     for (size_t i = 0; i < given->metadata_count; i++) {
         (void)sft__base_strmap_add(&said, i);
     }
@@ -164,9 +164,7 @@ static sft_status keep_metadata(sft_job *job, sft__checkpoint_job_file *f,
     }
     sft_metadata_entry *const all = sft__base_arena_alloc(
         &job->arena, (given->metadata_count + 1) * sizeof *all, sizeof(void *));
-    if (all == NULL) {
-        return sft__base_fail_nomem(err, (given->metadata_count + 1) * sizeof *all);
-    }
+    SFT_NEED(all != NULL, (given->metadata_count + 1) * sizeof *all, err);
     for (size_t i = 0; i < given->metadata_count; i++) {
         SFT_TRY(keep_entry(job, &given->metadata[i], &all[i], err));
     }
@@ -319,18 +317,14 @@ static sft_status take_file(sft_job *job, size_t i, const sft_job_file *given, s
     if (given->tensors != NULL) {
         uint32_t *const kept =
             sft__base_arena_alloc(&job->arena, (f->count + 1) * sizeof *kept, sizeof *kept);
-        if (kept == NULL) {
-            return sft__base_fail_nomem(err, (f->count + 1) * sizeof *kept);
-        }
+        SFT_NEED(kept != NULL, (f->count + 1) * sizeof *kept, err);
         memcpy(kept, given->tensors, f->count * sizeof *kept);
         f->given.tensors = kept;
     }
     SFT_TRY(take_sources(job, i, err));
     count_sources(job, i);
     f->offsets = sft__base_alloc_array(job->allocator, f->count + 1, sizeof *f->offsets);
-    if (f->offsets == NULL) {
-        return sft__base_fail_nomem(err, (f->count + 1) * sizeof *f->offsets);
-    }
+    SFT_NEED(f->offsets != NULL, (f->count + 1) * sizeof *f->offsets, err);
     sft__base_buf_init(&header, job->allocator);
     sft_status status = sft__checkpoint_job_header(job, f, &header, f->offsets, err);
     f->header = header.len;
@@ -392,9 +386,7 @@ sft_status sft_job_create(sft_job **out, const sft_job_file *files, size_t count
                               (unsigned long)o.digests);
     }
     sft_job *const job = sft__base_alloc_zero(a, sizeof *job);
-    if (job == NULL) {
-        return sft__base_fail_nomem(err, sizeof *job);
-    }
+    SFT_NEED(job != NULL, sizeof *job, err);
     job->allocator = a;
     sft__base_arena_init(&job->arena, a, 0);
     job->order = options != NULL ? o.order : SFT_ORDER_REFERENCE;

@@ -5,6 +5,7 @@
  * other, which only catalogs made by hand have, are given up: their tensors are read whole. Read
  * job.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/job.h"
 #include <stdlib.h>
 
@@ -63,9 +64,7 @@ static sft_status take_position(sft_job *job, sft__checkpoint_job_node *n,
                                 sft__checkpoint_job_move *m, sft_error *err) {
     uint64_t *const at = sft__base_arena_alloc(&job->arena, m->rank * sizeof *at, sizeof *at);
     uint64_t left = m->from - n->base;
-    if (at == NULL) {
-        return sft__base_fail_nomem(err, m->rank * sizeof *at);
-    }
+    SFT_NEED(at != NULL, m->rank * sizeof *at, err);
     for (uint32_t d = 0; d < m->rank; d++) {
         at[d] = left / n->stride[d]; /* not 0: is_nested */
         left %= n->stride[d];
@@ -258,9 +257,7 @@ static bool place_all(sft_job *job, const sft__checkpoint_job_cluster *k) {
 
 static sft_status frame(sft_job *job, sft__checkpoint_job_cluster *k, sft_error *err) {
     k->extent = sft__base_arena_alloc(&job->arena, k->rank * sizeof *k->extent, sizeof *k->extent);
-    if (k->extent == NULL) {
-        return sft__base_fail_nomem(err, k->rank * sizeof *k->extent);
-    }
+    SFT_NEED(k->extent != NULL, k->rank * sizeof *k->extent, err);
     for (uint32_t d = 0; d < k->rank; d++) {
         int64_t low = INT64_MAX;
         k->extent[d] = 0;
@@ -347,9 +344,7 @@ static sft_status slice(sft_job *job, sft__checkpoint_job_cluster *k, sft_error 
     event *const events = sft__base_alloc_array(job->allocator, count, sizeof *events);
     uint64_t band = sft__base_size.job_band;
     uint64_t row = 0;
-    if (events == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *events);
-    }
+    SFT_NEED(events != NULL, count * sizeof *events, err);
     while (band < 8 * sft__base_size.job_band && band < k->node_count * (uint64_t)65536) {
         band *= 2;
     }

@@ -3,6 +3,7 @@
  * checkpoint/job/job_header.c - the headers of the files that a job writes, as they are planned: with
  * zeros where digests are put when the bytes are there (run_digest.c). Read job.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/job.h"
 #include <sft/digest.h>
 
@@ -22,16 +23,13 @@ sft_status sft__checkpoint_job_places(sft_job *job, sft__checkpoint_job_file *f,
     if (!crc && !sha) {
         return SFT_OK;
     }
-    if (!sft__base_mul_size(f->count, sha ? SHA_DIGITS : CRC_DIGITS, &size) ||
-        !sft__base_add_size(size, CRC_DIGITS, &size)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_mul_size(f->count, sha ? SHA_DIGITS : CRC_DIGITS, &size) &&
+                 sft__base_add_size(size, CRC_DIGITS, &size),
+             SIZE_MAX, err);
     sft_metadata_entry *const all = sft__base_arena_alloc(
         &job->arena, (f->given.metadata_count + 2) * sizeof *all, sizeof(void *));
     char *const zeros = sft__base_arena_alloc(&job->arena, size, 1);
-    if (all == NULL || zeros == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(all != NULL && zeros != NULL, size, err);
     memset(zeros, '0', size);
     for (size_t i = 0; i < f->given.metadata_count; i++) {
         if (!sft__checkpoint_job_is_digest(&old[i])) {
@@ -58,9 +56,7 @@ sft_status sft__checkpoint_job_header(const sft_job *job, const sft__checkpoint_
     sft_write_options options;
     size_t size = 0;
     sft_status status;
-    if (tensors == NULL) {
-        return sft__base_fail_nomem(err, (f->count + 1) * sizeof *tensors);
-    }
+    SFT_NEED(tensors != NULL, (f->count + 1) * sizeof *tensors, err);
     SFT_INIT(&options);
     options.allocator = job->allocator;
     options.limits = job->limits;

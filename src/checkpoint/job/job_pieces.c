@@ -3,6 +3,7 @@
  * checkpoint/job/job_pieces.c - from the pieces of tensors to runs and moves; proof that every byte of
  * a tensor is written once. Read job.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/job.h"
 #include <stdlib.h>
 
@@ -45,9 +46,7 @@ static bool meet(const sft_tensor *t, const sft_piece *a, const sft_piece *b) {
 static sft_status check_overlap(const sft_job *job, const sft_tensor *t, sft_error *err) {
     slab *const slabs = sft__base_alloc_array(job->allocator, t->piece_count, sizeof *slabs);
     sft_status status = SFT_OK;
-    if (slabs == NULL) {
-        return sft__base_fail_nomem(err, t->piece_count * sizeof *slabs);
-    }
+    SFT_NEED(slabs != NULL, t->piece_count * sizeof *slabs, err);
     for (uint32_t i = 0; i < t->piece_count; i++) {
         const sft_piece *const p = &t->pieces[i];
         slabs[i] = (slab){t->rank > 0 ? lower(p, 0) : 0,
@@ -227,9 +226,8 @@ sft_status sft__checkpoint_job_add_node(sft_job *job, const sft__checkpoint_job_
     *n = *node;
     n->count = keep(job, NULL, n->rank);
     n->at = (int64_t *)(void *)keep(job, NULL, n->rank);
-    if (n->stride == NULL || n->count == NULL || n->at == NULL) {
-        return sft__base_fail_nomem(err, 3 * n->rank * sizeof *n->at);
-    }
+    SFT_NEED(n->stride != NULL && n->count != NULL && n->at != NULL, 3 * n->rank * sizeof *n->at,
+             err);
     n->next = (uint32_t)job->node_count++;
     return SFT_OK;
 }
@@ -360,9 +358,7 @@ static sft_status take_tensor(sft_job *job, uint32_t file, size_t tensor, box *b
 sft_status sft__checkpoint_job_take_file(sft_job *job, uint32_t file, sft_error *err) {
     box *const b = sft__base_alloc(job->allocator, sizeof *b);
     sft_status status = SFT_OK;
-    if (b == NULL) {
-        return sft__base_fail_nomem(err, sizeof *b);
-    }
+    SFT_NEED(b != NULL, sizeof *b, err);
     for (size_t i = 0; i < job->files[file].count && status == SFT_OK; i++) {
         status = take_tensor(job, file, i, b, err);
     }

@@ -11,6 +11,7 @@
  * meanwhile.
  */
 #include "checkpoint/job/run.h"
+#include "base/memory/need.h"
 
 typedef sft__checkpoint_running running;
 
@@ -136,9 +137,7 @@ static sft_status publish_once(running *r, bool *published, sft_error *err) {
 static sft_status read_others(running *r, sft_error *err) {
     const size_t count = r->job->unit_count;
     uint8_t *const mine = sft__base_alloc(r->job->allocator, count + 1);
-    if (mine == NULL) {
-        return sft__base_fail_nomem(err, count + 1);
-    }
+    SFT_NEED(mine != NULL, count + 1, err);
     memcpy(mine, r->done.units, count);
     const sft_status status =
         sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err);

@@ -4,6 +4,7 @@
  * small file in the staging directory, as the threads of a pool may use nothing but files. Read run.h
  * first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 
 typedef sft__checkpoint_running running;
@@ -78,9 +79,7 @@ sft_status sft__checkpoint_crew_open(running *r, sft_error *err) {
     /* locked: of two groups at the same target one comes too late */
     SFT_TRY(sft__fs_staged_open_alone(r->crew.board_path.data, &r->crew.board, err));
     r->crew.numbers = sft__base_alloc_zero(r->job->allocator, size);
-    if (r->crew.numbers == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(r->crew.numbers != NULL, size, err);
     SFT_TRY(sft__fs_resize(r->crew.board, r->crew.board_path.data, 0, err));
     return sft__fs_write_at(r->crew.board, r->crew.board_path.data, 0, r->crew.numbers, size, err);
 }

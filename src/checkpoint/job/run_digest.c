@@ -7,6 +7,7 @@
  * matter who wrote it, in which order, or in how many runs. Headers are planned with zeros in their
  * places. Many tensors are looked at side by side, and large ones in parts, whose CRC32C are combined.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 #include <stdlib.h>
@@ -42,9 +43,7 @@ static sft_status add_parts(window *w, size_t file, sft_error *err) {
     const bool divide = (job->digests & SFT_DIGEST_SHA256) == 0;
     uint64_t *const offsets = sft__base_alloc_array(job->allocator, f->count + 1, sizeof *offsets);
     sft__base_buf header;
-    if (offsets == NULL) {
-        return sft__base_fail_nomem(err, (f->count + 1) * sizeof *offsets);
-    }
+    SFT_NEED(offsets != NULL, (f->count + 1) * sizeof *offsets, err);
     sft__base_buf_init(&header, job->allocator);
     sft_status status = sft__checkpoint_job_header(job, f, &header, offsets, err);
     sft__base_buf_reset(&header);
@@ -121,9 +120,7 @@ static sft_status make_values(const window *w, size_t k, sft__base_buf *out, siz
     const size_t count = job->files[w->files[k]].count;
     named *const list = sft__base_alloc_array(job->allocator, count + 1, sizeof *list);
     uint32_t description = 0;
-    if (list == NULL) {
-        return sft__base_fail_nomem(err, (count + 1) * sizeof *list);
-    }
+    SFT_NEED(list != NULL, (count + 1) * sizeof *list, err);
     collect(w, k, list);
     for (size_t i = 0; i < count; i++) {
         description = sft_digest_describe(description, list[i].tensor);
@@ -203,9 +200,7 @@ static sft_status finish_window(window *w, sft_error *err) {
     w->first[w->file_count] = w->part_count;
     if ((job->digests & SFT_DIGEST_SHA256) != 0) {
         w->shas = sft__base_alloc_array(job->allocator, w->part_count + 1, sizeof *w->shas);
-        if (w->shas == NULL) {
-            return sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->shas);
-        }
+        SFT_NEED(w->shas != NULL, (w->part_count + 1) * sizeof *w->shas, err);
     }
     sft_status status = sft__checkpoint_run_loop(w->r, digest_part, w, w->part_count, room, err);
     if (status == SFT_OK) {

@@ -8,6 +8,7 @@
  * has gone.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
@@ -100,9 +101,7 @@ static sft_status compare_jobs(const running *r, sft_error *err) {
     mine.bytes = r->job->total.bytes;
     mine.sources = r->job->source_count;
     mine.flags = (uint64_t)r->options.flags << 32 | (uint64_t)r->options.durability;
-    if (all == NULL) {
-        return sft__base_fail_nomem(err, g->size * sizeof *all);
-    }
+    SFT_NEED(all != NULL, g->size * sizeof *all, err);
     sft_status status = sft__checkpoint_group_gather(g, &mine, sizeof mine, all, err);
     for (size_t i = 1; i < g->size && status == SFT_OK; i++) {
         if (memcmp(all[0].key, all[i].key, 32) != 0 || all[0].flags != all[i].flags) {

@@ -3,14 +3,13 @@
  * checkpoint/job/run_journal.c - the journal of a run: lines follow the bytes that they speak of. Read
  * journal.h and run.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 
 typedef sft__checkpoint_running running;
 
 sft_status sft__checkpoint_run_write_lines(running *r, sft__base_buf *lines, sft_error *err) {
-    if (lines->failed) {
-        return sft__base_fail_nomem(err, lines->len);
-    }
+    SFT_NEED(!lines->failed, lines->len, err);
     SFT_TRY(sft__fs_write_at(r->journal, r->journal_path.data, r->journal_size, lines->data,
                              lines->len, err));
     r->journal_size += lines->len;

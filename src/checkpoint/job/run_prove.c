@@ -5,6 +5,7 @@
  * written again (run.c); afterwards, the sources of what is gone may be gone too, so here it is
  * said. Read first: run.h, journal.h.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
@@ -140,9 +141,7 @@ sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t 
     const size_t room = (size_t)sft__base_size.job_block;
     uint8_t *const buffer = sft__base_alloc(r->job->allocator, room);
     proof p;
-    if (buffer == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    SFT_NEED(buffer != NULL, room, err);
     begin(&p, r, r->stage.directory, buffer);
     const sft_status status = sum_headers(&p, crc, err);
     end(&p);
@@ -200,8 +199,6 @@ sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
     const uint64_t wanted = sft__base_size.job_block + r->job->room;
     proving v = {r, done, directory};
     size_t room;
-    if (!sft__base_size_from_u64(wanted, &room)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_size_from_u64(wanted, &room), SIZE_MAX, err);
     return sft__checkpoint_run_loop(r, prove_block, &v, r->job->unit_count + 1, room, err);
 }

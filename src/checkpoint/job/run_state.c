@@ -3,6 +3,7 @@
  * checkpoint/job/run_state.c - a run of a job while it goes on: made, given its loops, unmade. Read run.h
  * first.
  */
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/job/run.h"
 
@@ -134,9 +135,8 @@ sft_status sft__checkpoint_run_prepare(running *r, const sft_job *job, const cha
     r->done.crcs =
         sft__base_alloc_zero(job->allocator, (job->unit_count + 1) * sizeof *r->done.crcs);
     r->mine = sft__base_alloc_array(job->allocator, job->unit_count + 1, sizeof *r->mine);
-    if (!r->ready || r->done.units == NULL || r->done.crcs == NULL || r->mine == NULL) {
-        return sft__base_fail_nomem(err, (job->unit_count + 1) * sizeof *r->mine);
-    }
+    SFT_NEED(r->ready && r->done.units != NULL && r->done.crcs != NULL && r->mine != NULL,
+             (job->unit_count + 1) * sizeof *r->mine, err);
     SFT_TRY(sft__checkpoint_stage_init(&r->stage, job, directory,
                                        r->options.durability == SFT_DURABLE_FULL, err));
     SFT_TRY(check_memory(r, err));

@@ -3,6 +3,7 @@
  * checkpoint/job/run_units.c - the units of a run: which ones are this process's, and each of them a block
  * of the common loop: copied, or looked at again. Read job.h and run.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/job/run.h"
 #include <sft/digest.h>
 
@@ -148,9 +149,8 @@ static void choose_units(running *r, uint8_t kind, bool all) {
 static sft_status run_chosen(running *r, uint8_t kind, bool all, sft_error *err) {
     const bool copy = kind == 0;
     size_t room;
-    if (!sft__base_size_from_u64(copy ? r->job->room : sft__base_size.job_block, &room)) {
-        return sft__base_fail_nomem(err, SIZE_MAX);
-    }
+    SFT_NEED(sft__base_size_from_u64(copy ? r->job->room : sft__base_size.job_block, &room),
+             SIZE_MAX, err);
     choose_units(r, kind, all);
     return sft__checkpoint_run_loop(r, copy ? copy_unit : check_unit, r, r->mine_count, room, err);
 }

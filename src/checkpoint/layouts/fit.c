@@ -4,6 +4,7 @@
  * names would be taken for whole and equal on every rank. Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "layout/layout.h"

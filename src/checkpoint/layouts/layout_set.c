@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "layout/layout.h"
 

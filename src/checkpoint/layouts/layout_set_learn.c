@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "layout/layout.h"
 
@@ -147,7 +148,7 @@ static sft_status learn(learning *l, const sft_tensor *t, uint64_t rank, bool *s
     const sft_layout *layout = NULL;
     size_t dims = t->rank;
     *settled = true;
-    /* As a whole tensor: then no shape is asked for, and none can be missing. */
+    /* As a global tensor: then no shape is asked for, and none can be missing. */
     if (is_learnt(l->set, t) || t->rank > SFT_LAYOUT_RANK ||
         sft_layout_set_find_global(l->set, t, rank, &layout, shape, &dims, NULL) != SFT_OK ||
         layout == NULL || layout->kind != SFT__LAYOUT_CUT || layout->dims != t->rank ||

@@ -4,6 +4,7 @@
  * directory of strategies. Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "fs/file.h"
 #include <stdlib.h>

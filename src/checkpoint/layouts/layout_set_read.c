@@ -14,6 +14,7 @@
  * Read checkpoint/layouts/layout_set.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 
 static sft_status fault(const sft__layout_jnode *at, const char *what, sft_error *err) {

@@ -4,7 +4,7 @@
  * Layouts are made at once: finding one then needs no lock.
  */
 #include "base/error.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "layout/strategy.h"
 #include <sft/checkpoint.h>

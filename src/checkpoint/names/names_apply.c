@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/names/names.h"
 #include "checkpoint/open/assembly.h"
@@ -348,7 +349,7 @@ static sft_status unstack(applying *a, const sft__checkpoint_name_rule *rule,
 
 static sft_status keep(applying *a, const sft_tensor *t, const sft__checkpoint_name_pattern *as,
                        const sft__checkpoint_name_bound *bound) {
-    SFT_TRY(sft__checkpoint_assembly_whole(&a->assembly, 0, t));
+    SFT_TRY(sft__checkpoint_assembly_global(&a->assembly, 0, t));
     if (as == NULL) {
         a->result.kept++;
         return sft__checkpoint_assembly_add(&a->assembly, 0, t, t->shape, t->rank);

@@ -4,6 +4,7 @@
  * first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/names/names.h"
 #include "layout/jsontree.h"
 

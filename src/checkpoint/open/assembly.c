@@ -6,6 +6,7 @@
 #include "checkpoint/open/assembly.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 
 #define NONE UINT32_MAX
 
@@ -300,8 +301,8 @@ sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t whic
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_assembly_whole(sft__checkpoint_assembly *a, size_t which,
-                                          const sft_tensor *tensor) {
+sft_status sft__checkpoint_assembly_global(sft__checkpoint_assembly *a, size_t which,
+                                           const sft_tensor *tensor) {
     const uint32_t rank = tensor->rank;
     for (uint32_t i = 0; i < tensor->piece_count; i++) {
         const sft_piece *const p = &tensor->pieces[i];

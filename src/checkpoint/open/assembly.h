@@ -52,8 +52,8 @@ sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t whic
                                         const sft_tensor *tensor, const uint64_t *from,
                                         const uint64_t *count, const uint64_t *to);
 /* All of it, as it is. */
-sft_status sft__checkpoint_assembly_whole(sft__checkpoint_assembly *a, size_t which,
-                                          const sft_tensor *tensor);
+sft_status sft__checkpoint_assembly_global(sft__checkpoint_assembly *a, size_t which,
+                                           const sft_tensor *tensor);
 /* All of it as number `index` of a stack: a first dimension is put before its own. */
 sft_status sft__checkpoint_assembly_stack(sft__checkpoint_assembly *a, size_t which,
                                           const sft_tensor *tensor, uint64_t index);
@@ -91,7 +91,7 @@ typedef struct sft__checkpoint_join {
     size_t gap_count;
     const char *
         skipped; /* files that names count and are not there, a problem of the result; NULL: none */
-    bool partial; /* what is not whole is left out, and a problem too */
+    bool partial; /* what is incomplete is left out, and a problem too */
 } sft__checkpoint_join;
 /* open/metadata.c: what all files that have a key agree on, without keys that speak of one file, and
  * without sft.aliases where tensors are put together out of several (cut): a problem of the result. */
@@ -100,10 +100,10 @@ sft_status sft__checkpoint_join_metadata(sft_builder *builder, const sft_rank_pa
 /* crc_num, remove_redundancy, DCP_SHARDING_INFO, DCP_VERSION. */
 bool sft__checkpoint_speaks_of_one_file(const char *key, size_t len);
 /* Says something of tensors of the catalog by their names, or of parts of them: sft.aliases, sft.tree,
- * gguf.tensors, tensor_names, onnx:NAME and its like; whole: alias: NAME too. Wrong where tensors are
- * cut (without `whole`), or called otherwise. */
+ * gguf.tensors, tensor_names, onnx:NAME and its like; global: alias: NAME too. Wrong where tensors are
+ * cut (without `global`), or called otherwise. */
 bool sft__checkpoint_describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e,
-                                       bool whole);
+                                       bool global);
 /* crc_num alone: of all names and bytes of a file. */
 bool sft__checkpoint_is_crc_num(const char *key, size_t len);
 

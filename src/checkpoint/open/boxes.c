@@ -7,6 +7,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
 #include "checkpoint/open/checkpoint.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 
 sft_status sft__checkpoint_nomem(const sft_checkpoint *c, size_t size, sft_error *err) {

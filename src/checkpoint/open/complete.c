@@ -6,6 +6,7 @@
  * rules for indexes hold. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "checkpoint/open/checkpoint.h"
 

@@ -4,6 +4,7 @@
  * files opened below the checkpoint's directory. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include "fs/below.h"
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/join.c - the whole out of what many ranks hold: for each tensor its layout, for each
+ * checkpoint/open/join.c - global tensors out of what many ranks hold: for each tensor its layout, for each
  * part of it one holder, for each box of the part a piece. Read checkpoint/open/join.h first.
  */
 #include "checkpoint/open/join.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,7 +312,7 @@ static sft_status take_cut(sft__checkpoint_joining *j, sft__checkpoint_join_subj
 }
 
 /* Not cut: all ranks that have it must have the same. */
-static sft_status take_whole(sft__checkpoint_joining *j, const sft_tensor *like, size_t which) {
+static sft_status take_global(sft__checkpoint_joining *j, const sft_tensor *like, size_t which) {
     for (size_t i = which + 1; i < j->count; i++) {
         const sft_tensor *const t = j->found[i];
         if (t == NULL) {
@@ -325,7 +326,7 @@ static sft_status take_whole(sft__checkpoint_joining *j, const sft_tensor *like,
             return disagree(j, t, i, "shape");
         }
     }
-    SFT_TRY(sft__checkpoint_assembly_whole(&j->assembly, which, like));
+    SFT_TRY(sft__checkpoint_assembly_global(&j->assembly, which, like));
     j->load[which] += like->nbytes;
     return sft__checkpoint_assembly_add(&j->assembly, which, like, like->shape, like->rank);
 }
@@ -340,7 +341,7 @@ static sft_status take_name(sft__checkpoint_joining *j, const sft__checkpoint_jo
         s.shape[d] = s.like->shape[d];
     }
     SFT_TRY(j->find(j->ctx, s.like, j->parts[n->first].rank, &s.layout, s.shape, &s.dims, j->err));
-    return s.layout == NULL ? take_whole(j, s.like, n->first) : take_cut(j, &s, n->first);
+    return s.layout == NULL ? take_global(j, s.like, n->first) : take_cut(j, &s, n->first);
 }
 
 /* ---------------------------------------------------------------- all of it */
@@ -388,7 +389,7 @@ static sft_status pass_on(sft_error *err, const sft_error *why) {
     return (sft_status)why->status;
 }
 
-/* A tensor that is not whole does not end the search: how many there are is told, too. */
+/* A tensor that is incomplete does not end the search: how many there are is told, too. */
 static sft_status take_names(sft__checkpoint_joining *j) {
     sft_error *const err = j->err;
     uint64_t holes = 0;

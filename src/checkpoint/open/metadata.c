@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/open/metadata.c - the metadata of a whole out of that of its files. Read
+ * checkpoint/open/metadata.c - the metadata of a joined checkpoint out of that of its files. Read
  * checkpoint/open/assembly.h first.
  */
 #include "base/error.h"
@@ -18,7 +18,7 @@ bool sft__checkpoint_speaks_of_one_file(const char *key, size_t len) {
 }
 
 bool sft__checkpoint_describes_tensors(const sft_catalog *catalog, const sft_metadata_entry *e,
-                                       bool whole) {
+                                       bool global) {
     static const char *const keys[] = {"sft.aliases", "sft.tree", "gguf.tensors", "tensor_names"};
     static const char *const starts[] = {"onnx:", "flax:", "tflite:", "torchao:"};
 
@@ -27,13 +27,13 @@ bool sft__checkpoint_describes_tensors(const sft_catalog *catalog, const sft_met
             return true;
         }
     }
-    for (size_t i = 0; whole && i < sizeof starts / sizeof starts[0]; i++) {
+    for (size_t i = 0; global && i < sizeof starts / sizeof starts[0]; i++) {
         const size_t n = strlen(starts[i]);
         if (e->key_len > n && memcmp(e->key, starts[i], n) == 0) {
             return true;
         }
     }
-    return whole && sft_catalog_find(catalog, e->key, e->key_len) != NULL &&
+    return global && sft_catalog_find(catalog, e->key, e->key_len) != NULL &&
            sft_catalog_find(catalog, e->value, e->value_len) != NULL;
 }
 
@@ -64,7 +64,7 @@ static bool is_aliases(const sft_metadata_entry *e) {
     return e->key_len == 11 && memcmp(e->key, "sft.aliases", 11) == 0;
 }
 
-/* Names of parts of a rank's tensors say nothing of the tensors of the whole. */
+/* Names of parts of a rank's tensors say nothing of global tensors. */
 static sft_status tell_aliases(sft_builder *builder, const sft_rank_part *parts, size_t count,
                                bool cut, sft_error *err) {
     sft_metadata_entry e = {"sft.aliases", 11, NULL, 0};

@@ -5,6 +5,7 @@
  * boxes.c. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/open/checkpoint.h"
 

@@ -5,6 +5,7 @@
  * tensors that are there are join's matter. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
  * .ckpt: which of its files is meant, and where the layout is. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/text/utf8.h"
 #include "checkpoint/open/checkpoint.h"
 #include "fs/file.h"
 #include <errno.h>
@@ -31,10 +32,6 @@ static const char *base_of(const char *name, size_t *len) {
     return name;
 }
 
-static bool is_digit(char ch) {
-    return ch >= '0' && ch <= '9';
-}
-
 /* Does the name, without its extension, end in what was asked for? A number is meant whole: "5" is
  * not net-1_15. */
 static bool is_wanted(const sft_checkpoint *c, const char *name) {
@@ -45,7 +42,8 @@ static bool is_wanted(const sft_checkpoint *c, const char *name) {
     }
     const size_t n = strlen(c->step);
     return sft__checkpoint_ends(name, len, c->step) &&
-           (n == 0 || n == len || !is_digit(c->step[0]) || !is_digit(name[len - n - 1]));
+           (n == 0 || n == len || !sft__base_is_digit(c->step[0]) ||
+            !sft__base_is_digit(name[len - n - 1]));
 }
 
 static bool is_newer(const sft__checkpoint_rank_directory *a,

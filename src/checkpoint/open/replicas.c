@@ -5,6 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/assembly.h"
 #include "checkpoint/open/checkpoint.h"
 
@@ -88,7 +89,7 @@ static sft_status compare_parts(comparing *k, const sft_tensor *like, const sft_
     return SFT_OK;
 }
 
-static sft_status compare_whole(comparing *k, const sft_tensor *like, size_t from) {
+static sft_status compare_global(comparing *k, const sft_tensor *like, size_t from) {
     for (size_t i = from + 1; i < k->c->count; i++) {
         if (tensor_of(k, i, like) != NULL) {
             SFT_TRY(compare(k, like, from, i));
@@ -114,7 +115,7 @@ static sft_status compare_name(comparing *k, const sft_tensor *t, size_t i) {
             return SFT_OK;
         }
     }
-    return layout == NULL ? compare_whole(k, t, i) : compare_parts(k, t, layout, i);
+    return layout == NULL ? compare_global(k, t, i) : compare_parts(k, t, layout, i);
 }
 
 sft_status sft_checkpoint_verify(const sft_checkpoint *checkpoint, const sft_control *control,

@@ -5,6 +5,7 @@
  * first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/open/checkpoint.h"
 #include "fs/file.h"

@@ -6,6 +6,7 @@
  * problem, not an error. Read checkpoint/open/checkpoint.h first.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "checkpoint/open/checkpoint.h"
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
  * checkpoint/stage/journal.c - see journal.h.
  */
 #include "checkpoint/stage/journal.h"
+#include "base/text/buf.h"
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
@@ -116,12 +117,11 @@ static bool word(line *l, const char *w) {
 static bool hex32(const char *text, uint32_t *value) {
     *value = 0;
     for (unsigned i = 0; i < 8; i++) {
-        const char c = text[i];
-        const bool digit = c >= '0' && c <= '9';
-        if (!digit && (c < 'a' || c > 'f')) {
+        const int digit = sft__base_hex_value(text[i]);
+        if (digit < 0) {
             return false;
         }
-        *value = *value << 4 | (uint32_t)(digit ? c - '0' : c - 'a' + 10);
+        *value = *value << 4 | (uint32_t)digit;
     }
     return true;
 }

@@ -3,6 +3,7 @@
  * checkpoint/stage/outputs.c - see outputs.h.
  */
 #include "checkpoint/stage/outputs.h"
+#include "base/memory/need.h"
 #include "fs/copy.h"
 #include <errno.h>
 
@@ -13,9 +14,7 @@ sft_status sft__checkpoint_outputs_init(sft__checkpoint_outputs *o,
     memset(o, 0, sizeof *o);
     o->stage = stage;
     o->files = sft__base_alloc_zero(stage->allocator, (stage->job->count + 1) * sizeof *o->files);
-    if (o->files == NULL) {
-        return sft__base_fail_nomem(err, (stage->job->count + 1) * sizeof *o->files);
-    }
+    SFT_NEED(o->files != NULL, (stage->job->count + 1) * sizeof *o->files, err);
     o->count = stage->job->count;
     for (size_t i = 0; i < o->count; i++) {
         o->files[i].disk = SFT__FS_NO_HANDLE;

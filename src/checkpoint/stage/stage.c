@@ -4,6 +4,7 @@
  * what its journals say. Read stage.h first.
  */
 #include "checkpoint/stage/stage.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 
 static const char suffix[] = ".sft-part";
@@ -37,9 +38,7 @@ static sft_status name_directory(sft__checkpoint_stage *s, const char *path, siz
     const size_t name_len = strlen(name);
     const size_t size = len + name_len + sizeof suffix + 2;
     char *const text = sft__base_arena_alloc(&s->arena, size, 1);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(text != NULL, size, err);
     (void)snprintf(text, size, "%.*s%s%s%s", (int)len, path, name_len > 0 ? "." : "", name, suffix);
     s->directory = text;
     return SFT_OK;
@@ -79,7 +78,7 @@ static sft_status can_replace(const sft__checkpoint_stage *s, const char *parent
         return SFT_OK;
     }
     if (!target.directory) {
-        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no folder", s->root);
+        return sft__base_fail(err, SFT_E_EXISTS, "\"%.200s\" is there, and no directory", s->root);
     }
     SFT_TRY(sft__fs_look(parent, &above, err));
     SFT_TRY(sft__fs_list(s->root, count_entry, &c, err));
@@ -109,9 +108,7 @@ static sft_status find_directory(sft__checkpoint_stage *s, sft_error *err) {
     const size_t base = (size_t)(sft__fs_base_name(s->root) - s->root);
     char *const parent =
         sft__base_arena_copy(&s->arena, base > 0 ? s->root : ".", base > 0 ? base : 1);
-    if (parent == NULL) {
-        return sft__base_fail_nomem(err, base + 1);
-    }
+    SFT_NEED(parent != NULL, base + 1, err);
     SFT_TRY(can_replace(s, parent, &s->fresh, err));
     return s->fresh ? name_directory(s, s->root, base, s->root + base, err) : SFT_OK;
 }

@@ -40,7 +40,7 @@ void sft__checkpoint_stage_reset(sft__checkpoint_stage *stage);
 sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *stage, bool restart, sft_error *err);
 /* Nobody else removes the staging directory from here on. */
 sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *stage, sft_error *err);
-/* FOLDER/NAME in `out`, NUL-terminated. */
+/* DIRECTORY/NAME in `out`, NUL-terminated. */
 sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory, const char *name,
                                       sft_error *err);
 /* The directories between the staging directory and a file in it. */

@@ -5,6 +5,7 @@
  * would go along with the output, or be removed with the directory: then nothing is begun. Read
  * stage.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
@@ -31,9 +32,7 @@ static sft_status take_names(looking *l, sft_error *err) {
     const sft_job *const job = l->stage->job;
     l->count = job != NULL ? job->count + job->text_count : 0;
     l->names = sft__base_alloc_array(l->stage->allocator, l->count + 1, sizeof *l->names);
-    if (l->names == NULL) {
-        return sft__base_fail_nomem(err, (l->count + 1) * sizeof *l->names);
-    }
+    SFT_NEED(l->names != NULL, (l->count + 1) * sizeof *l->names, err);
     for (size_t i = 0; i < l->count; i++) {
         l->names[i] = sft__checkpoint_job_name(job, i);
     }
@@ -78,9 +77,7 @@ static sft_status look_at(void *ctx, const char *name, size_t len, sft_error *er
     }
     const size_t inner = strlen(l->inner);
     char *const own = sft__base_arena_alloc(&l->arena, inner + len + 2, 1); /* and a slash */
-    if (own == NULL) {
-        return sft__base_fail_nomem(err, inner + len + 2);
-    }
+    SFT_NEED(own != NULL, inner + len + 2, err);
     memcpy(own, l->inner, inner);
     memcpy(own + inner, name, len);
     own[inner + len] = '\0';

@@ -3,6 +3,7 @@
  * checkpoint/stage/stage_publish.c - a staging directory opened, and its files given their names, or
  * removed. Read stage.h first.
  */
+#include "base/memory/need.h"
 #include "checkpoint/layouts/layout_set.h"
 #include "checkpoint/open/checkpoint.h"
 #include "checkpoint/stage/stage.h"
@@ -29,10 +30,9 @@ static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error
         return sft__fs_remove(c->path.data, err);
     }
     char *const kept = sft__base_arena_copy(&c->arena, c->path.data, strlen(c->path.data));
-    if (kept == NULL || !sft__base_grow(c->stage->allocator, &c->directories, &c->room,
-                                        c->count + 1, sizeof *c->directories)) {
-        return sft__base_fail_nomem(err, c->path.len);
-    }
+    SFT_NEED(kept != NULL && sft__base_grow(c->stage->allocator, &c->directories, &c->room,
+                                            c->count + 1, sizeof *c->directories),
+             c->path.len, err);
     c->directories[c->count++] = kept;
     return SFT_OK;
 }

@@ -548,7 +548,7 @@ static void run(cli *c) {
 
     for (size_t i = 0; i < c->operand_count && !cli_stopped(c); i++) {
         const char *operand = c->operands[i];
-        if (strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+        if (strcmp(operand, "-") != 0 && cli_sys_kind(operand) == CLI_KIND_DIRECTORY) {
             check_directory(c, operand, &n);
         } else {
             check_one(c, operand, &n);

@@ -219,7 +219,7 @@ static bool make_way(converting *k, const sft_import_convert_options *options, c
     uint64_t files = 1;
     sft_error err;
 
-    if (o.max_shard_bytes != 0 || cli_sys_kind(output) == CLI_KIND_FOLDER) {
+    if (o.max_shard_bytes != 0 || cli_sys_kind(output) == CLI_KIND_DIRECTORY) {
         o.flags |= SFT_CONVERT_PLAN;
         if (sft_import_convert((const char *const *)c->operands, c->operand_count, output, &o,
                                &result, &report, &err) != SFT_OK) {
@@ -380,10 +380,10 @@ static bool make_output(cli *c, const converting *k, bool *made) {
     int error;
 
     *made = false;
-    const bool is_directory = cli_sys_kind(output) == CLI_KIND_FOLDER;
+    const bool is_directory = cli_sys_kind(output) == CLI_KIND_DIRECTORY;
     /* a directory of TensorFlow's is one checkpoint, and becomes one file */
     const bool of_directory =
-        c->operand_count == 1 && cli_sys_kind(c->operands[0]) == CLI_KIND_FOLDER &&
+        c->operand_count == 1 && cli_sys_kind(c->operands[0]) == CLI_KIND_DIRECTORY &&
         sft_import_locate(found, sizeof found, c->operands[0], NULL) != SFT_OK;
     if (is_directory && !of_directory) {
         CLI_FAIL(c, output, SFT_E_NOT_REGULAR,
@@ -410,7 +410,7 @@ static void run(cli *c) {
     const char *output = cli_text(c, "output");
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         cli_usage(c, "-o OUT says where to");
-    } else if ((cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_FOLDER &&
+    } else if ((cli_text(c, "to") == NULL && cli_sys_kind(output) != CLI_KIND_DIRECTORY &&
                 cli_lost_ending(c, output, true)) ||
                cli_over_read(c, output)) {
     } else if (cli_choice_parse(&k.choice, c) &&

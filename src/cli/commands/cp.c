@@ -457,7 +457,7 @@ static void run_copy(cli_copy *copy) {
     }
     cli_older older = {.c = c};
     bool good = stream ||
-                cli_sys_kind(copy->target) == CLI_KIND_FOLDER || /* which the writer refuses */
+                cli_sys_kind(copy->target) == CLI_KIND_DIRECTORY || /* which the writer refuses */
                 (cli_older_find_set(&older, c, copy->target, 1) && cli_older_begin(&older));
     if (good && write_copy(copy, &file_bytes, &err) != SFT_OK) {
         cli_fail(c, stream ? "standard output" : copy->target, &err);

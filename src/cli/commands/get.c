@@ -170,7 +170,7 @@ static bool is_free(job *j) {
     const cli_kind kind = cli_sys_kind(j->output);
     sft_error err;
 
-    if (kind == CLI_KIND_FOLDER || kind == CLI_KIND_OTHER) {
+    if (kind == CLI_KIND_DIRECTORY || kind == CLI_KIND_OTHER) {
         (void)CLI_ERROR(&err, SFT_E_NOT_REGULAR, "not a regular file%s",
                         kind == CLI_KIND_OTHER ? ": use -o - and redirect" : "");
     } else if (kind == CLI_KIND_FILE && !j->c->force) {

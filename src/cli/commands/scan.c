@@ -351,7 +351,7 @@ static void scan_one(scanning *s, const char *operand) {
     result r;
 
     if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
-        cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+        cli_sys_kind(operand) == CLI_KIND_DIRECTORY) {
         scan_directory(s, operand);
     } else if (scan_file(s, operand, &r)) {
         put(s, &r);

@@ -125,27 +125,12 @@ static void sort_tensors(record *r) {
     free(order);
 }
 
-static uint32_t add64(uint32_t crc, uint64_t v) {
-    uint8_t bytes[8];
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (uint8_t)(v >> (8 * i));
-    }
-    return sft_crc32c(crc, bytes, sizeof bytes);
-}
-
 /* CRC32C of what the tensors are, whose bytes the digests are of. */
 static uint32_t describe(const record *r) {
     uint32_t crc = 0;
 
     for (size_t i = 0; i < sft_catalog_count(r->catalog); i++) {
-        const sft_tensor *t = sft_catalog_at(r->catalog, r->sorted[i]);
-        crc = add64(crc, t->name_len);
-        crc = sft_crc32c(crc, t->name, t->name_len);
-        crc = sft_crc32c(crc, t->dtype->name, strlen(t->dtype->name) + 1);
-        crc = add64(crc, t->rank);
-        for (uint32_t k = 0; k < t->rank; k++) {
-            crc = add64(crc, t->shape[k]);
-        }
+        crc = sft_digest_describe(crc, sft_catalog_at(r->catalog, r->sorted[i]));
     }
     return crc;
 }

@@ -178,11 +178,8 @@ static void put_token(cli_out *o, const char *text, size_t len) {
         if (cp == '\\' ||
             (sft_escape(safe, sizeof safe, text + i, used) == used && safe[0] != '\\')) {
             cli_put(o, text + i, used);
-        } else if (cp < 0x10000) {
-            cli_printf(o, "\\u%04x", (unsigned)cp);
         } else {
-            cli_printf(o, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)),
-                       (unsigned)(0xdc00 + ((cp - 0x10000) & 0x3ff)));
+            cli_json_escape(o, cp);
         }
         i += used;
     }

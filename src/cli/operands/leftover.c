@@ -101,7 +101,7 @@ static void tell_beside(telling *t, const char *path) {
     char *staging = cli_alloc(room, 1);
     (void)snprintf(staging, room, "%.*s.%.*s.sft-part", (int)base, path, (int)(len - base),
                    path + base);
-    if (len > base && path[base] != '.' && cli_sys_kind(staging) == CLI_KIND_FOLDER) {
+    if (len > base && path[base] != '.' && cli_sys_kind(staging) == CLI_KIND_DIRECTORY) {
         tell(t, staging + base);
     }
     free(staging);
@@ -118,7 +118,7 @@ void cli_leftover_tell(cli *c) {
         if (cli_is_url(path) || strcmp(path, "-") == 0) {
             continue;
         }
-        if (cli_sys_kind(path) == CLI_KIND_FOLDER) {
+        if (cli_sys_kind(path) == CLI_KIND_DIRECTORY) {
             tell_in(&t, path);
         } else if (cli_ends_with(path, ".index.json")) { /* whether it is there or not */
             const char *slash = strrchr(path, '/');

@@ -68,7 +68,7 @@ static bool read_config(cli *c, const char *operand, char **text, size_t *size) 
         return *text != NULL;
     }
     if (!cli_is_url(operand) && strcmp(operand, "-") != 0 &&
-        cli_sys_kind(operand) == CLI_KIND_FOLDER) {
+        cli_sys_kind(operand) == CLI_KIND_DIRECTORY) {
         const size_t len = strlen(operand);
         char *path = cli_alloc(len + 16, 1);
         (void)snprintf(path, len + 16, "%s/config.json", operand);

@@ -71,7 +71,7 @@ static void add_link(listing *l, char *path) {
         add_file(l, path, "link-broken", "a link to nothing");
     } else if (!is_below(real, l->real) && (l->cache == NULL || !is_below(real, l->cache))) {
         add_file(l, path, "link-outside", "a link that leads out of the directory: not followed");
-    } else if (kind == CLI_KIND_FOLDER) {
+    } else if (kind == CLI_KIND_DIRECTORY) {
         add_file(l, path, "link-directory", "a link to a directory, which is read where it lies");
         l->list->files[l->list->count - 1].harmless = is_below(real, l->real);
     } else if (kind == CLI_KIND_OTHER) {

@@ -302,7 +302,7 @@ static void tell_directory(cli *c, const char *operand, const char *directory, c
 static char *directory_of(const char *operand) {
     static const char ending[] = ".index.json";
     const size_t len = strlen(operand);
-    const bool is_directory = cli_sys_kind(operand) == CLI_KIND_FOLDER;
+    const bool is_directory = cli_sys_kind(operand) == CLI_KIND_DIRECTORY;
     const size_t name = (size_t)(base_of(operand) - operand);
 
     if (!is_directory &&
@@ -334,7 +334,7 @@ static bool stays(const char *directory, const char *target) {
     char *parent = cli_alloc(len + 3, 1);
 
     memcpy(parent, len != 0 ? target : "./", len != 0 ? len : 2);
-    char *in = cli_sys_real(cli_sys_kind(target) == CLI_KIND_FOLDER ? target : parent);
+    char *in = cli_sys_real(cli_sys_kind(target) == CLI_KIND_DIRECTORY ? target : parent);
     char *real = cli_sys_real(directory);
     const bool same = in != NULL && real != NULL && strcmp(in, real) == 0;
     free(in);

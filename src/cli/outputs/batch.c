@@ -89,7 +89,7 @@ static bool follow(cli_batch *b) {
 const char *cli_batch_to_file(cli_batch *b) {
     const char *base = cli_base_name(b->target);
 
-    if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_FOLDER) {
+    if (*base == '\0' || *base == '.' || cli_sys_kind(b->target) == CLI_KIND_DIRECTORY) {
         cli_usage(b->c, "-o \"%s\": the name of a file is needed, not a hidden one", b->target);
         return NULL;
     }
@@ -321,7 +321,7 @@ static bool fills_its_source(const cli_batch *b) {
     if (b->count + b->text_count < 2 || strcmp(b->source, "-") == 0 || cli_is_url(b->source)) {
         return false;
     }
-    if (cli_sys_kind(b->source) == CLI_KIND_FOLDER) {
+    if (cli_sys_kind(b->source) == CLI_KIND_DIRECTORY) {
         return cli_sys_same_file(b->source, b->directory);
     }
     if (!cli_ends_with(b->source, ".json")) {

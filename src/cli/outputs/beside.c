@@ -236,9 +236,9 @@ static sft_status carry_one(cli_beside *b, const char *directory, const char *fr
         return status == SFT_OK ? copy_source(b, source, from, path, err) : status;
     } else {
         say(b, WARNING, from,
-            kind == CLI_KIND_NONE     ? "a link to nothing: not carried along"
-            : kind == CLI_KIND_FOLDER ? "a directory: not carried along"
-                                      : "no regular file: not carried along");
+            kind == CLI_KIND_NONE        ? "a link to nothing: not carried along"
+            : kind == CLI_KIND_DIRECTORY ? "a directory: not carried along"
+                                         : "no regular file: not carried along");
     }
     return SFT_OK;
 }
@@ -354,7 +354,7 @@ static size_t place_of(const char **path) {
         /* hf://ORG/REPO is a directory by itself; of other URLs what ends like a file's name is a file's */
         return directory > scheme ? directory : strncmp(*path, "hf://", 5) == 0 ? len : 0;
     }
-    if (cli_sys_kind(*path) != CLI_KIND_FOLDER) {
+    if (cli_sys_kind(*path) != CLI_KIND_DIRECTORY) {
         len = directory_of(*path, &here);
         *path = here ? "." : *path;
         return len;

@@ -204,7 +204,7 @@ bool cli_old_ranks_find(cli_old_ranks *old, cli *c, const char *directory,
                         const char *const *planned, size_t count) {
     memset(old, 0, sizeof *old);
     old->directory = directory;
-    if (cli_sys_kind(directory) != CLI_KIND_FOLDER) {
+    if (cli_sys_kind(directory) != CLI_KIND_DIRECTORY) {
         return true;
     }
     list_others(old, planned, count);

@@ -353,7 +353,7 @@ static bool find(cli_older *o) {
     cli *c = o->c;
     bool good = true;
 
-    if (cli_sys_kind(o->directory) != CLI_KIND_FOLDER) {
+    if (cli_sys_kind(o->directory) != CLI_KIND_DIRECTORY) {
         return true;
     }
     if (!take_turn(o)) {
@@ -411,14 +411,14 @@ static void on_any(void *ctx, const char *name, bool is_directory) {
 bool cli_older_none(const char *directory) {
     bool none = true;
 
-    if (cli_sys_kind(directory) == CLI_KIND_FOLDER) {
+    if (cli_sys_kind(directory) == CLI_KIND_DIRECTORY) {
         (void)cli_sys_list(directory, on_any, &none);
     }
     return none;
 }
 
 bool cli_older_find_set(cli_older *o, cli *c, const char *path, uint64_t files) {
-    const bool whole = cli_sys_kind(path) == CLI_KIND_FOLDER;
+    const bool whole = cli_sys_kind(path) == CLI_KIND_DIRECTORY;
     const char *slash = strrchr(path, '/');
     const char *base = whole ? "model" WEIGHTS : slash != NULL ? slash + 1 : path;
     char *directory = cli_joined(whole           ? path

@@ -115,7 +115,8 @@ static const char *from_status(const sft_error *err, uint64_t size) {
                    : NULL;
     case SFT_E_NOT_FOUND:
         return strstr(err->message, "a layout is needed") != NULL
-                   ? "say how with --layout: a MindSpore strategy, a folder of them, or layout.json"
+                   ? "say how with --layout: a MindSpore strategy, a directory of them, or "
+                     "layout.json"
                    : NULL;
     case SFT_E_MISMATCH:
         return strstr(err->message, "say which step") != NULL

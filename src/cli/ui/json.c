@@ -40,8 +40,12 @@ void cli_json_close(cli_json *j, char bracket) {
     j->depth--;
 }
 
-static void put_unit(cli_out *o, uint32_t unit) {
-    cli_printf(o, "\\u%04x", (unsigned)unit);
+void cli_json_escape(cli_out *o, uint32_t cp) {
+    if (cp >= 0x10000) {
+        cli_printf(o, "\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)));
+        cp = 0xdc00 + ((cp - 0x10000) & 0x3ff);
+    }
+    cli_printf(o, "\\u%04x", (unsigned)cp);
 }
 
 static void put_char(cli_out *o, const char *text, uint32_t cp, size_t used) {
@@ -56,11 +60,8 @@ static void put_char(cli_out *o, const char *text, uint32_t cp, size_t used) {
         cli_puts(o, "\xef\xbf\xbd");
     } else if (sft_escape(escaped, sizeof escaped, text, used) == used && escaped[0] != '\\') {
         cli_put(o, text, used);
-    } else if (cp < 0x10000) {
-        put_unit(o, cp);
     } else {
-        put_unit(o, 0xd800 + ((cp - 0x10000) >> 10));
-        put_unit(o, 0xdc00 + ((cp - 0x10000) & 0x3ff));
+        cli_json_escape(o, cp);
     }
 }
 

@@ -71,6 +71,8 @@ void cli_json_open(cli_json *j, char bracket);  /* '{' or '[' */
 void cli_json_close(cli_json *j, char bracket); /* '}' or ']' */
 void cli_json_key(cli_json *j, const char *key);
 void cli_json_key_text(cli_json *j, const char *key, size_t len); /* a key that came from a file */
+/* A character as \uXXXX, twice that beyond 16 bits. */
+void cli_json_escape(cli_out *o, uint32_t cp);
 void cli_json_text(cli_json *j, const char *text, size_t len);
 void cli_json_string(cli_json *j, const char *text); /* NULL: null */
 void cli_json_u64(cli_json *j, uint64_t value);

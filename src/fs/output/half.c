@@ -4,7 +4,7 @@
  * <sft/extend.h>. What is left of a run that was killed is a file of no bytes, .INDEX.sft-half.
  */
 #include "fs/output/half.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "fs/output/entry.h"
 #include <string.h>
 
@@ -40,9 +40,7 @@ sft_status sft_model_begin(const char *index, int durable, sft_error *err) {
     size_t size;
     char *mark = mark_of(index, &size);
 
-    if (mark == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(mark != NULL, size, err);
     sft_status status = make(mark, durable != 0, err);
     if (status == SFT_OK) {
         status = sft__fs_remove(index, err);
@@ -55,9 +53,7 @@ sft_status sft_model_end(const char *index, sft_error *err) {
     size_t size;
     char *mark = mark_of(index, &size);
 
-    if (mark == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(mark != NULL, size, err);
     const sft_status status = sft__fs_remove(mark, err);
     sft__base_free(NULL, mark, size);
     return status;
@@ -77,9 +73,7 @@ static sft_status check_mark(const char *directory, const char *name, size_t len
     sft__fs_stat st;
     bool there = true;
 
-    if (path == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(path != NULL, size, err);
     memcpy(path, directory, before);
     path[before] = '/';
     memcpy(path + before + 1, name + 1, stem);

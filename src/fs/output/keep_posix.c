@@ -28,7 +28,7 @@ static sft_status keep_mode(int file, const struct stat *was, uint32_t asked, co
                                   name);
     }
     if (was->st_mode != 0 && (st.st_uid != was->st_uid || st.st_gid != was->st_gid)) {
-        /* best effort: only root may give files away, and to foreign groups */
+        /* best effort: only root may give files away, and to groups that are not its own */
         const bool group = fchown(file, was->st_uid, was->st_gid) == 0 ||
                            st.st_gid == was->st_gid || fchown(file, (uid_t)-1, was->st_gid) == 0;
         if (!is_asked && !group) {

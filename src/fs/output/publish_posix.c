@@ -7,6 +7,7 @@
  */
 #ifndef _WIN32
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/strmap.h"
 #include "fs/direct_posix.h"
@@ -56,9 +57,7 @@ static sft_status open_directory(sft__fs_publish *p, const char *cur, size_t *di
     }
     *directory_len = (size_t)(base - cur);
     directory = *directory_len == 0 ? "." : sft__base_arena_copy(&p->arena, cur, *directory_len);
-    if (directory == NULL) {
-        return sft__base_fail_nomem(err, *directory_len);
-    }
+    SFT_NEED(directory != NULL, *directory_len, err);
     p->base = base;
     p->directory = sft__fs_open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY, 0);
     if (p->directory < 0) {
@@ -277,9 +276,7 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
         return sft__base_fail(err, SFT_E_PATH, "the path is empty");
     }
     p = sft__base_alloc_zero(options->allocator, sizeof *p);
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, sizeof *p);
-    }
+    SFT_NEED(p != NULL, sizeof *p, err);
     p->options = *options;
     p->directory = -1;
     p->file = -1;

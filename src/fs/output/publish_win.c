@@ -6,6 +6,7 @@
  */
 #ifdef _WIN32
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/strmap.h"
 #include "fs/output/publish.h"
@@ -112,9 +113,7 @@ static sft_status create_temp(sft__fs_publish *p, sft_error *err) {
     p->temp.size =
         (p->target.len + TEMP_EXTRA + 1) * sizeof *p->temp.text; /* fits: target.size did */
     p->temp.text = sft__base_alloc(p->options.allocator, p->temp.size);
-    if (p->temp.text == NULL) {
-        return sft__base_fail_nomem(err, p->temp.size);
-    }
+    SFT_NEED(p->temp.text != NULL, p->temp.size, err);
     for (int i = 0; i < TEMP_TRIES && cause == ERROR_FILE_EXISTS; i++) {
         make_temp_name(p);
         p->file = CreateFileW(p->temp.text, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ, NULL,
@@ -136,9 +135,7 @@ sft_status sft__fs_publish_open(sft__fs_publish **out, const char *path,
 
     *out = NULL;
     p = sft__base_alloc_zero(options->allocator, sizeof *p);
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, sizeof *p);
-    }
+    SFT_NEED(p != NULL, sizeof *p, err);
     p->options = *options;
     p->file = INVALID_HANDLE_VALUE;
     p->path_size = strlen(path) + 1;

@@ -6,6 +6,7 @@
  * start anew. Only this file, hdf5_filter.c and crc32.c know zlib. Read first: import.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include "import/core/import.h"
 #if SFT_HAVE_ZLIB
@@ -154,9 +155,7 @@ static sft_status lane_start(struct sft__import_inflater *s, lane *l, const memb
     if (l->history == NULL) {
         l->history = sft__base_alloc(s->allocator, HISTORY);
     }
-    if (l->input == NULL || l->history == NULL) {
-        return sft__base_fail_nomem(err, HISTORY + INPUT);
-    }
+    SFT_NEED(l->input != NULL && l->history != NULL, HISTORY + INPUT, err);
     const int result = l->started ? inflateReset(&l->z) : inflateInit2(&l->z, -MAX_WBITS);
     if (result != Z_OK) {
         return sft__base_fail_nomem(err, sizeof l->z);

@@ -7,6 +7,7 @@
  */
 #include "import/archive/unpack.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include "import/archive/unpack_step.h"
 
@@ -231,9 +232,7 @@ static sft_status begin(packed *p, sft_error *err) {
     p->out_len = 0;
     p->streams = 0;
     p->over = false;
-    if (!sft__import_step_restart(p->step)) {
-        return sft__base_fail_nomem(err, OUTPUT);
-    }
+    SFT_NEED(sft__import_step_restart(p->step), OUTPUT, err);
     if (p->pack == SFT__PACK_GZIP) {
         SFT_TRY(gzip_head(p, &good, err));
     }
@@ -387,9 +386,7 @@ static sft_status packed_create(packed **out, const sft_source *inner,
     packed *p = sft__base_alloc_zero(allocator, sizeof *p);
 
     *out = p;
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, sizeof *p);
-    }
+    SFT_NEED(p != NULL, sizeof *p, err);
     p->allocator = allocator;
     p->inner = inner;
     p->pack = how->pack;

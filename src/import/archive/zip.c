@@ -16,6 +16,7 @@
  */
 #include "import/archive/zip.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/utf8.h"
 #include <stdlib.h>
 
@@ -547,9 +548,8 @@ static sft_status names_check(sft__import_zip *zip, sft__import *job, sft_error 
         lower[i].name_len = plain_name(name, lower[i].name_len);
         lower[i].name = name;
     }
-    if (!sft__base_strmap_init(&folded, lower, sizeof *lower, zip->count, job->allocator)) {
-        return sft__base_fail_nomem(err, zip->count * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&folded, lower, sizeof *lower, zip->count, job->allocator),
+             zip->count * 16, err);
     for (size_t i = 0; i < zip->count && status == SFT_OK; i++) {
         if (sft__base_strmap_add(&folded, i) != SFT__STRMAP_NONE) {
             status = sft__import_trick(
@@ -605,10 +605,9 @@ sft_status sft__import_zip_open(sft__import_zip *zip, sft__import *job, sft_erro
     SFT_TRY(entries_read(zip, job, w, &e, err));
     SFT_TRY(names_check(zip, job, err));
     SFT_TRY(lay_out(zip, job, w, &e, err));
-    if (!sft__base_strmap_init(&zip->names, zip->entries, sizeof *zip->entries, zip->count,
-                               job->allocator)) {
-        return sft__base_fail_nomem(err, zip->count * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&zip->names, zip->entries, sizeof *zip->entries, zip->count,
+                                   job->allocator),
+             zip->count * 16, err);
     for (size_t i = 0; i < zip->count; i++) {
         (void)sft__base_strmap_add(&zip->names, i); /* of two, the first: as PyTorch does */
     }

@@ -8,6 +8,7 @@
  */
 #include "import/arrow/arrow.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/json.h"
 #include "import/core/flatbuf.h"

@@ -5,6 +5,7 @@
  * tensors are not looked at. Read first: content.h, graph.h.
  */
 #include "import/content/content.h"
+#include "base/memory/need.h"
 #include "import/graph/graph.h"
 #include "import/hdf5/hdf5.h"
 #include <stdio.h>
@@ -178,9 +179,7 @@ static sft_status take_graph(sft__import_content *c, const uint8_t *head, size_t
     sft_error why;
     bool whole;
 
-    if (in == NULL) {
-        return sft__base_fail_nomem(err, sizeof *in);
-    }
+    SFT_NEED(in != NULL, sizeof *in, err);
     memset(&why, 0, sizeof why);
     sft__import_wire_init(in, part->source);
     in->fields_left = SFT__WIRE_SCANNED;
@@ -292,9 +291,7 @@ static sft_status take_bytes(sft__import_content *c, const uint8_t *head, size_t
     }
     const size_t len = (size_t)part->size;
     uint8_t *data = sft__base_alloc(a, len + SFT__JSON_SLACK);
-    if (data == NULL) {
-        return sft__base_fail_nomem(err, len);
-    }
+    SFT_NEED(data != NULL, len, err);
     const sft_status status = sft_source_read(part->source, part->offset, data, len, err);
     if (status == SFT_OK) {
         memset(data + len, 0, SFT__JSON_SLACK);

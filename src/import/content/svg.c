@@ -4,6 +4,7 @@
  * itself and to images in base64 alone, no entities but XML's five, no declarations. Everything
  * else may run a script in some browser, and makes the file unknown. Read first: content.h.
  */
+#include "base/text/buf.h"
 #include "import/content/content.h"
 #include "import/content/letters.h"
 
@@ -93,9 +94,11 @@ static bool is_hidden(const char *p, const char *stop) {
     uint32_t value = 0;
 
     for (p += hex; p < stop && value < 0x80; p++) {
-        const char c = (char)(*p | 0x20);
-        const bool digit = *p >= '0' && *p <= '9';
-        value = value * (hex ? 16 : 10) + (uint32_t)(digit ? *p - '0' : c - 'a' + 10);
+        const int digit = sft__base_hex_value(*p);
+        if (digit < 0) {
+            break; /* where some readers stop as well */
+        }
+        value = value * (hex ? 16 : 10) + (uint32_t)digit;
     }
     return (value >= '0' && value <= ':') || (value >= 'A' && value <= 'Z') ||
            (value >= 'a' && value <= 'z') || value == '(' || value == ')' || value == '/' ||

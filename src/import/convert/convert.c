@@ -6,6 +6,7 @@
  */
 #include "import/convert/convert.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include <sft/digest.h>
 #include <stdio.h>
@@ -96,9 +97,7 @@ static sft_status largest_file(const sft__import_conversion *c, uint64_t *most, 
     uint64_t *bytes = sft__base_alloc_zero(c->allocator, (files + 1) * sizeof *bytes);
 
     *most = 0;
-    if (bytes == NULL) {
-        return sft__base_fail_nomem(err, files * sizeof *bytes);
-    }
+    SFT_NEED(bytes != NULL, files * sizeof *bytes, err);
     for (size_t i = 0; i < sft_catalog_count(catalog) && files > 1; i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         uint64_t *of = &bytes[t->file < files ? t->file : files];

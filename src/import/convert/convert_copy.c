@@ -5,6 +5,7 @@
  * processor's cache; a tensor whose elements lie in another order is turned panel by panel
  * (turn.h). Read first: convert.h.
  */
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include "import/convert/convert.h"
 #include "import/convert/turn.h"
@@ -432,9 +433,7 @@ static sft_status cut(copying *k, size_t first, size_t end, sft_error *err) {
     turn_of *turns = order(k, first, end);
     sft_status status = SFT_OK;
 
-    if (turns == NULL) {
-        return sft__base_fail_nomem(err, (end - first) * sizeof *turns);
-    }
+    SFT_NEED(turns != NULL, (end - first) * sizeof *turns, err);
     for (size_t i = 0; i < end - first && status == SFT_OK; i++) {
         status = cut_item(k, turns[i].item, err);
     }

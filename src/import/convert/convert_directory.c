@@ -3,6 +3,7 @@
  * import/convert/convert_directory.c - whole directories as Hugging Face lays them out: pytorch_model.bin, or
  * pytorch_model-0000x-of-0000y.bin with pytorch_model.bin.index.json. Read first: convert.h.
  */
+#include "base/memory/need.h"
 #include "import/convert/convert.h"
 #include "import/core/shards.h"
 #include "import/write/export.h"
@@ -96,9 +97,7 @@ static sft_status check_outputs(directory *f, sft_error *err) {
     size_t count = 0;
     sft__base_buf name;
 
-    if (made == NULL) {
-        return sft__base_fail_nomem(err, shards->count * sizeof *made);
-    }
+    SFT_NEED(made != NULL, shards->count * sizeof *made, err);
     sft__base_buf_init(&name, a);
     for (size_t i = 0; i < shards->count && status == SFT_OK; i++) {
         const char *file = shards->entries[i].file;

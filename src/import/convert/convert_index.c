@@ -2,27 +2,10 @@
  *
  * import/convert/convert_index.c - the index of a sharded output. Read first: convert.h.
  */
+#include "base/memory/need.h"
+#include "base/text/json.h"
 #include "import/convert/convert.h"
 #include "import/write/export.h"
-
-static void put_string(sft__base_buf *b, const char *text, size_t len) {
-    sft__base_buf_text(b, "\"");
-    for (size_t i = 0; i < len; i++) {
-        const uint8_t ch = (uint8_t)text[i];
-        if (ch == '"' || ch == '\\') {
-            sft__base_buf_text(b, "\\");
-            sft__base_buf_add(b, &text[i], 1);
-        } else if (ch < 0x20) {
-            char digits[2];
-            sft__base_hex(digits, &ch, 1);
-            sft__base_buf_text(b, "\\u00");
-            sft__base_buf_add(b, digits, sizeof digits);
-        } else {
-            sft__base_buf_add(b, &text[i], 1);
-        }
-    }
-    sft__base_buf_text(b, "\"");
-}
 
 void sft__import_index_begin(sft__base_buf *b) {
     sft__base_buf_text(b, "{\n  \"weight_map\": {");
@@ -30,9 +13,9 @@ void sft__import_index_begin(sft__base_buf *b) {
 
 void sft__import_index_add(sft__base_buf *b, const char *name, size_t name_len, const char *file) {
     sft__base_buf_text(b, b->len > 0 && b->data[b->len - 1] != '{' ? ",\n    " : "\n    ");
-    put_string(b, name, name_len);
+    sft__base_json_string(b, name, name_len);
     sft__base_buf_text(b, ": ");
-    put_string(b, file, strlen(file));
+    sft__base_json_string(b, file, strlen(file));
 }
 
 void sft__import_index_end(sft__base_buf *b, uint64_t total_bytes) {
@@ -50,9 +33,7 @@ static sft_status make_index(sft__import_conversion *c, const char *path, const 
                              sft__fs_publish **out, sft_error *err) {
     const sft__fs_span all = {text->data, text->len};
 
-    if (text->failed) {
-        return sft__base_fail_nomem(err, text->len);
-    }
+    SFT_NEED(!text->failed, text->len, err);
     SFT_TRY(sft__import_convert_output(c, path, text->len, out, err));
     return sft__fs_publish_write(*out, 0, &all, 1, err);
 }

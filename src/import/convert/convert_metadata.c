@@ -4,6 +4,7 @@
  * inputs say (under the names that their tensors have in the output), and the other names of its
  * tensors. What fits no more is left out and named. Read first: convert.h.
  */
+#include "base/memory/need.h"
 #include "import/convert/convert.h"
 #include <sft/digest.h>
 #include <stdio.h>
@@ -332,9 +333,7 @@ static sft_status put_others(sft__import_conversion *c, sft_writer *writer, size
     sft_writer_name *names = sft__base_alloc_array(c->allocator, c->other_count + 1, sizeof *names);
     size_t count = 0;
 
-    if (names == NULL) {
-        return sft__base_fail_nomem(err, c->other_count * sizeof *names);
-    }
+    SFT_NEED(names != NULL, c->other_count * sizeof *names, err);
     for (size_t i = 0; i < c->other_count; i++) {
         const sft__import_other *o = &c->others[i];
         size_t at;

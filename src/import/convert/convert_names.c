@@ -6,6 +6,7 @@
  * becomes a tensor of its own if not. Read first: convert.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/convert/convert.h"
 #include <stdio.h>
@@ -66,9 +67,7 @@ static sft_status list_links(const sft__import_conversion *c, const sft_catalog 
     const size_t count = sft_catalog_alias_count(catalog);
 
     *list = sft__base_alloc_array(c->allocator, count + 1, sizeof **list);
-    if (*list == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof **list);
-    }
+    SFT_NEED(*list != NULL, count * sizeof **list, err);
     for (size_t i = 0; i < count; i++) {
         linked *l = &(*list)[i];
         memset(l, 0, sizeof *l);
@@ -350,10 +349,9 @@ sft_status sft__import_convert_names(sft__import_conversion *c, sft_error *err) 
     }
     c->called = sft__base_alloc_array(c->allocator, count + 1, sizeof *c->called);
     c->called_room = c->called != NULL ? count + 1 : 0;
-    if (c->called == NULL || !sft__base_strmap_init(&c->called_names, c->called, sizeof *c->called,
-                                                    count + 1, c->allocator)) {
-        return sft__base_fail_nomem(err, count * sizeof *c->called);
-    }
+    SFT_NEED(c->called != NULL && sft__base_strmap_init(&c->called_names, c->called,
+                                                        sizeof *c->called, count + 1, c->allocator),
+             count * sizeof *c->called, err);
     return put_called(c, err);
 }
 

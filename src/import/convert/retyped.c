@@ -5,6 +5,7 @@
  * first: <sft/import.h>, gguf/gguf_meta.h.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
 #include "import/core/import.h"
@@ -100,9 +101,7 @@ static sft_status read_types(reading *r, file *f, sft_error *err) {
     if (text == NULL) {
         return SFT_OK;
     }
-    if (r->text == NULL) {
-        return sft__base_fail_nomem(err, len);
-    }
+    SFT_NEED(r->text != NULL, len, err);
     memcpy(r->text, text, len);
     memset(r->text + len, 0, SFT__JSON_SLACK);
     j.end = r->text + len;
@@ -113,11 +112,11 @@ static sft_status read_types(reading *r, file *f, sft_error *err) {
         return SFT_OK;
     }
     f->types = sft__base_alloc_array(r->allocator, f->room, sizeof *f->types);
-    if (f->types == NULL ||
-        !sft__base_strmap_init(&f->names, f->types, sizeof *f->types, f->room, r->allocator) ||
-        sft__base_json_members(&j, sft__base_json_blank(r->text), add_type, r) == NULL) {
-        return sft__base_fail_nomem(err, f->room * sizeof *f->types);
-    }
+    SFT_NEED(
+        f->types != NULL &&
+            sft__base_strmap_init(&f->names, f->types, sizeof *f->types, f->room, r->allocator) &&
+            sft__base_json_members(&j, sft__base_json_blank(r->text), add_type, r) != NULL,
+        f->room * sizeof *f->types, err);
     return SFT_OK;
 }
 
@@ -192,9 +191,7 @@ sft_status sft_import_retyped(const sft_import_collection *from, sft_import_rety
         count += sft_catalog_file_count(from->catalogs[i]);
     }
     r.files = sft__base_alloc_array(r.allocator, count + 1, sizeof *r.files);
-    if (r.files == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *r.files);
-    }
+    SFT_NEED(r.files != NULL, count * sizeof *r.files, err);
     for (size_t i = 0; i < from->count; i++) {
         for (size_t k = 0; k < sft_catalog_file_count(from->catalogs[i]); k++) {
             r.files[r.count++] = (file){.catalog = from->catalogs[i], .at = k};

@@ -5,6 +5,7 @@
  * 2^1,400.
  */
 #include "import/core/decimal.h"
+#include "base/text/utf8.h"
 
 enum { LIMBS = 64, DIGITS_MAX = 40 };
 
@@ -313,13 +314,13 @@ typedef struct decimal {
     int exponent; /* times 10^exponent */
 } decimal;
 
-static bool is_digit(const char *p, const char *end) {
-    return p < end && *p >= '0' && *p <= '9';
+static bool at_digit(const char *p, const char *end) {
+    return p < end && sft__base_is_digit(*p);
 }
 
 static void take_digits(const char **p, const char *end, decimal *d, int per_digit) {
     nat digit;
-    for (; is_digit(*p, end); (*p)++) {
+    for (; at_digit(*p, end); (*p)++) {
         if (d->digits > 0 || **p != '0') { /* zeros in front count for nothing */
             if (++d->digits > DIGITS_MAX) {
                 return;
@@ -350,10 +351,10 @@ static bool take_decimal(const char *p, const char *end, decimal *d) {
         const bool minus = p < end && *p == '-';
         p += p < end && (*p == '-' || *p == '+');
         int e = 0;
-        if (!is_digit(p, end)) {
+        if (!at_digit(p, end)) {
             return false;
         }
-        for (; is_digit(p, end); p++) {
+        for (; at_digit(p, end); p++) {
             e = e < 100000 ? 10 * e + (*p - '0') : e;
         }
         d->exponent += minus ? -e : e;

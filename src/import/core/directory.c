@@ -5,6 +5,7 @@
  * keeps them open. Read first: shards.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "import/core/shards.h"
 #include <stdio.h>

@@ -213,10 +213,7 @@ static sft_status out_args(sft_catalog **out, sft_import_report **report, sft_er
     if (report != NULL) {
         *report = NULL;
     }
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     return SFT_OK;
 }
 

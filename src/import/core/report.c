@@ -5,6 +5,7 @@
  * Read first: import.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/core/import.h"
 #include <stdio.h>
@@ -42,9 +43,7 @@ sft_status sft__import_report_create(sft_import_report **out, const sft_allocato
     sft_import_report *r = sft__base_alloc_zero(allocator, sizeof *r);
 
     *out = r;
-    if (r == NULL) {
-        return sft__base_fail_nomem(err, sizeof *r);
-    }
+    SFT_NEED(r != NULL, sizeof *r, err);
     r->allocator = allocator;
     sft__base_arena_init(&r->arena, allocator, REPORT_BUDGET);
     return SFT_OK;

@@ -4,6 +4,7 @@
  * object with weight_map, which gives each tensor's file. Read first: shards.h.
  */
 #include "import/core/shards.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include <stdlib.h>
@@ -207,9 +208,8 @@ sft_status sft__import_shard_index_read(sft__import_shard_index *index, const sf
     }
     SFT_TRY(name_groups(x, err));
     qsort(x->entries, x->count, sizeof *x->entries, by_file);
-    if (!sft__base_strmap_init(&x->names, x->entries, sizeof *x->entries, x->count, allocator)) {
-        return sft__base_fail_nomem(err, x->count * sizeof *x->entries);
-    }
+    SFT_NEED(sft__base_strmap_init(&x->names, x->entries, sizeof *x->entries, x->count, allocator),
+             x->count * sizeof *x->entries, err);
     for (size_t i = 0; i < x->count; i++) {
         if (sft__base_strmap_add(&x->names, i) != SFT__STRMAP_NONE) {
             return sft__base_fail_tensor(err, SFT_E_DUPLICATE, SFT_NO_OFFSET, x->entries[i].name,

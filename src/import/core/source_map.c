@@ -5,6 +5,7 @@
  * buffer on the stack. And sources over bytes in memory. Read first: import.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/core/import.h"
 
 enum { MAP_BUFFER = 16384, MAP_BLOCK_MAX = 4096 };

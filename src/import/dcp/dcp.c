@@ -8,6 +8,7 @@
  */
 #include "import/dcp/dcp.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -7,6 +7,7 @@
  * github.com/msgpack/msgpack/blob/master/spec.md. Read first: wire.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/utf8.h"
 #include "import/flax/flax_types.h"
 #include <stdio.h>

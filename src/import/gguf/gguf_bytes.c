@@ -63,17 +63,14 @@ static const char *next_member(const sft__import_gguf_kept *k, uint64_t *index) 
     sft__base_json_str key;
     sft__base_json_num number;
 
-    const char *p = sft__base_json_blank(k->at);
-    p = *p == '"' ? sft__base_json_read(&j, p, &key) : NULL;
-    if (p == NULL || key.len == 0 || key.raw[0] < '0' || key.raw[0] > '9') {
-        return NULL;
-    }
-    if (sft__base_json_number(&j, key.raw, &number) != key.raw + key.len || !number.is_uint) {
+    const char *const p = sft__base_json_key(&j, sft__base_json_blank(k->at), &key,
+                                             "a number in quotes is needed", "a colon is needed");
+    if (p == NULL || key.len == 0 || !sft__base_is_digit(key.raw[0]) ||
+        sft__base_json_number(&j, key.raw, &number) != key.raw + key.len || !number.is_uint) {
         return NULL;
     }
     *index = number.value;
-    p = sft__base_json_blank(p);
-    return *p == ':' ? sft__base_json_blank(p + 1) : NULL;
+    return p;
 }
 
 /* The text at `from` becomes `bytes` if that is what they look like. */

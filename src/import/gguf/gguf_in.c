@@ -6,6 +6,7 @@
  */
 #include "import/gguf/gguf_in.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
 #include "base/text/utf8.h"
@@ -236,9 +237,7 @@ static sft_status add_scalar(sft__import_gguf_in *g, uint32_t type, sft_error *e
 }
 
 static sft_status check_text(sft__import_gguf_in *g, sft_error *err) {
-    if (g->text.failed) {
-        return sft__base_fail_nomem(err, g->text.len);
-    }
+    SFT_NEED(!g->text.failed, g->text.len, err);
     if (g->text.len > g->job->options.memory_bytes / 4) {
         return sft__base_fail_at(
             err, SFT_E_LIMIT, g->at,
@@ -459,9 +458,8 @@ sft_status sft__import_gguf_values(sft__import_gguf_in *g, uint64_t count, sft_e
     key_of *keys;
 
     SFT_TRY(sft__import_alloc(g->job, &keys, (size_t)count, sizeof *keys, err));
-    if (!sft__base_strmap_init(&map, keys, sizeof *keys, (size_t)count, g->job->allocator)) {
-        return sft__base_fail_nomem(err, (size_t)count * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&map, keys, sizeof *keys, (size_t)count, g->job->allocator),
+             (size_t)count * 16, err);
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         status = read_value(g, &keys[i], err);
         if (status == SFT_OK && sft__base_strmap_add(&map, i) != SFT__STRMAP_NONE) {
@@ -478,9 +476,7 @@ static sft_status note(sft__import_gguf_in *g, const char *key, sft__base_buf *b
         return SFT_OK;
     }
     sft__base_buf_text(b, "}");
-    if (b->failed) {
-        return sft__base_fail_nomem(err, b->len);
-    }
+    SFT_NEED(!b->failed, b->len, err);
     const sft_metadata_entry entry = {key, strlen(key), b->data, b->len};
     return sft_builder_add_metadata(g->job->builder, 0, &entry, err);
 }

@@ -5,6 +5,7 @@
  */
 #include "import/gguf/gguf_meta.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include <sft/digest.h>
 
@@ -27,23 +28,16 @@ static const char *next_key(sft__import_gguf_meta *m, sft__base_json *j, const c
                             const char **name, size_t *len) {
     sft__base_json_str s;
 
-    p = sft__base_json_blank(p);
-    if (*p != '"') {
-        return NULL;
-    }
-    p = sft__base_json_read(j, p, &s);
-    if (p == NULL) {
-        return NULL;
-    }
-    char *copy = sft__base_arena_alloc(&m->job->arena, s.len + 1, 1);
+    p = sft__base_json_key(j, sft__base_json_blank(p), &s, "a key in quotes is needed",
+                           "a colon is needed");
+    char *copy = p != NULL ? sft__base_arena_alloc(&m->job->arena, s.len + 1, 1) : NULL;
     if (copy == NULL) {
         return NULL;
     }
     *len = sft__base_json_decode(copy, &s);
     copy[*len] = '\0';
     *name = copy;
-    p = sft__base_json_blank(p);
-    return *p == ':' ? sft__base_json_blank(p + 1) : NULL;
+    return p;
 }
 
 static const char *read_type(sft__base_json *j, const char *p, sft__import_gguf_typed *t) {
@@ -197,10 +191,9 @@ static sft_status read_notes(sft__import_gguf_meta *m, sft_error *err) {
 
     SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TYPES, false, err));
     SFT_TRY(read_notes_of(m, SFT__GGUF_KEY_TENSORS, true, err));
-    if (!sft__base_strmap_init(&m->type_names, m->types, sizeof *m->types, m->type_count, a) ||
-        !sft__base_strmap_init(&m->raw_names, m->raws, sizeof *m->raws, m->raw_count, a)) {
-        return sft__base_fail_nomem(err, (m->type_count + m->raw_count) * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&m->type_names, m->types, sizeof *m->types, m->type_count, a) &&
+                 sft__base_strmap_init(&m->raw_names, m->raws, sizeof *m->raws, m->raw_count, a),
+             (m->type_count + m->raw_count) * 16, err);
     for (size_t i = 0; i < m->type_count; i++) {
         (void)sft__base_strmap_add(&m->type_names, i);
     }

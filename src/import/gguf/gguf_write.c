@@ -6,6 +6,7 @@
  * gguf_meta.h, export.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/gguf/gguf_meta.h"
 
 /* One tensor as it will be described. */
@@ -137,9 +138,7 @@ static sft_status write_file(sft__import_export *job, sft__import_gguf_meta *m, 
     sft__base_buf_add(b, m->text.data, m->text.len);
     SFT_TRY(add_infos(job, m, b, stretches, &data_bytes, err));
     sft__base_buf_fill(b, 0, (0 - b->len) & (SFT__GGUF_ALIGNMENT - 1));
-    if (b->failed) {
-        return sft__base_fail_nomem(err, b->len);
-    }
+    SFT_NEED(!b->failed, b->len, err);
     if (!sft__base_add64(b->len, data_bytes, &size)) {
         return sft__base_fail(err, SFT_E_OVERFLOW, "the file would have more than 2^64 bytes");
     }

@@ -7,6 +7,7 @@
  * saved_object_graph.proto; Paddle framework.proto. Read first: graph.h.
  */
 #include "import/graph/graph.h"
+#include "base/memory/need.h"
 
 /* ---------------------------------------------------------------- pieces */
 
@@ -51,9 +52,7 @@ static sft_status take_json(sft__import_graph *g, const sft__import_wire_field *
     }
     const size_t room = (size_t)f->len + SFT__JSON_SLACK;
     uint8_t *text = sft__base_alloc_zero(a, room);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, room);
-    }
+    SFT_NEED(text != NULL, room, err);
     const sft_status status = sft_source_read(g->in->source, f->at, text, (size_t)f->len, err);
     if (status == SFT_OK) {
         c.data = text;

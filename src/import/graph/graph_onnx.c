@@ -5,6 +5,7 @@
  * Python or what was compiled elsewhere, external data outside of the model's directory. Graphs
  * inside of attributes are kept in a list, not called. Source: onnx.proto. Read first: graph.h.
  */
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/graph/graph.h"
 #include <stdio.h>
@@ -33,10 +34,7 @@ static sft_status wait_for(sft__import_graph *g, const sft__import_wire_field *f
                                "more graphs inside one another than are looked into");
         return SFT_OK;
     }
-    if (!sft__base_grow(g->c->job->allocator, &o->waiting, &o->room, o->count + 1,
-                        sizeof *o->waiting)) {
-        return sft__base_fail_nomem(err, sizeof *o->waiting);
-    }
+    SFT_TRY(SFT_ONE_MORE(g->c->job->allocator, o->waiting, o->room, o->count, err));
     o->waiting[o->count++] = sft__import_wire_inside(f);
     return SFT_OK;
 }
@@ -193,9 +191,7 @@ static sft_status read_text(const sft__import_graph *g, const sft__import_wire_f
         return SFT_OK;
     }
     *text = sft__base_alloc(a, *len);
-    if (*text == NULL) {
-        return sft__base_fail_nomem(err, *len);
-    }
+    SFT_NEED(*text != NULL, *len, err);
     return sft_source_read(g->in->source, f->at, *text, *len, err);
 }
 
@@ -254,10 +250,8 @@ static sft_status note_function(sft__import_graph *g, const sft__import_wire_fie
     if (o->function_count == FUNCTIONS) {
         return sft__base_fail_at(err, SFT_E_LIMIT, f->start, "too many functions");
     }
-    if (!sft__base_grow(g->c->job->allocator, &o->functions, &o->function_room,
-                        o->function_count + 1, sizeof *o->functions)) {
-        return sft__base_fail_nomem(err, sizeof *o->functions);
-    }
+    SFT_TRY(
+        SFT_ONE_MORE(g->c->job->allocator, o->functions, o->function_room, o->function_count, err));
     const size_t len = full_name(full, n.domain, n.op);
     o->functions[o->function_count++] = sft__base_hash(o->key, full, len);
     return SFT_OK;
@@ -283,9 +277,7 @@ sft_status sft__import_graph_onnx(sft__import_graph *g, sft_error *err) {
     onnx *o = sft__base_alloc_zero(a, sizeof *o);
     sft_status status;
 
-    if (o == NULL) {
-        return sft__base_fail_nomem(err, sizeof *o);
-    }
+    SFT_NEED(o != NULL, sizeof *o, err);
     o->g = g;
     sft__base_random_key(o->key);
     /* functions first: nodes call them */

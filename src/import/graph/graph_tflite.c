@@ -6,6 +6,7 @@
  * operators compute. Sources: schema.fbs (TFL3); tensorflow/lite/delegates/flex/kernel.cc;
  * flexbuffers.h. Read first: graph.h, core/flatbuf.h.
  */
+#include "base/memory/need.h"
 #include "import/core/flatbuf.h"
 #include "import/graph/graph.h"
 
@@ -375,9 +376,7 @@ sft_status sft__import_graph_tflite(sft__import_graph *g, sft_error *err) {
     lite *x = sft__base_alloc_zero(a, sizeof *x);
     sft__import job;
 
-    if (x == NULL) {
-        return sft__base_fail_nomem(err, sizeof *x);
-    }
+    SFT_NEED(x != NULL, sizeof *x, err);
     memset(&job, 0, sizeof job); /* one of its own: offsets and memory are its */
     sft_status status = sft__import_job_options(&job, &g->c->job->options, err);
     if (status == SFT_OK) {

@@ -7,6 +7,7 @@
  * src/saving/saving_lib.py. Read first: hdf5.h.
  */
 #include "import/hdf5/hdf5.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/archive/zip.h"
 
@@ -277,10 +278,9 @@ static sft_status soft_links(sft__import_h5 *h, sft_error *err) {
     if (h->soft.count == 0) {
         return SFT_OK;
     }
-    if (!sft__base_strmap_init(&map, h->tensors.at, sizeof *h->tensors.at, count,
-                               h->job->allocator)) {
-        return sft__base_fail_nomem(err, count * 16);
-    }
+    SFT_NEED(
+        sft__base_strmap_init(&map, h->tensors.at, sizeof *h->tensors.at, count, h->job->allocator),
+        count * 16, err);
     (void)sft__base_strmap_add_all(&map, count,
                                    &twice); /* a name twice is refused by the builder */
     for (size_t i = 0; i < h->soft.count && status == SFT_OK; i++) {

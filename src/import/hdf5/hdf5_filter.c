@@ -7,6 +7,7 @@
  * hdf5.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include "import/hdf5/hdf5.h"
 #if SFT_HAVE_ZLIB

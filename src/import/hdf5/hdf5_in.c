@@ -4,6 +4,7 @@
  * and memory that grows within the limit. Read first: hdf5.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/hdf5/hdf5.h"
 

@@ -6,6 +6,7 @@
  * mindspore/train/checkpoint.proto, serialization.py. Read first: wire.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/core/wire.h"
 
 enum { TRAILER = 17, TRAILER_NUMBER = 10, TAG_MAX = 65536, TYPE_MAX = 32 };

@@ -5,6 +5,7 @@
  * end. Source: mindspore/train/serialization.py. Read first: export.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/write/export.h"
 
 enum { PIECE = 512 << 20, TRAILER = 17, NUMBER_MOST = 11, NAME_MOST = 1024 };
@@ -140,9 +141,7 @@ static sft_status plan(layout *l, sft_error *err) {
             const uint64_t nbytes = left < l->most ? left : l->most;
             l->head.len = 0;
             put_head(&l->head, item, nbytes);
-            if (l->head.failed) {
-                return sft__base_fail_nomem(err, item->name_len);
-            }
+            SFT_NEED(!l->head.failed, item->name_len, err);
             uint64_t at;
             if (!sft__base_add64(l->end, l->head.len, &at) ||
                 !sft__base_add64(at, nbytes, &l->end)) {
@@ -166,9 +165,7 @@ static sft_status finish(layout *l, sft_error *err) {
         const sft__import_stretch *p = &l->pieces[i];
         l->head.len = 0;
         put_head(&l->head, &l->job->c.items[p->item], p->nbytes);
-        if (l->head.failed) {
-            return sft__base_fail_nomem(err, l->head.len);
-        }
+        SFT_NEED(!l->head.failed, l->head.len, err);
         SFT_TRY(sft__import_export_put(l->job, at, l->head.data, l->head.len, err));
         crc = sft__import_crc32(crc, l->head.data, l->head.len);
         crc = sft__import_crc32_shift(crc, p->nbytes) ^ p->crc32;

@@ -5,6 +5,7 @@
  * tensor is passed over by its length. Nothing of the graph is interpreted. Read first: onnx.h.
  */
 #include "import/onnx/onnx.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 
 enum { DEPTH = 64, PROBE_FIELDS = 64 };

@@ -4,6 +4,7 @@
  * function has it, NAME@DOMAIN or NAME@DOMAIN:OVERLOAD where several do. Source: onnx/onnx.proto,
  * FunctionProto. Read first: onnx.h.
  */
+#include "base/memory/need.h"
 #include "import/onnx/onnx.h"
 
 enum { FUNCTIONS = 25, NAME = 1, DOMAIN = 10, OVERLOAD = 13 };
@@ -36,10 +37,9 @@ static sft_status texts_of(sft__import_onnx *o, sft__import_wire m, const char *
 static sft_status note(sft__import_onnx *o, const char *name, sft_error *err) {
     const size_t len = strlen(name);
 
-    if (!sft__import_more_named(o->job->allocator, &o->function_names, &o->functions,
-                                &o->function_room, o->function_count, sizeof *o->functions)) {
-        return sft__base_fail_nomem(err, o->function_count * sizeof *o->functions);
-    }
+    SFT_NEED(sft__import_more_named(o->job->allocator, &o->function_names, &o->functions,
+                                    &o->function_room, o->function_count, sizeof *o->functions),
+             o->function_count * sizeof *o->functions, err);
     const size_t old = sft__base_strmap_find(&o->function_names, name, len);
     if (old != SFT__STRMAP_NONE) {
         o->functions[old].several = true;

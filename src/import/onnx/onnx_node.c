@@ -4,6 +4,7 @@
  * have one name, their outputs differ. Source: onnx/onnx.proto, NodeProto ("name: an optional
  * identifier"). Read first: onnx.h.
  */
+#include "base/memory/need.h"
 #include "import/onnx/onnx.h"
 #include <stdio.h>
 
@@ -20,10 +21,9 @@ sft_status sft__import_onnx_node(sft__import_onnx *o, uint32_t index, const char
     char number[32];
     char *stem;
 
-    if (!sft__import_more_named(o->job->allocator, &o->node_names, &o->nodes, &o->node_room,
-                                o->node_count, sizeof *o->nodes)) {
-        return sft__base_fail_nomem(err, o->node_count * sizeof *o->nodes);
-    }
+    SFT_NEED(sft__import_more_named(o->job->allocator, &o->node_names, &o->nodes, &o->node_room,
+                                    o->node_count, sizeof *o->nodes),
+             o->node_count * sizeof *o->nodes, err);
     const size_t old = sft__base_strmap_find(&o->node_names, *prefix, len);
     if (old == SFT__STRMAP_NONE) {
         o->nodes[o->node_count] = (place){*prefix, len, index};

@@ -5,6 +5,7 @@
  * metadata and kept as bytes. Read first: onnx.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/onnx/onnx.h"
 #include <stdio.h>
 

@@ -6,6 +6,7 @@
  * first: onnx.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/onnx/onnx.h"
 
 enum { STRIDE = 1024, SOURCE_COST = 512 };

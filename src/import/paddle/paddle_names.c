@@ -5,6 +5,7 @@
  * (PIR). Paddle writes the tensors in the order of their names. Source: paddle/fluid/framework/
  * framework.proto, python/paddle/static/io.py, pir_io.py. Read first: paddle_static.h.
  */
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "import/core/beside.h"

@@ -8,6 +8,7 @@
  */
 #include "import/paddle/paddle_static.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 
 enum { HEAD = 20, DESC_MOST = 2048, LEVELS_MOST = 16 };

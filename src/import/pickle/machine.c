@@ -3,6 +3,7 @@
  * import/pickle/machine.c - the pickle machine's stack and nodes. Read first: machine.h.
  */
 #include "import/pickle/machine.h"
+#include "base/memory/need.h"
 
 enum { STACK_MAX = 8 << 20 };
 
@@ -14,9 +15,7 @@ sft_status sft__import_pm_push(sft__import_machine *m, sft__import_ids *s, uint3
                                      "pickle-stack: more than %d values on the stack",
                                      (int)STACK_MAX);
         }
-        if (!sft__base_grow(m->job->allocator, &s->at, &s->room, s->count + 1, sizeof *s->at)) {
-            return sft__base_fail_nomem(err, s->count * sizeof *s->at);
-        }
+        SFT_TRY(SFT_ONE_MORE(m->job->allocator, s->at, s->room, s->count, err));
     }
     s->at[s->count++] = id;
     return SFT_OK;

@@ -8,6 +8,7 @@
  */
 #include "import/pt2/pt2.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 
 enum { CONFIG_MOST = 64 << 20, PATH_MOST = 4096, STRIDED = 7 };

@@ -6,6 +6,7 @@
  * work.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/content/content.h"
 #include "import/hdf5/hdf5.h"
 #include "import/scan/work.h"
@@ -205,9 +206,7 @@ static sft_status push_inside(sft__import_scan *s, const sft__import_scan_part *
     s->place_count++;
     (void)snprintf(name, sizeof name, "@%llu", (unsigned long long)(offset - part->offset));
     t.where = sft__import_scan_join(s, part->where, name);
-    if (t.where == NULL) {
-        return sft__base_fail_nomem(err, SFT__SCAN_WHERE);
-    }
+    SFT_NEED(t.where != NULL, SFT__SCAN_WHERE, err);
     t.part.where = t.where;
     t.part.offset = offset;
     t.part.size = end - offset;

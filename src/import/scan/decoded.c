@@ -6,6 +6,7 @@
  * work.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/scan/work.h"
 #include <sft/read.h>
 
@@ -50,9 +51,7 @@ static sft_status open_tensor(sft_source **out, held *h, const sft_tensor *tenso
     decoded *d = sft__base_alloc(h->allocator, sizeof *d);
 
     *out = NULL;
-    if (d == NULL) {
-        return sft__base_fail_nomem(err, sizeof *d);
-    }
+    SFT_NEED(d != NULL, sizeof *d, err);
     *d = (decoded){h, tensor};
     SFT_INIT(&vtable);
     vtable.read_at = decoded_read;

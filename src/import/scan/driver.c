@@ -6,6 +6,7 @@
  * Read first: scan.h, work.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/scan/work.h"
 #include "import/walk/walk.h"
 #include <stdio.h>
@@ -456,9 +457,7 @@ static sft_status look_at(sft__import_scan *s, const sft__import_scan_part *give
 static sft_status one_part(sft__import_scan *s, const sft__import_scan_part *part, sft_error *err) {
     sft__import_looked *l = sft__base_alloc_zero(s->job->allocator, sizeof *l);
 
-    if (l == NULL) {
-        return sft__base_fail_nomem(err, sizeof *l);
-    }
+    SFT_NEED(l != NULL, sizeof *l, err);
     const sft_status status = look_at(s, part, l, err);
     sft__base_free(s->job->allocator, l, sizeof *l);
     return status;
@@ -494,9 +493,7 @@ static sft_status scan_all(sft__import *job, const sft_source *source, sft_error
                                     .part = {.source = source, .size = size, .where = ""}};
     sft__import_scan *s = sft__base_alloc_zero(job->allocator, sizeof *s);
 
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_NEED(s != NULL, sizeof *s, err);
     s->job = job;
     s->keep_left = 2 * SFT__SCAN_KEEP;
     s->runs_left = RUNS_MOST;

@@ -5,6 +5,7 @@
  */
 #include "import/scan/members.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 
 enum {
@@ -382,9 +383,7 @@ static sft_status zip_list(listing *l, sft_error *err) {
     zip_end e;
 
     uint8_t *tail = sft__base_alloc(a, len);
-    if (tail == NULL) {
-        return sft__base_fail_nomem(err, len);
-    }
+    SFT_NEED(tail != NULL, len, err);
     status = sft_source_read(part->source, base, tail, len, err);
     const size_t found = status == SFT_OK ? find_ends(tail, len, at) : 0;
     for (size_t n = 0; n < found && n < ENDS && status == SFT_OK; n++) {

@@ -6,6 +6,7 @@
  * judged by strings.c. What follows a length may be preceded by one byte that is a letter by
  * accident: a run is read from its first four places on. Read first: work.h.
  */
+#include "base/memory/need.h"
 #include "import/scan/work.h"
 
 enum {
@@ -280,10 +281,8 @@ sft_status sft__import_scan_runs(sft__import_scan *s, const sft__import_scan_par
     }
     s->runs_left -= most;
     letters(&r);
-    if (!sft__base_grow(s->job->allocator, &r.bytes, &r.room, most < WINDOW ? (size_t)most : WINDOW,
-                        1)) {
-        return sft__base_fail_nomem(err, WINDOW);
-    }
+    SFT_TRY(sft__base_need_room(s->job->allocator, &r.bytes, &r.room,
+                                most < WINDOW ? (size_t)most : WINDOW, 1, err));
     for (uint64_t at = 0; at < most && status == SFT_OK && !s->tired;) {
         const uint64_t left = most - at;
         const size_t n = left < r.room ? (size_t)left : r.room;

@@ -8,10 +8,7 @@
 #include "import/tensorflow/tf.h"
 
 static sft_status scan_out(sft_import_report **out, sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     return SFT_OK;
 }
 

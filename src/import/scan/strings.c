@@ -6,6 +6,7 @@
  * characters among its letters, as Python takes it) and hex are decoded first. Most strings are
  * none of these: their first bytes say so. Read first: work.h.
  */
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/strmap.h"
 #include "import/archive/unpack_step.h"
@@ -512,9 +513,7 @@ sft_status sft__import_scan_string_part(sft__import_scan *s, const sft__import_s
         return SFT_OK;
     }
     uint8_t *text = sft__base_alloc(a, len);
-    if (text == NULL) {
-        return sft__base_fail_nomem(err, len);
-    }
+    SFT_NEED(text != NULL, len, err);
     const sft_status status = sft_source_read(part->source, part->offset, text, len, err);
     if (status == SFT_OK) {
         sft__import_scan_text(s, part, text, len, true);

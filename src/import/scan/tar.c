@@ -5,6 +5,7 @@
  * and pax, Lib/tarfile.py. Read first: members.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/scan/members.h"
 #include <stdio.h>
@@ -107,9 +108,7 @@ static sft_status grow_seen(sft__import_members *m, sft_error *err) {
     const size_t room = m->seen_room != 0 ? 2 * m->seen_room : 64;
 
     uint64_t *slots = sft__base_alloc_zero(a, room * sizeof *slots);
-    if (slots == NULL) {
-        return sft__base_fail_nomem(err, room * sizeof *slots);
-    }
+    SFT_NEED(slots != NULL, room * sizeof *slots, err);
     for (size_t i = 0; i < m->seen_room; i++) {
         size_t at = (size_t)m->seen[i] & (room - 1);
         while (m->seen[i] != 0 && slots[at] != 0) {

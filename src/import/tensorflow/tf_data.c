@@ -4,6 +4,7 @@
  * Read first: tf.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/core/beside.h"
 #include "import/tensorflow/tf.h"
 #include <sft/digest.h>

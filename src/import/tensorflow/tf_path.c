@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT  import/tensorflow/tf_path.c - paths as TensorFlow's users
  * have them: a prefix without a file of that name, a SavedModel's directory, a directory with a state file
  * called "checkpoint". A state file is believed only as far as its own directory. Read first: tf.h. / */
+#include "base/memory/need.h"
 #include "import/core/beside.h"
 #include "import/tensorflow/tf.h"
 #include <stdio.h>

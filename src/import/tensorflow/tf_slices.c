@@ -6,6 +6,7 @@
  * lib/strings/ordered_code.cc. Read first: tf.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "import/tensorflow/tf.h"
 #include <stdlib.h>
@@ -64,10 +65,9 @@ static sft_status map_slices(sft__import_tf *tf, sft_error *err) {
     if (tf->mapped) {
         return SFT_OK;
     }
-    if (!sft__base_strmap_init(&tf->map, tf->slices, sizeof *tf->slices, tf->slice_count,
-                               tf->job->allocator)) {
-        return sft__base_fail_nomem(err, tf->slice_count * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&tf->map, tf->slices, sizeof *tf->slices, tf->slice_count,
+                                   tf->job->allocator),
+             tf->slice_count * 16, err);
     tf->mapped = true;
     for (size_t i = 0; i < tf->slice_count; i++) {
         (void)sft__base_strmap_add(&tf->map, i); /* keys of a table ascend: none is there twice */
@@ -225,9 +225,7 @@ static sft_status find_slice(variable *v, const sft_piece *p, uint64_t elements,
     const sft_tensor *t = v->t;
     uint64_t need = 0;
 
-    if (v->key.failed) {
-        return sft__base_fail_nomem(err, v->key.len);
-    }
+    SFT_NEED(!v->key.failed, v->key.len, err);
     const size_t i = sft__base_strmap_find(&v->tf->map, v->key.data, v->key.len);
     if (i == SFT__STRMAP_NONE) {
         return bad(pair, err, "a slice that is not in the checkpoint");

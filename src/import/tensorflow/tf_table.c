@@ -6,6 +6,7 @@
  * first: tf.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/tensorflow/tf.h"
 #include <sft/digest.h>
 

@@ -6,6 +6,7 @@
  */
 #include "import/tflite/tflite.h"
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/core/beside.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * import/tflite/tflite_add.c - the tensors that were found, into the catalog: TFLite asks for no
  * names of their own, and tensors may share a buffer. Read first: tflite.h.
  */
+#include "base/memory/need.h"
 #include "base/text/strmap.h"
 #include "import/tflite/tflite.h"
 #include <stdio.h>
@@ -163,9 +164,8 @@ sft_status sft__import_tflite_add(sft__import_tflite *x, sft_error *err) {
     if (x->count == 0) {
         return SFT_OK;
     }
-    if (!sft__base_strmap_init(&names, x->rows, sizeof *x->rows, x->count, x->job->allocator)) {
-        return sft__base_fail_nomem(err, x->count * sizeof *x->rows);
-    }
+    SFT_NEED(sft__base_strmap_init(&names, x->rows, sizeof *x->rows, x->count, x->job->allocator),
+             x->count * sizeof *x->rows, err);
     sft_status status = tell_apart(x, &names, err);
     sft__base_strmap_reset(&names);
     return status == SFT_OK ? add_all(x, err) : status;

@@ -5,6 +5,7 @@
  * "quantized_dimension": 0}. Read first: tflite.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "import/tflite/tflite.h"
 #include <stdio.h>
@@ -170,9 +171,7 @@ sft_status sft__import_tflite_describe(sft__import_tflite *x, const sft__import_
         return SFT_OK;
     }
     sft__base_buf_text(&x->json, "}");
-    if (x->json.failed) {
-        return sft__base_fail_nomem(err, x->json.len);
-    }
+    SFT_NEED(!x->json.failed, x->json.len, err);
     x->json_bytes += x->json.len;
     if (x->json_bytes > x->job->options.memory_bytes / 6) {
         return too_long(x, t->table.at, err);

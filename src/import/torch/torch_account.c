@@ -7,6 +7,7 @@
  * were taken elsewhere, which would be names of them if anything named them. At last the nodes that
  * nothing refers to. Each node is looked at once. Read first: torch_walk.h.
  */
+#include "base/memory/need.h"
 #include "base/text/utf8.h"
 #include "import/torch/torch_walk.h"
 #include <stdio.h>

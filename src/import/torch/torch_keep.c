@@ -6,6 +6,7 @@
  * Walks with an explicit stack; what a memo multiplies is bounded by visits and by the size of the
  * text. Read first: torch_walk.h, docs/tree.md.
  */
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
 #include "base/text/utf8.h"

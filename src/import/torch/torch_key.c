@@ -4,6 +4,7 @@
  * keys have dots of their own: all ways to read it are followed, and one that leads to two parts
  * with tensors is refused. Read first: torch_walk.h.
  */
+#include "base/memory/need.h"
 #include "import/torch/torch_walk.h"
 #include <stdio.h>
 

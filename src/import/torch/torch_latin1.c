@@ -3,6 +3,7 @@
  * import/torch/torch_latin1.c - bytes that a pickle has as text (protocols 0 to 2), as Paddle and numpy wrote
  * arrays under Python 2: each character up to U+00FF is a byte. Read first: torch.h.
  */
+#include "base/memory/need.h"
 #include "import/torch/torch.h"
 
 /* Characters up to U+00FF as bytes; SIZE_MAX: there are others. dst: NULL only to count. */

@@ -2,6 +2,7 @@
  *
  * import/torch/torch_leaf.c - the tensors that walks over the tree have found. Read first: torch_walk.h.
  */
+#include "base/memory/need.h"
 #include "import/torch/torch_walk.h"
 
 sft_status sft__import_tree_leaf(walk *w, const char *name, size_t len, const sft__import_view *v,

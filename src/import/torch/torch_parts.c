@@ -7,6 +7,7 @@
  * docs/import.md, "Which part". Read first: torch_walk.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/torch/torch_walk.h"
 #include <stdio.h>
 

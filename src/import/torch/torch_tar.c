@@ -5,6 +5,7 @@
  * is unpacked. Source: torch/serialization.py (legacy_load), POSIX ustar. Read first: torch.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "import/torch/torch.h"
 
 enum { BLOCK = 512, MEMBERS = 4, VIEWS_DEEP = 16 };
@@ -363,10 +364,9 @@ static sft_status read_tensors(tar *a, sft_error *err) {
     if (s.at != s.end) {
         return bad(err, s.at, "bytes follow the tensors");
     }
-    if (!sft__base_strmap_init(&a->tensor_keys, a->tensors, sizeof *a->tensors, a->tensor_count,
-                               allocator)) {
-        return sft__base_fail_nomem(err, a->tensor_count * 16);
-    }
+    SFT_NEED(sft__base_strmap_init(&a->tensor_keys, a->tensors, sizeof *a->tensors, a->tensor_count,
+                                   allocator),
+             a->tensor_count * 16, err);
     for (size_t i = 0; i < a->tensor_count; i++) {
         if (sft__base_strmap_add(&a->tensor_keys, i) != SFT__STRMAP_NONE) {
             return bad(err, a->tensors[i].place, "a tensor comes twice");

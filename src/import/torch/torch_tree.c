@@ -5,6 +5,7 @@
  * holds no tensor is never entered twice, so shared parts cost nothing. Read first: torch.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/text/utf8.h"
 #include "import/torch/torch_walk.h"
 #include <stdio.h>

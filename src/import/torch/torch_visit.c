@@ -3,6 +3,7 @@
  * import/torch/torch_visit.c - what all walks over the tree share: their budget and the name of where they
  * are. Read first: torch_walk.h.
  */
+#include "base/memory/need.h"
 #include "import/torch/torch_walk.h"
 
 /* Visits: one for so many bytes of the memory limit (8 million by default), and for every object of

@@ -6,6 +6,7 @@
  * flattens its own classes for safetensors (torchao/prototype/safetensors). Those have torchao's
  * names, too: MODULE._NAME_ATTRIBUTE. Read first: torch_walk.h.
  */
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "import/core/decimal.h"

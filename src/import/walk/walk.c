@@ -5,6 +5,7 @@
  * Linear: each opcode costs of one budget (job->walk_left). Read first: walk.h.
  */
 #include "import/walk/walk.h"
+#include "base/memory/need.h"
 
 enum {
     STARTS_MOST = 4096,
@@ -290,9 +291,7 @@ sft_status sft__import_scan_walk_part(sft__import *job, const sft__import_scan_p
     owner o = {NULL, 0, 0};
 
     memset(walked, 0, sizeof *walked);
-    if (w == NULL) {
-        return sft__base_fail_nomem(err, sizeof *w);
-    }
+    SFT_NEED(w != NULL, sizeof *w, err);
     w->job = job;
     w->given = part;
     w->in.source = part->source;

@@ -6,6 +6,7 @@
  * <sft/import.h>.
  */
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/json.h"
 #include "import/convert/convert.h"
@@ -48,9 +49,7 @@ static sft_status rename_key(const naming *k, const sft_metadata_entry *e, size_
     } else if (named == SFT_IMPORT_NAME_HERE) {
         sft__base_buf_add(b, e->key, prefix);
         sft__base_buf_add(b, now, len);
-        if (b->failed) {
-            return sft__base_fail_nomem(err, b->len);
-        }
+        SFT_NEED(!b->failed, b->len, err);
         out->key = b->data;
         out->key_len = b->len;
     }
@@ -131,9 +130,7 @@ static sft_status rename_value(const naming *k, const sft_metadata_entry *e,
     sft__base_buf_text(b, "{");
     SFT_TRY(add_members(k, e, allocator, b, &is_object, err));
     sft__base_buf_text(b, "}");
-    if (b->failed) {
-        return sft__base_fail_nomem(err, b->len);
-    }
+    SFT_NEED(!b->failed, b->len, err);
     if (is_object && b->len == 2) {
         *out = (sft_metadata_entry){NULL, 0, NULL, 0};
     } else if (is_object) {
@@ -287,9 +284,7 @@ sft_status sft_import_collect(sft_metadata_entry *out, char **memory, size_t *me
         tensors += sft_catalog_count(from->catalogs[i]);
     }
     k.told = sft__base_alloc_array(allocator, tensors, sizeof *k.told);
-    if (k.told == NULL) {
-        return sft__base_fail_nomem(err, tensors);
-    }
+    SFT_NEED(k.told != NULL, tensors, err);
     memset(k.told, 0, tensors * sizeof *k.told);
     sft__base_buf_init(&b, allocator);
     const sft_status status = collect_all(&k, &b, err);

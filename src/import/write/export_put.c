@@ -4,6 +4,7 @@
  * where they want them. Read first: export.h.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "base/thread/thread.h"
 #include "import/write/export.h"
 
@@ -40,9 +41,7 @@ sft_status sft__import_export_alloc(sft__import_export *job, void *pointer, size
     if (sft__base_mul_size(count != 0 ? count : 1, size, &bytes)) {
         p = sft__base_arena_alloc(&job->arena, bytes, 8);
     }
-    if (p == NULL) {
-        return sft__base_fail_nomem(err, count * size);
-    }
+    SFT_NEED(p != NULL, count * size, err);
     memset(p, 0, bytes);
     memcpy(pointer, &p, sizeof p);
     return SFT_OK;
@@ -134,9 +133,7 @@ sft_status sft__import_export_copy(sft__import_export *job, sft__import_stretch 
     placing p = {.job = job, .stretches = stretches, .count = count, .crc32 = crc32};
     const sft__import_sink sink = {put, &p};
 
-    if (!sft__base_mutex_init(&p.lock)) {
-        return sft__base_fail_nomem(err, sizeof p);
-    }
+    SFT_NEED(sft__base_mutex_init(&p.lock), sizeof p, err);
     const sft_status status = sft__import_convert_sink(&job->c, &sink, err);
     sft__base_mutex_reset(&p.lock);
     return status;

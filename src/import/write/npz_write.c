@@ -4,6 +4,7 @@
  * (2.0 where the header is longer than 65,535 bytes), in C order, as numpy.savez writes them but
  * with the arrays at multiples of 64 bytes. Source: numpy/lib/format.py. Read first: export.h.
  */
+#include "base/memory/need.h"
 #include "import/archive/zip.h"
 #include "import/numpy/npy.h"
 #include "import/write/export.h"
@@ -79,9 +80,7 @@ static sft_status add_member(sft__import_export *job, sft__base_buf *b, size_t i
     sft__base_buf_text(b, ".npy");
     const size_t name_len = b->len;
     add_header(b, item);
-    if (b->failed) {
-        return sft__base_fail_nomem(err, b->len);
-    }
+    SFT_NEED(!b->failed, b->len, err);
     if (!sft__import_zip_name_is_safe(b->data, name_len)) {
         return sft__base_fail_tensor(
             err, SFT_E_UNSUPPORTED, SFT_NO_OFFSET, item->name, item->name_len,

@@ -7,6 +7,7 @@
  * torch_write.h.
  */
 #include "import/write/torch_write.h"
+#include "base/memory/need.h"
 #include <stdio.h>
 
 enum { ALIGNMENT = 64, FIXED = 4, NAME_MAX_BYTES = 65536 };
@@ -47,10 +48,9 @@ static sft_status make_room(sft__import_torch_writer *t, sft_error *err) {
     const size_t most = t->job->c.item_count + t->job->c.other_count + 1;
 
     SFT_TRY(sft__import_export_alloc(t->job, &t->untyped, t->job->c.item_count, 1, err));
-    if (!sft__base_grow(a, &t->called, &t->called_room, most, sizeof *t->called) ||
-        !sft__base_strmap_init(&t->names, t->called, sizeof *t->called, most, a)) {
-        return sft__base_fail_nomem(err, most * sizeof *t->called);
-    }
+    SFT_NEED(sft__base_grow(a, &t->called, &t->called_room, most, sizeof *t->called) &&
+                 sft__base_strmap_init(&t->names, t->called, sizeof *t->called, most, a),
+             most * sizeof *t->called, err);
     return SFT_OK;
 }
 

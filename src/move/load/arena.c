@@ -5,7 +5,7 @@
  */
 #include "move/load/arena.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/memory/pages.h"
 
 typedef struct arena_block {
@@ -20,7 +20,7 @@ typedef struct arena_block {
 struct sft_arena {
     const sft_allocator *allocator;
     arena_block *blocks;
-    bool foreign; /* the caller's memory */
+    bool borrowed; /* the caller's memory */
 };
 
 static bool block_large(const arena_block *b) {
@@ -28,7 +28,7 @@ static bool block_large(const arena_block *b) {
 }
 
 static void block_free(sft_arena *arena, arena_block *b) {
-    if (b->memory != NULL && !arena->foreign) {
+    if (b->memory != NULL && !arena->borrowed) {
         if (block_large(b)) {
             sft__base_pages_free(b->memory, b->memory_size);
         } else {
@@ -43,9 +43,7 @@ static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_err
     arena_block *b = sft__base_alloc_zero(arena->allocator, sizeof *b);
     size_t skew;
 
-    if (b == NULL) {
-        return sft__base_fail_nomem(err, sizeof *b);
-    }
+    SFT_NEED(b != NULL, sizeof *b, err);
     b->memory = memory;
     b->memory_size = size;
     if (memory == NULL) {
@@ -71,9 +69,7 @@ static sft_status block_add(sft_arena *arena, void *memory, size_t size, sft_err
 static sft_status arena_new(sft_arena **out, const sft_allocator *allocator, sft_error *err) {
     allocator = sft__base_allocator(allocator);
     *out = sft__base_alloc_zero(allocator, sizeof **out);
-    if (*out == NULL) {
-        return sft__base_fail_nomem(err, sizeof **out);
-    }
+    SFT_NEED(*out != NULL, sizeof **out, err);
     (*out)->allocator = allocator;
     return SFT_OK;
 }
@@ -105,7 +101,7 @@ sft_status sft_arena_create_over(sft_arena **out, void *memory, size_t size,
         return sft__base_fail(err, SFT_E_ARG, "memory is NULL");
     }
     SFT_TRY(arena_new(out, allocator, err));
-    (*out)->foreign = true;
+    (*out)->borrowed = true;
     return arena_begin(out, memory, size, err);
 }
 
@@ -122,7 +118,7 @@ sft_status sft__move_data_arena_take(sft_arena *arena, uint64_t size, uint8_t **
                               (unsigned long long)size);
     }
     if (b == NULL || bytes > b->size - b->used) {
-        if (arena->foreign) {
+        if (arena->borrowed) {
             return sft__base_fail(
                 err, SFT_E_NOMEM, "the arena has %llu bytes left, %llu are needed",
                 (unsigned long long)(b->size - b->used), (unsigned long long)bytes);

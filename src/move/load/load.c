@@ -5,7 +5,7 @@
  */
 #include "move/load/load.h"
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "move/load/arena.h"
 #include "move/read.h"
@@ -193,9 +193,7 @@ static sft_status read_options(const sft_load_options *options, sft_load_options
 static sft_status loaded_new(sft_loaded **out, const sft_catalog *catalog,
                              const sft_allocator *allocator, sft_error *err) {
     sft_loaded *l = sft__base_alloc_zero(allocator, sizeof *l);
-    if (l == NULL) {
-        return sft__base_fail_nomem(err, sizeof *l);
-    }
+    SFT_NEED(l != NULL, sizeof *l, err);
     l->allocator = allocator;
     l->catalog = catalog;
     l->slot_count = sft_catalog_count(catalog);

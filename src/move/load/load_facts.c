@@ -3,7 +3,7 @@
  * move/load/load_facts.c - what a load learns of the tensors that pass: which digests and counts are
  * wanted, and their sums over the parts. Read first: load.h, recorded.h.
  */
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "move/load/load.h"
 
 #define DIGESTS (SFT_DIGEST_CRC32C | SFT_DIGEST_SHA256)
@@ -35,9 +35,7 @@ sft_status sft__move_load_facts_want(sft__move_load *w, sft__move_recorded **rec
     }
     if ((o->flags & SFT_LOAD_VERIFY) != 0) {
         *recorded = sft__base_alloc_zero(l->allocator, (l->slot_count + 1) * sizeof **recorded);
-        if (*recorded == NULL) {
-            return sft__base_fail_nomem(err, l->slot_count * sizeof **recorded);
-        }
+        SFT_NEED(*recorded != NULL, l->slot_count * sizeof **recorded, err);
         SFT_TRY(sft__move_recorded_load(l->catalog, DIGESTS, l->allocator, *recorded, &found, err));
         found = false;
     }

@@ -8,7 +8,7 @@
  * jobs that are cut between elements. Read first: load.h.
  */
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "io/source.h"
 #include "move/load/load.h"
 #include "move/read.h"
@@ -30,20 +30,14 @@ typedef struct planner {
 /* ---------------------------------------------------------------- jobs and parts */
 
 static sft_status push_job(sft__move_load *w, const sft__move_load_job *job, sft_error *err) {
-    if (!sft__base_grow(w->loaded->allocator, &w->jobs, &w->job_room, w->job_count + 1,
-                        sizeof *w->jobs)) {
-        return sft__base_fail_nomem(err, (w->job_count + 1) * sizeof *w->jobs);
-    }
+    SFT_TRY(SFT_ONE_MORE(w->loaded->allocator, w->jobs, w->job_room, w->job_count, err));
     w->jobs[w->job_count++] = *job;
     return SFT_OK;
 }
 
 static sft_status push_part(sft__move_load *w, sft__move_load_job *job, size_t slot, uint64_t begin,
                             uint64_t size, sft_error *err) {
-    if (!sft__base_grow(w->loaded->allocator, &w->parts, &w->part_room, w->part_count + 1,
-                        sizeof *w->parts)) {
-        return sft__base_fail_nomem(err, (w->part_count + 1) * sizeof *w->parts);
-    }
+    SFT_TRY(SFT_ONE_MORE(w->loaded->allocator, w->parts, w->part_room, w->part_count, err));
     if (job->part_count == 0) {
         job->part = w->part_count;
     }

@@ -4,7 +4,7 @@
  * <sft/load.h>.
  */
 #include "base/error.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include <sft/load.h>
 
 static bool name_fits(const sft_name *n, sft_match match, const char *name, size_t len) {
@@ -61,9 +61,7 @@ sft_status sft_catalog_select(const sft_catalog *catalog, const sft_selection *s
     const sft_name *const names = selection->names;
     const size_t tensors = sft_catalog_count(catalog);
     uint8_t *marks = sft__base_alloc_zero(NULL, tensors + 1);
-    if (marks == NULL) {
-        return sft__base_fail_nomem(err, tensors + 1);
-    }
+    SFT_NEED(marks != NULL, tensors + 1, err);
     sft_status status = SFT_OK;
     for (size_t i = 0; i < selection->count && status == SFT_OK; i++) {
         if (names[i].text == NULL || !select_one(catalog, &names[i], selection->match, marks)) {

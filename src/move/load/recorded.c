@@ -4,7 +4,7 @@
  * recorded.h. The sidecar is in recorded_sidecar.c.
  */
 #include "move/load/recorded.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "move/digest_tensor.h"
 #include <stdlib.h>
@@ -175,9 +175,7 @@ sft_status sft__move_recorded_load(const sft_catalog *catalog, uint32_t want,
     size_t at = 0;
 
     *found = false;
-    if (sorted == NULL) {
-        return sft__base_fail_nomem(err, count * sizeof *sorted);
-    }
+    SFT_NEED(sorted != NULL, count * sizeof *sorted, err);
     for (size_t i = 0; i < sft_catalog_file_count(catalog) && status == SFT_OK; i++) {
         sft__move_recorded_file f = {
             catalog, sft_catalog_file_at(catalog, i), i, sorted + at, 0, list, allocator, want};

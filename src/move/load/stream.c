@@ -7,7 +7,7 @@
  * move/load/stream.h.
  */
 #include "move/load/stream.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "move/kernels/digest_twins.h"
 #include "move/read.h"
@@ -514,9 +514,7 @@ sft_status sft_stream_create(sft_stream **out, const sft_catalog *catalog,
     }
     SFT_TRY(read_options(options, &o, err));
     sft_stream *s = sft__base_alloc_zero(sft__base_allocator(o.allocator), sizeof *s);
-    if (s == NULL) {
-        return sft__base_fail_nomem(err, sizeof *s);
-    }
+    SFT_NEED(s != NULL, sizeof *s, err);
     s->allocator = sft__base_allocator(o.allocator);
     s->catalog = catalog;
     s->options = o;

@@ -4,7 +4,7 @@
  * become one run, which lies in memory as in its file. Read first: move/load/stream.h.
  */
 #include "base/checked.h"
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "move/load/arena.h"
 #include "move/load/stream.h"
 #include "move/read.h"
@@ -26,9 +26,7 @@ static sft_status copy_read(const sft_stream *s, const sft__move_view *v, sft_re
 
     w->read_size = sizeof o + slices + strides;
     w->read = sft__base_alloc(s->allocator, w->read_size);
-    if (w->read == NULL) {
-        return sft__base_fail_nomem(err, w->read_size);
-    }
+    SFT_NEED(w->read != NULL, w->read_size, err);
     uint8_t *behind = (uint8_t *)(w->read + 1);
     if (slices > 0) {
         memcpy(behind, o.slices, slices);
@@ -109,10 +107,8 @@ sft_status sft_stream_add(sft_stream *stream, const sft_tensor *tensor,
         sft_catalog_find(stream->catalog, tensor->name, tensor->name_len) != tensor) {
         return sft__base_fail(err, SFT_E_ARG, "the tensor is not of this catalog");
     }
-    if (!sft__base_grow(stream->allocator, &stream->wants, &stream->want_capacity,
-                        stream->want_count + 1, sizeof *stream->wants)) {
-        return sft__base_fail_nomem(err, (stream->want_count + 1) * sizeof *stream->wants);
-    }
+    SFT_TRY(SFT_ONE_MORE(stream->allocator, stream->wants, stream->want_capacity,
+                         stream->want_count, err));
     sft__move_want *w = &stream->wants[stream->want_count];
     *w = (sft__move_want){.tensor = tensor, .dst = dst, .dst_size = dst_size};
     w->index = stream->want_count;
@@ -157,10 +153,7 @@ bool sft__move_want_plain(const sft__move_want *w) {
 /* ---------------------------------------------------------------- runs */
 
 static sft_status push(sft_stream *s, const sft__move_run *run, sft_error *err) {
-    if (!sft__base_grow(s->allocator, &s->runs, &s->run_capacity, s->run_count + 1,
-                        sizeof *s->runs)) {
-        return sft__base_fail_nomem(err, (s->run_count + 1) * sizeof *s->runs);
-    }
+    SFT_TRY(SFT_ONE_MORE(s->allocator, s->runs, s->run_capacity, s->run_count, err));
     s->runs[s->run_count++] = *run;
     return SFT_OK;
 }
@@ -363,9 +356,7 @@ static sft_status plan_verify(sft_stream *s, sft_error *err) {
     /* cannot overflow: the catalog holds an array of larger entries */
     const size_t size = (sft_catalog_count(s->catalog) + 1) * sizeof *s->recorded;
     s->recorded = sft__base_alloc_zero(s->allocator, size);
-    if (s->recorded == NULL) {
-        return sft__base_fail_nomem(err, size);
-    }
+    SFT_NEED(s->recorded != NULL, size, err);
     SFT_TRY(sft__move_recorded_load(s->catalog, SFT_DIGEST_CRC32C, s->allocator, s->recorded,
                                     &found, err));
     found = false;

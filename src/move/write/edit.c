@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "fs/copy.h"
 #include "fs/output/publish.h"
@@ -66,9 +67,7 @@ static sft_status parse_copy(const editor *e, sft__format_header *out, const cha
     char *copy =
         sft__base_alloc(e->allocator, size + SFT__HEADER_SLACK); /* fits: text has as many */
 
-    if (copy == NULL) {
-        return sft__base_fail_nomem(err, size + SFT__HEADER_SLACK);
-    }
+    SFT_NEED(copy != NULL, size + SFT__HEADER_SLACK, err);
     memcpy(copy, text, size);
     memset(copy + size, 0, SFT__HEADER_SLACK);
     SFT_INIT(&options);
@@ -89,9 +88,7 @@ static sft_status read_header(editor *e, sft_error *err) {
     }
     e->size = (size_t)bytes;
     e->text = sft__base_alloc(e->allocator, e->size + SFT__HEADER_SLACK);
-    if (e->text == NULL) {
-        return sft__base_fail_nomem(err, e->size + SFT__HEADER_SLACK);
-    }
+    SFT_NEED(e->text != NULL, e->size + SFT__HEADER_SLACK, err);
     memset(e->text + e->size, 0, SFT__HEADER_SLACK);
     SFT_TRY(sft__fs_read_at(e->file, e->path, 8, e->text, e->size, err));
     SFT_TRY(parse_copy(e, &e->header, e->text, e->size, e->stat.size, err));

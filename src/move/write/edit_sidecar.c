@@ -3,6 +3,7 @@
  * move/write/edit_sidecar.c - see edit_sidecar.h. Nothing changes but the number of the file's size.
  */
 #include "move/write/edit_sidecar.h"
+#include "base/memory/need.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "move/write/set.h"
@@ -39,9 +40,7 @@ sft_status sft__move_edit_sidecar_find(sft__move_edit_sidecar *s, const char *pa
     sft__base_buf_init(&s->text, allocator);
     sft__base_buf_text(&s->path, path);
     sft__base_buf_add(&s->path, suffix, sizeof suffix);
-    if (s->path.failed) {
-        return sft__base_fail_nomem(err, strlen(path) + sizeof suffix);
-    }
+    SFT_NEED(!s->path.failed, strlen(path) + sizeof suffix, err);
     SFT_TRY(sft__fs_stat_path(s->path.data, &exists, &st, err));
     s->wanted = exists && st.regular && st.size <= SIDECAR_MAX;
     return SFT_OK;

@@ -35,16 +35,8 @@ static sft_status bad(sft_error *err) {
 /* p at a member's key. Returns the position behind its value; NULL if it is not JSON after all. */
 static const char *read_member(sft__base_json *j, const char *p, sft__base_json_str *key,
                                const char **value) {
-    p = sft__base_json_read(j, p, key);
-    if (p == NULL) {
-        return NULL;
-    }
-    p = sft__base_json_blank(p);
-    if (*p != ':') {
-        return NULL;
-    }
-    *value = sft__base_json_blank(p + 1);
-    return sft__base_json_value(j, *value, 1);
+    *value = sft__base_json_key(j, p, key, "a key in quotes is needed", "a colon is needed");
+    return *value != NULL ? sft__base_json_value(j, *value, 1) : NULL;
 }
 
 /* text: valid, followed by SFT__JSON_SLACK zero bytes. */

@@ -6,6 +6,7 @@
  */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/thread/meter.h"
 #include "move/loop.h"
@@ -76,9 +77,7 @@ static sft_status saver_init(saver *s, const request *q, sft_error *err) {
     }
     if (q->count > 0) {
         s->set.entries = sft__base_alloc_array(s->set.allocator, q->count, sizeof *s->set.entries);
-        if (s->set.entries == NULL) {
-            return sft__base_fail_nomem(err, q->count * sizeof *s->set.entries);
-        }
+        SFT_NEED(s->set.entries != NULL, q->count * sizeof *s->set.entries, err);
     }
     s->set.count = q->count;
     s->set.metadata = q->metadata;

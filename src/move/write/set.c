@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/memory/need.h"
 #include "base/options.h"
 #include "base/text/json.h"
 #include "base/thread/pool.h"
@@ -129,16 +130,12 @@ static sft_status alloc_digests(sft__move_set *set, sft_error *err) {
     }
     if ((set->options.digests & SFT_DIGEST_CRC32C) != 0) {
         set->crc = sft__base_alloc_array(set->allocator, set->count, sizeof *set->crc);
-        if (set->crc == NULL) {
-            return sft__base_fail_nomem(err, set->count * sizeof *set->crc);
-        }
+        SFT_NEED(set->crc != NULL, set->count * sizeof *set->crc, err);
         memset(set->crc, 0, set->count * sizeof *set->crc);
     }
     if ((set->options.digests & SFT_DIGEST_SHA256) != 0) {
         set->sha = sft__base_alloc_array(set->allocator, set->count, sizeof *set->sha);
-        if (set->sha == NULL) {
-            return sft__base_fail_nomem(err, set->count * sizeof *set->sha);
-        }
+        SFT_NEED(set->sha != NULL, set->count * sizeof *set->sha, err);
     }
     return SFT_OK;
 }
@@ -153,9 +150,7 @@ sft_status sft__move_set_layout(sft__move_set *set, sft_error *err) {
     }
     if (set->count > 0) {
         set->order = sft__base_alloc_array(set->allocator, set->count, sizeof *set->order);
-        if (set->order == NULL) {
-            return sft__base_fail_nomem(err, set->count * sizeof *set->order);
-        }
+        SFT_NEED(set->order != NULL, set->count * sizeof *set->order, err);
     }
     SFT_TRY(sft__format_layout(set->entries, set->count, &set->options, set->order,
                                &set->data_bytes, err));

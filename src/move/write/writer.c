@@ -5,6 +5,7 @@
  */
 #include "move/write/writer.h"
 #include "base/error.h"
+#include "base/memory/need.h"
 #include "move/write/publish_set.h"
 
 /* Copies what the options point to, if the caller may drop it. */
@@ -14,9 +15,7 @@ static sft_status keep_options(sft_writer *w, sft_error *err) {
     if (o->order_list != NULL && o->order_count > 0) {
         const size_t size = o->order_count * sizeof *o->order_list; /* fits: it is in memory */
         uint32_t *list = sft__base_arena_alloc(&w->arena, size, sizeof *list);
-        if (list == NULL) {
-            return sft__base_fail_nomem(err, size);
-        }
+        SFT_NEED(list != NULL, size, err);
         memcpy(list, o->order_list, size);
         o->order_list = list;
     }
@@ -39,9 +38,7 @@ static sft_status create(sft_writer **out, const char *path, const sft__fs_strea
     }
     allocator = checked.allocator;
     w = sft__base_alloc_zero(allocator, sizeof *w);
-    if (w == NULL) {
-        return sft__base_fail_nomem(err, sizeof *w);
-    }
+    SFT_NEED(w != NULL, sizeof *w, err);
     (void)sft__move_set_init(&w->set, options, NULL); /* as before */
     sft__base_arena_init(&w->arena, allocator, 0);
     if (!sft__base_mutex_init(&w->lock)) {
@@ -67,10 +64,7 @@ static sft_status create(sft_writer **out, const char *path, const sft__fs_strea
 
 sft_status sft_writer_create(sft_writer **out, const char *path, const sft_write_options *options,
                              sft_error *err) {
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     if (path == NULL) {
         return sft__base_fail(err, SFT_E_ARG, "path is NULL");
     }
@@ -81,10 +75,7 @@ sft_status sft_writer_create_stream(sft_writer **out, int fd, const sft_write_op
                                     sft_error *err) {
     sft__fs_stream stream;
 
-    if (out == NULL) {
-        return sft__base_fail(err, SFT_E_ARG, "out is NULL");
-    }
-    *out = NULL;
+    SFT_OUT(out, err);
     SFT_TRY(sft__fs_stream_init(&stream, fd, err));
     return create(out, NULL, &stream, options, err);
 }
@@ -112,11 +103,10 @@ sft_status sft_writer_metadata(sft_writer *writer, const char *key, size_t key_l
     }
     e.key = sft__base_arena_copy(&writer->arena, key, key_len);
     e.value = sft__base_arena_copy(&writer->arena, value, value_len);
-    if (e.key == NULL || e.value == NULL ||
-        !sft__base_grow(set->allocator, &writer->metadata, &writer->metadata_cap,
-                        set->metadata_count + 1, sizeof *writer->metadata)) {
-        return sft__base_fail_nomem(err, key_len + value_len);
-    }
+    SFT_NEED(e.key != NULL && e.value != NULL &&
+                 sft__base_grow(set->allocator, &writer->metadata, &writer->metadata_cap,
+                                set->metadata_count + 1, sizeof *writer->metadata),
+             key_len + value_len, err);
     writer->metadata[set->metadata_count++] = e;
     writer->has_metadata = true;
     return SFT_OK;
@@ -185,9 +175,7 @@ sft_status sft__move_writer_start(sft_writer *w, sft_error *err) {
     SFT_TRY(sft__move_set_layout(set, err));
     if (set->count > 0) {
         w->intakes = sft__base_alloc_array(set->allocator, set->count, sizeof *w->intakes);
-        if (w->intakes == NULL) {
-            return sft__base_fail_nomem(err, set->count * sizeof *w->intakes);
-        }
+        SFT_NEED(w->intakes != NULL, set->count * sizeof *w->intakes, err);
         memset(w->intakes, 0, set->count * sizeof *w->intakes);
     }
     SFT_TRY(

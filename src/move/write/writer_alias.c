@@ -4,6 +4,7 @@
  * what shows a part of a tensor, or is an entry's key already, sft.aliases (docs/tree.md). What reads
  * them is catalog/aliases.c. Read first: <sft/write.h>.
  */
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "base/text/json.h"
 #include "base/text/strmap.h"
@@ -72,9 +73,7 @@ static sft_status put_names(sft_writer *w, const sft_writer_name *names, size_t 
         }
     }
     sft__base_buf_text(b, "}");
-    if (b->failed) {
-        return sft__base_fail_nomem(err, b->len);
-    }
+    SFT_NEED(!b->failed, b->len, err);
     if (b->len == 2) {
         return SFT_OK;
     }

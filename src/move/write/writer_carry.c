@@ -4,7 +4,7 @@
  * bytes that they were made of, under the names that these have now, or not at all. For every copy
  * and conversion; the form is that of <sft/digest.h>. Read first: writer.h, recorded.h.
  */
-#include "base/memory/alloc.h"
+#include "base/memory/need.h"
 #include "base/text/buf.h"
 #include "move/digest_tensor.h"
 #include "move/load/recorded.h"
@@ -64,9 +64,7 @@ static sft_status add_input(carrying *c, const sft_catalog *catalog, sft_error *
     const size_t bytes = (sft_catalog_count(catalog) + 1) * sizeof(sft__move_recorded);
     bool found = false;
 
-    if (!sft__base_grow(c->allocator, &c->inputs, &c->room, c->count + 1, sizeof *c->inputs)) {
-        return sft__base_fail_nomem(err, c->count * sizeof *c->inputs);
-    }
+    SFT_TRY(SFT_ONE_MORE(c->allocator, c->inputs, c->room, c->count, err));
     input *in = &c->inputs[c->count++];
     *in = (input){catalog, NULL, kinds_of(catalog)};
     const bool inside = in->kinds != 0;

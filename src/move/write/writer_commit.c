@@ -4,6 +4,7 @@
  * header is written last, the file becomes visible. A sidecar is written beforehand and follows at
  * once.
  */
+#include "base/memory/need.h"
 #include "move/write/publish_set.h"
 #include "move/write/writer.h"
 
@@ -82,9 +83,7 @@ static sft_status finish_digests(sft_writer *w, sft_error *err) {
         }
         if (buffer == NULL) {
             buffer = sft__base_alloc(w->set.allocator, REREAD);
-            if (buffer == NULL) {
-                return sft__base_fail_nomem(err, REREAD);
-            }
+            SFT_NEED(buffer != NULL, REREAD, err);
         }
         st = finish_sha(w, (uint32_t)i, buffer, err);
     }

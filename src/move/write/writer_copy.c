@@ -7,6 +7,7 @@
  * copy_file_range takes longer than two threads that read and write.)
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "move/loop.h"
 #include "move/read.h"
 #include "move/write/writer.h"
@@ -248,9 +249,7 @@ static sft_status begin(copier *c, sft_error *err) {
     }
     if (w->set.crc != NULL && w->set.count > 0) {
         c->crcs = sft__base_alloc_zero(w->set.allocator, w->set.count * sizeof *c->crcs);
-        if (c->crcs == NULL) {
-            return sft__base_fail_nomem(err, w->set.count * sizeof *c->crcs);
-        }
+        SFT_NEED(c->crcs != NULL, w->set.count * sizeof *c->crcs, err);
     }
     return claim(c, err);
 }

@@ -4,6 +4,7 @@
  * the caller's memory into the file. The lock is held for bookkeeping only, never while bytes are
  * written to a file.
  */
+#include "base/memory/need.h"
 #include "move/write/writer.h"
 
 /* One put on its way. */
@@ -51,9 +52,7 @@ static sft_status claim(put *p, sft_error *err) {
     if (w->set.sha != NULL && !in->sha_busy && in->sha_bytes == p->offset) {
         if (in->sha == NULL) {
             in->sha = sft__base_alloc(w->set.allocator, sizeof *in->sha);
-            if (in->sha == NULL) {
-                return sft__base_fail_nomem(err, sizeof *in->sha);
-            }
+            SFT_NEED(in->sha != NULL, sizeof *in->sha, err);
             sft_sha256_init(in->sha);
         }
         p->hash = true;

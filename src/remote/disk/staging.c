@@ -7,6 +7,7 @@
  * what a crash left.
  */
 #include "remote/disk/staging.h"
+#include "base/memory/need.h"
 #include "fs/output/staged.h"
 #include <errno.h>
 #include <sft/digest.h>

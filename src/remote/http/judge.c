@@ -17,6 +17,7 @@
  *  - Everything else is the end.
  */
 #include "base/checked.h"
+#include "base/memory/need.h"
 #include "remote/http/curl.h"
 #include "remote/http/transfer.h"
 #include <stdio.h>

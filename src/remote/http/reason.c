@@ -5,6 +5,7 @@
  * (<Error><Code>..</Code><Message>..</Message>); huggingface_hub, utils/_http.py.
  */
 #include "remote/http/reason.h"
+#include "base/text/buf.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -84,13 +85,6 @@ void sft__remote_reason(char *dst, size_t cap, const char *body, size_t len) {
     }
 }
 
-static int digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* ---------------------------------------------------------------- secrets in other words */
 
 static unsigned char lower(unsigned char c) {
@@ -101,8 +95,9 @@ static unsigned char lower(unsigned char c) {
 static size_t number(const char *text, size_t left, size_t most, int base, unsigned char *byte) {
     unsigned value = 0;
     size_t n = 0;
-    while (n < left && n < most && digit(text[n]) >= 0 && digit(text[n]) < base) {
-        value = (value * (unsigned)base + (unsigned)digit(text[n++])) & 0xFFFFu;
+    while (n < left && n < most && sft__base_hex_value(text[n]) >= 0 &&
+           sft__base_hex_value(text[n]) < base) {
+        value = (value * (unsigned)base + (unsigned)sft__base_hex_value(text[n++])) & 0xFFFFu;
     }
     *byte = value < 0x80 ? (unsigned char)value : '?';
     return n;
@@ -122,8 +117,9 @@ static size_t entity(const char *text, size_t left, unsigned char *byte) {
 /* One byte of text without its escape (percent, JSON, entity), and how many bytes it takes. */
 static size_t plain_byte(const char *text, size_t left, unsigned char *byte) {
     size_t n = 0;
-    if (left >= 3 && text[0] == '%' && digit(text[1]) >= 0 && digit(text[2]) >= 0) {
-        *byte = (unsigned char)(digit(text[1]) * 16 + digit(text[2]));
+    if (left >= 3 && text[0] == '%' && sft__base_hex_value(text[1]) >= 0 &&
+        sft__base_hex_value(text[2]) >= 0) {
+        *byte = (unsigned char)(sft__base_hex_value(text[1]) * 16 + sft__base_hex_value(text[2]));
         return 3;
     }
     if (left >= 2 && text[0] == '\\') {
