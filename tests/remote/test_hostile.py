@@ -201,8 +201,8 @@ def refused_urls(t: harness.Tests) -> None:
         ("https:///x", "SFT_E_PATH"),
         ("https://a b/x", "SFT_E_PATH"),
         ("http://127.0.0.1.example.org/x", "SFT_E_PATH"),
-        ("file:///etc/passwd", "SFT_E_ARG"),
-        ("ftp://127.0.0.1/", "SFT_E_ARG"),
+        ("file:///etc/passwd", "SFT_E_IO"),  # no scheme of ours: a path, at which nothing is
+        ("ftp://127.0.0.1/", "SFT_E_IO"),
         ("hf://", "SFT_E_PATH"),
         ("hf://org/repo/../x.safetensors", "SFT_E_PATH"),
         ("hf://../repo", "SFT_E_PATH"),
