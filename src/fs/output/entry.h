@@ -19,6 +19,9 @@ sft_status sft__fs_rename(const char *from, const char *to, sft_error *err);
 /* SFT_E_EXISTS if something is there; a file system without second names is looked at first. Elsewhere the
  * first name may be left. */
 sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err);
+/* Another name for a file that is there; nothing is replaced. SFT_E_UNSUPPORTED: the file system has no second
+ * names, or none for this file. Anything else is SFT_E_NOT_COMMITTED. */
+sft_status sft__fs_link(const char *from, const char *to, sft_error *err);
 sft_status sft__fs_remove(const char *path, sft_error *err); /* a file; none is fine */
 bool sft__fs_remove_directory(const char *path);             /* if it is empty */
 bool sft__fs_is_link(const char *path);
