@@ -16,9 +16,8 @@
  * Caveats first.
  *  - Between staging and the commit a step lies in memory only: a process that is killed then loses that step,
  *    never an older one. sft_run_wait waits for the commit.
- *  - A save that fails does not stop training: its error is the result of the next call of begin, stage, poll,
- *    wait or close, once; whatever that call was to do has not been done then, but for close, which always
- *    frees. All older steps are whole.
+ *  - A save that fails does not stop training: its error is the result of the next call of begin, poll, wait
+ *    or close, once; whatever that call was to do has not been done then, but for close, which always frees. All older steps are whole.
  *  - Memory: each arena holds one whole step. With one arena (the default) sft_run_stage waits until the step
  *    before has been written; with two it waits for the one before that.
  *  - The thread that writes is the run's own. It ends in sft_run_close. After fork() a child must not use the
@@ -74,10 +73,10 @@ typedef struct sft_run_options {
     size_t struct_size;
     const sft_allocator *allocator; /* of the bookkeeping; must outlive the run */
     const sft_run_rules *rules;     /* copied; NULL: every step stays */
-    const sft_pool *pool;           /* copies while staging; must outlive the run; NULL: one thread */
-    const sft_pool *writers;        /* writes behind; NULL: the run's own thread alone */
-    const sft_copier *copier;       /* for tensors in device memory; copied; NULL: there are none */
-    const sft_group *group;         /* must outlive the run; NULL: this process alone. See below */
+    const sft_pool *pool;     /* copies while staging; must outlive the run; NULL: one thread */
+    const sft_pool *writers;  /* writes behind; NULL: the run's own thread alone */
+    const sft_copier *copier; /* for tensors in device memory; copied; NULL: there are none */
+    const sft_group *group;   /* must outlive the run; NULL: this process alone. See below */
     uint64_t shard_bytes;   /* a file of more is sharded, between tensors; default 5,000,000,000 */
     uint64_t reserve_bytes; /* room that each arena has, and that is touched, from the beginning:
                                the first save costs no more than the later ones then */
@@ -152,7 +151,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_begin(sft_run_save **out, sft_run *run
                                                 uint32_t flags, sft_error *err);
 SFT_API void sft_run_save_free(sft_run_save *save); /* without staging; NULL is fine */
 
-/* SFT_E_DUPLICATE, SFT_E_ARG (nbytes; a name without its part's beginning), SFT_E_NOMEM. */
+/* SFT_E_ARG (nbytes; a name without its part's beginning), SFT_E_NOMEM. A name that is given twice is found by
+ * sft_run_stage. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_tensor(sft_run_save *save,
                                                      const sft_run_tensor *tensor, sft_error *err);
 
@@ -187,8 +187,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const
 
 /* Copies everything into an arena, by all threads of the pool, and returns: from here on the caller may change
  * its memory. Writing goes on behind. The save is freed in every case. ticket: for poll and wait; may be NULL.
- * Waits for a free arena. Errors: those of the fill functions and of the copier, SFT_E_NOMEM, and that of an
- * earlier save. Cost: one copy of the bytes. */
+ * Waits for a free arena. Errors: SFT_E_DUPLICATE, those of the fill functions and of the copier, SFT_E_NOMEM.
+ * Cost: one copy of the bytes. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket,
                                                 sft_error *err);
 
@@ -210,11 +210,11 @@ typedef struct sft_run_progress {
 SFT_API SFT_MUST_CHECK sft_status sft_run_poll(sft_run *run, sft_run_progress *out, sft_error *err);
 #define SFT_RUN_ALL     ((uint64_t)0)
 #define SFT_RUN_FOREVER UINT64_MAX
-/* Waits until the step of this ticket, or every step staged so far (SFT_RUN_ALL), is committed. SFT_E_TIMEOUT:
- * it is not yet. Otherwise the error of that step, however often it is asked for (of the newest 64 that
+/* Waits until the step of this ticket, or every step staged so far (SFT_RUN_ALL), is committed, and what the rules
+ * do not keep is removed. SFT_E_TIMEOUT: it is not yet. Otherwise the error of that step, however often it is asked for (of the newest 64 that
  * failed); of SFT_RUN_ALL: one that no call has told. Steps are written in the order in which they were staged,
- * so that a step that is committed has everything older before it. Steps that are pruned after that are no
- * failure; a prune that fails is one of the next call. */
+ * so that a step that is committed has everything older before it. A removal that fails is no failure of the step:
+ * the next call tells it. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_wait(sft_run *run, uint64_t ticket, uint64_t timeout_ms,
                                                sft_error *err);
 
@@ -224,7 +224,7 @@ typedef struct sft_run_point sft_run_point;
 
 typedef enum sft_run_check {
     SFT_RUN_CHECK_DIGESTS = 0, /* every byte is read and compared with the manifest */
-    SFT_RUN_CHECK_SIZES = 1,   /* manifest, sizes and headers; digests are compared while loading, by
+    SFT_RUN_CHECK_SIZES = 1, /* manifest, sizes and headers; digests are compared while loading, by
                                   sft_run_point_load, or sft_load with SFT_LOAD_VERIFY */
     SFT_RUN_CHECK_FORCE_32BIT = 0x7fffffff
 } sft_run_check;
@@ -287,9 +287,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_node(const sft_run_point *point,
 /* The name of entry `index`, in the order in which they were added; NULL past the end. */
 SFT_API const char *sft_run_point_name(const sft_run_point *point, size_t index);
 /* A metric that was saved with it. */
-SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *point,
-                                                       const char *name, double *out,
-                                                       sft_error *err);
+SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *point, const char *name,
+                                                       double *out, sft_error *err);
 
 /* ---------------------------------------------------------------- what is there */
 
@@ -300,6 +299,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 #define SFT_RUN_KEPT_YOUNG  8u
 #define SFT_RUN_KEPT_ALL    16u /* there is no rule */
 #define SFT_RUN_KEPT_NEWEST 32u /* nothing complete is newer; or it is incomplete and newer */
+#define SFT_RUN_KEPT_OTHER  64u /* it is of another run */
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */

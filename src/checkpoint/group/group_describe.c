@@ -10,27 +10,9 @@
 #include "fs/output/staged.h"
 #include <stdlib.h>
 
-sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char *name,
-                                      const sft__base_buf *text, sft_error *err) {
-    sft__fs_handle disk;
-    sft__base_buf path;
-    if (text->failed) {
-        return sft__base_fail_nomem(err, text->len);
-    }
-    sft__base_buf_init(&path, s->set.allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, s->stage.folder, name, err);
-    if (status == SFT_OK) {
-        status = sft__fs_staged_open(path.data, &disk, err);
-        if (status == SFT_OK) {
-            status = sft__fs_write_at(disk, path.data, 0, text->data, text->len, err);
-            if (status == SFT_OK && s->stage.durable) {
-                status = sft__fs_sync(disk, path.data, err);
-            }
-            sft__fs_close(disk);
-        }
-    }
-    sft__base_buf_reset(&path);
-    return status;
+static sft_status write_text(const sft__checkpoint_gsave *s, const char *name,
+                             const sft__base_buf *text, sft_error *err) {
+    return sft__checkpoint_write_text(s->stage.folder, name, text, s->stage.durable, err);
 }
 
 /* ---------------------------------------------------------------- names of files */
@@ -106,7 +88,7 @@ static sft_status write_topology(const sft__checkpoint_gsave *s, const sft_check
     sft__base_buf_text(&b, "],\n  \"world_size\": ");
     sft__base_buf_u64(&b, c->count);
     sft__base_buf_text(&b, "\n}\n");
-    const sft_status status = sft__checkpoint_gsave_text(s, "topology.json", &b, err);
+    const sft_status status = write_text(s, "topology.json", &b, err);
     sft__base_buf_reset(&b);
     return status;
 }
@@ -126,7 +108,7 @@ static sft_status write_layout(const sft__checkpoint_gsave *s, sft_error *err) {
         b.len = size;
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_gsave_text(s, "layout.json", &b, err);
+        status = write_text(s, "layout.json", &b, err);
     }
     sft__base_buf_reset(&b);
     return status;
@@ -162,7 +144,7 @@ static sft_status write_marker(sft__checkpoint_gsave *s, const sft_checkpoint *c
         s->total_files++;
     }
     sft__base_buf_text(&b, "\n  }\n}\n");
-    sft_status status = sft__checkpoint_gsave_text(s, "sft-checkpoint.json", &b, err);
+    sft_status status = write_text(s, "sft-checkpoint.json", &b, err);
     sft__base_buf_reset(&b);
     if (status == SFT_OK && s->stage.durable) {
         status = sft__fs_sync_directory(s->stage.folder, err);

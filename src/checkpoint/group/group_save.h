@@ -21,8 +21,4 @@ typedef struct sft__checkpoint_gsave {
 /* Rank 0, when all files are written: proves that the set is whole, writes description and marker.
  */
 sft_status sft__checkpoint_gsave_describe(sft__checkpoint_gsave *s, sft_error *err);
-/* A text file of the staging folder. */
-sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char *name,
-                                      const sft__base_buf *text, sft_error *err);
-
 #endif
