@@ -143,8 +143,7 @@ static sft_status add_metadata(sft_run_save *s, const sft__base_strmap *map,
         const sft__checkpoint_run_word *const w = &s->metadata.list[i];
         if (belongs(s, map, plan, w)) {
             format = format || strcmp(w->name, "format") == 0;
-            m[plan->metadata_count++] =
-                (sft_metadata_entry){w->name, w->name_len, w->text, w->len};
+            m[plan->metadata_count++] = (sft_metadata_entry){w->name, w->name_len, w->text, w->len};
         }
     }
     if (!format) {

@@ -153,8 +153,8 @@ static bool is_equal(comparing *c, const sft__checkpoint_run_fact *fact) {
     bool equal = file->size == fact->size && is_same_header(c, old);
     sft_catalog_close(old);
     if (equal && sft__fs_open(c->path, &c->disk, &st, NULL) == SFT_OK) {
-        equal = st.size == fact->size && is_same_data(c, fact->crc) &&
-                sft__fs_is_at(c->disk, c->path);
+        equal =
+            st.size == fact->size && is_same_data(c, fact->crc) && sft__fs_is_at(c->disk, c->path);
         sft__fs_close(c->disk);
         return equal;
     }

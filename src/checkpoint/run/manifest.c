@@ -85,7 +85,8 @@ static bool take_hex32(const sft__layout_jnode *node, uint32_t *value) {
     if (!take_hex(node, bytes, 4)) {
         return false;
     }
-    *value = (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    *value =
+        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
     return true;
 }
 
@@ -233,7 +234,8 @@ static sft_status take_files(sft__checkpoint_run_manifest *m, const sft__layout_
         f->name = n->key;
         f->name_len = n->key_len;
         f->hashed = sha != NULL;
-        if (!sft__checkpoint_run_is_plain(f->name, f->name_len) || strcmp(f->name, SFT__RUN_MANIFEST) == 0) {
+        if (!sft__checkpoint_run_is_plain(f->name, f->name_len) ||
+            strcmp(f->name, SFT__RUN_MANIFEST) == 0) {
             return bad(err, "a file has a name that no file of a step has");
         }
         if (!take_number(sft__layout_jtree_get(n, "size"), &f->size) ||
@@ -276,11 +278,12 @@ static sft_status take_format(const sft__layout_jnode *root, const char *what, s
     const sft__layout_jnode *const format = sft__layout_jtree_get(root, "format");
     uint64_t version;
     if (format == NULL || format->type != SFT__J_STRING || strcmp(format->text, FORMAT) != 0) {
-        return sft__base_fail(err, SFT_E_FORMAT, "%s is not one of a run: its \"format\" is not \"" FORMAT "\"",
-                              what);
+        return sft__base_fail(err, SFT_E_FORMAT,
+                              "%s is not one of a run: its \"format\" is not \"" FORMAT "\"", what);
     }
     if (!take_number(sft__layout_jtree_get(root, "version"), &version) || version != 1) {
-        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s is of a version that is not known here", what);
+        return sft__base_fail(err, SFT_E_UNSUPPORTED, "%s is of a version that is not known here",
+                              what);
     }
     return SFT_OK;
 }
@@ -302,7 +305,8 @@ sft_status sft__checkpoint_run_manifest_read(sft__checkpoint_run_manifest *m, co
         !take_number(sft__layout_jtree_get(root, "step"), &m->step) ||
         !take_number(sft__layout_jtree_get(root, "time"), &time) ||
         !take_number(sft__layout_jtree_get(root, "processes"), &m->processes)) {
-        return bad(err, "\"run\", \"step\", \"time\" or \"processes\" is missing, or no such thing");
+        return bad(err,
+                   "\"run\", \"step\", \"time\" or \"processes\" is missing, or no such thing");
     }
     m->time = (int64_t)time;
     SFT_TRY(take_metrics(m, sft__layout_jtree_get(root, "metrics"), arena, err));
@@ -335,5 +339,6 @@ sft_status sft__checkpoint_run_id_read(char id[SFT__RUN_ID + 1], const char *pat
     SFT_TRY(take_format(root, SFT__RUN_FILE, err));
     return take_id(sft__layout_jtree_get(root, "run"), id)
                ? SFT_OK
-               : sft__base_fail(err, SFT_E_FORMAT, "run.json: \"run\" is missing, or no such thing");
+               : sft__base_fail(err, SFT_E_FORMAT,
+                                "run.json: \"run\" is missing, or no such thing");
 }

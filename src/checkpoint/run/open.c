@@ -3,9 +3,9 @@
  * checkpoint/run/open.c - a run opened and closed: its directory, its lock, which run it is, the thread behind. Read run.h
  * first.
  */
-#include "checkpoint/run/run.h"
 #include "base/options.h"
 #include "base/text/strmap.h"
+#include "checkpoint/run/run.h"
 #include "fs/output/staged.h"
 
 /* ---------------------------------------------------------------- which run it is */
@@ -21,8 +21,7 @@ static void draw_id(char id[SFT__RUN_ID + 1]) {
 static sft_status find_id(sft_run *run, sft_error *err) {
     sft_run_list *list;
     SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
-    const sft_status status =
-        sft__checkpoint_run_scan(list, run->path, "", SFT_RUN_NONE, err);
+    const sft_status status = sft__checkpoint_run_scan(list, run->path, "", SFT_RUN_NONE, err);
     const sft__checkpoint_run_found *const newest = sft__checkpoint_run_newest(list, SFT_RUN_NONE);
     if (status == SFT_OK && newest != NULL) {
         memcpy(run->id, newest->manifest.id, sizeof run->id);
@@ -81,7 +80,8 @@ static sft_status take_rules(sft_run *run, sft_error *err) {
                                    SFT__UP_TO(sft_run_rules, reserved), "rules", err));
     run->options.rules = &run->rules;
     if (run->rules.best != NULL) {
-        run->rules.best = sft__base_arena_copy(&run->arena, run->rules.best, strlen(run->rules.best));
+        run->rules.best =
+            sft__base_arena_copy(&run->arena, run->rules.best, strlen(run->rules.best));
         if (run->rules.best == NULL) {
             return sft__base_fail_nomem(err, 1);
         }
@@ -99,9 +99,10 @@ static sft_status take_options(sft_run *run, const char *path, sft_error *err) {
     o->arenas = o->arenas > 0 ? o->arenas : 1;
     if (len == 0 || o->arenas > SFT__RUN_ARENAS || o->reserve_bytes > SIZE_MAX / 2 ||
         (o->flags & ~SFT_RUN_READ_ONLY) != 0) {
-        return sft__base_fail(err, SFT_E_ARG,
-                              "a path, at most %d arenas, room that memory has and known flags are needed",
-                              (int)SFT__RUN_ARENAS);
+        return sft__base_fail(
+            err, SFT_E_ARG,
+            "a path, at most %d arenas, room that memory has and known flags are needed",
+            (int)SFT__RUN_ARENAS);
     }
     while (len > 1 && path[len - 1] == '/') {
         len--;

@@ -28,7 +28,8 @@ static sft_status open_sources(void *ctx, const char *const *names, size_t count
     for (size_t i = 0; i < count && status == SFT_OK; i++) {
         status = sft__checkpoint_stage_path(&path, p->path, names[i], err);
         if (status == SFT_OK) {
-            status = sft_source_open(&sources[i], path.data, SFT_ACCESS_READ, p->run->allocator, err);
+            status =
+                sft_source_open(&sources[i], path.data, SFT_ACCESS_READ, p->run->allocator, err);
         }
     }
     sft__base_buf_reset(&path);
@@ -145,7 +146,8 @@ static sft_status read_state(sft_run_point *p, const char *name, sft_error *err)
     }
     return r.version && r.state
                ? SFT_OK
-               : sft__base_fail(err, SFT_E_SCHEMA, "%s: no \"state\", or another version than 1", name);
+               : sft__base_fail(err, SFT_E_SCHEMA, "%s: no \"state\", or another version than 1",
+                                name);
 }
 
 /* This process's own, if as many saved as there are now. */
@@ -225,13 +227,15 @@ static sft_status check(const loading *l, const sft_run_tensor *want, const sft_
     char mine[100];
     char theirs[100];
     if (want->rank != have->rank ||
-        (want->rank > 0 && memcmp(want->shape, have->shape, want->rank * sizeof *want->shape) != 0)) {
+        (want->rank > 0 &&
+         memcmp(want->shape, have->shape, want->rank * sizeof *want->shape) != 0)) {
         put_shape(mine, sizeof mine, want->shape, want->rank);
         put_shape(theirs, sizeof theirs, have->shape, have->rank);
-        return sft__base_fail_tensor(err, SFT_E_SHAPE, SFT_NO_OFFSET, want->name, want->name_len,
-                                     "has the shape %s in step %llu, and %s is asked for: the step is of "
-                                     "another model",
-                                     theirs, (unsigned long long)sft_run_point_step(l->point), mine);
+        return sft__base_fail_tensor(
+            err, SFT_E_SHAPE, SFT_NO_OFFSET, want->name, want->name_len,
+            "has the shape %s in step %llu, and %s is asked for: the step is of "
+            "another model",
+            theirs, (unsigned long long)sft_run_point_step(l->point), mine);
     }
     if (want->dtype->id != have->dtype->id && (l->flags & SFT_GROUP_CAST) == 0) {
         return sft__base_fail_tensor(err, SFT_E_MISMATCH, SFT_NO_OFFSET, want->name, want->name_len,
@@ -320,7 +324,8 @@ static sft_status load_parts(loading *l, sft_error *err) {
     o.flags = l->flags;
     status = sft__checkpoint_group_agree(run->options.group, status, false, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_load_parts(run->options.group, l->point->catalog, t, l->count, &o, err);
+        status =
+            sft__checkpoint_load_parts(run->options.group, l->point->catalog, t, l->count, &o, err);
     }
     sft__base_free(run->allocator, t, (l->count + 1) * sizeof *t);
     return status;
@@ -333,9 +338,9 @@ static sft_status check_given(const loading *l, bool *whole, sft_error *err) {
         if (t->struct_size != sizeof *t || t->name == NULL || t->dtype == NULL ||
             (t->shape == NULL && t->rank > 0) || t->nbytes > SIZE_MAX ||
             (t->data == NULL && t->nbytes > 0)) {
-            return sft__base_fail(err, t->fill != NULL || t->address != 0 ? SFT_E_UNSUPPORTED : SFT_E_ARG,
-                                  "tensor %llu needs a name, a dtype, a shape and memory",
-                                  (unsigned long long)i);
+            return sft__base_fail(
+                err, t->fill != NULL || t->address != 0 ? SFT_E_UNSUPPORTED : SFT_E_ARG,
+                "tensor %llu needs a name, a dtype, a shape and memory", (unsigned long long)i);
         }
         *whole = *whole && t->start == NULL;
     }
@@ -511,7 +516,8 @@ sft_status sft_run_point_blob(const sft_run_point *point, const char *name, void
     const sft_tensor *const have =
         v != NULL ? sft_catalog_find(point->catalog, v->text, v->len) : NULL;
     *size = 0;
-    if (status == SFT_OK && (have == NULL || have->rank != 1 || strcmp(have->dtype->name, "U8") != 0)) {
+    if (status == SFT_OK &&
+        (have == NULL || have->rank != 1 || strcmp(have->dtype->name, "U8") != 0)) {
         status = other_type(name, "blob", err);
     }
     if (status == SFT_OK) {

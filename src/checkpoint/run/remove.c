@@ -46,7 +46,8 @@ sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error
         status = sft__fs_look(p.from.data, &st, err);
     }
     if (status == SFT_OK && st.exists) {
-        status = sft__checkpoint_remove_tree(p.to.data, run->allocator, err); /* of an earlier one */
+        status =
+            sft__checkpoint_remove_tree(p.to.data, run->allocator, err); /* of an earlier one */
         if (status == SFT_OK) {
             status = sft__fs_rename(p.from.data, p.to.data, err);
         }

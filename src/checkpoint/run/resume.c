@@ -125,7 +125,8 @@ static sft_status find(sft_run_point *p, sft_error *err) {
 static sft_status begin(sft_run_point *p, const sft_run_resume_options *options, sft_error *err) {
     sft_run *const run = p->run;
     SFT_TRY(sft__base_options_read(&p->options, sizeof p->options, options,
-                                   SFT__UP_TO(sft_run_resume_options, check), "resume options", err));
+                                   SFT__UP_TO(sft_run_resume_options, check), "resume options",
+                                   err));
     if (p->options.check != SFT_RUN_CHECK_DIGESTS && p->options.check != SFT_RUN_CHECK_SIZES) {
         return sft__base_fail(err, SFT_E_ARG, "no such check");
     }

@@ -43,10 +43,10 @@ static uint64_t place_of(const sft_run_rules *rules, const sft__checkpoint_run_f
 }
 
 static void show_metric(const sft_run_rules *rules, sft__checkpoint_run_found *s) {
-    const sft__checkpoint_run_metric *const m =
-        rules->best != NULL               ? metric_of(s, rules->best)
-        : s->manifest.metric_count > 0 ? &s->manifest.metrics[0]
-                                          : NULL;
+    const sft__checkpoint_run_metric *const m = rules->best != NULL ? metric_of(s, rules->best)
+                                                : s->manifest.metric_count > 0
+                                                    ? &s->manifest.metrics[0]
+                                                    : NULL;
     s->told.has_metric = m != NULL;
     s->told.metric = m != NULL ? m->value : 0;
     s->told.metric_name = m != NULL ? m->name : "";

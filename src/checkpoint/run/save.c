@@ -54,7 +54,8 @@ sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32
     }
     SFT_TRY(sft__checkpoint_run_tell(run, err));
     if (step > SFT__RUN_STEP_MAX || (flags & ~SFT_RUN_REPLACE) != 0) {
-        return sft__base_fail(err, SFT_E_ARG, "a step is a number up to 2^53 - 1, without other flags");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a step is a number up to 2^53 - 1, without other flags");
     }
     if (is_queued(run, step)) {
         return sft__base_fail(err, SFT_E_EXISTS, "step %llu is being written",
@@ -112,7 +113,8 @@ static bool begins(const char *name, size_t len, const char *with) {
 static sft_status check_tensor(const sft_run_tensor *t, bool device, sft_error *err) {
     if (t->name == NULL || t->dtype == NULL || (t->shape == NULL && t->rank > 0) ||
         sft__base_utf8_valid(t->name, t->name_len) != t->name_len) {
-        return sft__base_fail(err, SFT_E_ARG, "a tensor needs a name in UTF-8, a dtype and a shape");
+        return sft__base_fail(err, SFT_E_ARG,
+                              "a tensor needs a name in UTF-8, a dtype and a shape");
     }
     if (t->part > SFT_RUN_STATE || (t->flags & ~SFT_RUN_FROZEN) != 0) {
         return about(t, SFT_E_ARG, "is of no part of a step, or has flags that are not known", err);
@@ -164,8 +166,8 @@ static sft_status keep_sizes(sft_run_save *s, const uint64_t **sizes, uint32_t r
 
 sft_status sft_run_add_tensor(sft_run_save *save, const sft_run_tensor *tensor, sft_error *err) {
     sft_run_tensor t;
-    SFT_TRY(sft__base_options_read(&t, sizeof t, tensor, SFT__UP_TO(sft_run_tensor, reserved), "tensor",
-                                   err));
+    SFT_TRY(sft__base_options_read(&t, sizeof t, tensor, SFT__UP_TO(sft_run_tensor, reserved),
+                                   "tensor", err));
     SFT_TRY(check_tensor(&t, save->run->copier.copy != NULL, err));
     if ((t.start != NULL || t.count != NULL) &&
         (save->run->options.group == NULL || t.start == NULL || t.count == NULL)) {
@@ -196,7 +198,8 @@ typedef struct given {
 static sft_status add_word(sft_run_save *s, sft__checkpoint_run_words *words, const given *g,
                            sft_error *err) {
     if (g->name == NULL || g->name_len == 0 ||
-        sft__base_utf8_valid(g->name, g->name_len) != g->name_len || (g->text == NULL && g->len > 0)) {
+        sft__base_utf8_valid(g->name, g->name_len) != g->name_len ||
+        (g->text == NULL && g->len > 0)) {
         return sft__base_fail(err, SFT_E_ARG, "a name in UTF-8, and what it names, are needed");
     }
     if (!sft__base_grow(s->allocator, &words->list, &words->room, words->count + 1,
@@ -268,13 +271,13 @@ sft_status sft_run_add_node(sft_run_save *save, const char *name, const char *js
     } else {
         sft__base_json j = {.end = b.data + len};
         const char *const at = sft__base_json_blank(b.data);
-        const char *end = sft__base_utf8_valid(json, len) == len
-                              ? sft__base_json_value(&j, at, 2)
-                              : NULL;
+        const char *end =
+            sft__base_utf8_valid(json, len) == len ? sft__base_json_value(&j, at, 2) : NULL;
         end = end != NULL ? sft__base_json_blank(end) : NULL;
         if (end != j.end) {
             status = sft__base_fail(err, SFT_E_JSON, "the node \"%.100s\" is no JSON value: %s",
-                                    name != NULL ? name : "", j.fault != NULL ? j.fault : "more follows");
+                                    name != NULL ? name : "",
+                                    j.fault != NULL ? j.fault : "more follows");
         }
     }
     if (status == SFT_OK) {
@@ -320,7 +323,8 @@ sft_status sft_run_add_blob(sft_run_save *save, const char *name, const void *da
         sft__base_buf_text(&node, "{\"$\": \"tensor\", \"v\": ");
         sft__base_json_string(&node, b.data, len);
         sft__base_buf_add(&node, "}", 2);
-        status = node.failed ? sft__base_fail_nomem(err, len) : add_entry(save, name, node.data, err);
+        status =
+            node.failed ? sft__base_fail_nomem(err, len) : add_entry(save, name, node.data, err);
         save->count -= status != SFT_OK;
         sft__base_buf_reset(&node);
     }
@@ -335,7 +339,8 @@ sft_status sft_run_add_metric(sft_run_save *save, const char *name, double value
 
 /* Names that a step has itself, or that would be taken for weights. */
 static bool is_taken(const char *name) {
-    static const char *const ends[] = {".safetensors", ".index.json", ".bin", ".pt", ".pth", ".ckpt"};
+    static const char *const ends[] = {".safetensors", ".index.json", ".bin",
+                                       ".pt",          ".pth",        ".ckpt"};
     const size_t len = strlen(name);
     bool taken = strcmp(name, SFT__RUN_MANIFEST) == 0 || strcmp(name, "topology.json") == 0 ||
                  strncmp(name, "state.", 6) == 0;

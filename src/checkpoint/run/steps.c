@@ -124,8 +124,8 @@ static sft_status look_at_file(const sft__checkpoint_run_fact *f, const char *fo
         return sft__base_fail(why, SFT_E_NOT_FOUND, "%s is missing, or no file", f->name);
     }
     if (st.size != f->size) {
-        return sft__base_fail(why, SFT_E_MISMATCH, "%s has %llu bytes, its manifest says %llu", f->name,
-                              (unsigned long long)st.size, (unsigned long long)f->size);
+        return sft__base_fail(why, SFT_E_MISMATCH, "%s has %llu bytes, its manifest says %llu",
+                              f->name, (unsigned long long)st.size, (unsigned long long)f->size);
     }
     told->bytes += st.size;
     told->own_bytes += st.names > 1 ? 0 : st.size;

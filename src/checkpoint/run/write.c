@@ -309,9 +309,9 @@ static sft_status is_ours(const sft_run *run, sft_error *err) {
     sft__base_buf_init(&path, run->allocator);
     sft_status status = sft__checkpoint_stage_path(&path, run->path, SFT__RUN_LOCK, err);
     if (status == SFT_OK && !sft__fs_is_at(run->lock, path.data)) {
-        status = sft__base_fail(err, SFT_E_STATE,
-                                "the directory \"%.200s\" was removed or replaced while the run was open",
-                                run->path);
+        status = sft__base_fail(
+            err, SFT_E_STATE,
+            "the directory \"%.200s\" was removed or replaced while the run was open", run->path);
     }
     sft__base_buf_reset(&path);
     return status;
@@ -356,7 +356,8 @@ static sft_status commit(writing *w, sft_error *err) {
 }
 
 static sft_status write_latest(const writing *w, sft_error *err) {
-    const sft__fs_publish_options o = {w->run->allocator, w->run->options.durability, 0, false, NULL};
+    const sft__fs_publish_options o = {w->run->allocator, w->run->options.durability, 0, false,
+                                       NULL};
     char name[SFT__RUN_NAME + 1];
     sft__fs_publish *publish = NULL;
     sft__base_buf path;
