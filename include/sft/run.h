@@ -14,20 +14,22 @@
  *     sft_run_close(run, &err);                               waits for what is being written
  *
  * Caveats first.
- *  - Between staging and the commit a step lies in memory only: a process that is killed then loses that step,
- *    never an older one. sft_run_wait waits for the commit.
- *  - A save that fails does not stop training: its error is the result of the next call of begin, poll, wait
- *    or close, once; whatever that call was to do has not been done then, but for close, which always frees. All older steps are whole.
- *  - Memory: each arena holds one whole step. With one arena (the default) sft_run_stage waits until the step
- *    before has been written; with two it waits for the one before that.
- *  - The thread that writes is the run's own. It ends in sft_run_close. After fork() a child must not use the
- *    run.
+ *  - Between staging and the commit a step lies in memory only: a process that is killed then loses that
+ *    step, never an older one. sft_run_wait waits for the commit.
+ *  - A save that fails does not stop training: its error is the result of the next call of begin, poll,
+ *    wait or close, once; whatever that call was to do has not been done then, but for close, which always
+ *    frees. All older steps are whole.
+ *  - Memory: each arena holds one whole step. With one arena (the default) sft_run_stage waits until the
+ *    step before has been written; with two it waits for the one before that.
+ *  - The thread that writes is the run's own. It ends in sft_run_close. After fork() a child must not use
+ *    the run.
  *  - Where the file system knows no locks, two processes are not kept apart.
- *  - A hard link is made only to a file whose every byte was compared. Programs that write into files of a step
- *    in place change all steps that share the file, and make all of them fail their digests; sft_edit_* do not:
- *    they write a new file.
+ *  - A hard link is made only to a file whose every byte was compared. Programs that write into files of a
+ *    step in place change all steps that share the file, and make all of them fail their digests;
+ *    sft_edit_metadata does not: it writes a new file.
  *
- * Threads: one thread at a time may use a run and its saves, except that poll and wait may be called from any.
+ * Threads: one thread at a time may use a run and its saves, except that poll and wait may be called from
+ * any.
  */
 #ifndef SFT_RUN_H
 #define SFT_RUN_H
@@ -47,9 +49,9 @@ typedef enum sft_run_mode {
     SFT_RUN_MODE_FORCE_32BIT = 0x7fffffff
 } sft_run_mode;
 
-/* A step stays if one of the rules keeps it; with no rule at all every step stays. The newest complete step,
- * and the best one where `best` names a metric, always stay. Incomplete ones older than the newest complete
- * one go. */
+/* A step stays if one of the rules keeps it; with no rule at all every step stays. The newest complete
+ * step, and the best one where `best` names a metric, always stay. Incomplete ones older than the newest
+ * complete one go. */
 typedef struct sft_run_rules {
     size_t struct_size;
     uint64_t keep_last;    /* the N newest complete steps */
@@ -93,8 +95,8 @@ typedef struct sft_run_options {
  * run. SFT_E_FORMAT: the directory holds a run.json that is none of ours. options may be NULL. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_open(sft_run **out, const char *path,
                                                const sft_run_options *options, sft_error *err);
-/* Waits until everything staged is written (or has failed), then frees, whatever it returns: an error that no
- * call has told yet. NULL is fine. */
+/* Waits until everything staged is written (or has failed), then frees, whatever it returns: an error that
+ * no call has told yet. NULL is fine. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_close(sft_run *run, sft_error *err);
 
 /* ---------------------------------------------------------------- save */
@@ -113,13 +115,13 @@ typedef enum sft_run_part {
  * written. */
 #define SFT_RUN_FROZEN 1u
 
-/* Bytes [offset, offset + size) of a packed tensor to dst, at most 8 MiB at a time and in order, in the thread
- * that calls sft_run_stage. */
+/* Bytes [offset, offset + size) of a packed tensor to dst, at most 8 MiB at a time and in order, in the
+ * thread that calls sft_run_stage. */
 typedef sft_status (*sft_run_fill)(void *ctx, uint64_t offset, void *dst, size_t size,
                                    sft_error *err);
 
-/* One tensor. Exactly one of data, fill and address is given (none for 0 bytes). Name and shape are copied at
- * once; bytes are read by sft_run_stage. */
+/* One tensor. Exactly one of data, fill and address is given (none for 0 bytes). Name and shape are copied
+ * at once; bytes are read by sft_run_stage. */
 typedef struct sft_run_tensor {
     size_t struct_size;
     const char *name; /* UTF-8; unique in the step */
@@ -145,19 +147,19 @@ typedef struct sft_run_tensor {
  * replaced in any case. */
 #define SFT_RUN_REPLACE 1u
 
-/* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE) or
- * is being written. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
+/* Begins a step. out: owned, until it is staged or freed. SFT_E_EXISTS: the step is there (flags: REPLACE)
+ * or is being written. SFT_E_STATE: another save is begun and not staged; the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step,
                                                 uint32_t flags, sft_error *err);
 SFT_API void sft_run_save_free(sft_run_save *save); /* without staging; NULL is fine */
 
-/* SFT_E_ARG (nbytes; a name without its part's beginning), SFT_E_NOMEM. A name that is given twice is found by
- * sft_run_stage. */
+/* SFT_E_ARG (nbytes; a name without its part's beginning), SFT_E_NOMEM. A name that is given twice is
+ * found by sft_run_stage. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_tensor(sft_run_save *save,
                                                      const sft_run_tensor *tensor, sft_error *err);
 
-/* Entries of state.json, by names of their own (UTF-8). Numbers are exact: a float is the shortest decimal that
- * reads back equal, NaN and infinities included. */
+/* Entries of state.json, by names of their own (UTF-8). Numbers are exact: a float is the shortest decimal
+ * that reads back equal, NaN and infinities included. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_f64(sft_run_save *save, const char *name,
                                                   double value, sft_error *err);
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_i64(sft_run_save *save, const char *name,
@@ -169,15 +171,15 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_text(sft_run_save *save, const cha
 /* Bytes (a state of a random generator) as the U8 tensor state.<name>. Copied at once. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_blob(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
-/* Anything else: a node in the form of docs/tree.md. Checked to be JSON. Copied. Its tensors are tensors of the
- * step: the reader of the tree checks that. */
+/* Anything else: a node in the form of docs/tree.md. Checked to be JSON. Copied. Its tensors are tensors
+ * of the step: the reader of the tree checks that. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_node(sft_run_save *save, const char *name,
                                                    const char *json, size_t len, sft_error *err);
 /* A metric of this step, for rules and lists. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_metric(sft_run_save *save, const char *name,
                                                      double value, sft_error *err);
-/* A file beside the weights (config.json, a tokenizer's): a plain name, none that the step has itself. Copied.
- * Of a group rank 0's count. */
+/* A file beside the weights (config.json, a tokenizer's): a plain name, none that the step has itself.
+ * Copied. Of a group rank 0's count. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_add_file(sft_run_save *save, const char *name,
                                                    const void *data, size_t size, sft_error *err);
 /* An entry of __metadata__ of the model's files; "format": "pt" is there in any case. Copied. */
@@ -185,10 +187,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_add_metadata(sft_run_save *save, const
                                                        size_t key_len, const char *value,
                                                        size_t value_len, sft_error *err);
 
-/* Copies everything into an arena, by all threads of the pool, and returns: from here on the caller may change
- * its memory. Writing goes on behind. The save is freed in every case. ticket: for poll and wait; may be NULL.
- * Waits for a free arena. Errors: SFT_E_DUPLICATE, those of the fill functions and of the copier, SFT_E_NOMEM.
- * Cost: one copy of the bytes. */
+/* Copies everything into an arena, by all threads of the pool, and returns: from here on the caller may
+ * change its memory. Writing goes on behind. The save is freed in every case. ticket: for poll and wait;
+ * may be NULL. Waits for a free arena. Errors: SFT_E_DUPLICATE, those of the fill functions and of the
+ * copier, SFT_E_NOMEM. Cost: one copy of the bytes. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket,
                                                 sft_error *err);
 
@@ -210,11 +212,11 @@ typedef struct sft_run_progress {
 SFT_API SFT_MUST_CHECK sft_status sft_run_poll(sft_run *run, sft_run_progress *out, sft_error *err);
 #define SFT_RUN_ALL     ((uint64_t)0)
 #define SFT_RUN_FOREVER UINT64_MAX
-/* Waits until the step of this ticket, or every step staged so far (SFT_RUN_ALL), is committed, and what the rules
- * do not keep is removed. SFT_E_TIMEOUT: it is not yet. Otherwise the error of that step, however often it is asked for (of the newest 64 that
- * failed); of SFT_RUN_ALL: one that no call has told. Steps are written in the order in which they were staged,
- * so that a step that is committed has everything older before it. A removal that fails is no failure of the step:
- * the next call tells it. */
+/* Waits until the step of this ticket, or every step staged so far (SFT_RUN_ALL), is committed, and what
+ * the rules do not keep is removed. SFT_E_TIMEOUT: it is not yet. Otherwise the error of that step,
+ * however often it is asked for (of the newest 64 that failed); of SFT_RUN_ALL: one that no call has told.
+ * Steps are written in the order in which they were staged, so that a step that is committed has
+ * everything older before it. A removal that fails is no failure of the step: the next call tells it. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_wait(sft_run *run, uint64_t ticket, uint64_t timeout_ms,
                                                sft_error *err);
 
@@ -238,9 +240,10 @@ typedef struct sft_run_resume_options {
     sft_run_check check;
 } sft_run_resume_options;
 
-/* The newest step that is complete and verified. *out: owned; NULL on failure. SFT_E_NOT_FOUND: there is none:
- * the message says why the newest was passed over, if there is a step at all. Each newer one that was passed
- * over is told by sft_run_skipped. Of a group: the same step for all, each process checks a part. */
+/* The newest step that is complete and verified. *out: owned; NULL on failure. SFT_E_NOT_FOUND: there is
+ * none: the message says why the newest was passed over, if there is a step at all. Each newer one that
+ * was passed over is told by sft_run_skipped. Of a group: the same step for all, each process checks a
+ * part. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_resume(sft_run_point **out, sft_run *run,
                                                  const sft_run_resume_options *options,
                                                  sft_error *err);
@@ -256,9 +259,9 @@ SFT_API const char *sft_run_point_path(const sft_run_point *point); /* of its di
  * Borrowed; lives until the point is freed or goes on. */
 SFT_API const sft_catalog *sft_run_point_catalog(const sft_run_point *point);
 
-/* Loads into the caller's memory, in place: as sft_run_add_tensor describes it, `data` is written. Of a group
- * any boxes, whatever number of processes saved. Digests of tensors that are read whole are compared on the
- * way, unless the resume compared all of them. Errors: SFT_E_NOT_FOUND and SFT_E_SHAPE name the
+/* Loads into the caller's memory, in place: as sft_run_add_tensor describes it, `data` is written. Of a
+ * group any boxes, whatever number of processes saved. Digests of tensors that are read whole are compared
+ * on the way, unless the resume compared all of them. Errors: SFT_E_NOT_FOUND and SFT_E_SHAPE name the
  * parameter and both shapes: the step is of another model; SFT_E_MISMATCH: damage, or another dtype;
  * then the memory holds anything, and sft_run_point_next goes on to an older step. fill and address are
  * SFT_E_UNSUPPORTED. flags: SFT_GROUP_CAST, SFT_GROUP_MISSING. */
@@ -330,13 +333,13 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_list_make(sft_run_list **out, sft_run 
 SFT_API size_t sft_run_list_count(const sft_run_list *list);
 SFT_API const sft_run_step *sft_run_list_at(const sft_run_list *list, size_t index); /* or NULL */
 SFT_API void sft_run_list_free(sft_run_list *list); /* NULL is fine */
-/* The newer steps that the last sft_run_resume (or sft_run_point_next) of the run passed over, newest first;
- * NULL past the end. A borrow, until the next of these calls. */
+/* The newer steps that the last sft_run_resume (or sft_run_point_next) of the run passed over, newest
+ * first; NULL past the end. A borrow, until the next of these calls. */
 SFT_API const sft_run_step *sft_run_skipped(const sft_run *run, size_t index);
 
-/* Removes the steps that the run's rules do not keep, as is done after each commit. *removed: how many; may be
- * NULL. A step that is being removed is first renamed: it is there whole, or not at all. SFT_E_STATE: the run
- * is read-only. */
+/* Removes the steps that the run's rules do not keep, as is done after each commit. *removed: how many;
+ * may be NULL. A step that is being removed is first renamed: it is there whole, or not at all.
+ * SFT_E_STATE: the run is read-only. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err);
 
 #ifdef __cplusplus

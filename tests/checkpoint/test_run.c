@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of training runs (<sft/run.h>): what is saved comes back, what does not change is stored once, and a step that is
- * no good is passed over with the reason. The rules: test_run_rules.c. Faults: tests/fault.
+ * Unit tests of training runs (<sft/run.h>): what is saved comes back, what does not change is stored
+ * once, and a step that is no good is passed over with the reason. The rules: test_run_rules.c. Faults:
+ * tests/fault.
  */
 #include "unit/folder.h"
 
@@ -402,7 +403,8 @@ static void renamed_steps(void **state) {
     char why[400];
     (void)state;
     two_steps();
-    assert_int_equal(rename(in_folder(path, "step-000000002"), in_folder(path, "step-000000007")), 0);
+    assert_int_equal(rename(in_folder(path, "step-000000002"), in_folder(path, "step-000000007")),
+                     0);
     passes_over("its manifest is that of step 2", SFT_RUN_CHECK_SIZES);
     assert_int_equal(rename(in_folder(path, "step-000000007"), in_folder(path, "step-7")), 0);
     assert_int_equal(resumed(SFT_RUN_CHECK_SIZES, why), 1);
@@ -538,7 +540,8 @@ static void failures_are_told_once(void **state) {
     }
     assert_int_equal(err.status, SFT_E_IO);
     assert_int_equal(sft_run_poll(run, NULL, NULL), SFT_OK); /* once */
-    assert_int_equal(sft_run_wait(run, ticket, SFT_RUN_FOREVER, NULL), SFT_E_IO); /* of a ticket: always */
+    assert_int_equal(sft_run_wait(run, ticket, SFT_RUN_FOREVER, NULL),
+                     SFT_E_IO); /* of a ticket: always */
     assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
     assert_int_equal(save_step(run, 3, 0), SFT_OK);
     assert_int_equal(sft_run_begin(&save, run, 2, 0, NULL), SFT_OK);
@@ -566,7 +569,8 @@ static void leftovers_go(void **state) {
     assert_int_equal(mkdir(in_folder(path, ".step-000000003.sft-part"), 0700), 0);
     write_file(in_folder(path, ".step-000000003.sft-part/model.safetensors"), "x", 1);
     /* killed between the two renames of a replacement: the old one comes back */
-    assert_int_equal(rename(in_folder(path, "step-000000002"), in_folder(path, ".step-000000002.sft-gone")), 0);
+    assert_int_equal(
+        rename(in_folder(path, "step-000000002"), in_folder(path, ".step-000000002.sft-gone")), 0);
     /* killed while it was removed */
     assert_int_equal(mkdir(in_folder(path, ".step-000000004.sft-gone"), 0700), 0);
     write_file(in_folder(path, ".step-000000004.sft-gone/a"), "x", 1);

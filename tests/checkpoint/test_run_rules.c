@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Unit tests of the rules of a run: every combination of small rules over every set of five steps, against a second statement of
- * docs/run.md; and that what is removed is what the list says.
+ * Unit tests of the rules of a run: every combination of small rules over every set of five steps, against
+ * a second statement of docs/run.md; and that what is removed is what the list says.
  */
 #include "unit/folder.h"
 
@@ -41,7 +41,8 @@ static int best_of(const fact *f, const bool *in, bool most) {
 
 static void wanted(bool kept[STEPS], const fact *f, const bool *in, const sft_run_rules *r,
                    int64_t now) {
-    const bool rule = r->keep_last != 0 || r->keep_every != 0 || r->best != NULL || r->keep_seconds != 0;
+    const bool rule =
+        r->keep_last != 0 || r->keep_every != 0 || r->best != NULL || r->keep_seconds != 0;
     bool left[STEPS];
     uint64_t count = 0;
     for (int i = STEPS; i-- > 0;) {
@@ -65,7 +66,8 @@ static void wanted(bool kept[STEPS], const fact *f, const bool *in, const sft_ru
     }
 }
 
-static void make(sft__checkpoint_run_found *found, sft__checkpoint_run_metric *metric, const fact *f) {
+static void make(sft__checkpoint_run_found *found, sft__checkpoint_run_metric *metric,
+                 const fact *f) {
     memset(found, 0, sizeof *found);
     found->told.step = f->step;
     found->told.complete = f->complete;
@@ -113,7 +115,8 @@ static void every_combination(void **state) {
                 bool in[STEPS];
                 for (int i = 0; i < STEPS; i++) {
                     in[i] = (present >> i & 1) != 0;
-                    f[i] = (fact){numbers[i], (complete >> i & 1) != 0, metrics[k][i], 900 + 20 * i};
+                    f[i] =
+                        (fact){numbers[i], (complete >> i & 1) != 0, metrics[k][i], 900 + 20 * i};
                 }
                 for (unsigned rule = 0; rule < 3 * 3 * 4 * 2 * 2; rule++) {
                     sft_run_rules r;
@@ -198,7 +201,8 @@ static void what_is_left(void **state) {
         assert_int_equal(sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, NULL), SFT_OK);
     }
     static const uint64_t left[] = {4, 5, 8, 10, 11};
-    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_VERIFY, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_VERIFY, NULL, NULL),
+                     SFT_OK);
     assert_int_equal(sft_run_list_count(list), 5);
     for (size_t i = 0; i < 5; i++) {
         const sft_run_step *const s = sft_run_list_at(list, i);
@@ -226,9 +230,15 @@ static void names(void **state) {
     assert_string_equal(text, "step-000001200");
     assert_true(sft__checkpoint_run_is_name("step-9007199254740991", &step));
     assert_true(step == SFT__RUN_STEP_MAX);
-    static const char *const bad[] = {"step-1200",           "step-",      "step-00000120x", "step-0000001200",
-                                      "step-9007199254740992", "Step-000001200", "step-000001200 ",
-                                      ".step-000001200",     "step-+00001200"};
+    static const char *const bad[] = {"step-1200",
+                                      "step-",
+                                      "step-00000120x",
+                                      "step-0000001200",
+                                      "step-9007199254740992",
+                                      "Step-000001200",
+                                      "step-000001200 ",
+                                      ".step-000001200",
+                                      "step-+00001200"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_false(sft__checkpoint_run_is_name(bad[i], &step));
     }

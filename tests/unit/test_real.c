@@ -79,7 +79,7 @@ static void rounding(void **state) {
 }
 
 static void refused(void **state) {
-    static const char *const rows[] = {"",   "-",   ".",    "e5",   "1e",  "1e+",  "1x",
+    static const char *const rows[] = {"",   "-",  ".",    "e5",  "1e",   "1e+",      "1x",
                                        "1 ", "+1", "0x10", "1,5", "1..2", "infinity", "NaN"};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

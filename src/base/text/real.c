@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * base/text/real.c - see real.h. Reading divides big numbers: D * 10^e is a fraction of two integers, whose quotient of
- * 64 bits and remainder say how it is rounded. Numbers are few; nothing here is fast.
+ * base/text/real.c - see real.h. Reading divides big numbers: D * 10^e is a fraction of two integers,
+ * whose quotient of 64 bits and remainder say how it is rounded. Numbers are few; nothing here is fast.
  */
 #include "base/text/real.h"
 #include <stdio.h>

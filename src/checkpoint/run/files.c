@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/files.c - the tensors of a step divided into files, and where each lies in its file and in the arena: the
- * arena mirrors the data sections, each at a page of its own, as in the files, so that they are written without a copy.
- * Read run.h first.
+ * checkpoint/run/files.c - the tensors of a step divided into files, and where each lies in its file and
+ * in the arena: the arena mirrors the data sections, each at a page of its own, as in the files, so that
+ * they are written without a copy. Read run.h first.
  */
 #include "base/checked.h"
 #include "base/text/strmap.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/link.c - is a file of an older step, byte for byte, the one that is to be written? Then it gets another name
- * instead. The header is compared by what it says, the data with the arena; and the digest of what was read must be the one
- * in the manifest, so that damage is never handed on. Read run.h first.
+ * checkpoint/run/link.c - is a file of an older step, byte for byte, the one that is to be written? Then
+ * it gets another name instead. The header is compared by what it says, the data with the arena; and the
+ * digest of what was read must be the one in the manifest, so that damage is never handed on. Read run.h
+ * first.
  */
 #include "checkpoint/run/run.h"
 #include "fs/output/entry.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/manifest.c - manifest.json and run.json: written as docs/run.md says, and read without trust. Read
- * steps.h first.
+ * checkpoint/run/manifest.c - manifest.json and run.json: written as docs/run.md says, and read without
+ * trust. Read steps.h first.
  */
 #include "base/checked.h"
 #include "base/text/json.h"

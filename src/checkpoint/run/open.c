@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/open.c - a run opened and closed: its directory, its lock, which run it is, the thread behind. Read run.h
- * first.
+ * checkpoint/run/open.c - a run opened and closed: its directory, its lock, which run it is, the thread
+ * behind. Read run.h first.
  */
 #include "base/options.h"
 #include "base/text/strmap.h"

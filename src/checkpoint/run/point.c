@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/point.c - what a step holds: one catalog over its files, the entries of state.json, loads in place. Read
- * point.h first.
+ * checkpoint/run/point.c - what a step holds: one catalog over its files, the entries of state.json, loads
+ * in place. Read point.h first.
  */
 #include "checkpoint/run/point.h"
 #include "base/text/json.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/point.h - a step to resume from, open. resume.c chooses it, point.c says what it holds. Read run.h first.
+ * checkpoint/run/point.h - a step to resume from, open. resume.c chooses it, point.c says what it holds.
+ * Read run.h first.
  */
 #ifndef SFT_CHECKPOINT_RUN_POINT_H
 #define SFT_CHECKPOINT_RUN_POINT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/remove.c - steps that the rules do not keep, and what killed processes left. A step loses its name first:
- * it is there whole, or not at all. Read run.h first.
+ * checkpoint/run/remove.c - steps that the rules do not keep, and what killed processes left. A step loses
+ * its name first: it is there whole, or not at all. Read run.h first.
  */
 #include "checkpoint/run/run.h"
 #include "fs/output/entry.h"
@@ -103,8 +103,9 @@ sft_status sft_run_prune(sft_run *run, uint64_t *removed, sft_error *err) {
 
 /* ---------------------------------------------------------------- leftovers */
 
-/* A step that was to be replaced lost its name, and then the process was killed: it is given back, if it is whole and the
- * new one is not there. So is one whose removal had only begun; it goes again with the next removals. */
+/* A step that was to be replaced lost its name, and then the process was killed: it is given back, if it
+ * is whole and the new one is not there. So is one whose removal had only begun; it goes again with the
+ * next removals. */
 static sft_status restore(const sft_run *run, const char *hidden, uint64_t step, sft_error *err) {
     sft_run_list *list;
     sft__checkpoint_run_found found;

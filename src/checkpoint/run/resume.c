@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/resume.c - the newest step that is complete and verified, and why newer ones are not; and what the steps of a
- * run are. Read point.h first.
+ * checkpoint/run/resume.c - the newest step that is complete and verified, and why newer ones are not; and
+ * what the steps of a run are. Read point.h first.
  */
 #include "base/options.h"
 #include "checkpoint/run/point.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/run.h - what the files of this room share: an open run, a step that is being saved. Read <sft/run.h> and
- * docs/run.md first; then steps.h (what is on the disk).
+ * checkpoint/run/run.h - what the files of this room share: an open run, a step that is being saved. Read
+ * <sft/run.h> and docs/run.md first; then steps.h (what is on the disk).
  *
- *   open.c      the directory, its lock, run.json       stage.c   into an arena, by all threads
- *   save.c      what a step is to hold                  write.c   the thread behind: files, manifest, rename
- *   files.c     items divided into files                link.c    a file that did not change is linked
- *   queue.c     poll, wait, errors that wait to be told remove.c  what the rules do not keep
- *   resume.c    the newest step that is good            point.c   what it holds
+ *   open.c    the directory, its lock, run.json          work.c    the thread behind
+ *   save.c    what a step is to hold                     write.c   files, manifest, rename
+ *   files.c   tensors divided into files                 link.c    a file that did not change
+ *   stage.c   into an arena, by all threads              remove.c  what the rules do not keep
+ *   queue.c   steps to be written, poll, wait, failures  resume.c  the newest step that is good
+ *   slots.c   memory of arenas                           point.c   what it holds
  */
 #ifndef SFT_CHECKPOINT_RUN_PRIVATE_H
 #define SFT_CHECKPOINT_RUN_PRIVATE_H
@@ -135,23 +136,25 @@ sft_status sft__checkpoint_run_tell(sft_run *run, sft_error *err);
 /* A free arena of at least `bytes`; waits for one. The save's slot. */
 sft_status sft__checkpoint_run_take_slot(sft_run *run, sft_run_save *save, sft_error *err);
 void sft__checkpoint_run_give_slot(sft_run *run, const sft_run_save *save);
-void sft__checkpoint_run_free_slots(sft_run *run);
 /* The save is to be written: it is the run's from here on. */
 void sft__checkpoint_run_push(sft_run *run, sft_run_save *save);
-/* queue.c: what the thread behind does until it is stopped. */
+/* work.c: what the thread behind does until it is stopped. */
 void sft__checkpoint_run_work(void *run);
 
-/* files.c: how files of tensors are written; the parts' names; which tensors go to which files, and where. */
+/* files.c: how files of tensors are written; the parts' names; which tensors go to which files, and where.
+ * */
 #define SFT__RUN_PAGE ((uint64_t)4096)
 extern const char *const sft__checkpoint_run_parts[3];
 void sft__checkpoint_run_write_options(const sft_run_save *save, sft_write_options *out);
 sft_status sft__checkpoint_run_divide(sft_run_save *save, sft_error *err);
-/* stage.c: memory for arenas. */
+/* slots.c: an arena of at least so many bytes; what was in it is gone. */
 sft_status sft__checkpoint_run_slot_grow(sft_run *run, sft__checkpoint_run_slot *slot, size_t bytes,
                                          sft_error *err);
+void sft__checkpoint_run_free_slots(sft_run *run);
 /* write.c: one step, from its arena to its name. */
 sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error *err);
-/* link.c: makes FOLDER/NAME a link to the same file of an older step, if that is equal in every byte. *linked. */
+/* link.c: makes FOLDER/NAME a link to the same file of an older step, if that is equal in every byte.
+ * *linked. */
 typedef struct sft__checkpoint_run_older {
     const char *path; /* of the step's directory; NULL: there is none */
     const sft__checkpoint_run_manifest *manifest;

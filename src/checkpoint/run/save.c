@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/save.c - what a step is to hold, as the caller says it piece by piece: tensors by where they lie, everything
- * else copied. Read run.h first.
+ * checkpoint/run/save.c - what a step is to hold, as the caller says it piece by piece: tensors by where
+ * they lie, everything else copied. Read run.h first.
  */
 #include "base/checked.h"
 #include "base/options.h"

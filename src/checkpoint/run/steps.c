@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/steps.c - which steps a run has, and which of them are complete: directories, manifests and sizes of files.
- * Nothing of a tensor is read. Read steps.h first.
+ * checkpoint/run/steps.c - which steps a run has, and which of them are complete: directories, manifests
+ * and sizes of files. Nothing of a tensor is read. Read steps.h first.
  */
 #include "checkpoint/run/steps.h"
 #include "fs/output/entry.h"

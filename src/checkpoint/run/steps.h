@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/steps.h - the steps of a run as they lie on the disk: their names, manifests, whether they are complete and
- * verified, and which of them the rules keep. Nothing here writes but manifest_text, which makes a text. Read
- * docs/run.md first.
+ * checkpoint/run/steps.h - the steps of a run as they lie on the disk: their names, manifests, whether
+ * they are complete and verified, and which of them the rules keep. Nothing here writes but manifest_text,
+ * which makes a text. Read docs/run.md first.
  *
  *   manifest.c  reads and writes manifest.json and run.json     verify.c  digests of files
  *   steps.c     lists, and what is complete                     rules.c   which stay
@@ -106,8 +106,8 @@ const sft__checkpoint_run_found *sft__checkpoint_run_newest(const sft_run_list *
 sft_status sft__checkpoint_run_why(sft_run_list *list, sft__checkpoint_run_found *step,
                                    const sft_error *why, sft_error *err);
 
-/* verify.c: compares every byte of the files of a complete step with its manifest, and opens them. Failures of the step
- * are SFT_E_MISMATCH and the like; of the machine: SFT_E_NOMEM, SFT_E_CANCELLED. */
+/* verify.c: compares every byte of the files of a complete step with its manifest, and opens them.
+ * Failures of the step are SFT_E_MISMATCH and the like; of the machine: SFT_E_NOMEM, SFT_E_CANCELLED. */
 typedef struct sft__checkpoint_run_verify {
     const sft_allocator *allocator;
     const sft_pool *pool;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/verify.c - the files of a step compared with their manifest, by the common loop: CRC32C in blocks that are
- * combined afterwards, SHA-256 file by file. Read steps.h first.
+ * checkpoint/run/verify.c - the files of a step compared with their manifest, by the common loop: CRC32C
+ * in blocks that are combined afterwards, SHA-256 file by file. Read steps.h first.
  */
 #include "checkpoint/run/steps.h"
 #include "move/loop.h"

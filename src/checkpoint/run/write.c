@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/write.c - one step from its arena to its name: files, manifest, rename, latest, in the order of docs/run.md.
- * Read run.h first.
+ * checkpoint/run/write.c - one step from its arena to its name: files, manifest, rename, latest, in the
+ * order of docs/run.md. Read run.h first.
  */
 #include "base/checked.h"
 #include "base/text/json.h"
@@ -65,8 +65,8 @@ static uint32_t hex32(const char *text) {
     return value;
 }
 
-/* The tensors' digests are in the header: eight digits for the description, then eight for each by its name. They were taken
- * of the bytes as they went out, so that those of the data need not be read again. */
+/* The tensors' digests are in the header: eight digits for the description, then eight for each by its
+ * name. They were taken of the bytes as they went out, so that those of the data need not be read again. */
 static sft_status crc_of_data(const sft_catalog *c, uint32_t *crc, const sft_allocator *a,
                               sft_error *err) {
     const size_t count = sft_catalog_count(c);

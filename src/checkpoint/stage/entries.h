@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/stage/entries.h - what is done to directories that are written as a whole: paths in them, a small file
- * written, all of one removed.
+ * checkpoint/stage/entries.h - what is done to directories that are written as a whole: paths in them, a
+ * small file written, all of one removed.
  */
 #ifndef SFT_CHECKPOINT_ENTRIES_H
 #define SFT_CHECKPOINT_ENTRIES_H
@@ -12,7 +12,8 @@
 /* FOLDER/NAME in `out`, NUL-terminated. */
 sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *folder, const char *name,
                                       sft_error *err);
-/* A new file of the directory, flushed if durable. What has another name beside this one stays: SFT_E_EXISTS. */
+/* A new file of the directory, flushed if durable. What has another name beside this one stays:
+ * SFT_E_EXISTS. */
 sft_status sft__checkpoint_write_text(const char *folder, const char *name,
                                       const sft__base_buf *text, bool durable, sft_error *err);
 /* Everything in the directory, and the directory; links are removed, not followed. None is fine. */
