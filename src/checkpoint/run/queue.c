@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- failures */
 
-void sft__checkpoint_run_fail(sft_run *run, uint64_t ticket, const sft_error *error) {
+void sft__checkpoint_run_keep_failure(sft_run *run, uint64_t ticket, const sft_error *error) {
     sft__base_mutex_lock(&run->mutex);
     run->failures[run->failed % SFT__RUN_FAILED] =
         (sft__checkpoint_run_failure){ticket, *error, false};

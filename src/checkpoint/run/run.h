@@ -130,7 +130,7 @@ struct sft_run {
 void sft__checkpoint_run_save_drop(sft_run_save *save);
 
 /* queue.c: a failure, to be told by the next call. */
-void sft__checkpoint_run_fail(sft_run *run, uint64_t ticket, const sft_error *error);
+void sft__checkpoint_run_keep_failure(sft_run *run, uint64_t ticket, const sft_error *error);
 /* The oldest failure that no call has told; SFT_OK: there is none. */
 sft_status sft__checkpoint_run_tell(sft_run *run, sft_error *err);
 /* A free arena of at least `bytes`; waits for one. The save's slot. */

@@ -6,7 +6,7 @@
 
 static void finish(sft_run *run, sft_run_save *save, sft_status status, const sft_error *error) {
     if (status != SFT_OK) {
-        sft__checkpoint_run_fail(run, save->ticket, error);
+        sft__checkpoint_run_keep_failure(run, save->ticket, error);
     }
     sft__base_mutex_lock(&run->mutex);
     run->first = save->next;
@@ -41,7 +41,7 @@ void sft__checkpoint_run_work(void *arg) {
             sft_error why;
             memset(&why, 0, sizeof why);
             if (sft__checkpoint_run_clear(run, NULL, &why) != SFT_OK) {
-                sft__checkpoint_run_fail(run, 0, &why);
+                sft__checkpoint_run_keep_failure(run, 0, &why);
             }
         }
         finish(run, save, status, &error);

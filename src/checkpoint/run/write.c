@@ -416,7 +416,7 @@ static void follow(writing *w) {
         status = sft__checkpoint_run_forget(w->run, w->save->step, &why);
     }
     if (status != SFT_OK) {
-        sft__checkpoint_run_fail(w->run, 0, &why);
+        sft__checkpoint_run_keep_failure(w->run, 0, &why);
     }
     sft__base_mutex_lock(&w->run->mutex);
     w->run->progress.linked += w->linked;
