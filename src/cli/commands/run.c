@@ -103,18 +103,19 @@ static const char *show_age(char text[32], int64_t time_of) {
 }
 
 static const char *show_state(const sft_run_step *s) {
-    return !s->complete        ? "incomplete"
+    return !s->complete       ? "incomplete"
            : s->verified == 2 ? "damaged"
            : s->verified == 1 ? "verified"
-                               : "complete";
+                              : "complete";
 }
 
 static const struct {
     uint32_t bit;
     const char *word;
 } reasons[] = {
-    {SFT_RUN_KEPT_NEWEST, "newest"}, {SFT_RUN_KEPT_LAST, "last"},   {SFT_RUN_KEPT_EVERY, "every"},
-    {SFT_RUN_KEPT_BEST, "best"},     {SFT_RUN_KEPT_YOUNG, "young"}, {SFT_RUN_KEPT_OTHER, "other run"},
+    {SFT_RUN_KEPT_NEWEST, "newest"}, {SFT_RUN_KEPT_LAST, "last"},
+    {SFT_RUN_KEPT_EVERY, "every"},   {SFT_RUN_KEPT_BEST, "best"},
+    {SFT_RUN_KEPT_YOUNG, "young"},   {SFT_RUN_KEPT_OTHER, "other run"},
 };
 
 static void put_kept(cli_table *t, const sft_run_step *s) {
@@ -323,7 +324,8 @@ static const cli_opt options[] = {
     CLI_OPT_ARG(CLI_REAL, "keep-days", 0, "D", "keep what is younger than D days"),
     CLI_OPT_ARG(CLI_TEXT, "best", 0, "METRIC", "keep the best step by this metric"),
     CLI_OPT_ARG(CLI_NUMBER, "keep-best", 0, "M", "with --best: the M best (default 1)"),
-    CLI_OPT_CHOICE("mode", 0, "MODE", "min|max", "with --best: the least (default), or the greatest"),
+    CLI_OPT_CHOICE("mode", 0, "MODE", "min|max",
+                   "with --best: the least (default), or the greatest"),
     CLI_OPT_FLAG("dry-run", 'n', "prune: say what would go, and remove nothing"),
     CLI_OPT_END,
 };
@@ -334,14 +336,21 @@ const cli_command cli_cmd_run = {
     .summary = "list, verify and prune the steps of a training run",
     .description =
         "DIR is a training run (docs/run.md): a directory of steps, each complete by itself.\n\n"
-        "ls lists the steps, oldest first: number, age, size, metric, and whether they are complete, by "
-        "their manifests and the sizes of their files. With rules it says what each rule keeps, and what "
-        "would be pruned. verify reads every byte and compares it with the manifest; the exit status is "
+        "ls lists the steps, oldest first: number, age, size, metric, and whether they are "
+        "complete, by "
+        "their manifests and the sizes of their files. With rules it says what each rule keeps, "
+        "and what "
+        "would be pruned. verify reads every byte and compares it with the manifest; the exit "
+        "status is "
         "1 if a step is incomplete or damaged. Why goes to standard error.\n\n"
-        "prune removes what no rule keeps, and prints the names. The newest complete step always stays, "
-        "so does the best one where --best names a metric, and steps of another run. Incomplete steps go "
-        "if a complete one is newer. While a program has the run open, prune refuses (exit status 3).\n\n"
-        "--json writes schema, run and steps (step, name, time, bytes, own_bytes, files, processes, "
+        "prune removes what no rule keeps, and prints the names. The newest complete step always "
+        "stays, "
+        "so does the best one where --best names a metric, and steps of another run. Incomplete "
+        "steps go "
+        "if a complete one is newer. While a program has the run open, prune refuses (exit status "
+        "3).\n\n"
+        "--json writes schema, run and steps (step, name, time, bytes, own_bytes, files, "
+        "processes, "
         "metric, complete, verified; kept where there are rules; perhaps why).",
     .examples = "safetensors run ls runs/llama\n"
                 "safetensors run verify runs/llama --step 1200\n"
