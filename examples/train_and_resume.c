@@ -81,10 +81,10 @@ static sft_status resume(sft_run *run, uint64_t *step, double *rate, sft_error *
         return SFT_OK; /* a new run */
     }
     describe(tensors);
-    if (status == SFT_OK &&
-        (status = sft_run_point_load(point, tensors, 2, 0, err)) == SFT_OK &&
+    if (status == SFT_OK && (status = sft_run_point_load(point, tensors, 2, 0, err)) == SFT_OK &&
         (status = sft_run_point_f64(point, "rate", rate, err)) == SFT_OK &&
-        (status = sft_run_point_blob(point, "rng", &net.rng, sizeof net.rng, &size, err)) == SFT_OK) {
+        (status = sft_run_point_blob(point, "rng", &net.rng, sizeof net.rng, &size, err)) ==
+            SFT_OK) {
         *step = sft_run_point_step(point);
         fprintf(stderr, "resumed at step %llu\n", (unsigned long long)*step);
     }
@@ -105,8 +105,7 @@ int main(int argc, char **argv) {
     rules.best = "loss";
     SFT_INIT(&options);
     options.rules = &rules;
-    sft_status status =
-        sft_run_open(&run, argc > 1 ? argv[1] : "run", &options, &err);
+    sft_status status = sft_run_open(&run, argc > 1 ? argv[1] : "run", &options, &err);
     if (status == SFT_OK) {
         status = resume(run, &step, &rate, &err);
     }

@@ -302,7 +302,7 @@ SFT_API SFT_MUST_CHECK sft_status sft_run_point_metric(const sft_run_point *poin
 #define SFT_RUN_KEPT_YOUNG  8u
 #define SFT_RUN_KEPT_ALL    16u /* there is no rule */
 #define SFT_RUN_KEPT_NEWEST 32u /* nothing complete is newer; or it is incomplete and newer */
-#define SFT_RUN_KEPT_OTHER  64u /* it is of another run */
+#define SFT_RUN_KEPT_OTHER  64u /* it is of another run, or the system did not let us look at it */
 
 typedef struct sft_run_step {
     const char *name; /* of its directory in the run */

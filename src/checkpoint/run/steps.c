@@ -136,8 +136,10 @@ static sft_status look_inside(sft_run_list *list, sft__checkpoint_run_found *s, 
                               const char *id, sft_error *why) {
     sft__checkpoint_run_manifest *const m = &s->manifest;
     sft__base_buf path;
+    sft__fs_stat st;
     sft_status status = SFT_OK;
-    if (sft__fs_is_link(folder) || !sft__fs_is_directory(folder)) {
+    SFT_TRY(sft__fs_look(folder, &st, why));
+    if (sft__fs_is_link(folder) || !st.folder) {
         return sft__base_fail(why, SFT_E_FORMAT, "it is no directory of its own");
     }
     SFT_TRY(sft__checkpoint_run_manifest_read(m, folder, &list->arena, why));
@@ -172,6 +174,9 @@ sft_status sft__checkpoint_run_look(sft_run_list *list, sft__checkpoint_run_foun
     }
     sft__base_buf_reset(&folder);
     step->told.complete = status == SFT_OK;
+    if (status == SFT_E_IO) { /* which says nothing about the step: it is not to be removed */
+        step->told.kept = SFT_RUN_KEPT_OTHER;
+    }
     if (sft__checkpoint_run_is_of_machine(status)) {
         if (err != NULL) {
             *err = why;
