@@ -127,7 +127,8 @@ static uint64_t resumed(void) {
     sft_run *run;
     sft_error err;
     SFT_INIT(&o);
-    if (sft_run_open(&run, path, &o, &err) != SFT_OK || sft_run_resume(&p, run, NULL, &err) != SFT_OK) {
+    if (sft_run_open(&run, path, &o, &err) != SFT_OK ||
+        sft_run_resume(&p, run, NULL, &err) != SFT_OK) {
         fail_msg("%s", err.message);
     }
     const uint64_t step = sft_run_point_step(p);
@@ -152,7 +153,8 @@ static void judge(uint64_t newest, const char *after) {
     SFT_INIT(&o);
     o.flags = SFT_RUN_READ_ONLY;
     assert_int_equal(sft_run_open(&run, path, &o, NULL), SFT_OK);
-    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_VERIFY, NULL, NULL), SFT_OK);
+    assert_int_equal(sft_run_list_make(&list, run, SFT_RUN_NONE, SFT_RUN_LIST_VERIFY, NULL, NULL),
+                     SFT_OK);
     for (size_t i = 0; i < sft_run_list_count(list); i++) {
         const sft_run_step *const s = sft_run_list_at(list, i);
         good += s->verified == 1 && (s->step == newest || s->step == newest - 1);
@@ -200,7 +202,11 @@ static void every_call_fails(void **state) {
     static const struct {
         wrap_kind kind;
         int error;
-    } faults[] = {{WRAP_ERRNO, EIO}, {WRAP_ERRNO, ENOSPC}, {WRAP_ERRNO, EROFS}, {WRAP_ERRNO, EINTR}, {WRAP_ONE, EIO}};
+    } faults[] = {{WRAP_ERRNO, EIO},
+                  {WRAP_ERRNO, ENOSPC},
+                  {WRAP_ERRNO, EROFS},
+                  {WRAP_ERRNO, EINTR},
+                  {WRAP_ONE, EIO}};
     size_t calls = 0;
     size_t told = 0;
     size_t old = 0;
@@ -232,8 +238,8 @@ static void every_call_fails(void **state) {
             runs++;
         }
     }
-    print_message("  %zu calls, %zu runs, %zu told a failure, %zu without the new step\n", calls, runs,
-                  told, old);
+    print_message("  %zu calls, %zu runs, %zu told a failure, %zu without the new step\n", calls,
+                  runs, told, old);
     assert_true(calls > 60 && old > calls && told >= old);
 }
 
@@ -297,7 +303,9 @@ static void counted_free(void *ctx, void *ptr, size_t size) {
 static void *counted_resize(void *ctx, void *ptr, size_t old_size, size_t new_size) {
     counter *const c = ctx;
     (void)old_size;
-    return __atomic_add_fetch(&c->calls, 1, __ATOMIC_SEQ_CST) == c->fail_at ? NULL : realloc(ptr, new_size);
+    return __atomic_add_fetch(&c->calls, 1, __ATOMIC_SEQ_CST) == c->fail_at
+               ? NULL
+               : realloc(ptr, new_size);
 }
 
 static void every_allocation_fails(void **state) {

@@ -159,7 +159,7 @@ static sft_status describe(sft__checkpoint_gsave *s, const sft_checkpoint *c,
     sft_catalog *whole;
     SFT_TRY(sft_checkpoint_join_ranks(&whole, c, open, err));
     sft_status status = s->set.boxes ? write_topology(s, c, whole, err) : SFT_OK;
-    if (status == SFT_OK) {
+    if (status == SFT_OK && !s->unmarked) {
         status = write_marker(s, c, whole, err);
     }
     sft_catalog_close(whole);

@@ -34,11 +34,15 @@ static sft_status check_words(const sft__checkpoint_run_words *words, const char
     return status;
 }
 
-static sft_status check_names(const sft_run_save *s, sft__base_strmap *map, sft_error *err) {
-    size_t twice = 0;
+sft_status sft__checkpoint_run_check_words(const sft_run_save *s, sft_error *err) {
     SFT_TRY(check_words(&s->entries, "an entry of state.json", s->allocator, err));
     SFT_TRY(check_words(&s->metrics, "a metric", s->allocator, err));
     SFT_TRY(check_words(&s->files, "a file", s->allocator, err));
+    return SFT_OK;
+}
+
+static sft_status check_names(const sft_run_save *s, sft__base_strmap *map, sft_error *err) {
+    size_t twice = 0;
     if (!sft__base_strmap_init(map, s->items, sizeof *s->items, s->count, s->allocator)) {
         return nomem(s, err);
     }
@@ -51,7 +55,8 @@ static sft_status check_names(const sft_run_save *s, sft__base_strmap *map, sft_
 
 /* ---------------------------------------------------------------- files */
 
-static sft_status add_plan(sft_run_save *s, uint32_t part, size_t first, sft_error *err) {
+sft_status sft__checkpoint_run_add_plan(sft_run_save *s, uint32_t part, size_t first,
+                                        sft_error *err) {
     if (!sft__base_grow(s->allocator, &s->plans, &s->plan_room, s->plan_count + 1,
                         sizeof *s->plans)) {
         return sft__base_fail_nomem(err, (s->plan_count + 1) * sizeof *s->plans);
@@ -63,7 +68,7 @@ static sft_status add_plan(sft_run_save *s, uint32_t part, size_t first, sft_err
     return SFT_OK;
 }
 
-static void take_item(sft_run_save *s, size_t at, size_t index) {
+void sft__checkpoint_run_take_item(sft_run_save *s, size_t at, size_t index) {
     const sft__checkpoint_run_item *const item = &s->items[index];
     sft_save_tensor *const t = &s->tensors[at];
     memset(t, 0, sizeof *t);
@@ -88,13 +93,13 @@ static sft_status fill_plans(sft_run_save *s, uint32_t part, uint32_t frozen, si
             continue;
         }
         if (!open || bytes > most || t->nbytes > most - bytes) {
-            SFT_TRY(add_plan(s, part, *at, err));
+            SFT_TRY(sft__checkpoint_run_add_plan(s, part, *at, err));
             open = true;
             bytes = 0;
         }
         bytes += t->nbytes; /* cannot overflow: below most + one tensor in memory */
         s->plans[s->plan_count - 1].count++;
-        take_item(s, (*at)++, i);
+        sft__checkpoint_run_take_item(s, (*at)++, i);
     }
     return SFT_OK;
 }
@@ -118,7 +123,9 @@ static void name_plans(sft_run_save *s, size_t first) {
 /* An entry whose value is a tensor's name is another name of that tensor: it goes where the tensor lies. */
 static bool belongs(const sft_run_save *s, const sft__base_strmap *map,
                     const sft__checkpoint_run_plan *plan, const sft__checkpoint_run_word *entry) {
-    const size_t of = sft__base_strmap_find(map, entry->text, entry->len);
+    const size_t of = map != NULL
+                          ? sft__base_strmap_find(map, entry->text, entry->len)
+                          : SFT__STRMAP_NONE; /* of many processes: nobody knows all names */
     if (of == SFT__STRMAP_NONE || s->items[of].given.part != SFT_RUN_MODEL) {
         return true;
     }
@@ -132,14 +139,15 @@ static bool belongs(const sft_run_save *s, const sft__base_strmap *map,
 
 static sft_status add_metadata(sft_run_save *s, const sft__base_strmap *map,
                                sft__checkpoint_run_plan *plan, sft_error *err) {
-    const size_t room = (plan->part == SFT_RUN_MODEL ? s->metadata.count : 0) + 1;
+    const size_t given = plan->part == SFT_RUN_MODEL ? s->metadata.count : 0;
+    const size_t room = given + 3;
     sft_metadata_entry *const m = sft__base_arena_alloc(&s->arena, room * sizeof *m, 8);
     bool format = false;
     if (m == NULL) {
         return sft__base_fail_nomem(err, room * sizeof *m);
     }
     plan->metadata = m;
-    for (size_t i = 0; i + 1 < room; i++) {
+    for (size_t i = 0; i < given; i++) {
         const sft__checkpoint_run_word *const w = &s->metadata.list[i];
         if (belongs(s, map, plan, w)) {
             format = format || strcmp(w->name, "format") == 0;
@@ -148,6 +156,11 @@ static sft_status add_metadata(sft_run_save *s, const sft__base_strmap *map,
     }
     if (!format) {
         m[plan->metadata_count++] = (sft_metadata_entry){"format", 6, "pt", 2};
+    }
+    if (plan->info != NULL) {
+        m[plan->metadata_count++] =
+            (sft_metadata_entry){"DCP_SHARDING_INFO", 17, plan->info, strlen(plan->info)};
+        m[plan->metadata_count++] = (sft_metadata_entry){"DCP_VERSION", 11, "1.0", 3};
     }
     return SFT_OK;
 }
@@ -182,8 +195,21 @@ static sft_status lay_out(sft_run_save *s, sft__checkpoint_run_plan *plan, uint6
                : sft__base_fail(err, SFT_E_OVERFLOW, "a step of more than 2^64 bytes");
 }
 
-static sft_status divide(sft_run_save *s, sft__base_strmap *map, uint64_t *offsets,
-                         sft_error *err) {
+sft_status sft__checkpoint_run_finish_plans(sft_run_save *s, const sft__base_strmap *map,
+                                            sft_error *err) {
+    uint64_t *const offsets = sft__base_alloc_array(s->allocator, s->count + 1, sizeof *offsets);
+    sft_status status = offsets == NULL ? nomem(s, err) : SFT_OK;
+    for (size_t i = 0; i < s->plan_count && status == SFT_OK; i++) {
+        status = add_metadata(s, map, &s->plans[i], err);
+        if (status == SFT_OK) {
+            status = lay_out(s, &s->plans[i], offsets, err);
+        }
+    }
+    sft__base_free(s->allocator, offsets, (s->count + 1) * sizeof *offsets);
+    return status;
+}
+
+static sft_status divide(sft_run_save *s, sft__base_strmap *map, sft_error *err) {
     size_t at = 0;
     SFT_TRY(check_names(s, map, err));
     for (uint32_t part = 0; part < 3; part++) {
@@ -192,23 +218,22 @@ static sft_status divide(sft_run_save *s, sft__base_strmap *map, uint64_t *offse
         SFT_TRY(fill_plans(s, part, SFT_RUN_FROZEN, &at, err));
         name_plans(s, first);
     }
-    for (size_t i = 0; i < s->plan_count; i++) {
-        SFT_TRY(add_metadata(s, map, &s->plans[i], err));
-        SFT_TRY(lay_out(s, &s->plans[i], offsets, err));
-    }
-    return SFT_OK;
+    return sft__checkpoint_run_finish_plans(s, map, err);
+}
+
+sft_status sft__checkpoint_run_make_room(sft_run_save *s, sft_error *err) {
+    s->tensors = sft__base_arena_alloc(&s->arena, (s->count + 1) * sizeof *s->tensors, 8);
+    s->order = sft__base_arena_alloc(&s->arena, (s->count + 1) * sizeof *s->order, 8);
+    return s->tensors == NULL || s->order == NULL ? nomem(s, err) : SFT_OK;
 }
 
 sft_status sft__checkpoint_run_divide(sft_run_save *s, sft_error *err) {
     sft__base_strmap map;
-    uint64_t *const offsets = sft__base_alloc_array(s->allocator, s->count + 1, sizeof *offsets);
     memset(&map, 0, sizeof map);
-    s->tensors = sft__base_arena_alloc(&s->arena, (s->count + 1) * sizeof *s->tensors, 8);
-    s->order = sft__base_arena_alloc(&s->arena, (s->count + 1) * sizeof *s->order, 8);
-    const sft_status status = offsets == NULL || s->tensors == NULL || s->order == NULL
-                                  ? nomem(s, err)
-                                  : divide(s, &map, offsets, err);
+    sft_status status = sft__checkpoint_run_make_room(s, err);
+    if (status == SFT_OK) {
+        status = divide(s, &map, err);
+    }
     sft__base_strmap_reset(&map);
-    sft__base_free(s->allocator, offsets, (s->count + 1) * sizeof *offsets);
     return status;
 }

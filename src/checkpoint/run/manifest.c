@@ -290,12 +290,17 @@ static sft_status take_format(const sft__layout_jnode *root, const char *what, s
 
 sft_status sft__checkpoint_run_manifest_read(sft__checkpoint_run_manifest *m, const char *folder,
                                              sft__base_arena *arena, sft_error *err) {
+    return sft__checkpoint_run_note_read(m, folder, SFT__RUN_MANIFEST, arena, err);
+}
+
+sft_status sft__checkpoint_run_note_read(sft__checkpoint_run_manifest *m, const char *folder,
+                                         const char *name, sft__base_arena *arena, sft_error *err) {
     sft__layout_jnode *root;
     uint64_t time;
     char *text;
     size_t size;
     memset(m, 0, sizeof *m);
-    SFT_TRY(sft__checkpoint_run_read_text(folder, SFT__RUN_MANIFEST, arena, &text, &size, err));
+    SFT_TRY(sft__checkpoint_run_read_text(folder, name, arena, &text, &size, err));
     SFT_TRY(sft__layout_jtree_parse(&root, arena, text, size, SFT__RUN_MANIFEST, err));
     SFT_TRY(take_format(root, SFT__RUN_MANIFEST, err));
     if (!is_own_digest(text, size)) {

@@ -5,7 +5,7 @@
  */
 #include "base/options.h"
 #include "base/text/strmap.h"
-#include "checkpoint/run/run.h"
+#include "checkpoint/run/together.h"
 #include "fs/output/staged.h"
 
 /* ---------------------------------------------------------------- which run it is */
@@ -70,7 +70,7 @@ static sft_status take_id(sft_run *run, sft_error *err) {
         return SFT_OK;
     }
     SFT_TRY(find_id(run, err));
-    return run->read_only ? SFT_OK : write_id(run, err);
+    return run->read_only || sft__checkpoint_run_rank(run) > 0 ? SFT_OK : write_id(run, err);
 }
 
 /* ---------------------------------------------------------------- options */
@@ -124,7 +124,7 @@ static sft_status take_options(sft_run *run, const char *path, sft_error *err) {
 
 static sft_status take_directory(sft_run *run, sft_error *err) {
     sft__base_buf lock;
-    if (!run->read_only) {
+    if (!run->read_only && sft__checkpoint_run_rank(run) == 0) {
         SFT_TRY(sft__fs_make_directory(run->path, err));
         sft__base_buf_init(&lock, run->allocator);
         sft_status status = sft__checkpoint_stage_path(&lock, run->path, SFT__RUN_LOCK, err);
@@ -138,6 +138,19 @@ static sft_status take_directory(sft_run *run, sft_error *err) {
         return sft__base_fail(err, SFT_E_NOT_FOUND, "there is no directory \"%.200s\"", run->path);
     }
     return take_id(run, err);
+}
+
+/* Rank 0 has the run, for all. */
+static sft_status take_together(sft_run *run, sft_error *err) {
+    const sft_group *const g = run->options.group;
+    SFT_TRY(sft__checkpoint_group_check(g, err));
+    if (!sft__checkpoint_group_is_many(g)) {
+        return take_directory(run, err);
+    }
+    const sft_status status = g->rank == 0 ? take_directory(run, err) : SFT_OK;
+    SFT_TRY(sft__checkpoint_group_agree(g, status, false, err));
+    return sft__checkpoint_group_agree(g, g->rank != 0 ? take_directory(run, err) : SFT_OK, false,
+                                       err);
 }
 
 static sft_status start(sft_run *run, sft_error *err) {
@@ -181,7 +194,7 @@ sft_status sft_run_open(sft_run **out, const char *path, const sft_run_options *
     sft__base_arena_init(&run->arena, a, 0);
     sft_status status = take_options(run, path, err);
     if (status == SFT_OK) {
-        status = take_directory(run, err);
+        status = take_together(run, err);
     }
     if (status == SFT_OK) {
         status = start(run, err);

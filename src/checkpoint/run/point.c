@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "base/text/real.h"
 #include "base/text/utf8.h"
+#include "checkpoint/run/together.h"
 #include "layout/jsontree.h"
 #include <sft/checkpoint_open.h>
 #include <sft/load.h>
@@ -154,10 +155,8 @@ static sft_status read_state(sft_run_point *p, const char *name, sft_error *err)
 static sft_status open_state(sft_run_point *p, const sft__checkpoint_run_manifest *m,
                              sft_error *err) {
     const sft_group *const g = p->run->options.group;
-    char name[64] = SFT__RUN_STATE;
-    if (g != NULL && g->rank > 0 && m->processes == g->size) {
-        (void)snprintf(name, sizeof name, "state.rank-%05lu.json", (unsigned long)g->rank);
-    }
+    char name[64];
+    sft__checkpoint_run_state_name(name, g != NULL && m->processes == g->size ? g->rank : 0);
     return read_state(p, name, err);
 }
 

@@ -16,6 +16,23 @@ void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, bool g
     (void)snprintf(out, SFT__RUN_HIDDEN, ".%s%s", name, gone ? GONE : PART);
 }
 
+sft_status sft__checkpoint_run_prepare(const sft_run *run, const sft_run_save *save,
+                                       sft_error *err) {
+    char hidden[SFT__RUN_HIDDEN];
+    sft__base_buf path;
+    sft__checkpoint_run_hidden(hidden, save->step, false);
+    sft__base_buf_init(&path, run->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, run->path, hidden, err);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_remove_tree(path.data, run->allocator, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__fs_make_directory(path.data, err);
+    }
+    sft__base_buf_reset(&path);
+    return status;
+}
+
 /* FROM and TO of a step's directory and of what it is called while it is removed. */
 typedef struct two_paths {
     sft__base_buf from;

@@ -14,6 +14,7 @@
 #define SFT_CHECKPOINT_RUN_PRIVATE_H
 
 #include "base/text/buf.h"
+#include "base/text/strmap.h"
 #include "base/thread/thread.h"
 #include "checkpoint/run/steps.h"
 
@@ -36,6 +37,7 @@ typedef struct sft__checkpoint_run_plan {
     size_t count;
     sft_metadata_entry *metadata;
     size_t metadata_count;
+    const char *info; /* of shards: DCP_SHARDING_INFO; else NULL */
     uint64_t data_bytes;
     uint64_t base; /* where its data section lies in the arena */
 } sft__checkpoint_run_plan;
@@ -76,8 +78,9 @@ struct sft_run_save {
     sft__checkpoint_run_plan *plans;
     size_t plan_count;
     size_t plan_room;
-    uint64_t bytes; /* of all data sections, each at a page of its own */
-    uint32_t slot;  /* which arena */
+    char token[SFT__RUN_ID + 1]; /* of a group: of this save alone, the same for all */
+    uint64_t bytes;              /* of all data sections, each at a page of its own */
+    uint32_t slot;               /* which arena */
 };
 
 /* ---------------------------------------------------------------- a run */
@@ -147,6 +150,15 @@ void sft__checkpoint_run_work(void *run);
 extern const char *const sft__checkpoint_run_parts[3];
 void sft__checkpoint_run_write_options(const sft_run_save *save, sft_write_options *out);
 sft_status sft__checkpoint_run_divide(sft_run_save *save, sft_error *err);
+/* Its steps, for those who divide otherwise: names that are given twice, but not tensors'; room; a file; a tensor at its
+ * place in the order of files; metadata and places of all files (map: of the tensors' names, or NULL). */
+sft_status sft__checkpoint_run_check_words(const sft_run_save *save, sft_error *err);
+sft_status sft__checkpoint_run_make_room(sft_run_save *save, sft_error *err);
+sft_status sft__checkpoint_run_add_plan(sft_run_save *save, uint32_t part, size_t first,
+                                        sft_error *err);
+void sft__checkpoint_run_take_item(sft_run_save *save, size_t at, size_t index);
+sft_status sft__checkpoint_run_finish_plans(sft_run_save *save, const sft__base_strmap *map,
+                                            sft_error *err);
 /* slots.c: an arena of at least so many bytes; what was in it is gone. */
 sft_status sft__checkpoint_run_slot_grow(sft_run *run, sft__checkpoint_run_slot *slot, size_t bytes,
                                          sft_error *err);
@@ -167,6 +179,9 @@ sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t *removed, sft_error 
 /* A step's directory, if it is there, loses its name; what has lost it is removed. */
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);
+/* An empty staging directory for the step. */
+sft_status sft__checkpoint_run_prepare(const sft_run *run, const sft_run_save *save,
+                                       sft_error *err);
 /* What a step's directory is called while it is written, or removed. */
 #define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
 void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, bool gone);

@@ -8,7 +8,7 @@
 #include "base/text/json.h"
 #include "base/text/real.h"
 #include "base/text/utf8.h"
-#include "checkpoint/run/run.h"
+#include "checkpoint/run/together.h"
 #include <stdio.h>
 
 /* Below this the digits are a plain JSON number everywhere. */
@@ -44,15 +44,12 @@ static bool is_queued(sft_run *run, uint64_t step) {
     return queued;
 }
 
-sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32_t flags,
-                         sft_error *err) {
-    *out = NULL;
+static sft_status may_begin(sft_run *run, uint64_t step, uint32_t flags, sft_error *err) {
     if (run->read_only || run->begun != NULL) {
         return sft__base_fail(err, SFT_E_STATE,
                               run->read_only ? "the run was opened to be read"
                                              : "another save of this run is begun and not staged");
     }
-    SFT_TRY(sft__checkpoint_run_tell(run, err));
     if (step > SFT__RUN_STEP_MAX || (flags & ~SFT_RUN_REPLACE) != 0) {
         return sft__base_fail(err, SFT_E_ARG,
                               "a step is a number up to 2^53 - 1, without other flags");
@@ -61,7 +58,17 @@ sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32
         return sft__base_fail(err, SFT_E_EXISTS, "step %llu is being written",
                               (unsigned long long)step);
     }
-    SFT_TRY(is_free(run, step, flags, err));
+    return is_free(run, step, flags, err);
+}
+
+sft_status sft_run_begin(sft_run_save **out, sft_run *run, uint64_t step, uint32_t flags,
+                         sft_error *err) {
+    *out = NULL;
+    sft_status status = sft__checkpoint_run_tell(run, err);
+    if (status == SFT_OK) {
+        status = may_begin(run, step, flags, err);
+    }
+    SFT_TRY(sft__checkpoint_group_agree(run->options.group, status, false, err));
     sft_run_save *const s = sft__base_alloc_zero(run->allocator, sizeof *s);
     if (s == NULL) {
         return sft__base_fail_nomem(err, sizeof *s);
@@ -304,6 +311,12 @@ sft_status sft_run_add_blob(sft_run_save *save, const char *name, const void *da
     }
     sft__base_buf_init(&b, save->allocator);
     sft__base_buf_text(&b, "state.");
+    if (sft__checkpoint_run_rank(save->run) > 0) { /* each process has its own */
+        char rank[32];
+        (void)snprintf(rank, sizeof rank, "rank-%05lu.",
+                       (unsigned long)sft__checkpoint_run_rank(save->run));
+        sft__base_buf_text(&b, rank);
+    }
     sft__base_buf_text(&b, name);
     const size_t len = b.len;
     SFT_INIT(&t);

@@ -3,7 +3,7 @@
  * checkpoint/run/stage.c - the caller's bytes into an arena: device memory begun first, memory by the
  * common loop, what functions make in the calling thread. Read run.h first.
  */
-#include "checkpoint/run/run.h"
+#include "checkpoint/run/together.h"
 #include "move/loop.h"
 
 /* A block is long enough that memcpy goes past the caches, and short enough that threads end together. */
@@ -26,7 +26,7 @@ typedef struct copying {
 } copying;
 
 static bool is_memory(const sft__checkpoint_run_item *item) {
-    return item->given.data != NULL && item->given.nbytes > 0;
+    return item->given.data != NULL && item->staged != NULL; /* of a group: what it writes */
 }
 
 static sft_status copy_block(void *ctx, size_t index, sft_error *err) {
@@ -117,7 +117,7 @@ static sft_status copy_host(const sft_run_save *s, sft_error *err) {
     c.blocks = cut(s, c.block, NULL);
     SFT_TRY(copy_memory(&c, err));
     for (size_t i = 0; i < s->count; i++) {
-        if (s->items[i].given.fill != NULL) {
+        if (s->items[i].given.fill != NULL && s->items[i].staged != NULL) {
             SFT_TRY(fill_one(&s->items[i], err));
         }
     }
@@ -128,7 +128,7 @@ static sft_status begin_device(const sft_run_save *s, bool *begun, sft_error *er
     const sft_copier *const copier = &s->run->copier;
     for (size_t i = 0; i < s->count; i++) {
         const sft__checkpoint_run_item *const item = &s->items[i];
-        if (item->given.address != 0) {
+        if (item->given.address != 0 && item->staged != NULL) {
             *begun = true;
             SFT_TRY(copier->copy(copier->ctx, item->staged, item->given.address,
                                  (size_t)item->given.nbytes, err));
@@ -168,18 +168,35 @@ static void place(sft_run_save *s) {
     }
 }
 
+static sft_status stage(sft_run *run, sft_run_save *save, sft_error *err) {
+    SFT_TRY(sft__checkpoint_run_take_slot(run, save, err));
+    place(save);
+    return copy_all(save, err);
+}
+
+/* All of them have staged, or none has: nothing is written of a step that one process lacks. */
+static sft_status stage_together(sft_run *run, sft_run_save *save, const sft_group *g,
+                                 sft_error *err) {
+    SFT_TRY(sft__checkpoint_run_divide_group(save, err));
+    sft_status status = stage(run, save, err);
+    if (status == SFT_OK && g->rank == 0) {
+        status = sft__checkpoint_run_prepare(run, save, err);
+    }
+    return sft__checkpoint_group_agree(g, status, false, err);
+}
+
 sft_status sft_run_stage(sft_run_save *save, uint64_t *ticket, sft_error *err) {
     sft_run *const run = save->run;
-    sft_status status = sft__checkpoint_run_divide(save, err);
+    const sft_group *const g = sft__checkpoint_run_group(run);
+    sft_status status = SFT_OK;
     if (ticket != NULL) {
         *ticket = 0;
     }
-    if (status == SFT_OK) {
-        status = sft__checkpoint_run_take_slot(run, save, err);
-    }
-    if (status == SFT_OK) {
-        place(save);
-        status = copy_all(save, err);
+    if (g != NULL) {
+        status = stage_together(run, save, g, err);
+    } else {
+        status = sft__checkpoint_run_divide(save, err);
+        status = status == SFT_OK ? stage(run, save, err) : status;
     }
     if (status != SFT_OK) {
         sft__checkpoint_run_give_slot(run, save);

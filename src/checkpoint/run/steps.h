@@ -63,6 +63,9 @@ typedef struct sft__checkpoint_run_manifest {
 /* folder: of the step. SFT_E_NOT_FOUND: there is none. */
 sft_status sft__checkpoint_run_manifest_read(sft__checkpoint_run_manifest *out, const char *folder,
                                              sft__base_arena *arena, sft_error *err);
+/* The same of another file of that form. */
+sft_status sft__checkpoint_run_note_read(sft__checkpoint_run_manifest *out, const char *folder,
+                                         const char *name, sft__base_arena *arena, sft_error *err);
 void sft__checkpoint_run_manifest_text(sft__base_buf *out, const sft__checkpoint_run_manifest *m);
 const sft__checkpoint_run_fact *
 sft__checkpoint_run_manifest_find(const sft__checkpoint_run_manifest *m, const char *name);

@@ -2,7 +2,7 @@
  *
  * checkpoint/run/work.c - the thread behind: steps of the queue, one after the other. Read run.h first.
  */
-#include "checkpoint/run/run.h"
+#include "checkpoint/run/together.h"
 
 static void finish(sft_run *run, sft_run_save *save, sft_status status, const sft_error *error) {
     if (status != SFT_OK) {
@@ -37,7 +37,7 @@ void sft__checkpoint_run_work(void *arg) {
         memset(&error, 0, sizeof error);
         const sft_status status = sft__checkpoint_run_write(run, save, &error);
         sft__checkpoint_run_give_slot(run, save);
-        if (status == SFT_OK) { /* only behind the commit */
+        if (status == SFT_OK && sft__checkpoint_run_rank(run) == 0) { /* only behind the commit */
             sft_error why;
             memset(&why, 0, sizeof why);
             if (sft__checkpoint_run_clear(run, NULL, &why) != SFT_OK) {

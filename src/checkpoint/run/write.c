@@ -5,7 +5,7 @@
  */
 #include "base/checked.h"
 #include "base/text/json.h"
-#include "checkpoint/run/run.h"
+#include "checkpoint/run/together.h"
 #include "fs/output/entry.h"
 #include "fs/output/publish.h"
 #include <sft/digest.h>
@@ -15,13 +15,12 @@
 typedef struct writing {
     sft_run *run;
     sft_run_save *save;
-    const char *folder; /* the staging directory */
+    const char *folder;              /* the staging directory */
+    const sft_group *group;          /* NULL: this process alone */
+    sft__checkpoint_run_share share; /* files that are written */
     bool durable;
     sft_run_list *steps; /* what is there */
     sft__checkpoint_run_older older;
-    sft__checkpoint_run_fact *facts;
-    size_t count;
-    size_t room;
     uint64_t linked;
     uint64_t written;
     sft__base_buf text; /* reused */
@@ -35,14 +34,6 @@ static void count_bytes(writing *w, uint64_t done, uint64_t total) {
 }
 
 /* ---------------------------------------------------------------- what the manifest says of a file */
-
-static sft_status add_fact(writing *w, const sft__checkpoint_run_fact *fact, sft_error *err) {
-    if (!sft__base_grow(w->save->allocator, &w->facts, &w->room, w->count + 1, sizeof *w->facts)) {
-        return sft__base_fail_nomem(err, (w->count + 1) * sizeof *w->facts);
-    }
-    w->facts[w->count++] = *fact;
-    return SFT_OK;
-}
 
 typedef struct digest_order {
     const sft_tensor *tensor;
@@ -168,7 +159,7 @@ static sft_status write_plan(writing *w, const sft__checkpoint_run_plan *plan, s
         status = save_plan(w, plan, path.data, &fact, err);
     }
     sft__base_buf_reset(&path);
-    return status == SFT_OK ? add_fact(w, &fact, err) : status;
+    return status == SFT_OK ? sft__checkpoint_run_add_fact(&w->share, &fact, err) : status;
 }
 
 /* ---------------------------------------------------------------- texts */
@@ -190,7 +181,7 @@ static sft_status put_text(writing *w, const char *name, const sft__base_buf *te
         fact.hashed = true;
     }
     w->written += fact.size;
-    return add_fact(w, &fact, err);
+    return sft__checkpoint_run_add_fact(&w->share, &fact, err);
 }
 
 /* PART.safetensors.index.json of the plans [first, end), if they are several. */
@@ -256,7 +247,12 @@ static sft_status write_state(writing *w, sft_error *err) {
         sft__base_buf_add(b, entries->list[i].text, entries->list[i].len);
     }
     sft__base_buf_text(b, "\n  }\n}\n");
-    return put_text(w, SFT__RUN_STATE, b, err);
+    char *const name = sft__base_arena_alloc(&w->save->arena, 64, 1);
+    if (name == NULL) {
+        return sft__base_fail_nomem(err, 64);
+    }
+    sft__checkpoint_run_state_name(name, sft__checkpoint_run_rank(w->run));
+    return put_text(w, name, b, err);
 }
 
 static sft_status write_files(writing *w, sft_error *err) {
@@ -281,9 +277,9 @@ static sft_status write_manifest(writing *w, sft_error *err) {
     memcpy(m.id, w->run->id, sizeof m.id);
     m.step = s->step;
     m.time = s->time;
-    m.processes = 1;
-    m.files = w->facts;
-    m.count = w->count;
+    m.processes = w->group != NULL ? w->group->size : 1;
+    m.files = w->share.facts;
+    m.count = w->share.count;
     m.metric_count = s->metrics.count;
     m.metrics = sft__base_arena_alloc(&w->save->arena, (m.metric_count + 1) * sizeof *m.metrics, 8);
     if (m.metrics == NULL) {
@@ -295,7 +291,7 @@ static sft_status write_manifest(writing *w, sft_error *err) {
         m.metrics[i].name_len = word->name_len;
         memcpy(&m.metrics[i].value, word->text, sizeof m.metrics[i].value);
     }
-    qsort(w->facts, w->count, sizeof *w->facts, fact_order);
+    qsort(m.files, m.count, sizeof *m.files, fact_order);
     w->text.len = 0;
     sft__checkpoint_run_manifest_text(&w->text, &m);
     SFT_TRY(sft__checkpoint_write_text(w->folder, SFT__RUN_MANIFEST, &w->text, w->durable, err));
@@ -382,24 +378,53 @@ static sft_status write_latest(const writing *w, sft_error *err) {
     return status;
 }
 
+/* Everything that this process writes but the manifest. */
 static sft_status fill(writing *w, sft_error *err) {
     const sft_run_save *const s = w->save;
     uint64_t done = 0;
-    SFT_TRY(is_ours(w->run, err));
     SFT_TRY(look_around(w, err));
-    SFT_TRY(sft__checkpoint_remove_tree(w->folder, w->run->allocator, err));
-    SFT_TRY(sft__fs_make_directory(w->folder, err));
     for (size_t i = 0; i < s->plan_count; i++) {
         count_bytes(w, done, s->bytes);
         SFT_TRY(write_plan(w, &s->plans[i], err));
         done += s->plans[i].data_bytes;
     }
-    SFT_TRY(write_indexes(w, err));
+    if (w->group == NULL) {
+        SFT_TRY(write_indexes(w, err));
+    }
     SFT_TRY(write_state(w, err));
-    SFT_TRY(write_files(w, err));
+    return sft__checkpoint_run_rank(w->run) == 0 ? write_files(w, err) : SFT_OK;
+}
+
+static sft_status finish(writing *w, sft_error *err) {
     SFT_TRY(write_manifest(w, err));
     SFT_TRY(is_ours(w->run, err));
     return commit(w, err);
+}
+
+static sft_status write_alone(writing *w, sft_error *err) {
+    SFT_TRY(is_ours(w->run, err));
+    SFT_TRY(sft__checkpoint_run_prepare(w->run, w->save, err));
+    SFT_TRY(fill(w, err));
+    return finish(w, err);
+}
+
+/* Rank 0 makes the step of everybody's files; the directory of a save that failed stays for the others to read why, until
+ * the run is opened again. */
+static sft_status write_together(writing *w, sft_error *err) {
+    const bool first = w->group->rank == 0;
+    sft_error why;
+    sft_status status = fill(w, err);
+    if (status == SFT_OK && first) {
+        status = sft__checkpoint_run_gather(&w->share, &w->save->arena, err);
+        status = status == SFT_OK ? finish(w, err) : status;
+    }
+    if (status != SFT_OK || !first) {
+        memset(&why, 0, sizeof why);
+        const sft_status noted =
+            sft__checkpoint_run_note(&w->share, status, err, status == SFT_OK ? err : &why);
+        status = status == SFT_OK ? noted : status;
+    }
+    return status == SFT_OK && !first ? sft__checkpoint_run_await(&w->share, err) : status;
 }
 
 /* Behind the rename the step is there; what fails then is told, but is no failure of it. */
@@ -431,6 +456,7 @@ sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error
     memset(&w, 0, sizeof w);
     w.run = run;
     w.save = save;
+    w.group = sft__checkpoint_run_group(run);
     w.durable = run->options.durability == SFT_DURABLE_FULL;
     sft__base_buf_init(&w.text, run->allocator);
     sft__base_buf_init(&folder, run->allocator);
@@ -438,15 +464,16 @@ sft_status sft__checkpoint_run_write(sft_run *run, sft_run_save *save, sft_error
     sft_status status = sft__checkpoint_stage_path(&folder, run->path, hidden, err);
     if (status == SFT_OK) {
         w.folder = folder.data;
-        status = fill(&w, err);
-        if (status == SFT_OK) {
+        w.share = (sft__checkpoint_run_share){.run = run, .save = save, .folder = folder.data};
+        status = w.group != NULL ? write_together(&w, err) : write_alone(&w, err);
+        if (status == SFT_OK && sft__checkpoint_run_rank(run) == 0) {
             follow(&w);
-        } else {
+        } else if (status != SFT_OK && w.group == NULL) {
             (void)!sft__checkpoint_remove_tree(w.folder, run->allocator, NULL);
         }
     }
     sft_run_list_free(w.steps);
-    sft__base_free(save->allocator, w.facts, w.room * sizeof *w.facts);
+    sft__base_free(run->allocator, w.share.facts, w.share.room * sizeof *w.share.facts);
     sft__base_buf_reset(&w.text);
     sft__base_buf_reset(&folder);
     return status;
