@@ -16,8 +16,8 @@ void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, bool g
     (void)snprintf(out, SFT__RUN_HIDDEN, ".%s%s", name, gone ? GONE : PART);
 }
 
-sft_status sft__checkpoint_run_prepare(const sft_run *run, const sft_run_save *save,
-                                       sft_error *err) {
+sft_status sft__checkpoint_run_make_staging(const sft_run *run, const sft_run_save *save,
+                                            sft_error *err) {
     char hidden[SFT__RUN_HIDDEN];
     sft__base_buf path;
     sft__checkpoint_run_hidden(hidden, save->step, false);

@@ -150,8 +150,9 @@ void sft__checkpoint_run_work(void *run);
 extern const char *const sft__checkpoint_run_parts[3];
 void sft__checkpoint_run_write_options(const sft_run_save *save, sft_write_options *out);
 sft_status sft__checkpoint_run_divide(sft_run_save *save, sft_error *err);
-/* Its steps, for those who divide otherwise: names that are given twice, but not tensors'; room; a file; a tensor at its
- * place in the order of files; metadata and places of all files (map: of the tensors' names, or NULL). */
+/* Its steps, for those who divide otherwise: names that are given twice, but not tensors'; room; a file; a
+ * tensor at its place in the order of files; metadata and places of all files (map: of the tensors' names,
+ * or NULL). */
 sft_status sft__checkpoint_run_check_words(const sft_run_save *save, sft_error *err);
 sft_status sft__checkpoint_run_make_room(sft_run_save *save, sft_error *err);
 sft_status sft__checkpoint_run_add_plan(sft_run_save *save, uint32_t part, size_t first,
@@ -180,8 +181,8 @@ sft_status sft__checkpoint_run_clear(sft_run *run, uint64_t *removed, sft_error 
 sft_status sft__checkpoint_run_hide(const sft_run *run, uint64_t step, sft_error *err);
 sft_status sft__checkpoint_run_forget(const sft_run *run, uint64_t step, sft_error *err);
 /* An empty staging directory for the step. */
-sft_status sft__checkpoint_run_prepare(const sft_run *run, const sft_run_save *save,
-                                       sft_error *err);
+sft_status sft__checkpoint_run_make_staging(const sft_run *run, const sft_run_save *save,
+                                            sft_error *err);
 /* What a step's directory is called while it is written, or removed. */
 #define SFT__RUN_HIDDEN (SFT__RUN_NAME + 16)
 void sft__checkpoint_run_hidden(char out[SFT__RUN_HIDDEN], uint64_t step, bool gone);

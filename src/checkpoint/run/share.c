@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/share.c - what this process writes of a step that many save: parts as a collective save divides them
- * (checkpoint/group/group_parts.h), each part of the step a set of its own. Read together.h first.
+ * checkpoint/run/share.c - what this process writes of a step that many save: parts as a collective save
+ * divides them (checkpoint/group/group_parts.h), each part of the step a set of its own. Read together.h
+ * first.
  */
 #include "checkpoint/group/group_save.h"
 #include "checkpoint/run/together.h"
@@ -36,8 +37,7 @@ static void list_part(sharing *h, uint32_t part) {
     }
 }
 
-static sft_status add_file(sharing *h, uint32_t part, uint32_t number, size_t *at,
-                           sft_error *err) {
+static sft_status add_file(sharing *h, uint32_t part, uint32_t number, size_t *at, sft_error *err) {
     sft_run_save *const s = h->save;
     sft__base_buf b;
     SFT_TRY(sft__checkpoint_run_add_plan(s, part, *at, err));
@@ -80,8 +80,8 @@ static sft_status share_part(sharing *h, uint32_t part, size_t *at, sft_error *e
     if (total == 0) {
         return SFT_OK;
     }
-    sft_status status = sft__checkpoint_gset_init(&h->set, g, h->tensors, h->count, NULL,
-                                                  h->save->allocator, err);
+    sft_status status =
+        sft__checkpoint_gset_init(&h->set, g, h->tensors, h->count, NULL, h->save->allocator, err);
     status = sft__checkpoint_group_agree(g, status, false, err);
     if (status == SFT_OK) {
         status = sft__checkpoint_gset_divide(&h->set, err);

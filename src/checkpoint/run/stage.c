@@ -180,7 +180,7 @@ static sft_status stage_together(sft_run *run, sft_run_save *save, const sft_gro
     SFT_TRY(sft__checkpoint_run_divide_group(save, err));
     sft_status status = stage(run, save, err);
     if (status == SFT_OK && g->rank == 0) {
-        status = sft__checkpoint_run_prepare(run, save, err);
+        status = sft__checkpoint_run_make_staging(run, save, err);
     }
     return sft__checkpoint_group_agree(g, status, false, err);
 }

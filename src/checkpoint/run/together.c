@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/together.c - how the processes of a group finish a step: each leaves a note in the staging directory, of the
- * form of a manifest whose "run" is the token of this save; rank 0 waits for all of them. Read together.h first.
+ * checkpoint/run/together.c - how the processes of a group finish a step: each leaves a note in the
+ * staging directory, of the form of a manifest whose "run" is the token of this save; rank 0 waits for all
+ * of them. Read together.h first.
  */
 #include "checkpoint/run/together.h"
 #include "checkpoint/group/group_save.h"
@@ -104,11 +105,10 @@ static sft_status missing(const sft__checkpoint_run_share *s, const bool *have, 
                                    (unsigned long)r);
         }
     }
-    return sft__base_fail(err, SFT_E_TIMEOUT,
-                          "step %llu is not committed: not ready within %llu ms: rank %s%s",
-                          (unsigned long long)s->save->step,
-                          (unsigned long long)s->run->options.timeout_ms, text,
-                          at + 16 < sizeof text ? "" : " ...");
+    return sft__base_fail(
+        err, SFT_E_TIMEOUT, "step %llu is not committed: not ready within %llu ms: rank %s%s",
+        (unsigned long long)s->save->step, (unsigned long long)s->run->options.timeout_ms, text,
+        at + 16 < sizeof text ? "" : " ...");
 }
 
 static sft_status take_note(sft__checkpoint_run_share *s, uint32_t rank, sft__base_arena *texts,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/together.h - a step that many processes save: divided among them when it is staged, with calls of the
- * group; finished behind by notes in the staging directory, without any. Read run.h and docs/run.md first.
+ * checkpoint/run/together.h - a step that many processes save: divided among them when it is staged, with
+ * calls of the group; finished behind by notes in the staging directory, without any. Read run.h and
+ * docs/run.md first.
  */
 #ifndef SFT_CHECKPOINT_RUN_TOGETHER_H
 #define SFT_CHECKPOINT_RUN_TOGETHER_H
@@ -25,8 +26,8 @@ sft_status sft__checkpoint_run_add_fact(sft__checkpoint_run_share *share,
 /* Leaves the note of this process: its files, or (status not SFT_OK) why there are none. */
 sft_status sft__checkpoint_run_note(const sft__checkpoint_run_share *share, sft_status status,
                                     const sft_error *failure, sft_error *err);
-/* Rank 0: waits for the notes of all, takes their files over, writes topology.json. SFT_E_TIMEOUT names the ranks that
- * are missing; a rank's failure begins with "rank K: ". texts: of names. */
+/* Rank 0: waits for the notes of all, takes their files over, writes topology.json. SFT_E_TIMEOUT names
+ * the ranks that are missing; a rank's failure begins with "rank K: ". texts: of names. */
 sft_status sft__checkpoint_run_gather(sft__checkpoint_run_share *share, sft__base_arena *texts,
                                       sft_error *err);
 /* Others: wait until rank 0 has committed the step, or failed. */

@@ -403,13 +403,13 @@ static sft_status finish(writing *w, sft_error *err) {
 
 static sft_status write_alone(writing *w, sft_error *err) {
     SFT_TRY(is_ours(w->run, err));
-    SFT_TRY(sft__checkpoint_run_prepare(w->run, w->save, err));
+    SFT_TRY(sft__checkpoint_run_make_staging(w->run, w->save, err));
     SFT_TRY(fill(w, err));
     return finish(w, err);
 }
 
-/* Rank 0 makes the step of everybody's files; the directory of a save that failed stays for the others to read why, until
- * the run is opened again. */
+/* Rank 0 makes the step of everybody's files; the directory of a save that failed stays for the others to
+ * read why, until the run is opened again. */
 static sft_status write_together(writing *w, sft_error *err) {
     const bool first = w->group->rank == 0;
     sft_error why;
