@@ -6,6 +6,18 @@
  */
 #include "base/error.h"
 #include "checkpoint/open/checkpoint.h"
+#include "checkpoint/run/steps.h"
+
+/* A step of a training run that one process saved: all of it, model, optimizer and state. */
+static sft_status open_step(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_run_manifest m;
+    sft_open_options o = c->open;
+    sft_catalog *catalog;
+    o.limits = &c->limits;
+    SFT_TRY(sft__checkpoint_run_manifest_read(&m, c->folder, &c->arena, err));
+    SFT_TRY(sft__checkpoint_run_open_files(&catalog, c->folder, &m, &o, err));
+    return sft__checkpoint_add(c, 0, catalog, err);
+}
 
 static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err) {
     SFT_TRY(sft__checkpoint_detect(c, path, err));
@@ -18,6 +30,8 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
         return sft__checkpoint_complete(c, err);
     case SFT_CHECKPOINT_STEPS:
         return sft__checkpoint_steps(c, err);
+    case SFT_CHECKPOINT_STEP:
+        return open_step(c, err);
     case SFT_CHECKPOINT_RANKS:
         SFT_TRY(sft__checkpoint_ranks(c, err));
         return sft__checkpoint_keeps_promise(c, err);
@@ -125,7 +139,8 @@ sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpo
     sft_source_vtable vtable;
     sft_source *keeper;
     *out = NULL;
-    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS) {
+    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS ||
+        checkpoint->kind == SFT_CHECKPOINT_STEP) {
         /* one catalog already: it needs no keeper */
         *out = checkpoint->catalogs[0];
         checkpoint->count = 0;

@@ -15,62 +15,6 @@
 
 /* ---------------------------------------------------------------- tensors */
 
-static bool ends(const char *name, const char *with) {
-    const size_t len = strlen(name);
-    return len > strlen(with) && strcmp(name + len - strlen(with), with) == 0;
-}
-
-static sft_status open_sources(void *ctx, const char *const *names, size_t count,
-                               sft_source **sources, sft_error *err) {
-    const sft_run_point *const p = ctx;
-    sft__base_buf path;
-    sft_status status = SFT_OK;
-    sft__base_buf_init(&path, p->run->allocator);
-    for (size_t i = 0; i < count && status == SFT_OK; i++) {
-        status = sft__checkpoint_stage_path(&path, p->path, names[i], err);
-        if (status == SFT_OK) {
-            status =
-                sft_source_open(&sources[i], path.data, SFT_ACCESS_READ, p->run->allocator, err);
-        }
-    }
-    sft__base_buf_reset(&path);
-    return status;
-}
-
-static sft_status open_nothing(sft_run_point *p, const sft_open_options *o, sft_error *err) {
-    sft_builder *builder;
-    SFT_TRY(sft_builder_create(&builder, o, err));
-    const sft_status status = sft_builder_finish(&p->catalog, builder, err);
-    sft_builder_free(builder);
-    return status;
-}
-
-/* Every file of tensors that the manifest lists. */
-static sft_status open_files(sft_run_point *p, const sft__checkpoint_run_manifest *m,
-                             const sft_open_options *o, sft_error *err) {
-    sft_model_files files;
-    size_t count = 0;
-    const char **const names =
-        sft__base_arena_alloc(&p->arena, (m->count + 1) * sizeof *names, sizeof(void *));
-    if (names == NULL) {
-        return sft__base_fail_nomem(err, m->count * sizeof *names);
-    }
-    for (size_t i = 0; i < m->count; i++) {
-        if (ends(m->files[i].name, ".safetensors")) {
-            names[count++] = m->files[i].name;
-        }
-    }
-    if (count == 0) {
-        return open_nothing(p, o, err);
-    }
-    SFT_INIT(&files);
-    files.names = names;
-    files.name_count = count;
-    files.open = open_sources;
-    files.ctx = p;
-    return sft_catalog_open_model(&p->catalog, &files, o, err);
-}
-
 /* The shards of many processes, as global tensors. */
 static sft_status open_shards(sft_run_point *p, const sft_open_options *open, sft_error *err) {
     sft_checkpoint_options o;
@@ -165,8 +109,9 @@ sft_status sft__checkpoint_run_point_open(sft_run_point *p, const sft__checkpoin
     sft_open_options o;
     SFT_INIT(&o);
     o.allocator = p->run->allocator;
-    SFT_TRY(s->manifest.processes > 1 ? open_shards(p, &o, err)
-                                      : open_files(p, &s->manifest, &o, err));
+    SFT_TRY(s->manifest.processes > 1
+                ? open_shards(p, &o, err)
+                : sft__checkpoint_run_open_files(&p->catalog, p->path, &s->manifest, &o, err));
     return open_state(p, &s->manifest, err);
 }
 

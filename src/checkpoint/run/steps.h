@@ -5,6 +5,7 @@
  * which makes a text. Read docs/run.md first.
  *
  *   manifest.c  reads and writes manifest.json and run.json     verify.c  digests of files
+ *   whole.c     all tensors of a step as one catalog
  *   steps.c     lists, and what is complete                     rules.c   which stay
  */
 #ifndef SFT_CHECKPOINT_RUN_STEPS_H
@@ -76,6 +77,11 @@ sft_status sft__checkpoint_run_read_text(const char *folder, const char *name,
 /* id "" (and SFT_OK): there is no run.json. */
 sft_status sft__checkpoint_run_id_read(char id[SFT__RUN_ID + 1], const char *path,
                                        sft__base_arena *arena, sft_error *err);
+
+/* whole.c: every file of tensors that the manifest lists, as one catalog. */
+sft_status sft__checkpoint_run_open_files(sft_catalog **out, const char *folder,
+                                          const sft__checkpoint_run_manifest *m,
+                                          const sft_open_options *options, sft_error *err);
 
 /* ---------------------------------------------------------------- lists */
 
