@@ -61,8 +61,9 @@ sft_status sft__checkpoint_run_open_files(sft_catalog **out, const char *folder,
             names[files.name_count++] = m->files[i].name;
         }
     }
-    const sft_status status = files.name_count > 0 ? sft_catalog_open_model(out, &files, options, err)
-                                                   : open_nothing(out, options, err);
+    const sft_status status = files.name_count > 0
+                                  ? sft_catalog_open_model(out, &files, options, err)
+                                  : open_nothing(out, options, err);
     sft__base_free(a, names, (m->count + 1) * sizeof *names);
     return status;
 }
