@@ -97,7 +97,8 @@ typedef struct sft_run_options {
 
 /* Makes the directory if it is not there (not with READ_ONLY: SFT_E_NOT_FOUND), takes the run's lock, and
  * removes what a killed process has left half written or half removed. SFT_E_STATE: another process has the
- * run. SFT_E_FORMAT: the directory holds a run.json that is none of ours. options may be NULL. */
+ * run (one that is about to end is waited for, two seconds). SFT_E_FORMAT: the directory holds a run.json
+ * that is none of ours. options may be NULL. */
 SFT_API SFT_MUST_CHECK sft_status sft_run_open(sft_run **out, const char *path,
                                                const sft_run_options *options, sft_error *err);
 /* Waits until everything staged is written (or has failed), then frees, whatever it returns: an error that

@@ -122,6 +122,20 @@ static sft_status take_options(sft_run *run, const char *path, sft_error *err) {
 
 /* ---------------------------------------------------------------- the directory */
 
+/* A process that was killed has the lock until the system has cleared it away: a job that starts again at
+ * once waits for that. */
+static sft_status take_lock(sft_run *run, const char *path, sft_error *err) {
+    enum { PATIENCE_MS = 2000, NAP_MS = 20 };
+    const uint64_t begun = sft__base_now_ms();
+    for (;;) {
+        const sft_status status = sft__fs_staged_open_alone(path, &run->lock, err);
+        if (status != SFT_E_STATE || sft__base_now_ms() - begun >= PATIENCE_MS) {
+            return status;
+        }
+        sft__base_sleep_ms(NAP_MS);
+    }
+}
+
 static sft_status take_directory(sft_run *run, sft_error *err) {
     sft__base_buf lock;
     if (!run->read_only && sft__checkpoint_run_rank(run) == 0) {
@@ -129,7 +143,7 @@ static sft_status take_directory(sft_run *run, sft_error *err) {
         sft__base_buf_init(&lock, run->allocator);
         sft_status status = sft__checkpoint_stage_path(&lock, run->path, SFT__RUN_LOCK, err);
         if (status == SFT_OK) {
-            status = sft__fs_staged_open_alone(lock.data, &run->lock, err);
+            status = take_lock(run, lock.data, err);
         }
         sft__base_buf_reset(&lock);
         SFT_TRY(status);
