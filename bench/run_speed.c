@@ -56,7 +56,8 @@ static void change(state *s) { /* every tensor, as an update does */
 }
 
 static void describe(const state *s, size_t i, char name[64], sft_run_tensor *t) {
-    static const char *const parts[] = {"layer", "optimizer.exp_avg.layer", "optimizer.exp_avg_sq.layer"};
+    static const char *const parts[] = {"layer", "optimizer.exp_avg.layer",
+                                        "optimizer.exp_avg_sq.layer"};
     (void)snprintf(name, 64, "%s.%zu.weight", parts[i % 3], i / 3);
     SFT_INIT(t);
     t->name = name;
@@ -145,7 +146,8 @@ static double read_floor(const state *s, const char *path) {
     const int fd = open(path, O_RDONLY);
     size_t got = 0;
     for (ssize_t n = 1; fd >= 0 && n > 0 && got < s->count * TENSOR; got += n > 0 ? (size_t)n : 0) {
-        n = read(fd, s->copy + got, s->count * TENSOR - got < WRITE ? s->count * TENSOR - got : WRITE);
+        n = read(fd, s->copy + got,
+                 s->count * TENSOR - got < WRITE ? s->count * TENSOR - got : WRITE);
     }
     (void)close(fd);
     return (double)(now() - begun) / 1e9;
@@ -288,8 +290,12 @@ int main(int argc, char **argv) {
     o.reserve_bytes = s.count * TENSOR + (1 << 20);
     (void)snprintf(path, sizeof path, "%s/run", scratch);
     must(sft_run_open(&run, path, &o, &err), &err);
+    sft_run_point *point = NULL; /* of an earlier call in the same folder */
+    const uint64_t first =
+        sft_run_resume(&point, run, NULL, NULL) == SFT_OK ? sft_run_point_step(point) + 1 : 1;
+    sft_run_point_free(point);
     for (size_t i = 0; i < rounds && i < ROUNDS_MAX; i++) {
-        round_of(run, &s, 1 + 2 * i, scratch, &r);
+        round_of(run, &s, first + 2 * i, scratch, &r);
     }
     must(sft_run_close(run, &err), &err);
     sft_pool_free(pool);
@@ -303,12 +309,12 @@ int main(int argc, char **argv) {
     const double resumed = median(&r.resume_s);
     const double read_s = median(&r.read_s);
     printf("{\"bytes\": %.0f, \"rounds\": %zu,\n", bytes, rounds);
-    printf(" \"memcpy_two_threads_s\": %.4f, \"stall_s\": %.4f, \"stall_ratio\": %.3f,\n", copied, stall,
-           stall / copied);
-    printf(" \"durable_floor_s\": %.4f, \"write_s\": %.4f, \"write_ratio\": %.3f,\n", floor_s, written,
-           floor_s / written);
-    printf(" \"train_alone\": %.1f, \"train_beside\": %.1f, \"train_ratio\": %.3f,\n", alone, beside,
-           beside / alone);
+    printf(" \"memcpy_two_threads_s\": %.4f, \"stall_s\": %.4f, \"stall_ratio\": %.3f,\n", copied,
+           stall, stall / copied);
+    printf(" \"durable_floor_s\": %.4f, \"write_s\": %.4f, \"write_ratio\": %.3f,\n", floor_s,
+           written, floor_s / written);
+    printf(" \"train_alone\": %.1f, \"train_beside\": %.1f, \"train_ratio\": %.3f,\n", alone,
+           beside, beside / alone);
     printf(" \"read_s\": %.4f, \"resume_s\": %.4f, \"resume_ratio\": %.3f}\n", read_s, resumed,
            resumed / read_s);
     free(s.data);
