@@ -15,7 +15,7 @@ NINJA = cmake --build $(BUILD) -j $(JOBS) --
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-peers test-ports test-windows test-32 test-s390x test-clang test-asan test-tsan \
-        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner fuzz install uninstall \
+        test-fresh-root sanitize valgrind check-all coverage bench bench-build bench-full bench-import bench-checkpoint bench-planner bench-run fuzz install uninstall \
         amalgamation format clean distclean help
 
 build: ## build the libraries and the tool
@@ -98,6 +98,12 @@ bench-python: ## random rows of the Python package beside safetensors, fresh pro
 	@scripts/venv.sh
 	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
 	@build/python-env/bin/python bench/python_rows.py --rows $${ROWS:-200} --folder build --out build/python_rows.json
+
+bench-run: ## what a save of a training run costs: stall, training beside it, writing, resume (RUN_MIB of state, default 768); 1 minute
+	@scripts/bootstrap.sh bench
+	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
+	@$(NINJA) --quiet run_speed
+	@mkdir -p build/run_speed && build/bench/run_speed build/run_speed $${RUN_MIB:-768} | tee build/run_speed.json; rm -rf build/run_speed
 
 bench-planner: ## how long plans of thousands of ranks take, and what memory
 	@scripts/bootstrap.sh bench

@@ -53,7 +53,7 @@ endfunction()
 set(SFT_EXTENSIONS)
 # Layouts and checkpoints of many files: nothing that a program which loads one model needs.
 set(SFT_EXTENSION_checkpoint_ROOMS layout checkpoint)
-set(SFT_EXTENSION_checkpoint_HEADERS layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group dedupe)
+set(SFT_EXTENSION_checkpoint_HEADERS layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group dedupe run)
 sft_extension(checkpoint)
 list(APPEND SFT_EXTENSIONS checkpoint)
 # The driver's memory addresses are 64 bits wide here; what it opens at run time is dlopen's.

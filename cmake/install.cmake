@@ -6,7 +6,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sft DESTINATION ${CMAKE_INSTALL_
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp" PATTERN "import.h" EXCLUDE PATTERN "remote.h" EXCLUDE
         PATTERN "layout.h" EXCLUDE PATTERN "mindspore.h" EXCLUDE PATTERN "checkpoint.h" EXCLUDE
         PATTERN "layout_set.h" EXCLUDE PATTERN "job.h" EXCLUDE PATTERN "names.h" EXCLUDE PATTERN "checkpoint_open.h" EXCLUDE
-        PATTERN "checkpoint_group.h" EXCLUDE PATTERN "mpi.h" EXCLUDE
+        PATTERN "checkpoint_group.h" EXCLUDE PATTERN "run.h" EXCLUDE PATTERN "mpi.h" EXCLUDE
         PATTERN "cuda.h" EXCLUDE PATTERN "dlpack.h" EXCLUDE)
 install(TARGETS sft_static sft_shared EXPORT safetensors-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

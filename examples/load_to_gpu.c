@@ -44,6 +44,20 @@ int main(int argc, char **argv) {
         printf("%zu tensors, %llu bytes (%s)\n", sft_cuda_loaded_count(weights),
                (unsigned long long)sft_cuda_loaded_bytes(weights), reason);
     }
+    sft_cuda_copies *copies = NULL; /* what a run (<sft/run.h>) stages its tensors with */
+    if (weights != NULL && sft_cuda_loaded_at(weights, 0, &w) == SFT_OK &&
+        sft_cuda_copies_create(&copies, gpu, 0, &err) == SFT_OK) {
+        const sft_copier *c = sft_cuda_copies_copier(copies);
+        void *back = c->alloc(c->ctx, (size_t)w.nbytes);
+        if (back != NULL && c->copy(c->ctx, back, w.address, (size_t)w.nbytes, &err) == SFT_OK) {
+            printf("back again: CRC32C %08lx\n",
+                   (unsigned long)sft_crc32c(0, back, (size_t)w.nbytes));
+        }
+        if (back != NULL) {
+            c->free(c->ctx, back, (size_t)w.nbytes);
+        }
+    }
+    sft_cuda_copies_free(copies);
     const int failed = weights == NULL;
     sft_cuda_loaded_free(weights);
     sft_cuda_close(gpu);

@@ -65,6 +65,7 @@ OTHERS = {
     "checkpoint_open.h",
     "checkpoint_group.h",
     "dedupe.h",
+    "run.h",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"].*$')

@@ -21,7 +21,7 @@ from collections import defaultdict
 # Headers and rooms of the extension libraries; everything else is the core's.
 LIBRARIES = {
     "checkpoint": (
-        "layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group dedupe".split(),
+        "layout mindspore checkpoint layout_set job names checkpoint_open checkpoint_group dedupe run".split(),
         ["layout", "checkpoint"],
     ),
     "import": (["import"], ["import"]),

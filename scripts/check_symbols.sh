@@ -54,7 +54,7 @@ if [ -n "$extension" ]; then
     headers=$extension
 else
     # the extension libraries' headers are theirs
-    headers=$(printf '%s\n' include/sft/*.h | grep -vE '/(import|remote|cuda|mpi|layout|mindspore|checkpoint|layout_set|job|names|checkpoint_open|checkpoint_group|dedupe)\.h$')
+    headers=$(printf '%s\n' include/sft/*.h | grep -vE '/(import|remote|cuda|mpi|layout|mindspore|checkpoint|layout_set|job|names|checkpoint_open|checkpoint_group|dedupe|run)\.h$')
 fi
 # shellcheck disable=SC2086
 cat $headers | tr '\n' ' ' | grep -oE 'SFT_API[^;{]*' | grep -oE '\bsft_[a-z0-9_]+ *\(' |

@@ -33,7 +33,8 @@ extern "C" {
     X(SFT_CHECKPOINT_DCP, 3, "dcp-safetensors", "PyTorch distributed checkpoint in safetensors")   \
     X(SFT_CHECKPOINT_MINDFORMERS, 4, "mindformers", "MindFormers checkpoint 2.0")                  \
     X(SFT_CHECKPOINT_TOPOLOGY, 5, "topology", "files that a topology.json describes")              \
-    X(SFT_CHECKPOINT_STEPS, 6, "steps", "a file for each step")
+    X(SFT_CHECKPOINT_STEPS, 6, "steps", "a file for each step")                                    \
+    X(SFT_CHECKPOINT_STEP, 7, "run-step", "a step of a training run")
 
 typedef enum sft_checkpoint_kind {
 #define SFT_CHECKPOINT_ENUM(name, number, word, title) name = number,

@@ -11,7 +11,8 @@
  *     sft_cuda_close(gpu);
  *
  * Caveats first.
- *  - Nothing of CUDA is needed to build or link this: the driver (libcuda.so.1) is opened at run time. Where
+ *  - Nothing of CUDA is needed to build or link this: the driver (libcuda.so.1) is opened at run time.
+ *  Where
  *    it is missing, every call that needs it is SFT_E_UNSUPPORTED with the reason in the message.
  *  - The device's primary context is used, the one that the CUDA runtime, torch, jax and cupy share. It is
  *    made current around the calls of this library and put back afterwards.
@@ -33,6 +34,7 @@
 #define SFT_CUDA_H
 
 #include <sft/dlpack.h>
+#include <sft/extend.h>
 #include <sft/load.h>
 #include <sft/region.h>
 
@@ -84,8 +86,8 @@ SFT_API SFT_MUST_CHECK sft_status sft_cuda_available(uint32_t *devices, const ch
  * driver's refusal; err->sys is its CUresult and the message its name). */
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_open(sft_cuda **out, const sft_cuda_options *options,
                                                 sft_error *err);
-/* Waits for copies under way, frees ring and streams. What was loaded and exported lives on. NULL is fine. No
- * load may be running. */
+/* Waits for copies under way, frees ring and streams. What was loaded and exported lives on. NULL is fine.
+ * No load may be running. */
 SFT_API void sft_cuda_close(sft_cuda *cuda);
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_info_get(const sft_cuda *cuda, sft_cuda_info *out,
                                                     sft_error *err);
@@ -210,6 +212,18 @@ SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old 
                                                              size_t index, uint32_t flags,
                                                              sft_error *err);
 
+/* ---------------------------------------------------------------- out of device memory */
+
+/* Copies out of the device, for those who stage tensors that lie there: the `copier` of <sft/run.h>, whose
+ * arenas are pinned memory then. stream: the one that computes the tensors, as in the load's options; its
+ * work is waited for before the first copy of a save. 0: it has been waited for already. The handle lives
+ * at least as long as the copies; free them after the run is closed. One thread at a time. */
+typedef struct sft_cuda_copies sft_cuda_copies;
+SFT_API SFT_MUST_CHECK sft_status sft_cuda_copies_create(sft_cuda_copies **out, sft_cuda *cuda,
+                                                         uintptr_t stream, sft_error *err);
+SFT_API const sft_copier *sft_cuda_copies_copier(const sft_cuda_copies *copies); /* a borrow */
+SFT_API void sft_cuda_copies_free(sft_cuda_copies *copies);                      /* NULL is fine */
+
 /* ---------------------------------------------------------------- for those who load it at run time */
 
 /* All of the above: what dlopen and dlsym("sft_cuda_api_get") need. Grows at its end. */
@@ -239,6 +253,10 @@ typedef struct sft_cuda_api {
                                 uint32_t flags, sft_error *err);
     sft_status (*loaded_dlpack_old)(sft_dl_managed_old **out, const sft_cuda_loaded *loaded,
                                     size_t index, uint32_t flags, sft_error *err);
+    sft_status (*copies_create)(sft_cuda_copies **out, sft_cuda *cuda, uintptr_t stream,
+                                sft_error *err);
+    const sft_copier *(*copies_copier)(const sft_cuda_copies *copies);
+    void (*copies_free)(sft_cuda_copies *copies);
 } sft_cuda_api;
 SFT_API const sft_cuda_api *sft_cuda_api_get(void); /* static */
 

@@ -48,7 +48,8 @@ typedef enum sft_edit_way {
 
 /* Sets (value not NULL) or deletes (value NULL; no error if absent) metadata keys. way: may be NULL.
  * In place when the change fits the header's blanks and lies within one 4096-byte block of the file, so
- * that one write carries it out; otherwise (unless SFT_EDIT_IN_PLACE) by a new file. */
+ * that one write carries it out, and the file has no other name (hard link), which would change with it;
+ * otherwise (unless SFT_EDIT_IN_PLACE) by a new file. */
 SFT_API SFT_MUST_CHECK sft_status sft_edit_metadata(const char *path,
                                                     const sft_metadata_entry *entries, size_t count,
                                                     const sft_edit_options *options,

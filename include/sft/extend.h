@@ -132,6 +132,25 @@ SFT_API SFT_MUST_CHECK sft_status sft_builder_finish(sft_catalog **out, sft_buil
                                                      sft_error *err);
 SFT_API void sft_builder_free(sft_builder *builder); /* NULL is fine */
 
+/* ---------------------------------------------------------------- memory that the processor does not
+ * reach */
+
+/* Copies out of a device's memory: what <sft/run.h> stages tensors with (sft_cuda_copier in <sft/cuda.h>).
+ * All functions are called from one thread at a time. */
+typedef struct sft_copier {
+    size_t struct_size;
+    /* Copies, or begins to copy, `size` bytes at the device's `address` to dst. */
+    sft_status (*copy)(void *ctx, void *dst, uint64_t address, size_t size, sft_error *err);
+    /* All copies begun have arrived: called after them, also when one of them failed. NULL: copy does it
+     * all. */
+    sft_status (*finish)(void *ctx, sft_error *err);
+    /* Memory that copies are fast to (pinned), at a multiple of 4,096; NULL is no error: ordinary memory is
+     * taken then. Both NULL: ordinary memory. */
+    void *(*alloc)(void *ctx, size_t size);
+    void (*free)(void *ctx, void *ptr, size_t size);
+    void *ctx; /* must outlive whatever the copier was given to */
+} sft_copier;
+
 /* Runs fn(ctx, i) for every i < count on the pool's workers (NULL pool: in the calling thread). Returns
  * when all are done. fn must not call sft_pool_run on the same pool. */
 SFT_API void sft_pool_run(const sft_pool *pool, size_t count, void (*fn)(void *ctx, size_t index),
@@ -146,10 +165,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_file_keep(int fd, const char *path, sft_er
 
 /* For those who write a model of several files, which appear one after the other, the one at `index` last:
  * the index that readers begin with, or a layout.json. begin: all files are written, none has its name yet;
- * leaves a file .INDEX.sft-half beside it, then removes an older index, so that until the new one is in place
- * nobody takes what lies there for a model: opening the directory is SFT_E_CHANGED. end: the new index is in
- * place, or the older files are all there still (then give back their index first). durable: the directory is
- * flushed in between. */
+ * leaves a file .INDEX.sft-half beside it, then removes an older index, so that until the new one is in
+ * place nobody takes what lies there for a model: opening the directory is SFT_E_CHANGED. end: the new
+ * index is in place, or the older files are all there still (then give back their index first). durable:
+ * the directory is flushed in between. */
 SFT_API SFT_MUST_CHECK sft_status sft_model_begin(const char *index, int durable, sft_error *err);
 SFT_API SFT_MUST_CHECK sft_status sft_model_end(const char *index, sft_error *err);
 /* SFT_E_CHANGED if a model whose files are in `directory`, or were to be, is half written or half replaced:

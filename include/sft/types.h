@@ -71,6 +71,7 @@ SFT_API void sft_zero(void *p, size_t size);
     X(SFT_E_STATE, 5, "call not allowed in this state")                                            \
     X(SFT_E_CANCELLED, 6, "cancelled")                                                             \
     X(SFT_E_INTERNAL, 7, "internal error")                                                         \
+    X(SFT_E_TIMEOUT, 8, "not done in time")                                                        \
     /* the world outside */                                                                        \
     X(SFT_E_IO, 10, "input or output error")                                                       \
     X(SFT_E_TRUNCATED, 11, "file shorter than it was")                                             \

@@ -127,6 +127,7 @@ extern const cli_command cli_cmd_mem;
 extern const cli_command cli_cmd_meta;
 extern const cli_command cli_cmd_reshard;
 extern const cli_command cli_cmd_resume_point;
+extern const cli_command cli_cmd_run;
 extern const cli_command cli_cmd_scan;
 extern const cli_command cli_cmd_show;
 extern const cli_command cli_cmd_slice;

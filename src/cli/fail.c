@@ -33,6 +33,7 @@ int cli_status_of(int32_t status) {
     case SFT_E_DURABILITY:
     case SFT_E_EXISTS:
     case SFT_E_NOT_REGULAR:
+    case SFT_E_TIMEOUT:
         return CLI_SYSTEM;
     case SFT_E_STATE:
     case SFT_E_INTERNAL:

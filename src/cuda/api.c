@@ -25,6 +25,9 @@ const sft_cuda_api *sft_cuda_api_get(void) {
         .loaded_free = sft_cuda_loaded_free,
         .loaded_dlpack = sft_cuda_loaded_dlpack,
         .loaded_dlpack_old = sft_cuda_loaded_dlpack_old,
+        .copies_create = sft_cuda_copies_create,
+        .copies_copier = sft_cuda_copies_copier,
+        .copies_free = sft_cuda_copies_free,
     };
     return &api;
 }

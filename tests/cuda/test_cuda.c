@@ -665,8 +665,44 @@ static void threads_share_the_ring(void **state) {
     assert_gpu_clean();
 }
 
+/* What was loaded comes back, into pinned memory; the device outlives its handle until the copies go. */
+static void copies_out(void **state) {
+    sft_cuda_options how;
+    sft_cuda_load_options o;
+    sft_cuda_copies *copies;
+    sft_cuda_view view;
+    sft_cuda_loaded *l;
+    sft_error err;
+
+    (void)state;
+    options(&how, &o);
+    sft_cuda *gpu = open_gpu(&how);
+    assert_int_equal(sft_cuda_load(&l, gpu, model, &o, &err), SFT_OK);
+    assert_int_equal(sft_cuda_copies_create(&copies, gpu, 1, &err), SFT_OK);
+    const sft_copier *copier = sft_cuda_copies_copier(copies);
+    assert_int_equal(sft_cuda_loaded_at(l, 0, &view), SFT_OK);
+    assert_int_equal(sft_cuda_loaded_wait(l, 0, &err), SFT_OK);
+    uint8_t *memory = copier->alloc(copier->ctx, (size_t)view.nbytes + 1);
+    uint8_t *wanted = malloc((size_t)view.nbytes + 1);
+    assert_non_null(memory);
+    assert_non_null(wanted);
+    assert_int_equal(copier->copy(copier->ctx, memory, view.address, (size_t)view.nbytes, &err),
+                     SFT_OK);
+    assert_int_equal(copier->finish(copier->ctx, &err), SFT_OK);
+    assert_int_equal(sft_tensor_read(model, view.tensor, NULL, wanted, (size_t)view.nbytes, &err),
+                     SFT_OK);
+    assert_memory_equal(memory, wanted, (size_t)view.nbytes);
+    copier->free(copier->ctx, memory, (size_t)view.nbytes + 1);
+    free(wanted);
+    sft_cuda_loaded_free(l);
+    sft_cuda_close(gpu);
+    sft_cuda_copies_free(copies);
+    assert_gpu_clean();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(copies_out, fresh),
         cmocka_unit_test_setup(no_driver, fresh),
         cmocka_unit_test_setup(no_device, fresh),
         cmocka_unit_test_setup(arguments, fresh),

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 static struct {
     bool armed;
@@ -45,14 +47,24 @@ const char *wrap_call(size_t call) {
     return call >= 1 && call <= WRAP_LOG ? state.names[call - 1] : "?";
 }
 
+/* Threads may call at once. */
 static bool hit(const char *name) {
     if (!state.armed) {
         return false;
     }
-    if (state.calls < WRAP_LOG) {
-        state.names[state.calls] = name;
+    const size_t call = __atomic_add_fetch(&state.calls, 1, __ATOMIC_SEQ_CST);
+    if (call <= WRAP_LOG) {
+        state.names[call - 1] = name;
     }
-    return ++state.calls == state.fail_at;
+    if (call == state.fail_at && state.kind == WRAP_KILL) {
+        (void)kill(getpid(), SIGKILL);
+    }
+    return call == state.fail_at;
+}
+
+bool wrap_hit(const char *name, int *error) {
+    *error = state.error;
+    return hit(name);
 }
 
 static bool lacks(unsigned what) {

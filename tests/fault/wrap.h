@@ -16,7 +16,8 @@ typedef enum wrap_kind {
     WRAP_ERRNO, /* -1 and this errno; close closes all the same */
     WRAP_ONE,   /* transfers one byte */
     WRAP_LESS,  /* transfers all but one byte */
-    WRAP_NONE   /* transfers nothing, returns 0 */
+    WRAP_NONE,  /* transfers nothing, returns 0 */
+    WRAP_KILL   /* the process is killed before it */
 } wrap_kind;
 
 /* Things that this system, while set, does not have. */
@@ -31,5 +32,8 @@ typedef enum wrap_kind {
 void wrap_arm(size_t fail_at, wrap_kind kind, int error, unsigned missing);
 size_t wrap_disarm(void);           /* how many calls there were */
 const char *wrap_call(size_t call); /* name of call k (from 1) of the last round */
+
+/* For calls that one test catches besides: is this the chosen one? *error: what it is to fail with. */
+bool wrap_hit(const char *name, int *error);
 
 #endif

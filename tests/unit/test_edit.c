@@ -172,6 +172,23 @@ static void a_new_file_when_it_does_not_fit(void **state) {
     (void)header_of(path, "1234", 4);
 }
 
+/* What has another name keeps its bytes under that one. */
+static void other_names_keep_what_they_have(void **state) {
+    (void)state;
+    const char *path = in_scratch("real");
+    put_raw(path, "{\"__metadata__\":{\"k\":\"value\"}," T_A "}", 1, "1234", 4);
+    assert_int_equal(link(path, in_scratch("other")), 0);
+    const ino_t inode = inode_of(path);
+    const sft_metadata_entry e = entry("k", "fresh");
+    assert_int_equal(edit(path, &e, 1, 0), SFT_EDITED_NEW_FILE);
+    assert_true(inode_of(path) != inode);
+    assert_true(inode_of(in_scratch("other")) == inode);
+    assert_non_null(strstr(header_of(in_scratch("other"), "1234", 4), "\"value\""));
+    assert_non_null(strstr(header_of(path, "1234", 4), "\"fresh\""));
+    const sft_metadata_entry again = entry("k", "other");
+    assert_int_equal(edit(path, &again, 1, 0), SFT_EDITED_IN_PLACE); /* one name now */
+}
+
 static void every_place_of_the_member(void **state) {
     (void)state;
     static const char *const heads[] = {
@@ -353,6 +370,7 @@ static void cancelled_edits_leave_the_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(in_place_when_it_fits, scratch_clear),
+        cmocka_unit_test_teardown(other_names_keep_what_they_have, scratch_clear),
         cmocka_unit_test_teardown(nothing_to_do, scratch_clear),
         cmocka_unit_test_teardown(a_new_file_when_it_does_not_fit, scratch_clear),
         cmocka_unit_test_teardown(every_place_of_the_member, scratch_clear),

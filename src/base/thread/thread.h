@@ -40,11 +40,17 @@ void sft__base_mutex_unlock(sft__base_mutex *m);
 bool sft__base_cond_init(sft__base_cond *c);
 void sft__base_cond_reset(sft__base_cond *c);
 void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m);
+/* The same for `ms` milliseconds at most, or a little longer; it may return earlier, too. */
+void sft__base_cond_wait_ms(sft__base_cond *c, sft__base_mutex *m, uint64_t ms);
 void sft__base_cond_broadcast(sft__base_cond *c);
 
 /* Starts fn(arg); false if the system refuses. All signals are blocked in the new thread. */
 bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *arg);
 void sft__base_thread_join(sft__base_thread *t);
 uint32_t sft__base_cpu_count(void); /* available to this process, at least 1 */
+
+uint64_t sft__base_now_ms(void);     /* milliseconds of a clock that is never set */
+int64_t sft__base_now_seconds(void); /* since 1970, UTC */
+void sft__base_sleep_ms(uint64_t ms);
 
 #endif

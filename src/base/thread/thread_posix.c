@@ -10,6 +10,7 @@
 #include "base/thread/thread.h"
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 bool sft__base_mutex_init(sft__base_mutex *m) {
@@ -38,6 +39,20 @@ void sft__base_cond_reset(sft__base_cond *c) {
 
 void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m) {
     (void)pthread_cond_wait(&c->impl, &m->impl);
+}
+
+/* By the clock that may be set: every system has it here. A jump makes one wait shorter or longer. */
+void sft__base_cond_wait_ms(sft__base_cond *c, sft__base_mutex *m, uint64_t ms) {
+    struct timespec t;
+    ms = ms < 1000000 ? ms : 1000000;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += (time_t)(ms / 1000);
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    (void)pthread_cond_timedwait(&c->impl, &m->impl, &t);
 }
 
 void sft__base_cond_broadcast(sft__base_cond *c) {
@@ -79,6 +94,23 @@ bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *ar
 
 void sft__base_thread_join(sft__base_thread *t) {
     (void)pthread_join(t->handle, NULL);
+}
+
+uint64_t sft__base_now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+int64_t sft__base_now_seconds(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec;
+}
+
+void sft__base_sleep_ms(uint64_t ms) {
+    const struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&t, NULL);
 }
 
 uint32_t sft__base_cpu_count(void) {

@@ -37,6 +37,11 @@ void sft__base_cond_wait(sft__base_cond *c, sft__base_mutex *m) {
     (void)SleepConditionVariableSRW((PCONDITION_VARIABLE)&c->impl, (PSRWLOCK)&m->impl, INFINITE, 0);
 }
 
+void sft__base_cond_wait_ms(sft__base_cond *c, sft__base_mutex *m, uint64_t ms) {
+    (void)SleepConditionVariableSRW((PCONDITION_VARIABLE)&c->impl, (PSRWLOCK)&m->impl,
+                                    ms < 1000000 ? (DWORD)ms : 1000000, 0);
+}
+
 void sft__base_cond_broadcast(sft__base_cond *c) {
     WakeAllConditionVariable((PCONDITION_VARIABLE)&c->impl);
 }
@@ -70,6 +75,21 @@ bool sft__base_thread_start(sft__base_thread *t, void (*fn)(void *arg), void *ar
 void sft__base_thread_join(sft__base_thread *t) {
     (void)WaitForSingleObject(t->handle, INFINITE);
     (void)CloseHandle(t->handle);
+}
+
+uint64_t sft__base_now_ms(void) {
+    return GetTickCount64();
+}
+
+int64_t sft__base_now_seconds(void) {
+    FILETIME t;
+    GetSystemTimeAsFileTime(&t);
+    const uint64_t ticks = (uint64_t)t.dwHighDateTime << 32 | t.dwLowDateTime;
+    return (int64_t)(ticks / 10000000) - INT64_C(11644473600); /* since 1601 */
+}
+
+void sft__base_sleep_ms(uint64_t ms) {
+    Sleep(ms < 1000000 ? (DWORD)ms : 1000000);
 }
 
 uint32_t sft__base_cpu_count(void) {

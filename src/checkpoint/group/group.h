@@ -31,4 +31,9 @@ sft_status sft__checkpoint_group_agree_on(const sft_group *g, sft_status status,
 sft_status sft__checkpoint_group_sum(const sft_group *g, uint64_t *numbers, size_t count,
                                      sft_error *err);
 
+/* sft_checkpoint_load_group from a catalog that is open, and stays so. */
+sft_status sft__checkpoint_load_parts(const sft_group *group, sft_catalog *whole,
+                                      const sft_group_tensor *tensors, size_t count,
+                                      const sft_group_load_options *options, sft_error *err);
+
 #endif

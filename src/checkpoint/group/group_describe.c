@@ -11,25 +11,9 @@
 #include "fs/output/staged.h"
 #include <stdlib.h>
 
-sft_status sft__checkpoint_gsave_text(const sft__checkpoint_gsave *s, const char *name,
-                                      const sft__base_buf *text, sft_error *err) {
-    sft__fs_handle disk;
-    sft__base_buf path;
-    SFT_NEED(!text->failed, text->len, err);
-    sft__base_buf_init(&path, s->set.allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, s->stage.directory, name, err);
-    if (status == SFT_OK) {
-        status = sft__fs_staged_open(path.data, &disk, err);
-        if (status == SFT_OK) {
-            status = sft__fs_write_at(disk, path.data, 0, text->data, text->len, err);
-            if (status == SFT_OK && s->stage.durable) {
-                status = sft__fs_sync(disk, path.data, err);
-            }
-            sft__fs_close(disk);
-        }
-    }
-    sft__base_buf_reset(&path);
-    return status;
+static sft_status write_text(const sft__checkpoint_gsave *s, const char *name,
+                             const sft__base_buf *text, sft_error *err) {
+    return sft__checkpoint_write_text(s->stage.directory, name, text, s->stage.durable, err);
 }
 
 /* ---------------------------------------------------------------- names of files */
@@ -105,7 +89,7 @@ static sft_status write_topology(const sft__checkpoint_gsave *s, const sft_check
     sft__base_buf_text(&b, "],\n  \"world_size\": ");
     sft__base_buf_u64(&b, c->count);
     sft__base_buf_text(&b, "\n}\n");
-    const sft_status status = sft__checkpoint_gsave_text(s, "topology.json", &b, err);
+    const sft_status status = write_text(s, "topology.json", &b, err);
     sft__base_buf_reset(&b);
     return status;
 }
@@ -125,7 +109,7 @@ static sft_status write_layout(const sft__checkpoint_gsave *s, sft_error *err) {
         b.len = size;
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_gsave_text(s, "layout.json", &b, err);
+        status = write_text(s, "layout.json", &b, err);
     }
     sft__base_buf_reset(&b);
     return status;
@@ -161,7 +145,7 @@ static sft_status write_marker(sft__checkpoint_gsave *s, const sft_checkpoint *c
         s->total_files++;
     }
     sft__base_buf_text(&b, "\n  }\n}\n");
-    sft_status status = sft__checkpoint_gsave_text(s, "sft-checkpoint.json", &b, err);
+    sft_status status = write_text(s, "sft-checkpoint.json", &b, err);
     sft__base_buf_reset(&b);
     if (status == SFT_OK && s->stage.durable) {
         status = sft__fs_sync_directory(s->stage.directory, err);
@@ -176,7 +160,7 @@ static sft_status describe(sft__checkpoint_gsave *s, const sft_checkpoint *c,
     sft_catalog *global;
     SFT_TRY(sft_checkpoint_join_ranks(&global, c, open, err));
     sft_status status = s->set.boxes ? write_topology(s, c, global, err) : SFT_OK;
-    if (status == SFT_OK) {
+    if (status == SFT_OK && !s->unmarked) {
         status = write_marker(s, c, global, err);
     }
     sft_catalog_close(global);

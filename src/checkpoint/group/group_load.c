@@ -18,6 +18,7 @@ typedef struct loading {
     const sft_allocator *allocator;
     sft__checkpoint_gset set;
     sft_catalog *global;
+    bool borrowed; /* it was open already */
     sft__checkpoint_assembly assembly;
     sft_catalog *parts;
     size_t *select; /* beside places: position in parts */
@@ -143,7 +144,9 @@ static sft_status make_parts(loading *l, sft_error *err) {
 static sft_status load(loading *l, const char *path, sft_error *err) {
     sft_load_options o;
     sft_loaded *loaded;
-    SFT_TRY(open_global(l, path, err));
+    if (!l->borrowed) {
+        SFT_TRY(open_global(l, path, err));
+    }
     SFT_TRY(make_parts(l, err));
     if (l->wanted == 0) {
         return SFT_OK;
@@ -166,7 +169,9 @@ static void reset(loading *l) {
     const size_t n = l->set.count + 1;
     sft_catalog_close(l->parts);
     sft__checkpoint_assembly_reset(&l->assembly);
-    sft_catalog_close(l->global);
+    if (!l->borrowed) {
+        sft_catalog_close(l->global);
+    }
     sft__base_free(l->allocator, l->select, n * sizeof *l->select);
     sft__base_free(l->allocator, l->places, n * sizeof *l->places);
     sft__base_free(l->allocator, l->dtypes, n * sizeof *l->dtypes);
@@ -196,6 +201,24 @@ static sft_status prepare(loading *l, const sft_group *group, const sft_group_te
         }
     }
     return sft__checkpoint_gset_number(&l->set, err);
+}
+
+sft_status sft__checkpoint_load_parts(const sft_group *group, sft_catalog *global,
+                                      const sft_group_tensor *tensors, size_t count,
+                                      const sft_group_load_options *options, sft_error *err) {
+    sft_error why;
+    loading l;
+    memset(&l, 0, sizeof l);
+    l.err = err != NULL ? err : &why;
+    l.allocator = sft__base_allocator(NULL);
+    l.global = global;
+    l.borrowed = true;
+    sft_status status = prepare(&l, group, tensors, count, options, l.err);
+    if (status == SFT_OK) {
+        status = load(&l, "", l.err);
+    }
+    reset(&l);
+    return sft__checkpoint_group_agree(group, status, false, err);
 }
 
 sft_status sft_checkpoint_load_group(const sft_group *group, const char *path,

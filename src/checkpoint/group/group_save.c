@@ -24,8 +24,8 @@ typedef struct one_file {
     sft__base_buf info; /* DCP_SHARDING_INFO */
 } one_file;
 
-static uint32_t rank_of(const sft__checkpoint_gsave *s) {
-    return s->set.group != NULL ? s->set.group->rank : 0;
+static uint32_t rank_in(const sft__checkpoint_gset *set) {
+    return set->group != NULL ? set->group->rank : 0;
 }
 
 static void put_padded(sft__base_buf *b, const char *before, uint64_t number) {
@@ -34,22 +34,26 @@ static void put_padded(sft__base_buf *b, const char *before, uint64_t number) {
     sft__base_buf_text(b, text);
 }
 
-static void name_file(one_file *f) {
-    const sft__checkpoint_gsave *const s = f->save;
-    if (!s->set.boxes) {
-        sft__base_buf_text(&f->name, "rank_");
-        sft__base_buf_u64(&f->name, rank_of(s));
-        sft__base_buf_text(&f->name, "/");
-        sft__base_buf_text(&f->name, s->name);
+void sft__checkpoint_gset_file_name(const sft__checkpoint_gset *set, const char *name,
+                                    uint32_t number, sft__base_buf *out) {
+    if (!set->boxes) {
+        sft__base_buf_text(out, "rank_");
+        sft__base_buf_u64(out, rank_in(set));
+        sft__base_buf_text(out, "/");
+        sft__base_buf_text(out, name);
     } else {
-        put_padded(&f->name, "shard-", (uint64_t)rank_of(s) + 1);
-        sft__base_buf_text(&f->name, "-");
-        sft__base_buf_text(&f->name, s->name);
-        put_padded(&f->name, "-", (uint64_t)f->number + 1);
-        put_padded(&f->name, "-of-", s->set.files > 0 ? s->set.files : 1);
+        put_padded(out, "shard-", (uint64_t)rank_in(set) + 1);
+        sft__base_buf_text(out, "-");
+        sft__base_buf_text(out, name);
+        put_padded(out, "-", (uint64_t)number + 1);
+        put_padded(out, "-of-", set->files > 0 ? set->files : 1);
     }
-    sft__base_buf_text(&f->name, ".safetensors");
-    sft__base_buf_add(&f->name, "", 1);
+    sft__base_buf_text(out, ".safetensors");
+    sft__base_buf_add(out, "", 1);
+}
+
+static uint32_t rank_of(const sft__checkpoint_gsave *s) {
+    return rank_in(&s->set);
 }
 
 static void put_info(sft__base_buf *b, const sft__checkpoint_gpart *p) {
@@ -63,9 +67,22 @@ static void put_info(sft__base_buf *b, const sft__checkpoint_gpart *p) {
     sft__base_buf_text(b, "]}");
 }
 
+void sft__checkpoint_gset_info(const sft__checkpoint_gset *set, uint32_t number,
+                               sft__base_buf *out) {
+    sft__base_buf_text(out, "{");
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->parts[i].mine && set->parts[i].file == number) {
+            put_info(out, &set->parts[i]);
+        }
+    }
+    sft__base_buf_text(out, "}");
+}
+
 static void take_tensors(one_file *f) {
     const sft__checkpoint_gset *const set = &f->save->set;
-    sft__base_buf_text(&f->info, "{");
+    if (set->boxes) {
+        sft__checkpoint_gset_info(set, f->number, &f->info);
+    }
     for (size_t i = 0; i < set->count; i++) {
         const sft__checkpoint_gpart *const p = &set->parts[i];
         if (!p->mine || (set->boxes && p->file != f->number)) {
@@ -80,11 +97,7 @@ static void take_tensors(one_file *f) {
         t->rank = p->local_dims;
         t->data = p->tensor->data;
         t->nbytes = p->tensor->nbytes;
-        if (set->boxes) {
-            put_info(&f->info, p);
-        }
     }
-    sft__base_buf_text(&f->info, "}");
 }
 
 static void add_metadata(one_file *f, const char *key, const char *value, size_t len) {
@@ -100,7 +113,7 @@ static void add_metadata(one_file *f, const char *key, const char *value, size_t
 static sft_status write_file(one_file *f, sft_error *err) {
     const sft__checkpoint_gsave *const s = f->save;
     sft_write_options o;
-    name_file(f);
+    sft__checkpoint_gset_file_name(&s->set, s->name, f->number, &f->name);
     take_tensors(f);
     SFT_NEED(!f->name.failed && !f->info.failed, f->info.len, err);
     if (s->options.metadata_count > 0) {

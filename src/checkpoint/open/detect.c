@@ -5,6 +5,7 @@
  */
 #include "base/error.h"
 #include "checkpoint/open/checkpoint.h"
+#include "checkpoint/run/steps.h"
 #include "fs/below.h"
 
 static const char *const kind_titles[] = {
@@ -18,7 +19,7 @@ const char *sft_checkpoint_kind_title(uint32_t kind) {
 }
 
 typedef struct sight {
-    bool ranks, topology, metadata, name_map, index, weights;
+    bool ranks, topology, metadata, name_map, index, weights, manifest;
     bool stepped, unstepped; /* there are files with a step in their names, and without */
     bool shard;              /* `first` is called as PyTorch's shards are */
     char first[512];         /* of the weight files, in byte order; shards before others */
@@ -37,6 +38,7 @@ static sft_status see(void *ctx, const char *name, size_t len, sft_error *err) {
     s->metadata = s->metadata || is_name(name, len, "metadata.json") ||
                   is_name(name, len, "latest_checkpointed_iteration.txt");
     s->name_map = s->name_map || is_name(name, len, "param_name_map.json");
+    s->manifest = s->manifest || is_name(name, len, SFT__RUN_MANIFEST);
     s->index = s->index || sft__checkpoint_ends(name, len, ".safetensors.index.json");
     if (name[0] != '.' && (sft__checkpoint_ends(name, len, ".safetensors") ||
                            sft__checkpoint_ends(name, len, ".ckpt"))) {
@@ -103,6 +105,15 @@ static sft_status is_mindformers(sft_checkpoint *c, const char *directory, bool 
     return SFT_OK;
 }
 
+/* A directory's manifest.json may be anybody's, too. */
+static sft_status is_run_step(sft_checkpoint *c, const char *directory, bool *found,
+                              sft_error *err) {
+    sft__checkpoint_run_manifest m;
+    const sft_status status = sft__checkpoint_run_manifest_read(&m, directory, &c->arena, NULL);
+    *found = status == SFT_OK;
+    return status == SFT_E_NOMEM ? sft__base_fail_nomem(err, 1) : SFT_OK;
+}
+
 static sft_status look(sft_checkpoint *c, const char *directory, sft_error *err) {
     sight s;
     memset(&s, 0, sizeof s);
@@ -110,13 +121,18 @@ static sft_status look(sft_checkpoint *c, const char *directory, sft_error *err)
     SFT_TRY(sft__fs_list(directory, see, &s, err));
     bool mindformers = false;
     bool sharded = false;
+    bool step = false;
+    if (s.manifest && !s.ranks && !s.topology) {
+        SFT_TRY(is_run_step(c, directory, &step, err));
+    }
     if (s.metadata && !s.ranks && !s.topology) {
         SFT_TRY(is_mindformers(c, directory, &mindformers, err));
     }
     if (s.weights && !s.index && !s.ranks && !s.topology && !mindformers && !s.name_map) {
         SFT_TRY(has_sharding_info(c, directory, s.first, &sharded, err));
     }
-    c->kind = s.ranks       ? SFT_CHECKPOINT_RANKS
+    c->kind = step          ? SFT_CHECKPOINT_STEP
+              : s.ranks     ? SFT_CHECKPOINT_RANKS
               : s.topology  ? SFT_CHECKPOINT_TOPOLOGY
               : mindformers ? SFT_CHECKPOINT_MINDFORMERS
               : s.name_map  ? SFT_CHECKPOINT_COMPLETE

@@ -8,6 +8,18 @@
 #include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/open/checkpoint.h"
+#include "checkpoint/run/steps.h"
+
+/* A step of a training run that one process saved: all of it, model, optimizer and state. */
+static sft_status open_step(sft_checkpoint *c, sft_error *err) {
+    sft__checkpoint_run_manifest m;
+    sft_open_options o = c->open;
+    sft_catalog *catalog;
+    o.limits = &c->limits;
+    SFT_TRY(sft__checkpoint_run_manifest_read(&m, c->directory, &c->arena, err));
+    SFT_TRY(sft__checkpoint_run_open_files(&catalog, c->directory, &m, &o, err));
+    return sft__checkpoint_add(c, 0, catalog, err);
+}
 
 /* How tensors are sharded, where the caller names a file that says it. */
 static sft_status read_layout(sft_checkpoint *c, const sft_checkpoint_options *options,
@@ -40,6 +52,8 @@ static sft_status open_kind(sft_checkpoint *c, const char *path, sft_error *err)
         return sft__checkpoint_complete(c, err);
     case SFT_CHECKPOINT_STEPS:
         return sft__checkpoint_steps(c, err);
+    case SFT_CHECKPOINT_STEP:
+        return open_step(c, err);
     case SFT_CHECKPOINT_RANKS:
         SFT_TRY(sft__checkpoint_ranks(c, err));
         return sft__checkpoint_keeps_promise(c, err);
@@ -151,7 +165,8 @@ sft_status sft_checkpoint_take_global(sft_catalog **out, sft_checkpoint *checkpo
     sft_catalog *catalog = NULL;
     sft_status status = SFT_OK;
     *out = NULL;
-    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS) {
+    if (checkpoint->kind == SFT_CHECKPOINT_COMPLETE || checkpoint->kind == SFT_CHECKPOINT_STEPS ||
+        checkpoint->kind == SFT_CHECKPOINT_STEP) {
         catalog = checkpoint->catalogs[0]; /* one catalog already, which now owns instead */
         checkpoint->catalogs[0] = NULL;
     } else {

@@ -8,6 +8,7 @@
 #include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/open/checkpoint.h"
+#include "checkpoint/run/steps.h"
 #include "fs/file.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,9 @@ struct sft_resume {
     uint64_t tracker; /* MindFormers' last committed iteration; UINT64_MAX: no tracker */
     uint64_t tensors; /* of the step that was looked into last; UINT64_MAX: not known */
     bool mute;        /* there is a tracker, and it names none */
+    bool files;       /* Lightning's: a file for each step, which is all of it */
+    bool run;         /* a training run of ours */
+    char id[SFT__RUN_ID + 1];
 };
 
 /* ---------------------------------------------------------------- lists */
@@ -242,6 +246,8 @@ static sft_status read_tracker(sft_resume *r, sft_error *err) {
 static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names *names,
                                       sft_error *err) {
     SFT_TRY(read_tracker(r, err));
+    r->run = sft__checkpoint_run_id_read(r->id, r->c->directory, &r->c->arena, NULL) == SFT_OK &&
+             r->id[0] != '\0';
     for (size_t i = 0; i < names->count; i++) {
         sft_resume_step step;
         memset(&step, 0, sizeof step);
@@ -263,6 +269,40 @@ static sft_status collect_directories(sft_resume *r, const sft__checkpoint_names
         qsort(r->steps, r->count, sizeof *r->steps, newest_first);
     }
     return SFT_OK;
+}
+
+/* Lightning's files: "epoch=3-step=1200.ckpt", with other things before and between, perhaps. */
+static bool take_after(const char *name, const char *word, uint64_t *value) {
+    const char *p = strstr(name, word);
+    size_t n = 0;
+    *value = 0;
+    for (p = p != NULL ? p + strlen(word) : ""; p[n] >= '0' && p[n] <= '9' && n < 18; n++) {
+        *value = *value * 10 + (uint64_t)(p[n] - '0');
+    }
+    return n > 0;
+}
+
+static sft_status collect_lightning(sft_resume *r, sft_error *err) {
+    sft__checkpoint_names files = {r->c, NULL, 0, 0, {".ckpt", NULL}};
+    sft_status status = sft__checkpoint_list(&files, r->c->directory, err);
+    for (size_t i = 0; i < files.count && status == SFT_OK; i++) {
+        sft_resume_step step;
+        memset(&step, 0, sizeof step);
+        step.name = files.list[i];
+        step.why = "";
+        if (take_after(step.name, "step=", &step.step)) { /* steps are counted through */
+            status = sft__checkpoint_path(r->c, r->c->directory, step.name, &step.path, err);
+            if (status == SFT_OK) {
+                status = add_step(r, &step, err);
+            }
+        }
+    }
+    sft__checkpoint_names_reset(&files);
+    r->files = r->count != 0;
+    if (r->count > 1) {
+        qsort(r->steps, r->count, sizeof *r->steps, newest_first);
+    }
+    return status;
 }
 
 /* ---------------------------------------------------------------- is it complete? */
@@ -453,12 +493,71 @@ static sft_status try_plain(sft_resume *r, const sft_resume_step *step, sft_erro
     return strncmp(step->name, "checkpoint-", 11) == 0 ? check_state(r, state, why) : SFT_OK;
 }
 
+/* A step of a run of ours says itself what belongs to it. */
+static sft_status try_run_step(sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    sft__checkpoint_run_found found;
+    sft_run_list *list;
+    memset(&found, 0, sizeof found);
+    found.told.name = step->name;
+    found.told.step = step->step;
+    found.told.why = "";
+    SFT_TRY(sft__checkpoint_run_list_new(&list, r->c->allocator, why));
+    sft_status status = sft__checkpoint_run_look(list, &found, r->c->directory, r->id, why);
+    if (status == SFT_OK && !found.told.complete) {
+        status = sft__base_fail(why, SFT_E_MISMATCH, "%s", found.told.why);
+    }
+    sft_run_list_free(list);
+    return status;
+}
+
+static sft_status try_file(sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    sft_catalog *catalog;
+    if (r->c->other == NULL) {
+        return sft__base_fail(why, SFT_E_UNSUPPORTED, "nobody here reads it");
+    }
+    SFT_TRY(r->c->other(r->c->other_ctx, step->path, &r->c->open, &catalog, why));
+    const sft_status status = check_tensors(r, catalog, why);
+    sft_catalog_close(catalog);
+    return status;
+}
+
+/* accelerate writes the states of random generators last. */
+static sft_status check_accelerate(sft_resume *r, const sft_resume_step *step, sft_error *why) {
+    const char *optimizer;
+    const char *states;
+    if (strncmp(step->name, "checkpoint_", 11) != 0) {
+        return SFT_OK;
+    }
+    SFT_TRY(sft__checkpoint_path(r->c, step->path, "optimizer.bin", &optimizer, why));
+    SFT_TRY(sft__checkpoint_path(r->c, step->path, "random_states_0.pkl", &states, why));
+    return !is_filled(optimizer) || is_filled(states)
+               ? SFT_OK
+               : sft__base_fail(why, SFT_E_NOT_FOUND,
+                                "there is no random_states_0.pkl, which accelerate writes last");
+}
+
 static bool is_of_the_machine(sft_status status) {
     return status == SFT_E_NOMEM || status == SFT_E_ARG || status == SFT_E_CANCELLED;
 }
 
-static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err) {
+static sft_status try_step(sft_resume *r, const sft_resume_step *step, sft_error *why) {
     uint32_t kind = SFT_CHECKPOINT_RANKS;
+    uint64_t number;
+    if (r->files) {
+        return try_file(r, step, why);
+    }
+    if (r->run && sft__checkpoint_run_is_name(step->name, &number)) {
+        return try_run_step(r, step, why);
+    }
+    if (!r->ranks && !r->flat) {
+        SFT_TRY(sft_checkpoint_detect(step->path, &kind, why));
+        SFT_TRY(check_begun(r, step->path, why));
+        SFT_TRY(check_accelerate(r, step, why));
+    }
+    return kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, why) : try_plain(r, step, why);
+}
+
+static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err) {
     sft_error why;
     char text[sizeof why.tensor + sizeof why.message + 16];
     r->tensors = UINT64_MAX;
@@ -466,15 +565,7 @@ static sft_status look_into(sft_resume *r, sft_resume_step *step, sft_error *err
         return SFT_OK;
     }
     memset(&why, 0, sizeof why);
-    sft_status status =
-        r->ranks || r->flat ? SFT_OK : sft_checkpoint_detect(step->path, &kind, &why);
-    if (status == SFT_OK && !r->ranks && !r->flat) {
-        status = check_begun(r, step->path, &why);
-    }
-    if (status == SFT_OK) {
-        status =
-            kind != SFT_CHECKPOINT_NONE ? try_checkpoint(r, step, &why) : try_plain(r, step, &why);
-    }
+    const sft_status status = try_step(r, step, &why);
     if (is_of_the_machine(status)) {
         return sft_error_from(err, status, &why, "%s: %s", step->name, why.message);
     }
@@ -502,6 +593,9 @@ static sft_status collect(sft_resume *r, sft_error *err) {
     sft__checkpoint_names_reset(&names);
     if (status == SFT_OK && r->count == 0 && !r->ranks) {
         status = collect_flat(r, err);
+    }
+    if (status == SFT_OK && r->count == 0 && !r->ranks) {
+        status = collect_lightning(r, err);
     }
     if (status == SFT_OK && r->count == 0) {
         return sft__base_fail(err, SFT_E_FORMAT, "the directory holds no steps of a training job");

@@ -13,16 +13,6 @@ static const char board[] = ".sft-board"; /* of a group that was killed */
 
 /* ---------------------------------------------------------------- paths */
 
-sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory, const char *name,
-                                      sft_error *err) {
-    out->len = 0;
-    sft__base_buf_text(out, directory);
-    sft__base_buf_text(out, "/");
-    sft__base_buf_text(out, name);
-    sft__base_buf_add(out, "", 1);
-    return out->failed ? sft__base_fail_nomem(err, strlen(directory) + strlen(name) + 2) : SFT_OK;
-}
-
 static bool is_slash(char c) {
 #ifdef _WIN32
     return c == '/' || c == '\\';

@@ -10,6 +10,7 @@
 #ifndef SFT_CHECKPOINT_STAGE_H
 #define SFT_CHECKPOINT_STAGE_H
 
+#include "checkpoint/stage/entries.h"
 #include "checkpoint/stage/journal.h"
 #include "fs/output/staged.h"
 
@@ -40,9 +41,6 @@ void sft__checkpoint_stage_reset(sft__checkpoint_stage *stage);
 sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *stage, bool restart, sft_error *err);
 /* Nobody else removes the staging directory from here on. */
 sft_status sft__checkpoint_stage_hold(sft__checkpoint_stage *stage, sft_error *err);
-/* DIRECTORY/NAME in `out`, NUL-terminated. */
-sft_status sft__checkpoint_stage_path(sft__base_buf *out, const char *directory, const char *name,
-                                      sft_error *err);
 /* The directories between the staging directory and a file in it. */
 sft_status sft__checkpoint_stage_parents(const sft__checkpoint_stage *stage, const char *directory,
                                          const char *name, sft_error *err);

@@ -12,58 +12,9 @@
 
 /* ---------------------------------------------------------------- removing */
 
-typedef struct clearing {
-    const sft__checkpoint_stage *stage;
-    const char *directory;
-    const char **directories; /* still to be cleared, then to be removed */
-    size_t count;
-    size_t room;
-    sft__base_buf path;
-    sft__base_arena arena;
-} clearing;
-
-static sft_status clear_entry(void *ctx, const char *name, size_t len, sft_error *err) {
-    clearing *const c = ctx;
-    (void)len;
-    SFT_TRY(sft__checkpoint_stage_path(&c->path, c->directory, name, err));
-    if (sft__fs_is_link(c->path.data) || !sft__fs_is_directory(c->path.data)) {
-        return sft__fs_remove(c->path.data, err);
-    }
-    char *const kept = sft__base_arena_copy(&c->arena, c->path.data, strlen(c->path.data));
-    SFT_NEED(kept != NULL && sft__base_grow(c->stage->allocator, &c->directories, &c->room,
-                                            c->count + 1, sizeof *c->directories),
-             c->path.len, err);
-    c->directories[c->count++] = kept;
-    return SFT_OK;
-}
-
-/* Everything in the staging directory, and the directory. */
-static sft_status drop_all(const sft__checkpoint_stage *s, sft_error *err) {
-    clearing c;
-    sft_status status = SFT_OK;
-    memset(&c, 0, sizeof c);
-    c.stage = s;
-    sft__base_buf_init(&c.path, s->allocator);
-    sft__base_arena_init(&c.arena, s->allocator, 0);
-    SFT_TRY(
-        sft__checkpoint_more(s->allocator, &c.directories, &c.room, 1, sizeof *c.directories, err));
-    c.directories[c.count++] = s->directory;
-    for (size_t i = 0; i < c.count && status == SFT_OK; i++) {
-        c.directory = c.directories[i];
-        status = sft__fs_list(c.directory, clear_entry, &c, err);
-    }
-    while (c.count > 0) { /* inner ones were found later */
-        (void)sft__fs_remove_directory(c.directories[--c.count]);
-    }
-    sft__base_free(s->allocator, c.directories, c.room * sizeof *c.directories);
-    sft__base_arena_free(&c.arena);
-    sft__base_buf_reset(&c.path);
-    return status;
-}
-
 sft_status sft__checkpoint_stage_drop(const sft__checkpoint_stage *s, sft_error *err) {
     SFT_TRY(sft__checkpoint_stage_ours(s, false, err));
-    return drop_all(s, err);
+    return sft__checkpoint_remove_tree(s->directory, s->allocator, err);
 }
 
 /* ---------------------------------------------------------------- the beginning */
@@ -123,7 +74,7 @@ sft_status sft__checkpoint_stage_open(sft__checkpoint_stage *s, bool restart, sf
                 err, SFT_E_STATE,
                 "another process is at work in \"%.200s\", which a restart removes", s->directory);
         }
-        SFT_TRY(drop_all(s, err));
+        SFT_TRY(sft__checkpoint_remove_tree(s->directory, s->allocator, err));
     }
     return sft__checkpoint_stage_hold(s, err);
 }
@@ -287,7 +238,7 @@ sft_status sft__checkpoint_stage_commit(const sft__checkpoint_stage *s, sft_erro
     }
     if (status == SFT_OK &&
         sft__checkpoint_stage_ours(s, false, NULL) == SFT_OK) { /* else it stays */
-        status = drop_all(s, err);
+        status = sft__checkpoint_remove_tree(s->directory, s->allocator, err);
     }
     return status;
 }

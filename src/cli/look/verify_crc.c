@@ -108,7 +108,7 @@ size_t cli_verify_ranks(cli *c, const char *operand, char ***paths, bool *digest
     *paths = NULL;
     *digests = false;
     if (kind == SFT_CHECKPOINT_NONE || kind == SFT_CHECKPOINT_COMPLETE ||
-        kind == SFT_CHECKPOINT_STEPS) {
+        kind == SFT_CHECKPOINT_STEPS || kind == SFT_CHECKPOINT_STEP) {
         return 0;
     }
     const bool verbose = c->verbose;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * fs/output/entry.h - entries of directories: made, renamed, removed, and brought to the disk. entry_posix.c,
- * entry_win.c.
+ * fs/output/entry.h - entries of directories: made, renamed, removed, and brought to the disk.
+ * entry_posix.c, entry_win.c.
  */
 #ifndef SFT_FS_ENTRY_H
 #define SFT_FS_ENTRY_H
@@ -19,6 +19,9 @@ sft_status sft__fs_rename(const char *from, const char *to, sft_error *err);
 /* SFT_E_EXISTS if something is there; a file system without second names is looked at first. Elsewhere the
  * first name may be left. */
 sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err);
+/* Another name for a file that is there; nothing is replaced. SFT_E_UNSUPPORTED: the file system has no
+ * second names, or none for this file. Anything else is SFT_E_NOT_COMMITTED. */
+sft_status sft__fs_link(const char *from, const char *to, sft_error *err);
 sft_status sft__fs_remove(const char *path, sft_error *err); /* a file; none is fine */
 bool sft__fs_remove_directory(const char *path);             /* if it is empty */
 bool sft__fs_is_link(const char *path);
@@ -32,8 +35,8 @@ sft_status sft__fs_sync_parent(const char *path, sft_error *err);
 /* Of descriptors: a file (file_posix.c), a directory. 0, or -1 with errno. */
 int sft__fs_sync_descriptor(int fd);
 int sft__fs_sync_entries(int fd);
-/* Both names in the open directory. 0; 1: done, but the first name is left; -1 with errno, EEXIST: something
- * is there. */
+/* Both names in the open directory. 0; 1: done, but the first name is left; -1 with errno, EEXIST:
+ * something is there. */
 int sft__fs_rename_new_at(int directory, const char *from, const char *to);
 #else
 /* share: FILE_SHARE_... SFT_E_STATE: another process has it, and does not share it so. */

@@ -98,6 +98,15 @@ sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err) 
                               "cannot put \"%.200s\" in place", to);
 }
 
+sft_status sft__fs_link(const char *from, const char *to, sft_error *err) {
+    if (linkat(AT_FDCWD, from, AT_FDCWD, to, 0) == 0) {
+        return SFT_OK;
+    }
+    return sft__base_fail_sys(
+        err, knows_no_links(errno) || errno == EXDEV ? SFT_E_UNSUPPORTED : SFT_E_NOT_COMMITTED,
+        errno, "cannot link \"%.200s\"", to);
+}
+
 sft_status sft__fs_remove(const char *path, sft_error *err) {
     return unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR
                ? SFT_OK

@@ -87,6 +87,28 @@ sft_status sft__fs_rename_new(const char *from, const char *to, sft_error *err) 
     return move(from, to, 0, err);
 }
 
+sft_status sft__fs_link(const char *from, const char *to, sft_error *err) {
+    sft__fs_wide a;
+    sft__fs_wide b;
+
+    SFT_TRY(sft__fs_wide_path(&a, from, NULL, err));
+    const sft_status status = sft__fs_wide_path(&b, to, NULL, err);
+    if (status != SFT_OK) {
+        sft__fs_wide_reset(&a, NULL);
+        return status;
+    }
+    const DWORD cause = CreateHardLinkW(b.text, a.text, NULL) ? 0 : GetLastError();
+    sft__fs_wide_reset(&a, NULL);
+    sft__fs_wide_reset(&b, NULL);
+    return cause == 0 ? SFT_OK
+                      : fail(err,
+                             cause == ERROR_INVALID_FUNCTION || cause == ERROR_NOT_SUPPORTED ||
+                                     cause == ERROR_NOT_SAME_DEVICE || cause == ERROR_TOO_MANY_LINKS
+                                 ? SFT_E_UNSUPPORTED
+                                 : SFT_E_NOT_COMMITTED,
+                             cause, "link", to);
+}
+
 sft_status sft__fs_remove(const char *path, sft_error *err) {
     sft__fs_wide wide;
 

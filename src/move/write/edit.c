@@ -297,6 +297,7 @@ static sft_status apply_text(editor *e, const sft__base_buf *text, sft_edit_way 
                              sft_error *err) {
     const bool forced = (e->options.flags & SFT_EDIT_IN_PLACE) != 0;
     const bool fits = text->len == e->size;
+    const bool shared = e->stat.names > 1; /* other names must keep what they have */
     uint8_t length[8];
     span spans[2];
     bool refused = false;
@@ -304,8 +305,8 @@ static sft_status apply_text(editor *e, const sft__base_buf *text, sft_edit_way 
 
     if (fits) {
         spans[0] = difference(e->text, text->data, e->size);
-        if (forced ||
-            (within_one_block(&spans[0]) && (e->options.flags & SFT_EDIT_NEW_FILE) == 0)) {
+        if (forced || (within_one_block(&spans[0]) && !shared &&
+                       (e->options.flags & SFT_EDIT_NEW_FILE) == 0)) {
             st = write_in_place(e, spans, 1, &refused, err);
             *way = SFT_EDITED_IN_PLACE;
             if (!refused || forced) {

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/run/resume.c - the newest step that is complete and verified, and why newer ones are not; and
+ * what the steps of a run are. Read point.h first.
+ */
+#include "base/options.h"
+#include "checkpoint/run/point.h"
+#include <stdio.h>
+
+/* ---------------------------------------------------------------- what was passed over */
+
+static sft_status pass_over(sft_run_point *p, const sft__checkpoint_run_found *s, sft_error *err) {
+    sft_run_list *const skipped = p->run->skipped;
+    if (!sft__base_grow(skipped->allocator, &skipped->steps, &skipped->room, skipped->count + 1,
+                        sizeof *skipped->steps)) {
+        return sft__base_fail_nomem(err, (skipped->count + 1) * sizeof *skipped->steps);
+    }
+    sft__checkpoint_run_found *const copy = &skipped->steps[skipped->count];
+    *copy = *s;
+    memset(&copy->manifest, 0, sizeof copy->manifest);
+    copy->told.metric_name = "";
+    copy->told.name = sft__base_arena_copy(&skipped->arena, s->told.name, strlen(s->told.name));
+    copy->told.why = sft__base_arena_copy(&skipped->arena, s->told.why, strlen(s->told.why));
+    if (copy->told.name == NULL || copy->told.why == NULL) {
+        return sft__base_fail_nomem(err, 1);
+    }
+    skipped->count++;
+    return SFT_OK;
+}
+
+const sft_run_step *sft_run_skipped(const sft_run *run, size_t index) {
+    return run->skipped != NULL ? sft_run_list_at(run->skipped, index) : NULL;
+}
+
+/* ---------------------------------------------------------------- one step */
+
+static bool verifies_itself(const sft_catalog *c) {
+    for (size_t i = 0; i < sft_catalog_file_count(c); i++) {
+        if (sft_catalog_metadata_find(c, i, "sft.crc32c", 10, NULL) == NULL &&
+            sft_catalog_metadata_find(c, i, "sft.sha256", 10, NULL) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sft_status verify(const sft_run_point *p, const sft__checkpoint_run_found *s,
+                         sft_error *why) {
+    const sft_group *const g = p->run->options.group;
+    const sft__checkpoint_run_verify v = {
+        .allocator = p->run->allocator,
+        .pool = p->options.pool != NULL ? p->options.pool : p->run->options.pool,
+        .control = p->options.control,
+        .share = g != NULL ? g->rank : 0,
+        .shares = g != NULL ? g->size : 1,
+    };
+    return sft__checkpoint_run_verify_step(&v, p->path, &s->manifest, why);
+}
+
+/* Opens it; digests of a step whose files do not say any themselves are compared in any case. */
+static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s, sft_error *why) {
+    sft__base_buf path;
+    sft__base_buf_init(&path, p->run->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, p->run->path, s->told.name, why);
+    if (status == SFT_OK) {
+        p->path = sft__base_arena_copy(&p->arena, path.data, strlen(path.data));
+        status = p->path == NULL ? sft__base_fail_nomem(why, path.len) : SFT_OK;
+    }
+    sft__base_buf_reset(&path);
+    SFT_TRY(status);
+    SFT_TRY(sft__checkpoint_run_point_open(p, s, why));
+    p->verified = p->options.check == SFT_RUN_CHECK_DIGESTS || s->manifest.processes > 1 ||
+                  !verifies_itself(p->catalog);
+    return p->verified ? verify(p, s, why) : SFT_OK;
+}
+
+/* SFT_OK: this is the one. SFT_E_NOT_FOUND: it is not, as its `why` says. */
+static sft_status consider(sft_run_point *p, sft__checkpoint_run_found *s, sft_error *err) {
+    const sft_group *const g = p->run->options.group;
+    sft_error why;
+    memset(&why, 0, sizeof why);
+    SFT_TRY(sft__checkpoint_run_look(p->list, s, p->run->path, p->run->id, err));
+    sft_status status = s->told.complete ? try_step(p, s, &why) : SFT_E_NOT_FOUND;
+    if (!s->told.complete) {
+        (void)snprintf(why.message, sizeof why.message, "%s", s->told.why);
+    }
+    status = sft__checkpoint_group_agree(g, status, false, &why);
+    if (status == SFT_OK) {
+        s->told.verified = p->verified;
+        return SFT_OK;
+    }
+    sft__checkpoint_run_point_close(p);
+    if (sft__checkpoint_run_is_of_machine(status)) {
+        return sft_error_from(err, status, &why, "%s: %s", s->told.name, why.message);
+    }
+    s->told.verified = s->told.complete ? 2 : 0;
+    SFT_TRY(sft__checkpoint_run_why(p->list, s, &why, err));
+    SFT_TRY(pass_over(p, s, err));
+    return SFT_E_NOT_FOUND;
+}
+
+/* ---------------------------------------------------------------- from the newest on */
+
+static sft_status find(sft_run_point *p, sft_error *err) {
+    while (p->left > 0) {
+        sft__checkpoint_run_found *const s = &p->list->steps[--p->left];
+        if (p->options.exact ? s->told.step != p->options.step
+                             : p->options.step != 0 && s->told.step > p->options.step) {
+            continue;
+        }
+        const sft_status status = consider(p, s, err);
+        if (status != SFT_E_NOT_FOUND) {
+            p->step = s;
+            return status;
+        }
+    }
+    const sft_run_step *const newest = sft_run_skipped(p->run, 0);
+    return newest == NULL
+               ? sft__base_fail(err, SFT_E_NOT_FOUND, "the run has no such step yet")
+               : sft__base_fail(err, SFT_E_NOT_FOUND, "no step can be used; the newest, %s: %s",
+                                newest->name, newest->why);
+}
+
+static sft_status begin(sft_run_point *p, const sft_run_resume_options *options, sft_error *err) {
+    sft_run *const run = p->run;
+    SFT_TRY(sft__base_options_read(&p->options, sizeof p->options, options,
+                                   SFT__UP_TO(sft_run_resume_options, check), "resume options",
+                                   err));
+    if (p->options.check != SFT_RUN_CHECK_DIGESTS && p->options.check != SFT_RUN_CHECK_SIZES) {
+        return sft__base_fail(err, SFT_E_ARG, "no such check");
+    }
+    sft_run_list_free(run->skipped);
+    run->skipped = NULL;
+    SFT_TRY(sft__checkpoint_run_list_new(&run->skipped, run->allocator, err));
+    SFT_TRY(sft__checkpoint_run_list_new(&p->list, run->allocator, err));
+    SFT_TRY(sft__checkpoint_run_names(p->list, run->path, SFT_RUN_NONE, err));
+    p->left = p->list->count;
+    return SFT_OK;
+}
+
+sft_status sft_run_resume(sft_run_point **out, sft_run *run, const sft_run_resume_options *options,
+                          sft_error *err) {
+    *out = NULL;
+    sft_run_point *const p = sft__base_alloc_zero(run->allocator, sizeof *p);
+    if (p == NULL) {
+        return sft__base_fail_nomem(err, sizeof *p);
+    }
+    p->run = run;
+    sft__base_arena_init(&p->arena, run->allocator, 0);
+    sft_status status = begin(p, options, err);
+    if (status == SFT_OK) {
+        status = find(p, err);
+    }
+    if (status != SFT_OK) {
+        sft_run_point_free(p);
+        return status;
+    }
+    *out = p;
+    return SFT_OK;
+}
+
+sft_status sft_run_point_next(sft_run_point *point, const char *why, sft_error *err) {
+    sft__checkpoint_run_found *const s = point->step;
+    sft_error reason;
+    if (s == NULL) {
+        return sft__base_fail(err, SFT_E_NOT_FOUND, "there is no older step");
+    }
+    memset(&reason, 0, sizeof reason);
+    (void)snprintf(reason.message, sizeof reason.message, "%s", why != NULL ? why : "refused");
+    sft__checkpoint_run_point_close(point);
+    point->step = NULL;
+    s->told.verified = 2;
+    SFT_TRY(sft__checkpoint_run_why(point->list, s, &reason, err));
+    SFT_TRY(pass_over(point, s, err));
+    return find(point, err);
+}
+
+/* ---------------------------------------------------------------- lists */
+
+static sft_status verify_one(sft_run *run, sft_run_list *list, sft__checkpoint_run_found *s,
+                             const sft_control *control, sft_error *err) {
+    const sft__checkpoint_run_verify v = {
+        .allocator = run->allocator, .pool = run->options.pool, .control = control};
+    sft_error why;
+    sft__base_buf path;
+    memset(&why, 0, sizeof why);
+    sft__base_buf_init(&path, run->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, run->path, s->told.name, &why);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_verify_step(&v, path.data, &s->manifest, &why);
+    }
+    sft__base_buf_reset(&path);
+    s->told.verified = status == SFT_OK ? 1 : 2;
+    if (sft__checkpoint_run_is_of_machine(status) && err != NULL) {
+        *err = why;
+    }
+    return sft__checkpoint_run_is_of_machine(status) ? status
+           : status == SFT_OK                        ? SFT_OK
+                                                     : sft__checkpoint_run_why(list, s, &why, err);
+}
+
+sft_status sft_run_list_make(sft_run_list **out, sft_run *run, uint64_t step, uint32_t flags,
+                             const sft_control *control, sft_error *err) {
+    sft_run_list *list;
+    *out = NULL;
+    if ((flags & ~SFT_RUN_LIST_VERIFY) != 0) {
+        return sft__base_fail(err, SFT_E_ARG, "flags that are not known");
+    }
+    SFT_TRY(sft__checkpoint_run_list_new(&list, run->allocator, err));
+    sft_status status = sft__checkpoint_run_scan(list, run->path, run->id, step, err);
+    for (size_t i = 0; i < list->count && status == SFT_OK && flags != 0; i++) {
+        if (list->steps[i].told.complete) {
+            status = verify_one(run, list, &list->steps[i], control, err);
+        }
+    }
+    if (status != SFT_OK) {
+        sft_run_list_free(list);
+        return status;
+    }
+    sft__checkpoint_run_judge(&run->rules, list->steps, list->count, sft__base_now_seconds());
+    *out = list;
+    return SFT_OK;
+}

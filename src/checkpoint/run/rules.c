@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * checkpoint/run/rules.c - which steps stay: a pure function of what is known of them. Read steps.h first.
+ */
+#include "checkpoint/run/steps.h"
+
+static bool is_good(const sft__checkpoint_run_found *s) {
+    return s->told.complete != 0 && s->told.verified != 2;
+}
+
+static const sft__checkpoint_run_metric *metric_of(const sft__checkpoint_run_found *s,
+                                                   const char *name) {
+    for (size_t i = 0; i < s->manifest.metric_count; i++) {
+        if (strcmp(s->manifest.metrics[i].name, name) == 0) {
+            return &s->manifest.metrics[i];
+        }
+    }
+    return NULL;
+}
+
+/* A NaN is no value. */
+static bool value_of(const sft__checkpoint_run_found *s, const char *name, double *value) {
+    const sft__checkpoint_run_metric *const m = is_good(s) ? metric_of(s, name) : NULL;
+    *value = m != NULL ? m->value : 0;
+    return m != NULL && m->value == m->value;
+}
+
+/* How many steps are better, or as good and newer. */
+static uint64_t place_of(const sft_run_rules *rules, const sft__checkpoint_run_found *steps,
+                         size_t count, size_t of) {
+    uint64_t place = 0;
+    double mine;
+    double other;
+    (void)value_of(&steps[of], rules->best, &mine);
+    for (size_t i = 0; i < count; i++) {
+        if (i != of && value_of(&steps[i], rules->best, &other)) {
+            const bool better = rules->best_mode == SFT_RUN_MAX ? other > mine : other < mine;
+            const bool worse = rules->best_mode == SFT_RUN_MAX ? other < mine : other > mine;
+            place += better || (!worse && i > of);
+        }
+    }
+    return place;
+}
+
+static void show_metric(const sft_run_rules *rules, sft__checkpoint_run_found *s) {
+    const sft__checkpoint_run_metric *const m = rules->best != NULL ? metric_of(s, rules->best)
+                                                : s->manifest.metric_count > 0
+                                                    ? &s->manifest.metrics[0]
+                                                    : NULL;
+    s->told.has_metric = m != NULL;
+    s->told.metric = m != NULL ? m->value : 0;
+    s->told.metric_name = m != NULL ? m->name : "";
+}
+
+static uint32_t judge_good(const sft_run_rules *rules, const sft__checkpoint_run_found *steps,
+                           size_t count, size_t at) {
+    const sft_run_step *const s = &steps[at].told;
+    uint32_t kept = 0;
+    uint64_t newer = 0;
+    double value;
+    for (size_t i = at + 1; i < count; i++) {
+        newer += is_good(&steps[i]);
+    }
+    kept |= newer == 0 ? SFT_RUN_KEPT_NEWEST : 0;
+    kept |= newer < rules->keep_last ? SFT_RUN_KEPT_LAST : 0;
+    kept |= rules->keep_every > 0 && s->step % rules->keep_every == 0 ? SFT_RUN_KEPT_EVERY : 0;
+    if (rules->best != NULL && value_of(&steps[at], rules->best, &value)) {
+        const uint64_t best = rules->keep_best > 0 ? rules->keep_best : 1;
+        kept |= place_of(rules, steps, count, at) < best ? SFT_RUN_KEPT_BEST : 0;
+    }
+    return kept;
+}
+
+void sft__checkpoint_run_judge(const sft_run_rules *rules, sft__checkpoint_run_found *steps,
+                               size_t count, int64_t now) {
+    const bool none = rules->keep_last == 0 && rules->keep_every == 0 && rules->best == NULL &&
+                      rules->keep_seconds == 0;
+    size_t newest = count; /* the newest good one */
+    for (size_t i = 0; i < count; i++) {
+        newest = is_good(&steps[i]) ? i : newest;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sft_run_step *const s = &steps[i].told;
+        show_metric(rules, &steps[i]);
+        s->kept &= SFT_RUN_KEPT_OTHER;
+        s->kept |= none ? SFT_RUN_KEPT_ALL : 0;
+        if (is_good(&steps[i])) {
+            s->kept |= judge_good(rules, steps, count, i);
+            s->kept |= rules->keep_seconds > 0 && s->time != 0 &&
+                               (now <= s->time || (uint64_t)(now - s->time) < rules->keep_seconds)
+                           ? SFT_RUN_KEPT_YOUNG
+                           : 0;
+        } else if (newest == count || i > newest) {
+            s->kept |= SFT_RUN_KEPT_NEWEST;
+        }
+    }
+}

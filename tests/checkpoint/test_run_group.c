@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Unit tests of runs of many processes, which are threads here: what four save two and three resume from,
+ * optimizer included; a process that fails or is missing is named, and nothing appears.
+ */
+#include "unit/folder.h"
+
+#include "checkpoint/crowd.h"
+
+#include <sft/run.h>
+#include <stdbool.h>
+
+static char base[64];
+static char path[96];
+
+enum { ROWS = 37, COLUMNS = 5, BLOB = 16 };
+
+/* Rows begin to end - 1 of a tensor whose element i is i times the step. */
+typedef struct piece {
+    uint64_t shape[2], start[2], count[2];
+    float data[ROWS * COLUMNS];
+} piece;
+
+static void cut(piece *p, uint32_t rank, uint32_t size, uint64_t step) {
+    const uint64_t each = (ROWS + size - 1) / size;
+    p->shape[0] = ROWS;
+    p->shape[1] = COLUMNS;
+    p->start[0] = rank * each < ROWS ? rank * each : ROWS;
+    p->count[0] = ROWS - p->start[0] < each ? ROWS - p->start[0] : each;
+    p->start[1] = 0;
+    p->count[1] = COLUMNS;
+    for (uint64_t i = 0; i < p->count[0] * COLUMNS; i++) {
+        p->data[i] = (float)((p->start[0] * COLUMNS + i) * step);
+    }
+}
+
+static sft_run_tensor tensor(const char *name, uint32_t part, const piece *p) {
+    sft_run_tensor t;
+    SFT_INIT(&t);
+    t.name = name;
+    t.name_len = strlen(name);
+    t.part = part;
+    t.dtype = sft_dtype_get(SFT_F32);
+    t.shape = p->shape;
+    t.rank = 2;
+    t.start = p->start;
+    t.count = p->count;
+    t.nbytes = p->count[0] * p->count[1] * sizeof(float);
+    t.data = t.nbytes > 0 ? p->data : NULL;
+    return t;
+}
+
+/* What a test tells its processes. */
+typedef struct plan {
+    uint64_t step;
+    uint64_t timeout_ms;
+    uint32_t astray; /* this rank sees another directory; UINT32_MAX: none */
+    uint32_t odd;    /* this rank leaves a hole; UINT32_MAX: none */
+    uint64_t found;
+} plan;
+
+static sft_status open_run(const crowd_member *m, sft_run **run, sft_error *err) {
+    const plan *const p = m->ctx;
+    sft_run_options o;
+    char other[96];
+    SFT_INIT(&o);
+    o.group = &m->group;
+    o.durability = SFT_DURABLE_NONE;
+    o.timeout_ms = p->timeout_ms;
+    (void)snprintf(other, sizeof other, "%s/astray", base);
+    return sft_run_open(run, m->rank == p->astray ? other : path, &o, err);
+}
+
+static sft_status add(crowd_member *m, sft_run_save *s, const piece *w) {
+    const plan *const p = m->ctx;
+    sft_run_tensor t[3];
+    uint8_t blob[BLOB];
+    memset(blob, (int)m->rank, sizeof blob);
+    t[0] = tensor("w", SFT_RUN_MODEL, w);
+    t[1] = tensor("optimizer.exp_avg.w", SFT_RUN_OPTIMIZER, w);
+    t[2] = tensor("same", SFT_RUN_MODEL, w); /* a replica: all of it, on every rank */
+    t[2].start = NULL;
+    t[2].count = NULL;
+    t[2].rank = 0;
+    t[2].data = &p->step;
+    t[2].nbytes = 4;
+    sft_status status = SFT_OK;
+    for (size_t i = 0; i < 3 && status == SFT_OK; i++) {
+        if (m->rank != p->odd || i != 1) {
+            status = sft_run_add_tensor(s, &t[i], &m->err);
+        }
+    }
+    if (status == SFT_OK) {
+        status = sft_run_add_blob(s, "rng", blob, sizeof blob, &m->err);
+    }
+    return status == SFT_OK ? sft_run_add_i64(s, "rank", m->rank, &m->err) : status;
+}
+
+static void save(crowd_member *m) {
+    const plan *const p = m->ctx;
+    piece *const w = calloc(1, sizeof *w);
+    sft_run_save *s;
+    sft_run *run;
+    cut(w, m->rank, m->group.size, p->step);
+    m->status = open_run(m, &run, &m->err);
+    if (m->status == SFT_OK) {
+        m->status = sft_run_begin(&s, run, p->step, 0, &m->err);
+        if (m->status == SFT_OK) {
+            m->status = add(m, s, w);
+            memset(&m->err, 0, sizeof m->err);
+            m->status = sft_run_stage(s, NULL, &m->err);
+        }
+        memset(w, 0xee, sizeof *w);
+        if (m->status == SFT_OK) {
+            m->status = sft_run_wait(run, SFT_RUN_ALL, SFT_RUN_FOREVER, &m->err);
+        }
+        (void)!sft_run_close(run, NULL);
+    }
+    free(w);
+}
+
+/* Every process its rows, and the state of its own, if there are as many as saved. */
+static void resume(crowd_member *m) {
+    plan *const p = m->ctx;
+    piece *const w = calloc(1, sizeof *w);
+    piece *const wanted = calloc(1, sizeof *wanted);
+    sft_run_tensor t;
+    sft_run_point *point = NULL;
+    sft_run *run;
+    int64_t rank = -1;
+    uint8_t blob[BLOB];
+    size_t size = 0;
+    m->status = open_run(m, &run, &m->err);
+    if (m->status != SFT_OK) {
+        return;
+    }
+    m->status = sft_run_resume(&point, run, NULL, &m->err);
+    if (m->status == SFT_OK) {
+        const uint64_t step = sft_run_point_step(point);
+        cut(w, m->rank, m->group.size, 0);
+        cut(wanted, m->rank, m->group.size, step);
+        t = tensor("optimizer.exp_avg.w", SFT_RUN_OPTIMIZER, w);
+        m->status = sft_run_point_load(point, &t, 1, 0, &m->err);
+        if (m->status == SFT_OK && memcmp(w, wanted, sizeof *w) != 0) {
+            m->status = SFT_E_MISMATCH;
+        }
+        if (m->status == SFT_OK) {
+            m->status = sft_run_point_i64(point, "rank", &rank, &m->err);
+        }
+        if (m->status == SFT_OK && rank != (m->group.size == 4 ? (int64_t)m->rank : 0)) {
+            m->status = SFT_E_MISMATCH;
+        }
+        if (m->group.size == 4 && m->status == SFT_OK) {
+            m->status = sft_run_point_blob(point, "rng", blob, sizeof blob, &size, &m->err);
+            m->status = size == BLOB && blob[3] == m->rank ? m->status : SFT_E_MISMATCH;
+        }
+        if (m->rank == 0) {
+            p->found = step;
+        }
+    }
+    sft_run_point_free(point);
+    (void)!sft_run_close(run, NULL);
+    free(w);
+    free(wanted);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    folder_make(base);
+    (void)snprintf(path, sizeof path, "%s/run", base);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    folder_remove(base);
+    return 0;
+}
+
+static plan a_plan(uint64_t step) {
+    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0};
+}
+
+static void four_to_others(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(7);
+    (void)state;
+    crowd_run(members, 4, save, &p);
+    assert_all_ok(members, 4);
+    p.step = 8;
+    crowd_run(members, 4, save, &p);
+    assert_all_ok(members, 4);
+    for (uint32_t size = 1; size <= 4; size++) {
+        crowd_run(members, size, resume, &p);
+        assert_all_ok(members, size);
+        assert_int_equal(p.found, 8);
+    }
+    assert_int_equal(access(in_folder(path, "step-000000008/topology.json"), F_OK), 0);
+    assert_int_equal(access(in_folder(path, "step-000000008/state.rank-00003.json"), F_OK), 0);
+    /* fewer than saved save on */
+    p.step = 9;
+    crowd_run(members, 3, save, &p);
+    assert_all_ok(members, 3);
+    crowd_run(members, 2, resume, &p);
+    assert_all_ok(members, 2);
+    assert_int_equal(p.found, 9);
+}
+
+/* Something that one process did not give: nobody saves. */
+static void a_hole(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(5);
+    (void)state;
+    p.odd = 1;
+    crowd_run(members, 3, save, &p);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(members[i].status, SFT_E_HOLE);
+    }
+    assert_int_not_equal(access(in_folder(path, "step-000000005"), F_OK), 0);
+    p.odd = UINT32_MAX;
+    crowd_run(members, 3, save, &p);
+    assert_all_ok(members, 3);
+}
+
+/* A process whose files the others do not see: rank 0 names it, and all are told. */
+static void a_missing_process(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(1);
+    (void)state;
+    crowd_run(members, 3, save, &p);
+    assert_all_ok(members, 3);
+    assert_int_equal(mkdir(in_folder(base, "astray"), 0700), 0);
+    p.step = 2;
+    p.timeout_ms = 300;
+    p.astray = 2;
+    crowd_run(members, 3, save, &p);
+    assert_int_equal(members[0].status, SFT_E_TIMEOUT);
+    assert_non_null(strstr(members[0].err.message, "rank 2"));
+    assert_int_equal(members[1].status, SFT_E_TIMEOUT);
+    assert_non_null(strstr(members[1].err.message, "rank 0: "));
+    assert_int_not_equal(members[2].status, SFT_OK);
+    p = a_plan(2);
+    crowd_run(members, 2, resume, &p);
+    assert_all_ok(members, 2);
+    assert_int_equal(p.found, 1);
+    crowd_run(members, 3, save, &p);
+    assert_all_ok(members, 3);
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others), IN_FOLDER(a_hole),
+                                       IN_FOLDER(a_missing_process)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
