@@ -167,6 +167,7 @@ typedef struct core_state {
     PyTypeObject *meta_type;
     PyTypeObject *writer_type;
     PyTypeObject *stream_type;
+    PyTypeObject *run_type;
     PyObject *converters; /* dict: framework name -> callable(array, device) */
     /* Looked up when first needed; from then on constant. */
     PyObject *torch_from_dlpack;
@@ -350,6 +351,7 @@ extern PyType_Spec core_spec_spec;
 extern PyType_Spec core_meta_spec;
 extern PyType_Spec core_writer_spec;
 extern PyType_Spec core_stream_spec;
+extern PyType_Spec core_run_spec;
 
 PyObject *core_slice_new(core_state *state, core_file *file, const sft_tensor *tensor,
                          core_framework framework, PyObject *device, bool owned);

@@ -126,9 +126,10 @@ static int module_exec(PyObject *module) {
     s->spec_type = add_type(module, &core_spec_spec, "TensorSpec");
     s->writer_type = add_type(module, &core_writer_spec, "Writer");
     s->stream_type = add_type(module, &core_stream_spec, "TensorStream");
+    s->run_type = add_type(module, &core_run_spec, "_Run");
     return s->memory_type == NULL || s->view_type == NULL || s->handle_type == NULL ||
                    s->slice_type == NULL || s->meta_type == NULL || s->spec_type == NULL ||
-                   s->writer_type == NULL || s->stream_type == NULL
+                   s->writer_type == NULL || s->stream_type == NULL || s->run_type == NULL
                ? -1
                : 0;
 }
@@ -146,6 +147,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(s->spec_type);
     Py_VISIT(s->writer_type);
     Py_VISIT(s->stream_type);
+    Py_VISIT(s->run_type);
     Py_VISIT(s->torch_from_dlpack);
     Py_VISIT(s->torch_modes);
     Py_VISIT(s->numpy_ndarray);
@@ -169,6 +171,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(s->spec_type);
     Py_CLEAR(s->writer_type);
     Py_CLEAR(s->stream_type);
+    Py_CLEAR(s->run_type);
     Py_CLEAR(s->torch_from_dlpack);
     Py_CLEAR(s->torch_modes);
     Py_CLEAR(s->numpy_ndarray);
