@@ -81,10 +81,11 @@ static bool read_options(PyObject **v, sft_run_rules *rules, sft_run_options *op
 }
 
 static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static const char *const parameters[] = {"path",         "keep_last",   "keep_every", "keep_best",
-                                             "keep_seconds", "shard_bytes", "arenas",     "flags",
-                                             "best",         "mode",        "durable",    "sha256"};
-    static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT, OPEN_COUNT};
+    static const char *const parameters[] = {
+        "path",   "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes",
+        "arenas", "flags",     "best",       "mode",      "durable",      "sha256"};
+    static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT,
+                                             OPEN_COUNT};
     core_state *state = PyType_GetModuleState(type);
     PyObject *v[OPEN_COUNT], *path;
     const char *name;
@@ -177,8 +178,8 @@ static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) 
     if (!PyTuple_Check(entry)) {
         return core_wrong_type("tensors", entry, "tuple") != NULL;
     }
-    if (!PyArg_ParseTuple(entry, "s#s#OIKKI", &out->name, &name_len, &dtype, &dtype_len, &shape, &part,
-                          &address, &nbytes, &flags)) {
+    if (!PyArg_ParseTuple(entry, "s#s#OIKKI", &out->name, &name_len, &dtype, &dtype_len, &shape,
+                          &part, &address, &nbytes, &flags)) {
         return false;
     }
     out->name_len = (size_t)name_len;
@@ -307,8 +308,8 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     sft_error err;
     tensors t;
 
-    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO", &step, &flags, &list, &lists[0], &lists[1],
-                                         &lists[2], &lists[3])) {
+    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO", &step, &flags, &list, &lists[0],
+                                         &lists[1], &lists[2], &lists[3])) {
         return NULL;
     }
     if (!tensors_read(&t, list)) {
@@ -344,8 +345,8 @@ static PyObject *run_poll(PyObject *self, PyObject *ignored) {
     if (sft_run_poll(run, &p, &err) != SFT_OK) {
         return core_raise_plain(r->state, &err);
     }
-    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "pending", (unsigned long long)p.pending, "bytes_done",
-                         (unsigned long long)p.bytes_done, "bytes_total",
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "pending", (unsigned long long)p.pending,
+                         "bytes_done", (unsigned long long)p.bytes_done, "bytes_total",
                          (unsigned long long)p.bytes_total, "linked", (unsigned long long)p.linked,
                          "written", (unsigned long long)p.written);
 }
@@ -471,8 +472,7 @@ static PyObject *run_tensors(PyObject *self, PyObject *ignored) {
     for (size_t i = 0; dict != NULL && i < sft_catalog_count(catalog); i++) {
         const sft_tensor *t = sft_catalog_at(catalog, i);
         PyObject *name = core_name(t);
-        PyObject *what =
-            Py_BuildValue("(sN)", t->dtype->name, core_shape_tuple(t->shape, t->rank));
+        PyObject *what = Py_BuildValue("(sN)", t->dtype->name, core_shape_tuple(t->shape, t->rank));
         if (name == NULL || what == NULL || PyDict_SetItem(dict, name, what) < 0) {
             Py_CLEAR(dict);
         }
@@ -503,11 +503,12 @@ static PyObject *step_told(const sft_run_step *s) {
     PyObject *metric =
         s->has_metric ? Py_BuildValue("(sd)", s->metric_name, s->metric) : Py_NewRef(Py_None);
 
-    return Py_BuildValue("{s:s,s:s,s:K,s:L,s:K,s:K,s:I,s:O,s:I,s:I,s:N}", "name", s->name, "why", s->why,
-                         "step", (unsigned long long)s->step, "time", (long long)s->time, "bytes",
-                         (unsigned long long)s->bytes, "own_bytes", (unsigned long long)s->own_bytes,
-                         "processes", s->processes, "complete", s->complete ? Py_True : Py_False,
-                         "verified", s->verified, "kept", s->kept, "metric", metric);
+    return Py_BuildValue("{s:s,s:s,s:K,s:L,s:K,s:K,s:I,s:O,s:I,s:I,s:N}", "name", s->name, "why",
+                         s->why, "step", (unsigned long long)s->step, "time", (long long)s->time,
+                         "bytes", (unsigned long long)s->bytes, "own_bytes",
+                         (unsigned long long)s->own_bytes, "processes", s->processes, "complete",
+                         s->complete ? Py_True : Py_False, "verified", s->verified, "kept", s->kept,
+                         "metric", metric);
 }
 
 static PyObject *steps_told(const sft_run *run, const sft_run_list *steps) {
@@ -515,7 +516,7 @@ static PyObject *steps_told(const sft_run *run, const sft_run_list *steps) {
     const sft_run_step *s;
 
     for (size_t i = 0; list != NULL && (s = steps != NULL ? sft_run_list_at(steps, i)
-                                                         : sft_run_skipped(run, i)) != NULL;
+                                                          : sft_run_skipped(run, i)) != NULL;
          i++) {
         PyObject *told = step_told(s);
         if (told == NULL || PyList_Append(list, told) < 0) {
@@ -575,7 +576,8 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
 
 static PyMethodDef run_methods[] = {
     {"save", run_save, METH_VARARGS,
-     "save(step, flags, tensors, entries, metrics, files, metadata, /): a ticket, once all is staged."},
+     "save(step, flags, tensors, entries, metrics, files, metadata, /): a ticket, once all is "
+     "staged."},
     {"poll", run_poll, METH_NOARGS, "What happens behind."},
     {"wait", run_wait, METH_VARARGS, "wait(ticket, milliseconds, /): whether it is committed."},
     {"resume", run_resume, METH_O, "resume(step, /): (step, directory), or None."},

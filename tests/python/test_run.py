@@ -649,3 +649,19 @@ def test_a_training_that_is_killed_ends_as_one_that_never_was(model):
     )
     assert ended.returncode == 0, f"seed {seed}\n{ended.stdout}{ended.stderr}"
     print(ended.stdout)
+
+
+def test_the_example_is_killed_and_resumes(tmp_path):
+    example = HERE.parents[1] / "examples" / "run_torch.py"
+    command = [sys.executable, str(example)]
+    whole = subprocess.run([*command, tmp_path / "whole", "90"], capture_output=True, text=True, check=True)
+    job = subprocess.Popen(
+        [*command, tmp_path / "run", "90"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    while job.poll() is None and not (tmp_path / "run" / "step-000000020").exists():
+        time.sleep(0.005)
+    job.kill()
+    job.wait()
+    again = subprocess.run([*command, tmp_path / "run", "90"], capture_output=True, text=True, check=True)
+    assert again.stdout == whole.stdout and again.stdout.startswith("step 90 loss ")
+    assert "resumed at" in again.stderr
