@@ -165,6 +165,7 @@ class _Run:
         mode: str,
         durable: bool,
         sha256: bool,
+        device: Any,
     ) -> _Run: ...
     def save(
         self,

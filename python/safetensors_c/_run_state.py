@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MODEL, OPTIMIZER, STATE = range(3)
 FROZEN = 1
+ON_DEVICE = 0x10000
 _OURS = "a run"
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _KNOWN = {name for _, name, _ in _core._dtypes if name is not None}
@@ -49,17 +50,18 @@ def _numpy(x: Any) -> bool:
 # ---------------------------------------------------------------- bytes
 
 
-def _torch_bytes(x: Any, at: object) -> tuple[str, list[int], int, int, Any]:
+def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int], int, int, Any]:
     from . import torch as frame
 
     torch = frame.torch
-    if type(x) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+    if type(x) is not torch.Tensor:
         if hasattr(x, "_local_tensor") or isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
             raise TypeError(f"{_OURS} cannot keep a {type(x).__name__} (at {at})")
     if x.layout is not torch.strided or x.device.type == "meta" or x.dtype not in frame._CODES:
         raise TypeError(f"{_OURS} cannot keep a tensor of {x.dtype}, {x.layout}, on {x.device} (at {at})")
     code = frame._CODES[x.dtype]
-    plain = frame._plain(x.detach()).contiguous()
+    x = x.detach()
+    plain = (x.resolve_conj().resolve_neg() if stay else frame._plain(x)).contiguous()
     shape = list(plain.shape)
     if code == "F4" and shape:
         shape[-1] *= 2
@@ -204,7 +206,9 @@ class _Encoder(tree._Encoder):
 class Written:
     """A step that is being collected: what _core._Run.save takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: int | None = None) -> None:
+        self.device = device  # tensors of this CUDA device are given by their address there
+        self.on_device = False
         self.tensors: list[tuple[Any, ...]] = []
         self.entries: list[tuple[str, str]] = []
         self.metadata: list[tuple[str, str]] = []
@@ -212,7 +216,17 @@ class Written:
         self.names: set[str] = set()
 
     def tensor(self, name: str, x: Any, part: int, at: object, flags: int = 0) -> str:
-        code, shape, address, nbytes, held = (_numpy_bytes if _numpy(x) else _torch_bytes)(x, at)
+        if (
+            self.device is not None
+            and is_tensor(x)
+            and x.device.type == "cuda"
+            and x.device.index == self.device
+        ):
+            code, shape, address, nbytes, held = _torch_bytes(x, at, stay=True)
+            flags |= ON_DEVICE if nbytes else 0
+            self.on_device = True
+        else:
+            code, shape, address, nbytes, held = (_numpy_bytes if _numpy(x) else _torch_bytes)(x, at)
         base, n = name, 1
         while name in self.names:
             n += 1

@@ -101,6 +101,8 @@ class Run:
         (mode: "min" or "max").
     shard_bytes: a file of more is sharded. arenas: memory for so many steps that are being written. durable: flushed to
         the disk before a step counts. sha256: recorded beside CRC32C. read_only: nothing is written, no lock is taken.
+    device: a CUDA device ("cuda:0"), whose tensors are copied out through pinned memory on streams of their own
+        (libsafetensors-cuda); without it torch copies tensors of devices before they are staged.
     Raises SafetensorError with .status SFT_E_STATE where another process has the run.
     Threads: any number may use a run; saves and resumes take turns.
     """
@@ -120,6 +122,7 @@ class Run:
         durable: bool = True,
         sha256: bool = False,
         read_only: bool = False,
+        device: Any = None,
     ) -> None:
         self.path = os.fspath(path)
         self._lock = threading.RLock()
@@ -128,6 +131,7 @@ class Run:
         self._objects: dict[str, Any] = {}
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
+        self._ordinal = None if device is None else _ordinal_of(device)
         self._core: Any = _core._Run(
             path=self.path,
             keep_last=keep_last,
@@ -141,6 +145,7 @@ class Run:
             mode=mode,
             durable=durable,
             sha256=sha256,
+            device=None if device is None else _core._cuda_open(self._ordinal),
         )
         self._lock_fd = None if read_only else _descriptor_of(os.path.join(self.path, ".sft-run.lock"))
         _open.add(self)
@@ -190,13 +195,16 @@ class Run:
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
-        written = _collect(given, small if small is not None else _small_states(given))
+        written = _state.Written(self._ordinal)
+        _collect(written, given, small if small is not None else _small_states(given))
         if extra is not None:
             written.tree("extra", extra)
         numbers = [
             (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
         ]
         texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
+        if written.on_device:
+            _state.torch_module().cuda.synchronize(self._ordinal)
         ticket = core.save(
             step,
             _REPLACE if replace else 0,
@@ -329,6 +337,15 @@ class Run:
             warnings.warn(f"a save of the run failed, too: {e}", stacklevel=2)
 
 
+def _ordinal_of(device: Any) -> int:
+    import torch
+
+    found = torch.device(device)
+    if found.type != "cuda":
+        raise ValueError(f"device: {device} is no CUDA device")
+    return torch.cuda.current_device() if found.index is None else found.index
+
+
 def _still_writing(core: Any) -> bool:
     try:
         return bool(core.poll()["pending"])
@@ -384,8 +401,7 @@ def _small_states(given: Mapping[str, Any]) -> dict[str, Any]:
     return small
 
 
-def _collect(given: Mapping[str, Any], small: Mapping[str, Any]) -> _state.Written:
-    written = _state.Written()
+def _collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[str, Any]) -> None:
     model = given.get("model")
     if model is not None:
         written.model(model)
@@ -399,7 +415,6 @@ def _collect(given: Mapping[str, Any], small: Mapping[str, Any]) -> _state.Writt
             written.module(name, one)
     for name, state in small.items():
         written.tree(name, state)
-    return written
 
 
 def _put_back(core: Any, step: int, given: Mapping[str, Any]) -> Any:

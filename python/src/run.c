@@ -13,7 +13,9 @@ typedef struct core_run {
     PyObject_HEAD core_state *state;
     sft_run *run;         /* NULL: closed */
     sft_run_point *point; /* what was resumed; NULL: nothing */
-    long process;         /* a forked child has no use of it: its thread that writes is not there */
+    PyObject *device;     /* tensors of it are staged through pinned memory; NULL: none */
+    core_copies *copies;
+    long process; /* a forked child has no use of it: its thread that writes is not there */
 } core_run;
 
 /* The run for a call; NULL with an exception. */
@@ -44,6 +46,7 @@ enum {
     OPEN_MODE,
     OPEN_DURABLE,
     OPEN_SHA256,
+    OPEN_DEVICE,
     OPEN_COUNT
 };
 
@@ -82,8 +85,8 @@ static bool read_options(PyObject **v, sft_run_rules *rules, sft_run_options *op
 
 static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {
-        "path",   "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes",
-        "arenas", "flags",     "best",       "mode",      "durable",      "sha256"};
+        "path",  "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes", "arenas",
+        "flags", "best",      "mode",       "durable",   "sha256",       "device"};
     static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT,
                                              OPEN_COUNT};
     core_state *state = PyType_GetModuleState(type);
@@ -107,6 +110,16 @@ static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         r->state = state;
         r->process = core_process();
         options.pool = options.writers = core_pool(state);
+        if (v[OPEN_DEVICE] != Py_None) {
+            r->device = Py_NewRef(v[OPEN_DEVICE]);
+            r->copies = core_copies_new(state, r->device);
+            if (r->copies == NULL) {
+                Py_DECREF(path);
+                Py_DECREF(r);
+                return NULL;
+            }
+            options.copier = core_copies_copier(r->copies);
+        }
         Py_BEGIN_ALLOW_THREADS status = sft_run_open(&r->run, name, &options, &err);
         Py_END_ALLOW_THREADS if (status != SFT_OK) {
             core_raise_plain(state, &err);
@@ -130,6 +143,11 @@ static sft_status end(core_run *r, sft_error *err) {
         status = sft_run_close(run, err);
         Py_END_ALLOW_THREADS
     }
+    if (r->process == core_process()) {
+        core_copies_end(r->copies);
+    }
+    r->copies = NULL;
+    Py_CLEAR(r->device);
     return status;
 }
 
@@ -166,6 +184,9 @@ static void tensors_free(tensors *t) {
     free(t->items);
 }
 
+/* Among a tensor's flags: its address is one of the device. */
+#define ON_DEVICE 0x10000u
+
 /* Names lie in the list's strings, which must stay. */
 static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) {
     const char *dtype;
@@ -189,9 +210,13 @@ static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) 
         return false;
     }
     out->part = part;
-    out->data = (const void *)(uintptr_t)address;
+    if ((flags & ON_DEVICE) != 0) {
+        out->address = address;
+    } else {
+        out->data = (const void *)(uintptr_t)address;
+    }
     out->nbytes = nbytes;
-    out->flags = flags;
+    out->flags = flags & ~ON_DEVICE;
     if (!core_shape_read(shape, sizes, &out->rank)) {
         return false;
     }
