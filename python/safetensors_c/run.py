@@ -59,6 +59,8 @@ class _Future:
         self._ticket = ticket
         self._done = ticket == 0
         self._error: BaseException | None = None
+        if ticket:
+            run._futures.add(self)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Whether it has happened, or failed, within `timeout` seconds (None: for ever)."""
@@ -128,6 +130,7 @@ class Run:
         self._lock = threading.RLock()
         self._waiting = threading.Condition()
         self._waiters = 0
+        self._futures: weakref.WeakSet[_Future] = weakref.WeakSet()
         self._objects: dict[str, Any] = {}
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
@@ -311,9 +314,13 @@ class Run:
     def close(self) -> None:
         """Waits for what is being written; raises an error that no call has told."""
         with self._lock:
-            core, self._core = self._core, None
-            if core is None:
+            if self._core is None:
                 return
+            # Handles that live on know the end of their saves; an error that one of them has just learned is raised here.
+            told = [
+                f._error for f in list(self._futures) if not f._done and f.wait() and f._error is not None
+            ]
+            core, self._core = self._core, None
             self._lock_fd = None
             try:
                 with self._waiting:
@@ -323,6 +330,8 @@ class Run:
                         self._waiting.wait(0.1)
             finally:
                 core.close()
+            if told:
+                raise told[0]
 
     def __enter__(self) -> Run:
         return self
@@ -520,7 +529,15 @@ class Guard:
         due = self._every and step % self._every == 0
         if (due or self._came) and self._run._saved != step:
             with self._run._lock:
-                handle = self._run._write(step, self._objects(), extra, metrics)
+                try:
+                    handle = self._run._write(step, self._objects(), extra, metrics)
+                except (OSError, SafetensorError) as e:
+                    if signal.SIGTERM not in self._came:
+                        raise
+                    warnings.warn(
+                        f"a save failed: {e}", stacklevel=2
+                    )  # an earlier one: there is no next time
+                    handle = self._run._write(step, self._objects(), extra, metrics)
         elif self._exceptions:
             given = self._objects()
             self._safe = (step, extra, metrics, deepcopy(_small_states(given)), _fingerprint(given))

@@ -531,10 +531,12 @@ def test_two_processes_a_closed_run_and_a_step_that_is_there(tmp_path):
     run.wait()
     with Run(tmp_path, read_only=True) as reader:
         assert reader.resume() == (1, 3)
+    last = run.save(2)
     run.close()
     run.close()
+    assert last.committed.done() and last.committed.exception() is None
     with pytest.raises(SafetensorError, match="closed"):
-        run.save(2)
+        run.save(3)
 
 
 def test_an_error_behind_is_raised_by_the_next_save(tmp_path):
@@ -561,6 +563,17 @@ def test_an_error_behind_is_raised_by_the_next_save(tmp_path):
     run.close()
     with Run(tmp_path) as run:
         assert run.resume() == (301, 5)
+        for kept in (True, False):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+            try:
+                handle = run.save(400 + kept, extra=torch.ones(1000))
+                handle = handle if kept else None
+                with pytest.raises(OSError, match="large"):
+                    run.close()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            run = Run(tmp_path)
+        run.close()
 
 
 def test_rules(tmp_path):
