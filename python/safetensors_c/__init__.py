@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ._switch import install as install
     from ._switch import installed as installed
     from ._switch import uninstall as uninstall
+    from .run import Run as Run
     from .tree import load_tree as load_tree
     from .tree import save_tree as save_tree
 
@@ -40,8 +41,9 @@ _LATER = {
     "load_tree": "tree",
     "PrefetchLoader": "_prefetch",
     "stream": "_stream",
+    "Run": "run",
 }
-_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree", "distributed")
+_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree", "distributed", "run")
 
 __all__ = sorted({name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"})
 

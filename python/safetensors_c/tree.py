@@ -79,6 +79,8 @@ def _tensor_kinds() -> list[tuple[str, type]]:
 
 
 class _Encoder:
+    who = "save_tree"
+
     def __init__(self) -> None:
         self.kinds = _tensor_kinds()
         self.generic = _loaded("numpy", "generic")
@@ -110,13 +112,13 @@ class _Encoder:
             return self.numpy_scalar(x, at)
         if self.torch_dtype is not None and kind is self.torch_dtype:
             return {TAG: "torch.dtype", "v": str(x).split(".")[-1]}
-        raise TypeError(f"save_tree cannot keep {kind} (at {_where(at)})")
+        raise TypeError(f"{self.who} cannot keep {kind} (at {_where(at)})")
 
     def container(self, x: Any, kind: type, at: tuple[str, ...]) -> Any:
         if id(x) in self.open:
-            raise ValueError(f"save_tree: the value at {_where(at)} contains itself")
+            raise ValueError(f"{self.who}: the value at {_where(at)} contains itself")
         if len(at) >= MAX_DEPTH:
-            raise ValueError(f"save_tree: nested deeper than {MAX_DEPTH} (at {_where(at)})")
+            raise ValueError(f"{self.who}: nested deeper than {MAX_DEPTH} (at {_where(at)})")
         self.open.add(id(x))
         try:
             return self.inner(x, kind, at)
@@ -130,7 +132,7 @@ class _Encoder:
             pairs = []
             for k, v in x.items():
                 if type(k) not in (str, int, bool, float, bytes, tuple, type(None), frozenset):
-                    raise TypeError(f"save_tree cannot keep a key of {type(k)} (at {_where(at)})")
+                    raise TypeError(f"{self.who} cannot keep a key of {type(k)} (at {_where(at)})")
                 pairs.append([self.value(k, (*at, "key")), self.value(v, (*at, str(k)))])
             return {TAG: _DICTS[kind], "v": pairs}
         items = [self.value(v, (*at, str(i))) for i, v in enumerate(x)]
@@ -150,7 +152,7 @@ class _Encoder:
         if name in ("complex64", "complex128"):
             z = complex(x)
             return {TAG: "numpy", "dtype": name, "v": [repr(z.real), repr(z.imag)]}
-        raise TypeError(f"save_tree cannot keep a NumPy scalar of {name} (at {_where(at)})")
+        raise TypeError(f"{self.who} cannot keep a NumPy scalar of {name} (at {_where(at)})")
 
     def tensor(self, x: Any, framework: str, at: tuple[str, ...]) -> Any:
         if self.framework is None:

@@ -170,6 +170,7 @@ typedef struct core_state {
     PyTypeObject *meta_type;
     PyTypeObject *writer_type;
     PyTypeObject *stream_type;
+    PyTypeObject *run_type;
     /* Looked up when first needed; from then on constant. */
     PyObject *torch_from_dlpack;
     PyObject *torch_modes; /* torch._C._len_torch_dispatch_stack, or NULL */
@@ -402,6 +403,7 @@ extern PyType_Spec core_spec_spec;
 extern PyType_Spec core_meta_spec;
 extern PyType_Spec core_writer_spec;
 extern PyType_Spec core_stream_spec;
+extern PyType_Spec core_run_spec;
 
 /* An index as the library's slices. */
 typedef struct core_index {
@@ -444,6 +446,11 @@ PyObject *core_cuda_info(PyObject *module, PyObject *capsule);
 PyObject *core_cuda_load(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_cuda_dlpack(PyObject *module, PyObject *args);
 PyObject *core_cuda_stats(PyObject *module, PyObject *capsule);
+/* Copies out of the device that _cuda_open has given, which must stay; NULL with an exception. */
+typedef struct core_copies core_copies;
+core_copies *core_copies_new(core_state *state, PyObject *capsule);
+const sft_copier *core_copies_copier(const core_copies *copies);
+void core_copies_end(core_copies *copies); /* NULL is fine */
 
 /* X(id, name): what frameworks call a type; where numpy has none of that name it is ml_dtypes'. Types that no framework
  * has are not here. torch's float4_e2m1fn_x2 holds two elements of F4. */

@@ -353,3 +353,40 @@ PyObject *core_cuda_stats(PyObject *module, PyObject *capsule) {
         (unsigned long long)s.copies, "ring_waits", (unsigned long long)s.ring_waits, "reason",
         reason, "direct", direct != 0 ? Py_True : Py_False, "direct_reason", direct_reason);
 }
+
+/* ---------------------------------------------------------------- copies out of a device */
+
+struct core_copies {
+    const sft_cuda_api *api;
+    sft_cuda_copies *copies;
+};
+
+core_copies *core_copies_new(core_state *state, PyObject *capsule) {
+    device *d = PyCapsule_GetPointer(capsule, DEVICE_NAME);
+    core_copies *c = d != NULL ? calloc(1, sizeof *c) : NULL;
+    sft_status status;
+    sft_error err;
+
+    if (c == NULL) {
+        return d != NULL ? (core_copies *)core_no_memory(0) : NULL;
+    }
+    c->api = d->api;
+    Py_BEGIN_ALLOW_THREADS status = c->api->copies_create(&c->copies, d->cuda, 0, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+        core_raise(state, &err, NULL);
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+const sft_copier *core_copies_copier(const core_copies *copies) {
+    return copies->api->copies_copier(copies->copies);
+}
+
+void core_copies_end(core_copies *copies) {
+    if (copies != NULL) {
+        copies->api->copies_free(copies->copies);
+        free(copies);
+    }
+}

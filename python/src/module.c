@@ -90,6 +90,7 @@ static const struct {
     {offsetof(core_state, spec_type), &core_spec_spec, "TensorSpec"},
     {offsetof(core_state, writer_type), &core_writer_spec, "Writer"},
     {offsetof(core_state, stream_type), &core_stream_spec, "TensorStream"},
+    {offsetof(core_state, run_type), &core_run_spec, "_Run"},
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 

@@ -14,7 +14,7 @@ import os
 import numpy as np
 import pytest
 import safetensors_c.numpy as st
-from safetensors_c import SafetensorError, cuda, safe_open
+from safetensors_c import SafetensorError, _core, cuda, safe_open
 
 LIBRARY = os.environ.get("SAFETENSORS_CUDA_LIBRARY") or os.path.join(os.getcwd(), "libsafetensors-cuda.so.0")
 STANDIN = os.path.join(os.getcwd(), "tests", "cuda", "libcuda_standin.so")
@@ -116,6 +116,44 @@ def test_names_and_slices(gpu, model):
         assert tensor.shape == part.shape, name
         assert gpu.peek(tensor.address, tensor.nbytes) == part.tobytes(), name
     assert cuda.statistics(there["t07"])["bytes_read"] < 1 << 20  # of 20 MiB
+
+
+def test_a_run_stages_what_lies_on_a_device(gpu, model, tmp_path):
+    path, tensors = model
+    options = {
+        "keep_last": 0,
+        "keep_every": 0,
+        "keep_best": 0,
+        "keep_seconds": 0,
+        "shard_bytes": 1 << 30,
+        "arenas": 1,
+    }
+    options.update({"flags": 0, "best": None, "mode": "min", "durable": False, "sha256": False})
+    with cuda.Device(driver=STANDIN) as device:
+        there = device.load(path)
+        run = _core._Run(path=tmp_path / "run", device=_core._cuda_open(0, STANDIN), **options)
+        given = [
+            (
+                name,
+                t.dtype,
+                list(t.shape),
+                0,
+                t.address if t.nbytes else 0,
+                t.nbytes,
+                0x10000 if t.nbytes else 0,
+            )
+            for name, t in there.items()
+        ]
+        here = np.arange(5.0)
+        given.append(("here", "F64", [5], 0, here.ctypes.data, here.nbytes, 0))
+        ticket = run.save(1, 0, given, [], [], [], [])
+        assert run.wait(ticket, 60_000)
+        run.close()
+        del run
+    saved = st.load_file(tmp_path / "run" / "step-000000001" / "model.safetensors")
+    assert saved.keys() == {*tensors, "here"}
+    for name, tensor in tensors.items():
+        assert saved[name].tobytes() == tensor.tobytes(), name
 
 
 class DlTensor(ctypes.Structure):

@@ -1,0 +1,571 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the objects of a training program are on the disk of a run: named tensors, and trees around them.
+
+Written collects a step, Read plans how one goes back into the objects, in place where there is memory already. The
+forms are those of docs/run.md; trees are those of tree.py. What is not known is refused with its path.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Mapping
+
+from . import _core, tree
+from ._core import SafetensorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+MODEL, OPTIMIZER, STATE = range(3)
+FROZEN = 1
+ON_DEVICE = 0x10000
+_OURS = "a run"
+_WRAPPERS = ("DataParallel", "DistributedDataParallel")
+_KNOWN = {name for _, name, _ in _core._dtypes if name is not None}
+
+
+def torch_module() -> Any:
+    return sys.modules.get("torch")
+
+
+def is_tensor(x: Any) -> bool:
+    torch = torch_module()
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_module(x: Any) -> bool:
+    torch = torch_module()
+    return torch is not None and isinstance(x, torch.nn.Module)
+
+
+def _numpy(x: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(x, numpy.ndarray)
+
+
+# ---------------------------------------------------------------- bytes
+
+
+def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int], int, int, Any]:
+    from . import torch as frame
+
+    torch = frame.torch
+    if type(x) is not torch.Tensor:
+        if hasattr(x, "_local_tensor") or isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
+            raise TypeError(f"{_OURS} cannot keep a {type(x).__name__} (at {at})")
+    if x.layout is not torch.strided or x.device.type == "meta" or x.dtype not in frame._CODES:
+        raise TypeError(f"{_OURS} cannot keep a tensor of {x.dtype}, {x.layout}, on {x.device} (at {at})")
+    code = frame._CODES[x.dtype]
+    x = x.detach()
+    plain = (x.resolve_conj().resolve_neg() if stay else frame._plain(x)).contiguous()
+    shape = list(plain.shape)
+    if code == "F4" and shape:
+        shape[-1] *= 2
+    return code, shape, plain.data_ptr(), plain.nelement() * plain.element_size(), plain
+
+
+def _numpy_bytes(x: Any, at: object) -> tuple[str, list[int], int, int, Any]:
+    import numpy as np
+
+    if x.dtype.name not in _KNOWN:
+        raise TypeError(f"{_OURS} cannot keep an array of {x.dtype} (at {at})")
+    plain = np.asarray(x, dtype=x.dtype.newbyteorder("<"), order="C")
+    return x.dtype.name, list(plain.shape), plain.ctypes.data, plain.nbytes, plain
+
+
+# ---------------------------------------------------------------- modules
+
+
+def unwrap(module: Any) -> Any:
+    """The module in what torch.compile and data-parallel wrappers make of it."""
+    while True:
+        inner = module._modules.get("_orig_mod")
+        if inner is None and type(module).__name__ in _WRAPPERS:
+            inner = module.module
+        if inner is None:
+            return module
+        module = inner
+
+
+def _strip(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+
+
+def _is_average(module: Any) -> bool:
+    return any(cls.__name__ == "AveragedModel" for cls in type(module).__mro__)
+
+
+def module_values(module: Any) -> dict[str, Any]:
+    """{name: parameter, buffer, or extra state} without what wrappers put before the names."""
+    module = unwrap(module)
+    if _is_average(module):
+        inner = module_values(module.module)
+        own = {k: v for k, v in module.state_dict(keep_vars=True).items() if not k.startswith("module.")}
+        return {**inner, **own}
+    return {_strip(name): value for name, value in module.state_dict(keep_vars=True).items()}
+
+
+def models(model: Any) -> Iterator[tuple[str, Any]]:
+    """(prefix of the names, module) of a module or of a dict of them."""
+    if model is None:
+        return
+    named = [(f"{k}.", v) for k, v in model.items()] if isinstance(model, Mapping) else [("", model)]
+    for prefix, module in named:
+        if not is_module(module):
+            raise TypeError(
+                f"{_OURS} cannot keep {type(module)} (at {('model.' + prefix)[:-1]}): it is no Module"
+            )
+        yield prefix, module
+
+
+def model_values(model: Any) -> dict[str, Any]:
+    return {
+        prefix + name: value
+        for prefix, module in models(model)
+        for name, value in module_values(module).items()
+    }
+
+
+def _memory(x: Any) -> Any:
+    return (x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), x.device) if x.numel() else id(x)
+
+
+def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """(tensors, {further name: name of the same tensor}, what is no tensor)."""
+    tensors: dict[str, Any] = {}
+    tied: dict[str, str] = {}
+    others: dict[str, Any] = {}
+    seen: dict[Any, str] = {}
+    for name, value in values.items():
+        if not is_tensor(value):
+            others[name] = value
+            continue
+        uninitialized = torch_module().nn.parameter.UninitializedTensorMixin
+        first = seen.setdefault(id(value) if isinstance(value, uninitialized) else _memory(value), name)
+        if first == name:
+            tensors[name] = value
+        else:
+            tied[name] = first
+    return tensors, tied, others
+
+
+def parameter_names(model: Any) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for prefix, module in models(model):
+        for name, parameter in unwrap(module).named_parameters():
+            names.setdefault(id(parameter), prefix + _strip(name))
+    return names
+
+
+def _group_names(optimizer: Any, names: dict[int, str], key: str) -> list[list[str]]:
+    """The names of the parameters of each group."""
+    out = []
+    for n, group in enumerate(optimizer.param_groups):
+        own = group.get("param_names") or [None] * len(group["params"])
+        found = [names.get(id(p), alone) for p, alone in zip(group["params"], own)]
+        if None in found:
+            i = found.index(None)
+            raise ValueError(
+                f"{key}: parameter {i} of group {n} has no name: it is no parameter of model= (or make the optimizer of"
+                " model.named_parameters())"
+            )
+        out.append([_strip(name) for name in found])
+    return out
+
+
+# ---------------------------------------------------------------- what a step is made of
+
+
+class _Encoder(tree._Encoder):
+    """Trees whose tensors are tensors of the step; `name` says where a tensor of a path goes."""
+
+    who = _OURS
+
+    def __init__(self, written: Written, name: Callable[[tuple[str, ...]], str], part: int) -> None:
+        super().__init__()
+        self.written = written
+        self.name = name
+        self.part = part
+
+    def tensor(self, x: Any, framework: str, at: tuple[str, ...]) -> Any:
+        if framework not in ("pt", "np"):
+            raise TypeError(f"{_OURS} keeps tensors of torch and NumPy, no {type(x)} (at {tree._where(at)})")
+        name = self.names.get(id(x))
+        if name is None:
+            name = self.written.tensor(self.name(at), x, self.part, tree._where(at))
+            self.names[id(x)] = name
+            self.written.keep.append(x)
+        node = {tree.TAG: "tensor", "v": name}
+        return {**node, "of": "np"} if framework == "np" else node
+
+
+class Written:
+    """A step that is being collected: what _core._Run.save takes."""
+
+    def __init__(self, device: int | None = None) -> None:
+        self.device = device  # tensors of this CUDA device are given by their address there
+        self.on_device = False
+        self.tensors: list[tuple[Any, ...]] = []
+        self.entries: list[tuple[str, str]] = []
+        self.metadata: list[tuple[str, str]] = []
+        self.keep: list[Any] = []  # the memory that tensors point to
+        self.names: set[str] = set()
+
+    def tensor(self, name: str, x: Any, part: int, at: object, flags: int = 0) -> str:
+        if (
+            self.device is not None
+            and is_tensor(x)
+            and x.device.type == "cuda"
+            and x.device.index == self.device
+        ):
+            code, shape, address, nbytes, held = _torch_bytes(x, at, stay=True)
+            flags |= ON_DEVICE if nbytes else 0
+            self.on_device = True
+        else:
+            code, shape, address, nbytes, held = (_numpy_bytes if _numpy(x) else _torch_bytes)(x, at)
+        base, n = name, 1
+        while name in self.names:
+            n += 1
+            name = f"{base}#{n}"
+        self.names.add(name)
+        self.keep.append(held)
+        self.tensors.append((name, code, shape, part, address, nbytes, flags))
+        return name
+
+    def entry(self, name: str, node: Any) -> None:
+        self.entries.append((name, json.dumps(node, ensure_ascii=False, separators=(",", ":"))))
+
+    def node(self, value: Any, path: tuple[str, ...]) -> Any:
+        """A tree whose tensors are called state.<path>."""
+        return _Encoder(self, lambda parts: "state." + ".".join(parts), STATE).value(value, path)
+
+    def tree(self, name: str, value: Any) -> None:
+        self.entry(name, self.node(value, (name,)))
+
+    def model(self, model: Any) -> None:
+        tensors, tied, others = split(model_values(model))
+        for name, value in tensors.items():
+            frozen = isinstance(value, torch_module().nn.Parameter) and not value.requires_grad
+            self.tensor(name, value, MODEL, f"model.{name}", FROZEN if frozen else 0)
+        self.metadata += tied.items()
+        self.tree("model", {"tied": tied, "other": others})
+
+    def module(self, name: str, module: Any) -> None:
+        """A further module (averaged weights): tensors state.<name>.<parameter>."""
+        tensors, tied, others = split(module_values(module))
+        stored = {k: self.tensor(f"state.{name}.{k}", v, STATE, f"{name}.{k}") for k, v in tensors.items()}
+        stored.update({k: stored[first] for k, first in tied.items()})
+        nodes = {k: {tree.TAG: "tensor", "v": v} for k, v in stored.items()}
+        self.entry(name, {"tensors": nodes, "other": self.node(others, (name,))})
+
+    def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
+        start = key + ("." if key == "optimizer" else "/")
+        groups = _group_names(optimizer, names, key)
+        state = optimizer.state_dict()
+        index = {
+            i: name
+            for saved, found in zip(state["param_groups"], groups)
+            for i, name in zip(saved["params"], found)
+        }
+        for i in state["state"]:
+            if i not in index:
+                raise TypeError(
+                    f"{_OURS} cannot keep the state of {i!r}, which is no parameter (at {key}.state)"
+                )
+        hyper = [
+            {**{k: v for k, v in saved.items() if k not in ("params", "param_names")}, "params": found}
+            for saved, found in zip(state["param_groups"], groups)
+        ]
+        encoder = _Encoder(self, lambda parts: f"{start}{'.'.join(parts[3:])}.{parts[2]}", OPTIMIZER)
+        kept = {
+            name: {k: encoder.value(v, (key, "state", name, str(k))) for k, v in state["state"][i].items()}
+            for i, name in index.items()
+            if i in state["state"]
+        }
+        node = {"groups": self.node(hyper, (key, "groups")), "state": kept}
+        more = {k: v for k, v in state.items() if k not in ("state", "param_groups")}
+        if more:
+            node["more"] = self.node(more, (key, "more"))
+        self.entry(key, node)
+
+
+# ---------------------------------------------------------------- back into the objects
+
+
+class _Decoder(tree._Decoder):
+    def tagged(self, tag: Any, v: Any, node: dict[str, Any], depth: int) -> Any:
+        if tag == "tensor" and isinstance(v, str):
+            return self.get((v, node.get("of")))  # type: ignore[arg-type]
+        return super().tagged(tag, v, node, depth)
+
+
+class Read:
+    """A step that goes back: memory for its tensors is found first, then filled at once, then the objects are told."""
+
+    def __init__(self, core: Any, step: int) -> None:
+        self.step = step
+        self.nodes = {name: json.loads(text) for name, text in core.entries().items()}
+        self.there: dict[str, tuple[str, tuple[int, ...]]] = core.tensors()
+        self.loads: list[tuple[Any, ...]] = []
+        self.held: dict[str, Any] = {}  # the memory that each is read into, once
+        self.then: list[Callable[[], object]] = []
+        self.fresh: dict[tuple[str, Any], Any] = {}
+
+    def fail(self, status: str, sentence: str) -> SafetensorError:
+        error = SafetensorError(f"step {self.step}: {sentence}")
+        error.status = status
+        return error
+
+    def has(self, name: str) -> bool:
+        return name in self.nodes
+
+    # -- memory
+
+    def into(self, name: str, target: Any, what: str) -> None:
+        """Tensor `name` of the step goes into the memory of `target`."""
+        if name not in self.there:
+            raise self.fail(
+                "SFT_E_NOT_FOUND", f"there is no tensor `{name}` for {what}: it is of another model"
+            )
+        code, shape = self.there[name]
+        own, wanted, address, nbytes, held = (_numpy_bytes if _numpy(target) else _torch_bytes)(target, what)
+        own = {n: c for c, n, _ in _core._dtypes}.get(own, own)
+        if tuple(wanted) != tuple(shape):
+            raise self.fail(
+                "SFT_E_SHAPE", f"`{name}` is {list(shape)}, {what} is {wanted}: it is of another model"
+            )
+        if own != code:
+            raise self.fail("SFT_E_DTYPE", f"`{name}` is {code}, {what} is {own}: it is of another model")
+        first = self.held.setdefault(name, held)
+        if first is held:
+            self.loads.append((name, code, list(shape), STATE, address, nbytes, 0))
+        if not is_tensor(target):
+            if first is not target:
+                self.then.append(lambda: target.__setitem__(..., first))
+        elif first is not held or held.data_ptr() != target.data_ptr():
+            self.then.append(lambda: target.detach().copy_(first))
+
+    def tensor(self, name: str, of: Any, like: Any = None, device: Any = None) -> Any:
+        """A tensor of its own for `name`; `like`: where its memory may be, or how it is laid out."""
+        known = self.fresh.get((name, of))
+        if known is not None:
+            return known
+        if name not in self.there:
+            raise self.fail("SFT_E_NOT_FOUND", f"there is no tensor `{name}`")
+        code, shape = self.there[name]
+        if of == "np":
+            import numpy as np
+
+            made = np.empty(shape, dtype={c: n for c, n, _ in _core._dtypes}[code])
+        else:
+            from . import torch as frame
+
+            dtype = frame._TYPES[code]
+            shape = (*shape[:-1], shape[-1] // 2) if code == "F4" else shape
+            if is_tensor(like) and tuple(like.shape) == tuple(shape):
+                same = like.dtype is dtype and not isinstance(like, frame.torch.nn.Parameter)
+                made = (
+                    like if same else frame.torch.empty_like(like, dtype=dtype, requires_grad=False).detach()
+                )
+            else:
+                made = frame.torch.empty(shape, dtype=dtype, device=device or "cpu")
+        self.fresh[name, of] = made
+        self.into(name, made, name)
+        return made
+
+    def value(self, node: Any) -> Any:
+        return _Decoder(lambda which: self.tensor(*which)).value(node)  # type: ignore[arg-type]
+
+    def tree(self, name: str) -> Any:
+        if name not in self.nodes:
+            raise self.fail("SFT_E_NOT_FOUND", f"nothing was saved as {name}=")
+        return self.value(self.nodes[name])
+
+    # -- objects
+
+    def model(self, model: Any) -> None:
+        saved = self.tree("model")
+        tensors, tied, others = split(model_values(model))
+        for name, value in tensors.items():
+            self.into(saved["tied"].get(name, name), value, f"the parameter or buffer `{name}`")
+        wanted = {saved["tied"].get(name, name) for name in [*tensors, *tied]}
+        used = set(_tensors_of(list(self.nodes.values())))
+        for name in self.there:
+            if name not in wanted and name not in used:
+                raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")
+        self._others(model_roots(model), others, saved["other"])
+
+    def module(self, name: str, module: Any) -> None:
+        if name not in self.nodes:
+            raise self.fail("SFT_E_NOT_FOUND", f"nothing was saved as {name}=")
+        saved = self.nodes[name]["tensors"]
+        tensors, _, others = split(module_values(module))
+        for key, value in tensors.items():
+            if key not in saved:
+                raise self.fail("SFT_E_NOT_FOUND", f"there is no `{key}` for {name}=: it is of another model")
+            self.into(saved[key]["v"], value, f"`{key}` of {name}=")
+        self._others([("", unwrap(module))], others, self.value(self.nodes[name]["other"]))
+
+    def _others(self, roots: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
+        """What modules say of themselves by get_extra_state."""
+        for name in {**here, **saved}:
+            if name not in saved or name not in here:
+                raise self.fail(
+                    "SFT_E_NOT_FOUND", f"`{name}` is only in the {'model' if name in here else 'step'}"
+                )
+        for prefix, root in roots:
+            for path, inner in root.named_modules():
+                key = f"{prefix}{_strip(path + '.') if path else ''}_extra_state"
+                if key in saved:
+                    self.then.append(lambda inner=inner, value=saved[key]: inner.set_extra_state(value))
+
+    def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
+        if key not in self.nodes:
+            raise self.fail("SFT_E_NOT_FOUND", f"no state of {key} was saved")
+        node = self.nodes[key]
+        found = _group_names(optimizer, names, key)
+        saved = self._groups(key, node["groups"], found)
+        torch = torch_module()
+        base = torch.optim.Optimizer
+        hooks = getattr(optimizer, "_optimizer_load_state_dict_pre_hooks", None)
+        if (
+            not isinstance(optimizer, base)
+            or type(optimizer).load_state_dict is not base.load_state_dict
+            or hooks
+        ):
+            self._as_dict(optimizer, node, found, saved)
+            return
+        state: dict[Any, Any] = {}
+        for group, ours, hyper in zip(optimizer.param_groups, found, saved):
+            placed = hyper.get("capturable") or hyper.get("fused")
+            for p, name in zip(group["params"], ours):
+                if name in node["state"]:
+                    state[p] = self._state_of(p, node["state"][name], optimizer.state.get(p, {}), placed)
+
+        def put() -> None:
+            for group, hyper in zip(optimizer.param_groups, saved):
+                for k, v in hyper.items():
+                    if is_tensor(v) and is_tensor(group.get(k)):
+                        group[k].copy_(v)
+                    elif k != "params":
+                        group[k] = v
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            optimizer.__setstate__({"state": optimizer.state, "param_groups": optimizer.param_groups})
+
+        self.then.append(put)
+
+    def _groups(self, key: str, nodes: list[Any], found: list[list[str]]) -> list[dict[str, Any]]:
+        """The saved groups in the order of the optimizer's own."""
+        groups = [self.value(n) for n in nodes]
+        by_names = {frozenset(g["params"]): g for g in groups}
+        for names in found:
+            if frozenset(names) not in by_names:
+                known = {name for g in groups for name in g["params"]}
+                name = next((n for n in names if n not in known), names[0] if names else "")
+                raise self.fail("SFT_E_MISMATCH", f"no group of {key} has the parameters of that of `{name}`")
+        if len(found) != len(groups):
+            raise self.fail(
+                "SFT_E_MISMATCH", f"{key} had {len(groups)} groups of parameters, now it has {len(found)}"
+            )
+        return [by_names[frozenset(names)] for names in found]
+
+    def _state_of(self, p: Any, node: dict[str, Any], old: Any, placed: Any) -> dict[str, Any]:
+        out = {}
+        for k, v in node.items():
+            mine = old.get(k) if isinstance(old, Mapping) else None
+            device = p.device if k != "step" or placed else "cpu"
+            like = None if k == "step" else p
+            if is_tensor(mine) and isinstance(v, dict) and v.get(tree.TAG) == "tensor":
+                like = mine
+            get = lambda which, like=like, device=device: self.tensor(*which, like=like, device=device)  # noqa: E731
+            out[k] = _Decoder(get).value(v)  # type: ignore[arg-type]
+        return out
+
+    def _as_dict(
+        self, optimizer: Any, node: Any, found: list[list[str]], saved: list[dict[str, Any]]
+    ) -> None:
+        """For an optimizer with a load_state_dict of its own."""
+        index = {name: i for i, name in enumerate(n for names in found for n in names)}
+        state = {index[name]: self.value(v) for name, v in node["state"].items() if name in index}
+        groups = [{**hyper, "params": [index[n] for n in names]} for hyper, names in zip(saved, found)]
+        whole = {"state": state, "param_groups": groups, **self.value(node.get("more", {}))}
+        self.then.append(lambda: optimizer.load_state_dict(whole))
+
+
+def model_roots(model: Any) -> list[tuple[str, Any]]:
+    return [(prefix, unwrap(module)) for prefix, module in models(model)]
+
+
+def _tensors_of(node: Any) -> Iterator[str]:
+    todo = [node]
+    while todo:
+        x = todo.pop()
+        if isinstance(x, list):
+            todo += x
+        elif isinstance(x, dict):
+            if x.get(tree.TAG) == "tensor":
+                yield x["v"]
+            else:
+                todo += x.values()
+
+
+# ---------------------------------------------------------------- random states
+
+
+def random_states(extra: Any = True) -> dict[str, Any]:
+    """{name: state} of the generators of python, NumPy and torch, where the program uses them, and of further ones."""
+    out: dict[str, Any] = {"python": random.getstate()}
+    numpy, torch = sys.modules.get("numpy"), torch_module()
+    if numpy is not None:
+        out["numpy"] = numpy.random.get_state(legacy=False)
+    if torch is not None:
+        out["torch"] = torch.get_rng_state()
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            out.update({f"cuda.{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())})
+    if isinstance(extra, Mapping):
+        for name, generator in extra.items():
+            if name in out:
+                raise ValueError(f"rng: the name {name!r} is taken")
+            out[name] = _generator_state(name, generator)
+    return out
+
+
+def _generator_state(name: str, generator: Any) -> Any:
+    torch, numpy = torch_module(), sys.modules.get("numpy")
+    if torch is not None and isinstance(generator, torch.Generator):
+        return generator.get_state()
+    if numpy is not None and isinstance(generator, numpy.random.Generator):
+        return generator.bit_generator.state
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    raise TypeError(f"{_OURS} cannot keep {type(generator)} (at rng.{name})")
+
+
+def set_random_states(states: Mapping[str, Any], extra: Any = True) -> None:
+    torch = torch_module()
+    further = extra if isinstance(extra, Mapping) else {}
+    for name, state in states.items():
+        if name == "python":
+            random.setstate(state)
+        elif name == "numpy":
+            import numpy
+
+            numpy.random.set_state(state)
+        elif name == "torch":
+            torch.set_rng_state(state)
+        elif name.startswith("cuda."):
+            if torch is not None and torch.cuda.is_available() and int(name[5:]) < torch.cuda.device_count():
+                torch.cuda.set_rng_state(state, int(name[5:]))
+        elif name in further:
+            generator = further[name]
+            if isinstance(generator, random.Random):
+                generator.setstate(state)
+            elif hasattr(generator, "bit_generator"):
+                generator.bit_generator.state = state
+            else:
+                generator.set_state(state)

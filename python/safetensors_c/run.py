@@ -1,0 +1,724 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Run: a directory of complete, verified steps of a training job, saved while training goes on; no pickle.
+
+    with Run("run", keep_last=3, best="val_loss") as run:
+        state = dict(model=model, optimizer=optimizer, scheduler=scheduler, loader=loader)
+        step, extra = run.resume(**state)
+        while step < 10_000:
+            train_one_step()
+            step += 1
+            if step % 100 == 0:
+                run.save(step, **state, metrics={"val_loss": loss})
+
+docs/run.md, "Python", is the guide, and says what lies on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import NamedTuple
+
+from . import _core
+from . import _run_state as _state
+from ._core import SafetensorError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+__all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
+
+_READ_ONLY = 1
+_REPLACE = 1
+_SLICE = 50  # milliseconds of waiting between looks at signals
+_open: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+class Resumed(NamedTuple):
+    """Where training goes on."""
+
+    step: int  # 0 where nothing was saved yet
+    extra: Any  # what save was given as extra
+
+
+class _Future:
+    """Something that will have happened: wait, result, exception."""
+
+    def __init__(self, run: Run, ticket: int) -> None:
+        self._run = run
+        self._ticket = ticket
+        self._done = ticket == 0
+        self._error: BaseException | None = None
+        if ticket:
+            run._futures.add(self)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it has happened, or failed, within `timeout` seconds (None: for ever)."""
+        if not self._done:
+            try:
+                self._done = self._run._wait(self._ticket, timeout)
+            except (Exception, MemoryError) as e:
+                self._done, self._error = True, e
+        return self._done
+
+    def done(self) -> bool:
+        return self.wait(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Its error; None: it went well. TimeoutError: it has not happened yet."""
+        if not self.wait(timeout):
+            raise TimeoutError("the step is not committed yet")
+        return self._error
+
+    def result(self, timeout: float | None = None) -> None:
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+
+
+class Handle:
+    """One save. staged: memory may change (it is when save returns); committed: the step is on the disk, whole."""
+
+    def __init__(self, run: Run, step: int, ticket: int) -> None:
+        self.step = step
+        self.staged = _Future(run, 0)
+        self.committed = _Future(run, ticket)
+
+
+class Run:
+    """A training run: a directory of steps.
+
+    path: made if it is not there. keep_last, keep_every, keep_best, keep_seconds: a step stays if one of them keeps it;
+        with none every step stays. The newest complete step always stays, and the best one by the metric `best`
+        (mode: "min" or "max").
+    shard_bytes: a file of more is sharded. arenas: memory for so many steps that are being written. durable: flushed to
+        the disk before a step counts. sha256: recorded beside CRC32C. read_only: nothing is written, no lock is taken.
+    device: a CUDA device ("cuda:0"), whose tensors are copied out through pinned memory on streams of their own
+        (libsafetensors-cuda); without it torch copies tensors of devices before they are staged.
+    Raises SafetensorError with .status SFT_E_STATE where another process has the run.
+    Threads: any number may use a run; saves and resumes take turns.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep_last: int = 0,
+        keep_every: int = 0,
+        keep_best: int = 0,
+        keep_seconds: float = 0,
+        best: str | None = None,
+        mode: str = "min",
+        shard_bytes: int = 5_000_000_000,
+        arenas: int = 1,
+        durable: bool = True,
+        sha256: bool = False,
+        read_only: bool = False,
+        device: Any = None,
+    ) -> None:
+        self.path = os.fspath(path)
+        self._lock = threading.RLock()
+        self._waiting = threading.Condition()
+        self._waiters = 0
+        self._futures: weakref.WeakSet[_Future] = weakref.WeakSet()
+        self._objects: dict[str, Any] = {}
+        self._saved: int | None = None  # the newest step that was staged or resumed
+        self._guard: Guard | None = None
+        self._ordinal = None if device is None else _ordinal_of(device)
+        self._core: Any = _core._Run(
+            path=self.path,
+            keep_last=keep_last,
+            keep_every=keep_every,
+            keep_best=keep_best,
+            keep_seconds=int(keep_seconds),
+            shard_bytes=shard_bytes,
+            arenas=arenas,
+            flags=_READ_ONLY if read_only else 0,
+            best=best,
+            mode=mode,
+            durable=durable,
+            sha256=sha256,
+            device=None if device is None else _core._cuda_open(self._ordinal),
+        )
+        self._lock_fd = None if read_only else _descriptor_of(os.path.join(self.path, ".sft-run.lock"))
+        _open.add(self)
+
+    # -- save
+
+    def save(
+        self,
+        step: int,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        rng: Any = True,
+        extra: Any = None,
+        metrics: Mapping[str, Any] | None = None,
+        files: Mapping[str, str | bytes] | None = None,
+        replace: bool = False,
+        **objects: Any,
+    ) -> Handle:
+        """Saves a step: copies everything and returns; writing goes on behind.
+
+        model: a torch.nn.Module, or a dict of them. optimizer: one, or a dict of them; its parameters are the model's.
+        scheduler=, scaler=, ema=, loader=, sampler= ...: further modules, and objects with state_dict and
+        load_state_dict, by names of your choice. rng: the random states of python, NumPy and torch; a dict: those, and
+        generators by names. extra: dicts, lists, numbers, texts, tensors: what resume returns. metrics: numbers for the
+        rules. files: {"config.json": text} beside the weights. replace: a step of this number is replaced.
+        Raises TypeError with the path of a value that it does not know; FileExistsError; and, before anything is done, the
+        error of an earlier save that failed behind.
+        Cost: one copy of the state; waits where the step before is still being written.
+        """
+        given = {"model": model, "optimizer": optimizer, "rng": rng, **objects}
+        with self._lock:
+            self._objects = given
+            handle = self._write(step, given, extra, metrics, files, replace)
+        if self._guard is not None:
+            self._guard._after_save(step)
+        return handle
+
+    def _write(
+        self,
+        step: int,
+        given: dict[str, Any],
+        extra: Any,
+        metrics: Any = None,
+        files: Any = None,
+        replace: bool = False,
+        small: dict[str, Any] | None = None,
+    ) -> Handle:
+        core = self._alive()
+        written = _state.Written(self._ordinal)
+        _collect(written, given, small if small is not None else _small_states(given))
+        if extra is not None:
+            written.tree("extra", extra)
+        numbers = [
+            (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
+        ]
+        texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
+        if written.on_device:
+            _state.torch_module().cuda.synchronize(self._ordinal)
+        ticket = core.save(
+            step,
+            _REPLACE if replace else 0,
+            written.tensors,
+            written.entries,
+            numbers,
+            texts,
+            written.metadata,
+        )
+        self._saved = step
+        return Handle(self, step, ticket)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until all that was staged is committed; raises the error of a save that no call has told."""
+        return self._wait(0, timeout)
+
+    def _wait(self, ticket: int, timeout: float | None) -> bool:
+        core = self._alive()
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._waiting:
+            self._waiters += 1
+        try:
+            while True:
+                left = _SLICE if end is None else min(_SLICE, max(0, int((end - time.monotonic()) * 1000)))
+                if core.wait(ticket, left):
+                    return True
+                if end is not None and time.monotonic() >= end:
+                    return False
+        finally:
+            with self._waiting:
+                self._waiters -= 1
+                self._waiting.notify_all()
+
+    def poll(self) -> dict[str, int]:
+        """How far the writing is: pending steps, bytes_done of bytes_total, bytes linked and written so far. Raises the
+        error of a save that failed behind."""
+        return self._alive().poll()
+
+    # -- resume
+
+    def resume(
+        self,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        rng: Any = True,
+        step: int | None = None,
+        **objects: Any,
+    ) -> Resumed:
+        """Puts the newest step that is complete and verified into the objects, in place; (0, None) for a new run.
+
+        The objects as in save, made as for a new training. step: this one alone. Digests are compared while loading: a
+        step that is damaged is passed over, with a warning that says why.
+        Raises SafetensorError with .status: SFT_E_NOT_FOUND, SFT_E_SHAPE, SFT_E_DTYPE, SFT_E_MISMATCH name the parameter
+        where the step is of another model; SFT_E_NOT_FOUND where there are steps, none of which can be used.
+        After an error the objects hold anything.
+        """
+        given = {"model": model, "optimizer": optimizer, "rng": rng, **objects}
+        with self._lock:
+            self._objects = given
+            core = self._alive()
+            told = core.resume(step)
+            if told is None:
+                return Resumed(0, None)
+            try:
+                while True:
+                    try:
+                        extra = _put_back(core, told[0], given)
+                        break
+                    except _Damage as damage:
+                        told = core.next(str(damage))
+            finally:
+                skipped = core.skipped()
+                core.leave()
+            for passed in skipped:
+                warnings.warn(f"{passed['name']} was passed over: {passed['why']}", stacklevel=2)
+            self._saved = told[0]
+            return Resumed(told[0], extra)
+
+    def steps(self, verify: bool = False) -> list[dict[str, Any]]:
+        """What is there, oldest first: name, step, time, bytes, complete, verified, kept, metric, and why not."""
+        with self._lock:
+            return self._alive().list(verify)
+
+    def prune(self) -> int:
+        """Removes what the rules do not keep; how many steps."""
+        with self._lock:
+            return self._alive().prune()
+
+    # -- guard
+
+    def guard(self, every: int = 0, *, exceptions: bool = True, **objects: Any) -> Guard:
+        """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
+        those of the last save or resume."""
+        return Guard(self, every, exceptions, objects)
+
+    # -- close
+
+    def _alive(self) -> Any:
+        if self._core is None:
+            raise SafetensorError("the run is closed")
+        return self._core
+
+    def close(self) -> None:
+        """Waits for what is being written; raises an error that no call has told."""
+        with self._lock:
+            if self._core is None:
+                return
+            # Handles that live on know the end of their saves; an error that one of them has just learned is raised here.
+            told = [
+                f._error for f in list(self._futures) if not f._done and f.wait() and f._error is not None
+            ]
+            core, self._core = self._core, None
+            self._lock_fd = None
+            try:
+                with self._waiting:
+                    while self._waiters and _still_writing(core):
+                        self._waiting.wait(0.1)
+                    while self._waiters:
+                        self._waiting.wait(0.1)
+            finally:
+                core.close()
+            if told:
+                raise told[0]
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except Exception as e:
+            warnings.warn(f"a save of the run failed, too: {e}", stacklevel=2)
+
+
+def _ordinal_of(device: Any) -> int:
+    import torch
+
+    found = torch.device(device)
+    if found.type != "cuda":
+        raise ValueError(f"device: {device} is no CUDA device")
+    return torch.cuda.current_device() if found.index is None else found.index
+
+
+def _still_writing(core: Any) -> bool:
+    try:
+        return bool(core.poll()["pending"])
+    except Exception:
+        return True
+
+
+# ---------------------------------------------------------------- objects
+
+
+class _Damage(Exception):
+    pass
+
+
+def _parts(what: str, objects: Any) -> Iterator[tuple[str, Any]]:
+    """(name, object) of one object or of a dict of them."""
+    if isinstance(objects, Mapping):
+        yield from ((f"{what}.{name}", one) for name, one in objects.items())
+    elif objects is not None:
+        yield what, objects
+
+
+def _others(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for what, objects in given.items():
+        if what not in ("model", "optimizer", "rng"):
+            if what in ("extra", "metrics") or what.startswith("rng"):
+                raise TypeError(f"{what} is no name for an object")
+            yield from _parts(what, objects)
+
+
+def _small_states(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of all that is neither a module nor an optimizer."""
+    small = {}
+    for name, one in _others(given):
+        if _state.is_module(one):
+            continue
+        if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):
+            small[name] = one.state_dict()
+        elif hasattr(one, "set_epoch") and hasattr(one, "epoch"):
+            small[name] = {"epoch": one.epoch}  # torch's DistributedSampler
+        elif hasattr(one, "batch_sampler"):
+            raise TypeError(
+                f"a run cannot keep {type(one)} (at {name}): it does not tell where it is; iterate over"
+                " safetensors_c.run.Batches(loader) and give that, or use torchdata's StatefulDataLoader"
+            )
+        else:
+            raise TypeError(
+                f"a run cannot keep {type(one)} (at {name}): it has no state_dict and load_state_dict"
+            )
+    rng = given.get("rng")
+    if rng is not None and rng is not False:
+        small.update({f"rng.{name}": state for name, state in _state.random_states(rng).items()})
+    return small
+
+
+def _collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[str, Any]) -> None:
+    model = given.get("model")
+    if model is not None:
+        written.model(model)
+    names = _state.parameter_names(model)
+    for key, optimizer in _parts("optimizer", given.get("optimizer")):
+        if not hasattr(optimizer, "param_groups") or not hasattr(optimizer, "state_dict"):
+            raise TypeError(f"a run cannot keep {type(optimizer)} (at {key}): it is no optimizer")
+        written.optimizer(key, optimizer, names)
+    for name, one in _others(given):
+        if _state.is_module(one):
+            written.module(name, one)
+    for name, state in small.items():
+        written.tree(name, state)
+
+
+def _put_back(core: Any, step: int, given: Mapping[str, Any]) -> Any:
+    read = _state.Read(core, step)
+    model = given.get("model")
+    if model is not None:
+        read.model(model)
+    names = _state.parameter_names(model)
+    for key, optimizer in _parts("optimizer", given.get("optimizer")):
+        read.optimizer(key, optimizer, names)
+    states = []
+    for name, one in _others(given):
+        if _state.is_module(one):
+            read.module(name, one)
+        elif hasattr(one, "load_state_dict"):
+            states.append((one.load_state_dict, read.tree(name)))
+        elif hasattr(one, "set_epoch"):
+            states.append((one.set_epoch, read.tree(name)["epoch"]))
+        else:
+            raise TypeError(f"a run cannot keep {type(one)} (at {name})")
+    rng = given.get("rng")
+    wanted = rng is not None and rng is not False
+    generators = {n[4:]: read.tree(n) for n in read.nodes if n.startswith("rng.")} if wanted else {}
+    extra = read.tree("extra") if read.has("extra") else None
+    try:
+        core.load(read.loads)
+    except SafetensorError as e:
+        if e.status != "SFT_E_MISMATCH":
+            raise
+        raise _Damage(str(e)) from e
+    torch = _state.torch_module()
+    if torch is not None:
+        with torch.no_grad():
+            for put in read.then:
+                put()
+    for put_state, state in states:
+        put_state(state)
+    _state.set_random_states(generators, rng)
+    return extra
+
+
+# ---------------------------------------------------------------- guard
+
+
+class Guard:
+    """Saves when the job is told to end, and when it fails.
+
+        with run.guard(every=100, **state) as guard:
+            while step < 10_000:
+                train_one_step()
+                step += 1
+                guard.step(step, metrics={"loss": loss})
+
+    step says that an update is complete, which is the only moment at which a save is exact. It saves every `every` steps,
+    and when a signal has come: after SIGTERM it waits for the commit and raises SystemExit(143), after SIGUSR1 (SLURM's
+    warning) training goes on. A second SIGTERM ends at once. run.save counts as a step, too.
+    An exception that leaves the block: if nothing of the model and the optimizer has changed since the last step, that step
+    is saved as it was, random states and loaders included; else a warning says which step is the newest.
+    Signals are caught in the main thread of this process alone; the handlers before are put back at the end.
+    """
+
+    def __init__(self, run: Run, every: int, exceptions: bool, objects: dict[str, Any]) -> None:
+        self._run = run
+        self._every = every
+        self._exceptions = exceptions
+        self._given = objects
+        self._came: list[int] = []
+        self._old: dict[int, Any] = {}
+        self._process = os.getpid()
+        self._safe: tuple[int, Any, Any, dict[str, Any], Any] | None = None
+        self._leaving = False
+
+    def __enter__(self) -> Guard:
+        if threading.current_thread() is threading.main_thread():
+            for name in ("SIGTERM", "SIGUSR1"):
+                number = getattr(signal, name, None)
+                if number is not None:
+                    self._old[number] = signal.signal(number, self._signal)
+        self._run._guard = self
+        return self
+
+    def _objects(self) -> dict[str, Any]:
+        return {"rng": True, **self._given} if self._given else self._run._objects
+
+    def _signal(self, number: int, frame: Any) -> None:
+        if os.getpid() != self._process:  # a worker that was forked
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif number in self._came and number == signal.SIGTERM:
+            self._leave()
+        else:
+            self._came.append(number)
+
+    def _leave(self) -> None:
+        self._leaving = True
+        raise SystemExit(128 + signal.SIGTERM)
+
+    def step(
+        self, step: int, *, extra: Any = None, metrics: Mapping[str, Any] | None = None
+    ) -> Handle | None:
+        """An update is complete. The handle of a save, or None."""
+        handle = None
+        due = self._every and step % self._every == 0
+        if (due or self._came) and self._run._saved != step:
+            with self._run._lock:
+                try:
+                    handle = self._run._write(step, self._objects(), extra, metrics)
+                except (OSError, SafetensorError) as e:
+                    if signal.SIGTERM not in self._came:
+                        raise
+                    warnings.warn(
+                        f"a save failed: {e}", stacklevel=2
+                    )  # an earlier one: there is no next time
+                    handle = self._run._write(step, self._objects(), extra, metrics)
+        elif self._exceptions:
+            given = self._objects()
+            self._safe = (step, extra, metrics, deepcopy(_small_states(given)), _fingerprint(given))
+        self._after_save(step)
+        return handle
+
+    def _after_save(self, step: int) -> None:
+        came, self._came = self._came, []
+        if signal.SIGTERM in came:
+            self._run.wait()
+            self._leave()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._run._guard = None
+        try:
+            if error is not None and self._exceptions and not self._leaving:
+                self._save_after(error)
+        finally:
+            for number, old in self._old.items():
+                signal.signal(number, signal.SIG_DFL if old is None else old)
+        if error is None and signal.SIGTERM in self._came:
+            self._run.wait()
+            self._leave()
+
+    def _save_after(self, error: BaseException) -> None:
+        safe = self._safe
+        if safe is None or (self._run._saved is not None and self._run._saved >= safe[0]):
+            return
+        step, extra, metrics, small, before = safe
+        given = self._objects()
+        if _fingerprint(given) != before:
+            warnings.warn(
+                f"{type(error).__name__} came in the middle of the update after step {step}, which cannot be saved any"
+                f" more; the newest step of the run is {self._run._saved}",
+                stacklevel=3,
+            )
+            return
+        try:
+            with self._run._lock:
+                self._run._write(step, given, extra, metrics, small=small)
+            self._run.wait()
+        except Exception as e:
+            warnings.warn(f"step {step} could not be saved: {e}", stacklevel=3)
+
+
+def _fingerprint(given: Mapping[str, Any]) -> Any:
+    """Differs once a tensor of the model, the averages or an optimizer was written to, or a hyper-parameter was set."""
+    modules = list(_state.models(given.get("model")))
+    modules += [(name, one) for name, one in _others(given) if _state.is_module(one)]
+    seen: list[Any] = [
+        (id(x), x._version)
+        for _, module in modules
+        for x in _state.module_values(module).values()
+        if _state.is_tensor(x)
+    ]
+    for _, optimizer in _parts("optimizer", given.get("optimizer")):
+        for group in optimizer.param_groups:
+            seen += [(k, v) for k, v in group.items() if isinstance(v, (int, float, str, bool, tuple))]
+        for state in optimizer.state.values():
+            for k, v in state.items():
+                seen.append((k, id(v), v._version) if _state.is_tensor(v) else (k, id(v)))
+    return seen
+
+
+# ---------------------------------------------------------------- batches of a plain DataLoader
+
+
+class Batches:
+    """A torch DataLoader whose position can be saved: iterate over this, and give it as loader=.
+
+    Kept are the states of the random generators from which an epoch began, its own and its sampler's, and how many batches
+    were taken. A resumed epoch begins from these states and drops so many batches: loading them again is the price, and the
+    workers' own random states are right then, too. An epoch that is left early is begun anew by the next iteration.
+    Random states of worker processes that persist over epochs are not kept.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self._start: dict[str, Any] | None = None  # None: between two epochs
+        self._taken = 0
+        self._resumed = False
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def _generators(self) -> dict[str, Any]:
+        sampler = getattr(self.loader, "sampler", None)
+        batches = getattr(self.loader, "batch_sampler", None)
+        owners = {"loader": self.loader, "sampler": sampler, "batch_sampler": batches}
+        found = {k: getattr(o, "generator", None) for k, o in owners.items()}
+        return {k: g for k, g in found.items() if hasattr(g, "get_state") and hasattr(g, "set_state")}
+
+    def _states(self) -> dict[str, Any]:
+        import torch
+
+        states: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
+        if "numpy" in sys.modules:
+            states["numpy"] = sys.modules["numpy"].random.get_state(legacy=False)
+        states.update({f"of.{k}": g.get_state() for k, g in self._generators().items()})
+        sampler = getattr(self.loader, "sampler", None)
+        if hasattr(sampler, "set_epoch") and hasattr(sampler, "epoch"):
+            states["epoch"] = sampler.epoch
+        elif hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict"):
+            states["sampler"] = deepcopy(sampler.state_dict())
+        return states
+
+    def _set(self, states: dict[str, Any], all_of_it: bool) -> None:
+        _state.set_random_states({k: v for k, v in states.items() if k in ("python", "numpy", "torch")})
+        if not all_of_it:
+            return
+        for k, g in self._generators().items():
+            if f"of.{k}" in states:
+                g.set_state(states[f"of.{k}"])
+        if "epoch" in states:
+            self.loader.sampler.set_epoch(states["epoch"])
+        elif "sampler" in states:
+            self.loader.sampler.load_state_dict(states["sampler"])
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._resumed and self._start is not None:
+            now = self._states()
+            self._set(self._start, True)
+            batches = iter(self.loader)
+            for _ in range(self._taken):
+                next(batches)
+            self._set(now, False)
+        else:
+            self._start, self._taken = self._states(), 0
+            batches = iter(self.loader)
+        self._resumed = False
+        return self._rest(batches)
+
+    def _rest(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._taken += 1
+            yield batch
+        self._start, self._taken = None, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"version": 1, "start": self._start, "taken": self._taken, "now": self._own_now()}
+
+    def _own_now(self) -> dict[str, Any]:
+        """Generators of its own, between two epochs."""
+        return {k: g.get_state() for k, g in self._generators().items()} if self._start is None else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
+        for k, g in self._generators().items():
+            if k in state["now"]:
+                g.set_state(state["now"][k])
+
+
+# ---------------------------------------------------------------- forked children
+
+
+def _descriptor_of(path: str) -> int | None:
+    """This process's descriptor of an open file."""
+    try:
+        wanted = os.stat(path)
+        for name in os.listdir("/dev/fd"):
+            try:
+                got = os.fstat(int(name))
+            except OSError:
+                continue
+            if (got.st_dev, got.st_ino) == (wanted.st_dev, wanted.st_ino):
+                return int(name)
+    except OSError:
+        pass
+    return None
+
+
+def _let_go() -> None:
+    """A forked child (a worker of a loader) would hold the run's lock after its parent was killed."""
+    for run in list(_open):
+        if run._lock_fd is not None:
+            try:
+                os.close(run._lock_fd)
+            except OSError:
+                pass
+            run._lock_fd = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * run.c - _Run: a training run of <sft/run.h>. Which objects of a program become which tensors and trees is
+ * decided in run.py, the one caller, which also sees to it that one thread at a time is in here, wait and
+ * poll excepted. Read core.h first.
+ */
+#include "core.h"
+#include <sft/run.h>
+
+#include <stdlib.h>
+
+typedef struct core_run {
+    PyObject_HEAD core_state *state;
+    sft_run *run;         /* NULL: closed */
+    sft_run_point *point; /* what was resumed; NULL: nothing */
+    PyObject *device;     /* tensors of it are staged through pinned memory; NULL: none */
+    core_copies *copies;
+    long process; /* a forked child has no use of it: its thread that writes is not there */
+} core_run;
+
+/* The run for a call; NULL with an exception. */
+static sft_run *open_run(const core_run *r) {
+    if (r->run == NULL) {
+        core_raise_text(r->state, SFT_E_STATE, NULL, "the run is closed");
+        return NULL;
+    }
+    if (r->process != core_process()) {
+        core_raise_text(r->state, SFT_E_STATE, NULL, "the run belongs to the parent process");
+        return NULL;
+    }
+    return r->run;
+}
+
+/* ---------------------------------------------------------------- open and close */
+
+enum {
+    OPEN_PATH,
+    OPEN_KEEP_LAST,
+    OPEN_KEEP_EVERY,
+    OPEN_KEEP_BEST,
+    OPEN_KEEP_SECONDS,
+    OPEN_SHARD_BYTES,
+    OPEN_ARENAS,
+    OPEN_FLAGS,
+    OPEN_BEST,
+    OPEN_MODE,
+    OPEN_DURABLE,
+    OPEN_SHA256,
+    OPEN_DEVICE,
+    OPEN_COUNT
+};
+
+/* Numbers first, the rest where `values` has it; false with an exception. */
+static bool read_options(PyObject **v, sft_run_rules *rules, sft_run_options *options) {
+    uint64_t *const numbers[] = {&rules->keep_last, &rules->keep_every, &rules->keep_best,
+                                 &rules->keep_seconds, &options->shard_bytes};
+    static const char *const modes[] = {"min", "max", NULL};
+    uint64_t arenas = 0, flags = 0;
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (!core_u64(v[OPEN_KEEP_LAST + i], numbers[i])) {
+            return false;
+        }
+    }
+    const int mode = core_choice(v[OPEN_MODE], "mode", modes);
+    const int durable = PyObject_IsTrue(v[OPEN_DURABLE]), sha256 = PyObject_IsTrue(v[OPEN_SHA256]);
+    if (mode == -1) {
+        PyErr_SetString(PyExc_ValueError, "mode is \"min\" or \"max\"");
+    }
+    if (mode < 0 || durable < 0 || sha256 < 0 || !core_u64(v[OPEN_ARENAS], &arenas) ||
+        !core_u64(v[OPEN_FLAGS], &flags)) {
+        return false;
+    }
+    if (v[OPEN_BEST] != Py_None && (rules->best = core_text(v[OPEN_BEST], "best")) == NULL) {
+        return false;
+    }
+    rules->best_mode = mode == 0 ? SFT_RUN_MIN : SFT_RUN_MAX;
+    options->durability = durable ? SFT_DURABLE_FULL : SFT_DURABLE_NONE;
+    options->sha256 = (uint32_t)sha256;
+    options->arenas = arenas <= UINT32_MAX ? (uint32_t)arenas : UINT32_MAX;
+    options->flags = (uint32_t)flags;
+    options->rules = rules;
+    return true;
+}
+
+static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {
+        "path",  "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes", "arenas",
+        "flags", "best",      "mode",       "durable",   "sha256",       "device"};
+    static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT,
+                                             OPEN_COUNT};
+    core_state *state = PyType_GetModuleState(type);
+    PyObject *v[OPEN_COUNT], *path;
+    const char *name;
+    sft_run_options options;
+    sft_run_rules rules;
+    sft_status status;
+    sft_error err;
+    core_run *r;
+
+    SFT_INIT(&options);
+    SFT_INIT(&rules);
+    if (state == NULL || !core_parse(&signature, args, kwargs, v) ||
+        !read_options(v, &rules, &options)) {
+        return NULL;
+    }
+    path = core_target_path(state, v[OPEN_PATH], &name);
+    r = path != NULL ? (core_run *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0) : NULL;
+    if (r != NULL) {
+        r->state = state;
+        r->process = core_process();
+        options.pool = options.writers = core_pool(state);
+        if (v[OPEN_DEVICE] != Py_None) {
+            r->device = Py_NewRef(v[OPEN_DEVICE]);
+            r->copies = core_copies_new(state, r->device);
+            if (r->copies == NULL) {
+                Py_DECREF(path);
+                Py_DECREF(r);
+                return NULL;
+            }
+            options.copier = core_copies_copier(r->copies);
+        }
+        Py_BEGIN_ALLOW_THREADS status = sft_run_open(&r->run, name, &options, &err);
+        Py_END_ALLOW_THREADS if (status != SFT_OK) {
+            core_raise_plain(state, &err);
+            Py_DECREF(r);
+            r = NULL;
+        }
+    }
+    Py_XDECREF(path);
+    return (PyObject *)r;
+}
+
+static sft_status end(core_run *r, sft_error *err) {
+    sft_run *const run = r->run;
+    sft_run_point *const point = r->point;
+    sft_status status = SFT_OK;
+
+    r->run = NULL;
+    r->point = NULL;
+    if (run != NULL && r->process == core_process()) {
+        Py_BEGIN_ALLOW_THREADS sft_run_point_free(point);
+        status = sft_run_close(run, err);
+        Py_END_ALLOW_THREADS
+    }
+    if (r->process == core_process()) {
+        core_copies_end(r->copies);
+    }
+    r->copies = NULL;
+    Py_CLEAR(r->device);
+    return status;
+}
+
+static void run_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+
+    (void)!end((core_run *)self, NULL);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyObject *run_close(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+    sft_error err;
+
+    (void)ignored;
+    return end(r, &err) == SFT_OK ? Py_NewRef(Py_None) : core_raise_plain(r->state, &err);
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+/* (name, dtype, shape, part, address, nbytes, flags) of each. */
+typedef struct tensors {
+    sft_run_tensor *items;
+    uint64_t **shapes;
+    size_t count;
+} tensors;
+
+static void tensors_free(tensors *t) {
+    for (size_t i = 0; t->shapes != NULL && i < t->count; i++) {
+        free(t->shapes[i]);
+    }
+    free(t->shapes);
+    free(t->items);
+}
+
+/* Among a tensor's flags: its address is one of the device. */
+#define ON_DEVICE 0x10000u
+
+/* Names lie in the list's strings, which must stay. */
+static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) {
+    const char *dtype;
+    Py_ssize_t name_len = 0, dtype_len = 0;
+    unsigned long long address = 0, nbytes = 0;
+    unsigned int part = 0, flags = 0;
+    PyObject *shape;
+
+    SFT_INIT(out);
+    if (!PyTuple_Check(entry)) {
+        return core_wrong_type("tensors", entry, "tuple") != NULL;
+    }
+    if (!PyArg_ParseTuple(entry, "s#s#OIKKI", &out->name, &name_len, &dtype, &dtype_len, &shape,
+                          &part, &address, &nbytes, &flags)) {
+        return false;
+    }
+    out->name_len = (size_t)name_len;
+    out->dtype = core_dtype_by_name(dtype, dtype_len);
+    if (out->dtype == NULL) {
+        PyErr_Format(PyExc_ValueError, "`%s`: %s is no type of the format", out->name, dtype);
+        return false;
+    }
+    out->part = part;
+    if ((flags & ON_DEVICE) != 0) {
+        out->address = address;
+    } else {
+        out->data = (const void *)(uintptr_t)address;
+    }
+    out->nbytes = nbytes;
+    out->flags = flags & ~ON_DEVICE;
+    if (!core_shape_read(shape, sizes, &out->rank)) {
+        return false;
+    }
+    out->shape = *sizes;
+    return true;
+}
+
+static bool tensors_read(tensors *t, PyObject *list) {
+    memset(t, 0, sizeof *t);
+    if (!PyList_Check(list)) {
+        return core_wrong_type("tensors", list, "list") != NULL;
+    }
+    const size_t count = (size_t)PyList_Size(list);
+    t->items = calloc(count + 1, sizeof *t->items);
+    t->shapes = calloc(count + 1, sizeof *t->shapes);
+    if (t->items == NULL || t->shapes == NULL) {
+        core_no_memory(0);
+        tensors_free(t);
+        return false;
+    }
+    for (; t->count < count; t->count++) {
+        if (!tensor_read(PyList_GetItem(list, (Py_ssize_t)t->count), &t->items[t->count],
+                         &t->shapes[t->count])) {
+            tensors_free(t);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- save */
+
+/* Adds one pair of a list; *status is the library's. False with an exception. */
+typedef bool (*add_pair)(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err);
+
+static bool add_entry(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
+    const char *name, *json;
+    Py_ssize_t len = 0;
+
+    if (!PyArg_ParseTuple(pair, "ss#", &name, &json, &len)) {
+        return false;
+    }
+    *status = sft_run_add_node(save, name, json, (size_t)len, err);
+    return true;
+}
+
+static bool add_metric(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
+    const char *name;
+    double value = 0;
+
+    if (!PyArg_ParseTuple(pair, "sd", &name, &value)) {
+        return false;
+    }
+    *status = sft_run_add_metric(save, name, value, err);
+    return true;
+}
+
+static bool add_file(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
+    const char *name, *bytes;
+    Py_ssize_t size = 0;
+
+    if (!PyArg_ParseTuple(pair, "sy#", &name, &bytes, &size)) {
+        return false;
+    }
+    *status = sft_run_add_file(save, name, bytes, (size_t)size, err);
+    return true;
+}
+
+static bool add_metadata(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
+    const char *key, *value;
+    Py_ssize_t key_len = 0, value_len = 0;
+
+    if (!PyArg_ParseTuple(pair, "s#s#", &key, &key_len, &value, &value_len)) {
+        return false;
+    }
+    *status = sft_run_add_metadata(save, key, (size_t)key_len, value, (size_t)value_len, err);
+    return true;
+}
+
+static bool add_all(core_state *state, sft_run_save *save, const tensors *t, PyObject **lists) {
+    static const add_pair adders[] = {add_entry, add_metric, add_file, add_metadata};
+    sft_status status = SFT_OK;
+    sft_error err;
+
+    for (size_t i = 0; status == SFT_OK && i < t->count; i++) {
+        status = sft_run_add_tensor(save, &t->items[i], &err);
+    }
+    for (size_t k = 0; k < sizeof adders / sizeof *adders; k++) {
+        const Py_ssize_t count = PyList_Size(lists[k]);
+        if (count < 0) {
+            return false;
+        }
+        for (Py_ssize_t i = 0; status == SFT_OK && i < count; i++) {
+            if (!adders[k](save, PyList_GetItem(lists[k], i), &status, &err)) {
+                return false;
+            }
+        }
+    }
+    if (status != SFT_OK) {
+        core_raise_plain(state, &err);
+    }
+    return status == SFT_OK;
+}
+
+static PyObject *run_save(PyObject *self, PyObject *args) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    unsigned long long step = 0;
+    unsigned int flags = 0;
+    PyObject *list, *lists[4];
+    sft_run_save *save;
+    uint64_t ticket = 0;
+    sft_status status;
+    sft_error err;
+    tensors t;
+
+    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO", &step, &flags, &list, &lists[0],
+                                         &lists[1], &lists[2], &lists[3])) {
+        return NULL;
+    }
+    if (!tensors_read(&t, list)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_begin(&save, run, step, flags, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+        tensors_free(&t);
+        return core_raise_plain(r->state, &err);
+    }
+    const bool added = add_all(r->state, save, &t, lists);
+    tensors_free(&t);
+    if (!added) {
+        sft_run_save_free(save);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_stage(save, &ticket, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(ticket)
+                                                 : core_raise_plain(r->state, &err);
+}
+
+static PyObject *run_poll(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    sft_run_progress p;
+    sft_error err;
+
+    (void)ignored;
+    SFT_INIT(&p);
+    if (run == NULL) {
+        return NULL;
+    }
+    if (sft_run_poll(run, &p, &err) != SFT_OK) {
+        return core_raise_plain(r->state, &err);
+    }
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "pending", (unsigned long long)p.pending,
+                         "bytes_done", (unsigned long long)p.bytes_done, "bytes_total",
+                         (unsigned long long)p.bytes_total, "linked", (unsigned long long)p.linked,
+                         "written", (unsigned long long)p.written);
+}
+
+/* True: committed; False: not yet. */
+static PyObject *run_wait(PyObject *self, PyObject *args) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    unsigned long long ticket = 0, timeout = 0;
+    sft_status status;
+    sft_error err;
+
+    if (run == NULL || !PyArg_ParseTuple(args, "KK", &ticket, &timeout)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_wait(run, ticket, timeout, &err);
+    Py_END_ALLOW_THREADS if (status == SFT_OK || status == SFT_E_TIMEOUT) {
+        return PyBool_FromLong(status == SFT_OK);
+    }
+    return core_raise_plain(r->state, &err);
+}
+
+/* ---------------------------------------------------------------- resume */
+
+static PyObject *point_told(const core_run *r) {
+    return Py_BuildValue("(KN)", (unsigned long long)sft_run_point_step(r->point),
+                         PyUnicode_DecodeFSDefault(sft_run_point_path(r->point)));
+}
+
+/* (step, directory), or None where there is no step at all. step: None, or this one alone. */
+static PyObject *run_resume(PyObject *self, PyObject *step) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    sft_run_resume_options options;
+    sft_run_point *point;
+    sft_status status;
+    sft_error err;
+
+    SFT_INIT(&options);
+    if (run == NULL || (step != Py_None && !core_u64(step, &options.step))) {
+        return NULL;
+    }
+    options.exact = step != Py_None;
+    options.check = SFT_RUN_CHECK_SIZES; /* digests are compared while loading */
+    sft_run_point_free(r->point);
+    r->point = NULL;
+    Py_BEGIN_ALLOW_THREADS status = sft_run_resume(&point, run, &options, &err);
+    Py_END_ALLOW_THREADS if (status == SFT_E_NOT_FOUND && step == Py_None &&
+                             sft_run_skipped(run, 0) == NULL) {
+        return Py_NewRef(Py_None);
+    }
+    if (status != SFT_OK) {
+        return core_raise_plain(r->state, &err);
+    }
+    r->point = point;
+    return point_told(r);
+}
+
+static bool has_point(const core_run *r) {
+    if (open_run(r) == NULL) {
+        return false;
+    }
+    if (r->point == NULL) {
+        core_raise_text(r->state, SFT_E_STATE, NULL, "no step was resumed");
+    }
+    return r->point != NULL;
+}
+
+static PyObject *run_next(PyObject *self, PyObject *why) {
+    core_run *r = (core_run *)self;
+    const char *text = has_point(r) ? core_text(why, "why") : NULL;
+    sft_status status;
+    sft_error err;
+
+    if (text == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_point_next(r->point, text, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? point_told(r) : core_raise_plain(r->state, &err);
+}
+
+static PyObject *run_leave(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+
+    (void)ignored;
+    sft_run_point_free(r->point);
+    r->point = NULL;
+    Py_RETURN_NONE;
+}
+
+/* {name: JSON text} */
+static PyObject *run_entries(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+    PyObject *dict = has_point(r) ? PyDict_New() : NULL;
+    const char *name;
+
+    (void)ignored;
+    for (size_t i = 0; dict != NULL && (name = sft_run_point_name(r->point, i)) != NULL; i++) {
+        const char *json;
+        size_t len = 0;
+        sft_error err;
+        PyObject *text = NULL;
+        if (sft_run_point_node(r->point, name, &json, &len, &err) == SFT_OK) {
+            text = PyUnicode_FromStringAndSize(json, (Py_ssize_t)len);
+        } else {
+            core_raise_plain(r->state, &err);
+        }
+        if (text == NULL || PyDict_SetItemString(dict, name, text) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(text);
+    }
+    return dict;
+}
+
+/* {name: (dtype, shape)} */
+static PyObject *run_tensors(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+    PyObject *dict = has_point(r) ? PyDict_New() : NULL;
+    const sft_catalog *catalog = dict != NULL ? sft_run_point_catalog(r->point) : NULL;
+
+    (void)ignored;
+    for (size_t i = 0; dict != NULL && i < sft_catalog_count(catalog); i++) {
+        const sft_tensor *t = sft_catalog_at(catalog, i);
+        PyObject *name = core_name(t);
+        PyObject *what = Py_BuildValue("(sN)", t->dtype->name, core_shape_tuple(t->shape, t->rank));
+        if (name == NULL || what == NULL || PyDict_SetItem(dict, name, what) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(name);
+        Py_XDECREF(what);
+    }
+    return dict;
+}
+
+/* Reads tensors of the step into memory, as save described it. */
+static PyObject *run_load(PyObject *self, PyObject *list) {
+    core_run *r = (core_run *)self;
+    sft_status status;
+    sft_error err;
+    tensors t;
+
+    if (!has_point(r) || !tensors_read(&t, list)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_point_load(r->point, t.items, t.count, 0, &err);
+    Py_END_ALLOW_THREADS tensors_free(&t);
+    return status == SFT_OK ? Py_NewRef(Py_None) : core_raise_plain(r->state, &err);
+}
+
+/* ---------------------------------------------------------------- what is there */
+
+static PyObject *step_told(const sft_run_step *s) {
+    PyObject *metric =
+        s->has_metric ? Py_BuildValue("(sd)", s->metric_name, s->metric) : Py_NewRef(Py_None);
+
+    return Py_BuildValue("{s:s,s:s,s:K,s:L,s:K,s:K,s:I,s:O,s:I,s:I,s:N}", "name", s->name, "why",
+                         s->why, "step", (unsigned long long)s->step, "time", (long long)s->time,
+                         "bytes", (unsigned long long)s->bytes, "own_bytes",
+                         (unsigned long long)s->own_bytes, "processes", s->processes, "complete",
+                         s->complete ? Py_True : Py_False, "verified", s->verified, "kept", s->kept,
+                         "metric", metric);
+}
+
+static PyObject *steps_told(const sft_run *run, const sft_run_list *steps) {
+    PyObject *list = PyList_New(0);
+    const sft_run_step *s;
+
+    for (size_t i = 0; list != NULL && (s = steps != NULL ? sft_run_list_at(steps, i)
+                                                          : sft_run_skipped(run, i)) != NULL;
+         i++) {
+        PyObject *told = step_told(s);
+        if (told == NULL || PyList_Append(list, told) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(told);
+    }
+    return list;
+}
+
+static PyObject *run_list(PyObject *self, PyObject *verify) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    const int flags = PyObject_IsTrue(verify);
+    sft_run_list *steps;
+    sft_status status;
+    PyObject *list;
+    sft_error err;
+
+    if (run == NULL || flags < 0) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_list_make(
+        &steps, run, SFT_RUN_NONE, flags != 0 ? SFT_RUN_LIST_VERIFY : 0, NULL, &err);
+    Py_END_ALLOW_THREADS if (status != SFT_OK) {
+        return core_raise_plain(r->state, &err);
+    }
+    list = steps_told(run, steps);
+    sft_run_list_free(steps);
+    return list;
+}
+
+static PyObject *run_skipped(PyObject *self, PyObject *ignored) {
+    sft_run *const run = open_run((core_run *)self);
+
+    (void)ignored;
+    return run != NULL ? steps_told(run, NULL) : NULL;
+}
+
+static PyObject *run_prune(PyObject *self, PyObject *ignored) {
+    core_run *r = (core_run *)self;
+    sft_run *const run = open_run(r);
+    uint64_t removed = 0;
+    sft_status status;
+    sft_error err;
+
+    (void)ignored;
+    if (run == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS status = sft_run_prune(run, &removed, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(removed)
+                                                 : core_raise_plain(r->state, &err);
+}
+
+/* ---------------------------------------------------------------- the type */
+
+static PyMethodDef run_methods[] = {
+    {"save", run_save, METH_VARARGS,
+     "save(step, flags, tensors, entries, metrics, files, metadata, /): a ticket, once all is "
+     "staged."},
+    {"poll", run_poll, METH_NOARGS, "What happens behind."},
+    {"wait", run_wait, METH_VARARGS, "wait(ticket, milliseconds, /): whether it is committed."},
+    {"resume", run_resume, METH_O, "resume(step, /): (step, directory), or None."},
+    {"next", run_next, METH_O, "next(why, /): the next older one."},
+    {"leave", run_leave, METH_NOARGS, "Lets go of what was resumed."},
+    {"entries", run_entries, METH_NOARGS, "{name: JSON} of the step that was resumed."},
+    {"tensors", run_tensors, METH_NOARGS, "{name: (dtype, shape)} of it."},
+    {"load", run_load, METH_O, "load(tensors, /): reads them in place."},
+    {"list", run_list, METH_O, "list(verify, /): the steps."},
+    {"skipped", run_skipped, METH_NOARGS, "The steps that resume passed over."},
+    {"prune", run_prune, METH_NOARGS, "Removes what the rules do not keep."},
+    {"close", run_close, METH_NOARGS, "Waits, and frees."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot run_slots[] = {
+    {Py_tp_doc, (void *)"A training run; safetensors_c.Run is for programs."},
+    {Py_tp_new, (void *)run_new},
+    {Py_tp_dealloc, (void *)run_dealloc},
+    {Py_tp_methods, run_methods},
+    {0, NULL},
+};
+
+PyType_Spec core_run_spec = {
+    .name = "safetensors_c._core._Run",
+    .basicsize = sizeof(core_run),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = run_slots,
+};
