@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import torch
+import torch._dynamo  # optimizers want it, which takes longer than the training
 from safetensors_c.run import Batches, Run
 from torch import nn
 
@@ -235,6 +236,7 @@ def main():
         shutil.rmtree(directory)
         os.unlink(log)
     shutil.rmtree(place)
+    assert kills < 3 or resumed > 0, "every kill came before the first step was saved"
     print(f"{sys.argv[1]}: {done} kills, {resumed} with steps to resume from, {STEPS} losses equal")
 
 
