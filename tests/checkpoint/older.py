@@ -513,7 +513,7 @@ def new_directory(base, source):
         p.returncode,
         p.stderr,
     )
-    put(os.path.join(folder, ".sft-journal-1-of-1"), "sft-job 5\n")  # of a run killed after its rename
+    put(os.path.join(folder, ".sft-journal-1-of-1"), "sft-job 6\n")  # of a run killed after its rename
     p = run(["ls", folder])
     check(
         p.returncode == 0 and ".sft-journal-1-of-1 is there: a run that writes here was killed" in p.stderr,

@@ -7,7 +7,8 @@
 #include <sft/digest.h>
 
 enum { MAGIC_LEN = 10, KEY_DIGITS = 64, CRC_LEN = 10 };
-static const char magic[] = "sft-job 5 ";
+/* Before 6 the sources of ranks that are one model had one more, which held the checkpoint. */
+static const char magic[] = "sft-job 6 ";
 static const char unknown[] = "--------";
 
 /* ---------------------------------------------------------------- writing */
@@ -208,8 +209,15 @@ typedef struct journal {
 /* Of the journal of another plan, from its second line on: a source whose tensors are others makes
  * another plan too, and then it is the source that has changed. */
 static sft_status why_other(const journal *j, size_t at, sft_error *err) {
+    const size_t begin = sizeof "sft-job " - 1;
     line l;
     was w;
+    if (memcmp(j->text, magic, begin) == 0 && memcmp(j->text, magic, sizeof magic - 1) != 0) {
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "\"%.200s\" is the journal of another version of this program: "
+                              "restart, or remove its directory",
+                              j->path);
+    }
     while (next_line(j->text, j->size, &at, &l) && word(&l, "source ") &&
            source_line(j->job, &l, &w)) {
         const sft__checkpoint_job_source *const s = &j->job->sources[w.index];

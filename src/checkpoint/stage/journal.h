@@ -3,7 +3,7 @@
  * checkpoint/stage/journal.h - what a killed run leaves behind: lines of text, each with its CRC32C,
  * written only after the bytes that they speak of. A torn last line is cut off. Read job.h first.
  *
- *     sft-job 5 PLAN-KEY                     the plan, without the sources' identities
+ *     sft-job 6 PLAN-KEY                     the plan, without the sources' identities
  *     source NUMBER SIZE MTIME INODE CRC32C-OF-NAME   one for each; the name without the query of a URL
  *     unit NUMBER CRC32C-OF-WHAT-WAS-WRITTEN    "--------": the kernel copied it, nobody looked
  *     commit CRC32C-OF-ALL-HEADERS           all is written; renaming has begun
