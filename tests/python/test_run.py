@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Run: what is saved comes back, bit for bit and in place; what is damaged, of another model or unknown is named."""
 
+import contextlib
 import copy
 import io
 import json
@@ -654,14 +655,22 @@ def train_after(run, state):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.parametrize("model", ["mlp", "transformer", "lstm"])
-def test_a_training_that_is_killed_ends_as_one_that_never_was(model):
+def test_a_training_that_is_killed_ends_as_one_that_never_was(model, tmp_path):
     """SFT_RUN_KILLS: how often each is killed (3)."""
     kills, seed = os.environ.get("SFT_RUN_KILLS", "3"), str(time.time_ns() % 2**31)
-    ended = subprocess.run(
-        [sys.executable, str(HERE / "run_kills.py"), model, kills, seed], capture_output=True, text=True
-    )
-    assert ended.returncode == 0, f"seed {seed}\n{ended.stdout}{ended.stderr}"
-    print(ended.stdout)
+    command = [sys.executable, str(HERE / "run_kills.py"), model, kills, seed]
+    # Into a file: a worker whose training was killed while it started may outlive it, and would hold a pipe open.
+    with open(tmp_path / "said", "w+", encoding="utf-8") as said:
+        ended = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
+        try:
+            status = ended.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(ended.pid, signal.SIGKILL)
+        said.seek(0)
+        text = said.read()
+    assert status == 0, f"seed {seed}\n{text}"
+    print(text)
 
 
 def test_the_example_is_killed_and_resumes(tmp_path):
