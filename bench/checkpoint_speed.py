@@ -13,7 +13,8 @@ the copy costs, and would hit by chance. It still does now and then, five times 
 of the rounds counts, of every contender (the JSON has all of them).
 Baselines: cp, copy_file_range, and preallocation with two threads of pread and pwrite. Ratios are speed over the fastest
 baseline (join, split, rows), or over cp (columns): targets 0.85, 0.85, 0.85, 1.0. Peak memory is the tool's, or that of
-this script (24 MiB), whichever is larger. Prints a table, and JSON with -o. Exit 1 if a target is missed.
+this script (24 MiB), whichever is larger. Prints a table, and JSON with -o. Exit 1 if a target is missed. --before TOOL: the tool of another commit takes its turn,
+too, and how many times as long it takes is told (by the medians of turns, and by the minima).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import os
 import platform
 import resource
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -150,7 +152,8 @@ def measure(
     inputs = files_of(source) if os.path.isdir(source) else [source]
     inputs = [p for p in inputs if p.endswith(".safetensors")]
     size = sum(os.path.getsize(p) for p in inputs)
-    times: dict[str, list[float]] = {k: [] for k in [*BASELINES, "safetensors"]}
+    tools = {"safetensors": args.tool, **({"before": args.before} if args.before else {})}
+    times: dict[str, list[float]] = {k: [] for k in [*BASELINES, *tools]}
     peak = 0
     scratch = os.path.join(folder, "copies")
     for path in inputs:  # into the page cache
@@ -164,9 +167,9 @@ def measure(
             clear(out)
             os.mkdir(scratch)
             touch_memory(size + size // 8)
-            if kind == "safetensors":
-                seconds, memory = run_tool(args.tool, [*command, "-o", out, "--no-sync", "-q"])
-                peak = max(peak, memory)
+            if kind in tools:
+                seconds, memory = run_tool(tools[kind], [*command, "-o", out, "--no-sync", "-q"])
+                peak = max(peak, memory if kind == "safetensors" else 0)
             else:
                 began = time.perf_counter()
                 BASELINES[kind](inputs, scratch)
@@ -175,7 +178,7 @@ def measure(
     clear(scratch)
     clear(out)
     speed = {k: size / min(v) / 1e9 for k, v in times.items()}
-    best = max(v for k, v in speed.items() if k != "safetensors")
+    best = max(v for k, v in speed.items() if k not in tools)
     against = speed["cp"] if name.startswith("columns") else best
     row = {
         "name": name,
@@ -201,6 +204,12 @@ def measure(
         ),
         flush=True,
     )
+    if args.before:
+        ratios = sorted(b / n for n, b in zip(times["safetensors"], times["before"]))
+        print(
+            f"{'':16} before / now {statistics.median(ratios):.3f} ({ratios[0]:.3f} .. {ratios[-1]:.3f}), of minima"
+            f" {speed['safetensors'] / speed['before']:.3f}"
+        )
     return row
 
 
@@ -266,9 +275,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
     parser.add_argument("-o", "--output")
+    parser.add_argument("--before", help="the tool of another commit, which takes its turn, too")
     parser.add_argument("--mpi-tool", help="safetensors-mpi: two ranks against two threads, too")
     args = parser.parse_args()
     args.tool = os.path.abspath(args.tool)
+    args.before = os.path.abspath(args.before) if args.before else None
     args.mpi_tool = os.path.abspath(args.mpi_tool) if args.mpi_tool else None
     folder = tempfile.mkdtemp(prefix="checkpoint-speed-", dir=args.folder)
     rows = []

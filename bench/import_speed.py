@@ -7,6 +7,8 @@ cp, copy_file_range, and fallocate with two threads of pread and pwrite, on the 
 the same minutes. Where elements become larger (dequantised ones) best copies what comes out: a pass over memory. Files
 lie in the page cache; nothing waits for the disk (--no-sync). Prints a table, writes JSON.
 
+--before TOOL: the tool of another commit takes its turn, too; then the copies are left out.
+
 To add a row: a function that makes the file, and a Row in ROWS. Rows whose writer is not installed say so.
 Needs numpy and torch (scripts/venv.sh) for most rows, h5py (bench/peers.sh) for those of HDF5.
 """
@@ -344,8 +346,9 @@ def own_peak(command: list[str]) -> int:
 BEST = {"cp": by_cp, "copy_file_range": by_copy_file_range, "two threads": by_two_threads}
 
 
-def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
-    source = made(row.make, folder, size)
+def measure(row: Row, options: argparse.Namespace, folder: Path) -> dict:
+    tool = options.tool
+    source = made(row.make, folder, options.size << 20)
     target = folder / "out.safetensors"
     copied = folder / "copy"
     spawn([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
@@ -358,12 +361,18 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
         target.rename(model)
     ours: list[float] = []
     peaks: list[int] = []
+    before: list[float] = []
     best: dict[str, list[float]] = {name: [] for name in BEST}
-    for _ in range(turns):
+    for _ in range(options.turns):
         seconds, peak = spawn([tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options])
         ours.append(seconds)
         peaks.append(peak)
         target.unlink()
+        if options.before:
+            words = [options.before, "convert", str(source), "-o", str(target), "--no-sync", *row.options]
+            before.append(spawn(words)[0])
+            target.unlink()
+            continue
         for name, copy in BEST.items():
             start = time.perf_counter()
             copy(model, copied, moved)
@@ -381,9 +390,11 @@ def measure(row: Row, tool: str, folder: Path, size: int, turns: int) -> dict:
         [tool, "convert", str(source), "-o", str(target), "--no-sync", *row.options]
     )
     target.unlink()
-    lowest = min(statistics.median(b) for b in best.values())
-    result["of_best"] = lowest / statistics.median(ours)
-    if row.peer is not None:
+    if options.before:
+        result["before"] = before
+    else:
+        result["of_best"] = min(statistics.median(b) for b in best.values()) / statistics.median(ours)
+    if row.peer is not None and not options.before:
         seconds, peak = spawn(row.peer(source, target))
         result["peer_seconds"] = seconds
         result["peer_peak_bytes"] = peak
@@ -404,11 +415,17 @@ def make_many(folder: Path, size: int) -> Path:
     return path
 
 
-def measure_listing(tool: str, folder: Path, turns: int) -> dict:
+def measure_listing(options: argparse.Namespace, folder: Path) -> dict:
     path = made(make_many, folder, 0)
-    seconds = [spawn([tool, "ls", str(path)])[0] for _ in range(max(turns, 7))]
+    result = {"row": "ls of 10,000 tensors", "seconds": [], "target_seconds": 0.030}
+    if options.before:
+        result["before"] = []
+    for _ in range(max(options.turns, 7)):
+        result["seconds"].append(spawn([options.tool, "ls", str(path)])[0])
+        if options.before:
+            result["before"].append(spawn([options.before, "ls", str(path)])[0])
     path.unlink()
-    return {"row": "ls of 10,000 tensors", "seconds": seconds, "target_seconds": 0.030}
+    return result
 
 
 # ---------------------------------------------------------------- telling
@@ -416,6 +433,13 @@ def measure_listing(tool: str, folder: Path, turns: int) -> dict:
 
 def line(result: dict) -> str:
     seconds = statistics.median(result["seconds"])
+    if "before" in result:
+        ratios = sorted(b / n for n, b in zip(result["seconds"], result["before"]))
+        return (
+            f"{result['row']:24} {seconds * 1e3:9.1f} ms, before {statistics.median(result['before']) * 1e3:9.1f} ms;"
+            f" before / now {statistics.median(ratios):.3f} ({ratios[0]:.3f} .. {ratios[-1]:.3f}), of minima"
+            f" {min(result['before']) / min(result['seconds']):.3f}"
+        )
     if "of_best" not in result:
         verdict = "met" if seconds <= result["target_seconds"] else "MISSED"
         return f"{result['row']:24} {seconds * 1e3:9.1f} ms, at most {result['target_seconds'] * 1e3:.0f}: {verdict}"
@@ -442,8 +466,9 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--dir", help="where the files go; default: the build's folder")
     parser.add_argument("--json", help="default: BUILD/bench/import.json")
+    parser.add_argument("--before", help="the tool of another commit")
     options = parser.parse_args()
-    tool = str(Path(options.build, "safetensors").resolve())
+    options.tool = str(Path(options.build, "safetensors").resolve())
     wanted = [w for w in options.only.split(",") if w]
     results = []
     with tempfile.TemporaryDirectory(dir=options.dir or options.build) as name:
@@ -452,13 +477,13 @@ def main() -> None:
             if wanted and not any(w in row.name for w in wanted):
                 continue
             try:
-                results.append(measure(row, tool, folder, options.size << 20, options.turns))
+                results.append(measure(row, options, folder))
             except ImportError as e:
                 print(f"{row.name:24} not measured: {e}", flush=True)
                 continue
             print(line(results[-1]), flush=True)
         if not wanted or "ls" in wanted:
-            results.append(measure_listing(tool, folder, options.turns))
+            results.append(measure_listing(options, folder))
             print(line(results[-1]), flush=True)
     out = Path(options.json or Path(options.build, "bench", "import.json"))
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -117,6 +117,34 @@ def targets_table(result):
     return out + ["", f"{met} of {total} measured targets met; {len(targets.TARGETS) - total} not measured."]
 
 
+def before(result):
+    """Ours beside the same of another build, turn by turn (bench/run.py --before); at the end what became slower:
+    by more than 3 percent by the medians, the minima, and nine of ten turns."""
+    out = [
+        *about(result),
+        "",
+        "| | case | now | before | before / now (of ten turns one is outside) | of minima |",
+    ]
+    out.append("|---|---|---|---|---|---|")
+    slower = []
+    for row in result["rows"]:
+        for t in row["targets"]:
+            if not t["text"].endswith("as fast as before") or t["ratio"] is None:
+                continue
+            name = t["text"].split(":")[0]
+            now, old = (row["contenders"][n] for n in (name, f"before: {name}"))
+            case = row["case"] + ("" if name == "ours" else f", {name.removeprefix('ours, ')}")
+            times = [spread(s, row["unit"]) for s in (now, old)]
+            out.append(
+                f"| {row['workload']} | {case} | {times[0]} | {times[1]} | {t['ratio']:.3f} ({t['low']:.3f} .. "
+                f"{t['high']:.3f}) | {t['of_minima']:.3f} |"
+            )
+            if max(t["ratio"], t["high"], t["of_minima"]) < 0.97:
+                slower.append(case)
+    rows = len(out) - len(about(result)) - 3
+    return "\n".join([*out, "", f"{rows} rows; slower: " + ("; ".join(slower) or "none")]) + "\n"
+
+
 def badness(pair):
     t = pair[1]
     if t["ratio"] is None:

@@ -6,9 +6,12 @@ median of at least 11 turns (fewer where the row says so); a ratio is the median
 Prints a table, writes results.json with every single value, results.md and plots (SVG). Modes: quick (small
 files, few turns, for development), default (`make bench`), full (4 GiB, a file larger than memory, 15 turns).
 --budget lowers the turns of what is still to come when time runs short, and the rows say so.
+--before BUILD compares with the build of another commit instead of the peers and the machine: each contender of
+ours takes turns with the same one of that build, and the end names what became slower.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -118,16 +121,24 @@ class Bench:
             "tests": pathlib.Path(sys.executable),
         }
         self.commands = {
-            "c": [self.build / "bench" / "sft_bench"],
             "wheel": [sys.executable, here / "wheel.py"],
-            "ours-warm": [self.pythons["ours"], here / "wheel.py", "safetensors_c"],
             "ref": [self.pythons["peers"], here / "peers.py", "safetensors"],
             "rc": [self.pythons["rc"], here / "peers.py", "safetensors"],
-            "ours": [self.pythons["ours"], here / "peers.py", "safetensors_c"],
+            **ours(self.build, self.pythons["ours"], here),
         }
         for kit in ("torch", "numpy", "fastsafetensors", "runai", "gguf", "tensorizer", "instanttensor"):
             self.commands[kit] = [self.pythons["peers"], here / "peers.py", kit]
         self.servers, self.peers, self.rows, self.problems = {}, {}, [], []
+        self.before = None
+        if args.before:
+            build = pathlib.Path(args.before).resolve()
+            theirs = build / "bench-venv-ours" / "bin" / "python"
+            instead = {
+                str(self.build / "safetensors"): build / "safetensors",
+                str(self.pythons["ours"]): theirs,
+            }
+            self.before = {"commands": ours(build, theirs, here), "servers": {}, "instead": instead}
+        self.instead = {}
         self.c, self.wheel = self.server("c"), self.server("wheel")
         weights = {
             name: weight for name, _, weight in workloads.ALL if not args.only or name in args.only.split(",")
@@ -139,15 +150,43 @@ class Bench:
     def server(self, kind):
         """The one server of that kind, started when it is first asked."""
         if kind not in self.servers:
-            command = self.commands[kind]
-            self.servers[kind] = Server(
-                command, greets=str(command[1]).endswith("peers.py") if len(command) > 1 else False
-            )
+            self.servers[kind] = self.fresh(kind)
         return self.servers[kind]
 
     def fresh(self, kind):
         """A server of its own, for peaks of memory."""
-        return Server(self.commands[kind], greets=self.server(kind).greets)
+        command = self.commands[kind]
+        return Server(
+            command, greets=len(command) > 1 and str(command[1]).endswith("peers.py"), instead=self.instead
+        )
+
+    @contextlib.contextmanager
+    def as_before(self):
+        """Within it, the servers of the other build answer in the place of ours."""
+        kept = self.commands, self.servers, self.c, self.instead
+        self.commands, self.servers = self.before["commands"], self.before["servers"]
+        self.instead = self.before["instead"]
+        self.c = self.server("c")
+        try:
+            yield
+        finally:
+            self.commands, self.servers, self.c, self.instead = kept
+
+    def with_before(self, contenders):
+        """Each contender of ours, and the same one of the other build; what is wanted of them."""
+
+        def earlier(call):
+            def run():
+                with self.as_before():
+                    return call()
+
+            return run
+
+        names = [n for n in contenders if n.startswith("ours")]
+        both = {}
+        for name in names:
+            both[name], both[f"before: {name}"] = contenders[name], earlier(contenders[name])
+        return both, [(f"{n}: as fast as before", f"before: {n}", n, None) for n in names]
 
     def once(self, *words):
         """One command of the C program in a process of its own."""
@@ -183,7 +222,7 @@ class Bench:
 
     def rest(self):
         """Ends all servers: their memory is wanted for the next workload. They start again when asked."""
-        for server in self.servers.values():
+        for server in [*self.servers.values(), *(self.before["servers"].values() if self.before else ())]:
             server.close()
 
     def drop(self, *paths):
@@ -198,6 +237,10 @@ class Bench:
         """contenders: {name: callable giving nanoseconds or a dict with "ns"}. wanted: (text, numerator,
         denominator, least[, id of the target in targets.py]), least None where the ratio is only told.
         numerator may be a tuple of names: the fastest of them. group: the class for the plots."""
+        if self.before:
+            contenders, wanted = self.with_before(contenders)
+            if not contenders:
+                return {}
         taken = {n: [] for n in contenders}
         failed, turn, least = {}, 0, turns or self.turns
         planned, until = least, time.monotonic() + self.budget.share()
@@ -241,6 +284,15 @@ class Bench:
     def add(self, row):
         self.rows.append(row)
         print(report.line(row), flush=True)
+
+
+def ours(build, python, here):
+    """The commands whose speed is ours, of one build."""
+    return {
+        "c": [build / "bench" / "sft_bench"],
+        "ours-warm": [python, here / "wheel.py", "safetensors_c"],
+        "ours": [python, here / "peers.py", "safetensors_c"],
+    }
 
 
 def ns_of(value):
@@ -360,6 +412,9 @@ def options(argv):
     parser.add_argument(
         "--peers", default="", help="where bench/peers.sh put its environments (the build folder)"
     )
+    parser.add_argument(
+        "--before", default="", help="the build folder of another commit, to compare with it alone"
+    )
     parser.add_argument("--dir", default="build/bench", help="where the files and results.json go")
     parser.add_argument("--mode", choices=MODES, default="default")
     parser.add_argument("--turns", type=int, default=0)
@@ -426,8 +481,7 @@ def main(argv):
         bench.c("prewarm", bench.mode["prewarm"] or min(free // 2, 12 << 10))
         load = os.getloadavg()[0]
         run_all(bench, only)
-        for server in bench.servers.values():
-            server.close()
+        bench.rest()
         facts = machine(bench.folder)
         facts.update(
             mode=args.mode,
@@ -443,10 +497,11 @@ def main(argv):
             clean(bench.folder)
     result = {"schema": 2, "machine": facts, "problems": bench.problems, "rows": bench.rows}
     (bench.folder / "results.json").write_text(json.dumps(result, indent=1))
-    text = report.page(result)
+    text = report.before(result) if args.before else report.page(result)
     (bench.folder / "results.md").write_text(text)
-    made = plots.write_all(result, bench.folder / "plots")
-    chart.write(result, bench.folder / "chart.svg")
+    made = [] if args.before else plots.write_all(result, bench.folder / "plots")
+    if not args.before:
+        chart.write(result, bench.folder / "chart.svg")
     print("\n" + text)
     print(f"\n{bench.folder / 'results.json'}: every value; {len(made)} plots; {facts['seconds']} s")
     return 1 if bench.problems else 0

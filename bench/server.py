@@ -14,10 +14,12 @@ class Failed(Exception):
 
 
 class Server:
-    def __init__(self, command, greets=False):
-        """greets: the first line out says whether it is there at all; see peers.py."""
+    def __init__(self, command, greets=False, instead=None):
+        """greets: the first line out says whether it is there at all; see peers.py. instead: words that are
+        to be other ones."""
         self.command = [str(c) for c in command]
         self.greets = greets
+        self.instead = instead or {}
         self.version = None
         self.process = None
 
@@ -48,10 +50,11 @@ class Server:
         return json.loads(line)
 
     def __call__(self, *words):
+        words = [str(self.instead.get(str(w), w)) for w in words]
         if self.process is None:
             self.start()
         try:
-            self.process.stdin.write(("\t".join(str(w) for w in words) + "\n").encode())
+            self.process.stdin.write(("\t".join(words) + "\n").encode())
             self.process.stdin.flush()
         except OSError as error:
             self.kill()
@@ -59,7 +62,7 @@ class Server:
         try:
             answer = self.answer()
         except Failed as error:
-            raise Failed(f"{error} at {' '.join(str(w) for w in words)}"[:300]) from error
+            raise Failed(f"{error} at {' '.join(words)}"[:300]) from error
         if isinstance(answer, dict) and "error" in answer:
             raise Failed(answer["error"])
         return answer
