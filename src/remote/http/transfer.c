@@ -8,6 +8,8 @@
  */
 #include "remote/http/transfer.h"
 #include "base/checked.h"
+#include "base/text/strmap.h"
+#include "base/thread/thread.h"
 #include "remote/http/curl.h"
 #include <stdio.h>
 #include <string.h>
@@ -314,7 +316,7 @@ static bool request_begin(batch *b, sft__remote_exchange *x) {
     x->dropped = 0;
     x->waiting = false;
     x->window_bytes = 0;
-    x->window_begin = sft__remote_now_ms();
+    x->window_begin = sft__base_now_ms();
     x->reason[0] = '\0';
     bool good = set_network(x, easy) && set_headers(x, easy, &headers);
     good = good && b->lane->curl->easy_setopt(easy, CURLOPT_URL, x->url) == CURLE_OK;
@@ -378,7 +380,7 @@ static void exchange_begin(batch *b, sft__remote_exchange *x, sft__remote_get *g
     memset(x, 0, sizeof *x);
     x->get = get;
     x->at = get->offset;
-    x->begun = sft__remote_now_ms();
+    x->begun = sft__base_now_ms();
     get->got = 0;
     get->status = SFT_OK;
     b->busy++;
@@ -394,16 +396,23 @@ static void exchange_again(batch *b, sft__remote_exchange *x, uint64_t wait_ms) 
     request_end(b, x);
     if (wait_ms > 0) {
         x->waiting = true;
-        x->wait_until = sft__remote_now_ms() + wait_ms;
+        x->wait_until = sft__base_now_ms() + wait_ms;
     } else if (!request_begin(b, x)) {
         exchange_no_memory(b, x);
     }
 }
 
+/* A little chance, so that many clients do not come back at the same moment. */
+static uint64_t jitter(sft_remote *remote) {
+    const uint64_t ticket = atomic_fetch_add(&remote->ticket, 1);
+    return sft__base_hash(remote->secret, &ticket, sizeof ticket);
+}
+
 static void exchange_retry(batch *b, sft__remote_exchange *x) {
     const sft_remote_options *o = &b->remote->settings.o;
-    const uint64_t asked = sft__remote_retry_after_ms(&x->response, sft__remote_now_seconds());
-    const uint64_t now = sft__remote_now_ms();
+    const uint64_t asked =
+        sft__remote_retry_after_ms(&x->response, (uint64_t)sft__base_now_seconds());
+    const uint64_t now = sft__base_now_ms();
     uint64_t wait = (uint64_t)o->backoff_ms << (x->tries < 10 ? x->tries : 10);
 
     if (x->progress >= PROGRESS) { /* it does get on: count from here */
@@ -412,7 +421,7 @@ static void exchange_retry(batch *b, sft__remote_exchange *x) {
         x->progress = 0;
         wait = o->backoff_ms;
     }
-    wait = wait / 2 + sft__remote_jitter(b->remote) % (wait / 2 + 1);
+    wait = wait / 2 + jitter(b->remote) % (wait / 2 + 1);
     wait = asked > wait ? asked : wait;
     const uint64_t used = now - x->begun;
     if (x->tries >= o->retries || used >= o->deadline_ms || wait >= o->deadline_ms - used) {
@@ -587,7 +596,7 @@ static void cut_in_two(batch *b) {
 /* Ends what stalls, wakes what has waited; returns how long nothing of the kind will happen. */
 static int look_after(batch *b) {
     const sft_remote_options *o = &b->remote->settings.o;
-    const uint64_t now = sft__remote_now_ms();
+    const uint64_t now = sft__base_now_ms();
     uint64_t soon = POLL_MS;
 
     for (size_t i = 0; i < b->slots; i++) {

@@ -112,10 +112,4 @@ char *sft__remote_object_where(sft__remote_object *object, size_t *size, bool *r
 void sft__remote_object_settle(sft__remote_object *object, const char *url, uint8_t from);
 void sft__remote_object_unsettle(sft__remote_object *object);
 
-/* ---------------------------------------------------------------- clock_posix.c */
-
-uint64_t sft__remote_now_ms(void);      /* never jumps */
-uint64_t sft__remote_now_seconds(void); /* since 1970 */
-uint64_t sft__remote_jitter(sft_remote *remote);
-
 #endif
