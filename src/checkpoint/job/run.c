@@ -56,16 +56,16 @@ static sft_status flush_directory(const running *r, sft_error *err) {
 }
 
 /* Every file is complete: what names them comes last. */
-sft_status sft__checkpoint_run_commit(running *r, sft_error *err) {
+sft_status sft__checkpoint_running_commit(running *r, sft_error *err) {
     sft__base_buf lines;
     if (!r->done.committed) {
         SFT_TRY(write_texts(r, err));
         SFT_TRY(flush_directory(r, err));
         uint32_t headers = 0;
-        SFT_TRY(sft__checkpoint_run_sum_headers(r, &headers, err));
+        SFT_TRY(sft__checkpoint_running_sum_headers(r, &headers, err));
         sft__base_buf_init(&lines, r->job->allocator);
         sft__checkpoint_journal_commit(&lines, headers);
-        const sft_status status = sft__checkpoint_run_write_lines(r, &lines, err);
+        const sft_status status = sft__checkpoint_running_write_lines(r, &lines, err);
         sft__base_buf_reset(&lines);
         SFT_TRY(status);
     }
@@ -78,23 +78,23 @@ sft_status sft__checkpoint_run_commit(running *r, sft_error *err) {
  */
 static sft_status publish(running *r, sft_error *err) {
     if (!r->done.committed) {
-        SFT_TRY(sft__checkpoint_run_prove_others(r, err));
-        SFT_TRY(sft__checkpoint_run_check_sources(r, err));
+        SFT_TRY(sft__checkpoint_running_prove_others(r, err));
+        SFT_TRY(sft__checkpoint_running_check_sources(r, err));
         if ((r->options.flags & SFT_JOB_REPLACE) == 0) {
             SFT_TRY(sft__checkpoint_stage_check(&r->stage, err));
         }
         if (r->options.proof != NULL) {
             SFT_TRY(r->options.proof(r->options.proof_ctx, err));
         }
-        SFT_TRY(sft__checkpoint_run_finish_files(r, 0, 1, err));
+        SFT_TRY(sft__checkpoint_running_finish_files(r, 0, 1, err));
     }
-    return sft__checkpoint_run_commit(r, err);
+    return sft__checkpoint_running_commit(r, err);
 }
 
 /* Another process has the guard, or has removed it with the staging directory. */
 static sft_status leave_to_others(const running *r, sft_error *err) {
     bool gone = false;
-    SFT_TRY(sft__checkpoint_run_check_kept(r, &gone, err));
+    SFT_TRY(sft__checkpoint_running_check_kept(r, &gone, err));
     return gone || (r->options.flags & SFT_JOB_FINISH) == 0
                ? SFT_OK
                : sft__base_fail(err, SFT_E_STATE,
@@ -153,12 +153,12 @@ static sft_status end(running *r, bool *published, sft_error *err) {
     bool gone = false; /* published by another one */
     if (r->options.tasks > 0) {
         SFT_TRY(read_others(r, err));
-        SFT_TRY(sft__checkpoint_run_check_kept(r, &gone, err));
+        SFT_TRY(sft__checkpoint_running_check_kept(r, &gone, err));
     }
     if (gone) {
         return SFT_OK;
     }
-    if (!sft__checkpoint_run_is_complete(r, &missing)) {
+    if (!sft__checkpoint_running_is_complete(r, &missing)) {
         return (r->options.flags & SFT_JOB_FINISH) == 0
                    ? SFT_OK
                    : sft__base_fail(
@@ -172,7 +172,7 @@ static sft_status end(running *r, bool *published, sft_error *err) {
 
 /* A run that was killed between renaming the directory and removing the journals has done everything.
  */
-sft_status sft__checkpoint_run_is_published(running *r, bool *published, sft_error *err) {
+sft_status sft__checkpoint_running_is_published(running *r, bool *published, sft_error *err) {
     sft__checkpoint_done found = r->done;
     found.committed = false;
     if (r->stage.fresh) {
@@ -180,7 +180,7 @@ sft_status sft__checkpoint_run_is_published(running *r, bool *published, sft_err
     }
     if (sft__checkpoint_stage_read(&r->stage, r->stage.root, &found, NULL) == SFT_OK &&
         found.committed) {
-        SFT_TRY(sft__checkpoint_run_prove_committed(r, &found, r->stage.root, err));
+        SFT_TRY(sft__checkpoint_running_prove_committed(r, &found, r->stage.root, err));
         SFT_TRY(sft__checkpoint_stage_clean(&r->stage, r->stage.root, err));
         *published = true;
     }
@@ -209,7 +209,7 @@ static sft_status read_all(running *r, bool *anew, sft_error *err) {
 static sft_status carry_out(running *r, bool *published, sft_error *err) {
     const uint32_t flags = r->options.flags;
     bool anew = false;
-    SFT_TRY(sft__checkpoint_run_is_published(r, published, err));
+    SFT_TRY(sft__checkpoint_running_is_published(r, published, err));
     if (*published) {
         return SFT_OK;
     }
@@ -221,7 +221,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         return sft__base_fail(err, SFT_E_STATE, "no task has written anything");
     }
     SFT_TRY(sft__checkpoint_stage_open(&r->stage, anew, err));
-    SFT_TRY(sft__checkpoint_run_open_journal(r, err));
+    SFT_TRY(sft__checkpoint_running_open_journal(r, err));
     if ((flags & SFT_JOB_RESTART) != 0) {
         SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err));
     }
@@ -230,10 +230,10 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         if (r->options.tasks == 0) {
             SFT_TRY(sft__checkpoint_outputs_reserve(&r->outputs, err));
         }
-        SFT_TRY(sft__checkpoint_run_units(r, err));
-        SFT_TRY(sft__checkpoint_run_check_sources(r, err));
+        SFT_TRY(sft__checkpoint_running_units(r, err));
+        SFT_TRY(sft__checkpoint_running_check_sources(r, err));
     } else if (r->done.committed) {
-        SFT_TRY(sft__checkpoint_run_prove_committed(r, &r->done, NULL, err));
+        SFT_TRY(sft__checkpoint_running_prove_committed(r, &r->done, NULL, err));
     }
     return end(r, published, err);
 }
@@ -242,12 +242,12 @@ sft_status sft_job_run(const sft_job *job, const char *directory,
                        const sft_job_run_options *options, sft_job_result *result, sft_error *err) {
     bool published = false;
     running r;
-    sft_status status = sft__checkpoint_run_prepare(&r, job, directory, options, err);
+    sft_status status = sft__checkpoint_running_prepare(&r, job, directory, options, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_run_explain(&r, carry_out(&r, &published, err), err);
+        status = sft__checkpoint_running_explain(&r, carry_out(&r, &published, err), err);
     }
     if (status != SFT_OK && status != SFT_E_DURABILITY) {
-        sft__checkpoint_run_leave(&r);
+        sft__checkpoint_running_leave(&r);
     }
     if (result != NULL) {
         result->bytes_written = r.moved;
@@ -255,6 +255,6 @@ sft_status sft_job_run(const sft_job *job, const char *directory,
         result->bytes_kept = r.kept;
         result->published = published ? 1 : 0;
     }
-    sft__checkpoint_run_reset(&r);
+    sft__checkpoint_running_reset(&r);
     return status;
 }

@@ -19,8 +19,8 @@
 typedef struct sft__checkpoint_crew {
     const sft_group *group; /* NULL: there is none */
     uint32_t *owner;        /* by unit: who does it */
-    sft__fs_handle
-        board; /* numbers of 8 bytes: not 0 if somebody has failed; bytes moved, by rank */
+    /* numbers of 8 bytes: not 0 if somebody has failed; bytes moved, by rank */
+    sft__fs_handle board;
     sft__base_buf board_path;
     uint8_t *numbers; /* rank 0: room for the board */
     uint64_t others;  /* bytes moved by the others when last seen; the loop counts them, too */
@@ -54,58 +54,59 @@ typedef struct sft__checkpoint_running {
 
 /* Checks the options, finds the places; nothing on the disk is changed. To be reset after any
  * result. */
-sft_status sft__checkpoint_run_prepare(sft__checkpoint_running *r, const sft_job *job,
-                                       const char *directory, const sft_job_run_options *options,
-                                       sft_error *err);
-void sft__checkpoint_run_reset(sft__checkpoint_running *r);
+sft_status sft__checkpoint_running_prepare(sft__checkpoint_running *r, const sft_job *job,
+                                           const char *directory,
+                                           const sft_job_run_options *options, sft_error *err);
+void sft__checkpoint_running_reset(sft__checkpoint_running *r);
 /* Nothing has changed since the job was made. */
-sft_status sft__checkpoint_run_check_sources(const sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_running_check_sources(const sft__checkpoint_running *r, sft_error *err);
 /* An earlier run has done it all, and only left its journals behind. */
-sft_status sft__checkpoint_run_is_published(sft__checkpoint_running *r, bool *published,
-                                            sft_error *err);
-sft_status sft__checkpoint_run_open_journal(sft__checkpoint_running *r, sft_error *err);
-sft_status sft__checkpoint_run_write_lines(sft__checkpoint_running *r, sft__base_buf *lines,
-                                           sft_error *err);
+sft_status sft__checkpoint_running_is_published(sft__checkpoint_running *r, bool *published,
+                                                sft_error *err);
+sft_status sft__checkpoint_running_open_journal(sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_running_write_lines(sft__checkpoint_running *r, sft__base_buf *lines,
+                                               sft_error *err);
 /* What was finished up to now becomes a fact: flushed, and its lines in the journal. */
-sft_status sft__checkpoint_run_keep(sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_running_keep(sft__checkpoint_running *r, sft_error *err);
 /* Blocks 0 to count - 1 by the common loop, each with r->loop for buffers of `room` bytes, as many as the
  * options grant memory for, and for what it moves. */
-typedef sft_status sft__checkpoint_run_block(void *ctx, size_t index, sft_error *err);
-sft_status sft__checkpoint_run_loop(sft__checkpoint_running *r, sft__checkpoint_run_block *block,
-                                    void *ctx, size_t count, size_t room, sft_error *err);
+typedef sft_status sft__checkpoint_running_block(void *ctx, size_t index, sft_error *err);
+sft_status sft__checkpoint_running_loop(sft__checkpoint_running *r,
+                                        sft__checkpoint_running_block *block, void *ctx,
+                                        size_t count, size_t room, sft_error *err);
 /* Bytes of an output: their CRC32C and SHA-256 (NULL: not wanted) go on. Within a block. */
-sft_status sft__checkpoint_run_sum(sft__checkpoint_running *r, sft__checkpoint_range range,
-                                   uint32_t *crc, sft_sha256 *sha, sft_error *err);
+sft_status sft__checkpoint_running_sum(sft__checkpoint_running *r, sft__checkpoint_range range,
+                                       uint32_t *crc, sft_sha256 *sha, sft_error *err);
 /* Orders the list of units for many threads. Best effort: without memory the order stays. */
-void sft__checkpoint_run_spread(sft__checkpoint_running *r);
+void sft__checkpoint_running_spread(sft__checkpoint_running *r);
 /* The units of this process, verified if the options say so. */
-sft_status sft__checkpoint_run_units(sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_running_units(sft__checkpoint_running *r, sft_error *err);
 /* Units that other tasks say they did and nobody here has looked at: proven, or done by this one. */
-sft_status sft__checkpoint_run_prove_others(sft__checkpoint_running *r, sft_error *err);
-bool sft__checkpoint_run_is_complete(const sft__checkpoint_running *r, size_t *missing);
+sft_status sft__checkpoint_running_prove_others(sft__checkpoint_running *r, sft_error *err);
+bool sft__checkpoint_running_is_complete(const sft__checkpoint_running *r, size_t *missing);
 /* Files `first`, `first + step` and so on: digests of what was written, headers; then they are flushed
  * and closed. */
-sft_status sft__checkpoint_run_finish_files(sft__checkpoint_running *r, size_t first, size_t step,
-                                            sft_error *err);
+sft_status sft__checkpoint_running_finish_files(sft__checkpoint_running *r, size_t first,
+                                                size_t step, sft_error *err);
 /* CRC32C of the headers in the staging directory. */
-sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
-                                           sft_error *err);
+sft_status sft__checkpoint_running_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
+                                               sft_error *err);
 /* What journals that say "commit" speak of is all there, byte for byte: in `directory`, or if that is
  * NULL in the staging directory and, renamed, in the target. SFT_E_MISMATCH: it is not. */
-sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
-                                               const sft__checkpoint_done *done,
-                                               const char *directory, sft_error *err);
+sft_status sft__checkpoint_running_prove_committed(sft__checkpoint_running *r,
+                                                   const sft__checkpoint_done *done,
+                                                   const char *directory, sft_error *err);
 /* Texts, "commit", names. */
-sft_status sft__checkpoint_run_commit(sft__checkpoint_running *r, sft_error *err);
+sft_status sft__checkpoint_running_commit(sft__checkpoint_running *r, sft_error *err);
 /* Gives the message of a source that has changed to what reading it said. */
-sft_status sft__checkpoint_run_explain(const sft__checkpoint_running *r, sft_status status,
-                                       sft_error *err);
+sft_status sft__checkpoint_running_explain(const sft__checkpoint_running *r, sft_status status,
+                                           sft_error *err);
 /* A staging directory that is gone was published, as *published says then, not removed: what this
  * process wrote is not lost. SFT_E_STATE: it is. */
-sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool *published,
-                                          sft_error *err);
+sft_status sft__checkpoint_running_check_kept(const sft__checkpoint_running *r, bool *published,
+                                              sft_error *err);
 /* After a failure: a staging directory that nobody can go on from is not left behind. */
-void sft__checkpoint_run_leave(sft__checkpoint_running *r);
+void sft__checkpoint_running_leave(sft__checkpoint_running *r);
 
 /* The board of a group: opened by each process, looked at after a unit (SFT_E_CANCELLED: another process
  * has failed), and after a failure. */

@@ -74,8 +74,8 @@ static sft_status digest_part(void *ctx, size_t index, sft_error *err) {
     const bool crc = (w->r->job->digests & SFT_DIGEST_CRC32C) != 0;
     sft_sha256 sha;
     sft_sha256_init(&sha);
-    SFT_TRY(sft__checkpoint_run_sum(w->r, (sft__checkpoint_range){p->file, p->at, p->size},
-                                    crc ? &p->crc : NULL, w->shas != NULL ? &sha : NULL, err));
+    SFT_TRY(sft__checkpoint_running_sum(w->r, (sft__checkpoint_range){p->file, p->at, p->size},
+                                        crc ? &p->crc : NULL, w->shas != NULL ? &sha : NULL, err));
     if (w->shas != NULL) {
         sft_sha256_final(&sha, w->shas[index]);
     }
@@ -202,9 +202,10 @@ static sft_status finish_window(window *w, sft_error *err) {
         w->shas = sft__base_alloc_array(job->allocator, w->part_count + 1, sizeof *w->shas);
         SFT_NEED(w->shas != NULL, (w->part_count + 1) * sizeof *w->shas, err);
     }
-    sft_status status = sft__checkpoint_run_loop(w->r, digest_part, w, w->part_count, room, err);
+    sft_status status =
+        sft__checkpoint_running_loop(w->r, digest_part, w, w->part_count, room, err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_run_loop(w->r, finish_file, w, w->file_count, room, err);
+        status = sft__checkpoint_running_loop(w->r, finish_file, w, w->file_count, room, err);
     }
     if (w->shas != NULL) {
         sft__base_free(job->allocator, w->shas, (w->part_count + 1) * sizeof *w->shas);
@@ -213,7 +214,8 @@ static sft_status finish_window(window *w, sft_error *err) {
     return status;
 }
 
-sft_status sft__checkpoint_run_finish_files(running *r, size_t first, size_t step, sft_error *err) {
+sft_status sft__checkpoint_running_finish_files(running *r, size_t first, size_t step,
+                                                sft_error *err) {
     enum { PARTS = 1 << 14 }; /* so many, or one file */
     const sft_job *const job = r->job;
     window w;

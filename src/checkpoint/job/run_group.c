@@ -154,8 +154,8 @@ static sft_status read_done(running *r, sft_error *err) {
     if (status == SFT_OK) {
         share_units(r, 0);
         share_units(r, 1);
-        status =
-            g->rank == 0 ? SFT_OK : sft__checkpoint_run_open_journal(r, err); /* its own is open */
+        status = g->rank == 0 ? SFT_OK
+                              : sft__checkpoint_running_open_journal(r, err); /* its own is open */
     }
     return status;
 }
@@ -169,7 +169,7 @@ static sft_status begin(running *r, uint64_t *state, sft_error *err) {
     const uint32_t flags = r->options.flags;
     bool published = false;
     sft__checkpoint_done found = r->done;
-    SFT_TRY(sft__checkpoint_run_is_published(r, &published, err));
+    SFT_TRY(sft__checkpoint_running_is_published(r, &published, err));
     if (published) {
         *state = PUBLISHED;
         return SFT_OK;
@@ -178,7 +178,7 @@ static sft_status begin(running *r, uint64_t *state, sft_error *err) {
         SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &found, err));
     }
     if (found.committed) {
-        SFT_TRY(sft__checkpoint_run_prove_committed(r, &found, NULL, err));
+        SFT_TRY(sft__checkpoint_running_prove_committed(r, &found, NULL, err));
     }
     memset(r->done.units, 0, r->job->unit_count); /* read again, together */
     if (!found.committed && (flags & SFT_JOB_REPLACE) == 0) {
@@ -186,7 +186,7 @@ static sft_status begin(running *r, uint64_t *state, sft_error *err) {
     }
     *state = found.committed ? COMMITTED : GO_ON;
     SFT_TRY(sft__checkpoint_stage_open(&r->stage, (flags & SFT_JOB_RESTART) != 0, err));
-    SFT_TRY(sft__checkpoint_run_open_journal(r, err));
+    SFT_TRY(sft__checkpoint_running_open_journal(r, err));
     SFT_TRY(sft__checkpoint_crew_open(r, err));
     SFT_TRY(sft__checkpoint_outputs_init(&r->outputs, &r->stage, err));
     return found.committed ? SFT_OK : sft__checkpoint_outputs_reserve(&r->outputs, err);
@@ -198,9 +198,10 @@ static sft_status join_in(running *r, sft_error *err) {
 }
 
 static sft_status work(running *r, sft_error *err) {
-    sft_status status = sft__checkpoint_run_explain(r, sft__checkpoint_run_units(r, err), err);
+    sft_status status =
+        sft__checkpoint_running_explain(r, sft__checkpoint_running_units(r, err), err);
     if (status == SFT_OK) {
-        status = sft__checkpoint_run_check_sources(r, err);
+        status = sft__checkpoint_running_check_sources(r, err);
     }
     if (status != SFT_OK) {
         sft__checkpoint_crew_stop(r);
@@ -212,7 +213,7 @@ static sft_status work(running *r, sft_error *err) {
 static sft_status look_over(running *r, sft_error *err) {
     size_t missing = 0;
     SFT_TRY(sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, err));
-    if (!sft__checkpoint_run_is_complete(r, &missing)) {
+    if (!sft__checkpoint_running_is_complete(r, &missing)) {
         return sft__base_fail(
             err, SFT_E_STATE,
             "unit %llu of %llu is in no journal that rank 0 sees: is \"%.160s\" on a "
@@ -243,7 +244,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
         SFT_TRY(sft__checkpoint_group_agree(g, worked, r->crew.stopped, err));
         SFT_TRY(sft__checkpoint_group_agree(g, first ? look_over(r, err) : SFT_OK, false, err));
         const sft_status finished =
-            sft__checkpoint_run_finish_files(r, g->rank, g->size, err); /* by all */
+            sft__checkpoint_running_finish_files(r, g->rank, g->size, err); /* by all */
         SFT_TRY(sft__checkpoint_group_agree(g, finished, false, err));
     }
     if (!first) { /* nothing of ours is open where rank 0 renames */
@@ -254,7 +255,7 @@ static sft_status carry_out(running *r, bool *published, sft_error *err) {
     sft__fs_close(r->crew.board);
     r->crew.board = SFT__FS_NO_HANDLE;
     SFT_TRY(sft__checkpoint_group_agree(g, SFT_OK, false, err));
-    SFT_TRY(sft__checkpoint_group_agree(g, first ? sft__checkpoint_run_commit(r, err) : SFT_OK,
+    SFT_TRY(sft__checkpoint_group_agree(g, first ? sft__checkpoint_running_commit(r, err) : SFT_OK,
                                         false, err));
     *published = true;
     return SFT_OK;
@@ -266,7 +267,7 @@ static void leave(running *r) {
         sft__checkpoint_stage_read(&r->stage, r->stage.directory, &r->done, NULL) == SFT_OK) {
         sft__fs_close(r->crew.board);
         r->crew.board = SFT__FS_NO_HANDLE;
-        sft__checkpoint_run_leave(r);
+        sft__checkpoint_running_leave(r);
     }
 }
 
@@ -307,7 +308,7 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
     if (job == NULL) {
         return fail_together(group, err);
     }
-    sft_status status = sft__checkpoint_run_prepare(&r, job, directory, options, err);
+    sft_status status = sft__checkpoint_running_prepare(&r, job, directory, options, err);
     status = sft__checkpoint_group_agree(group, status, false, err);
     if (status == SFT_OK) {
         status = run_together(&r, group, &published, err);
@@ -318,7 +319,7 @@ sft_status sft_job_run_group(const sft_job *job, const char *directory,
     sums[0] = r.moved;
     sums[1] = r.read;
     sums[2] = r.kept;
-    sft__checkpoint_run_reset(&r);
+    sft__checkpoint_running_reset(&r);
     if (status == SFT_OK) {
         status = sft__checkpoint_group_sum(group, sums, 3, err);
     }

@@ -8,7 +8,7 @@
 
 typedef sft__checkpoint_running running;
 
-sft_status sft__checkpoint_run_write_lines(running *r, sft__base_buf *lines, sft_error *err) {
+sft_status sft__checkpoint_running_write_lines(running *r, sft__base_buf *lines, sft_error *err) {
     SFT_NEED(!lines->failed, lines->len, err);
     SFT_TRY(sft__fs_write_at(r->journal, r->journal_path.data, r->journal_size, lines->data,
                              lines->len, err));
@@ -19,7 +19,7 @@ sft_status sft__checkpoint_run_write_lines(running *r, sft__base_buf *lines, sft
 }
 
 /* What was finished up to now becomes a fact. */
-sft_status sft__checkpoint_run_keep(running *r, sft_error *err) {
+sft_status sft__checkpoint_running_keep(running *r, sft_error *err) {
     sft__base_buf lines;
     sft_status status = SFT_OK;
     sft__base_mutex_lock(&r->journal_lock);
@@ -33,7 +33,7 @@ sft_status sft__checkpoint_run_keep(running *r, sft_error *err) {
             status = sft__checkpoint_outputs_sync(&r->outputs, err);
         }
         if (status == SFT_OK) {
-            status = sft__checkpoint_run_write_lines(r, &lines, err);
+            status = sft__checkpoint_running_write_lines(r, &lines, err);
         }
     }
     sft__base_mutex_unlock(&r->journal_lock);
@@ -41,7 +41,7 @@ sft_status sft__checkpoint_run_keep(running *r, sft_error *err) {
     return status;
 }
 
-sft_status sft__checkpoint_run_open_journal(running *r, sft_error *err) {
+sft_status sft__checkpoint_running_open_journal(running *r, sft_error *err) {
     uint64_t valid;
     sft__base_buf lines;
     SFT_TRY(sft__checkpoint_stage_journal(&r->stage, r->options.task, r->options.tasks,
@@ -58,7 +58,7 @@ sft_status sft__checkpoint_run_open_journal(running *r, sft_error *err) {
     }
     sft__base_buf_init(&lines, r->job->allocator);
     sft__checkpoint_journal_begin(r->job, &lines);
-    const sft_status status = sft__checkpoint_run_write_lines(r, &lines, err);
+    const sft_status status = sft__checkpoint_running_write_lines(r, &lines, err);
     sft__base_buf_reset(&lines);
     return status;
 }

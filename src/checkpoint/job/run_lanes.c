@@ -29,7 +29,7 @@ static lane take_lane(const running *r, const size_t *list, size_t *at) {
     return l;
 }
 
-void sft__checkpoint_run_spread(running *r) {
+void sft__checkpoint_running_spread(running *r) {
     enum { LANES = 8, MOST_LANES = 128 };
     lane lanes[MOST_LANES];
     const size_t wanted = 2 * (size_t)sft_pool_threads(r->options.pool);

@@ -6,8 +6,8 @@
  */
 #include "checkpoint/job/run.h"
 
-sft_status sft__checkpoint_run_check_kept(const sft__checkpoint_running *r, bool *published,
-                                          sft_error *err) {
+sft_status sft__checkpoint_running_check_kept(const sft__checkpoint_running *r, bool *published,
+                                              sft_error *err) {
     const sft__checkpoint_stage *const s = &r->stage;
     if (sft__fs_is_at(r->journal, r->journal_path.data)) {
         return SFT_OK;
@@ -32,7 +32,7 @@ static bool has_units(const sft__checkpoint_running *r) {
     return i < r->job->unit_count || r->done.committed;
 }
 
-void sft__checkpoint_run_leave(sft__checkpoint_running *r) {
+void sft__checkpoint_running_leave(sft__checkpoint_running *r) {
     const bool alone = r->options.tasks == 0 || r->crew.group != NULL;
     if (!alone || r->journal == SFT__FS_NO_HANDLE || has_units(r)) {
         return; /* others may be at it; or it is not ours */

@@ -136,8 +136,8 @@ static void end(proof *p) {
     sft__base_buf_reset(&p->path);
 }
 
-sft_status sft__checkpoint_run_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
-                                           sft_error *err) {
+sft_status sft__checkpoint_running_sum_headers(sft__checkpoint_running *r, uint32_t *crc,
+                                               sft_error *err) {
     const size_t room = (size_t)sft__base_size.job_block;
     uint8_t *const buffer = sft__base_alloc(r->job->allocator, room);
     proof p;
@@ -193,12 +193,12 @@ static sft_status prove_block(void *ctx, size_t index, sft_error *err) {
     return status;
 }
 
-sft_status sft__checkpoint_run_prove_committed(sft__checkpoint_running *r,
-                                               const sft__checkpoint_done *done,
-                                               const char *directory, sft_error *err) {
+sft_status sft__checkpoint_running_prove_committed(sft__checkpoint_running *r,
+                                                   const sft__checkpoint_done *done,
+                                                   const char *directory, sft_error *err) {
     const uint64_t wanted = sft__base_size.job_block + r->job->room;
     proving v = {r, done, directory};
     size_t room;
     SFT_NEED(sft__base_size_from_u64(wanted, &room), SIZE_MAX, err);
-    return sft__checkpoint_run_loop(r, prove_block, &v, r->job->unit_count + 1, room, err);
+    return sft__checkpoint_running_loop(r, prove_block, &v, r->job->unit_count + 1, room, err);
 }

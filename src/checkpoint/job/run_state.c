@@ -14,7 +14,7 @@ static const uint64_t LEAST_MEMORY = (uint64_t)4 << 20;
 
 /* ---------------------------------------------------------------- sources */
 
-sft_status sft__checkpoint_run_check_sources(const running *r, sft_error *err) {
+sft_status sft__checkpoint_running_check_sources(const running *r, sft_error *err) {
     for (size_t i = 0; i < r->job->source_count; i++) {
         const sft__checkpoint_job_source *const s = &r->job->sources[i];
         const char *const name = sft_source_name(s->source);
@@ -34,10 +34,10 @@ sft_status sft__checkpoint_run_check_sources(const running *r, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_run_explain(const running *r, sft_status status, sft_error *err) {
+sft_status sft__checkpoint_running_explain(const running *r, sft_status status, sft_error *err) {
     if (status == SFT_E_TRUNCATED) { /* that is what a source which has become shorter says */
         sft_error why;
-        if (sft__checkpoint_run_check_sources(r, &why) == SFT_E_CHANGED) {
+        if (sft__checkpoint_running_check_sources(r, &why) == SFT_E_CHANGED) {
             status = SFT_E_CHANGED;
             if (err != NULL) {
                 *err = why;
@@ -63,8 +63,8 @@ static sft_status check_memory(const running *r, sft_error *err) {
     return SFT_OK;
 }
 
-sft_status sft__checkpoint_run_loop(running *r, sft__checkpoint_run_block *block, void *ctx,
-                                    size_t count, size_t room, sft_error *err) {
+sft_status sft__checkpoint_running_loop(running *r, sft__checkpoint_running_block *block, void *ctx,
+                                        size_t count, size_t room, sft_error *err) {
     const uint64_t most = memory_of(r) / room;
     const bool alone = r->crew.group == NULL;
     if (count == 0) {
@@ -90,8 +90,8 @@ sft_status sft__checkpoint_run_loop(running *r, sft__checkpoint_run_block *block
     return status;
 }
 
-sft_status sft__checkpoint_run_sum(running *r, sft__checkpoint_range range, uint32_t *crc,
-                                   sft_sha256 *sha, sft_error *err) {
+sft_status sft__checkpoint_running_sum(running *r, sft__checkpoint_range range, uint32_t *crc,
+                                       sft_sha256 *sha, sft_error *err) {
     uint8_t *const buffer = sft__move_loop_take(&r->loop, err);
     sft_status status = buffer != NULL ? SFT_OK : SFT_E_NOMEM;
     while (range.size > 0 && status == SFT_OK) {
@@ -115,8 +115,8 @@ sft_status sft__checkpoint_run_sum(running *r, sft__checkpoint_range range, uint
 
 /* ---------------------------------------------------------------- from beginning to end */
 
-sft_status sft__checkpoint_run_prepare(running *r, const sft_job *job, const char *directory,
-                                       const sft_job_run_options *options, sft_error *err) {
+sft_status sft__checkpoint_running_prepare(running *r, const sft_job *job, const char *directory,
+                                           const sft_job_run_options *options, sft_error *err) {
     memset(r, 0, sizeof *r);
     r->job = job;
     r->journal = SFT__FS_NO_HANDLE;
@@ -140,10 +140,10 @@ sft_status sft__checkpoint_run_prepare(running *r, const sft_job *job, const cha
     SFT_TRY(sft__checkpoint_stage_init(&r->stage, job, directory,
                                        r->options.durability == SFT_DURABLE_FULL, err));
     SFT_TRY(check_memory(r, err));
-    return sft__checkpoint_run_check_sources(r, err);
+    return sft__checkpoint_running_check_sources(r, err);
 }
 
-void sft__checkpoint_run_reset(running *r) {
+void sft__checkpoint_running_reset(running *r) {
     const sft_allocator *const a = r->job->allocator;
     const size_t ranks = r->crew.group != NULL ? r->crew.group->size : 0;
     sft__fs_close(r->journal);
@@ -164,7 +164,7 @@ void sft__checkpoint_run_reset(running *r) {
     }
 }
 
-bool sft__checkpoint_run_is_complete(const running *r, size_t *missing) {
+bool sft__checkpoint_running_is_complete(const running *r, size_t *missing) {
     for (size_t i = 0; i < r->job->unit_count; i++) {
         if (r->done.units[i] == 0) {
             *missing = i;

@@ -50,7 +50,7 @@ static sft_status move_bytes(void *ctx, sft__checkpoint_range to, int fd, uint64
 
 static sft_status sum_range(void *ctx, sft__checkpoint_range range, sft_error *err) {
     unit_work *const w = ctx;
-    return sft__checkpoint_run_sum(w->r, range, &w->crc, NULL, err);
+    return sft__checkpoint_running_sum(w->r, range, &w->crc, NULL, err);
 }
 
 /* Will another process read what this one writes, for its digests? Then files are closed, which on
@@ -70,7 +70,7 @@ static sft_status note_unit(running *r, size_t unit, uint64_t crc, sft_error *er
         (r->options.durability != SFT_DURABLE_FULL && !others_look(r)) || r->pending_bytes >= BATCH;
     sft__base_mutex_unlock(&r->lock);
     if (now) {
-        SFT_TRY(sft__checkpoint_run_keep(r, err));
+        SFT_TRY(sft__checkpoint_running_keep(r, err));
     }
     return sft__checkpoint_crew_tick(r, err);
 }
@@ -142,7 +142,7 @@ static void choose_units(running *r, uint8_t kind, bool all) {
             r->mine_bytes += job->units[i].bytes;
         }
     }
-    sft__checkpoint_run_spread(r);
+    sft__checkpoint_running_spread(r);
 }
 
 /* Units of this kind: copied if they are not done, else looked at. */
@@ -152,7 +152,8 @@ static sft_status run_chosen(running *r, uint8_t kind, bool all, sft_error *err)
     SFT_NEED(sft__base_size_from_u64(copy ? r->job->room : sft__base_size.job_block, &room),
              SIZE_MAX, err);
     choose_units(r, kind, all);
-    return sft__checkpoint_run_loop(r, copy ? copy_unit : check_unit, r, r->mine_count, room, err);
+    return sft__checkpoint_running_loop(r, copy ? copy_unit : check_unit, r, r->mine_count, room,
+                                        err);
 }
 
 static sft_status add_range(void *ctx, sft__checkpoint_range range, sft_error *err) {
@@ -171,7 +172,7 @@ static uint64_t count_bytes(const running *r) {
     return bytes;
 }
 
-sft_status sft__checkpoint_run_units(running *r, sft_error *err) {
+sft_status sft__checkpoint_running_units(running *r, sft_error *err) {
     SFT_TRY(run_chosen(r, 1, false, err));
     choose_units(r, 3, false);
     r->kept = count_bytes(r);
@@ -181,7 +182,7 @@ sft_status sft__checkpoint_run_units(running *r, sft_error *err) {
         sft__checkpoint_outputs_close(&r->outputs);
     }
     /* what is finished is kept, also of a run that fails */
-    const sft_status noted = sft__checkpoint_run_keep(r, status == SFT_OK ? err : NULL);
+    const sft_status noted = sft__checkpoint_running_keep(r, status == SFT_OK ? err : NULL);
     status = status == SFT_OK ? noted : status;
     if (status == SFT_OK && (r->options.flags & SFT_JOB_VERIFY) != 0) {
         status = run_chosen(r, 2, false, err);
@@ -192,12 +193,12 @@ sft_status sft__checkpoint_run_units(running *r, sft_error *err) {
 
 /* What other tasks say that they did, and nobody here has looked at: proven, or done by this one.
  */
-sft_status sft__checkpoint_run_prove_others(running *r, sft_error *err) {
+sft_status sft__checkpoint_running_prove_others(running *r, sft_error *err) {
     const uint64_t moved = r->moved;
     const uint64_t bytes = r->mine_bytes;
     sft_status status = run_chosen(r, 1, true, err);
     status = status == SFT_OK ? run_chosen(r, 0, true, err) : status;
     r->moved = moved + (status == SFT_OK ? r->moved : 0);
     r->mine_bytes = bytes;
-    return status == SFT_OK ? sft__checkpoint_run_keep(r, err) : status;
+    return status == SFT_OK ? sft__checkpoint_running_keep(r, err) : status;
 }
