@@ -173,20 +173,14 @@ static void print_text(cli *c, const char *operand, const sft_run_list *list, bo
 
 static void json_step(cli_json *j, const sft_run_step *s, bool rule) {
     cli_json_open(j, '{');
-    cli_json_key(j, "step");
-    cli_json_u64(j, s->step);
-    cli_json_key(j, "name");
-    cli_json_string(j, s->name);
+    cli_json_field_u64(j, "step", s->step);
+    cli_json_field_string(j, "name", s->name);
     cli_json_key(j, "time");
     cli_json_i64(j, s->time);
-    cli_json_key(j, "bytes");
-    cli_json_u64(j, s->bytes);
-    cli_json_key(j, "own_bytes");
-    cli_json_u64(j, s->own_bytes);
-    cli_json_key(j, "files");
-    cli_json_u64(j, s->files);
-    cli_json_key(j, "processes");
-    cli_json_u64(j, s->processes);
+    cli_json_field_u64(j, "bytes", s->bytes);
+    cli_json_field_u64(j, "own_bytes", s->own_bytes);
+    cli_json_field_u64(j, "files", s->files);
+    cli_json_field_u64(j, "processes", s->processes);
     cli_json_key(j, "metric");
     if (s->has_metric) {
         cli_json_open(j, '{');
@@ -196,8 +190,7 @@ static void json_step(cli_json *j, const sft_run_step *s, bool rule) {
     } else {
         cli_json_null(j);
     }
-    cli_json_key(j, "complete");
-    cli_json_bool(j, s->complete != 0);
+    cli_json_field_bool(j, "complete", s->complete != 0);
     cli_json_key(j, "verified");
     if (s->verified != 0) {
         cli_json_bool(j, s->verified == 1);
@@ -205,8 +198,7 @@ static void json_step(cli_json *j, const sft_run_step *s, bool rule) {
         cli_json_null(j);
     }
     if (rule) {
-        cli_json_key(j, "kept");
-        cli_json_open(j, '[');
+        cli_json_field_open(j, "kept", '[');
         for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
             if ((s->kept & reasons[i].bit) != 0) {
                 cli_json_string(j, reasons[i].word);
@@ -215,8 +207,7 @@ static void json_step(cli_json *j, const sft_run_step *s, bool rule) {
         cli_json_close(j, ']');
     }
     if (s->why[0] != '\0') {
-        cli_json_key(j, "why");
-        cli_json_string(j, s->why);
+        cli_json_field_string(j, "why", s->why);
     }
     cli_json_close(j, '}');
 }
@@ -227,12 +218,9 @@ static void print_json(cli *c, const char *operand, const sft_run_list *list, bo
 
     cli_json_init(&j, &c->out);
     cli_json_open(&j, '{');
-    cli_json_key(&j, "schema");
-    cli_json_u64(&j, 1);
-    cli_json_key(&j, "run");
-    cli_json_string(&j, operand);
-    cli_json_key(&j, "steps");
-    cli_json_open(&j, '[');
+    cli_json_field_u64(&j, "schema", 1);
+    cli_json_field_string(&j, "run", operand);
+    cli_json_field_open(&j, "steps", '[');
     for (size_t i = 0; (s = sft_run_list_at(list, i)) != NULL; i++) {
         json_step(&j, s, rule);
     }
