@@ -54,8 +54,9 @@ int main(int argc, char **argv) {
         !(status = sft_stream_start(stream, &err))) {
         status = checksums(stream, &err);
         (void)sft_stream_memory(stream, &most);
-        fprintf(stderr, "strategy %d (%s), at most %" PRIu64 " bytes of memory\n",
-                (int)sft_stream_strategy(stream, 0, &why), why, most);
+        const int strategy = (int)sft_stream_strategy(stream, 0, &why);
+        fprintf(stderr, "strategy %d (%s), at most %" PRIu64 " bytes of memory\n", strategy,
+                why != NULL ? why : "the first choice", most);
     }
     if (status) {
         fprintf(stderr, "%s: %s\n", sft_status_text((int32_t)status), err.message);

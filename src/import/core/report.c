@@ -89,7 +89,7 @@ static bool report_grow(sft_import_report *r) {
     }
     if (!sft__base_strmap_init(&r->map, r->list, sizeof *r->list, r->room, r->allocator)) {
         memset(&r->map, 0, sizeof r->map);
-        r->room = r->count; /* nothing is added any more */
+        r->full = true;
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
