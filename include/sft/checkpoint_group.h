@@ -145,10 +145,10 @@ SFT_API SFT_MUST_CHECK sft_status sft_checkpoint_save_group(
 
 typedef struct sft_group_load_options {
     size_t struct_size;
-    const sft_checkpoint_options
-        *source; /* how the checkpoint is opened; NULL: as it says itself */
-    sft_layout_set
-        *layouts; /* how tensors without a box are sharded here; borrowed; NULL: not at all */
+    /* how the checkpoint is opened; NULL: as it says itself */
+    const sft_checkpoint_options *source;
+    /* how tensors without a box are sharded here; borrowed; NULL: not at all */
+    sft_layout_set *layouts;
     const sft_pool *pool;
     const sft_control *control;
     sft_strategy strategy;

@@ -59,10 +59,10 @@ typedef sft_status (*sft_checkpoint_other)(void *ctx, const char *path,
 
 typedef struct sft_checkpoint_options {
     size_t struct_size;
-    const sft_open_options
-        *open; /* allocator (must outlive the checkpoint), limits, access, flags */
-    sft_layout_set
-        *layouts;     /* borrowed, learnt from, must outlive the checkpoint; NULL: looked for */
+    /* allocator (must outlive the checkpoint), limits, access, flags */
+    const sft_open_options *open;
+    /* borrowed, learnt from, must outlive the checkpoint; NULL: looked for */
+    sft_layout_set *layouts;
     const char *step; /* of several files of a rank, those whose names end in this ("3_2"); NULL:
                          the newest, which must be of one step on all ranks */
     sft_checkpoint_other other; /* NULL: ranks in .ckpt files are SFT_E_UNSUPPORTED, and files that

@@ -51,11 +51,11 @@ typedef struct sft_cuda_options {
     const char *driver_path;        /* library of the driver; NULL: "libcuda.so.1" */
     const char *cufile_path;        /* library of cuFile; NULL: "libcufile.so.0" */
     uint64_t memory_bytes; /* slabs alive at once above this: SFT_E_LIMIT; 0: what the device has */
-    uint64_t
-        ring_bytes; /* pinned host memory in all; default 128 MiB, at least one chunk. It is taken
-                              when the first load needs it and stays until close */
-    uint64_t
-        chunk_bytes;  /* of one read and copy; rounded up to 4,096; default 8 MiB; at most 1 GiB */
+    /* pinned host memory in all; default 128 MiB, at least one chunk. It is taken when the first
+     * load needs it and stays until close */
+    uint64_t ring_bytes;
+    /* of one read and copy; rounded up to 4,096; default 8 MiB; at most 1 GiB */
+    uint64_t chunk_bytes;
     uint32_t device;  /* ordinal, as in CUDA_VISIBLE_DEVICES */
     uint32_t streams; /* copies under way side by side; default 4, at most 32 */
 } sft_cuda_options;
@@ -178,8 +178,8 @@ typedef struct sft_cuda_stats {
     uint64_t bytes_direct; /* from storage to the device */
     uint64_t chunks;
     uint64_t copies;
-    uint64_t
-        ring_waits; /* how often a reader found the ring full: above zero, the copies are the limit */
+    /* how often a reader found the ring full: above zero, the copies are the limit */
+    uint64_t ring_waits;
     uint64_t reserved[2];
 } sft_cuda_stats;
 SFT_API void sft_cuda_loaded_stats(const sft_cuda_loaded *loaded, sft_cuda_stats *out);

@@ -31,8 +31,8 @@ typedef struct sft_edit_options {
     const sft_limits *limits;
     sft_durability durability;
     uint32_t flags; /* SFT_EDIT_* */
-    uint64_t
-        reserve_bytes; /* if a new file must be written: room left for later edits; default 1,024 */
+    /* if a new file must be written: room left for later edits; default 1,024 */
+    uint64_t reserve_bytes;
     const sft_control *control;
     /* NULL, or a catalog of this file that what is written was made of (digests, say): SFT_E_CHANGED if
      * the file is not, any more, what that was opened over. */

@@ -68,10 +68,10 @@ sft_source_version(const sft_source *source); /* 0: not known. Files have stamps
 /* The files of a model that lie behind URLs, in an archive, in a store ... */
 typedef struct sft_model_files {
     size_t struct_size;
-    sft_source
-        *index; /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
-    const char *const
-        *names; /* without an index: *.safetensors, relative, "/" between directories */
+    /* an *.index.json, borrowed for the call; NULL: the files are those in `names` */
+    sft_source *index;
+    /* without an index: *.safetensors, relative, "/" between directories */
+    const char *const *names;
     size_t name_count;
     /* Opens `count` files, all at once: with an index those that it names, in byte order. Every name was
      * checked: relative, no "..", no drive, no backslash. sources: all NULL; fill in one for each file that

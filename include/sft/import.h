@@ -164,8 +164,8 @@ typedef struct sft_finding {
     const char *rule;    /* stable short name, "global", "crc-mismatch" ...; see docs/import.md */
     const char *message; /* one printable sentence: why */
     uint64_t offset;     /* absolute in the file, or SFT_NO_OFFSET */
-    uint64_t
-        count; /* times seen; of SFT_FINDING_LEFT_OUT how many tensors it is: 0 if it is none */
+    /* times seen; of SFT_FINDING_LEFT_OUT how many tensors it is: 0 if it is none */
+    uint64_t count;
 } sft_finding;
 
 typedef struct sft_import_report sft_import_report;
@@ -229,9 +229,9 @@ SFT_API SFT_MUST_CHECK sft_status sft_scan_source(sft_import_report **out, sft_s
 typedef struct sft_import_item {
     const sft_catalog *catalog;
     const sft_tensor *tensor;
-    const char
-        *name; /* its name, or another name of it that the input has; changed by `choose`, it must
-                         live until the conversion ends */
+    /* its name, or another name of it that the input has; changed by `choose`, it must live until
+     * the conversion ends */
+    const char *name;
     size_t name_len;
     const sft_dtype *dtype; /* in the output */
     uint64_t nbytes;        /* in the output; filled in after choose */
@@ -256,9 +256,9 @@ typedef struct sft_import_item {
 typedef struct sft_import_convert_options {
     size_t struct_size;
     const sft_import_options *read; /* NULL: defaults */
-    const sft_write_options
-        *write; /* NULL: defaults. allocator, pool and control are used throughout;
-                                        order: reference unless DECLARED; flags and order_list are ignored */
+    /* NULL: defaults. allocator, pool and control are used throughout; order: reference unless
+     * DECLARED; flags and order_list are ignored */
+    const sft_write_options *write;
     /* Called for every name of every tensor of every input before anything is written: the tensor's own,
      * then its other names (sft_catalog_alias_at). The first that is taken is the tensor's in the output;
      * all that are taken must agree about the type. May be NULL. */
@@ -378,9 +378,9 @@ typedef struct sft_export_options {
     sft_status (*choose)(void *ctx, sft_import_item *item, sft_error *err);
     void (*planned)(void *ctx, const sft_import_item *item);
     void *ctx;
-    const sft_metadata_entry
-        *metadata; /* beside or instead of the catalog's, where the format has room
-                                           for any; else SFT_E_UNSUPPORTED */
+    /* beside or instead of the catalog's, where the format has room for any; else
+     * SFT_E_UNSUPPORTED */
+    const sft_metadata_entry *metadata;
     size_t metadata_count;
     uint64_t piece_bytes; /* of formats that cut tensors: at most this much in one; 0: as they do */
     sft_durability durability;

@@ -38,8 +38,8 @@ extern "C" {
 typedef struct sft_job_file {
     const char *name; /* relative, UTF-8, "/" between directories; no "..", no hidden component */
     const sft_catalog *catalog; /* borrowed: must outlive the job, with all that it borrows from */
-    const uint32_t
-        *tensors; /* positions in the catalog, in the order wanted; NULL: all, in its order */
+    /* positions in the catalog, in the order wanted; NULL: all, in its order */
+    const uint32_t *tensors;
     size_t tensor_count;
     const sft_metadata_entry *metadata; /* as for sft_save; NULL with count 0: no __metadata__ */
     size_t metadata_count;
@@ -121,8 +121,8 @@ typedef struct sft_job_run_options {
     const sft_pool *pool; /* NULL: the calling thread alone */
     const sft_control *control;
     uint64_t memory_bytes; /* buffers in all; default 256 MiB, at least 4 MiB */
-    sft_durability
-        durability; /* NONE: nothing is flushed; safe against a kill, not against a power cut */
+    /* NONE: nothing is flushed; safe against a kill, not against a power cut */
+    sft_durability durability;
     uint32_t flags; /* SFT_JOB_* */
     uint32_t task;  /* 1 to tasks: only this share of the bytes, the same on every machine */
     uint32_t tasks; /* 0: all of it. The last task to end publishes */

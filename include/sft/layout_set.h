@@ -38,10 +38,10 @@ typedef enum sft_layout_form {
 typedef struct sft_layout_set_options {
     size_t struct_size;
     const sft_allocator *allocator; /* must outlive the set */
-    const sft_limits
-        *limits; /* header_bytes bounds each file; tensors, rank, name_bytes, memory_bytes */
-    uint64_t
-        ranks; /* of a tensor-parallel plan that does not say; 0: SFT_E_ARG then. Others: unused */
+    /* header_bytes bounds each file; tensors, rank, name_bytes, memory_bytes */
+    const sft_limits *limits;
+    /* of a tensor-parallel plan that does not say; 0: SFT_E_ARG then. Others: unused */
+    uint64_t ranks;
 } sft_layout_set_options;
 
 /* A file, or a directory of strategies. Errors: SFT_E_FORMAT (nothing of the above), SFT_E_JSON,
@@ -84,8 +84,8 @@ typedef struct sft_layout_entry {
     size_t name_len;
     uint32_t match;     /* sft_layout_match */
     uint32_t has_shape; /* shape and dims are known */
-    const sft_layout
-        *layout;           /* NULL: whole, or it takes the tensor's number of dimensions to tell */
+    /* NULL: whole, or it takes the tensor's number of dimensions to tell */
+    const sft_layout *layout;
     const uint64_t *shape; /* of the global tensor */
     size_t dims;           /* of the shape, or of the layout */
     const char *mesh;      /* "dp 2, tp 4", "" for explicit boxes */

@@ -127,8 +127,8 @@ typedef struct sft_load_options {
     uint32_t alignment;    /* of each tensor, a power of two up to 4,096; 0: as the file has it */
     sft_strategy strategy;
     uint32_t flags; /* SFT_LOAD_* */
-    uint32_t
-        digests; /* SFT_DIGEST_* to compute while loading, of the bytes as they are in the file */
+    /* SFT_DIGEST_* to compute while loading, of the bytes as they are in the file */
+    uint32_t digests;
     /* Types to cast to. float_dtype: of all F16, BF16, F32 and F64 tensors. dtypes: beside `select` (or one
      * per tensor of the catalog where that is NULL), NULL entries: nothing said; goes before float_dtype.
      * Casts are those of sft_convert. */

@@ -43,8 +43,8 @@ typedef struct sft_names_options {
     const sft_open_options *open; /* allocator and limits of the result; NULL: defaults */
     const sft_names_value *values;
     size_t value_count;
-    const char
-        *config; /* JSON whose plain numbers are values too ("values" come first); NULL: none */
+    /* JSON whose plain numbers are values too ("values" come first); NULL: none */
+    const char *config;
     size_t config_size;
     uint32_t reverse; /* 1: from the names on the right to those on the left */
     uint32_t reserved;

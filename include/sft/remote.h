@@ -135,8 +135,8 @@ typedef struct sft_fetch_options {
      * file model.safetensors, with the metadata of the files they come from. */
     int (*wanted)(void *ctx, const sft_tensor *tensor);
     void *wanted_ctx;
-    const sft_control
-        *control;   /* progress in bytes; cancelling keeps what is there for the next time */
+    /* progress in bytes; cancelling keeps what is there for the next time */
+    const sft_control *control;
     uint32_t flags; /* SFT_FETCH_* */
     uint32_t reserved;
     /* Called once when everything is there and proven, before the first file gets its name: what it

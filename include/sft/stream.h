@@ -63,23 +63,23 @@ typedef enum sft_stream_order {
 typedef struct sft_stream_options {
     size_t struct_size;
     const sft_allocator *allocator; /* of the bookkeeping */
-    sft_arena
-        *arena; /* where the budget lies; NULL: one of its own. Not to be reset while the stream
-                              is open. Over pinned or other special memory: sft_arena_create_over */
+    /* where the budget lies; NULL: one of its own. Not to be reset while the stream is open. Over
+     * pinned or other special memory: sft_arena_create_over */
+    sft_arena *arena;
     const sft_pool *pool; /* reads ahead; NULL: nothing does */
-    const sft_control
-        *control;          /* progress, cancel; polled by the pool's workers, too, until free */
+    /* progress, cancel; polled by the pool's workers, too, until free */
+    const sft_control *control;
     uint64_t memory_bytes; /* the budget: bytes read ahead and handed out, in whole pages of 4,096,
                               at least two. Three times the largest result lets one item be held
                               while the next one is asked for, whatever their sizes; 0: that, but at
                               least 64 MiB */
-    uint32_t
-        alignment; /* of each tensor, a power of two up to 4,096; each is read by itself then, not
-                              DIRECT. 0: as the file has it */
-    sft_strategy
-        strategy;   /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory, and
-                              for slices and casts that span 1 MiB or more of their file: cold columns are
-                              then read as whole spans. MAP is SFT_E_UNSUPPORTED: it has nothing to read */
+    /* of each tensor, a power of two up to 4,096; each is read by itself then, not DIRECT. 0: as
+     * the file has it */
+    uint32_t alignment;
+    /* AUTO, READ or DIRECT, for whole tensors that come in the stream's memory, and for slices
+     * and casts that span 1 MiB or more of their file: cold columns are then read as whole spans.
+     * MAP is SFT_E_UNSUPPORTED: it has nothing to read */
+    sft_strategy strategy;
     uint32_t order; /* sft_stream_order */
     uint32_t flags; /* SFT_STREAM_* */
 } sft_stream_options;

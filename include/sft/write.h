@@ -48,11 +48,11 @@ typedef struct sft_write_options {
     const sft_limits *limits;
     sft_order order;
     sft_durability durability;
-    const uint32_t
-        *order_list; /* declaration indexes in wanted file order; all of them, once each */
+    /* declaration indexes in wanted file order; all of them, once each */
+    const uint32_t *order_list;
     size_t order_count;
-    uint64_t
-        data_alignment; /* data section starts at a multiple of it: power of two, 8 (default) to 2^20 */
+    /* data section starts at a multiple of it: power of two, 8 (default) to 2^20 */
+    uint64_t data_alignment;
     uint64_t reserve_bytes; /* room for later metadata edits, as blanks inside __metadata__ */
     uint32_t mode; /* POSIX permission bits | SFT_MODE_SET; 0: the old file's, or 0666 & ~umask */
     uint32_t digests; /* SFT_DIGEST_* */
@@ -148,8 +148,8 @@ typedef struct sft_writer_name {
     size_t of_len;
     const sft_dtype *dtype;  /* its type there */
     const sft_tensor *whole; /* the tensor that it is made of, of any catalog */
-    const sft_tensor
-        *shows; /* the part of `whole`, as it lies there, that the name shows; NULL: all */
+    /* the part of `whole`, as it lies there, that the name shows; NULL: all */
+    const sft_tensor *shows;
 } sft_writer_name;
 /* Records other names, which sft_catalog_find knows: "name": "of" in the metadata, and in sft.aliases
  * (docs/tree.md) what shows a part, or whose name is an entry already. Call it behind all entries, once. */

@@ -12,8 +12,8 @@ typedef struct converting {
     PyObject *choose; /* NULL: everything as it is */
     PyObject *names;  /* list: texts that items point into */
     PyObject *plan;   /* list; NULL: none is wanted */
-    sft_import_report
-        *lost; /* what another format has no room for; NULL: safetensors are written */
+    /* what another format has no room for; NULL: safetensors are written */
+    sft_import_report *lost;
 } converting;
 
 /* (name, dtype or None), None to leave it out. */

@@ -321,8 +321,8 @@ typedef struct core_watch {
     PyObject *progress; /* callable(done, total) or NULL */
     bool failed;        /* an exception is set */
     int64_t last;       /* when Python was last asked */
-    uint64_t
-        seen; /* bytes done when the clock was last looked at, and how often we were called since */
+    /* bytes done when the clock was last looked at, and how often we were called since */
+    uint64_t seen;
     uint32_t calls;
 } core_watch;
 

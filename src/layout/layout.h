@@ -18,8 +18,8 @@ typedef struct sft__layout_mesh {
     const uint64_t *axes; /* sizes; none: one device */
     size_t axis_count;
     uint64_t first_rank; /* device d is global rank first_rank + d (stage s: s * devices) */
-    const uint64_t
-        *ranks; /* or: device d is global rank ranks[d], all different. NULL: see above */
+    /* or: device d is global rank ranks[d], all different. NULL: see above */
+    const uint64_t *ranks;
     const char *const *axis_names; /* one per axis; NULL where nothing speaks of them by name */
 } sft__layout_mesh;
 
@@ -48,9 +48,9 @@ typedef struct sft__layout_cut {
     uint32_t reserved;
     const uint64_t *sizes; /* SFT__SPLIT_SIZES: of the parts, in the order of the factors' digits */
     size_t size_count;
-    const uint64_t
-        *blocks; /* lengths of segments, each of them cut alike (fused qkv: q, k, v); they must
-                               add up. NULL: the dimension is one segment */
+    /* lengths of segments, each of them cut alike (fused qkv: q, k, v); they must add up. NULL:
+     * the dimension is one segment */
+    const uint64_t *blocks;
     size_t block_count;
     uint64_t block_parts; /* instead of lengths: so many equal segments (gate_up: 2); 0: no */
 } sft__layout_cut;

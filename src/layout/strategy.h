@@ -14,8 +14,8 @@
 typedef struct sft__layout_ms_param {
     const char *name; /* without the stage prefix; UTF-8, also NUL-terminated */
     size_t name_len;
-    const uint64_t
-        *dev_matrix; /* sizes of the mesh axes; the product is the devices of one stage */
+    /* sizes of the mesh axes; the product is the devices of one stage */
+    const uint64_t *dev_matrix;
     size_t axis_count;
     /* Dimension i is cut by the entries map[map_at[i]] to map[map_at[i + 1] - 1], major first: entry m is
      * axis axis_count - 1 - m. No entries: not cut (-1 in the file). */

@@ -195,8 +195,8 @@ sft_status sft__remote_environment(sft__remote_settings *s, sft_error *err);
 /* An operand: where its parts are. */
 typedef struct sft__remote_place {
     sft__base_buf url; /* NUL-terminated */
-    sft__base_buf
-        cached; /* path of the same in the local cache, NUL-terminated; length 0: not there */
+    /* path of the same in the local cache, NUL-terminated; length 0: not there */
+    sft__base_buf cached;
     sft__remote_credential credential;
     bool repository; /* no file was named: url and cached are those of a directory, ending in '/' */
     bool perhaps_directory; /* what was named may be one: known when no file has that name */

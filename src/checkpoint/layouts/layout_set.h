@@ -97,8 +97,8 @@ struct sft_layout_set {
     size_t *loose;        /* the other entries */
     size_t loose_count;
     uint64_t ranks;
-    sft_ms_strategy
-        *strategy; /* STRATEGY: find is left to these, entries are for people and for writing */
+    /* STRATEGY: find is left to these, entries are for people and for writing */
+    sft_ms_strategy *strategy;
     sft__checkpoint_ms_layouts *ms;
     sft__checkpoint_lset_shape *shapes;
     size_t shape_count;

@@ -18,8 +18,8 @@
 
 /* Where the pieces of the tensor at hand are collected. Arrays are kept for the next tensor. */
 typedef struct sft__checkpoint_piece_list {
-    sft_piece
-        *pieces; /* numbers point into `numbers` only when sft__checkpoint_assembly_add runs */
+    /* numbers point into `numbers` only when sft__checkpoint_assembly_add runs */
+    sft_piece *pieces;
     size_t count;
     size_t capacity;
     uint64_t *numbers; /* start, count, strides: 3 * rank per piece */

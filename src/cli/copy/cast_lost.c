@@ -23,8 +23,8 @@ typedef struct lost_rule {
     double top; /* what `to` makes of a number that is too large: its largest value, or infinity */
     double low; /* of whole numbers: the least, and one above the largest */
     double high;
-    bool
-        by_code; /* results whose magnitude is below `least`, and which are not `alone`, are kept */
+    /* results whose magnitude is below `least`, and which are not `alone`, are kept */
+    bool by_code;
     uint16_t least; /* codes of `to`, of 1 or 2 bytes, little-endian */
     uint16_t alone;
     bool by_bits;    /* magnitudes up to `safe`, a number of type `from`, are certainly kept */

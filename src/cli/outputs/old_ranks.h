@@ -10,8 +10,8 @@
 
 typedef struct cli_old_ranks {
     const char *directory;
-    cli_strings
-        files; /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
+    /* of the older model, that the new one does not replace: "rank_3/model.safetensors" */
+    cli_strings files;
     uint64_t *stamps;    /* of each when it was found */
     uint64_t records[2]; /* stamps of its dedupe.json and layout.json */
     bool record;  /* its dedupe.json would speak of the new files, which replace all of its own */

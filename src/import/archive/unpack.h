@@ -34,14 +34,14 @@ typedef struct sft__import_unpack {
     uint64_t offset; /* in the inner source */
     uint64_t size;
     uint64_t most; /* bytes to come out at most */
-    uint64_t
-        keep; /* of these kept in memory from the beginning on: reading back costs nothing there */
+    /* of these kept in memory from the beginning on: reading back costs nothing there */
+    uint64_t keep;
 } sft__import_unpack;
 
 typedef struct sft__import_unpacked {
     uint64_t size; /* that come out: of a damaged stream as many as there are */
-    uint64_t
-        work; /* these, and what it cost to begin streams behind the first, as bytes; at most `most` */
+    /* these, and what it cost to begin streams behind the first, as bytes; at most `most` */
+    uint64_t work;
     bool damaged;  /* it ends early, or in nonsense */
     bool limited;  /* there would be more than `most`, or too many streams */
     bool trailing; /* bytes follow that belong to no stream */

@@ -25,8 +25,8 @@ typedef struct sft__import {
     const sft_source *file; /* the builder's first source; source index 0, file index 0 */
     uint32_t file_source;   /* of the builder: 0, but for an archive inside another one */
     sft_builder *builder;
-    sft__base_arena
-        arena; /* scratch of the reader, within memory_bytes; freed when the catalog is made */
+    /* scratch of the reader, within memory_bytes; freed when the catalog is made */
+    sft__base_arena arena;
     sft_import_report *report;
     struct sft__import_inflater *inflater; /* shared by the deflated members; made on first use */
     uint64_t inflate_left;                 /* of the budget */
@@ -37,8 +37,8 @@ typedef struct sft__import {
     uint64_t tensors;                      /* added so far */
     uint64_t walk_left;                    /* of a scan: opcodes that may still be walked */
     struct sft__import_scan *work;         /* of a scan: its work list (scan/work.h) */
-    const char
-        *where;    /* of a scan: the members that lead to this part, NULL or "": the file itself */
+    /* of a scan: the members that lead to this part, NULL or "": the file itself */
+    const char *where;
     uint64_t base; /* its place in the file, or SFT_NO_OFFSET */
     uint32_t format;
     bool exact_names; /* members of an archive may differ by case alone */

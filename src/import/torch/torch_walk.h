@@ -21,8 +21,8 @@ typedef struct leaf {
     uint32_t order;
     bool part;     /* of an object of several */
     uint32_t kept; /* index of the leaf that this is another name of; itself */
-    uint32_t
-        shown;    /* index of the leaf whose bytes it shows, for good; UINT32_MAX: it is a tensor */
+    /* index of the leaf whose bytes it shows, for good; UINT32_MAX: it is a tensor */
+    uint32_t shown;
     bool outside; /* of a part that is not taken: it has no name, only a place */
     sft__import_view view;
 } leaf;

@@ -82,8 +82,8 @@ typedef struct sft__move_load_job {
     uint32_t part_count;
     uint32_t source;
     uint32_t kind;
-    uint32_t
-        batch; /* jobs that are done together with this one, itself included; 0: with one before */
+    /* jobs that are done together with this one, itself included; 0: with one before */
+    uint32_t batch;
 } sft__move_load_job;
 
 typedef struct sft__move_load {

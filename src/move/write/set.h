@@ -30,9 +30,9 @@ typedef struct sft__move_set {
     uint32_t *order; /* declaration index by file position */
     uint64_t data_bytes;
     uint64_t data_offset; /* = header.len */
-    sft__base_buf
-        header;    /* length bytes and text; digests in it are zeros until sft__move_set_seal */
-    uint32_t *crc; /* by declaration index; NULL unless asked for */
+    /* length bytes and text; digests in it are zeros until sft__move_set_seal */
+    sft__base_buf header;
+    uint32_t *crc;      /* by declaration index; NULL unless asked for */
     uint8_t (*sha)[32]; /* the same */
 } sft__move_set;
 

@@ -35,10 +35,10 @@ typedef struct sft__remote_response {
     const char *fault;            /* static sentence, or NULL */
     char etag[SFT__ETAG_MAX + 1]; /* with its quotes; "" if none or too long */
     char modified[40];            /* Last-Modified as it stands */
-    char
-        linked_etag[SFT__ETAG_MAX + 1]; /* X-Linked-Etag: of the file behind a redirect (the hub) */
-    char commit[65];                    /* X-Repo-Commit (the hub) */
-    char problem[SFT__REASON_MAX];      /* X-Error-Message (the hub) */
+    /* X-Linked-Etag: of the file behind a redirect (the hub) */
+    char linked_etag[SFT__ETAG_MAX + 1];
+    char commit[65];               /* X-Repo-Commit (the hub) */
+    char problem[SFT__REASON_MAX]; /* X-Error-Message (the hub) */
 } sft__remote_response;
 
 void sft__remote_response_init(sft__remote_response *r);
