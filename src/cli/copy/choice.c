@@ -31,7 +31,7 @@ bool cli_choice_parse_renames(cli_choice *k) {
         const char *fault = cli_rename_parse(&k->renames[i], cli_list(k->c, "rename", i));
         if (fault != NULL) {
             cli_usage(k->c, "--rename \"%s\": %s", cli_list(k->c, "rename", i), fault);
-            k->rename_count = i;
+            k->rename_count = i + 1; /* this one has its text, too */
             return false;
         }
     }
