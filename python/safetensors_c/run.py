@@ -30,10 +30,11 @@ from typing import NamedTuple
 from . import _core
 from . import _run_state as _state
 from ._core import SafetensorError
+from ._run_watch import Moment, Watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
@@ -385,14 +386,15 @@ def _others(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from _parts(what, objects)
 
 
-def _small_states(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The states of all that is neither a module nor an optimizer."""
+def _small_states(given: Mapping[str, Any], own: Callable[[Any], Any] = lambda x: x) -> dict[str, Any]:
+    """The states of all that is neither a module nor an optimizer. own: what makes a copy of what an object may change;
+    random states are copies already."""
     small = {}
     for name, one in _others(given):
         if _state.is_module(one):
             continue
         if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):
-            small[name] = one.state_dict()
+            small[name] = own(one.state_dict())
         elif hasattr(one, "set_epoch") and hasattr(one, "epoch"):
             small[name] = {"epoch": one.epoch}  # torch's DistributedSampler
         elif hasattr(one, "batch_sampler"):
@@ -493,7 +495,8 @@ class Guard:
         self._came: list[int] = []
         self._old: dict[int, Any] = {}
         self._process = os.getpid()
-        self._safe: tuple[int, Any, Any, dict[str, Any], Any] | None = None
+        self._safe: tuple[int, Any, Any, dict[str, Any], Moment] | None = None
+        self._watch = Watch()
         self._leaving = False
 
     def __enter__(self) -> Guard:
@@ -540,7 +543,7 @@ class Guard:
                     handle = self._run._write(step, self._objects(), extra, metrics)
         elif self._exceptions:
             given = self._objects()
-            self._safe = (step, extra, metrics, deepcopy(_small_states(given)), _fingerprint(given))
+            self._safe = (step, extra, metrics, _small_states(given, deepcopy), self._look(given))
         self._after_save(step)
         return handle
 
@@ -556,11 +559,17 @@ class Guard:
             if error is not None and self._exceptions and not self._leaving:
                 self._save_after(error)
         finally:
+            self._watch.close()
             for number, old in self._old.items():
                 signal.signal(number, signal.SIG_DFL if old is None else old)
         if error is None and signal.SIGTERM in self._came:
             self._run.wait()
             self._leave()
+
+    def _look(self, given: Mapping[str, Any]) -> Moment:
+        modules = [one for _, one in _state.models(given.get("model"))]
+        modules += [one for _, one in _others(given) if _state.is_module(one)]
+        return self._watch.look(modules, [one for _, one in _parts("optimizer", given.get("optimizer"))])
 
     def _save_after(self, error: BaseException) -> None:
         safe = self._safe
@@ -568,7 +577,7 @@ class Guard:
             return
         step, extra, metrics, small, before = safe
         given = self._objects()
-        if _fingerprint(given) != before:
+        if not self._look(given).same(before):
             warnings.warn(
                 f"{type(error).__name__} came in the middle of the update after step {step}, which cannot be saved any"
                 f" more; the newest step of the run is {self._run._saved}",
@@ -581,25 +590,6 @@ class Guard:
             self._run.wait()
         except Exception as e:
             warnings.warn(f"step {step} could not be saved: {e}", stacklevel=3)
-
-
-def _fingerprint(given: Mapping[str, Any]) -> Any:
-    """Differs once a tensor of the model, the averages or an optimizer was written to, or a hyper-parameter was set."""
-    modules = list(_state.models(given.get("model")))
-    modules += [(name, one) for name, one in _others(given) if _state.is_module(one)]
-    seen: list[Any] = [
-        (id(x), x._version)
-        for _, module in modules
-        for x in _state.module_values(module).values()
-        if _state.is_tensor(x)
-    ]
-    for _, optimizer in _parts("optimizer", given.get("optimizer")):
-        for group in optimizer.param_groups:
-            seen += [(k, v) for k, v in group.items() if isinstance(v, (int, float, str, bool, tuple))]
-        for state in optimizer.state.values():
-            for k, v in state.items():
-                seen.append((k, id(v), v._version) if _state.is_tensor(v) else (k, id(v)))
-    return seen
 
 
 # ---------------------------------------------------------------- batches of a plain DataLoader

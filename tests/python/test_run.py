@@ -587,69 +587,6 @@ def test_rules(tmp_path):
         assert run.prune() == 2
 
 
-# ---------------------------------------------------------------- guard
-
-LOOP = """
-import sys, time, torch
-from safetensors_c import Run
-model = torch.nn.Linear(2, 2)
-with Run(sys.argv[1]) as run:
-    with run.guard(model=model) as guard:
-        for step in range(1, 1000):
-            with torch.no_grad():
-                model.weight.add_(1)
-            guard.step(step, extra=float(model.weight[0, 0]))
-            print(step, flush=True)
-            time.sleep(0.01)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_guard_saves_when_the_job_is_told_to_end(tmp_path):
-    job = subprocess.Popen([sys.executable, "-c", LOOP, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    job.stdout.readline()
-    job.send_signal(signal.SIGUSR1)
-    for _ in range(20):
-        last = int(job.stdout.readline())
-    job.send_signal(signal.SIGTERM)
-    last = int((job.communicate(timeout=60)[0].split() or [last])[-1])
-    assert job.returncode == 143
-    with Run(tmp_path) as run:
-        steps = [s["step"] for s in run.steps()]
-        model = nn.Linear(2, 2)
-        step, extra = run.resume(model=model)
-        assert len(steps) == 2 and step in (last, last + 1) and float(model.weight[0, 0]) == extra
-
-
-def test_a_guard_saves_an_exact_step_or_none(tmp_path):
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    state = {"model": model, "optimizer": optimizer}
-    before = signal.getsignal(signal.SIGTERM)
-    with Run(tmp_path) as run:
-        with pytest.raises(KeyError), run.guard(every=2, **state) as guard:
-            for step in (1, 2, 3):
-                train(model, optimizer, 1)
-                guard.step(step, extra=step)
-            torch.manual_seed(99)  # is undone: the state is that of the end of step 3
-            raise KeyError
-        assert signal.getsignal(signal.SIGTERM) is before
-        train_from_3 = train_after(run, state)
-        assert [s["step"] for s in run.steps()] == [2, 3] and train_from_3 == train_after(run, state)
-        with pytest.warns(UserWarning, match="middle of the update after step 4"), pytest.raises(KeyError):
-            with run.guard(**state) as guard:
-                train(model, optimizer, 1)
-                guard.step(4)
-                train(model, optimizer, 1)
-                raise KeyError
-        assert [s["step"] for s in run.steps()] == [2, 3]
-
-
-def train_after(run, state):
-    run.resume(**state)
-    return train(state["model"], state["optimizer"], 2)
-
-
 # ---------------------------------------------------------------- exactness
 
 
