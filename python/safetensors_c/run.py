@@ -15,6 +15,7 @@ docs/run.md, "Python", is the guide, and says what lies on the disk.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -151,6 +152,7 @@ class Run:
             sha256=sha256,
             device=None if device is None else _core._cuda_open(self._ordinal),
         )
+        self._place = os.path.realpath(self.path)
         self._lock_fd = None if read_only else _descriptor_of(os.path.join(self.path, ".sft-run.lock"))
         _open.add(self)
 
@@ -699,15 +701,32 @@ def _descriptor_of(path: str) -> int | None:
     return None
 
 
+def _inherited(run: Run) -> Iterator[int]:
+    """The descriptors of what the run's own threads had open when this process was forked: files of a step that is being
+    written. Where the system does not tell what a descriptor is of (no /proc), none."""
+    begin = os.path.join(run._place, ".step-")
+    try:
+        numbers = os.listdir("/proc/self/fd")
+    except OSError:
+        return
+    for number in numbers:
+        try:
+            if os.readlink(f"/proc/self/fd/{number}").startswith(begin):
+                yield int(number)
+        except OSError:  # that of the listing
+            pass
+
+
 def _let_go() -> None:
-    """A forked child (a worker of a loader) would hold the run's lock after its parent was killed."""
+    """A forked child (a worker of a loader) would hold the run's lock after its parent was killed, and, while it lives, the
+    space of files that are removed."""
     for run in list(_open):
-        if run._lock_fd is not None:
-            try:
-                os.close(run._lock_fd)
-            except OSError:
-                pass
-            run._lock_fd = None
+        if run._lock_fd is None:
+            continue
+        for fd in (run._lock_fd, *_inherited(run)):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        run._lock_fd = None
 
 
 if hasattr(os, "register_at_fork"):

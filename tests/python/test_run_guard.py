@@ -2,6 +2,7 @@
 """The guard of a run: what is saved when the job is told to end, and after an exception, is exact; and workers of a training
 that was killed hold nothing of the run."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -172,3 +173,98 @@ def test_a_step_of_a_guard_makes_no_state_of_the_model(tmp_path):
             guard.step(step)
         assert made == ["model", "optimizer"]
     hook.remove()
+
+
+# ---------------------------------------------------------------- forked children
+
+
+def held_of(run, pid="self"):
+    """What a process has open below a directory."""
+    found = []
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            link = os.readlink(f"/proc/{pid}/fd/{number}")
+        except OSError:
+            continue
+        if link.startswith(str(run)):
+            found.append(link[len(str(run)) :])
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_forked_child_holds_nothing_of_a_step_that_is_being_written(tmp_path):
+    """Among what the child keeps are files that the program itself has open in the run's directory."""
+    tensor = torch.zeros(8 << 20)
+    with Run(tmp_path) as run, open(tmp_path / "train.log", "w", encoding="utf-8"):
+        for step in range(1, 100):
+            run.save(step, extra=tensor, replace=True)
+            while run.poll()["pending"] and not any(".sft-part/" in name for name in held_of(tmp_path)):
+                pass
+            reader, writer = os.pipe()
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.write(writer, "\n".join(held_of(tmp_path)).encode() or b"none")
+                finally:
+                    os._exit(0)
+            os.close(writer)
+            during = any(".sft-part/" in name for name in held_of(tmp_path))
+            with os.fdopen(reader) as f:
+                held = f.read()
+            os.waitpid(child, 0)
+            assert held == "/train.log"
+            if during:
+                break
+        assert during, "no fork came while a file was being written"
+
+
+STUCK = """
+import os, sys, time, torch
+from safetensors_c import Run
+from safetensors_c.run import Batches
+
+class Stuck(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        if i == 3:
+            time.sleep(600)
+        return torch.zeros(1)
+
+with Run(sys.argv[1]) as run:
+    run.save(1, extra=torch.zeros(1 << 20))
+    loader = torch.utils.data.DataLoader(Stuck(), num_workers=1)
+    batches = iter(Batches(loader))
+    for _ in range(3):
+        next(batches)
+    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+    print(*children, flush=True)
+    next(batches)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_worker_that_outlives_its_training_holds_nothing_of_the_run(tmp_path):
+    with open(tmp_path / "said", "w+", encoding="utf-8") as said:
+        job = subprocess.Popen(
+            [sys.executable, "-c", STUCK, str(tmp_path / "run")], stdout=said, start_new_session=True
+        )
+        workers = []
+        while not workers and job.poll() is None:
+            time.sleep(0.02)
+            workers = (tmp_path / "said").read_text().split()
+        try:
+            job.kill()
+            job.wait()
+            for worker in workers:
+                os.kill(int(worker), 0)  # lives
+                assert held_of(tmp_path / "run", worker) == []
+            with Run(tmp_path / "run") as run:
+                assert run.resume().step in (0, 1)
+                run.save(2)
+            assert any(os.path.exists(f"/proc/{worker}") for worker in workers)
+        finally:
+            for worker in workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(worker), signal.SIGKILL)
