@@ -397,6 +397,9 @@ def _small_states(given: Mapping[str, Any], own: Callable[[Any], Any] = lambda x
             continue
         if hasattr(one, "state_dict") and hasattr(one, "load_state_dict"):
             small[name] = own(one.state_dict())
+            generator = _generator_of(one)
+            if generator is not None:
+                small[f"{name}.generator"] = generator.get_state()
         elif hasattr(one, "set_epoch") and hasattr(one, "epoch"):
             small[name] = {"epoch": one.epoch}  # torch's DistributedSampler
         elif hasattr(one, "batch_sampler"):
@@ -412,6 +415,24 @@ def _small_states(given: Mapping[str, Any], own: Callable[[Any], Any] = lambda x
     if rng is not None and rng is not False:
         small.update({f"rng.{name}": state for name, state in _state.random_states(rng).items()})
     return small
+
+
+def _generator_of(one: Any) -> Any:
+    """The generator that a loader which tells where it is (torchdata's) was given; its state is not part of what it tells."""
+    generator = getattr(one, "generator", None) if hasattr(one, "batch_sampler") else None
+    return generator if hasattr(generator, "get_state") and hasattr(generator, "set_state") else None
+
+
+def _begun(read: _state.Read, name: str, one: Any) -> list[tuple[Any, Any]]:
+    """A loader that resumes draws random numbers when its epoch begins, which the training that goes on has done already: it
+    begins now, before the random states are put back."""
+    if not hasattr(one, "batch_sampler"):
+        return []
+    more: list[tuple[Any, Any]] = [(lambda ignored: one.state_dict(), None)]
+    generator = _generator_of(one)
+    if generator is not None and read.has(f"{name}.generator"):
+        more.append((generator.set_state, read.tree(f"{name}.generator")))
+    return more
 
 
 def _collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[str, Any]) -> None:
@@ -444,6 +465,7 @@ def _put_back(core: Any, step: int, given: Mapping[str, Any]) -> Any:
             read.module(name, one)
         elif hasattr(one, "load_state_dict"):
             states.append((one.load_state_dict, read.tree(name)))
+            states += _begun(read, name, one)
         elif hasattr(one, "set_epoch"):
             states.append((one.set_epoch, read.tree(name)["epoch"]))
         else:
