@@ -41,6 +41,11 @@ if scripts/python_peers.sh; then
 else
     failed=$((failed + 1))
 fi
+if scripts/train_peers.sh; then # trainings, killed and resumed, with the packages that people train with
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+fi
 if scripts/programs_peers.sh; then # real programs, once with PyPI's package and once with ours
     passed=$((passed + 1))
 else

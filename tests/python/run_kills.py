@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""run_kills.py MODEL KILLS SEED: a training is killed with SIGKILL at random moments, inside saves too, and resumed; the
-loss of every step is compared, bit for bit, with that of a training that was never killed.
+"""run_kills.py MODEL KILLS SEED [SECONDS]: a training is killed with SIGKILL at random moments, inside saves too, and resumed; the
+loss of every step is compared, bit for bit, with that of a training that was never killed. After SECONDS no further
+training is begun: what is printed says how many kills it came to.
 
 Each training is forked from this process, which has imported torch and done nothing else with it.
 """
@@ -210,7 +211,8 @@ def main():
     expected = losses(f"{place}/whole.log")
     assert sorted(expected) == list(range(1, STEPS + 1))
     resumed = done = 0
-    while done < kills:
+    end = began + float(sys.argv[4]) if len(sys.argv) > 4 else float("inf")
+    while done < kills and (done == 0 or time.monotonic() < end):
         directory, log = f"{place}/run", f"{place}/run.log"
         while True:
             child = start(make, directory, log)
@@ -236,8 +238,9 @@ def main():
         shutil.rmtree(directory)
         os.unlink(log)
     shutil.rmtree(place)
-    assert kills < 3 or resumed > 0, "every kill came before the first step was saved"
-    print(f"{sys.argv[1]}: {done} kills, {resumed} with steps to resume from, {STEPS} losses equal")
+    assert done < 3 or resumed > 0, "every kill came before the first step was saved"
+    assert done > 0, "nothing was killed"
+    print(f"{sys.argv[1]}, seed {seed}: {done} of {kills} kills, {resumed} with steps to resume from, {STEPS} losses equal")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# train_peers.sh - training runs with the packages that people train with (tests/python/train), and trainings that are
+# killed: each of three SFT_RUN_KILLS times (default 200) in at most SFT_RUN_SECONDS (default 300). Part of
+# `make test-peers`. build/venv-train: tests/python/train/requirements.txt. Ends with "N passed, N failed".
+set -u
+cd "$(dirname "$0")/.." || exit 4
+venv=build/venv-train
+export PYTHONDONTWRITEBYTECODE=1
+scripts/venv.sh tests/python/train/requirements.txt "$venv" || exit 1
+scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/python-train-env" || exit 1
+python=$PWD/build/python-train-env/bin/python
+passed=0
+failed=0
+run() {
+    printf '== %s\n' "$*"
+    if "$@"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+}
+for file in tests/python/train/test_*.py; do
+    run "$python" -m pytest -q -p no:cacheprovider "$file"
+done
+for model in mlp transformer lstm; do
+    # What orphaned workers of killed trainings say of broken pipes is no news.
+    run "$python" tests/python/run_kills.py "$model" "${SFT_RUN_KILLS:-200}" "$(date +%s)" "${SFT_RUN_SECONDS:-300}" \
+        2>"build/run-kills-$model.txt"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
