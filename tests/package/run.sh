@@ -193,18 +193,21 @@ case $case_ in
         [ "${recorded#????????}" = "$(sed '$d' "$work/streamed.txt" | LC_ALL=C sort -k2 | cut -c1-8 | tr -d '\n')" ]
         ;;
     run)
-        # killed at moments that nobody chose, and resumed, it ends as if it had never been killed
-        train="$build/examples/example_train_and_resume"
-        rm -rf "$work/run-a" "$work/run-b"
-        "$train" "$work/run-a" 2000 >"$work/run-a.txt" 2>/dev/null
-        kills=0
-        for wait in 0.011 0.023 0.037 0.052 0.071 0.093 0.118 0.146; do
-            timeout -s KILL "$wait" "$train" "$work/run-b" 2000 >/dev/null 2>&1 || kills=$((kills + 1))
+        # killed at moments that nobody chose, and resumed, they end as if they had never been killed
+        for name in train_and_resume run_in_full; do
+            train="$build/examples/example_$name"
+            rm -rf "$work/run-a" "$work/run-b"
+            "$train" "$work/run-a" 2000 >"$work/run-a.txt" 2>/dev/null
+            kills=0
+            for wait in 0.011 0.023 0.037 0.052 0.071 0.093 0.118 0.146; do
+                timeout -s KILL "$wait" "$train" "$work/run-b" 2000 >/dev/null 2>&1 || kills=$((kills + 1))
+            done
+            "$train" "$work/run-b" 2000 >"$work/run-b.txt"
+            echo "$name: $kills kills"
+            [ "$kills" -gt 0 ]
+            cmp "$work/run-a.txt" "$work/run-b.txt"
+            "$build/safetensors" run verify "$work/run-b"
         done
-        "$train" "$work/run-b" 2000 >"$work/run-b.txt"
-        echo "$kills kills"
-        cmp "$work/run-a.txt" "$work/run-b.txt"
-        "$build/safetensors" run verify "$work/run-b"
         rm -rf "$work/run-a" "$work/run-b"
         ;;
     *)

@@ -240,7 +240,9 @@ def main():
     shutil.rmtree(place)
     assert done < 3 or resumed > 0, "every kill came before the first step was saved"
     assert done > 0, "nothing was killed"
-    print(f"{sys.argv[1]}, seed {seed}: {done} of {kills} kills, {resumed} with steps to resume from, {STEPS} losses equal")
+    print(
+        f"{sys.argv[1]}, seed {seed}: {done} of {kills} kills, {resumed} with steps to resume from, {STEPS} losses equal"
+    )
 
 
 if __name__ == "__main__":
