@@ -215,12 +215,15 @@ SFT_API SFT_MUST_CHECK sft_status sft_cuda_loaded_dlpack_old(sft_dl_managed_old 
 /* ---------------------------------------------------------------- out of device memory */
 
 /* Copies out of the device, for those who stage tensors that lie there: the `copier` of <sft/run.h>, whose
- * arenas are pinned memory then. stream: the one that computes the tensors, as in the load's options; its
- * work is waited for before the first copy of a save. 0: it has been waited for already. The handle lives
- * at least as long as the copies; free them after the run is closed. One thread at a time. */
+ * arenas are pinned memory then. They go on a stream of their own, which waits on the device for what is on
+ * `stream` when the first copy of a save begins; the host waits when all of a save have begun. stream: the
+ * one that computes the tensors, as in the load's options; 0: it has been waited for already. The device
+ * may be closed before; free them after the run is closed. One thread at a time. */
 typedef struct sft_cuda_copies sft_cuda_copies;
 SFT_API SFT_MUST_CHECK sft_status sft_cuda_copies_create(sft_cuda_copies **out, sft_cuda *cuda,
                                                          uintptr_t stream, sft_error *err);
+/* Another stream from the next save on. */
+SFT_API void sft_cuda_copies_stream(sft_cuda_copies *copies, uintptr_t stream);
 SFT_API const sft_copier *sft_cuda_copies_copier(const sft_cuda_copies *copies); /* a borrow */
 SFT_API void sft_cuda_copies_free(sft_cuda_copies *copies);                      /* NULL is fine */
 
@@ -257,6 +260,7 @@ typedef struct sft_cuda_api {
                                 sft_error *err);
     const sft_copier *(*copies_copier)(const sft_cuda_copies *copies);
     void (*copies_free)(sft_cuda_copies *copies);
+    void (*copies_stream)(sft_cuda_copies *copies, uintptr_t stream);
 } sft_cuda_api;
 SFT_API const sft_cuda_api *sft_cuda_api_get(void); /* static */
 

@@ -209,8 +209,6 @@ class Run:
             (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
         ]
         texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
-        if written.on_device:
-            _state.torch_module().cuda.synchronize(self._ordinal)
         ticket = core.save(
             step,
             _REPLACE if replace else 0,
@@ -219,6 +217,7 @@ class Run:
             numbers,
             texts,
             written.metadata,
+            _stream_of(self._ordinal) if written.on_device else 0,
         )
         self._saved = step
         return Handle(self, step, ticket)
@@ -356,6 +355,11 @@ def _ordinal_of(device: Any) -> int:
     if found.type != "cuda":
         raise ValueError(f"device: {device} is no CUDA device")
     return torch.cuda.current_device() if found.index is None else found.index
+
+
+def _stream_of(ordinal: int | None) -> int:
+    """torch's current stream of a device, for which the copies wait, as DLPack numbers it."""
+    return _state.torch_module().cuda.current_stream(ordinal).cuda_stream or 1
 
 
 def _still_writing(core: Any) -> bool:

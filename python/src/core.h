@@ -450,6 +450,8 @@ PyObject *core_cuda_stats(PyObject *module, PyObject *capsule);
 typedef struct core_copies core_copies;
 core_copies *core_copies_new(core_state *state, PyObject *capsule);
 const sft_copier *core_copies_copier(const core_copies *copies);
+/* The stream, numbered as DLPack counts, that computes the tensors of the next save; 0: waited for already. */
+void core_copies_stream(const core_copies *copies, uint64_t stream);
 void core_copies_end(core_copies *copies); /* NULL is fine */
 
 /* X(id, name): what frameworks call a type; where numpy has none of that name it is ml_dtypes'. Types that no framework

@@ -384,6 +384,10 @@ const sft_copier *core_copies_copier(const core_copies *copies) {
     return copies->api->copies_copier(copies->copies);
 }
 
+void core_copies_stream(const core_copies *copies, uint64_t stream) {
+    copies->api->copies_stream(copies->copies, (uintptr_t)stream);
+}
+
 void core_copies_end(core_copies *copies) {
     if (copies != NULL) {
         copies->api->copies_free(copies->copies);

@@ -324,7 +324,7 @@ static bool add_all(core_state *state, sft_run_save *save, const tensors *t, PyO
 static PyObject *run_save(PyObject *self, PyObject *args) {
     core_run *r = (core_run *)self;
     sft_run *const run = open_run(r);
-    unsigned long long step = 0;
+    unsigned long long step = 0, stream = 0;
     unsigned int flags = 0;
     PyObject *list, *lists[4];
     sft_run_save *save;
@@ -333,12 +333,15 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     sft_error err;
     tensors t;
 
-    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO", &step, &flags, &list, &lists[0],
-                                         &lists[1], &lists[2], &lists[3])) {
+    if (run == NULL || !PyArg_ParseTuple(args, "KIOOOOO|K", &step, &flags, &list, &lists[0],
+                                         &lists[1], &lists[2], &lists[3], &stream)) {
         return NULL;
     }
     if (!tensors_read(&t, list)) {
         return NULL;
+    }
+    if (r->copies != NULL) {
+        core_copies_stream(r->copies, stream);
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_begin(&save, run, step, flags, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
@@ -601,8 +604,9 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
 
 static PyMethodDef run_methods[] = {
     {"save", run_save, METH_VARARGS,
-     "save(step, flags, tensors, entries, metrics, files, metadata, /): a ticket, once all is "
-     "staged."},
+     "save(step, flags, tensors, entries, metrics, files, metadata, stream=0, /): a ticket, once "
+     "all "
+     "is staged."},
     {"poll", run_poll, METH_NOARGS, "What happens behind."},
     {"wait", run_wait, METH_VARARGS, "wait(ticket, milliseconds, /): whether it is committed."},
     {"resume", run_resume, METH_O, "resume(step, /): (step, directory), or None."},

@@ -28,6 +28,7 @@ const sft_cuda_api *sft_cuda_api_get(void) {
         .copies_create = sft_cuda_copies_create,
         .copies_copier = sft_cuda_copies_copier,
         .copies_free = sft_cuda_copies_free,
+        .copies_stream = sft_cuda_copies_stream,
     };
     return &api;
 }

@@ -31,6 +31,7 @@
     X(host_free, cuMemFreeHost, (void *memory))                                                    \
     X(copy, cuMemcpyHtoDAsync_v2, (uint64_t dst, const void *src, size_t size, void *stream))      \
     X(copy_back, cuMemcpyDtoH_v2, (void *dst, uint64_t src, size_t size))                          \
+    X(copy_out, cuMemcpyDtoHAsync_v2, (void *dst, uint64_t src, size_t size, void *stream))        \
     X(pointer_attribute, cuPointerGetAttribute, (void *value, int attribute, uint64_t address))    \
     X(stream_create, cuStreamCreate, (void **stream, unsigned flags))                              \
     X(stream_free, cuStreamDestroy_v2, (void *stream))                                             \

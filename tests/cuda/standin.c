@@ -157,6 +157,17 @@ static bool pump(void) {
     return false;
 }
 
+/* All work of a stream; false: it waits for something that nobody will do. */
+static bool drain(const stream *s) {
+    while (s->first != NULL) {
+        if (!pump()) {
+            fault("streams wait for each other");
+            return false;
+        }
+    }
+    return true;
+}
+
 static op *enqueue(stream *s, int kind) {
     op *o = calloc(1, sizeof *o);
     if (o == NULL) {
@@ -202,7 +213,8 @@ static event *event_of(void *handle) {
 static bool busy(const block *b) {
     for (size_t i = 0; i < stream_count + 2; i++) {
         for (const op *o = by_number(i)->first; o != NULL; o = o->next) {
-            const uint64_t at = b->device >= 0 ? o->address : (uint64_t)(uintptr_t)o->src;
+            const void *const host = o->src != NULL ? o->src : o->dst;
+            const uint64_t at = b->device >= 0 ? o->address : (uint64_t)(uintptr_t)host;
             if (o->size > 0 && at >= b->address && at - b->address < b->size) {
                 return true;
             }
@@ -487,6 +499,29 @@ int cuMemcpyDtoH_v2(void *dst, uint64_t src, size_t size) {
     return end(OK);
 }
 
+int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t size, void *handle);
+int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t size, void *handle) {
+    CALL("cuMemcpyDtoHAsync_v2", true)
+    stream *s = stream_of(handle);
+    const block *from = find(src, size, true);
+    if (from == NULL) {
+        fault("a copy from outside of device memory");
+    } else if (from->device != current_device()) {
+        fault("a copy from the memory of another device");
+    }
+    if (s == NULL || from == NULL || size == 0) {
+        return end(INVALID);
+    }
+    const bool at_once = find((uint64_t)(uintptr_t)dst, size, false) == NULL;
+    op *o = enqueue(s, CONSUME);
+    o->address = src;
+    o->size = size;
+    o->dst = dst;
+    report.copies++;
+    /* Memory that is not pinned: done when the call returns. */
+    return end(at_once && !drain(s) ? INVALID : OK);
+}
+
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address);
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
     CALL("cuPointerGetAttribute", true)
@@ -542,13 +577,7 @@ int cuStreamSynchronize(void *handle);
 int cuStreamSynchronize(void *handle) {
     CALL_ANYWAY("cuStreamSynchronize", true);
     const stream *s = stream_of(handle);
-    while (s != NULL && s->first != NULL) {
-        if (!pump()) {
-            fault("streams wait for each other");
-            return end(INVALID);
-        }
-    }
-    return end(s != NULL ? told : INVALID);
+    return end(s != NULL && drain(s) ? told : INVALID);
 }
 
 int cuEventCreate(void **handle, unsigned flags);

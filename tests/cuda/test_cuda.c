@@ -700,9 +700,61 @@ static void copies_out(void **state) {
     assert_gpu_clean();
 }
 
+/* Copies wait on the device for what computes the tensor, on whatever stream, and are done after finish; into
+ * memory that is not pinned, too. */
+static void copies_wait_for_the_stream(void **state) {
+    enum { SIZE = 1 << 16 };
+    static uint8_t plain[SIZE];
+    sft_cuda_options how;
+    sft_cuda_load_options o;
+    sft_cuda_copies *copies;
+    sft_cuda_view view;
+    sft_cuda_loaded *l;
+    sft_error err;
+
+    (void)state;
+    standin_config c = gpu_config(6);
+    c.lazy = 1;
+    gpu_reset(&c);
+    options(&how, &o);
+    sft_cuda *gpu = open_gpu(&how);
+    assert_int_equal(sft_cuda_load(&l, gpu, model, &o, &err), SFT_OK);
+    assert_int_equal(sft_cuda_loaded_wait(l, 0, &err), SFT_OK);
+    size_t size = 0;
+    for (size_t i = 0; size < 1000; i++) { /* one of some size */
+        assert_int_equal(sft_cuda_loaded_at(l, i, &view), SFT_OK);
+        size = view.nbytes < SIZE ? (size_t)view.nbytes : SIZE;
+    }
+    assert_int_equal(sft_cuda_copies_create(&copies, gpu, 0, &err), SFT_OK);
+    const sft_copier *copier = sft_cuda_copies_copier(copies);
+    uint8_t *pinned = copier->alloc(copier->ctx, size);
+    assert_non_null(pinned);
+    for (int round = 0; round < 40; round++) {
+        uint8_t *const to = round % 4 == 3 ? plain : pinned;
+        const uintptr_t stream = 1 + (uintptr_t)round % 2;
+        memset(to, 0xee, size);
+        sft_cuda_copies_stream(copies, stream);
+        assert_int_equal(produce((void *)stream, view.address, size, round), 0);
+        assert_int_equal(copier->copy(copier->ctx, to, view.address, size / 2, &err), SFT_OK);
+        assert_int_equal(copier->copy(copier->ctx, to + size / 2, view.address + size / 2,
+                                      size - size / 2, &err),
+                         SFT_OK);
+        assert_int_equal(copier->finish(copier->ctx, &err), SFT_OK);
+        for (size_t i = 0; i < size; i++) {
+            assert_int_equal(to[i], round);
+        }
+    }
+    copier->free(copier->ctx, pinned, size);
+    sft_cuda_copies_free(copies);
+    sft_cuda_loaded_free(l);
+    sft_cuda_close(gpu);
+    assert_gpu_clean();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(copies_out, fresh),
+        cmocka_unit_test_setup(copies_wait_for_the_stream, fresh),
         cmocka_unit_test_setup(no_driver, fresh),
         cmocka_unit_test_setup(no_device, fresh),
         cmocka_unit_test_setup(arguments, fresh),

@@ -56,7 +56,40 @@ static void check_bytes(const sft_cuda_loaded *l) {
     }
 }
 
-/* Opens, loads, exports, asks, waits, frees. The first failure. */
+/* The first tensor goes back, into pinned memory or, where there is none, into other. */
+static sft_status copy_out(sft_cuda *gpu, const sft_cuda_loaded *l, sft_error *err) {
+    sft_cuda_copies *copies;
+    sft_cuda_view v;
+    assert_int_equal(sft_cuda_loaded_at(l, 0, &v), SFT_OK);
+    sft_status status = sft_cuda_copies_create(&copies, gpu, 1, err);
+    assert_int_equal(copies == NULL, status != SFT_OK);
+    if (status != SFT_OK) {
+        return status;
+    }
+    const size_t size = (size_t)v.nbytes;
+    const sft_copier *const c = sft_cuda_copies_copier(copies);
+    uint8_t *const pinned = c->alloc(c->ctx, size);
+    uint8_t *const memory = pinned != NULL ? pinned : malloc(size);
+    uint8_t *const want = malloc(size);
+    assert_true(size > 0 && memory != NULL && want != NULL);
+    status = c->copy(c->ctx, memory, v.address, size, err);
+    const sft_status finished = c->finish(c->ctx, status == SFT_OK ? err : NULL);
+    status = status == SFT_OK ? finished : status;
+    if (status == SFT_OK) {
+        assert_int_equal(peek(v.address, size, want), 1);
+        assert_memory_equal(memory, want, size);
+    }
+    if (pinned != NULL) {
+        c->free(c->ctx, pinned, size);
+    } else {
+        free(memory);
+    }
+    free(want);
+    sft_cuda_copies_free(copies);
+    return status;
+}
+
+/* Opens, loads, exports, copies back, asks, waits, frees. The first failure. */
 static sft_status whole_life(const sft_cuda_options *how, const sft_cuda_load_options *o,
                              sft_error *err) {
     sft_cuda *gpu = NULL;
@@ -81,6 +114,7 @@ static sft_status whole_life(const sft_cuda_options *how, const sft_cuda_load_op
     }
     if (status == SFT_OK) {
         check_bytes(l);
+        status = copy_out(gpu, l, err);
     }
     sft_cuda_close(gpu);
     sft_cuda_loaded_free(l);

@@ -148,8 +148,24 @@ def test_a_run_stages_what_lies_on_a_device(gpu, model, tmp_path):
         given.append(("here", "F64", [5], 0, here.ctypes.data, here.nbytes, 0))
         ticket = run.save(1, 0, given, [], [], [], [])
         assert run.wait(ticket, 60_000)
+        large = there["large"]
+        for step, stream in ((2, 1), (3, 2)):  # what is still being computed there is waited for
+            produced = (
+                ctypes.c_void_p(stream),
+                ctypes.c_uint64(large.address),
+                ctypes.c_size_t(large.nbytes),
+                step,
+            )
+            assert gpu.library.standin_produce(*produced) == 0
+            ticket = run.save(
+                step, 0, [entry for entry in given if entry[0] == "large"], [], [], [], [], stream
+            )
+            assert run.wait(ticket, 60_000)
         run.close()
         del run
+    for step in (2, 3):
+        saved = st.load_file(tmp_path / "run" / f"step-00000000{step}" / "model.safetensors")
+        assert set(saved["large"].tobytes()) == {step}
     saved = st.load_file(tmp_path / "run" / "step-000000001" / "model.safetensors")
     assert saved.keys() == {*tensors, "here"}
     for name, tensor in tensors.items():
