@@ -99,11 +99,14 @@ bench-python: ## random rows of the Python package beside safetensors, fresh pro
 	@scripts/python_env.sh $${SFT_PEERS_PYTHON:-build/venv/bin/python} build/python-env
 	@build/python-env/bin/python bench/python_rows.py --rows $${ROWS:-200} --folder build --out build/python_rows.json
 
-bench-run: ## what a save of a training run costs: stall, training beside it, writing, resume (RUN_MIB of state, default 768); 1 minute
+bench-run: ## what a save of a training run costs, beside torch, DCP, Lightning, accelerate (RUN_MIB of state, default 768); 6 minutes
 	@scripts/bootstrap.sh bench
 	@mkdir -p build && $(CONFIGURE) -DSFT_BUILD_BENCH=ON
 	@$(NINJA) --quiet run_speed
 	@mkdir -p build/run_speed && build/bench/run_speed build/run_speed $${RUN_MIB:-768} | tee build/run_speed.json; rm -rf build/run_speed
+	@scripts/venv.sh tests/python/train/requirements.txt build/venv-train
+	@scripts/python_env.sh "$$PWD/build/venv-train/bin/python" "$$PWD/build/python-train-env"
+	@build/python-train-env/bin/python bench/run_peers.py --mib $${RUN_MIB:-768} --out build/run_peers.json --svg build/run_peers.svg
 
 bench-planner: ## how long plans of thousands of ranks take, and what memory
 	@scripts/bootstrap.sh bench
