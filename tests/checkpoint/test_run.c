@@ -4,15 +4,11 @@
  * once, and a step that is no good is passed over with the reason. The rules: test_run_rules.c. Faults:
  * tests/fault.
  */
-#include "unit/folder.h"
+#include "checkpoint/run_home.h"
 
 #include <sft/load.h>
-#include <sft/run.h>
 #include <stdbool.h>
 #include <sys/wait.h>
-
-static char base[64];
-static char path[96];
 
 enum { ROWS = 40, COLUMNS = 33 };
 #define BYTES (sizeof(float) * ROWS * COLUMNS)
@@ -41,17 +37,7 @@ static void fill(model *m, uint64_t step) {
 static const uint64_t shape[2] = {ROWS, COLUMNS};
 
 static sft_run_tensor tensor(const char *name, uint32_t part, const void *data, size_t size) {
-    sft_run_tensor t;
-    SFT_INIT(&t);
-    t.name = name;
-    t.name_len = strlen(name);
-    t.dtype = sft_dtype_find("F32", 3);
-    t.shape = shape;
-    t.rank = size == sizeof(float) ? 0 : 2;
-    t.part = part;
-    t.data = data;
-    t.nbytes = size;
-    return t;
+    return floats(name, part, shape, size == sizeof(float) ? 0 : 2, data, size);
 }
 
 static void tensors(sft_run_tensor list[4], const model *m) {
@@ -173,19 +159,6 @@ static const char *in_step(uint64_t step, const char *name) {
     char *const text = names[next++ % 4];
     (void)snprintf(text, sizeof names[0], "step-%09llu/%s", (unsigned long long)step, name);
     return in_folder(path, text);
-}
-
-static int set_up(void **state) {
-    (void)state;
-    folder_make(base);
-    (void)snprintf(path, sizeof path, "%s/run", base);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    folder_remove(base);
-    return 0;
 }
 
 /* ---------------------------------------------------------------- there and back */
@@ -689,8 +662,6 @@ static void without_tensors(void **state) {
     sft_run_point_free(p);
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
 }
-
-#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

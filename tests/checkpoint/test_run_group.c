@@ -3,15 +3,11 @@
  * Unit tests of runs of many processes, which are threads here: what four save two and three resume from,
  * optimizer included; a process that fails or is missing is named, and nothing appears.
  */
-#include "unit/folder.h"
-
 #include "checkpoint/crowd.h"
 
-#include <sft/run.h>
-#include <stdbool.h>
+#include "checkpoint/run_home.h"
 
-static char base[64];
-static char path[96];
+#include <stdbool.h>
 
 enum { ROWS = 37, COLUMNS = 5, BLOB = 16 };
 
@@ -35,18 +31,10 @@ static void cut(piece *p, uint32_t rank, uint32_t size, uint64_t step) {
 }
 
 static sft_run_tensor tensor(const char *name, uint32_t part, const piece *p) {
-    sft_run_tensor t;
-    SFT_INIT(&t);
-    t.name = name;
-    t.name_len = strlen(name);
-    t.part = part;
-    t.dtype = sft_dtype_get(SFT_F32);
-    t.shape = p->shape;
-    t.rank = 2;
+    const size_t size = (size_t)(p->count[0] * p->count[1] * sizeof(float));
+    sft_run_tensor t = floats(name, part, p->shape, 2, size > 0 ? p->data : NULL, size);
     t.start = p->start;
     t.count = p->count;
-    t.nbytes = p->count[0] * p->count[1] * sizeof(float);
-    t.data = t.nbytes > 0 ? p->data : NULL;
     return t;
 }
 
@@ -164,19 +152,6 @@ static void resume(crowd_member *m) {
     free(wanted);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    folder_make(base);
-    (void)snprintf(path, sizeof path, "%s/run", base);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    folder_remove(base);
-    return 0;
-}
-
 static plan a_plan(uint64_t step) {
     return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0};
 }
@@ -246,8 +221,6 @@ static void a_missing_process(void **state) {
     crowd_run(members, 3, save, &p);
     assert_all_ok(members, 3);
 }
-
-#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others), IN_FOLDER(a_hole),

@@ -3,7 +3,7 @@
  * Unit tests of the rules of a run: every combination of small rules over every set of five steps, against
  * a second statement of docs/run.md; and that what is removed is what the list says.
  */
-#include "unit/folder.h"
+#include "checkpoint/run_home.h"
 
 #include "checkpoint/run/steps.h"
 #include <stdbool.h>
@@ -162,20 +162,6 @@ static void odd_steps(void **state) {
 }
 
 /* ---------------------------------------------------------------- on the disk */
-
-static char base[64];
-
-static int set_up(void **state) {
-    (void)state;
-    folder_make(base);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    folder_remove(base);
-    return 0;
-}
 
 static void what_is_left(void **state) {
     sft_run_rules r;

@@ -665,23 +665,29 @@ static void threads_share_the_ring(void **state) {
     assert_gpu_clean();
 }
 
-/* What was loaded comes back, into pinned memory; the device outlives its handle until the copies go. */
-static void copies_out(void **state) {
+/* A device with the model on it. */
+static sft_cuda *with_model(sft_cuda_loaded **l) {
     sft_cuda_options how;
     sft_cuda_load_options o;
+    options(&how, &o);
+    sft_cuda *gpu = open_gpu(&how);
+    assert_int_equal(sft_cuda_load(l, gpu, model, &o, NULL), SFT_OK);
+    assert_int_equal(sft_cuda_loaded_wait(*l, 0, NULL), SFT_OK);
+    return gpu;
+}
+
+/* What was loaded comes back, into pinned memory; the device outlives its handle until the copies go. */
+static void copies_out(void **state) {
     sft_cuda_copies *copies;
     sft_cuda_view view;
     sft_cuda_loaded *l;
     sft_error err;
 
     (void)state;
-    options(&how, &o);
-    sft_cuda *gpu = open_gpu(&how);
-    assert_int_equal(sft_cuda_load(&l, gpu, model, &o, &err), SFT_OK);
+    sft_cuda *gpu = with_model(&l);
     assert_int_equal(sft_cuda_copies_create(&copies, gpu, 1, &err), SFT_OK);
     const sft_copier *copier = sft_cuda_copies_copier(copies);
     assert_int_equal(sft_cuda_loaded_at(l, 0, &view), SFT_OK);
-    assert_int_equal(sft_cuda_loaded_wait(l, 0, &err), SFT_OK);
     uint8_t *memory = copier->alloc(copier->ctx, (size_t)view.nbytes + 1);
     uint8_t *wanted = malloc((size_t)view.nbytes + 1);
     assert_non_null(memory);
@@ -705,8 +711,6 @@ static void copies_out(void **state) {
 static void copies_wait_for_the_stream(void **state) {
     enum { SIZE = 1 << 16 };
     static uint8_t plain[SIZE];
-    sft_cuda_options how;
-    sft_cuda_load_options o;
     sft_cuda_copies *copies;
     sft_cuda_view view;
     sft_cuda_loaded *l;
@@ -716,10 +720,7 @@ static void copies_wait_for_the_stream(void **state) {
     standin_config c = gpu_config(6);
     c.lazy = 1;
     gpu_reset(&c);
-    options(&how, &o);
-    sft_cuda *gpu = open_gpu(&how);
-    assert_int_equal(sft_cuda_load(&l, gpu, model, &o, &err), SFT_OK);
-    assert_int_equal(sft_cuda_loaded_wait(l, 0, &err), SFT_OK);
+    sft_cuda *gpu = with_model(&l);
     size_t size = 0;
     for (size_t i = 0; size < 1000; i++) { /* one of some size */
         assert_int_equal(sft_cuda_loaded_at(l, i, &view), SFT_OK);

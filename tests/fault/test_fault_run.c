@@ -5,11 +5,10 @@
  * fails. Afterwards: no step that was committed is lost, none that is chosen is torn, and whoever lacks
  * the new step was told so.
  */
-#include "unit/folder.h"
+#include "checkpoint/run_home.h"
 #include "wrap.h"
 
 #include <errno.h>
-#include <sft/run.h>
 #include <stdbool.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -28,17 +27,14 @@
         return __real_##name args;                                                                 \
     }
 CATCH(rename, (const char *from, const char *to), (from, to))
-CATCH(mkdir, (const char *path, mode_t mode), (path, mode))
-CATCH(unlink, (const char *path), (path))
-CATCH(rmdir, (const char *path), (path))
+CATCH(mkdir, (const char *at, mode_t mode), (at, mode))
+CATCH(unlink, (const char *at), (at))
+CATCH(rmdir, (const char *at), (at))
 CATCH(flock, (int fd, int how), (fd, how))
-CATCH(lstat, (const char *path, struct stat *st), (path, st))
-CATCH(lstat64, (const char *path, struct stat *st), (path, st))
+CATCH(lstat, (const char *at, struct stat *st), (at, st))
+CATCH(lstat64, (const char *at, struct stat *st), (at, st))
 
 /* ---------------------------------------------------------------- the run */
-
-static char base[64];
-static char path[96];
 
 enum { SIZE = 3000 };
 static float weight[SIZE];
@@ -54,14 +50,8 @@ static void fill(uint64_t step) {
 static void describe(sft_run_tensor t[2]) {
     static const uint64_t shape[1] = {SIZE};
     for (size_t i = 0; i < 2; i++) {
-        SFT_INIT(&t[i]);
-        t[i].name = i == 0 ? "w" : "frozen";
-        t[i].name_len = strlen(t[i].name);
-        t[i].dtype = sft_dtype_get(SFT_F32);
-        t[i].shape = shape;
-        t[i].rank = 1;
-        t[i].data = i == 0 ? weight : frozen;
-        t[i].nbytes = sizeof weight;
+        t[i] = floats(i == 0 ? "w" : "frozen", SFT_RUN_MODEL, shape, 1, i == 0 ? weight : frozen,
+                      sizeof weight);
         t[i].flags = i == 0 ? 0 : SFT_RUN_FROZEN;
     }
 }
@@ -167,21 +157,14 @@ static void judge(uint64_t newest, const char *after) {
     assert_int_equal(sft_run_close(run, NULL), SFT_OK);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    if (access("/dev/shm", W_OK) == 0) {
-        (void)snprintf(base, sizeof base, "/dev/shm/sft-test-XXXXXX");
-        assert_non_null(mkdtemp(base));
-    } else {
-        folder_make(base);
+/* In memory where it can be: many thousand saves, none of which has to outlive the machine. */
+static int set_up_in_memory(void **state) {
+    if (access("/dev/shm", W_OK) != 0) {
+        return set_up(state);
     }
+    (void)snprintf(base, sizeof base, "/dev/shm/sft-test-XXXXXX");
+    assert_non_null(mkdtemp(base));
     (void)snprintf(path, sizeof path, "%s/run", base);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    folder_remove(base);
     return 0;
 }
 
@@ -333,9 +316,9 @@ static void every_allocation_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_call_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_moment_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(every_allocation_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_call_fails, set_up_in_memory, tear_down),
+        cmocka_unit_test_setup_teardown(every_moment_killed, set_up_in_memory, tear_down),
+        cmocka_unit_test_setup_teardown(every_allocation_fails, set_up_in_memory, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
