@@ -249,55 +249,50 @@ static bool tensors_read(tensors *t, PyObject *list) {
 
 /* ---------------------------------------------------------------- save */
 
-/* Adds one pair of a list; *status is the library's. False with an exception. */
-typedef bool (*add_pair)(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err);
-
-static bool add_entry(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
-    const char *name, *json;
-    Py_ssize_t len = 0;
-
-    if (!PyArg_ParseTuple(pair, "ss#", &name, &json, &len)) {
-        return false;
-    }
-    *status = sft_run_add_node(save, name, json, (size_t)len, err);
-    return true;
+static sft_status add_node(sft_run_save *save, const char *name, const char *bytes, size_t size,
+                           sft_error *err) {
+    return sft_run_add_node(save, name, bytes, size, err);
 }
 
-static bool add_metric(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
-    const char *name;
-    double value = 0;
-
-    if (!PyArg_ParseTuple(pair, "sd", &name, &value)) {
-        return false;
-    }
-    *status = sft_run_add_metric(save, name, value, err);
-    return true;
+static sft_status add_file(sft_run_save *save, const char *name, const char *bytes, size_t size,
+                           sft_error *err) {
+    return sft_run_add_file(save, name, bytes, size, err);
 }
 
-static bool add_file(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
+static sft_status add_metadata(sft_run_save *save, const char *name, const char *bytes, size_t size,
+                               sft_error *err) {
+    return sft_run_add_metadata(save, name, strlen(name), bytes, size, err);
+}
+
+/* What the pairs of each list are; without a function they are metrics. */
+static const struct {
+    const char *format;
+    sft_status (*add)(sft_run_save *save, const char *name, const char *bytes, size_t size,
+                      sft_error *err);
+} adders[] = {{"ss#", add_node}, {"sd", NULL}, {"sy#", add_file}, {"ss#", add_metadata}};
+
+/* Adds one pair of list k; *status is the library's. False with an exception. */
+static bool add_pair(sft_run_save *save, size_t k, PyObject *pair, sft_status *status,
+                     sft_error *err) {
     const char *name, *bytes;
     Py_ssize_t size = 0;
+    double value = 0;
 
-    if (!PyArg_ParseTuple(pair, "sy#", &name, &bytes, &size)) {
+    if (adders[k].add == NULL) {
+        if (!PyArg_ParseTuple(pair, adders[k].format, &name, &value)) {
+            return false;
+        }
+        *status = sft_run_add_metric(save, name, value, err);
+        return true;
+    }
+    if (!PyArg_ParseTuple(pair, adders[k].format, &name, &bytes, &size)) {
         return false;
     }
-    *status = sft_run_add_file(save, name, bytes, (size_t)size, err);
-    return true;
-}
-
-static bool add_metadata(sft_run_save *save, PyObject *pair, sft_status *status, sft_error *err) {
-    const char *key, *value;
-    Py_ssize_t key_len = 0, value_len = 0;
-
-    if (!PyArg_ParseTuple(pair, "s#s#", &key, &key_len, &value, &value_len)) {
-        return false;
-    }
-    *status = sft_run_add_metadata(save, key, (size_t)key_len, value, (size_t)value_len, err);
+    *status = adders[k].add(save, name, bytes, (size_t)size, err);
     return true;
 }
 
 static bool add_all(core_state *state, sft_run_save *save, const tensors *t, PyObject **lists) {
-    static const add_pair adders[] = {add_entry, add_metric, add_file, add_metadata};
     sft_status status = SFT_OK;
     sft_error err;
 
@@ -310,7 +305,7 @@ static bool add_all(core_state *state, sft_run_save *save, const tensors *t, PyO
             return false;
         }
         for (Py_ssize_t i = 0; status == SFT_OK && i < count; i++) {
-            if (!adders[k](save, PyList_GetItem(lists[k], i), &status, &err)) {
+            if (!add_pair(save, k, PyList_GetItem(lists[k], i), &status, &err)) {
                 return false;
             }
         }
