@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * Everything that a step of a run can hold, and all that it says of itself: train_and_resume.c at length, with
- * rules, numbers, texts, metrics, and damage that is passed over.
+ * Everything that a step of a run can hold, and all that it says of itself: train_and_resume.c at length,
+ * with rules, numbers, texts, metrics, and damage that is passed over.
  *     run_in_full RUN [UPDATES]
  */
 #include <sft/run.h>
