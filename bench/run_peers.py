@@ -305,10 +305,9 @@ def table(rows, mib):
         "|---" * 5 + "|",
     ]
     for name in READERS:
-        took = of(name, "resume")
-        lines.append(
-            f"| {name} | {took:.3f} | {took / of('Run.resume', 'resume'):.1f} | {of(name, 'more'):.0f} |"
-        )
+        took, ready = of(name, "resume"), of(name, "ready")
+        times = took / of("Run.resume", "resume")
+        lines.append(f"| {name} | {took:.3f} | {times:.1f} | {ready:.3f} | {of(name, 'more'):.0f} |")
     return "\n".join([f"{mib} MiB of AdamW state; a memcpy of it by two threads: {copy:.3f} s", "", *lines])
 
 
