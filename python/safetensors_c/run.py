@@ -641,8 +641,14 @@ class Batches:
     def __len__(self) -> int:
         return len(self.loader)
 
+    def _sampler(self) -> Any:
+        find = getattr(
+            self.loader, "get_sampler", None
+        )  # accelerate's loaders: that of the program, beneath theirs
+        return getattr(self.loader, "sampler", None) if find is None else find()
+
     def _generators(self) -> dict[str, Any]:
-        sampler = getattr(self.loader, "sampler", None)
+        sampler = self._sampler()
         batches = getattr(self.loader, "batch_sampler", None)
         owners = {"loader": self.loader, "sampler": sampler, "batch_sampler": batches}
         found = {k: getattr(o, "generator", None) for k, o in owners.items()}
@@ -655,7 +661,7 @@ class Batches:
         if "numpy" in sys.modules:
             states["numpy"] = sys.modules["numpy"].random.get_state(legacy=False)
         states.update({f"of.{k}": g.get_state() for k, g in self._generators().items()})
-        sampler = getattr(self.loader, "sampler", None)
+        sampler = self._sampler()
         if hasattr(sampler, "set_epoch") and hasattr(sampler, "epoch"):
             states["epoch"] = sampler.epoch
         elif hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict"):
@@ -670,9 +676,9 @@ class Batches:
             if f"of.{k}" in states:
                 g.set_state(states[f"of.{k}"])
         if "epoch" in states:
-            self.loader.sampler.set_epoch(states["epoch"])
+            self._sampler().set_epoch(states["epoch"])
         elif "sampler" in states:
-            self.loader.sampler.load_state_dict(states["sampler"])
+            self._sampler().load_state_dict(states["sampler"])
 
     def __iter__(self) -> Iterator[Any]:
         if self._resumed and self._start is not None:

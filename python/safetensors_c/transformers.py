@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""transformers' Trainer whose checkpoints are the steps of a Run: whole, verified, without pickle.
+
+    from safetensors_c.transformers import RunTrainer
+
+    trainer = RunTrainer(model=model, args=args, train_dataset=dataset)  # instead of Trainer
+    trainer.train(resume_from_checkpoint=True)                          # from the newest complete step
+
+args.output_dir is the run: `output_dir/step-000000500` is a directory that `from_pretrained` reads, with the optimizer,
+scheduler, scaler, random states and trainer_state.json in it. docs/trainers.md says what is kept and what is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from transformers import Trainer
+from transformers.trainer_callback import ExportableState
+
+from .run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["RunMixin", "RunTrainer"]
+
+_STATE = "trainer_state.json"
+
+
+def _number(directory: str) -> int | None:
+    """The step of a directory's name, None if it is no step's."""
+    name = os.path.basename(os.path.normpath(directory))
+    digits = name[5:]
+    return int(digits) if name.startswith("step-") and len(digits) >= 9 and digits.isdigit() else None
+
+
+class RunMixin:
+    """For a Trainer of your own: `class MyTrainer(RunMixin, Trainer)`.
+
+    save_total_limit: so many of the newest steps stay, and beside them the newest complete one and the best by
+    metric_for_best_model always. Writing goes on behind training; the error of a save that failed is raised at the next one,
+    at the latest when train returns. A directory that Trainer itself has written is resumed from as Trainer does.
+    """
+
+    _run: Run | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run in args.output_dir, opened for writing when it is first wanted; train closes it."""
+        if self._run is None:
+            args = self.args  # type: ignore[attr-defined]
+            if args.world_size != 1:
+                raise TypeError(f"RunTrainer keeps the training of one process, not of {args.world_size}")
+            best = self._best_key()
+            self._run = Run(
+                args.output_dir,
+                keep_last=args.save_total_limit or 0,
+                keep_best=1 if best and args.save_total_limit else 0,
+                best=best,
+                mode="max" if args.greater_is_better else "min",
+            )
+        return self._run
+
+    def _best_key(self) -> str | None:
+        name = self.args.metric_for_best_model  # type: ignore[attr-defined]
+        return name if name is None or name.startswith("eval_") else f"eval_{name}"
+
+    def _step_directory(self, step: int) -> str:
+        return os.path.join(self.args.output_dir, f"step-{step:09d}")  # type: ignore[attr-defined]
+
+    # -- save
+
+    def _texts(self) -> dict[str, bytes]:
+        """The small files beside the weights: configuration, tokenizer or processor, arguments, state."""
+        files: dict[str, bytes] = {}
+        with tempfile.TemporaryDirectory() as directory:
+            model = self.accelerator.unwrap_model(self.model)  # type: ignore[attr-defined]
+            parts = (
+                getattr(model, "config", None),
+                getattr(model, "generation_config", None) if getattr(model, "can_generate", bool)() else None,
+                getattr(self, "processing_class", None),
+            )
+            for part in parts:
+                if hasattr(part, "save_pretrained"):
+                    part.save_pretrained(directory)
+            for name in os.listdir(directory):
+                with open(os.path.join(directory, name), "rb") as f:
+                    files[name] = f.read()
+            path = os.path.join(directory, _STATE)
+            self.state.save_to_json(path)  # type: ignore[attr-defined]
+            with open(path, "rb") as f:
+                files[_STATE] = f.read()
+        files["training_args.json"] = self.args.to_json_string().encode()  # type: ignore[attr-defined]
+        return files
+
+    def _export_callbacks(self) -> None:
+        """Into the state, as Trainer does before it saves."""
+        handler, control = self.callback_handler, self.control  # type: ignore[attr-defined]
+        kept = self.state.stateful_callbacks  # type: ignore[attr-defined]
+        for callback in [*handler.callbacks, control]:
+            if isinstance(callback, ExportableState):
+                name = type(callback).__name__
+                if isinstance(kept.get(name), list):
+                    kept[name].append(callback.state())
+                else:
+                    kept[name] = callback.state()
+
+    def _metrics(self) -> dict[str, float]:
+        """Of the evaluation at this step, if there was one."""
+        state = self.state  # type: ignore[attr-defined]
+        found: dict[str, float] = {}
+        for row in reversed(state.log_history):
+            if row.get("step") != state.global_step:
+                break
+            found.update(
+                {k: v for k, v in row.items() if k.startswith("eval_") and isinstance(v, (int, float))}
+            )
+        return found
+
+    def _given(self) -> dict[str, Any]:
+        """The objects of save and resume."""
+        optimizer, scaler = self.optimizer, self.accelerator.scaler  # type: ignore[attr-defined]
+        given: dict[str, Any] = {"model": self.accelerator.unwrap_model(self.model)}  # type: ignore[attr-defined]
+        if not self.args.save_only_model:  # type: ignore[attr-defined]
+            given["optimizer"] = getattr(optimizer, "optimizer", optimizer)
+            given["scheduler"] = self.lr_scheduler  # type: ignore[attr-defined]
+            if scaler is not None:
+                given["scaler"] = scaler
+        return given
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        if trial is not None or getattr(self, "hp_search_backend", None) is not None:
+            raise TypeError("RunTrainer keeps one training, not the trials of a search")
+        self.store_flos()  # type: ignore[attr-defined]
+        state = self.state  # type: ignore[attr-defined]
+        if state.best_global_step:
+            best = self._step_directory(state.best_global_step)
+            if state.best_global_step == state.global_step or os.path.isdir(best):
+                state.best_model_checkpoint = best
+        self._export_callbacks()
+        self.run.save(
+            state.global_step,
+            **self._given(),
+            rng=not self.args.save_only_model,  # type: ignore[attr-defined]
+            metrics=self._metrics(),
+            files=self._texts(),
+            replace=True,
+        )
+        if self.args.push_to_hub:  # type: ignore[attr-defined]
+            self.run.wait()
+            self._push_from_checkpoint(self._step_directory(state.global_step))  # type: ignore[attr-defined]
+
+    # -- resume
+
+    def _of_run(self, checkpoint: Any) -> int | None:
+        """The number of a directory that is a step of this run."""
+        if checkpoint is None:
+            return None
+        step = _number(os.fspath(checkpoint))
+        own = os.path.realpath(self.args.output_dir)  # type: ignore[attr-defined]
+        return step if os.path.dirname(os.path.realpath(checkpoint)) == own else None
+
+    def _newest(self) -> str:
+        """The newest step that is complete and verified."""
+        for step in reversed(self.run.steps(verify=True)):
+            if step["complete"] and step["verified"]:
+                return self._step_directory(step["step"])
+        raise ValueError(f"No valid checkpoint found in output directory ({self.args.output_dir})")  # type: ignore[attr-defined]
+
+    def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = self._newest()
+        try:
+            result = super().train(resume_from_checkpoint, *args, **kwargs)  # type: ignore[misc]
+        except BaseException:
+            run, self._run = self._run, None
+            if run is not None:
+                run.__exit__(Exception, Exception(), None)  # a failed save is a warning beside the error
+            raise
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
+        return result
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        if self._of_run(resume_from_checkpoint) is None:  # else: weights come with the optimizer, verified
+            super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        step = self._of_run(checkpoint)
+        if step is None:
+            super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]
+        else:
+            self.run.resume(step=step, rng=False, **self._given())
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        if self._of_run(checkpoint) is None:
+            super()._load_scaler(checkpoint)  # type: ignore[misc]
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        step = self._of_run(checkpoint)
+        if step is None:
+            super()._load_rng_state(checkpoint)  # type: ignore[misc]
+        else:
+            self.run.resume(step=step)
+
+    def _load_best_model(self) -> None:
+        self.run.wait()
+        super()._load_best_model()  # type: ignore[misc]
+
+
+class RunTrainer(RunMixin, Trainer):
+    """Trainer whose checkpoints are the steps of a Run in args.output_dir."""

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""safetensors_c.transformers with transformers' Trainer: killed and resumed, from_pretrained, limits, best, what is refused."""
+
+import pathlib
+import sys
+
+import pytest
+import torch
+from common import assert_no_pickle, compare, no_room, say, train
+from safetensors_c import Run, SafetensorError
+from safetensors_c.transformers import RunTrainer
+from transformers import (
+    AutoModelForCausalLM,
+    EarlyStoppingCallback,
+    LlamaConfig,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
+
+STEPS = 12
+
+
+class Data(torch.utils.data.Dataset):
+    def __init__(self, count=32):
+        g = torch.Generator().manual_seed(1)
+        self.ids = torch.randint(0, 50, (count, 8), generator=g)
+
+    def __len__(self):
+        return len(self.ids)
+
+    def __getitem__(self, i):
+        return {"input_ids": self.ids[i], "labels": self.ids[i]}
+
+
+class Tell(TrainerCallback):
+    def on_step_end(self, args, state, control, model=None, lr_scheduler=None, **kwargs):
+        weights = sum(p.detach().double().sum().item() for p in model.parameters())
+        say(state.global_step, weights.hex(), lr_scheduler.get_last_lr()[0].hex())
+
+
+def model_of(hidden=16, tie=True):
+    torch.manual_seed(7)
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=hidden,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        attention_dropout=0.1,
+        tie_word_embeddings=tie,
+    )
+    return AutoModelForCausalLM.from_config(config)
+
+
+def trainer_of(path, kind=RunTrainer, steps=STEPS, hidden=16, **options):
+    arguments = {
+        "save_steps": 2,
+        "report_to": [],
+        "disable_tqdm": True,
+        "logging_strategy": "steps",
+        "logging_steps": 1,
+    }
+    args = TrainingArguments(
+        str(path),
+        max_steps=steps,
+        per_device_train_batch_size=4,
+        learning_rate=0.01,
+        warmup_steps=3,
+        use_cpu=True,
+        **{**arguments, **options},
+    )
+    return kind(
+        model=model_of(hidden), args=args, train_dataset=Data(), eval_dataset=Data(8), callbacks=[Tell()]
+    )
+
+
+def steps_of(path):
+    with Run(path, read_only=True) as run:
+        return [s["step"] for s in run.steps()]
+
+
+def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path):
+    whole, status = train(__file__, tmp_path / "whole")
+    assert status == 0 and len(whole) == STEPS
+    pieces = []
+    for kill in (4, 3, None):
+        lines, status = train(__file__, tmp_path / "run", kill_after=kill)
+        assert status == (0 if kill is None else -9)
+        pieces.append(lines)
+    compare(whole, pieces)
+    assert len(pieces[-1]) < STEPS
+    names = assert_no_pickle(tmp_path / "run")
+    last = f"step-{STEPS:09d}/"
+    assert {last + n for n in ("config.json", "trainer_state.json", "model.safetensors")} <= set(names)
+
+
+def test_from_pretrained_reads_a_step(tmp_path):
+    trainer = trainer_of(tmp_path, steps=2)
+    trainer.train()
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "step-000000002")
+    ids = Data().ids[:2]
+    with torch.no_grad():
+        assert torch.equal(loaded(ids).logits, trainer.model.eval()(ids).logits)
+
+
+def test_the_log_equals_that_of_trainer(tmp_path):
+    logs = []
+    for name, kind in (("theirs", Trainer), ("ours", RunTrainer)):
+        trainer = trainer_of(tmp_path / name, kind, steps=4)
+        trainer.train()
+        first = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+        trainer = trainer_of(tmp_path / name, kind, steps=8)
+        trainer.train(resume_from_checkpoint=True)
+        assert trainer.state.global_step == 8
+        logs.append((first, [row["loss"] for row in trainer.state.log_history if "loss" in row]))
+    assert logs[0] == logs[1]
+
+
+def test_a_limit_keeps_the_newest_and_the_best(tmp_path):
+    trainer = trainer_of(
+        tmp_path,
+        steps=10,
+        save_total_limit=2,
+        eval_strategy="steps",
+        eval_steps=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+    )
+    trainer.train()
+    best = trainer.state.best_global_step
+    assert set(steps_of(tmp_path)) == {8, 10, best}
+    assert trainer.state.best_model_checkpoint.endswith(f"step-{best:09d}")
+    kept = AutoModelForCausalLM.from_pretrained(trainer.state.best_model_checkpoint)
+    assert all(torch.equal(a, b) for a, b in zip(kept.parameters(), trainer.model.parameters()))
+
+
+def test_early_stopping_goes_on_counting(tmp_path):
+    options = {
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "loss",
+        "restore_callback_states_from_checkpoint": True,
+    }
+    counts = []
+    for name, kind in (("theirs", Trainer), ("ours", RunTrainer)):
+        for steps in (4, 8):
+            trainer = trainer_of(tmp_path / name, kind, steps=steps, **options)
+            trainer.add_callback(
+                EarlyStoppingCallback(early_stopping_patience=9, early_stopping_threshold=100.0)
+            )
+            trainer.train(resume_from_checkpoint=steps == 8)
+        [stopping] = [c for c in trainer.callback_handler.callbacks if isinstance(c, EarlyStoppingCallback)]
+        counts.append(stopping.early_stopping_patience_counter)
+    assert counts[0] == counts[1] > 2
+
+
+def test_only_complete_steps_are_resumed_from(tmp_path):
+    trainer_of(tmp_path, steps=6).train()
+    newest = tmp_path / "step-000000006" / "optimizer.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-8])
+    (tmp_path / ".step-000000008.sft-part").mkdir()
+    trainer = trainer_of(tmp_path, steps=6)
+    trainer.train(resume_from_checkpoint=True)
+    assert trainer.state.log_history[4]["step"] == 5
+    whole = trainer_of(tmp_path / "whole", steps=6)
+    whole.train()
+    assert all(torch.equal(a, b) for a, b in zip(whole.model.parameters(), trainer.model.parameters()))
+    with pytest.raises(ValueError, match="No valid checkpoint"):
+        trainer_of(tmp_path / "none", steps=2).train(resume_from_checkpoint=True)
+    with pytest.raises(SafetensorError, match=r"\[50, 16\].*\[50, 8\]"):
+        trainer_of(tmp_path, steps=8, hidden=8).train(resume_from_checkpoint=True)
+
+
+def test_a_checkpoint_of_trainer_itself(tmp_path):
+    trainer_of(tmp_path / "theirs", Trainer, steps=4).train()
+    trainer = trainer_of(tmp_path / "ours", steps=6)
+    trainer.train(resume_from_checkpoint=str(tmp_path / "theirs" / "checkpoint-4"))
+    whole = trainer_of(tmp_path / "theirs", Trainer, steps=6)
+    whole.train(resume_from_checkpoint=True)
+    assert all(torch.equal(a, b) for a, b in zip(whole.model.parameters(), trainer.model.parameters()))
+
+
+class Full(TrainerCallback):
+    """From step 3 on, no file can be written."""
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == 3:
+            self.room = no_room()
+            self.room.__enter__()
+
+    def close(self):
+        self.room.__exit__(None, None, None)
+
+
+def test_a_failed_save_is_raised_and_old_steps_stay(tmp_path):
+    trainer, full = trainer_of(tmp_path, steps=8), Full()
+    trainer.add_callback(full)
+    try:
+        with pytest.raises((OSError, SafetensorError)):
+            trainer.train()
+    finally:
+        full.close()
+    assert steps_of(tmp_path) == [2]
+
+
+if __name__ == "__main__":
+    torch.use_deterministic_algorithms(True)
+    where = pathlib.Path(sys.argv[1])
+    trainer_of(where).train(resume_from_checkpoint=any(where.glob("step-*")))
