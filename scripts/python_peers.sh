@@ -46,8 +46,5 @@ for test in tensorflow paddle callers "not (tensorflow or paddle or callers)"; d
     run env SAFETENSORS_C=1 "${pytest[@]}" tests/python/test_differences.py -k "$test"
 done
 run "${pytest[@]}" tests/python/test_types.py
-for test in tests/python/train/test_*.py; do # trainings that are killed and resumed, by the frameworks themselves
-    run "${pytest[@]}" "$test"
-done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
