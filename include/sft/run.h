@@ -29,8 +29,8 @@
  *    sft_edit_metadata does not: it writes a new file.
  *
  * Many processes (options.group): every process makes the same calls of open, begin, stage and resume
- * (with its own tensors, texts and blobs), and sft_run_point_load where boxes are asked for; these talk,
- * in the calling thread. What happens behind does not: processes leave notes in the directory, which all
+ * (with its own tensors, texts and blobs), of sft_run_point_load and sft_run_point_next; these talk, in
+ * the calling thread. What happens behind does not: processes leave notes in the directory, which all
  * must see. Rank 0 has the lock, the files, the metrics, the rules.
  *
  * Threads: one thread at a time may use a run and its saves, except that poll and wait may be called from

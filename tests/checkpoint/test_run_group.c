@@ -8,6 +8,7 @@
 #include "checkpoint/run_home.h"
 
 #include <stdbool.h>
+#include <sys/stat.h>
 
 enum { ROWS = 37, COLUMNS = 5, BLOB = 16 };
 
@@ -45,6 +46,7 @@ typedef struct plan {
     uint32_t astray; /* this rank sees another directory; UINT32_MAX: none */
     uint32_t odd;    /* this rank leaves a hole; UINT32_MAX: none */
     uint64_t found;
+    uint64_t frozen; /* which values */
 } plan;
 
 static sft_status open_run(const crowd_member *m, sft_run **run, sft_error *err) {
@@ -59,9 +61,10 @@ static sft_status open_run(const crowd_member *m, sft_run **run, sft_error *err)
     return sft_run_open(run, m->rank == p->astray ? other : path, &o, err);
 }
 
-static sft_status add(crowd_member *m, sft_run_save *s, const piece *w) {
+/* The frozen tensor has the same values in every step. */
+static sft_status add(crowd_member *m, sft_run_save *s, const piece *w, const piece *frozen) {
     const plan *const p = m->ctx;
-    sft_run_tensor t[3];
+    sft_run_tensor t[4];
     uint8_t blob[BLOB];
     memset(blob, (int)m->rank, sizeof blob);
     t[0] = tensor("w", SFT_RUN_MODEL, w);
@@ -72,8 +75,10 @@ static sft_status add(crowd_member *m, sft_run_save *s, const piece *w) {
     t[2].rank = 0;
     t[2].data = &p->step;
     t[2].nbytes = 4;
+    t[3] = tensor("frozen.w", SFT_RUN_MODEL, frozen);
+    t[3].flags = SFT_RUN_FROZEN;
     sft_status status = SFT_OK;
-    for (size_t i = 0; i < 3 && status == SFT_OK; i++) {
+    for (size_t i = 0; i < 4 && status == SFT_OK; i++) {
         if (m->rank != p->odd || i != 1) {
             status = sft_run_add_tensor(s, &t[i], &m->err);
         }
@@ -87,14 +92,16 @@ static sft_status add(crowd_member *m, sft_run_save *s, const piece *w) {
 static void save(crowd_member *m) {
     const plan *const p = m->ctx;
     piece *const w = calloc(1, sizeof *w);
+    piece *const frozen = calloc(1, sizeof *frozen);
     sft_run_save *s;
     sft_run *run;
     cut(w, m->rank, m->group.size, p->step);
+    cut(frozen, m->rank, m->group.size, p->frozen);
     m->status = open_run(m, &run, &m->err);
     if (m->status == SFT_OK) {
         m->status = sft_run_begin(&s, run, p->step, 0, &m->err);
         if (m->status == SFT_OK) {
-            m->status = add(m, s, w);
+            m->status = add(m, s, w, frozen);
             memset(&m->err, 0, sizeof m->err);
             m->status = sft_run_stage(s, NULL, &m->err);
         }
@@ -105,6 +112,7 @@ static void save(crowd_member *m) {
         (void)!sft_run_close(run, NULL);
     }
     free(w);
+    free(frozen);
 }
 
 /* Every process its rows, and the state of its own, if there are as many as saved. */
@@ -153,7 +161,7 @@ static void resume(crowd_member *m) {
 }
 
 static plan a_plan(uint64_t step) {
-    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0};
+    return (plan){step, 20000, UINT32_MAX, UINT32_MAX, 0, 3};
 }
 
 static void four_to_others(void **state) {
@@ -222,8 +230,43 @@ static void a_missing_process(void **state) {
     assert_all_ok(members, 3);
 }
 
+static nlink_t links_of(const char *step, const char *file) {
+    char name[128];
+    struct stat st;
+    (void)snprintf(name, sizeof name, "%s/%s", step, file);
+    assert_int_equal(stat(in_folder(path, name), &st), 0);
+    return st.st_nlink;
+}
+
+/* What does not change is stored once, whoever writes it; and again once it has changed. */
+static void frozen_once(void **state) {
+    crowd_member members[CROWD_MOST];
+    plan p = a_plan(1);
+    (void)state;
+    for (p.step = 1; p.step <= 4; p.step++) {
+        p.frozen = p.step < 4 ? 3 : 5;
+        crowd_run(members, 3, save, &p);
+        assert_all_ok(members, 3);
+    }
+    for (uint32_t rank = 1; rank <= 3; rank++) {
+        char name[96];
+        (void)snprintf(name, sizeof name, "shard-0000%u-model-frozen-00001-of-00001.safetensors",
+                       (unsigned)rank);
+        assert_int_equal(links_of("step-000000003", name), 3);
+        assert_int_equal(links_of("step-000000004", name), 1);
+        (void)snprintf(name, sizeof name, "shard-0000%u-model-00001-of-00001.safetensors",
+                       (unsigned)rank);
+        assert_int_equal(links_of("step-000000003", name), 1);
+    }
+    for (uint32_t size = 1; size <= 2; size++) {
+        crowd_run(members, size, resume, &p);
+        assert_all_ok(members, size);
+        assert_int_equal(p.found, 4);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {IN_FOLDER(four_to_others), IN_FOLDER(a_hole),
-                                       IN_FOLDER(a_missing_process)};
+                                       IN_FOLDER(a_missing_process), IN_FOLDER(frozen_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

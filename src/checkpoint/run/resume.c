@@ -5,6 +5,7 @@
  */
 #include "base/options.h"
 #include "checkpoint/run/point.h"
+#include "checkpoint/run/together.h"
 #include <stdio.h>
 
 /* ---------------------------------------------------------------- what was passed over */
@@ -70,7 +71,7 @@ static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s,
     SFT_TRY(status);
     SFT_TRY(sft__checkpoint_run_point_open(p, s, why));
     p->verified = p->options.check == SFT_RUN_CHECK_DIGESTS || s->manifest.processes > 1 ||
-                  !verifies_itself(p->catalog);
+                  sft__checkpoint_run_group(p->run) != NULL || !verifies_itself(p->catalog);
     return p->verified ? verify(p, s, why) : SFT_OK;
 }
 

@@ -7,21 +7,25 @@
 #include "checkpoint/group/group_save.h"
 #include "checkpoint/run/together.h"
 
-/* One part of the step. */
+/* One part of the step, or the frozen tensors of it: these lie in files of their own, which do not change. */
 typedef struct sharing {
     sft_run_save *save;
     sft__checkpoint_gset set;
     sft_group_tensor *tensors;
     size_t *items; /* beside tensors */
     size_t count;
+    bool frozen;
 } sharing;
+
+/* Between the rank and the number in the names of files; beside sft__checkpoint_run_parts. */
+static const char *const frozen_parts[3] = {"model-frozen", "optimizer-frozen", "state-frozen"};
 
 static void list_part(sharing *h, uint32_t part) {
     h->count = 0;
     for (size_t i = 0; i < h->save->count; i++) {
         const sft__checkpoint_run_item *const item = &h->save->items[i];
         const sft_run_tensor *const t = &item->given;
-        if (t->part == part) {
+        if (t->part == part && ((t->flags & SFT_RUN_FROZEN) != 0) == h->frozen) {
             h->items[h->count] = i;
             h->tensors[h->count++] =
                 (sft_group_tensor){.name = t->name,
@@ -61,7 +65,8 @@ static sft_status add_file(sharing *h, uint32_t part, uint32_t number, size_t *a
     sft__checkpoint_gset_info(&h->set, number, &b);
     plan->info = b.failed ? NULL : sft__base_arena_copy(&s->arena, b.data, b.len);
     b.len = 0;
-    sft__checkpoint_gset_file_name(&h->set, sft__checkpoint_run_parts[part], number, &b);
+    sft__checkpoint_gset_file_name(
+        &h->set, h->frozen ? frozen_parts[part] : sft__checkpoint_run_parts[part], number, &b);
     const bool fits = !b.failed && b.len <= sizeof plan->name && plan->info != NULL;
     if (fits) {
         memcpy(plan->name, b.data, b.len);
@@ -130,8 +135,9 @@ sft_status sft__checkpoint_run_divide_group(sft_run_save *s, sft_error *err) {
                                 (unsigned long long)s->step, (unsigned long long)step);
     }
     status = sft__checkpoint_group_agree(g, status, false, err);
-    for (uint32_t part = 0; part < 3 && status == SFT_OK; part++) {
-        status = sft__checkpoint_group_agree(g, share_part(&h, part, &at, err), false, err);
+    for (uint32_t set = 0; set < 6 && status == SFT_OK; set++) {
+        h.frozen = set % 2 == 1;
+        status = sft__checkpoint_group_agree(g, share_part(&h, set / 2, &at, err), false, err);
     }
     if (status == SFT_OK) {
         status = draw_token(s, err);
