@@ -151,6 +151,8 @@ class _Run:
         durable: bool,
         sha256: bool,
         device: Any,
+        group: tuple[int, int, Callable[[bytes], bytes]] | None,
+        timeout_ms: int,
     ) -> _Run: ...
     def save(
         self,

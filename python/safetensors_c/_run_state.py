@@ -7,8 +7,10 @@ forms are those of docs/run.md; trees are those of tree.py. What is not known is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import re
 import sys
 from collections.abc import Mapping
 
@@ -24,6 +26,7 @@ MODEL, OPTIMIZER, STATE = range(3)
 FROZEN = 1
 ON_DEVICE = 0x10000
 _OURS = "a run"
+_OWN = re.compile(r"state\.rank-\d{5}\.")  # tensors of trees of one of many processes
 _WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _KNOWN = {name for _, name, _ in _core._dtypes if name is not None}
 
@@ -50,6 +53,15 @@ def _numpy(x: Any) -> bool:
 # ---------------------------------------------------------------- bytes
 
 
+def _code_and_shape(x: Any) -> tuple[str, list[int]]:
+    from . import torch as frame
+
+    code, shape = frame._CODES[x.dtype], list(x.shape)
+    if code == "F4" and shape:
+        shape[-1] *= 2
+    return code, shape
+
+
 def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int], int, int, Any]:
     from . import torch as frame
 
@@ -59,13 +71,9 @@ def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int]
             raise TypeError(f"{_OURS} cannot keep a {type(x).__name__} (at {at})")
     if x.layout is not torch.strided or x.device.type == "meta" or x.dtype not in frame._CODES:
         raise TypeError(f"{_OURS} cannot keep a tensor of {x.dtype}, {x.layout}, on {x.device} (at {at})")
-    code = frame._CODES[x.dtype]
     x = x.detach()
     plain = (x.resolve_conj().resolve_neg() if stay else frame._plain(x)).contiguous()
-    shape = list(plain.shape)
-    if code == "F4" and shape:
-        shape[-1] *= 2
-    return code, shape, plain.data_ptr(), plain.nelement() * plain.element_size(), plain
+    return (*_code_and_shape(plain), plain.data_ptr(), plain.nelement() * plain.element_size(), plain)
 
 
 def _numpy_bytes(x: Any, at: object) -> tuple[str, list[int], int, int, Any]:
@@ -131,6 +139,7 @@ def model_values(model: Any) -> dict[str, Any]:
 
 
 def _memory(x: Any) -> Any:
+    x = getattr(x, "_local_tensor", x)  # of a DTensor
     return (x.data_ptr(), x.dtype, tuple(x.shape), x.stride(), x.device) if x.numel() else id(x)
 
 
@@ -207,6 +216,7 @@ class Written:
     """A step that is being collected: what _core._Run.save takes."""
 
     def __init__(self, device: int | None = None) -> None:
+        self.own = "state."  # how tensors of trees are called
         self.device = device  # tensors of this CUDA device are given by their address there
         self.on_device = False
         self.tensors: list[tuple[Any, ...]] = []
@@ -236,12 +246,16 @@ class Written:
         self.tensors.append((name, code, shape, part, address, nbytes, flags))
         return name
 
+    def together(self) -> Any:
+        """A context in which the step is collected."""
+        return contextlib.nullcontext()
+
     def entry(self, name: str, node: Any) -> None:
         self.entries.append((name, json.dumps(node, ensure_ascii=False, separators=(",", ":"))))
 
     def node(self, value: Any, path: tuple[str, ...]) -> Any:
         """A tree whose tensors are called state.<path>."""
-        return _Encoder(self, lambda parts: "state." + ".".join(parts), STATE).value(value, path)
+        return _Encoder(self, lambda parts: self.own + ".".join(parts), STATE).value(value, path)
 
     def tree(self, name: str, value: Any) -> None:
         self.entry(name, self.node(value, (name,)))
@@ -314,6 +328,12 @@ class Read:
         self.held: dict[str, Any] = {}  # the memory that each is read into, once
         self.then: list[Callable[[], object]] = []
         self.fresh: dict[tuple[str, Any], Any] = {}
+        self.keep: list[Any] = []
+        self.size = 1  # processes that resume
+
+    def together(self) -> Any:
+        """A context in which memory is found."""
+        return contextlib.nullcontext()
 
     def fail(self, status: str, sentence: str) -> SafetensorError:
         error = SafetensorError(f"step {self.step}: {sentence}")
@@ -325,21 +345,26 @@ class Read:
 
     # -- memory
 
-    def into(self, name: str, target: Any, what: str) -> None:
-        """Tensor `name` of the step goes into the memory of `target`."""
+    def check(self, name: str, what: str, own: str, wanted: Any) -> str:
+        """The type of tensor `name`, which is of that type and shape."""
         if name not in self.there:
             raise self.fail(
                 "SFT_E_NOT_FOUND", f"there is no tensor `{name}` for {what}: it is of another model"
             )
         code, shape = self.there[name]
-        own, wanted, address, nbytes, held = (_numpy_bytes if _numpy(target) else _torch_bytes)(target, what)
-        own = {n: c for c, n, _ in _core._dtypes}.get(own, own)
         if tuple(wanted) != tuple(shape):
             raise self.fail(
-                "SFT_E_SHAPE", f"`{name}` is {list(shape)}, {what} is {wanted}: it is of another model"
+                "SFT_E_SHAPE", f"`{name}` is {list(shape)}, {what} is {list(wanted)}: it is of another model"
             )
         if own != code:
             raise self.fail("SFT_E_DTYPE", f"`{name}` is {code}, {what} is {own}: it is of another model")
+        return code
+
+    def into(self, name: str, target: Any, what: str) -> None:
+        """Tensor `name` of the step goes into the memory of `target`."""
+        own, wanted, address, nbytes, held = (_numpy_bytes if _numpy(target) else _torch_bytes)(target, what)
+        code = self.check(name, what, {n: c for c, n, _ in _core._dtypes}.get(own, own), wanted)
+        shape = self.there[name][1]
         first = self.held.setdefault(name, held)
         if first is held:
             self.loads.append((name, code, list(shape), STATE, address, nbytes, 0))
@@ -395,7 +420,7 @@ class Read:
         wanted = {saved["tied"].get(name, name) for name in [*tensors, *tied]}
         used = set(_tensors_of(list(self.nodes.values())))
         for name in self.there:
-            if name not in wanted and name not in used:
+            if name not in wanted and name not in used and not _OWN.match(name):
                 raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")
         self._others(model_roots(model), others, saved["other"])
 

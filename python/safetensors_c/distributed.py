@@ -18,6 +18,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from itertools import product
 from typing import NamedTuple
 
@@ -308,8 +309,9 @@ def _places(runs: Runs) -> list[tuple[int, int, int]]:
 # ---------------------------------------------------------------- processes
 
 
-def _group(group: Any) -> tuple[int, int, Callable[[bytes], bytes]] | None:
-    """(rank, size, exchange) of a torch.distributed group; None: this process alone."""
+def _group(group: Any, timeout: float | None = None) -> tuple[int, int, Callable[[bytes], bytes]] | None:
+    """(rank, size, exchange) of a torch.distributed group; None: this process alone. timeout: of an exchange, in seconds;
+    None: the group's."""
     import torch
     import torch.distributed as dist
 
@@ -329,7 +331,10 @@ def _group(group: Any) -> tuple[int, int, Callable[[bytes], bytes]] | None:
     def exchange(mine: bytes) -> bytes:
         given = torch.frombuffer(bytearray(mine), dtype=torch.uint8).to(device)
         got = torch.empty(size * len(mine), dtype=torch.uint8, device=device)
-        gather(got, given, group=group)
+        if timeout is None:
+            gather(got, given, group=group)
+        else:
+            gather(got, given, group=group, async_op=True).wait(timedelta(seconds=timeout))
         return got.cpu().numpy().tobytes()
 
     return rank, size, exchange

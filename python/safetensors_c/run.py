@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import NamedTuple
 
-from . import _core
+from . import _core, _run_group
 from . import _run_state as _state
 from ._core import SafetensorError
 from ._run_watch import Moment, Watch
@@ -107,7 +107,11 @@ class Run:
         the disk before a step counts. sha256: recorded beside CRC32C. read_only: nothing is written, no lock is taken.
     device: a CUDA device ("cuda:0"), whose tensors are copied out through pinned memory on streams of their own
         (libsafetensors-cuda); without it torch copies tensors of devices before they are staged.
-    Raises SafetensorError with .status SFT_E_STATE where another process has the run.
+    group: a torch.distributed group (torch.distributed.group.WORLD), all processes of which open, save and resume together;
+        each saves its shards. timeout: how many seconds a process waits for the others, before an error names those that
+        are missing. docs/run.md, "Many processes", says what is whose.
+    Raises SafetensorError with .status SFT_E_STATE where another process has the run, SFT_E_TIMEOUT where one of the group
+    is missing.
     Threads: any number may use a run; saves and resumes take turns.
     """
 
@@ -127,6 +131,8 @@ class Run:
         sha256: bool = False,
         read_only: bool = False,
         device: Any = None,
+        group: Any = None,
+        timeout: float = 600,
     ) -> None:
         self.path = os.fspath(path)
         self._lock = threading.RLock()
@@ -137,6 +143,10 @@ class Run:
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
         self._ordinal = None if device is None else _ordinal_of(device)
+        self.left_behind: set[str] = set()  # what the last resume did not put back, of another number of processes
+        self._group = None if group is None else _run_group.Processes(group, timeout)
+        if self._group is not None:
+            self._group.begin(f"opening {self.path}")
         self._core: Any = _core._Run(
             path=self.path,
             keep_last=keep_last,
@@ -151,6 +161,8 @@ class Run:
             durable=durable,
             sha256=sha256,
             device=None if device is None else _core._cuda_open(self._ordinal),
+            group=None if self._group is None else self._group.talk,
+            timeout_ms=max(1, int(timeout * 1000)),
         )
         self._place = os.path.realpath(self.path)
         self._lock_fd = None if read_only else _descriptor_of(os.path.join(self.path, ".sft-run.lock"))
@@ -201,14 +213,19 @@ class Run:
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
-        written = _state.Written(self._ordinal)
-        _collect(written, given, small if small is not None else _small_states(given))
-        if extra is not None:
-            written.tree("extra", extra)
-        numbers = [
-            (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
-        ]
-        texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
+        written = (
+            _state.Written(self._ordinal)
+            if self._group is None
+            else _run_group.Written(self._group, step, self._ordinal)
+        )
+        with written.together():
+            _collect(written, given, small if small is not None else _small_states(given))
+            if extra is not None:
+                written.tree("extra", extra)
+            numbers = [
+                (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
+            ]
+            texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
         ticket = core.save(
             step,
             _REPLACE if replace else 0,
@@ -271,13 +288,20 @@ class Run:
         with self._lock:
             self._objects = given
             core = self._alive()
+            if self._group is not None:
+                self._group.begin("resuming")
             told = core.resume(step)
             if told is None:
                 return Resumed(0, None)
             try:
                 while True:
                     try:
-                        extra = _put_back(core, told[0], given)
+                        read = (
+                            _state.Read(core, told[0])
+                            if self._group is None
+                            else _run_group.Read(self._group, core, told[0])
+                        )
+                        extra, self.left_behind, why = _put_back(core, read, given)
                         break
                     except _Damage as damage:
                         told = core.next(str(damage))
@@ -286,6 +310,8 @@ class Run:
                 core.leave()
             for passed in skipped:
                 warnings.warn(f"{passed['name']} was passed over: {passed['why']}", stacklevel=2)
+            if why:
+                warnings.warn(why, stacklevel=2)
             self._saved = told[0]
             return Resumed(told[0], extra)
 
@@ -297,13 +323,16 @@ class Run:
     def prune(self) -> int:
         """Removes what the rules do not keep; how many steps."""
         with self._lock:
-            return self._alive().prune()
+            core = self._alive()
+            return core.prune() if self._group is None or self._group.rank == 0 else 0
 
     # -- guard
 
     def guard(self, every: int = 0, *, exceptions: bool = True, **objects: Any) -> Guard:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
         those of the last save or resume."""
+        if self._group is not None:
+            raise NotImplementedError("a guard saves on signals of one process: of many, call save in all of them")
         return Guard(self, every, exceptions, objects)
 
     # -- close
@@ -387,7 +416,7 @@ def _parts(what: str, objects: Any) -> Iterator[tuple[str, Any]]:
 def _others(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for what, objects in given.items():
         if what not in ("model", "optimizer", "rng"):
-            if what in ("extra", "metrics") or what.startswith("rng"):
+            if what in ("extra", "metrics", _run_group.ENTRY) or what.startswith("rng"):
                 raise TypeError(f"{what} is no name for an object")
             yield from _parts(what, objects)
 
@@ -455,29 +484,17 @@ def _collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[s
         written.tree(name, state)
 
 
-def _put_back(core: Any, step: int, given: Mapping[str, Any]) -> Any:
-    read = _state.Read(core, step)
-    model = given.get("model")
-    if model is not None:
-        read.model(model)
-    names = _state.parameter_names(model)
-    for key, optimizer in _parts("optimizer", given.get("optimizer")):
-        read.optimizer(key, optimizer, names)
-    states = []
-    for name, one in _others(given):
-        if _state.is_module(one):
-            read.module(name, one)
-        elif hasattr(one, "load_state_dict"):
-            states.append((one.load_state_dict, read.tree(name)))
-            states += _begun(read, name, one)
-        elif hasattr(one, "set_epoch"):
-            states.append((one.set_epoch, read.tree(name)["epoch"]))
-        else:
-            raise TypeError(f"a run cannot keep {type(one)} (at {name})")
-    rng = given.get("rng")
-    wanted = rng is not None and rng is not False
-    generators = {n[4:]: read.tree(n) for n in read.nodes if n.startswith("rng.")} if wanted else {}
-    extra = read.tree("extra") if read.has("extra") else None
+def _put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[Any, set[str], str]:
+    """extra, and what is left behind as another number of processes resumes: names, and a sentence."""
+    states: list[tuple[Any, Any]] = []
+    with read.together():
+        left, why = _run_group.left_behind(read, dict(_others(given)))
+        _find_memory(read, given, left, states)
+        rng = given.get("rng")
+        wanted = rng is not None and rng is not False
+        kept = [n for n in read.nodes if n.startswith("rng.") and n not in left] if wanted else []
+        generators = {n[4:]: read.tree(n) for n in kept}
+        extra = read.tree("extra") if read.has("extra") else None
     try:
         core.load(read.loads)
     except SafetensorError as e:
@@ -492,7 +509,30 @@ def _put_back(core: Any, step: int, given: Mapping[str, Any]) -> Any:
     for put_state, state in states:
         put_state(state)
     _state.set_random_states(generators, rng)
-    return extra
+    return extra, left, why
+
+
+def _find_memory(
+    read: _state.Read, given: Mapping[str, Any], left: set[str], states: list[tuple[Any, Any]]
+) -> None:
+    model = given.get("model")
+    if model is not None:
+        read.model(model)
+    names = _state.parameter_names(model)
+    for key, optimizer in _parts("optimizer", given.get("optimizer")):
+        read.optimizer(key, optimizer, names)
+    for name, one in _others(given):
+        if name in left:
+            continue
+        if _state.is_module(one):
+            read.module(name, one)
+        elif hasattr(one, "load_state_dict"):
+            states.append((one.load_state_dict, read.tree(name)))
+            states += _begun(read, name, one)
+        elif hasattr(one, "set_epoch"):
+            states.append((one.set_epoch, read.tree(name)["epoch"]))
+        else:
+            raise TypeError(f"a run cannot keep {type(one)} (at {name})")
 
 
 # ---------------------------------------------------------------- guard

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "sft.h"
+#include <sft/checkpoint_group.h>
 #include <sft/checkpoint_open.h>
 #include <sft/import.h>
 #include <sft/remote.h>
@@ -432,6 +433,12 @@ PyObject *core_reopen(PyObject *module, PyObject *args);
 PyObject *core_open_checkpoint(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_left_out(PyObject *module, PyObject *handle);
 PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
+/* (rank, size, callable(bytes) -> bytes of all, in the order of ranks), as a group without its function. *call: a borrow.
+ * False with an exception. */
+bool core_group_read(PyObject *value, sft_group *out, PyObject **call);
+/* What an allgather of a group does, with the GIL held. */
+sft_status core_group_gather(PyObject *call, const sft_group *group, const void *mine, size_t bytes,
+                       void *all, sft_error *err);
 PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);

@@ -22,18 +22,18 @@ static sft_status fail(sft_error *err, const char *what) {
     return sft_error_set(err, SFT_E_IO, 0, "%s", what);
 }
 
-/* Python's gather takes and gives bytes. An exception stays set: it is raised at the end. */
-static sft_status gather_bytes(talk *t, const void *mine, size_t bytes, void *all, sft_error *err) {
+/* An exception stays set: it is raised at the end. */
+sft_status core_group_gather(PyObject *call, const sft_group *group, const void *mine, size_t bytes,
+                       void *all, sft_error *err) {
     PyObject *given = PyBytes_FromStringAndSize(mine, (Py_ssize_t)bytes);
-    PyObject *got = given != NULL ? PyObject_CallFunctionObjArgs(t->gather, given, NULL) : NULL;
-    const size_t wanted = bytes * t->group.size; /* both are checked: at most 2^20 by 2^32 */
+    PyObject *got = given != NULL ? PyObject_CallFunctionObjArgs(call, given, NULL) : NULL;
+    const size_t wanted = bytes * group->size; /* both are checked: at most 2^20 by 2^32 */
     char *data = NULL;
     Py_ssize_t size = 0;
     sft_status status = SFT_OK;
 
     Py_XDECREF(given);
     if (got == NULL || PyBytes_AsStringAndSize(got, &data, &size) < 0) {
-        t->broken = t->watch->failed = true;
         status = fail(err, "the processes could not exchange what they hold");
     } else if ((size_t)size != wanted) {
         status = fail(err, "an exchange among the processes gave fewer bytes than there are");
@@ -56,7 +56,10 @@ static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, s
     }
     PyEval_RestoreThread(t->watch->thread);
     PyErr_Fetch(&type, &value, &trace);
-    status = gather_bytes(t, mine, bytes, all, err);
+    status = core_group_gather(t->gather, &t->group, mine, bytes, all, err);
+    if (PyErr_Occurred() != NULL) {
+        t->broken = t->watch->failed = true;
+    }
     if (type != NULL) {
         PyErr_Restore(type, value, trace);
     }
@@ -64,33 +67,37 @@ static sft_status gather(void *ctx, const void *mine, size_t bytes, void *all, s
     return status;
 }
 
-/* group: None, or (rank, size, gather). t: zeros, and *out NULL, which it stays for None. */
-static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_group **out) {
+bool core_group_read(PyObject *value, sft_group *out, PyObject **call) {
     uint64_t rank, size;
 
-    SFT_INIT(&t->group);
-    t->watch = watch;
-    if (group == Py_None) {
-        return true;
+    if (!PyTuple_Check(value) || PyTuple_Size(value) != 3) {
+        return core_wrong_type("group", value, "tuple") != NULL;
     }
-    if (!PyTuple_Check(group) || PyTuple_Size(group) != 3) {
-        return core_wrong_type("group", group, "tuple") != NULL;
-    }
-    if (!core_u64(PyTuple_GetItem(group, 0), &rank) ||
-        !core_u64(PyTuple_GetItem(group, 1), &size)) {
+    if (!core_u64(PyTuple_GetItem(value, 0), &rank) ||
+        !core_u64(PyTuple_GetItem(value, 1), &size)) {
         return false;
     }
     if (size > UINT32_MAX || rank >= size) {
         PyErr_SetString(PyExc_ValueError, "a group has a size, and a rank below it");
         return false;
     }
-    t->gather = PyTuple_GetItem(group, 2);
-    t->group.rank = (uint32_t)rank;
-    t->group.size = (uint32_t)size;
+    *call = PyTuple_GetItem(value, 2);
+    out->rank = (uint32_t)rank;
+    out->size = (uint32_t)size;
+    return true;
+}
+
+/* group: None, or as core_group_read has it. t: zeros, and *out NULL, which it stays for None. */
+static bool talk_begin(talk *t, core_watch *watch, PyObject *group, const sft_group **out) {
+    SFT_INIT(&t->group);
+    t->watch = watch;
+    if (group == Py_None) {
+        return true;
+    }
     t->group.allgather = gather;
     t->group.ctx = t;
     *out = &t->group;
-    return true;
+    return core_group_read(group, &t->group, &t->gather);
 }
 
 /* ---------------------------------------------------------------- parts */

@@ -15,6 +15,9 @@ typedef struct core_run {
     sft_run_point *point; /* what was resumed; NULL: nothing */
     PyObject *device;     /* tensors of it are staged through pinned memory; NULL: none */
     core_copies *copies;
+    PyObject *talk; /* of many processes: callable(bytes) -> bytes of all; NULL: this one alone */
+    sft_group group;
+    bool broken; /* it has raised: the others cannot be reached any more */
     long process; /* a forked child has no use of it: its thread that writes is not there */
 } core_run;
 
@@ -29,6 +32,27 @@ static sft_run *open_run(const core_run *r) {
         return NULL;
     }
     return r->run;
+}
+
+/* Called from the thread that made the call, without the GIL. An exception stays set: the call raises it. */
+static sft_status run_gather(void *ctx, const void *mine, size_t bytes, void *all, sft_error *err) {
+    core_run *r = ctx;
+    sft_status status;
+
+    if (r->broken) {
+        return sft_error_set(err, SFT_E_IO, 0, "the processes of the run cannot exchange anything "
+                                               "any more; an earlier error says why");
+    }
+    const PyGILState_STATE held = PyGILState_Ensure();
+    status = core_group_gather(r->talk, &r->group, mine, bytes, all, err);
+    r->broken = PyErr_Occurred() != NULL;
+    PyGILState_Release(held);
+    return status;
+}
+
+/* The exception of the exchange, or that of the library's error. */
+static PyObject *raise_of(const core_run *r, const sft_error *err) {
+    return PyErr_Occurred() != NULL ? NULL : core_raise_plain(r->state, err);
 }
 
 /* ---------------------------------------------------------------- open and close */
@@ -47,6 +71,8 @@ enum {
     OPEN_DURABLE,
     OPEN_SHA256,
     OPEN_DEVICE,
+    OPEN_GROUP,
+    OPEN_TIMEOUT,
     OPEN_COUNT
 };
 
@@ -68,7 +94,7 @@ static bool read_options(PyObject **v, sft_run_rules *rules, sft_run_options *op
         PyErr_SetString(PyExc_ValueError, "mode is \"min\" or \"max\"");
     }
     if (mode < 0 || durable < 0 || sha256 < 0 || !core_u64(v[OPEN_ARENAS], &arenas) ||
-        !core_u64(v[OPEN_FLAGS], &flags)) {
+        !core_u64(v[OPEN_FLAGS], &flags) || !core_u64(v[OPEN_TIMEOUT], &options->timeout_ms)) {
         return false;
     }
     if (v[OPEN_BEST] != Py_None && (rules->best = core_text(v[OPEN_BEST], "best")) == NULL) {
@@ -83,10 +109,33 @@ static bool read_options(PyObject **v, sft_run_rules *rules, sft_run_options *op
     return true;
 }
 
+/* Of the devices and the processes. False with an exception. */
+static bool take_others(core_run *r, PyObject **v, sft_run_options *options) {
+    if (v[OPEN_DEVICE] != Py_None) {
+        r->device = Py_NewRef(v[OPEN_DEVICE]);
+        r->copies = core_copies_new(r->state, r->device);
+        if (r->copies == NULL) {
+            return false;
+        }
+        options->copier = core_copies_copier(r->copies);
+    }
+    if (v[OPEN_GROUP] != Py_None) {
+        SFT_INIT(&r->group);
+        if (!core_group_read(v[OPEN_GROUP], &r->group, &r->talk)) {
+            return false;
+        }
+        Py_INCREF(r->talk);
+        r->group.allgather = run_gather;
+        r->group.ctx = r;
+        options->group = &r->group;
+    }
+    return true;
+}
+
 static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {
         "path",  "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes", "arenas",
-        "flags", "best",      "mode",       "durable",   "sha256",       "device"};
+        "flags", "best",      "mode",       "durable",   "sha256",       "device", "group", "timeout_ms"};
     static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT,
                                              OPEN_COUNT};
     core_state *state = PyType_GetModuleState(type);
@@ -110,19 +159,14 @@ static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         r->state = state;
         r->process = core_process();
         options.pool = options.writers = core_pool(state);
-        if (v[OPEN_DEVICE] != Py_None) {
-            r->device = Py_NewRef(v[OPEN_DEVICE]);
-            r->copies = core_copies_new(state, r->device);
-            if (r->copies == NULL) {
-                Py_DECREF(path);
-                Py_DECREF(r);
-                return NULL;
-            }
-            options.copier = core_copies_copier(r->copies);
+        if (!take_others(r, v, &options)) {
+            Py_DECREF(path);
+            Py_DECREF(r);
+            return NULL;
         }
         Py_BEGIN_ALLOW_THREADS status = sft_run_open(&r->run, name, &options, &err);
         Py_END_ALLOW_THREADS if (status != SFT_OK) {
-            core_raise_plain(state, &err);
+            raise_of(r, &err);
             Py_DECREF(r);
             r = NULL;
         }
@@ -148,6 +192,7 @@ static sft_status end(core_run *r, sft_error *err) {
     }
     r->copies = NULL;
     Py_CLEAR(r->device);
+    Py_CLEAR(r->talk);
     return status;
 }
 
@@ -169,18 +214,20 @@ static PyObject *run_close(PyObject *self, PyObject *ignored) {
 
 /* ---------------------------------------------------------------- tensors */
 
-/* (name, dtype, shape, part, address, nbytes, flags) of each. */
+/* (name, dtype, shape, part, address, nbytes, flags), and of many processes (..., start, count), of each. */
 typedef struct tensors {
     sft_run_tensor *items;
-    uint64_t **shapes;
+    uint64_t **sizes; /* SIZES of each; NULL: not given */
     size_t count;
 } tensors;
 
+enum { SHAPE, START, COUNT, SIZES };
+
 static void tensors_free(tensors *t) {
-    for (size_t i = 0; t->shapes != NULL && i < t->count; i++) {
-        free(t->shapes[i]);
+    for (size_t i = 0; t->sizes != NULL && i < SIZES * t->count; i++) {
+        free(t->sizes[i]);
     }
-    free(t->shapes);
+    free(t->sizes);
     free(t->items);
 }
 
@@ -193,14 +240,16 @@ static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) 
     Py_ssize_t name_len = 0, dtype_len = 0;
     unsigned long long address = 0, nbytes = 0;
     unsigned int part = 0, flags = 0;
-    PyObject *shape;
+    PyObject *given[SIZES] = {NULL, NULL, NULL};
+    uint32_t ranks[SIZES] = {0, 0, 0};
 
     SFT_INIT(out);
     if (!PyTuple_Check(entry)) {
         return core_wrong_type("tensors", entry, "tuple") != NULL;
     }
-    if (!PyArg_ParseTuple(entry, "s#s#OIKKI", &out->name, &name_len, &dtype, &dtype_len, &shape,
-                          &part, &address, &nbytes, &flags)) {
+    if (!PyArg_ParseTuple(entry, "s#s#OIKKI|OO", &out->name, &name_len, &dtype, &dtype_len,
+                          &given[SHAPE], &part, &address, &nbytes, &flags, &given[START],
+                          &given[COUNT])) {
         return false;
     }
     out->name_len = (size_t)name_len;
@@ -217,10 +266,21 @@ static bool tensor_read(PyObject *entry, sft_run_tensor *out, uint64_t **sizes) 
     }
     out->nbytes = nbytes;
     out->flags = flags & ~ON_DEVICE;
-    if (!core_shape_read(shape, sizes, &out->rank)) {
-        return false;
+    for (size_t i = 0; i < SIZES; i++) {
+        if (given[i] != NULL && !core_shape_read(given[i], &sizes[i], &ranks[i])) {
+            return false;
+        }
+        if (given[i] != NULL && ranks[i] != ranks[SHAPE]) {
+            PyErr_Format(PyExc_ValueError,
+                         "the box of `%s` has another number of dimensions than its tensor",
+                         out->name);
+            return false;
+        }
     }
-    out->shape = *sizes;
+    out->rank = ranks[SHAPE];
+    out->shape = sizes[SHAPE];
+    out->start = sizes[START];
+    out->count = sizes[COUNT];
     return true;
 }
 
@@ -231,15 +291,16 @@ static bool tensors_read(tensors *t, PyObject *list) {
     }
     const size_t count = (size_t)PyList_Size(list);
     t->items = calloc(count + 1, sizeof *t->items);
-    t->shapes = calloc(count + 1, sizeof *t->shapes);
-    if (t->items == NULL || t->shapes == NULL) {
+    t->sizes = calloc(SIZES * count + 1, sizeof *t->sizes);
+    if (t->items == NULL || t->sizes == NULL) {
         core_no_memory(0);
         tensors_free(t);
         return false;
     }
-    for (; t->count < count; t->count++) {
-        if (!tensor_read(PyList_GetItem(list, (Py_ssize_t)t->count), &t->items[t->count],
-                         &t->shapes[t->count])) {
+    while (t->count < count) {
+        const size_t i = t->count++; /* what it has got so far is freed, too */
+        if (!tensor_read(PyList_GetItem(list, (Py_ssize_t)i), &t->items[i],
+                         &t->sizes[SIZES * i])) {
             tensors_free(t);
             return false;
         }
@@ -341,7 +402,7 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS status = sft_run_begin(&save, run, step, flags, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
         tensors_free(&t);
-        return core_raise_plain(r->state, &err);
+        return raise_of(r, &err);
     }
     const bool added = add_all(r->state, save, &t, lists);
     tensors_free(&t);
@@ -351,7 +412,7 @@ static PyObject *run_save(PyObject *self, PyObject *args) {
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_stage(save, &ticket, &err);
     Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(ticket)
-                                                 : core_raise_plain(r->state, &err);
+                                                 : raise_of(r, &err);
 }
 
 static PyObject *run_poll(PyObject *self, PyObject *ignored) {
@@ -366,7 +427,7 @@ static PyObject *run_poll(PyObject *self, PyObject *ignored) {
         return NULL;
     }
     if (sft_run_poll(run, &p, &err) != SFT_OK) {
-        return core_raise_plain(r->state, &err);
+        return raise_of(r, &err);
     }
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "pending", (unsigned long long)p.pending,
                          "bytes_done", (unsigned long long)p.bytes_done, "bytes_total",
@@ -389,7 +450,7 @@ static PyObject *run_wait(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS if (status == SFT_OK || status == SFT_E_TIMEOUT) {
         return PyBool_FromLong(status == SFT_OK);
     }
-    return core_raise_plain(r->state, &err);
+    return raise_of(r, &err);
 }
 
 /* ---------------------------------------------------------------- resume */
@@ -422,7 +483,7 @@ static PyObject *run_resume(PyObject *self, PyObject *step) {
         return Py_NewRef(Py_None);
     }
     if (status != SFT_OK) {
-        return core_raise_plain(r->state, &err);
+        return raise_of(r, &err);
     }
     r->point = point;
     return point_told(r);
@@ -448,7 +509,7 @@ static PyObject *run_next(PyObject *self, PyObject *why) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_point_next(r->point, text, &err);
-    Py_END_ALLOW_THREADS return status == SFT_OK ? point_told(r) : core_raise_plain(r->state, &err);
+    Py_END_ALLOW_THREADS return status == SFT_OK ? point_told(r) : raise_of(r, &err);
 }
 
 static PyObject *run_leave(PyObject *self, PyObject *ignored) {
@@ -475,7 +536,7 @@ static PyObject *run_entries(PyObject *self, PyObject *ignored) {
         if (sft_run_point_node(r->point, name, &json, &len, &err) == SFT_OK) {
             text = PyUnicode_FromStringAndSize(json, (Py_ssize_t)len);
         } else {
-            core_raise_plain(r->state, &err);
+            raise_of(r, &err);
         }
         if (text == NULL || PyDict_SetItemString(dict, name, text) < 0) {
             Py_CLEAR(dict);
@@ -517,7 +578,7 @@ static PyObject *run_load(PyObject *self, PyObject *list) {
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_point_load(r->point, t.items, t.count, 0, &err);
     Py_END_ALLOW_THREADS tensors_free(&t);
-    return status == SFT_OK ? Py_NewRef(Py_None) : core_raise_plain(r->state, &err);
+    return status == SFT_OK ? Py_NewRef(Py_None) : raise_of(r, &err);
 }
 
 /* ---------------------------------------------------------------- what is there */
@@ -565,7 +626,7 @@ static PyObject *run_list(PyObject *self, PyObject *verify) {
     Py_BEGIN_ALLOW_THREADS status = sft_run_list_make(
         &steps, run, SFT_RUN_NONE, flags != 0 ? SFT_RUN_LIST_VERIFY : 0, NULL, &err);
     Py_END_ALLOW_THREADS if (status != SFT_OK) {
-        return core_raise_plain(r->state, &err);
+        return raise_of(r, &err);
     }
     list = steps_told(run, steps);
     sft_run_list_free(steps);
@@ -592,7 +653,7 @@ static PyObject *run_prune(PyObject *self, PyObject *ignored) {
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_prune(run, &removed, &err);
     Py_END_ALLOW_THREADS return status == SFT_OK ? PyLong_FromUnsignedLongLong(removed)
-                                                 : core_raise_plain(r->state, &err);
+                                                 : raise_of(r, &err);
 }
 
 /* ---------------------------------------------------------------- the type */

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Runs of many processes: jobs of torchrun over gloo save sharded and replicated models with their optimizers, and others of
+other sizes resume them; processes are killed at random moments; one that is missing is named."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from safetensors_c import Run  # noqa: E402
+
+WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "group_worker.py")
+PATIENCE = 120
+
+
+def start(size, *arguments):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size)]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return subprocess.Popen(
+        [*command, WORKER, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def told(out):
+    """The lines of all processes; they write whole lines."""
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def job(size, *arguments):
+    """What the processes of a job tell, by rank: one line of each."""
+    process = start(size, *arguments)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, out + err
+    return told(out)
+
+
+def by_rank(facts):
+    return {f["rank"]: f for f in facts}
+
+
+# ---------------------------------------------------------------- other numbers of processes
+
+
+@pytest.mark.parametrize("kind", ["fsdp", "ddp"])
+def test_resumed_by_other_numbers_of_processes(tmp_path, kind):
+    path = tmp_path / "run"
+    saved = by_rank(job(4, "save", path, kind, 7))
+    for size in (4, 2, 3):
+        for rank, facts in by_rank(job(size, "resume", path, kind, 7)).items():
+            assert facts["found"] == 7 and facts["wrong"] == []
+            assert facts["steps"] == [1.0] * 5 and facts["lr"] == saved[0]["lr"]
+            if size == 4:
+                assert facts["left"] == [] and facts["told"] == []
+                assert facts["extra"] == {"mine": rank, "same": [1, 2.5], "of": [rank]}
+                assert facts["after"] == saved[rank]["after"]
+            else:
+                assert facts["left"] == ["loader", "rng.numpy", "rng.python", "rng.torch"]
+                (sentence,) = facts["told"]
+                assert f"saved by 4 processes, and {size} resume it" in sentence
+                assert "not put back" in sentence and "rng.python" in sentence and "loader" in sentence
+                assert "rank 0's, of several that differed: extra" in sentence
+                assert facts["extra"] == {"mine": 0, "same": [1, 2.5], "of": [0]}
+
+
+def test_more_processes_and_one(tmp_path):
+    path = tmp_path / "run"
+    job(2, "save", path, "fsdp", 3)
+    assert all(f["wrong"] == [] and f["found"] == 3 for f in job(4, "resume", path, "fsdp", 3))
+    # the kinds of sharding do not matter, either
+    assert all(f["wrong"] == [] and f["found"] == 3 for f in job(2, "resume", path, "ddp", 3))
+    job(1, "save", path, "fsdp", 4)
+    assert all(f["wrong"] == [] and f["found"] == 4 for f in job(3, "resume", path, "fsdp", 4))
+
+
+def test_a_single_process_reads_it_without_a_group(tmp_path):
+    path = tmp_path / "run"
+    job(4, "save", path, "fsdp", 5)
+    os.environ.setdefault("RANK", "0")
+    os.environ.setdefault("WORLD_SIZE", "1")
+    sys.path.insert(0, os.path.dirname(WORKER))
+    import group_worker
+
+    state = group_worker.objects("whole")
+    with Run(path) as run, pytest.warns(UserWarning, match="saved by 4 processes, and 1 resume it; not put"):
+        assert run.resume(**state).step == 5
+    assert group_worker.wrong(state["model"], state["optimizer"], 5) == []
+    found = [f for pattern in ("*.bin", "*.pt", "*.pkl", ".metadata") for f in glob.glob(f"{path}/*/{pattern}")]
+    assert found == []
+
+
+# ---------------------------------------------------------------- faults
+
+
+def test_processes_that_disagree(tmp_path):
+    facts = job(4, "disagree", tmp_path / "run")
+    for rank in range(4):
+        step, lamb, names, steps = [f for f in facts if f["rank"] == rank]
+        assert step["error"] == "rank 1 has step 5, and rank 0 has step 4"
+        assert "extra" in lamb["error"] and "function" in lamb["error"]
+        assert lamb["kind"] == ("TypeError" if rank == 1 else "SafetensorError")
+        assert names["error"].startswith("rank 2 has other parameters")
+        assert steps["steps"] == [8]
+
+
+def test_a_process_that_does_not_come(tmp_path):
+    facts = by_rank(job(4, "absent", tmp_path / "run"))
+    assert sorted(facts) == [0, 1, 3]
+    for f in facts.values():
+        assert f["status"] == "SFT_E_TIMEOUT" and f["error"].endswith("rank 2")
+        assert f["after"] < 3
+
+
+def test_two_groups_on_one_run(tmp_path):
+    facts = by_rank(job(4, "twice", tmp_path / "run"))
+    assert facts[0]["error"] is None and facts[1]["error"] is None
+    assert facts[2]["status"] == facts[3]["status"] == "SFT_E_STATE"
+
+
+# ---------------------------------------------------------------- kills
+
+
+def workers_of(launcher):
+    """Process ids by rank."""
+    out = {}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                parent = int(f.read().rsplit(")", 1)[1].split()[1])
+            with open(f"/proc/{pid}/environ") as f:
+                rank = [v[5:] for v in f.read().split("\0") if v.startswith("RANK=")]
+        except OSError:
+            continue
+        if parent == launcher and rank:
+            out[int(rank[0])] = pid
+    return out
+
+
+def read_until_started(process):
+    """Lines until every process is in its loop."""
+    lines, seen = [], set()
+    for line in process.stdout:
+        lines.append(line)
+        for f in told(line):
+            if "at" in f:
+                seen.add(f["rank"])
+        if len(seen) == 4 or (lines and len(seen) >= process.size):
+            break
+    return lines
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
+def test_killed_at_random_moments(tmp_path):
+    """20 kills of one process or of all: no committed step is lost, no torn one chosen, the survivors name the dead."""
+    path = tmp_path / "run"
+    dice = random.Random(20)
+    committed, named, survivors = 0, 0, 0
+    for kill in range(20):
+        size = dice.choice((4, 4, 2, 3))
+        process = start(size, "train", path, dice.choice(("fsdp", "ddp")), 100000)
+        process.size = size
+        lines = read_until_started(process)
+        pids = workers_of(process.pid)
+        assert len(pids) == size, "".join(lines) + process.stderr.read()
+        time.sleep(dice.uniform(0, 0.4))
+        everybody = dice.random() < 0.3
+        victims = sorted(pids) if everybody else [dice.choice(sorted(pids))]
+        # the launcher would end the survivors at once: it is stopped until they have told
+        os.kill(process.pid, signal.SIGSTOP)
+        for rank in victims:
+            os.kill(pids[rank], signal.SIGKILL)
+        for rank in set(pids) - set(victims):
+            end = time.monotonic() + 40
+            while time.monotonic() < end and alive(pids[rank]):
+                time.sleep(0.05)
+            assert not alive(pids[rank]), "a survivor hangs"
+        os.kill(process.pid, signal.SIGCONT)
+        out, err = process.communicate(timeout=PATIENCE)
+        facts = told("".join(lines) + out)
+        for f in facts:
+            if "at" in f:
+                assert f["at"] >= committed, (kill, f)
+                assert f["wrong"] == [], (kill, f)
+        committed = max([committed, *(f["committed"] for f in facts if "committed" in f)])
+        for f in facts:
+            if "error" in f:
+                survivors += 1
+                assert f["after"] < 4 * 2 + 6, f
+                named += any(f"rank {v}" in f["error"] or f", {v}" in f["error"] for v in victims)
+        assert everybody or len({f["rank"] for f in facts if "error" in f}) == size - 1, (kill, facts, err)
+    assert committed > 20 and survivors > 0
+    assert named == survivors
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
