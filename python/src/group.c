@@ -24,7 +24,7 @@ static sft_status fail(sft_error *err, const char *what) {
 
 /* An exception stays set: it is raised at the end. */
 sft_status core_group_gather(PyObject *call, const sft_group *group, const void *mine, size_t bytes,
-                       void *all, sft_error *err) {
+                             void *all, sft_error *err) {
     PyObject *given = PyBytes_FromStringAndSize(mine, (Py_ssize_t)bytes);
     PyObject *got = given != NULL ? PyObject_CallFunctionObjArgs(call, given, NULL) : NULL;
     const size_t wanted = bytes * group->size; /* both are checked: at most 2^20 by 2^32 */

@@ -17,7 +17,7 @@ typedef struct core_run {
     core_copies *copies;
     PyObject *talk; /* of many processes: callable(bytes) -> bytes of all; NULL: this one alone */
     sft_group group;
-    bool broken; /* it has raised: the others cannot be reached any more */
+    bool broken;  /* it has raised: the others cannot be reached any more */
     long process; /* a forked child has no use of it: its thread that writes is not there */
 } core_run;
 
@@ -40,8 +40,9 @@ static sft_status run_gather(void *ctx, const void *mine, size_t bytes, void *al
     sft_status status;
 
     if (r->broken) {
-        return sft_error_set(err, SFT_E_IO, 0, "the processes of the run cannot exchange anything "
-                                               "any more; an earlier error says why");
+        return sft_error_set(err, SFT_E_IO, 0,
+                             "the processes of the run cannot exchange anything "
+                             "any more; an earlier error says why");
     }
     const PyGILState_STATE held = PyGILState_Ensure();
     status = core_group_gather(r->talk, &r->group, mine, bytes, all, err);
@@ -134,8 +135,9 @@ static bool take_others(core_run *r, PyObject **v, sft_run_options *options) {
 
 static PyObject *run_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static const char *const parameters[] = {
-        "path",  "keep_last", "keep_every", "keep_best", "keep_seconds", "shard_bytes", "arenas",
-        "flags", "best",      "mode",       "durable",   "sha256",       "device", "group", "timeout_ms"};
+        "path",        "keep_last", "keep_every", "keep_best", "keep_seconds",
+        "shard_bytes", "arenas",    "flags",      "best",      "mode",
+        "durable",     "sha256",    "device",     "group",     "timeout_ms"};
     static const core_signature signature = {"_Run", parameters, OPEN_COUNT, OPEN_COUNT,
                                              OPEN_COUNT};
     core_state *state = PyType_GetModuleState(type);
@@ -299,8 +301,7 @@ static bool tensors_read(tensors *t, PyObject *list) {
     }
     while (t->count < count) {
         const size_t i = t->count++; /* what it has got so far is freed, too */
-        if (!tensor_read(PyList_GetItem(list, (Py_ssize_t)i), &t->items[i],
-                         &t->sizes[SIZES * i])) {
+        if (!tensor_read(PyList_GetItem(list, (Py_ssize_t)i), &t->items[i], &t->sizes[SIZES * i])) {
             tensors_free(t);
             return false;
         }

@@ -4,7 +4,7 @@
 
 commands: what any number of ranks writes is what one process writes, byte by byte. faults: one rank that fails
 fails all, nothing appears, all ranks end alike, and the next run goes on. kills: the same for ranks that are killed
-at random times. checkpoint: sets that a program saves and loads; torch: and that PyTorch reads. Standard library only, torch excepted.
+at random times. checkpoint: sets that a program saves and loads; run: runs that others go on with; torch: and that PyTorch reads. Standard library only, torch excepted.
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ def ranks_of(mpirun: int) -> list[int]:
                 return True
         return False
 
-    return sorted(p for p, n in names.items() if n.startswith("safetensors-mp") and below(p))
+    return sorted(p for p, n in names.items() if n.startswith(("safetensors-mp", "example_mpi_tra")) and below(p))
 
 
 def wait_for_staging(p: subprocess.Popen[str], staging: str) -> bool:
@@ -498,9 +498,35 @@ def torch(b: Bench) -> None:
             check(t.equal(value.flatten(), want), f"{name}, saved by {ranks}: torch reads something else")
 
 
+def run(b: Bench) -> None:
+    """A run that four ranks began is gone on with by two, three and four, killed ones too; the program compares every value."""
+    at = 0
+    for ranks in (4, 2, 3, 4):
+        r = b.run(ranks, b.args.example, "run", str(at + 3))
+        check(r.returncode == 0 and f"from step {at}\n" in r.stdout, f"{ranks} ranks: {r.stdout}{r.stderr}")
+        at += 3
+        steps = sorted(n for n in os.listdir(b.path("run")) if n.startswith("step-"))
+        check(steps == [f"step-{n:09d}" for n in (at - 2, at - 1, at)], f"{steps}")
+        r = b.one("run", "verify", "run")
+        check(r.returncode == 0, r.stdout + r.stderr)
+    for ranks in (4, 3):
+        p = b.start(ranks, b.args.example, "run", "1000000")
+        time.sleep(0.8)
+        pids = ranks_of(p.pid)
+        check(len(pids) == ranks, "the program has ended by itself")
+        os.kill(pids[-1], signal.SIGKILL)
+        end_of(p)
+        check(p.returncode != 0, "a rank was killed, and nobody says so")
+        r = b.one("run", "verify", "run")
+        check(r.returncode == 0, r.stdout + r.stderr)
+        steps = sorted(int(n[5:]) for n in os.listdir(b.path("run")) if n.startswith("step-"))
+        r = b.run(2, b.args.example, "run", str(steps[-1] + 1))
+        check(r.returncode == 0 and f"from step {steps[-1]}\n" in r.stdout, r.stdout + r.stderr)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("theme", choices=("commands", "faults", "kills", "checkpoint", "torch"))
+    parser.add_argument("theme", choices=("commands", "faults", "kills", "checkpoint", "run", "torch"))
     for name in ("mpirun", "tool", "mpi-tool", "example"):
         parser.add_argument(f"--{name}", required=True)
     args = parser.parse_args()

@@ -276,8 +276,9 @@ static sft_status load_parts(loading *l, sft_error *err) {
 }
 
 static sft_status check_given(const loading *l, bool *whole, sft_error *err) {
-    *whole = l->point->step != NULL && l->point->step->manifest.processes <= 1 &&
-             sft__checkpoint_run_group(l->point->run) == NULL; /* many talk, whatever each asks for */
+    *whole =
+        l->point->step != NULL && l->point->step->manifest.processes <= 1 &&
+        sft__checkpoint_run_group(l->point->run) == NULL; /* many talk, whatever each asks for */
     for (size_t i = 0; i < l->count; i++) {
         const sft_run_tensor *const t = &l->tensors[i];
         if (t->struct_size != sizeof *t || t->name == NULL || t->dtype == NULL ||
