@@ -119,7 +119,9 @@ class Processes:
         for key in ("call", "step", "names"):
             for rank, theirs in enumerate(all_told):
                 if theirs[key] != all_told[0][key]:
-                    raise _error("SFT_E_MISMATCH", _DIFFERENT[key].format(rank, theirs[key], all_told[0][key]))
+                    raise _error(
+                        "SFT_E_MISMATCH", _DIFFERENT[key].format(rank, theirs[key], all_told[0][key])
+                    )
         return all_told
 
 
@@ -164,6 +166,15 @@ class Written(_state.Written, _Together):
         self.own = f"state.rank-{group.rank:05d}."
         self.digests: dict[str, str] = {}
         self.places: dict[str, tuple[Any, ...]] = {}
+
+    def model(self, model: Any) -> None:
+        for prefix, module in _state.models(model):
+            for path, inner in module.named_modules():
+                if type(inner).__name__ == "FullyShardedDataParallel":
+                    raise TypeError(
+                        f"a run cannot keep a FullyShardedDataParallel (at model.{prefix}{path}): use fully_shard"
+                    )
+        super().model(model)
 
     def together(self) -> Any:
         self.group.begin(f"saving step {self.step}")
@@ -214,7 +225,9 @@ class Written(_state.Written, _Together):
                 _, code, shape, _, address, nbytes, flags = self.places[stored][:7]
                 digest.update(f"{code}{shape}".encode())
                 # of a device nobody looks here: taken for different
-                digest.update(self.own.encode() if flags & _state.ON_DEVICE else ctypes.string_at(address, nbytes))
+                digest.update(
+                    self.own.encode() if flags & _state.ON_DEVICE else ctypes.string_at(address, nbytes)
+                )
         self.digests[name] = digest.hexdigest()
 
 

@@ -143,7 +143,9 @@ class Run:
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
         self._ordinal = None if device is None else _ordinal_of(device)
-        self.left_behind: set[str] = set()  # what the last resume did not put back, of another number of processes
+        self.left_behind: set[str] = (
+            set()
+        )  # what the last resume did not put back, of another number of processes
         self._group = None if group is None else _run_group.Processes(group, timeout)
         if self._group is not None:
             self._group.begin(f"opening {self.path}")
@@ -332,7 +334,9 @@ class Run:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
         those of the last save or resume."""
         if self._group is not None:
-            raise NotImplementedError("a guard saves on signals of one process: of many, call save in all of them")
+            raise NotImplementedError(
+                "a guard saves on signals of one process: of many, call save in all of them"
+            )
         return Guard(self, every, exceptions, objects)
 
     # -- close

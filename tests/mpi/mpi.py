@@ -351,7 +351,9 @@ def ranks_of(mpirun: int) -> list[int]:
                 return True
         return False
 
-    return sorted(p for p, n in names.items() if n.startswith(("safetensors-mp", "example_mpi_tra")) and below(p))
+    return sorted(
+        p for p, n in names.items() if n.startswith(("safetensors-mp", "example_mpi_tra")) and below(p)
+    )
 
 
 def wait_for_staging(p: subprocess.Popen[str], staging: str) -> bool:

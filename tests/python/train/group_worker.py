@@ -16,7 +16,7 @@ from safetensors_c import Run, SafetensorError
 from safetensors_c.run import Batches
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 torch.set_num_threads(1)
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
