@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -177,6 +178,7 @@ def resume(path, kind, step):
 def train(path, kind, last):
     """Saves every step; says which are committed, so that the test knows what must not be lost. It is killed, or ends at
     `last`, or at an error, which it tells."""
+    faulthandler.dump_traceback_later(40, exit=True)
     state = objects(kind)
     with opened(path, timeout=4.0) as run:
         found, _ = run.resume(**state)
@@ -187,8 +189,8 @@ def train(path, kind, last):
             try:
                 handle = run.save(step, **state)
                 handle.committed.result()
-            except SafetensorError as e:
-                tell(error=str(e), status=e.status, after=time.monotonic() - begun)
+            except (SafetensorError, OSError) as e:
+                tell(error=str(e), kind=type(e).__name__, after=time.monotonic() - begun)
                 os._exit(3)
             tell(committed=step)
 
