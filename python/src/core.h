@@ -438,7 +438,7 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs);
 bool core_group_read(PyObject *value, sft_group *out, PyObject **call);
 /* What an allgather of a group does, with the GIL held. */
 sft_status core_group_gather(PyObject *call, const sft_group *group, const void *mine, size_t bytes,
-                       void *all, sft_error *err);
+                             void *all, sft_error *err);
 PyObject *core_save_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_load_group(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *core_safe_open_handle(PyObject *module, PyObject *args, PyObject *kwargs);
