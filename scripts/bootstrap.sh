@@ -75,7 +75,7 @@ look_m32() {
 
 look_windows() {
     need_command x86_64-w64-mingw32-gcc gcc-mingw-w64-x86-64
-    need_command wine wine64
+    need_command wine wine # the command; it brings wine64
 }
 
 look_s390x() {

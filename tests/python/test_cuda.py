@@ -129,6 +129,7 @@ def test_a_run_stages_what_lies_on_a_device(gpu, model, tmp_path):
         "arenas": 1,
     }
     options.update({"flags": 0, "best": None, "mode": "min", "durable": False, "sha256": False})
+    options.update({"group": None, "timeout_ms": 1000})
     with cuda.Device(driver=STANDIN) as device:
         there = device.load(path)
         run = _core._Run(path=tmp_path / "run", device=_core._cuda_open(0, STANDIN), **options)
