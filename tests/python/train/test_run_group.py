@@ -191,5 +191,5 @@ def test_killed_at_random_moments(tmp_path):
         committed = max([committed, *(f["committed"] for f in facts if "committed" in f)])
         assert {f["rank"] for f in facts if "error" in f} == set(range(size)) - set(dead)
         del store
-    assert committed > 20 and survivors > 0
+    assert committed >= 10 and survivors >= 10
     print(f"{committed} steps committed, {survivors} survivors")
