@@ -13,16 +13,7 @@ count=$((2000 * ${SCALE:-1}))
 tool=$PWD/$build/safetensors
 library=$PWD/$build/tests/layout/liblayout_ffi.so
 export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu
-passed=0
-failed=0
-run() {
-    printf '== %s\n' "$*"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-    fi
-}
+. scripts/count.sh
 if scripts/venv.sh tests/checkpoint/requirements-peers.txt build/venv-checkpoint; then
     python=$PWD/build/venv-checkpoint/bin/python
     run "$python" tests/layout/torch_jax.py --library "$library" --count "$count" --jax
@@ -40,5 +31,4 @@ if scripts/venv.sh tests/import/requirements-mindspore.txt build/venv-import-min
 else
     failed=$((failed + 3))
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+counted

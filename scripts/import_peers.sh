@@ -15,16 +15,7 @@ tool=$PWD/$build/safetensors
 work=$(mktemp -d "$build/import-peers.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 export PYTHONDONTWRITEBYTECODE=1 JAX_PLATFORMS=cpu
-passed=0
-failed=0
-run() {
-    printf '== %s\n' "$*"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-    fi
-}
+. scripts/count.sh
 peer() { # NAME OF ITS REQUIREMENTS, WRITERS...
     local venv=build/venv-import-$1
     local python=$PWD/$venv/bin/python
@@ -71,5 +62,4 @@ if [ -x "$python" ]; then
     run "$python" tests/import/mindspore_oracle.py --tool "$tool"
     run "$python" tests/import/mindspore_oracle.py --tool "$tool" --large
 fi
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+counted

@@ -22,16 +22,7 @@ if [ ! -f "$reference/.$version" ]; then
 fi
 scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/python-peers-env" || exit 1
 python=$PWD/build/python-peers-env/bin/python
-passed=0
-failed=0
-run() {
-    printf '== %s\n' "$*"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-    fi
-}
+. scripts/count.sh
 pytest=("$python" -m pytest -q -p no:cacheprovider)
 run "$python" tests/python/reference_suite.py --python "$python" --version "$version"
 run "$python" tests/python/compare_api.py --reference "$reference" --version "$version"
@@ -46,5 +37,4 @@ for test in tensorflow paddle callers "not (tensorflow or paddle or callers)"; d
     run env SAFETENSORS_C=1 "${pytest[@]}" tests/python/test_differences.py -k "$test"
 done
 run "${pytest[@]}" tests/python/test_types.py
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+counted

@@ -11,16 +11,7 @@ export PYTHONDONTWRITEBYTECODE=1
 scripts/venv.sh tests/python/train/requirements.txt "$venv" || exit 1
 scripts/python_env.sh "$PWD/$venv/bin/python" "$PWD/build/python-train-env" || exit 1
 python=$PWD/build/python-train-env/bin/python
-passed=0
-failed=0
-run() {
-    printf '== %s\n' "$*"
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-    fi
-}
+. scripts/count.sh
 for file in tests/python/train/test_*.py; do
     run "$python" -m pytest -q -p no:cacheprovider "$file"
 done
@@ -29,5 +20,4 @@ for model in mlp transformer lstm; do
     run "$python" tests/python/run_kills.py "$model" "${SFT_RUN_KILLS:-200}" "$(date +%s)" "${SFT_RUN_SECONDS:-300}" \
         2>"build/run-kills-$model.txt"
 done
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+counted
