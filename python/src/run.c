@@ -449,9 +449,9 @@ static PyObject *run_wait(PyObject *self, PyObject *args) {
     }
     Py_BEGIN_ALLOW_THREADS status = sft_run_wait(run, ticket, timeout, &err);
     Py_END_ALLOW_THREADS
-    /* A step of many processes may itself have failed as one of them was missing: with the same status. */
-    if (status == SFT_OK ||
-        (status == SFT_E_TIMEOUT && strncmp(err.message, "not written within", 18) == 0)) {
+        /* A step of many processes may itself have failed as one of them was missing: with the same status. */
+        if (status == SFT_OK ||
+            (status == SFT_E_TIMEOUT && strncmp(err.message, "not written within", 18) == 0)) {
         return PyBool_FromLong(status == SFT_OK);
     }
     return raise_of(r, &err);
