@@ -15,6 +15,9 @@ typedef struct comparing {
     const sft_dedupe *d;
     sft__move_loop loop; /* its blocks: shards that have copies; its buffers: two blocks of bytes */
     const sft__checkpoint_shard **shards;
+    size_t failed; /* of these the first that differs or cannot be read, under the watch's lock */
+    sft_status status;
+    sft_error why;
 } comparing;
 
 static bool is_compared(const sft__checkpoint_shard *s) {
@@ -59,16 +62,39 @@ static sft_status compare_block(comparing *k, const sft__checkpoint_shard *s, ui
     return SFT_OK;
 }
 
+/* Has a shard before this one failed? */
+static bool is_decided(comparing *k, size_t index) {
+    sft__base_mutex_lock(&k->loop.watch.lock);
+    const bool decided = k->failed < index;
+    sft__base_mutex_unlock(&k->loop.watch.lock);
+    return decided;
+}
+
+static void fail_at(comparing *k, size_t index, sft_status status, const sft_error *why) {
+    sft__base_mutex_lock(&k->loop.watch.lock);
+    if (index < k->failed) {
+        k->failed = index;
+        k->status = status;
+        k->why = *why;
+    }
+    sft__base_mutex_unlock(&k->loop.watch.lock);
+}
+
+/* A failure does not end the loop, for a shard before this one may fail, too: those behind it do nothing. */
 static sft_status compare_shard(void *ctx, size_t index, sft_error *err) {
     comparing *const k = ctx;
     const sft__checkpoint_shard *const s = k->shards[index];
     uint8_t *const room = sft__move_loop_take(&k->loop, err);
     sft_status status = room != NULL ? SFT_OK : SFT_E_NOMEM;
-    for (uint64_t at = 0; at < s->bytes && status == SFT_OK; at += BLOCK) {
+    for (uint64_t at = 0; at < s->bytes && status == SFT_OK && !is_decided(k, index); at += BLOCK) {
         const size_t n = s->bytes - at < BLOCK ? (size_t)(s->bytes - at) : BLOCK;
         status = compare_block(k, s, at, n, room, err);
     }
     sft__move_loop_give(&k->loop, room);
+    if (status != SFT_OK && status != SFT_E_CANCELLED) {
+        fail_at(k, index, status, err);
+        return SFT_OK;
+    }
     return status;
 }
 
@@ -89,7 +115,11 @@ static sft_status compare_all(comparing *k, const sft_control *control, uint64_t
     if (compared != NULL) {
         *compared = k->loop.watch.progress.bytes_done;
     }
-    return sft__move_loop_end(&k->loop, err);
+    SFT_TRY(sft__move_loop_end(&k->loop, err));
+    if (k->status != SFT_OK && err != NULL) {
+        *err = k->why;
+    }
+    return k->status;
 }
 
 sft_status sft_dedupe_compare(const sft_dedupe *dedupe, const sft_pool *pool,
@@ -101,6 +131,7 @@ sft_status sft_dedupe_compare(const sft_dedupe *dedupe, const sft_pool *pool,
                             .room = 2 * BLOCK,
                             .block = compare_shard,
                             .ctx = &k},
+                   .failed = SIZE_MAX,
                    .shards = sft__base_alloc(dedupe->allocator, room)};
     SFT_NEED(k.shards != NULL, room, err);
     const sft_status status = compare_all(&k, control, compared, err);
