@@ -779,18 +779,28 @@ def _descriptor_of(path: str) -> int | None:
 
 def _inherited(run: Run) -> Iterator[int]:
     """The descriptors of what the run's own threads had open when this process was forked: files of a step that is being
-    written. Where the system does not tell what a descriptor is of (no /proc), none."""
-    begin = os.path.join(run._place, ".step-")
+    written, and its directory, under its last name if the parent has renamed it since: nobody else writes there. Where the
+    system does not tell what a descriptor is of (no /proc), none."""
+    begin, whole = os.path.join(run._place, ".step-"), os.path.join(run._place, "step-")
     try:
         numbers = os.listdir("/proc/self/fd")
     except OSError:
         return
     for number in numbers:
         try:
-            if os.readlink(f"/proc/self/fd/{number}").startswith(begin):
+            link = os.readlink(f"/proc/self/fd/{number}")
+            if link.startswith(begin) or (link.startswith(whole) and _is_ours(run, link, int(number))):
                 yield int(number)
         except OSError:  # that of the listing
             pass
+
+
+def _is_ours(run: Run, link: str, number: int) -> bool:
+    """A step's directory, or a file in one that is open for writing; what the program reads there is its own."""
+    import fcntl
+
+    writes = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    return writes or os.path.dirname(link) == run._place
 
 
 def _let_go() -> None:
