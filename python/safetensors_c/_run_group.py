@@ -101,6 +101,24 @@ class Processes:
             raise self._break("the processes of the run could not exchange what they hold", missing, cause) \
                 from cause  # fmt: skip
 
+    def of_first(self, number: int) -> int:
+        """The first process's number, for all."""
+        return int.from_bytes(self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True)
+
+    def signals(self, came: set[int], step: int) -> set[int]:
+        """The signals that came to any process, which all are at the end of the same step."""
+        mine = step.to_bytes(8, "little") + sum(1 << number for number in came).to_bytes(8, "little")
+        told = self.exchange(mine)
+        each = [told[at : at + 16] for at in range(0, len(told), 16)]
+        for rank, theirs in enumerate(each):
+            if theirs[:8] != each[0][:8]:
+                steps = (int.from_bytes(x[:8], "little") for x in (theirs, each[0]))
+                raise _error("SFT_E_MISMATCH", _DIFFERENT["step"].format(rank, *steps))
+        bits = 0
+        for theirs in each:
+            bits |= int.from_bytes(theirs[8:], "little")
+        return {number for number in range(64) if bits >> number & 1}
+
     def agree(self, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
         """What every process tells; if one of them failed, or is in another call, all raise."""
         if error is not None:
@@ -175,6 +193,9 @@ class Written(_state.Written, _Together):
                         f"a run cannot keep a FullyShardedDataParallel (at model.{prefix}{path}): use fully_shard"
                     )
         super().model(model)
+        tensors, tied, _ = _state.split(_state.model_values(model))
+        for name, first in tied.items():  # readers of collective saves know no second names
+            self.tensor(name, tensors[first], _state.MODEL, f"model.{name}")
 
     def together(self) -> Any:
         self.group.begin(f"saving step {self.step}")

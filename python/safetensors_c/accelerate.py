@@ -8,6 +8,8 @@
     ...
     save_state(run, accelerator, step, batches=batches, extra={"epoch": epoch})
 
+Of many processes: Run("run", group=torch.distributed.group.WORLD), and the same calls in all of them.
+
 Kept are the models, optimizers, schedulers, data loaders, the scaler, the objects of register_for_checkpointing, the counter
 of gradient accumulation and the random states. docs/trainers.md says what is refused.
 """
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["load_state", "save_state"]
 
-_ALONE = (DistributedType.NO,)
+_WHOLE = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_HPU")
+_REPLICAS = {DistributedType[name] for name in _WHOLE if name in DistributedType.__members__}
 
 
 class _Loader:
@@ -76,28 +79,42 @@ class _Loader:
             self.loader.load_state_dict(state["loader"])
 
 
+class _Stateful(_Loader):
+    """Tells which batches were taken: of each process its own."""
+
+    def __iter__(self) -> Any:
+        return iter(self.loader)
+
+
+def _loader(loader: Any) -> _Loader:
+    return _Stateful(loader) if getattr(loader, "use_stateful_dataloader", False) else _Loader(loader)
+
+
 class _Counters:
     def __init__(self, accelerator: Any) -> None:
         self.accelerator = accelerator
 
     def state_dict(self) -> dict[str, int]:
-        return {"step": self.accelerator.step, "iteration": self.accelerator.project_configuration.iteration}
+        return {"step": self.accelerator.step}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.accelerator.step = state["step"]
-        self.accelerator.project_configuration.iteration = state["iteration"]
 
 
 def _one_or_more(objects: list[Any], name: str) -> Any:
     return objects[0] if len(objects) == 1 else {f"{name}_{i}": x for i, x in enumerate(objects)}
 
 
-def _objects(accelerator: Any, hooks: Any) -> dict[str, Any]:
+def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
     """What Run.save and Run.resume take."""
-    if accelerator.distributed_type not in _ALONE or accelerator.num_processes != 1:
+    if accelerator.distributed_type not in _REPLICAS:
         raise TypeError(
-            f"save_state and load_state keep an Accelerator of one process, not {accelerator.num_processes} of"
-            f" {accelerator.distributed_type}: what each process holds would be lost"
+            f"save_state and load_state keep models that are whole in each process, not {accelerator.distributed_type}"
+        )
+    if accelerator.num_processes != run.size:
+        raise TypeError(
+            f"the accelerator has {accelerator.num_processes} processes, the run {run.size}: open it with"
+            " group=torch.distributed.group.WORLD"
         )
     if hooks:
         raise TypeError("a run cannot keep what hooks of save_state or load_state write into a directory")
@@ -110,7 +127,7 @@ def _objects(accelerator: Any, hooks: Any) -> dict[str, Any]:
         given["optimizer"] = _one_or_more(optimizers, "optimizer")
     lists = {
         "scheduler": accelerator._schedulers,
-        "loader": [_Loader(d) for d in accelerator._dataloaders],
+        "loader": [_loader(d) for d in accelerator._dataloaders],
         "custom": accelerator._custom_objects,
     }
     given.update({name: {str(i): x for i, x in enumerate(found)} for name, found in lists.items() if found})
@@ -123,13 +140,13 @@ def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
     """Saves all that the accelerator has prepared as a step. options: those of Run.save (extra, metrics, files, replace, and
     further objects by names: batches=).
 
-    Raises TypeError for more than one process, for hooks, and with the path of a value that a step cannot hold; and the
+    Raises TypeError for models in shards (FSDP, DeepSpeed, Megatron-LM), for hooks, and with the path of a value that a step cannot hold; and the
     error of an earlier save that failed behind.
     """
-    return run.save(step, **_objects(accelerator, accelerator._save_model_state_pre_hook), **options)
+    return run.save(step, **_objects(run, accelerator, accelerator._save_model_state_pre_hook), **options)
 
 
 def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: Any) -> Resumed:
     """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
     ones of save_state."""
-    return run.resume(step=step, **_objects(accelerator, accelerator._load_model_state_pre_hook), **objects)
+    return run.resume(step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects)

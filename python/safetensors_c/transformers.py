@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import tempfile
 
+import torch.distributed
 from transformers import Trainer
 from transformers.trainer_callback import ExportableState
 
@@ -51,11 +52,12 @@ class RunMixin:
         """The run in args.output_dir, opened for writing when it is first wanted; train closes it."""
         if self._run is None:
             args = self.args  # type: ignore[attr-defined]
-            if args.world_size != 1:
-                raise TypeError(f"RunTrainer keeps the training of one process, not of {args.world_size}")
+            if self.is_fsdp_enabled or self.is_deepspeed_enabled:  # type: ignore[attr-defined]
+                raise TypeError("RunTrainer keeps models that are whole in each process, not FSDP or DeepSpeed")
             best = self._best_key()
             self._run = Run(
                 args.output_dir,
+                group=torch.distributed.group.WORLD if args.world_size > 1 else None,
                 keep_last=args.save_total_limit or 0,
                 keep_best=1 if best and args.save_total_limit else 0,
                 best=best,
@@ -73,8 +75,10 @@ class RunMixin:
     # -- save
 
     def _texts(self) -> dict[str, bytes]:
-        """The small files beside the weights: configuration, tokenizer or processor, arguments, state."""
+        """Of the first process: the small files beside the weights: configuration, tokenizer or processor, arguments, state."""
         files: dict[str, bytes] = {}
+        if self.run.rank > 0:
+            return files
         with tempfile.TemporaryDirectory() as directory:
             model = self.accelerator.unwrap_model(self.model)  # type: ignore[attr-defined]
             parts = (
@@ -163,10 +167,14 @@ class RunMixin:
         return step if os.path.dirname(os.path.realpath(checkpoint)) == own else None
 
     def _newest(self) -> str:
-        """The newest step that is complete and verified."""
-        for step in reversed(self.run.steps(verify=True)):
-            if step["complete"] and step["verified"]:
-                return self._step_directory(step["step"])
+        """The newest step that is complete and verified; the first process looks, for all."""
+        steps = self.run.steps(verify=True) if self.run.rank == 0 else []
+        found = [step["step"] for step in steps if step["complete"] and step["verified"]]
+        newest, group = max(found, default=-1), self.run._group
+        if group is not None:
+            newest = group.of_first(newest)
+        if newest >= 0:
+            return self._step_directory(newest)
         raise ValueError(f"No valid checkpoint found in output directory ({self.args.output_dir})")  # type: ignore[attr-defined]
 
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:

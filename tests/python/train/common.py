@@ -7,6 +7,7 @@ import pathlib
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -32,27 +33,50 @@ def assert_no_pickle(directory):
     return [str(p.relative_to(directory)) for p in files]
 
 
-def train(script, *words, kill_after=None, timeout=300):
-    """Runs `script words...`, which prints lines; SIGKILL after that many lines and a moment. (lines, exit status)."""
+def _port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _ranks(processes):
+    """What each process of a job of torch.distributed on this machine has in its environment; one alone has none of it."""
+    if processes == 1:
+        return [{}]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_port()), "WORLD_SIZE": str(processes)}
+    common.update(GLOO_SOCKET_IFNAME="lo", LOCAL_WORLD_SIZE=str(processes))
+    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+
+
+def train(script, *words, kill_after=None, timeout=300, processes=1):
+    """Runs `script words...`, whose first process prints lines; SIGKILL to all of them after that many lines and a moment.
+    (lines, exit status of the first)."""
     env = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-u", str(script), *map(str, words)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=env,
-        start_new_session=True,
-    ) as process:
-        lines, end = [], time.monotonic() + timeout
-        for line in process.stdout:
+    command = [sys.executable, "-u", str(script), *map(str, words)]
+    started = [
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**env, **rank}, start_new_session=True
+        )
+        for rank in _ranks(processes)
+    ]
+    lines, end = [], time.monotonic() + timeout
+    try:
+        for line in started[0].stdout:
             if line.startswith("= "):
                 lines.append(line[2:].strip())
             if kill_after is not None and len(lines) >= kill_after:
                 time.sleep(random.random() * 0.05)
-                os.killpg(process.pid, signal.SIGKILL)
                 break
             assert time.monotonic() < end
-        process.stdout.read()
-        return lines, process.wait()
+        else:
+            for process in started:
+                process.wait(timeout=60)
+    finally:
+        for process in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return lines, started[0].returncode
 
 
 @contextlib.contextmanager
@@ -68,7 +92,8 @@ def no_room():
 
 def say(*words):
     """A line for train, and a moment in which it may be killed."""
-    print("=", *words, flush=True)
+    if os.environ.get("RANK", "0") == "0":
+        print("=", *words, flush=True)
     time.sleep(0.04)
 
 

@@ -195,6 +195,27 @@ def train(path, kind, last):
             tell(committed=step)
 
 
+def guarded(path, last):
+    """Steps under a guard, each a twentieth of a second; tells how it ended."""
+    state = objects("ddp")
+    with opened(path, timeout=3.0) as run:
+        step, _ = run.resume(**state)
+        tell(at=step)
+        try:
+            with run.guard(every=1000, **state) as guard:
+                for step in range(step + 1, int(last) + 1):
+                    values(state["model"], state["optimizer"], step)
+                    time.sleep(0.05)
+                    guard.step(step)
+        except SystemExit as e:
+            tell(left=e.code, step=step)
+            os._exit(0)
+        except SafetensorError as e:
+            tell(error=str(e), status=e.status)
+            os._exit(3)
+        tell(ended=step, steps=[s["step"] for s in run.steps()])
+
+
 def disagree(path):
     """Rank 1 saves another step than the others; then it has a state that cannot be kept."""
     linear = torch.nn.Linear(3, 3)

@@ -51,12 +51,18 @@ def prepared(stateful=False, seedable=True, hidden=16):
     return accelerator, model, optimizer, loader, scheduler, average
 
 
+def opened(path):
+    """Alone, or by all processes of the job."""
+    group = torch.distributed.group.WORLD if torch.distributed.is_initialized() else None
+    return Run(path, keep_last=2, group=group)
+
+
 def go_on(path, stateful):
     """A stateful loader goes on at the right batch, but making its iterator draws random numbers: without dropout then."""
     accelerator, model, optimizer, loader, scheduler, average = prepared(stateful)
     batches = loader if stateful else Batches(loader)
     more = {} if stateful else {"batches": batches}
-    with Run(path, keep_last=2) as run:
+    with opened(path) as run:
         step, extra = load_state(run, accelerator, **more)
         for epoch in range((extra or {"epoch": 0})["epoch"], EPOCHS):
             for x, y in batches:
@@ -72,6 +78,27 @@ def go_on(path, stateful):
                 if step % EACH and step % 2 == 0:
                     save_state(run, accelerator, step, extra={"epoch": epoch}, **more)
             save_state(run, accelerator, step, extra={"epoch": epoch + 1}, **more)
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_two_processes_that_are_killed_go_on(tmp_path, stateful):
+    whole, status = train(__file__, tmp_path / "whole", stateful, processes=2)
+    assert status == 0 and len(whole) == EPOCHS * EACH // 2
+    pieces = []
+    for kill in (4, 4, None):
+        lines, status = train(__file__, tmp_path / "run", stateful, kill_after=kill, processes=2)
+        assert status == (0 if kill is None else -9)
+        pieces.append(lines)
+    compare(whole, pieces)
+    assert len(pieces[-1]) < len(whole)
+    assert_no_pickle(tmp_path / "run")
+    with pytest.warns(UserWarning, match="saved by 2 processes, and 1 resume it; not put back"), Run(
+        tmp_path / "run"
+    ) as run:  # the weights and the optimizer go on alone
+        accelerator, *_, loader, _, _ = prepared(stateful)
+        more = {} if stateful else {"batches": Batches(loader)}
+        assert load_state(run, accelerator, **more).step == EPOCHS * EACH // 2
+        assert "rng.python" in run.left_behind
 
 
 @pytest.mark.parametrize("stateful", [False, True])
@@ -171,7 +198,7 @@ def test_what_is_refused(tmp_path):
         other = prepared()[0]
         other.state._shared_state["num_processes"] = 2
         try:
-            with pytest.raises(TypeError, match="2 of"):
+            with pytest.raises(TypeError, match="2 processes, the run 1"):
                 save_state(run, other, 4)
         finally:
             other.state._shared_state["num_processes"] = 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.lightning with Lightning itself: killed and resumed, what is stored, ModelCheckpoint's promises, what is refused."""
 
+import os
 import pathlib
 import sys
 
@@ -55,8 +56,11 @@ def loaders():
 
 def trainer_of(path, plugin, epochs=EPOCHS, **options):
     keep = ModelCheckpoint(path, save_top_k=2, monitor="val_loss", save_last=True, **options)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
     return lightning.Trainer(
         accelerator="cpu",
+        devices=processes,
+        strategy="ddp" if processes > 1 else "auto",
         max_epochs=epochs,
         default_root_dir=path,
         plugins=[plugin],
@@ -71,13 +75,13 @@ def plugin_of(kind):
     return AsyncCheckpointIO(TreeCheckpointIO()) if kind == "async" else TreeCheckpointIO()
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
-def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind):
-    whole, status = train(__file__, tmp_path / "whole", kind)
+@pytest.mark.parametrize(("kind", "processes"), [("plain", 1), ("async", 1), ("plain", 2)])
+def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind, processes):
+    whole, status = train(__file__, tmp_path / "whole", kind, processes=processes)
     assert status == 0 and len(whole) == EPOCHS
     pieces = []
     for kill in (2, 2, None):
-        lines, status = train(__file__, tmp_path / "run", kind, kill_after=kill)
+        lines, status = train(__file__, tmp_path / "run", kind, kill_after=kill, processes=processes)
         assert status == (0 if kill is None else -9)
         pieces.append(lines)
     compare(whole, pieces)

@@ -162,6 +162,62 @@ def start_alone(size, *arguments):
     return store, processes
 
 
+# ---------------------------------------------------------------- guards
+
+
+def ends(processes, first):
+    """What each tells at its end."""
+    facts = []
+    for p, line in zip(processes, first):
+        out, err = p.communicate(timeout=60)
+        assert told(line) and (told(out) or p.returncode == -signal.SIGKILL), err
+        facts += told(out)
+    return facts
+
+
+@pytest.mark.parametrize("to", [[2], [0, 1, 2]])
+def test_a_signal_to_one_or_all_is_answered_by_all_at_one_step(tmp_path, to):
+    store, processes = start_alone(3, "guarded", tmp_path / "run", 100000)
+    first = [p.stdout.readline() for p in processes]
+    time.sleep(0.4)
+    for rank in to:
+        processes[rank].send_signal(signal.SIGTERM)
+    facts = ends(processes, first)
+    assert [f["left"] for f in facts] == [128 + signal.SIGTERM] * 3
+    (step,) = {f["step"] for f in facts}
+    with Run(tmp_path / "run", read_only=True) as run:
+        assert [s["step"] for s in run.steps(verify=True) if s["verified"]] == [step]
+    store, processes = start_alone(2, "guarded", tmp_path / "run", step)
+    assert [json.loads(p.stdout.readline())["at"] for p in processes] == [step] * 2
+    for p in processes:
+        p.communicate(timeout=60)
+    del store
+
+
+def test_training_goes_on_after_a_warning_to_one(tmp_path):
+    store, processes = start_alone(2, "guarded", tmp_path / "run", 40)
+    first = [p.stdout.readline() for p in processes]
+    time.sleep(0.4)
+    processes[1].send_signal(signal.SIGUSR1)
+    facts = ends(processes, first)
+    assert [f["ended"] for f in facts] == [40, 40]
+    assert len(facts[0]["steps"]) == 1 and facts[0]["steps"] == facts[1]["steps"]
+    del store
+
+
+def test_a_guard_names_who_is_dead(tmp_path):
+    store, processes = start_alone(3, "guarded", tmp_path / "run", 100000)
+    first = [p.stdout.readline() for p in processes]
+    time.sleep(0.3)
+    processes[1].kill()
+    facts = ends(processes, first)
+    assert len(facts) == 2 and all("rank 1" in f["error"] for f in facts), facts
+    del store
+
+
+# ---------------------------------------------------------------- kills
+
+
 def test_killed_at_random_moments(tmp_path):
     """20 kills of one process or of all: no committed step is lost, no torn one chosen, the survivors name the dead."""
     path = tmp_path / "run"

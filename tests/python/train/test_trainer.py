@@ -96,6 +96,24 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path):
     assert {last + n for n in ("config.json", "trainer_state.json", "model.safetensors")} <= set(names)
 
 
+def test_two_processes_that_are_killed_go_on(tmp_path):
+    whole, status = train(__file__, tmp_path / "whole", processes=2)
+    assert status == 0 and len(whole) == STEPS
+    pieces = []
+    for kill in (4, 3, None):
+        lines, status = train(__file__, tmp_path / "run", kill_after=kill, processes=2)
+        assert status == (0 if kill is None else -9)
+        pieces.append(lines)
+    compare(whole, pieces)
+    assert len(pieces[-1]) < STEPS
+    assert_no_pickle(tmp_path / "run")
+    step = tmp_path / "run" / f"step-{STEPS:09d}"
+    one = AutoModelForCausalLM.from_pretrained(step)
+    trainer = trainer_of(tmp_path / "run", steps=STEPS)
+    trainer.train(resume_from_checkpoint=True)  # alone; nothing is left to train
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), trainer.model.parameters()))
+
+
 def test_from_pretrained_reads_a_step(tmp_path):
     trainer = trainer_of(tmp_path, steps=2)
     trainer.train()
