@@ -189,7 +189,9 @@ class Memcpy:
     def __init__(self, model, optimizer):
         import torch
 
-        self.state = [x for p in model.parameters() for x in (p.detach(), *optimizer.state[p].values()) if x.dim()]
+        self.state = [
+            x for p in model.parameters() for x in (p.detach(), *optimizer.state[p].values()) if x.dim()
+        ]
         self.copies = [torch.ones_like(x) for x in self.state]
 
     def seconds(self):
@@ -340,7 +342,9 @@ def table(rows, mib):
         cells = []
         for key in ("resume", "cold resume"):
             cells += [f"{of(name, key):.3f}", f"{of(name, key) / of('Run.resume', key):.1f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} | {of(name, 'cold ready'):.3f} | {of(name, 'more'):.0f} |")
+        lines.append(
+            f"| {name} | {' | '.join(cells)} | {of(name, 'cold ready'):.3f} | {of(name, 'more'):.0f} |"
+        )
     return "\n".join([f"{mib} MiB of AdamW state; a memcpy of it by two threads: {copy:.3f} s", "", *lines])
 
 

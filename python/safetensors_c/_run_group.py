@@ -103,7 +103,9 @@ class Processes:
 
     def of_first(self, number: int) -> int:
         """The first process's number, for all."""
-        return int.from_bytes(self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True)
+        return int.from_bytes(
+            self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True
+        )
 
     def signals(self, came: set[int], step: int) -> set[int]:
         """The signals that came to any process, which all are at the end of the same step."""

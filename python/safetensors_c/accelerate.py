@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = ["load_state", "save_state"]
 
-_WHOLE = ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_XPU", "MULTI_NPU", "MULTI_MLU", "MULTI_MUSA", "MULTI_SDAA", "MULTI_HPU")
+_WHOLE = (
+    "NO",
+    "MULTI_CPU",
+    "MULTI_GPU",
+    "MULTI_XPU",
+    "MULTI_NPU",
+    "MULTI_MLU",
+    "MULTI_MUSA",
+    "MULTI_SDAA",
+    "MULTI_HPU",
+)
 _REPLICAS = {DistributedType[name] for name in _WHOLE if name in DistributedType.__members__}
 
 
@@ -149,4 +159,6 @@ def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
 def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: Any) -> Resumed:
     """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
     ones of save_state."""
-    return run.resume(step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects)
+    return run.resume(
+        step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects
+    )

@@ -482,7 +482,9 @@ class LoadInitState(skorch.callbacks.LoadInitState):
     """skorch's LoadInitState for the checkpoints here. Nothing there: a first training; a part of it: SkorchException."""
 
     def __init__(self, checkpoint: Any, use_safetensors: bool | None = None) -> None:
-        super().__init__(checkpoint, checkpoint.use_safetensors if use_safetensors is None else use_safetensors)
+        super().__init__(
+            checkpoint, checkpoint.use_safetensors if use_safetensors is None else use_safetensors
+        )
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
         if self.did_load_:
@@ -496,4 +498,6 @@ class LoadInitState(skorch.callbacks.LoadInitState):
             paths = [os.path.join(checkpoint.dirname, checkpoint.fn_prefix + f) for f in names]
             there = [path for path in paths if os.path.exists(path)]
             if there:
-                raise SkorchException(f"half a checkpoint: {there[0]} is there, another file is not: {e}") from e
+                raise SkorchException(
+                    f"half a checkpoint: {there[0]} is there, another file is not: {e}"
+                ) from e

@@ -53,7 +53,9 @@ class RunMixin:
         if self._run is None:
             args = self.args  # type: ignore[attr-defined]
             if self.is_fsdp_enabled or self.is_deepspeed_enabled:  # type: ignore[attr-defined]
-                raise TypeError("RunTrainer keeps models that are whole in each process, not FSDP or DeepSpeed")
+                raise TypeError(
+                    "RunTrainer keeps models that are whole in each process, not FSDP or DeepSpeed"
+                )
             best = self._best_key()
             self._run = Run(
                 args.output_dir,

@@ -199,11 +199,12 @@ def guarded(path, last):
     """Steps under a guard, each a twentieth of a second; tells how it ended."""
     state = objects("ddp")
     with opened(path, timeout=3.0) as run:
-        step, _ = run.resume(**state)
-        tell(at=step)
+        found, _ = run.resume(**state)
+        step = found
+        tell(at=found)
         try:
             with run.guard(every=1000, **state) as guard:
-                for step in range(step + 1, int(last) + 1):
+                for step in range(found + 1, int(last) + 1):
                     values(state["model"], state["optimizer"], step)
                     time.sleep(0.05)
                     guard.step(step)

@@ -92,9 +92,10 @@ def test_two_processes_that_are_killed_go_on(tmp_path, stateful):
     compare(whole, pieces)
     assert len(pieces[-1]) < len(whole)
     assert_no_pickle(tmp_path / "run")
-    with pytest.warns(UserWarning, match="saved by 2 processes, and 1 resume it; not put back"), Run(
-        tmp_path / "run"
-    ) as run:  # the weights and the optimizer go on alone
+    with (
+        pytest.warns(UserWarning, match="saved by 2 processes, and 1 resume it; not put back"),
+        Run(tmp_path / "run") as run,
+    ):  # the weights and the optimizer go on alone
         accelerator, *_, loader, _, _ = prepared(stateful)
         more = {} if stateful else {"batches": Batches(loader)}
         assert load_state(run, accelerator, **more).step == EPOCHS * EACH // 2

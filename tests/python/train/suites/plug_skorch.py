@@ -16,9 +16,15 @@ def always(method):
 
 for name, value in vars(ours.SafetensorsMixin).items():
     if callable(value):
-        setattr(skorch.net.NeuralNet, name, always(value) if name in ("save_params", "load_params") else value)
+        setattr(
+            skorch.net.NeuralNet, name, always(value) if name in ("save_params", "load_params") else value
+        )
 
-NAMES = {"f_params": "params.pt", "f_optimizer": "optimizer.pt", "f_criterion": "criterion.pt"}  # those of skorch
+NAMES = {
+    "f_params": "params.pt",
+    "f_optimizer": "optimizer.pt",
+    "f_criterion": "criterion.pt",
+}  # those of skorch
 
 
 class Checkpoint(ours.Checkpoint):

@@ -59,7 +59,12 @@ def results(package, source, plugged):
         command += ["-k", words] if words else []
         command += ["-p", f"plug_{package}"] if plugged else []
         places = [str(HERE)] + ([str(source / path)] if path and package != "accelerate" else [])
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(places), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(places),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
         env.update(PYTHONDONTWRITEBYTECODE="1", TOKENIZERS_PARALLELISM="false")
         log = HERE.parents[3] / "build" / f"suite-{package}-{'ours' if plugged else 'theirs'}.log"
         with open(log, "w", encoding="utf-8") as out:
