@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
     Path = Union[str, os.PathLike]
     Layout = Union[Path, Mapping[str, Any]]
+    Rules = Union[Path, Mapping[str, Any]]
     Runs = list[tuple[int, int]]
 
-__all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_part", "save"]
+__all__ = ["Result", "left_out", "load", "load_part", "open_checkpoint", "open_part", "renamed", "save"]
 
 
 class Result(NamedTuple):
@@ -54,6 +55,14 @@ def _layout(layout: Layout | None) -> str | bytes | None:
     return os.fspath(layout)
 
 
+def _text(given: Path | Mapping[str, Any]) -> str:
+    """JSON: of a mapping, or what is in a file."""
+    if isinstance(given, Mapping):
+        return json.dumps(given)
+    with open(given, encoding="utf-8") as f:
+        return f.read()
+
+
 # ---------------------------------------------------------------- without a group
 
 
@@ -66,6 +75,9 @@ def open_checkpoint(
     step: str | None = None,
     ranks: int | None = None,
     partial: bool = False,
+    rules: Rules | None = None,
+    reverse: bool = False,
+    config: Path | Mapping[str, Any] | None = None,
 ) -> safe_open:
     """Opens a job's checkpoint as one model: a handle like safe_open's, with global tensors that are read on request.
 
@@ -75,11 +87,16 @@ def open_checkpoint(
         tensor-parallel plan ...), or our JSON as a mapping. ranks: their number, for a tensor-parallel plan without it.
     step: which of several files of a rank, by the end of their names ("3_2"); None: the newest.
     partial: leave out tensors that are not complete, with a UserWarning for each of the first ten; left_out() names all.
+    rules, reverse, config: other names for the tensors, as renamed() gives them; config: by default config.json in the path.
     Raises FileNotFoundError, and SafetensorError with .status: SFT_E_HOLE (no file holds a tensor that the layout
     names, or one of its shards; .tensor), SFT_E_MISMATCH (files disagree, mixed steps, another model's layout),
     SFT_E_FORMAT (no known kind of checkpoint), SFT_E_UNSUPPORTED (no library).
     Cost: one read of each header; no tensor is read. Threads: any number may use a handle. It cannot be pickled.
     """
+    if rules is not None and partial:
+        raise ValueError(
+            "what partial=True leaves out is told by left_out(): open without rules, then renamed()"
+        )
     whole = _core._open_checkpoint(
         path, framework, device, layout=_layout(layout), step=step, ranks=ranks, partial=partial
     )
@@ -89,7 +106,41 @@ def open_checkpoint(
             warnings.warn(sentence, stacklevel=2)
         if len(missing) > 10:
             warnings.warn(f"{len(missing) - 10} more tensors are left out", stacklevel=2)
-    return whole
+    if rules is None:
+        return whole
+    beside = os.path.join(os.fspath(path), "config.json")
+    if config is None and os.path.isfile(beside):
+        config = beside
+    with whole:
+        return renamed(whole, rules, reverse=reverse, config=config)
+
+
+def renamed(
+    whole: safe_open,
+    rules: Rules,
+    *,
+    reverse: bool = False,
+    config: Path | Mapping[str, Any] | None = None,
+) -> safe_open:
+    """An open model under the names of another framework, its tensors fused, split and stacked as the rules say.
+
+    whole: from open_checkpoint or safe_open; it may be closed afterwards. rules: those that come with the library by their
+        name ("llama-mindformers", "qwen2-mindformers", with "-fused" behind), a file of rules, or their JSON as a mapping
+        (docs/names.md). reverse: from the names on the right to those on the left. config: a file or a mapping whose numbers
+        the rules may ask for (num_attention_heads ...).
+    What may be a mistake is a UserWarning. Aliases (other names of a tensor) are not carried over.
+    Raises SafetensorError: SFT_E_NOT_FOUND (a tensor or a number that a rule needs), SFT_E_SHAPE, SFT_E_DTYPE (tensors that
+    cannot be put together so), SFT_E_DUPLICATE (two tensors get one name), and the errors of the rules' text.
+    Cost: O(tensors * rules), from headers alone; nothing is copied, and reading a tensor reads only its pieces.
+    """
+    known = isinstance(rules, str) and _core._rules_known(rules)
+    told: list[str] = []
+    text = rules if known else _text(rules)
+    numbers = None if config is None else _text(config)
+    handle = _core._renamed(whole, text, reverse, numbers, told)  # type: ignore[arg-type]
+    for sentence in told:
+        warnings.warn(sentence, stacklevel=2)
+    return handle
 
 
 def left_out(whole: safe_open) -> dict[str, str]:
@@ -127,15 +178,22 @@ def load_part(
     ranks: int | None = None,
     partial: bool = False,
     allow_replicated: bool = False,
+    rules: Rules | None = None,
+    reverse: bool = False,
+    config: Path | Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The shards that rank `rank` holds of a model under `layout`, in memory of their own: {name: tensor}.
 
     path, partial: as for open_checkpoint, or an open handle (then `framework` is the handle's). names: only these.
-    allow_replicated: as for open_part.
+    allow_replicated: as for open_part. rules, reverse, config: as for open_checkpoint, so that a layout of one framework cuts a
+        model of another; an open handle is renamed before.
     Raises what open_checkpoint and open_part raise; SFT_E_NOT_FOUND for a name that the rank does not hold.
     Cost: one read of what the rank holds, adjacent shards together; columns are read row by row.
     """
-    whole = path if isinstance(path, safe_open) else open_checkpoint(path, framework, partial=partial)
+    if isinstance(path, safe_open):
+        whole = path if rules is None else renamed(path, rules, reverse=reverse, config=config)
+    else:
+        whole = open_checkpoint(path, framework, partial=partial, rules=rules, reverse=reverse, config=config)
     try:
         with open_part(whole, layout, rank, ranks=ranks, allow_replicated=allow_replicated) as part:
             return part.get_tensors(names, owned=True)

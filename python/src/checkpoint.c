@@ -5,6 +5,7 @@
  */
 #include "core.h"
 #include <sft/checkpoint_group.h>
+#include <sft/names.h>
 
 #include <stdlib.h>
 
@@ -247,5 +248,107 @@ PyObject *core_part(PyObject *module, PyObject *args, PyObject *kwargs) {
         return core_raise(state, &err, "Error while taking a rank's part");
     }
     file = lean(catalog, NULL, global);
+    return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
+}
+
+/* ---------------------------------------------------------------- other names */
+
+/* Sentences for the caller to warn with; they come while the interpreter's lock is held. */
+static void keep_warning(void *ctx, const char *message) {
+    PyObject *const list = ctx;
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+
+    if (text == NULL || PyList_Append(list, text) < 0) {
+        PyErr_Clear(); /* a warning that is lost for want of memory */
+    }
+    Py_XDECREF(text);
+}
+
+/* The shipped rules of that name, or the text itself. */
+static sft_names *parse_rules(core_state *state, PyObject *value) {
+    sft_names *names = NULL;
+    Py_ssize_t size = 0;
+    sft_error err;
+    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : NULL;
+
+    if (text == NULL) {
+        return PyErr_Occurred() ? NULL : core_wrong_type("rules", value, "str");
+    }
+    const char *shipped = strlen(text) == (size_t)size ? sft_names_shipped_text(text) : NULL;
+    if (sft_names_parse(&names, shipped != NULL ? shipped : text,
+                        shipped != NULL ? strlen(shipped) : (size_t)size, NULL, &err) != SFT_OK) {
+        core_raise(state, &err, "Error while reading rules for names");
+        return NULL;
+    }
+    return names;
+}
+
+PyObject *core_rules_known(PyObject *module, PyObject *name) {
+    const char *text = core_text(name, "name");
+
+    (void)module;
+    return text != NULL ? PyBool_FromLong(sft_names_shipped_text(text) != NULL) : NULL;
+}
+
+/* A catalog under other names; what may be a mistake goes to the list. */
+static sft_catalog *apply_rules(core_state *state, const core_file *global, const sft_names *names,
+                                sft_names_options *options) {
+    const size_t aliases = sft_catalog_alias_count(global->catalog);
+    sft_catalog *catalog;
+    sft_error err;
+
+    if (aliases > 0) {
+        options->warn(options->warn_ctx, "other names of tensors (aliases) are not carried over");
+    }
+    if (sft_names_apply(&catalog, global->catalog, names, options, NULL, &err) != SFT_OK) {
+        core_raise(state, &err, "Error while giving tensors other names");
+        return NULL;
+    }
+    return catalog;
+}
+
+PyObject *core_renamed(PyObject *module, PyObject *args, PyObject *kwargs) {
+    static const char *const parameters[] = {"handle", "rules", "reverse", "config", "warnings"};
+    static const core_signature signature = {"_renamed", parameters, 5, 5, 5};
+    core_state *state = core_state_of(module);
+    sft_names_options options;
+    sft_catalog *catalog = NULL;
+    core_file *global;
+    sft_names *names;
+    PyObject *v[5];
+    Py_ssize_t size = 0;
+
+    if (!core_parse(&signature, args, kwargs, v)) {
+        return NULL;
+    }
+    SFT_INIT(&options);
+    const int reverse = PyObject_IsTrue(v[2]);
+    if (reverse < 0) {
+        return NULL;
+    }
+    if (Py_TYPE(v[0]) != state->handle_type || !PyList_Check(v[4])) {
+        return core_wrong_type("handle", v[0], "safe_open");
+    }
+    if (v[3] != Py_None) {
+        options.config = PyUnicode_AsUTF8AndSize(v[3], &size);
+        if (options.config == NULL) {
+            return NULL;
+        }
+    }
+    options.config_size = (size_t)size;
+    options.reverse = reverse != 0;
+    options.warn = keep_warning;
+    options.warn_ctx = v[4];
+    names = parse_rules(state, v[1]);
+    global = names != NULL ? core_handle_file((core_handle *)v[0]) : NULL;
+    if (global != NULL) {
+        catalog = apply_rules(state, global, names, &options);
+    }
+    sft_names_free(names);
+    if (catalog == NULL) {
+        core_file_drop(global);
+        return NULL;
+    }
+    core_file *const file = lean(catalog, NULL, global);
     return file != NULL ? core_handle_part((core_handle *)v[0], file) : NULL;
 }

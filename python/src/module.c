@@ -62,6 +62,11 @@ static PyMethodDef methods[] = {
     {"_part", CORE_METHOD(core_part), CORE_KEYWORDS,
      "_part(handle, layout, rank, *, ranks=None, allow_replicated=False)\n--\n\nA handle over what "
      "one rank holds of a model."},
+    {"_rules_known", core_rules_known, METH_O,
+     "_rules_known(name, /)\n--\n\nDo rules of that name come with the library?"},
+    {"_renamed", CORE_METHOD(core_renamed), CORE_KEYWORDS,
+     "_renamed(handle, rules, reverse, config, warnings)\n--\n\nA handle over a model under other "
+     "names."},
     {"_save_group", CORE_METHOD(core_save_group), CORE_KEYWORDS, "What distributed.save does."},
     {"_load_group", CORE_METHOD(core_load_group), CORE_KEYWORDS, "What distributed.load does."},
     {"open_any", CORE_METHOD(core_open_any), CORE_KEYWORDS,

@@ -514,6 +514,94 @@ def test_coverage(tmp_path):
         distributed.left_out("no handle")
 
 
+def llama(layers=2, heads=4, kv=2, width=8):
+    """Names and shapes of transformers' Llama, with values of their own."""
+    rng = np.random.default_rng(3)
+    shapes = {
+        "model.embed_tokens.weight": (10, width),
+        "model.norm.weight": (width,),
+        "lm_head.weight": (10, width),
+    }
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        shapes |= {at + f"self_attn.{n}_proj.weight": (width, width) for n in "qo"}
+        shapes |= {at + f"self_attn.{n}_proj.weight": (width * kv // heads, width) for n in "kv"}
+        shapes |= {at + f"mlp.{n}_proj.weight": (12, width) for n in ("gate", "up")}
+        shapes |= {at + "mlp.down_proj.weight": (width, 12), at + "input_layernorm.weight": (width,)}
+        shapes |= {at + "post_attention_layernorm.weight": (width,)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_other_names(tmp_path):
+    given = llama()
+    with_numpy.save_file(given, tmp_path / "model.safetensors")
+    numbers = {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 8, "intermediate_size": 12}
+    (tmp_path / "config.json").write_text(json.dumps(numbers))
+    os.mkdir(tmp_path / "ms")
+    with distributed.open_checkpoint(tmp_path, rules="llama-mindformers") as f:
+        names = list(f)
+        wq = f["model.layers.0.attention.wq.weight"]
+        assert np.array_equal(wq, given["model.layers.0.self_attn.q_proj.weight"])
+        assert len(names) == len(given) and not any("self_attn" in name for name in names)
+        with_numpy.save_file({name: f[name] for name in names}, tmp_path / "ms" / "x.safetensors")
+    with distributed.open_checkpoint(
+        tmp_path / "ms" / "x.safetensors", rules="llama-mindformers", reverse=True
+    ) as f:
+        assert sorted(f) == sorted(given) and all(np.array_equal(f[n], given[n]) for n in given)
+    with distributed.open_checkpoint(tmp_path, rules="llama-mindformers-fused") as f:  # config.json beside it
+        fused = f["model.layers.1.attention.w_qkv.weight"]
+        assert fused.shape == (16, 8) and not any(".wq." in name for name in f)
+        back = distributed.renamed(
+            f, "llama-mindformers-fused", reverse=True, config=tmp_path / "config.json"
+        )
+    assert all(np.array_equal(back[n], given[n]) for n in given)
+    # a layout of one framework cuts a model of another, and one tensor is read
+    layout = {
+        "format": "safetensors-layout",
+        "version": 1,
+        "mesh": {"axes": {"x": 2}},
+        "tensors": [{"name": "model.layers.0.attention.wq.weight", "cuts": ["x", None]}],
+    }
+    got = distributed.load_part(
+        tmp_path / "model.safetensors",
+        layout,
+        1,
+        ["model.layers.0.attention.wq.weight"],
+        rules="llama-mindformers",
+    )
+    assert np.array_equal(got["model.layers.0.attention.wq.weight"], wq[4:])
+    mine = {"format": "safetensors.names/1", "rules": [{"from": "lm_head.{p*}", "to": "head.{p*}"}]}
+    (tmp_path / "rules.json").write_text(json.dumps(mine))
+    for rules in (mine, tmp_path / "rules.json", str(tmp_path / "rules.json")):
+        with distributed.open_checkpoint(tmp_path / "model.safetensors", rules=rules) as f:
+            assert "head.weight" in f and "model.norm.weight" in f
+
+
+def test_other_names_that_do_not_fit(tmp_path):
+    given = llama()
+    with_numpy.save_file(given, tmp_path / "model.safetensors")
+    with pytest.raises(FileNotFoundError):
+        distributed.open_checkpoint(tmp_path / "model.safetensors", rules="no-such-rules")
+    (tmp_path / "config.json").write_text('{"num_attention_heads": 4}')
+    with pytest.raises(SafetensorError, match="num_key_value_heads") as e:
+        distributed.open_checkpoint(tmp_path, rules={
+            "format": "safetensors.names/1",
+            "rules": [{"from": ["model.layers.{i}.mlp.gate_proj.weight", "model.layers.{i}.mlp.up_proj.weight"],
+                       "to": "f.{i}", "groups": "num_key_value_heads"}]})  # fmt: skip
+    assert e.value.status == "SFT_E_NOT_FOUND"
+    with pytest.raises(SafetensorError):
+        distributed.open_checkpoint(tmp_path, rules={"format": "safetensors.names/1", "rules": [{"from": 3}]})
+    del given["model.layers.1.self_attn.k_proj.weight"]
+    with_numpy.save_file(given, tmp_path / "model.safetensors")
+    with pytest.raises(SafetensorError, match="model.layers.1.self_attn.k_proj.weight"):
+        distributed.open_checkpoint(tmp_path, rules="llama-mindformers-fused", config={"num_attention_heads": 4, "num_key_value_heads": 2,
+                                                               "intermediate_size": 12})  # fmt: skip
+    with pytest.raises(ValueError, match="left_out"):
+        distributed.open_checkpoint(tmp_path, partial=True, rules="llama-mindformers")
+    with pytest.raises(TypeError):
+        distributed.renamed("no handle", "llama-mindformers")
+
+
 def test_handles_and_errors(tmp_path):
     import pickle
 
