@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os  # noqa: F401
+from collections.abc import Mapping
 from typing import Any
 
 import mindspore as ms
@@ -23,7 +24,7 @@ from ._over_numpy import OverNumpy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 _FLOAT8 = {
     code: getattr(ms, _io.NAMES[code]) for code in ("F8_E4M3", "F8_E5M2") if hasattr(ms, _io.NAMES[code])
@@ -100,7 +101,7 @@ load_file = _FRAME.load_file
 
 def load_into(
     net: Any,
-    filename: Any,
+    source: Any,
     *,
     strict: bool = True,
     rename: Mapping[str, str] | Callable[[str], str] | None = None,
@@ -108,18 +109,23 @@ def load_into(
 ) -> tuple[list[str], list[str]]:
     """Puts a file's tensors into a Cell's parameters, or those of a dict, by name.
 
+    source: a file, or a dict of tensors: what one process needs of a model in any number of files and ranks, under names of
+        MindFormers or Hugging Face, is distributed.load_part(path, strategy, rank, framework="ms", rules=...).
     rename: a mapping or a function of the stored name. verify: digests are compared. Returns (names of parameters that the
     file lacks, names of the file that the net lacks), which strict makes an error. Nothing is cast.
     Raises SafetensorError, before any parameter has changed, with the name where dtype or shape differ.
     """
     parameters = dict(net.parameters_dict() if isinstance(net, ms.nn.Cell) else net)
-    tensors = load_file(filename, rename=rename, verify=verify, backend="pread")
+    if isinstance(source, Mapping):
+        if rename is not None or verify:
+            raise TypeError("rename= and verify= are for files")
+        tensors = dict(source)
+    else:
+        tensors = load_file(source, rename=rename, verify=verify, backend="pread")
     missing = [name for name in parameters if name not in tensors]
     unexpected = [name for name in tensors if name not in parameters]
     if strict and (missing or unexpected):
-        raise SafetensorError(
-            f"the file lacks {missing or 'nothing'}, and has {unexpected or 'nothing'} that the net lacks"
-        )
+        raise SafetensorError(f"the net's {missing} are missing, and it has no {unexpected}")
     found = [(name, parameters[name], tensor) for name, tensor in tensors.items() if name in parameters]
     for name, parameter, tensor in found:
         if parameter.dtype != tensor.dtype or tuple(parameter.shape) != tuple(tensor.shape):
