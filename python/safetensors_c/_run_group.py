@@ -101,6 +101,10 @@ class Processes:
             raise self._break("the processes of the run could not exchange what they hold", missing, cause) \
                 from cause  # fmt: skip
 
+    def first(self, number: int) -> int:
+        """Rank 0's number (64 bits)."""
+        return int.from_bytes(self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True)
+
     def agree(self, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
         """What every process tells; if one of them failed, or is in another call, all raise."""
         if error is not None:
@@ -268,14 +272,14 @@ def _is_position(one: Any) -> bool:
     return hasattr(one, "__iter__") and hasattr(one, "state_dict") and not _state.is_module(one)
 
 
-def left_behind(read: _state.Read, objects: Mapping[str, Any]) -> tuple[set[str], str]:
+def left_behind(read: _state.Read, objects: Mapping[str, Any], rng: bool) -> tuple[set[str], str]:
     """What is not put back, as the step was saved by another number of processes, and a sentence about it ("" if there is
-    nothing to say). objects: by their names in state.json."""
+    nothing to say). objects: by their names in state.json; rng: whether random states are wanted."""
     saved = read.nodes.get(ENTRY, {"count": 1, "differ": None})
     if saved["count"] == read.size:
         return set(), ""
     differ = saved["differ"]
-    states = [n for n in read.nodes if n.startswith("rng.") and (differ is None or n in differ)]
+    states = [n for n in read.nodes if rng and n.startswith("rng.") and (differ is None or n in differ)]
     left = [*states, *(n for n, one in objects.items() if n in read.nodes and _is_position(one))]
     first = [n for n in differ or [] if n not in left and n != ENTRY and (n in objects or n in _KEPT)]
     why = ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What an Accelerator has prepared, in a Run: save_state and load_state without pickle.
 
-    run = Run("run", keep_last=3)
+    run = Run("run", keep_last=3, group=torch.distributed.group.WORLD)  # None for a process alone
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     batches = Batches(loader)                                   # safetensors_c.run: iterate over this
     step, extra = load_state(run, accelerator, batches=batches)
@@ -9,7 +9,7 @@
     save_state(run, accelerator, step, batches=batches, extra={"epoch": epoch})
 
 Kept are the models, optimizers, schedulers, data loaders, the scaler, the objects of register_for_checkpointing, the counter
-of gradient accumulation and the random states. docs/trainers.md says what is refused.
+of gradient accumulation and the random states of every process. docs/trainers.md says what is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_state", "save_state"]
 
-_ALONE = (DistributedType.NO,)
+_REPLICAS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
 
 
 class _Loader:
@@ -34,7 +34,7 @@ class _Loader:
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
-        self.stateful = bool(getattr(loader, "use_stateful_dataloader", False))
+        self.stateful = isinstance(self, _StatefulLoader)
 
     def _sampler(self) -> Any:
         get = getattr(self.loader, "get_sampler", None)
@@ -76,6 +76,13 @@ class _Loader:
             self.loader.load_state_dict(state["loader"])
 
 
+class _StatefulLoader(_Loader):
+    """Says by __iter__ that it is a position, which another number of processes leaves behind."""
+
+    def __iter__(self) -> Any:
+        return iter(self.loader)
+
+
 class _Counters:
     def __init__(self, accelerator: Any) -> None:
         self.accelerator = accelerator
@@ -88,16 +95,32 @@ class _Counters:
         self.accelerator.project_configuration.iteration = state["iteration"]
 
 
+def _loader_of(loader: Any) -> _Loader:
+    stateful = bool(getattr(loader, "use_stateful_dataloader", False))
+    return (_StatefulLoader if stateful else _Loader)(loader)
+
+
 def _one_or_more(objects: list[Any], name: str) -> Any:
     return objects[0] if len(objects) == 1 else {f"{name}_{i}": x for i, x in enumerate(objects)}
 
 
-def _objects(accelerator: Any, hooks: Any) -> dict[str, Any]:
-    """What Run.save and Run.resume take."""
-    if accelerator.distributed_type not in _ALONE or accelerator.num_processes != 1:
+def refuse_shards(accelerator: Any) -> None:
+    """Raises TypeError for an Accelerator whose processes hold parts of the model."""
+    kind = accelerator.distributed_type
+    if kind not in _REPLICAS:
         raise TypeError(
-            f"save_state and load_state keep an Accelerator of one process, not {accelerator.num_processes} of"
-            f" {accelerator.distributed_type}: what each process holds would be lost"
+            "a run keeps an Accelerator of one process, or of processes that hold the whole model (DDP), not one of"
+            f" {getattr(kind, 'value', kind)}: what each process holds would be lost"
+        )
+
+
+def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
+    """What Run.save and Run.resume take."""
+    refuse_shards(accelerator)
+    if run.processes != accelerator.num_processes:
+        raise TypeError(
+            f"the Accelerator is of {accelerator.num_processes} processes, the run of {run.processes}: open it in all of"
+            " them, as Run(path, group=torch.distributed.group.WORLD)"
         )
     if hooks:
         raise TypeError("a run cannot keep what hooks of save_state or load_state write into a directory")
@@ -110,7 +133,7 @@ def _objects(accelerator: Any, hooks: Any) -> dict[str, Any]:
         given["optimizer"] = _one_or_more(optimizers, "optimizer")
     lists = {
         "scheduler": accelerator._schedulers,
-        "loader": [_Loader(d) for d in accelerator._dataloaders],
+        "loader": [_loader_of(d) for d in accelerator._dataloaders],
         "custom": accelerator._custom_objects,
     }
     given.update({name: {str(i): x for i, x in enumerate(found)} for name, found in lists.items() if found})
@@ -121,15 +144,16 @@ def _objects(accelerator: Any, hooks: Any) -> dict[str, Any]:
 
 def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
     """Saves all that the accelerator has prepared as a step. options: those of Run.save (extra, metrics, files, replace, and
-    further objects by names: batches=).
+    further objects by names: batches=). Of many processes (DDP), all call it, and the run is of the same ones.
 
-    Raises TypeError for more than one process, for hooks, and with the path of a value that a step cannot hold; and the
-    error of an earlier save that failed behind.
+    Raises TypeError for processes that hold parts of the model, for hooks, and with the path of a value that a step cannot
+    hold; and the error of an earlier save that failed behind.
     """
-    return run.save(step, **_objects(accelerator, accelerator._save_model_state_pre_hook), **options)
+    return run.save(step, **_objects(run, accelerator, accelerator._save_model_state_pre_hook), **options)
 
 
 def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: Any) -> Resumed:
     """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
-    ones of save_state."""
-    return run.resume(step=step, **_objects(accelerator, accelerator._load_model_state_pre_hook), **objects)
+    ones of save_state. Another number of processes than saved it takes over all but the random states and positions, which a
+    warning and run.left_behind name."""
+    return run.resume(step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects)

@@ -170,6 +170,15 @@ class Run:
         self._lock_fd = None if read_only else _descriptor_of(os.path.join(self.path, ".sft-run.lock"))
         _open.add(self)
 
+    @property
+    def processes(self) -> int:
+        """How many processes save and resume together."""
+        return 1 if self._group is None else self._group.size
+
+    def _of_first(self, number: int) -> int:
+        """The number that rank 0 gives."""
+        return number if self._group is None else self._group.first(number)
+
     # -- save
 
     def save(
@@ -492,10 +501,10 @@ def _put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[A
     """extra, and what is left behind as another number of processes resumes: names, and a sentence."""
     states: list[tuple[Any, Any]] = []
     with read.together():
-        left, why = _run_group.left_behind(read, dict(_others(given)))
-        _find_memory(read, given, left, states)
         rng = given.get("rng")
         wanted = rng is not None and rng is not False
+        left, why = _run_group.left_behind(read, dict(_others(given)), wanted)
+        _find_memory(read, given, left, states)
         kept = [n for n in read.nodes if n.startswith("rng.") and n not in left] if wanted else []
         generators = {n[4:]: read.tree(n) for n in kept}
         extra = read.tree("extra") if read.has("extra") else None

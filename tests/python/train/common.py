@@ -55,6 +55,30 @@ def train(script, *words, kill_after=None, timeout=300):
         return lines, process.wait()
 
 
+def train_together(size, script, *words, kill_after=None, timeout=300):
+    """As train, by `size` processes of torchrun, each of which says its number first: `= pid NUMBER`. SIGKILL to one of them.
+    Lines are sorted: they begin with the rank and the step."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size), "--rdzv-backend", "c10d"]
+    command += ["--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
+    env = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    env["GLOO_SOCKET_IFNAME"] = "lo"
+    with subprocess.Popen(
+        [*command, str(script), *map(str, words)], stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
+        lines, numbers, end = [], [], time.monotonic() + timeout
+        for line in process.stdout:
+            if line.startswith("= pid "):
+                numbers.append(int(line[6:]))
+            elif line.startswith("= "):
+                lines.append(line[2:].strip())
+            if kill_after is not None and len(lines) >= kill_after:
+                time.sleep(random.random() * 0.05)
+                os.kill(random.choice(numbers), signal.SIGKILL)  # the launcher ends the others
+                kill_after = None
+            assert time.monotonic() < end
+        return sorted(lines), process.wait()
+
+
 @contextlib.contextmanager
 def no_room():
     """Within it files of this process end after 100 bytes, as on a full disk."""
@@ -68,7 +92,7 @@ def no_room():
 
 def say(*words):
     """A line for train, and a moment in which it may be killed."""
-    print("=", *words, flush=True)
+    os.write(1, ("= " + " ".join(map(str, words)) + "\n").encode())  # whole: other processes write there, too
     time.sleep(0.04)
 
 
