@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import hashlib
 import json
+import struct
 from collections.abc import Mapping
 
 from . import _run_state as _state
@@ -17,7 +18,7 @@ from ._core import SafetensorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 ENTRY = "processes"  # of state.json: how many saved, and whose states differed
@@ -82,10 +83,13 @@ class Processes:
         self._broken = _error("SFT_E_IO" if missing == [] else "SFT_E_TIMEOUT", f"{what}: {who}")
         return self._broken
 
-    def begin(self, what: str) -> None:
-        """All processes are there, or an error names those that are not."""
+    def _still(self) -> None:
         if self._broken is not None:
             raise _error("SFT_E_STATE", f"the processes of the run were parted before: {self._broken}")
+
+    def begin(self, what: str) -> None:
+        """All processes are there, or an error names those that are not."""
+        self._still()
         self._calls += 1
         missing = self._missing(str(self._calls), self.timeout)
         if missing != []:
@@ -103,7 +107,21 @@ class Processes:
 
     def first(self, number: int) -> int:
         """Rank 0's number (64 bits)."""
+        self._still()
         return int.from_bytes(self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True)
+
+    def signals(self, step: int, came: Iterable[int]) -> list[int]:
+        """What came to any of the processes, all of which are at this step."""
+        self._still()
+        mine = sum(1 << number for number in set(came))
+        whole = self.exchange(struct.pack("<qQ", step, mine))
+        every = 0
+        for rank, (theirs, bits) in enumerate(struct.iter_unpack("<qQ", whole)):
+            first = struct.unpack_from("<q", whole)[0]
+            if theirs != first:
+                raise _error("SFT_E_MISMATCH", _DIFFERENT["step"].format(rank, theirs, first))
+            every |= bits
+        return [number for number in range(64) if every >> number & 1]
 
     def agree(self, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
         """What every process tells; if one of them failed, or is in another call, all raise."""

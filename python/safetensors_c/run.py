@@ -339,14 +339,12 @@ class Run:
 
     # -- guard
 
-    def guard(self, every: int = 0, *, exceptions: bool = True, **objects: Any) -> Guard:
+    def guard(
+        self, every: int = 0, *, exceptions: bool = True, agree: int = 1, **objects: Any
+    ) -> Guard:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
-        those of the last save or resume."""
-        if self._group is not None:
-            raise NotImplementedError(
-                "a guard saves on signals of one process: of many, call save in all of them"
-            )
-        return Guard(self, every, exceptions, objects)
+        those of the last save or resume. agree: of a group, after how many steps its processes ask each other for signals."""
+        return Guard(self, (every, agree), exceptions, objects)
 
     # -- close
 
@@ -566,11 +564,21 @@ class Guard:
     An exception that leaves the block: if nothing of the model and the optimizer has changed since the last step, that step
     is saved as it was, random states and loaders included; else a warning says which step is the newest.
     Signals are caught in the main thread of this process alone; the handlers before are put back at the end.
+
+    Of a group, all processes enter, step and leave together. A signal to any of them (SLURM sends to all, or to one) is one to
+    all: at the next step they save together, and after SIGTERM all raise SystemExit(143). To know of it, each step whose
+    number is a multiple of `agree`, each run.save and the end of the block cost one allgather of 16 bytes, a round trip of
+    the network; a process that does not come to it is named by an error with .status SFT_E_TIMEOUT after at most twice the
+    run's timeout. A signal that reaches some before a step and others behind it is two: SIGUSR1 then saves two steps.
+    An exception saves nothing there, as the others may be in the middle of theirs; a warning says which step is the newest.
     """
 
-    def __init__(self, run: Run, every: int, exceptions: bool, objects: dict[str, Any]) -> None:
+    def __init__(
+        self, run: Run, periods: tuple[int, int], exceptions: bool, objects: dict[str, Any]
+    ) -> None:
         self._run = run
-        self._every = every
+        self._every, self._agree = periods
+        self._group = run._group
         self._exceptions = exceptions
         self._given = objects
         self._came: list[int] = []
@@ -578,6 +586,7 @@ class Guard:
         self._process = os.getpid()
         self._safe: tuple[int, Any, Any, dict[str, Any], Moment] | None = None
         self._watch = Watch()
+        self._ending = False  # SIGTERM came to this process
         self._leaving = False
 
     def __enter__(self) -> Guard:
@@ -596,10 +605,23 @@ class Guard:
         if os.getpid() != self._process:  # a worker that was forked
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        elif number in self._came and number == signal.SIGTERM:
+        elif self._ending and number == signal.SIGTERM:
             self._leave()
         else:
+            self._ending = self._ending or number == signal.SIGTERM
             self._came.append(number)
+
+    def _asked(self, step: int, always: bool = True) -> list[int]:
+        """The signals that have come since the last call, to any process of a group."""
+        if self._group is not None and not always and step % self._agree != 0:
+            return []
+        came, self._came = self._came, []
+        return came if self._group is None else self._group.signals(step, came)
+
+    def _follow(self, asked: list[int]) -> None:
+        if signal.SIGTERM in asked:
+            self._run.wait()
+            self._leave()
 
     def _leave(self) -> None:
         self._leaving = True
@@ -608,31 +630,33 @@ class Guard:
     def step(
         self, step: int, *, extra: Any = None, metrics: Mapping[str, Any] | None = None
     ) -> Handle | None:
-        """An update is complete. The handle of a save, or None."""
+        """An update is complete. The handle of a save, or None. Of a group: at the same step in all processes; see Guard for
+        the cost and the errors."""
         handle = None
         due = self._every and step % self._every == 0
-        if (due or self._came) and self._run._saved != step:
-            with self._run._lock:
-                try:
-                    handle = self._run._write(step, self._objects(), extra, metrics)
-                except (OSError, SafetensorError) as e:
-                    if signal.SIGTERM not in self._came:
-                        raise
-                    warnings.warn(
-                        f"a save failed: {e}", stacklevel=2
-                    )  # an earlier one: there is no next time
-                    handle = self._run._write(step, self._objects(), extra, metrics)
-        elif self._exceptions:
+        asked = self._asked(step, always=False)
+        if (due or asked) and self._run._saved != step:
+            handle = self._save(step, extra, metrics, signal.SIGTERM in asked)
+            if self._group is None:
+                asked += self._asked(step)
+        elif self._exceptions and self._group is None:
             given = self._objects()
             self._safe = (step, extra, metrics, _small_states(given, deepcopy), self._look(given))
-        self._after_save(step)
+        self._follow(asked)
         return handle
 
+    def _save(self, step: int, extra: Any, metrics: Any, last: bool) -> Handle:
+        """last: there is no next time, so what earlier saves failed at, of which each process tells its own, is a warning."""
+        with self._run._lock:
+            for _ in range(self._run.processes if last else 0):
+                try:
+                    return self._run._write(step, self._objects(), extra, metrics)
+                except (OSError, SafetensorError) as e:
+                    warnings.warn(f"a save failed: {e}", stacklevel=3)
+            return self._run._write(step, self._objects(), extra, metrics)
+
     def _after_save(self, step: int) -> None:
-        came, self._came = self._came, []
-        if signal.SIGTERM in came:
-            self._run.wait()
-            self._leave()
+        self._follow(self._asked(step))
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._run._guard = None
@@ -643,9 +667,8 @@ class Guard:
             self._watch.close()
             for number, old in self._old.items():
                 signal.signal(number, signal.SIG_DFL if old is None else old)
-        if error is None and signal.SIGTERM in self._came:
-            self._run.wait()
-            self._leave()
+        if error is None:
+            self._follow(self._asked(-1))
 
     def _look(self, given: Mapping[str, Any]) -> Moment:
         modules = [one for _, one in _state.models(given.get("model"))]
@@ -653,6 +676,11 @@ class Guard:
         return self._watch.look(modules, [one for _, one in _parts("optimizer", given.get("optimizer"))])
 
     def _save_after(self, error: BaseException) -> None:
+        if self._group is not None:
+            warnings.warn(
+                f"{type(error).__name__}: one of many processes saves nothing; the newest step is {self._run._saved}",
+                stacklevel=3,
+            )
         safe = self._safe
         if safe is None or (self._run._saved is not None and self._run._saved >= safe[0]):
             return
