@@ -106,7 +106,7 @@ class RandomStates(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._found = state["states"]
 
-    def on_train_start(self, trainer: Any, module: Any) -> None:
+    def on_fit_start(self, trainer: Any, module: Any) -> None:  # before loaders draw
         found, self._found = self._found, None
         if found is None:
             return

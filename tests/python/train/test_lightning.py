@@ -59,7 +59,7 @@ class Dropping(Net):
     """Each process draws its own random numbers."""
 
     def on_train_start(self):
-        if self.trainer.current_epoch == 0:
+        if self.trainer.global_step == 0:
             torch.manual_seed(50 + self.global_rank)
 
     def training_step(self, batch, at):
