@@ -3,6 +3,7 @@
 
     dcp.save(state, storage_writer=StorageWriter("ckpt/step-100"))     # async_save, too
     dcp.load(state, storage_reader=StorageReader("ckpt/step-100"))     # another number of processes
+    dcp.save(state, storage_writer=StepWriter(run, 100))               # a step of a safetensors_c.Run
 
 Tensors lie as safetensors_c.distributed.save has them, so that open_checkpoint, the tool and PyTorch's own
 HuggingFaceStorageReader read them; objects lie in dcp.json in the form of docs/tree.md, with what files there are.
@@ -19,6 +20,7 @@ import json
 import os
 import secrets
 import shutil
+import threading
 
 import torch
 from torch.distributed.checkpoint import metadata as _metadata
@@ -29,15 +31,20 @@ from torch.futures import Future
 from . import distributed as _distributed
 from . import tree as _tree
 from ._core import SafetensorError, safe_open
+from ._run_state import MODEL
+from .run import Run
 from .torch import save_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["StorageReader", "StorageWriter"]
+    from .run import Handle
+
+__all__ = ["StepWriter", "StorageReader", "StorageWriter"]
 
 _OBJECTS = "dcp.json"
+_ENTRY = "dcp"  # of a step's state.json: objects by names
 _SAVE = "sft.dcp"  # of every file's metadata: which save wrote it
 _HASHED = ("files", "objects")
 
@@ -115,25 +122,31 @@ class StorageWriter(_storage.StorageWriter):
             dataclasses.replace(plan, storage_data=(i, self._save)) for i, plan in enumerate(plans, start=1)
         ]
 
+    def _collect(self, plan: Any, planner: Any) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """(a result for each object, with its node; a pair of item and tensor for each piece)."""
+        objects, pieces = [], []
+        for item in plan.items:
+            name = item.index.fqn
+            if item.type != WriteItemType.BYTE_IO:
+                pieces.append((item, planner.resolve_data(item).detach().cpu().contiguous()))
+                continue
+            if not hasattr(planner, "lookup_object"):
+                raise TypeError(f"{type(planner).__name__} gives {name} as a pickle alone, which is refused")
+            stored = _Encoder().value(planner.lookup_object(item.index), (name,))
+            objects.append(_storage.WriteResult(item.index, 0, ("object", stored)))
+        return objects, pieces
+
     def write_data(self, plan: Any, planner: Any) -> Any:
         number, save = plan.storage_data
+        results, pieces = self._collect(plan, planner)
         files: list[dict[str, tuple[Any, Any]]] = []
-        results, places = [], []
-        for item in plan.items:
-            name, stored = item.index.fqn, None
-            if item.type == WriteItemType.BYTE_IO:
-                if not hasattr(planner, "lookup_object"):
-                    raise TypeError(
-                        f"{type(planner).__name__} gives {name} as a pickle alone, which is refused"
-                    )
-                stored = _Encoder().value(planner.lookup_object(item.index), (name,))
-                results.append(_storage.WriteResult(item.index, 0, ("object", stored)))
-            else:
-                data = planner.resolve_data(item).detach().cpu()
-                place = next((i for i, f in enumerate(files) if name not in f), len(files))
-                files += [{}] if place == len(files) else []
-                files[place][name] = (data, list(item.tensor_data.chunk.offsets))
-                places.append((item.index, place))
+        places = []
+        for item, data in pieces:
+            name = item.index.fqn
+            place = next((i for i, f in enumerate(files) if name not in f), len(files))
+            files += [{}] if place == len(files) else []
+            files[place][name] = (data, list(item.tensor_data.chunk.offsets))
+            places.append((item.index, place))
         names = [
             f"shard-{number:05d}-model-{n:05d}-of-{len(files):05d}.safetensors"
             for n in range(1, len(files) + 1)
@@ -151,7 +164,7 @@ class StorageWriter(_storage.StorageWriter):
     def _write(self, path: str, tensors: dict[str, tuple[Any, Any]], save: str) -> None:
         info = {name: {"saved_offsets": offsets} for name, (_, offsets) in tensors.items()}
         metadata = {"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": json.dumps(info), _SAVE: save}
-        save_file({n: data.contiguous() for n, (data, _) in tensors.items()}, path, metadata, digests="crc32c")
+        save_file({n: data for n, (data, _) in tensors.items()}, path, metadata, digests="crc32c")
         self._flush(path)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
@@ -200,6 +213,59 @@ class StorageWriter(_storage.StorageWriter):
         return "://" not in os.fspath(checkpoint_id)
 
 
+class StepWriter(StorageWriter):
+    """Writes step `step` of a run (of the same processes: Run(path, group=...)): with its manifest, `latest` and the run's
+    rules, as Run.save does. metrics: numbers for the rules.
+
+    StorageReader reads it, and the tool; Run.resume does not, as DCP's names are not those of a model. Raises FileExistsError.
+    For dcp.save: the run's processes talk while they save, which async_save would do beside the training's own.
+    """
+
+    def __init__(self, run: Run, step: int, *, metrics: dict[str, float] | None = None) -> None:
+        super().__init__()
+        self._run, self._step, self._metrics = run, step, metrics or {}
+        self._handle: Handle | None = None
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        if checkpoint_id:
+            raise TypeError("a step of a run has its own name: no checkpoint_id is taken")
+
+    def prepare_global_plan(self, plans: list[Any]) -> list[Any]:
+        if len(plans) != self._run.processes:
+            raise TypeError(f"{len(plans)} processes save, and the run is of {self._run.processes}")
+        return plans
+
+    def write_data(self, plan: Any, planner: Any) -> Any:
+        error, objects, pieces = None, [], []
+        try:
+            if threading.current_thread() is not threading.main_thread():
+                raise TypeError("StepWriter is for dcp.save in the main thread, not for async_save")
+            objects, pieces = self._collect(plan, planner)
+        except Exception as e:
+            error = e
+        nodes = {r.index.fqn: r.storage_data[1] for r in objects}
+        told = self._run._all_told(self._step, {"objects": nodes}, error)
+        whole = {name: node for theirs in told for name, node in theirs["objects"].items()}
+        tensors = [_piece(item, data) for item, data in pieces]
+        self._handle = self._run._write_pieces(self._step, tensors, (_ENTRY, whole), self._metrics)
+        return _done(objects + [_storage.WriteResult(item.index, 0, ("file", "")) for item, _ in pieces])
+
+    def finish(self, metadata: Any, results: list[list[Any]]) -> None:
+        if self._handle is not None:
+            self._handle.committed.result()
+
+
+def _piece(item: Any, data: torch.Tensor) -> tuple[Any, ...]:
+    """As _core._Run.save takes it."""
+    parts = _distributed._Parts(False)
+    chunk, size = item.tensor_data.chunk, list(item.tensor_data.size)
+    whole = list(chunk.sizes) == size
+    parts._one(item.index.fqn, torch.empty(size, dtype=data.dtype, device="meta"), data,
+               None if whole else (list(chunk.offsets), list(chunk.sizes)))  # fmt: skip
+    name, code, shape, start, count, address, nbytes = parts.entries[0]
+    return (name, code, shape, MODEL, address, nbytes, 0, *(() if start is None else (start, count)))
+
+
 class StorageReader(_storage.StorageReader):
     """Reads a directory of StorageWriter, a step of a run, or whatever open_checkpoint opens, by DCP's own planner, on
     any number of processes: each reads its own bytes.
@@ -218,10 +284,21 @@ class StorageReader(_storage.StorageReader):
         if checkpoint_id:
             self._path = os.fspath(checkpoint_id)
 
+    def _of_step(self) -> dict[str, Any]:
+        """The objects of a step of a run, which is complete."""
+        place, name = os.path.split(os.path.realpath(self._path))
+        if not name[5:].isdigit():
+            raise ValueError(f"{self._path} is a step of a run, but has another name")
+        with Run(place, read_only=True) as run:
+            entries = run._entries(int(name[5:]))
+        return json.loads(entries.get(_ENTRY, "{}"))
+
     def _tensor_files(self) -> list[str]:
         return sorted(name for name in os.listdir(self._path) if name.endswith(".safetensors"))
 
     def _read_objects(self) -> dict[str, Any]:
+        if any(os.path.exists(os.path.join(self._path, name)) for name in ("manifest.json", "state.json")):
+            return self._of_step()
         path = os.path.join(self._path, _OBJECTS)
         if not os.path.exists(path):
             for name in self._tensor_files()[:1]:

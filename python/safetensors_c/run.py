@@ -16,6 +16,7 @@ docs/run.md, "Python", is the guide, and says what lies on the disk.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -249,6 +250,40 @@ class Run:
         )
         self._saved = step
         return Handle(self, step, ticket)
+
+    # -- for dcp
+
+    def _all_told(self, step: int, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
+        """What all processes tell before they save; an error of one is one of all."""
+        if self._group is None:
+            if error is not None:
+                raise error
+            return [told]
+        self._group.begin(f"saving step {step}")
+        return self._group.agree({"call": "save", "step": step, "names": "", **told}, error)
+
+    def _write_pieces(
+        self, step: int, tensors: list[tuple[Any, ...]], entry: tuple[str, Any], metrics: Mapping[str, Any]
+    ) -> Handle:
+        """A step of pieces of tensors, each of which one process has, and one entry, the same for all."""
+        entries = [(entry[0], json.dumps(entry[1]))]
+        if self._group is not None:
+            entries.append((_run_group.ENTRY, json.dumps({"count": self.processes, "differ": []})))
+        numbers = [(name, float(v)) for name, v in metrics.items()]
+        with self._lock:
+            ticket = self._alive().save(step, 0, tensors, entries, numbers, [], [("format", "pt")], 0)
+            self._saved = step
+        return Handle(self, step, ticket)
+
+    def _entries(self, step: int) -> dict[str, str]:
+        """state.json of a complete step."""
+        with self._lock:
+            core = self._alive()
+            core.resume(step)
+            try:
+                return dict(core.entries())
+            finally:
+                core.leave()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until all that was staged is committed; raises the error of a save that no call has told."""

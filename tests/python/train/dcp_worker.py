@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from group_worker import objects, tell, values, wrong
-from safetensors_c.dcp import StorageReader, StorageWriter
+from safetensors_c import Run
+from safetensors_c.dcp import StepWriter, StorageReader, StorageWriter
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 EXTRA = {"text": "a", "list": [1, 2.5, None], "big": 2**70, "bytes": b"\0\1", "nan": float("inf")}
@@ -94,6 +95,10 @@ def check(path):
     tell(problems={n: problem(f"{path}/step-{n}", n) for n in steps_in(path)})
 
 
+def why(path):
+    tell(problem=problem(path, "7"))
+
+
 def full(path):
     """A first checkpoint fits, the next one does not; then what is left is smaller again."""
     save(f"{path}/step-1")
@@ -134,6 +139,30 @@ def damaged(path):
     tell(name=None, problem=problem(f"{path}/step", "7"))
     if dist.get_rank() == 0:
         shutil.rmtree(f"{path}/step")
+
+
+def step(path):
+    """A step of a run, between two that Run.save writes."""
+    model, optimizer = state_of("7")
+    weights, moments = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": moments, "extra": EXTRA}
+    with Run(path, group=dist.group.WORLD, timeout=20, keep_last=3) as run:
+        run.save(1, model=model).committed.result()
+        dcp.save(state, storage_writer=StepWriter(run, 2, metrics={"loss": 0.5}))
+        tell(latest=open(f"{path}/latest").read().strip() if dist.get_rank() == 0 else None)
+        for number, more in ((2, {}), (3, {"f": {"g": object()}})):
+            try:
+                dcp.save({**state, **more}, storage_writer=StepWriter(run, number))
+                tell(error=None)
+            except BaseException as e:  # CheckpointException
+                tell(error=str(e))
+        future = dcp.async_save(state, storage_writer=StepWriter(run, 4))
+        try:
+            future.result()
+            tell(error=None)
+        except BaseException as e:
+            tell(error=str(e))
+        run.save(5, model=model).committed.result()
 
 
 def damage(where, data, at):

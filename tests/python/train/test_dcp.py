@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import test_run_group as jobs  # noqa: E402
-from safetensors_c import distributed  # noqa: E402
+from safetensors_c import Run, distributed  # noqa: E402
 
 jobs_worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dcp_worker.py")
 
@@ -44,6 +45,36 @@ def test_other_numbers_of_processes(tmp_path, how):
 def test_objects_that_trees_do_not_know(tmp_path):
     for f in jobs.job(2, "refuse", tmp_path / "step"):
         assert "(at f.g)" in f["error"] and "object" in f["error"] and not f["there"]
+
+
+def test_a_step_of_a_run(tmp_path):
+    path = tmp_path / "run"
+    facts = jobs.job(2, "step", path)
+    for rank in (0, 1):
+        latest, again, odd, behind = [f for f in facts if f["rank"] == rank]
+        assert latest["latest"] == (None if rank else "step-000000002")
+        assert re.search("FileExistsError.*step 2 is there already", again["error"]), again
+        assert "(at f.g)" in odd["error"]
+        assert "not for async_save" in behind["error"]
+    with Run(path, read_only=True) as run:
+        found = [(s["step"], s["verified"], s["processes"], s["metric"]) for s in run.steps(verify=True)]
+    assert found == [(1, 1, 2, None), (2, 1, 2, ("loss", 0.5)), (5, 1, 2, None)]
+    for size in (1, 2, 3):
+        for f in jobs.job(size, "load", path / "step-000000002"):
+            assert f["wrong"] == [] and f["extra"]
+    with distributed.open_checkpoint(path / "step-000000002") as whole:
+        assert whole.get_slice("model.0.weight").get_shape() == [13, 7]
+    state = path / "step-000000002" / "state.json"
+    state.write_bytes(state.read_bytes().replace(b'"a"', b'"b"'))
+    (fact,) = jobs.job(1, "why", path / "step-000000002")
+    assert "state.json" in fact["problem"]
+    state.write_bytes(state.read_bytes().replace(b'"b"', b'"a"'))
+    for name in ("shard-00001-model-00001-of-00001.safetensors", "manifest.json", "state.json"):
+        (path / "step-000000002" / name).rename(tmp_path / "away")
+        (fact,) = jobs.job(1, "why", path / "step-000000002")
+        assert name in fact["problem"], fact
+        (tmp_path / "away").rename(path / "step-000000002" / name)
+    assert jobs.job(1, "why", path / "step-000000002")[0]["problem"] is None
 
 
 def test_killed_at_random_moments(tmp_path):
