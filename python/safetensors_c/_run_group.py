@@ -108,7 +108,9 @@ class Processes:
     def first(self, number: int) -> int:
         """Rank 0's number (64 bits)."""
         self._still()
-        return int.from_bytes(self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True)
+        return int.from_bytes(
+            self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True
+        )
 
     def signals(self, step: int, came: Iterable[int]) -> list[int]:
         """What came to any of the processes, all of which are at this step."""

@@ -156,4 +156,6 @@ def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: A
     """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
     ones of save_state. Another number of processes than saved it takes over all but the random states and positions, which a
     warning and run.left_behind name."""
-    return run.resume(step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects)
+    return run.resume(
+        step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects
+    )

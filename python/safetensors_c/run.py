@@ -374,9 +374,7 @@ class Run:
 
     # -- guard
 
-    def guard(
-        self, every: int = 0, *, exceptions: bool = True, agree: int = 1, **objects: Any
-    ) -> Guard:
+    def guard(self, every: int = 0, *, exceptions: bool = True, agree: int = 1, **objects: Any) -> Guard:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
         those of the last save or resume. agree: of a group, after how many steps its processes ask each other for signals."""
         return Guard(self, (every, agree), exceptions, objects)
@@ -608,9 +606,7 @@ class Guard:
     An exception saves nothing there, as the others may be in the middle of theirs; a warning says which step is the newest.
     """
 
-    def __init__(
-        self, run: Run, periods: tuple[int, int], exceptions: bool, objects: dict[str, Any]
-    ) -> None:
+    def __init__(self, run: Run, periods: tuple[int, int], exceptions: bool, objects: dict[str, Any]) -> None:
         self._run = run
         self._every, self._agree = periods
         self._group = run._group

@@ -58,7 +58,15 @@ def train(script, *words, kill_after=None, timeout=300):
 def train_together(size, script, *words, kill_after=None, timeout=300):
     """As train, by `size` processes of torchrun, each of which says its number first: `= pid NUMBER`. SIGKILL to one of them.
     Lines are sorted: they begin with the rank and the step."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(size), "--rdzv-backend", "c10d"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        str(size),
+        "--rdzv-backend",
+        "c10d",
+    ]
     command += ["--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
     env = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
     env["GLOO_SOCKET_IFNAME"] = "lo"

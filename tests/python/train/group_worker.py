@@ -254,7 +254,9 @@ def guard(path, kind, agree):
     state = objects(kind)
     with opened(path, timeout=2.0) as run:
         found, _ = run.resume(**state)
-        tell(at=found, pid=os.getpid(), wrong=wrong(state["model"], state["optimizer"], found) if found else [])
+        tell(
+            at=found, pid=os.getpid(), wrong=wrong(state["model"], state["optimizer"], found) if found else []
+        )
         begun, spent = time.monotonic(), 0.0
         try:
             with run.guard(agree=int(agree), **state) as guard:

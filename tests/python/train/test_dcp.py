@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import test_run_group as jobs  # noqa: E402
-from safetensors_c import Run, distributed  # noqa: E402
+from safetensors_c import Run, SafetensorError, distributed  # noqa: E402
 
 jobs_worker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dcp_worker.py")
 
@@ -58,6 +58,8 @@ def test_a_step_of_a_run(tmp_path):
         assert "not for async_save" in behind["error"]
     with Run(path, read_only=True) as run:
         found = [(s["step"], s["verified"], s["processes"], s["metric"]) for s in run.steps(verify=True)]
+        with pytest.raises(SafetensorError, match="step 2: nothing was saved as model="):
+            run.resume(model=torch.nn.Linear(7, 13), step=2)
     assert found == [(1, 1, 2, None), (2, 1, 2, ("loss", 0.5)), (5, 1, 2, None)]
     for size in (1, 2, 3):
         for f in jobs.job(size, "load", path / "step-000000002"):

@@ -120,7 +120,9 @@ def test_two_processes_are_killed_and_go_on(tmp_path):
     assert len(states) == 2 and not torch.equal(states[0], states[1])
     # one process goes on with all but the random states
     trainer = trainer_of(tmp_path / "run", TreeCheckpointIO(), EPOCHS + 1, more={"devices": 1})
-    with pytest.warns(UserWarning, match="saved by 2 processes, and 1 resume it; not put back.*random states"):
+    with pytest.warns(
+        UserWarning, match="saved by 2 processes, and 1 resume it; not put back.*random states"
+    ):
         trainer.fit(Dropping(), *loaders(), ckpt_path="last")
     assert trainer.current_epoch == EPOCHS + 1
 

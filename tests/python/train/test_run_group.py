@@ -268,7 +268,9 @@ def test_a_guard_of_processes_that_are_at_odds(tmp_path):
     facts = job(3, "at_odds", tmp_path)
     for rank in range(3):
         step, left = [f for f in facts if f["rank"] == rank]
-        assert step["error"] == "rank 1 has step 3, and rank 0 has step 2" and step["status"] == "SFT_E_MISMATCH"
+        assert (
+            step["error"] == "rank 1 has step 3, and rank 0 has step 2" and step["status"] == "SFT_E_MISMATCH"
+        )
         (told_,) = [t for t in left["told"] if "one of many processes saves nothing" in t]
         assert told_.endswith("the newest step is 1")
         assert "'x'" in left["error"] if rank == 1 else left["error"].endswith("rank 1")

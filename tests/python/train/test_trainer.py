@@ -127,7 +127,10 @@ def test_two_processes_are_killed_and_go_on(tmp_path):
         warnings.simplefilter("always")
         trainer.train(resume_from_checkpoint=True)
     [told] = [str(w.message) for w in caught if "saved by" in str(w.message)]
-    assert f"step {STEPS} was saved by 2 processes, and 1 resume it; not put back" in told and "rng.torch" in told
+    assert (
+        f"step {STEPS} was saved by 2 processes, and 1 resume it; not put back" in told
+        and "rng.torch" in told
+    )
     assert trainer.state.global_step == STEPS + 2
     assert trainer.state.log_history[STEPS]["step"] == STEPS + 1
 
