@@ -183,29 +183,41 @@ def flush(folder):
             os.close(fd)
 
 
-def memcpy(model, optimizer):
+class Memcpy:
     """The state into touched memory, by two threads."""
-    import torch
 
-    torch.set_num_threads(2)
-    state = [x for p in model.parameters() for x in (p.detach(), *optimizer.state[p].values()) if x.dim()]
-    copies = [torch.ones_like(x) for x in state]
-    begun = time.perf_counter()
-    for a, b in zip(copies, state):
-        a.copy_(b)
-    return time.perf_counter() - begun
+    def __init__(self, model, optimizer):
+        import torch
+
+        self.state = [
+            x for p in model.parameters() for x in (p.detach(), *optimizer.state[p].values()) if x.dim()
+        ]
+        self.copies = [torch.ones_like(x) for x in self.state]
+
+    def seconds(self):
+        import torch
+
+        torch.set_num_threads(2)
+        begun = time.perf_counter()
+        for a, b in zip(self.copies, self.state):
+            a.copy_(b)
+        took = time.perf_counter() - begun
+        torch.set_num_threads(1)
+        return took
 
 
 def save_once(name, folder, mib):
+    """Four saves: the first one takes memory, and pays for it; of the others the medians."""
     model, optimizer = training(mib, True)
     small = Small()
+    copy = Memcpy(model, optimizer) if name == "Run.save" else None
     save, close = saver(name, folder, model, optimizer)
-    out = {}
-    for step in (1, 2):  # the first one takes memory, and pays for it
+    out = {"stall": [], "written": [], "beside": [], "memcpy": []}
+    for step in range(1, 5):
         change(model, optimizer)
         begun = time.perf_counter()
         wait = save(step)
-        out["first stall" if step == 1 else "stall"] = stalled = time.perf_counter() - begun
+        stalled = time.perf_counter() - begun
         ended = threading.Event()
         waiter = threading.Thread(target=lambda wait=wait, ended=ended: (wait(), ended.set()))
         waiter.start()
@@ -213,13 +225,19 @@ def save_once(name, folder, mib):
         waiter.join()
         if name != "Run.save":  # which has flushed
             flush(folder)
-        out["written"] = time.perf_counter() - begun
+        written = time.perf_counter() - begun
+        if step == 1:
+            first = stalled
+            continue
+        out["stall"].append(stalled)
+        out["written"].append(written)
+        if written > 1.5 * stalled:  # else nothing happened behind
+            out["beside"].append(beside / small.rate(lambda: True, least=1.0))
+        if copy is not None:
+            change(model, optimizer)
+            out["memcpy"].append(copy.seconds())
     close()
-    if out["written"] > 1.5 * stalled:  # else nothing happened behind
-        out["beside"] = beside / small.rate(lambda: True, least=1.0)
-    if name == "Run.save":
-        out["memcpy"] = min(memcpy(model, optimizer) for _ in range(3))
-    return out
+    return {"first stall": first, **{key: statistics.median(values) for key, values in out.items() if values}}
 
 
 def memory(field):
@@ -256,31 +274,47 @@ def folder_of(base, name):
     return pathlib.Path(base) / where.replace(" ", "-").lower()
 
 
+def in_cache(folder, wanted):
+    """Every file of the folder is in the page cache, or none."""
+    for path in pathlib.Path(folder).rglob("*"):
+        if path.is_file():
+            with open(path, "rb", buffering=0) as file:
+                if wanted:
+                    while file.read(1 << 24):
+                        pass
+                else:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def once(name, args):
+    """One measurement, in a process of its own."""
+    folder = str(folder_of(args.folder, name))
+    command = [sys.executable, __file__, "--one", name, "--mib", str(args.mib), "--folder", folder]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if ended.returncode != 0:
+        sys.exit(f"{name} failed")
+    print(name, ended.stdout.splitlines()[-1], file=sys.stderr)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
 def measure(args):
     rows = {name: {} for name in (*SAVERS, *READERS)}
-    for turn in range(args.rounds):
-        for names in (SAVERS, READERS):
-            for name in random.sample(names, len(names)):
-                folder = folder_of(args.folder, name)
-                if names is SAVERS:
-                    shutil.rmtree(folder, ignore_errors=True)
-                    folder.mkdir(parents=True)
-                command = [
-                    sys.executable,
-                    __file__,
-                    "--one",
-                    name,
-                    "--mib",
-                    str(args.mib),
-                    "--folder",
-                    str(folder),
-                ]
-                ended = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-                if ended.returncode != 0:
-                    sys.exit(f"{name} failed")
-                for key, value in json.loads(ended.stdout.splitlines()[-1]).items():
-                    rows[name].setdefault(key, []).append(value)
-                print(turn, name, ended.stdout.splitlines()[-1], file=sys.stderr)
+
+    def keep(name, values, before=""):
+        for key, value in values.items():
+            rows[name].setdefault(before + key, []).append(value)
+
+    for _ in range(args.rounds):
+        for name in random.sample(SAVERS, len(SAVERS)):
+            folder = folder_of(args.folder, name)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            keep(name, once(name, args))
+        for name in random.sample(READERS, len(READERS)):
+            for cached in (True, False):
+                in_cache(folder_of(args.folder, name), cached)
+                keep(name, once(name, args), "" if cached else "cold ")
     return rows
 
 
@@ -301,13 +335,16 @@ def table(rows, mib):
         )
     lines += [
         "",
-        "| resume | s | times ours | and every tensor written to once, s | memory beside the state, MiB |",
-        "|---" * 5 + "|",
+        "| resume | s | times ours | from the device, s | times ours | ... and every tensor written to once, s | memory beside the state, MiB |",
+        "|---" * 7 + "|",
     ]
     for name in READERS:
-        took, ready = of(name, "resume"), of(name, "ready")
-        times = took / of("Run.resume", "resume")
-        lines.append(f"| {name} | {took:.3f} | {times:.1f} | {ready:.3f} | {of(name, 'more'):.0f} |")
+        cells = []
+        for key in ("resume", "cold resume"):
+            cells += [f"{of(name, key):.3f}", f"{of(name, key) / of('Run.resume', key):.1f}"]
+        lines.append(
+            f"| {name} | {' | '.join(cells)} | {of(name, 'cold ready'):.3f} | {of(name, 'more'):.0f} |"
+        )
     return "\n".join([f"{mib} MiB of AdamW state; a memcpy of it by two threads: {copy:.3f} s", "", *lines])
 
 
@@ -319,7 +356,7 @@ def chart(rows, mib):
     out, y = [], 30
     for title, names, key in (
         ("Training stands still for a save (s)", SAVERS, "stall"),
-        ("Resuming (s)", READERS, "resume"),
+        ("Resuming, from the device, every tensor ready (s)", READERS, "cold ready"),
     ):
         out.append(plots.text(16, y, title, 15))
         y += 14
@@ -347,8 +384,8 @@ def main():
     args.add_argument("--one", help="(for itself) this measurement alone")
     args = args.parse_args()
     if args.one:
-        once = save_once if args.one in SAVERS else read_once
-        print(json.dumps(once(args.one, pathlib.Path(args.folder), args.mib)))
+        measured = save_once if args.one in SAVERS else read_once
+        print(json.dumps(measured(args.one, pathlib.Path(args.folder), args.mib)))
         return
     before = os.getloadavg()[0]
     rows = measure(args)

@@ -120,8 +120,13 @@ static double copy(const state *s) {
     return (double)(now() - begun) / 1e9;
 }
 
-/* All bytes by one thread into one new file, flushed; past the cache where that goes. */
-static double write_floor(const state *s, const char *path, bool direct) {
+/* All bytes by one thread into one new file, flushed, which then takes the place of the one of the round before, as a
+ * step does where one is kept: freeing the old bytes takes its time. Past the cache where that goes. */
+static double write_floor(const state *s, const char *scratch, bool direct) {
+    char path[4200];
+    char old[4200];
+    (void)snprintf(path, sizeof path, "%s/floor-new", scratch);
+    (void)snprintf(old, sizeof old, "%s/floor-%s", scratch, direct ? "direct" : "cached");
     const uint64_t begun = now();
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | (direct ? O_DIRECT : 0), 0600);
     if (fd < 0) {
@@ -136,9 +141,8 @@ static double write_floor(const state *s, const char *path, bool direct) {
     }
     (void)fsync(fd);
     (void)close(fd);
-    const double seconds = (double)(now() - begun) / 1e9;
-    (void)unlink(path);
-    return seconds;
+    (void)rename(path, old);
+    return (double)(now() - begun) / 1e9;
 }
 
 static double read_floor(const state *s, const char *path) {
@@ -248,16 +252,14 @@ static void round_of(sft_run *run, state *s, uint64_t step, const char *scratch,
     add(&r->memcpy_s, copy(s));
     add(&r->stall_s, stage(run, s, step));
     add(&r->write_s, finish(run, now())); /* begun when staged: the thread behind had it at once */
-    (void)snprintf(path, sizeof path, "%s/floor", scratch);
-    const double direct = write_floor(s, path, true);
-    const double cached = write_floor(s, path, false);
+    const double direct = write_floor(s, scratch, true);
+    const double cached = write_floor(s, scratch, false);
     add(&r->floor_s, direct > 0 && direct < cached ? direct : cached);
     add(&r->alone, train(run, 0.5, false));
     change(s);
     (void)stage(run, s, step + 1);
     add(&r->beside, train(run, 0, true));
     add(&r->resume_s, resume(run, s));
-    (void)snprintf(path, sizeof path, "%s/run/latest", scratch);
     (void)snprintf(path, sizeof path, "%s/run/step-%09llu/optimizer.safetensors", scratch,
                    (unsigned long long)step + 1);
     const double part = read_floor(s, path);
@@ -287,6 +289,7 @@ int main(int argc, char **argv) {
     SFT_INIT(&o);
     o.rules = &rules;
     o.pool = pool;
+    o.writers = pool; /* two threads that mostly wait for the device: digests are taken meanwhile */
     o.reserve_bytes = s.count * TENSOR + (1 << 20);
     (void)snprintf(path, sizeof path, "%s/run", scratch);
     must(sft_run_open(&run, path, &o, &err), &err);

@@ -37,4 +37,12 @@ for test in tensorflow paddle callers "not (tensorflow or paddle or callers)"; d
     run env SAFETENSORS_C=1 "${pytest[@]}" tests/python/test_differences.py -k "$test"
 done
 run "${pytest[@]}" tests/python/test_types.py
+# MindSpore needs an older NumPy than all the others.
+if scripts/venv.sh tests/python/mindspore/requirements.txt build/venv-mindspore &&
+    scripts/python_env.sh "$PWD/build/venv-mindspore/bin/python" "$PWD/build/python-mindspore-env"; then
+    run build/python-mindspore-env/bin/python -m pytest -q -p no:cacheprovider tests/python/mindspore
+else
+    echo "the tests of MindSpore could not run"
+    failed=$((failed + 1))
+fi
 counted

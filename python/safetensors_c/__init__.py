@@ -2,7 +2,7 @@
 """safetensors on libsafetensors: the names of the package `safetensors`, and more.
 
 Imports nothing but the extension module; the frameworks live in safetensors_c.torch, .numpy, .flax, .tensorflow,
-.paddle and .mlx, each imported on first use. docs/python.md is the guide.
+.paddle, .mlx and .mindspore, each imported on first use. docs/python.md is the guide.
 """
 
 from . import _core
@@ -43,7 +43,18 @@ _LATER = {
     "stream": "_stream",
     "Run": "run",
 }
-_MODULES = ("torch", "numpy", "flax", "tensorflow", "paddle", "mlx", "tree", "distributed", "run")
+_MODULES = (
+    "torch",
+    "numpy",
+    "flax",
+    "tensorflow",
+    "paddle",
+    "mlx",
+    "mindspore",
+    "tree",
+    "distributed",
+    "run",
+)
 
 __all__ = sorted({name for name in vars(_core) if not name.startswith("_")} | set(_LATER) | {"__version__"})
 

@@ -105,8 +105,8 @@ class Processes:
             raise self._break("the processes of the run could not exchange what they hold", missing, cause) \
                 from cause  # fmt: skip
 
-    def first(self, number: int) -> int:
-        """Rank 0's number (64 bits)."""
+    def of_first(self, number: int) -> int:
+        """The first process's number, for all."""
         self._still()
         return int.from_bytes(
             self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True
@@ -199,6 +199,9 @@ class Written(_state.Written, _Together):
                         f"a run cannot keep a FullyShardedDataParallel (at model.{prefix}{path}): use fully_shard"
                     )
         super().model(model)
+        tensors, tied, _ = _state.split(_state.model_values(model))
+        for name, first in tied.items():  # readers of collective saves know no second names
+            self.tensor(name, tensors[first], _state.MODEL, f"model.{name}")
 
     def together(self) -> Any:
         self.group.begin(f"saving step {self.step}")

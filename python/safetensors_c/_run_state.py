@@ -418,7 +418,7 @@ class Read:
         for name, value in tensors.items():
             self.into(saved["tied"].get(name, name), value, f"the parameter or buffer `{name}`")
         wanted = {saved["tied"].get(name, name) for name in [*tensors, *tied]}
-        used = set(_tensors_of(list(self.nodes.values())))
+        used = {*_tensors_of(list(self.nodes.values())), *saved["tied"]}
         for name in self.there:
             if name not in wanted and name not in used and not _OWN.match(name):
                 raise self.fail("SFT_E_NOT_FOUND", f"the model has no `{name}`: it is of another model")

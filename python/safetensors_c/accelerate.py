@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What an Accelerator has prepared, in a Run: save_state and load_state without pickle.
 
-    run = Run("run", keep_last=3, group=torch.distributed.group.WORLD)  # None for a process alone
+    run = Run("run", keep_last=3)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     batches = Batches(loader)                                   # safetensors_c.run: iterate over this
     step, extra = load_state(run, accelerator, batches=batches)
     ...
     save_state(run, accelerator, step, batches=batches, extra={"epoch": epoch})
 
+Of many processes: Run("run", group=torch.distributed.group.WORLD), and the same calls in all of them.
+
 Kept are the models, optimizers, schedulers, data loaders, the scaler, the objects of register_for_checkpointing, the counter
-of gradient accumulation and the random states of every process. docs/trainers.md says what is refused.
+of gradient accumulation and the random states. docs/trainers.md says what is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["load_state", "save_state"]
 
-_REPLICAS = (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU)
+_WHOLE = (
+    "NO",
+    "MULTI_CPU",
+    "MULTI_GPU",
+    "MULTI_XPU",
+    "MULTI_NPU",
+    "MULTI_MLU",
+    "MULTI_MUSA",
+    "MULTI_SDAA",
+    "MULTI_HPU",
+)
+_REPLICAS = {DistributedType[name] for name in _WHOLE if name in DistributedType.__members__}
 
 
 class _Loader:
@@ -34,7 +47,7 @@ class _Loader:
 
     def __init__(self, loader: Any) -> None:
         self.loader = loader
-        self.stateful = isinstance(self, _StatefulLoader)
+        self.stateful = bool(getattr(loader, "use_stateful_dataloader", False))
 
     def _sampler(self) -> Any:
         get = getattr(self.loader, "get_sampler", None)
@@ -76,11 +89,15 @@ class _Loader:
             self.loader.load_state_dict(state["loader"])
 
 
-class _StatefulLoader(_Loader):
-    """Says by __iter__ that it is a position, which another number of processes leaves behind."""
+class _Stateful(_Loader):
+    """Tells which batches were taken: of each process its own."""
 
     def __iter__(self) -> Any:
         return iter(self.loader)
+
+
+def _loader(loader: Any) -> _Loader:
+    return _Stateful(loader) if getattr(loader, "use_stateful_dataloader", False) else _Loader(loader)
 
 
 class _Counters:
@@ -88,39 +105,27 @@ class _Counters:
         self.accelerator = accelerator
 
     def state_dict(self) -> dict[str, int]:
-        return {"step": self.accelerator.step, "iteration": self.accelerator.project_configuration.iteration}
+        return {"step": self.accelerator.step}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         self.accelerator.step = state["step"]
-        self.accelerator.project_configuration.iteration = state["iteration"]
-
-
-def _loader_of(loader: Any) -> _Loader:
-    stateful = bool(getattr(loader, "use_stateful_dataloader", False))
-    return (_StatefulLoader if stateful else _Loader)(loader)
 
 
 def _one_or_more(objects: list[Any], name: str) -> Any:
     return objects[0] if len(objects) == 1 else {f"{name}_{i}": x for i, x in enumerate(objects)}
 
 
-def refuse_shards(accelerator: Any) -> None:
-    """Raises TypeError for an Accelerator whose processes hold parts of the model."""
-    kind = accelerator.distributed_type
-    if kind not in _REPLICAS:
-        raise TypeError(
-            "a run keeps an Accelerator of one process, or of processes that hold the whole model (DDP), not one of"
-            f" {getattr(kind, 'value', kind)}: what each process holds would be lost"
-        )
-
-
 def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
     """What Run.save and Run.resume take."""
-    refuse_shards(accelerator)
-    if run.processes != accelerator.num_processes:
+    if accelerator.distributed_type not in _REPLICAS:
         raise TypeError(
-            f"the Accelerator is of {accelerator.num_processes} processes, the run of {run.processes}: open it in all of"
-            " them, as Run(path, group=torch.distributed.group.WORLD)"
+            "save_state and load_state keep models that are whole in each process, not those of"
+            f" {accelerator.distributed_type.value}"
+        )
+    if accelerator.num_processes != run.size:
+        raise TypeError(
+            f"the accelerator has {accelerator.num_processes} processes, the run {run.size}: open it with"
+            " group=torch.distributed.group.WORLD"
         )
     if hooks:
         raise TypeError("a run cannot keep what hooks of save_state or load_state write into a directory")
@@ -133,7 +138,7 @@ def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
         given["optimizer"] = _one_or_more(optimizers, "optimizer")
     lists = {
         "scheduler": accelerator._schedulers,
-        "loader": [_loader_of(d) for d in accelerator._dataloaders],
+        "loader": [_loader(d) for d in accelerator._dataloaders],
         "custom": accelerator._custom_objects,
     }
     given.update({name: {str(i): x for i, x in enumerate(found)} for name, found in lists.items() if found})
@@ -144,10 +149,10 @@ def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
 
 def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
     """Saves all that the accelerator has prepared as a step. options: those of Run.save (extra, metrics, files, replace, and
-    further objects by names: batches=). Of many processes (DDP), all call it, and the run is of the same ones.
+    further objects by names: batches=).
 
-    Raises TypeError for processes that hold parts of the model, for hooks, and with the path of a value that a step cannot
-    hold; and the error of an earlier save that failed behind.
+    Raises TypeError for models in shards (FSDP, DeepSpeed, Megatron-LM), for hooks, and with the path of a value that a step
+    cannot hold; and the error of an earlier save that failed behind.
     """
     return run.save(step, **_objects(run, accelerator, accelerator._save_model_state_pre_hook), **options)
 

@@ -231,8 +231,8 @@ class StepWriter(StorageWriter):
             raise TypeError("a step of a run has its own name: no checkpoint_id is taken")
 
     def prepare_global_plan(self, plans: list[Any]) -> list[Any]:
-        if len(plans) != self._run.processes:
-            raise TypeError(f"{len(plans)} processes save, and the run is of {self._run.processes}")
+        if len(plans) != self._run.size:
+            raise TypeError(f"{len(plans)} processes save, and the run is of {self._run.size}")
         return plans
 
     def write_data(self, plan: Any, planner: Any) -> Any:

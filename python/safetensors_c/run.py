@@ -172,13 +172,14 @@ class Run:
         _open.add(self)
 
     @property
-    def processes(self) -> int:
-        """How many processes save and resume together."""
-        return 1 if self._group is None else self._group.size
+    def rank(self) -> int:
+        """Which of the processes of its group this is."""
+        return 0 if self._group is None else self._group.rank
 
-    def _of_first(self, number: int) -> int:
-        """The number that rank 0 gives."""
-        return number if self._group is None else self._group.first(number)
+    @property
+    def size(self) -> int:
+        """How many processes have the run together."""
+        return 1 if self._group is None else self._group.size
 
     # -- save
 
@@ -268,7 +269,7 @@ class Run:
         """A step of pieces of tensors, each of which one process has, and one entry, the same for all."""
         entries = [(entry[0], json.dumps(entry[1]))]
         if self._group is not None:
-            entries.append((_run_group.ENTRY, json.dumps({"count": self.processes, "differ": []})))
+            entries.append((_run_group.ENTRY, json.dumps({"count": self.size, "differ": []})))
         numbers = [(name, float(v)) for name, v in metrics.items()]
         with self._lock:
             ticket = self._alive().save(step, 0, tensors, entries, numbers, [], [("format", "pt")], 0)
@@ -370,7 +371,7 @@ class Run:
         """Removes what the rules do not keep; how many steps."""
         with self._lock:
             core = self._alive()
-            return core.prune() if self._group is None or self._group.rank == 0 else 0
+            return core.prune() if self.rank == 0 else 0
 
     # -- guard
 
@@ -681,7 +682,7 @@ class Guard:
     def _save(self, step: int, extra: Any, metrics: Any, last: bool) -> Handle:
         """last: there is no next time, so what earlier saves failed at, of which each process tells its own, is a warning."""
         with self._run._lock:
-            for _ in range(self._run.processes if last else 0):
+            for _ in range(self._run.size if last else 0):
                 try:
                     return self._run._write(step, self._objects(), extra, metrics)
                 except (OSError, SafetensorError) as e:

@@ -6,17 +6,29 @@
     net.fit(X, y)  # run again after a kill: goes on from the newest complete epoch, to 20 epochs in all
 
 The step's number is that of the epoch. docs/trainers.md says what is kept, and what is not.
+
+Or files by the names that skorch has for them, the optimizer's too:
+
+    class Net(SafetensorsMixin, NeuralNetClassifier): ...
+
+    checkpoint = Checkpoint(dirname="best")
+    net = Net(Module, callbacks=[checkpoint, LoadInitState(checkpoint)])
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 import warnings
 from copy import deepcopy
 
+import skorch.callbacks
 from skorch.callbacks import BatchScoring, Callback, EarlyStopping, EpochScoring, LRScheduler
 from skorch.exceptions import SkorchException
+from skorch.history import History
+from skorch.utils import _check_f_arguments
 
+from . import SafetensorError, torch, tree
 from .run import Run
 
 TYPE_CHECKING = False
@@ -25,7 +37,16 @@ if TYPE_CHECKING:
 
     from .run import Handle, Resumed
 
-__all__ = ["LoadRun", "RunCheckpoint", "load_net", "save_net"]
+__all__ = [
+    "Checkpoint",
+    "LoadInitState",
+    "LoadRun",
+    "RunCheckpoint",
+    "SafetensorsMixin",
+    "TrainEndCheckpoint",
+    "load_net",
+    "save_net",
+]
 
 # What callbacks of skorch remember from epoch to epoch and do not find again in the history.
 _REMEMBERED: list[tuple[type, tuple[str, ...]]] = [
@@ -287,3 +308,196 @@ class LoadRun(Callback):
     def on_train_end(self, net: Any, **kwargs: Any) -> None:
         if self.epochs_ is not None:
             net.max_epochs, self.epochs_ = self.epochs_, None
+
+
+# ---------------------------------------------------------------- files by the names that skorch has for them
+
+_EPOCH = "skorch.epoch"
+_ABSENT = (
+    "You are trying to {what} 'f_{{name}}' but for that to work, the net needs to have an attribute called "
+    "'net.{{name}}_' that is a PyTorch Module or Optimizer; make sure that it exists and check for typos."
+)
+_EARLY = (
+    "Cannot {what} state of an un-initialized model. Please initialize first by calling .initialize() or by "
+    "fitting the model with .fit(...)."
+)
+
+
+def _read(f: Any) -> tuple[Any, dict[str, str]]:
+    """(state dict, metadata) of a file of save_params, or of any safetensors file; on the CPU."""
+    if not isinstance(f, (str, os.PathLike)):
+        with tempfile.NamedTemporaryFile() as copy:
+            copy.write(f.read())
+            copy.flush()
+            return _read(copy.name)
+    tensors, metadata = torch.load_file(f, with_metadata=True)
+    if tree.KEY not in (metadata or {}):
+        return tensors, metadata or {}
+    return tree.load_tree(f), metadata
+
+
+class SafetensorsMixin:
+    """A net, `class Net(SafetensorsMixin, NeuralNetClassifier)`, whose save_params and load_params keep safetensors.
+
+    Every file is one of docs/tree.md: a module's has its parameters under their plain names, an optimizer's its whole
+    state dict. use_safetensors=False asks for torch's pickle, as without this class. A file is whole or as it was before.
+    """
+
+    def save_params(
+        self,
+        f_params: Any = None,
+        f_optimizer: Any = None,
+        f_criterion: Any = None,
+        f_history: Any = None,
+        use_safetensors: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        """As NeuralNet.save_params. Raises TypeError with the path of what a file cannot hold, and what save_file raises."""
+        files = {"f_params": f_params, "f_optimizer": f_optimizer, "f_criterion": f_criterion}
+        files.update(f_history=f_history, **kwargs)
+        if not use_safetensors:
+            super().save_params(use_safetensors=False, **files)  # type: ignore[misc]
+            return
+        for attribute, f in self._given("save", files).items():
+            state = self._part("save", attribute).state_dict()
+            metadata = {"format": "pt", _EPOCH: str(len(self.history or ()))}  # type: ignore[attr-defined]
+            tree.save_tree(state, f, metadata, framework="pt")
+        if f_history is not None:
+            self.history.to_file(f_history)  # type: ignore[attr-defined]
+
+    def load_params(
+        self,
+        f_params: Any = None,
+        f_optimizer: Any = None,
+        f_criterion: Any = None,
+        f_history: Any = None,
+        checkpoint: Any = None,
+        use_safetensors: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        """As NeuralNet.load_params; nothing in the files can run code.
+
+        Of a checkpoint the files must be of one epoch: SafetensorError names those that are not, as after a kill between two
+        of them. Raises what load_file and load_state_dict raise; in that case the net may hold a part.
+        """
+        files = {"f_params": f_params, "f_optimizer": f_optimizer, "f_criterion": f_criterion}
+        files.update(f_history=f_history, **kwargs)
+        if not use_safetensors:
+            super().load_params(checkpoint=checkpoint, use_safetensors=False, **files)  # type: ignore[misc]
+            return
+        if checkpoint is not None:
+            files = {**self._of_checkpoint(checkpoint, f_history), **{k: f for k, f in files.items() if f}}
+        given = self._given("load", files)
+        if files.get("f_history") is not None:
+            self.history = History.from_file(files["f_history"])
+        states = {}
+        for attribute, f in given.items():
+            part = self._part("load", attribute)
+            states[attribute] = (part, *_read(f))
+        if checkpoint is not None:
+            self._of_one_epoch({str(given[a]): m.get(_EPOCH) for a, (_, _, m) in states.items()})
+        for part, state, _ in states.values():
+            part.load_state_dict(state)
+
+    def _given(self, what: str, files: dict[str, Any]) -> dict[str, Any]:
+        parts, others = _check_f_arguments(what + "_params", **files)
+        if not parts and not others and self.verbose:  # type: ignore[attr-defined]
+            print(f"Nothing to {what}")
+        return dict(parts)
+
+    def _part(self, what: str, attribute: str) -> Any:
+        if attribute.endswith("_") and not self.initialized_:  # type: ignore[attr-defined]
+            self.check_is_fitted([attribute], msg=_EARLY.format(what=what))  # type: ignore[attr-defined]
+        return self._get_module(attribute, msg=_ABSENT.format(what=what))  # type: ignore[attr-defined]
+
+    def _of_checkpoint(self, checkpoint: Any, f_history: Any) -> dict[str, Any]:
+        """The names of its files, which are those of the newest event in its history."""
+        if not self.initialized_:  # type: ignore[attr-defined]
+            self.initialize()  # type: ignore[attr-defined]
+        if f_history is None and checkpoint.f_history is not None:
+            self.history = History.from_file(checkpoint.f_history_)
+        return dict(checkpoint.get_formatted_files(self))
+
+    def _of_one_epoch(self, epochs: dict[str, str | None]) -> None:
+        known = {f: epoch for f, epoch in epochs.items() if epoch is not None}
+        if len(set(known.values())) > 1:
+            said = ", ".join(f"{f} of epoch {epoch}" for f, epoch in known.items())
+            raise SafetensorError(f"the files of this checkpoint are not of one epoch: {said}")
+
+
+class Checkpoint(skorch.callbacks.Checkpoint):
+    """skorch's Checkpoint with use_safetensors, for a net with SafetensorsMixin: the optimizer, too, and a save that fails is raised.
+
+    Its files are replaced one by one: a kill between two leaves files of two epochs, which load_params refuses by their
+    names. RunCheckpoint has no such moment.
+    """
+
+    def __init__(
+        self,
+        monitor: Any = "valid_loss_best",
+        f_params: Any = "params.safetensors",
+        f_optimizer: Any = "optimizer.safetensors",
+        f_criterion: Any = "criterion.safetensors",
+        use_safetensors: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(monitor, f_params, f_optimizer, f_criterion, **kwargs)
+        self.use_safetensors = use_safetensors
+        if use_safetensors and self.f_pickle is not None:
+            raise ValueError("f_pickle asks for a pickle, use_safetensors for none")
+
+    def _save_params(self, f: Any, net: Any, f_name: str, log_name: str) -> None:
+        net.save_params(**{f_name: f}, use_safetensors=self.use_safetensors)
+
+
+class TrainEndCheckpoint(skorch.callbacks.TrainEndCheckpoint):
+    """skorch's TrainEndCheckpoint as Checkpoint here."""
+
+    def __init__(
+        self,
+        f_params: Any = "params.safetensors",
+        f_optimizer: Any = "optimizer.safetensors",
+        f_criterion: Any = "criterion.safetensors",
+        use_safetensors: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(f_params, f_optimizer, f_criterion, **kwargs)
+        self.use_safetensors = use_safetensors
+
+    def initialize(self) -> TrainEndCheckpoint:
+        self.checkpoint_ = Checkpoint(
+            monitor=None,
+            fn_prefix=self.fn_prefix,
+            dirname=self.dirname,
+            event_name=None,
+            sink=self.sink,
+            use_safetensors=self.use_safetensors,
+            **self._f_kwargs(),
+        )
+        self.checkpoint_.initialize()
+        return self
+
+
+class LoadInitState(skorch.callbacks.LoadInitState):
+    """skorch's LoadInitState for the checkpoints here. Nothing there: a first training; a part of it: SkorchException."""
+
+    def __init__(self, checkpoint: Any, use_safetensors: bool | None = None) -> None:
+        super().__init__(
+            checkpoint, checkpoint.use_safetensors if use_safetensors is None else use_safetensors
+        )
+
+    def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **kwargs: Any) -> None:
+        if self.did_load_:
+            return
+        self.did_load_ = True
+        checkpoint = getattr(self.checkpoint, "checkpoint_", self.checkpoint)
+        try:
+            net.load_params(checkpoint=checkpoint, use_safetensors=self.use_safetensors)
+        except FileNotFoundError as e:
+            names = [f for f in checkpoint._f_kwargs().values() if isinstance(f, str) and "{" not in f]
+            paths = [os.path.join(checkpoint.dirname, checkpoint.fn_prefix + f) for f in names]
+            there = [path for path in paths if os.path.exists(path)]
+            if there:
+                raise SkorchException(
+                    f"half a checkpoint: {there[0]} is there, another file is not: {e}"
+                ) from e

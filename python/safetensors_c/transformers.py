@@ -7,8 +7,7 @@
     trainer.train(resume_from_checkpoint=True)                          # from the newest complete step
 
 args.output_dir is the run: `output_dir/step-000000500` is a directory that `from_pretrained` reads, with the optimizer,
-scheduler, scaler, random states and trainer_state.json in it. Under torchrun all processes save and resume together (DDP).
-docs/trainers.md says what is kept and what is refused.
+scheduler, scaler, random states and trainer_state.json in it. docs/trainers.md says what is kept and what is refused.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from __future__ import annotations
 import os
 import tempfile
 
-from torch import distributed
+import torch.distributed
 from transformers import Trainer
 from transformers.trainer_callback import ExportableState
 
-from .accelerate import refuse_shards
 from .run import Run
 
 TYPE_CHECKING = False
@@ -54,16 +52,19 @@ class RunMixin:
         """The run in args.output_dir, opened for writing when it is first wanted; train closes it."""
         if self._run is None:
             args = self.args  # type: ignore[attr-defined]
-            refuse_shards(self.accelerator)  # type: ignore[attr-defined]
+            if self.is_fsdp_enabled or self.is_deepspeed_enabled:  # type: ignore[attr-defined]
+                raise TypeError(
+                    "RunTrainer keeps models that are whole in each process, not FSDP or DeepSpeed"
+                )
             best = self._best_key()
             self._run = Run(
                 args.output_dir,
+                group=torch.distributed.group.WORLD if args.world_size > 1 else None,
+                timeout=args.ddp_timeout,
                 keep_last=args.save_total_limit or 0,
                 keep_best=1 if best and args.save_total_limit else 0,
                 best=best,
                 mode="max" if args.greater_is_better else "min",
-                group=distributed.group.WORLD if args.world_size > 1 else None,
-                timeout=args.ddp_timeout,
             )
         return self._run
 
@@ -77,8 +78,10 @@ class RunMixin:
     # -- save
 
     def _texts(self) -> dict[str, bytes]:
-        """The small files beside the weights: configuration, tokenizer or processor, arguments, state."""
+        """Of the first process: the small files beside the weights: configuration, tokenizer or processor, arguments, state."""
         files: dict[str, bytes] = {}
+        if self.run.rank > 0:
+            return files
         with tempfile.TemporaryDirectory() as directory:
             model = self.accelerator.unwrap_model(self.model)  # type: ignore[attr-defined]
             parts = (
@@ -144,13 +147,12 @@ class RunMixin:
             if state.best_global_step == state.global_step or os.path.isdir(best):
                 state.best_model_checkpoint = best
         self._export_callbacks()
-        first = self.args.process_index == 0  # type: ignore[attr-defined]
         self.run.save(
             state.global_step,
             **self._given(),
             rng=not self.args.save_only_model,  # type: ignore[attr-defined]
             metrics=self._metrics(),
-            files=self._texts() if first else None,
+            files=self._texts(),
             replace=True,
         )
         if self.args.push_to_hub:  # type: ignore[attr-defined]
@@ -168,10 +170,12 @@ class RunMixin:
         return step if os.path.dirname(os.path.realpath(checkpoint)) == own else None
 
     def _newest(self) -> str:
-        """The newest step that is complete and verified: rank 0 looks, for all."""
-        steps = self.run.steps(verify=True) if self.args.process_index == 0 else []  # type: ignore[attr-defined]
-        whole = [step["step"] for step in steps if step["complete"] and step["verified"]]
-        newest = self.run._of_first(max(whole, default=-1))
+        """The newest step that is complete and verified; the first process looks, for all."""
+        steps = self.run.steps(verify=True) if self.run.rank == 0 else []
+        found = [step["step"] for step in steps if step["complete"] and step["verified"]]
+        newest, group = max(found, default=-1), self.run._group
+        if group is not None:
+            newest = group.of_first(newest)
         if newest >= 0:
             return self._step_directory(newest)
         raise ValueError(f"No valid checkpoint found in output directory ({self.args.output_dir})")  # type: ignore[attr-defined]

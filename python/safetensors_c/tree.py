@@ -41,6 +41,8 @@ _MODULES = {
     "tensorflow": "tensorflow",
     "paddle": "paddle",
     "mlx": "mlx",
+    "ms": "mindspore",
+    "mindspore": "mindspore",
 }
 
 
@@ -70,6 +72,7 @@ def _tensor_kinds() -> list[tuple[str, type]]:
         ("tf", "tensorflow", "Variable"),
         ("paddle", "paddle", "Tensor"),
         ("mlx", "mlx.core", "array"),
+        ("ms", "mindspore", "Tensor"),
     )
     found = ((frame, _loaded(module, cls)) for frame, module, cls in kinds)
     return [(frame, cls) for frame, cls in found if isinstance(cls, type)]

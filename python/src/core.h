@@ -158,7 +158,8 @@ typedef enum core_framework {
     CORE_FLAX = 3,
     CORE_MLX = 4,
     CORE_PADDLE = 5,
-    CORE_FRAMEWORKS = 6
+    CORE_MINDSPORE = 6,
+    CORE_FRAMEWORKS = 7
 } core_framework;
 
 typedef struct core_state {

@@ -7,7 +7,7 @@
 #include "core.h"
 
 const char *const core_framework_name[CORE_FRAMEWORKS] = {
-    "pytorch", "numpy", "tensorflow", "flax", "mlx", "paddle",
+    "pytorch", "numpy", "tensorflow", "flax", "mlx", "paddle", "mindspore",
 };
 
 int core_framework_find(const char *name, Py_ssize_t len) {
@@ -26,6 +26,8 @@ int core_framework_find(const char *name, Py_ssize_t len) {
         {"flax", CORE_FLAX},
         {"mlx", CORE_MLX},
         {"paddle", CORE_PADDLE},
+        {"ms", CORE_MINDSPORE},
+        {"mindspore", CORE_MINDSPORE},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i].name) == (size_t)len && memcmp(names[i].name, name, (size_t)len) == 0) {
@@ -191,8 +193,9 @@ static PyObject *convert(core_framework framework, PyObject *device, PyObject *a
         [CORE_FLAX] = {"jax.numpy", "array"},
         [CORE_MLX] = {"safetensors_c.mlx", "_from_numpy"},
         [CORE_PADDLE] = {"safetensors_c.paddle", "_from_numpy"},
+        [CORE_MINDSPORE] = {"safetensors_c.mindspore", "_from_numpy"},
     };
-    const bool ours = framework == CORE_MLX || framework == CORE_PADDLE;
+    const bool ours = framework >= CORE_MLX;
     PyObject *function = core_import_attribute(own[framework].module, own[framework].name);
     PyObject *last = !ours ? NULL : device != NULL ? device : Py_None;
     PyObject *result =

@@ -66,10 +66,13 @@ class Dropping(Net):
         return super().training_step([torch.nn.functional.dropout(batch[0], 0.3), batch[1]], at)
 
 
-def trainer_of(path, plugin, epochs=EPOCHS, more=None, **options):
+def trainer_of(path, plugin, epochs=EPOCHS, more=False, **options):
     keep = ModelCheckpoint(path, save_top_k=2, monitor="val_loss", save_last=True, **options)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
     return lightning.Trainer(
         accelerator="cpu",
+        devices=processes,
+        strategy="ddp" if processes > 1 else "auto",
         max_epochs=epochs,
         default_root_dir=path,
         plugins=[plugin],
@@ -77,7 +80,6 @@ def trainer_of(path, plugin, epochs=EPOCHS, more=None, **options):
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        **(more or {}),
     )
 
 
@@ -100,9 +102,6 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind):
     assert "last.ckpt" in names and len(names) == 3
 
 
-TWO = {"strategy": "ddp", "devices": 2}
-
-
 def test_two_processes_are_killed_and_go_on(tmp_path):
     """The first process writes the checkpoint, all read it, random states of both are in it."""
     whole, status = train_together(2, __file__, tmp_path / "whole", "two")
@@ -119,7 +118,7 @@ def test_two_processes_are_killed_and_go_on(tmp_path):
     states = load_tree(tmp_path / "run" / "last.ckpt")["callbacks"]["RandomStates"]["states"]
     assert len(states) == 2 and not torch.equal(states[0], states[1])
     # one process goes on with all but the random states
-    trainer = trainer_of(tmp_path / "run", TreeCheckpointIO(), EPOCHS + 1, more={"devices": 1})
+    trainer = trainer_of(tmp_path / "run", TreeCheckpointIO(), EPOCHS + 1, more=True)
     with pytest.warns(
         UserWarning, match="saved by 2 processes, and 1 resume it; not put back.*random states"
     ):
@@ -131,7 +130,7 @@ def test_random_states_make_dropout_and_shuffling_exact(tmp_path):
     def last(path, *pieces):
         for epochs in pieces:
             lightning.seed_everything(6)
-            trainer = trainer_of(path, TreeCheckpointIO(), epochs, more={"devices": 1})
+            trainer = trainer_of(path, TreeCheckpointIO(), epochs, more=True)
             model, (data, checked) = Dropping(), loaders()
             shuffled = torch.utils.data.DataLoader(data.dataset, batch_size=8, shuffle=True)
             trainer.fit(model, shuffled, checked, ckpt_path="last")
@@ -227,6 +226,6 @@ if __name__ == "__main__":
     where = pathlib.Path(sys.argv[1])
     if sys.argv[2] == "two":
         say("pid", os.getpid())
-        trainer_of(where, TreeCheckpointIO(), more=TWO).fit(Dropping(), *loaders(), ckpt_path="last")
+        trainer_of(where, TreeCheckpointIO(), more=True).fit(Dropping(), *loaders(), ckpt_path="last")
         sys.exit()
     trainer_of(where, plugin_of(sys.argv[2])).fit(Net(), *loaders(), ckpt_path="last")

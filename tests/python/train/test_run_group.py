@@ -162,6 +162,9 @@ def start_alone(size, *arguments):
     return store, processes
 
 
+# ---------------------------------------------------------------- kills
+
+
 def test_killed_at_random_moments(tmp_path):
     """20 kills of one process or of all: no committed step is lost, no torn one chosen, the survivors name the dead."""
     path = tmp_path / "run"

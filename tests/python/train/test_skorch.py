@@ -9,6 +9,7 @@ import pytest
 import torch
 from common import assert_no_pickle, compare, no_room, say, train
 from safetensors_c import Run, SafetensorError, safe_open
+from safetensors_c import skorch as ours
 from safetensors_c.skorch import LoadRun, RunCheckpoint, load_net, save_net
 from sklearn.base import clone
 from skorch import NeuralNetClassifier, NeuralNetRegressor
@@ -254,6 +255,99 @@ def test_cloned_nets_and_a_load_without_a_checkpoint(tmp_path):
     more = make(tmp_path / "other", 1).set_params(callbacks__save=None, callbacks__load=load).fit(*data())
     assert len(more.history) == 5
     assert not (tmp_path / "other").exists()
+
+
+# ---------------------------------------------------------------- files by the names that skorch has for them
+
+
+class Net(ours.SafetensorsMixin, NeuralNetClassifier):
+    pass
+
+
+def files_net(directory, epochs, **options):
+    torch.manual_seed(3)
+    checkpoint = ours.Checkpoint(None, dirname=str(directory), **options)
+    return Net(
+        Module,
+        max_epochs=epochs,
+        lr=0.01,
+        optimizer=torch.optim.AdamW,
+        train_split=None,
+        callbacks=[("save", checkpoint), ("load", ours.LoadInitState(checkpoint))],
+        verbose=0,
+    )
+
+
+def same_state(one, two):
+    assert one["param_groups"] == two["param_groups"] and one["state"].keys() == two["state"].keys()
+    for i, state in one["state"].items():
+        assert all(torch.equal(v, two["state"][i][k]) for k, v in state.items())
+
+
+def test_checkpoint_keeps_the_optimizer_in_safetensors(tmp_path):
+    x, y = data()
+    net = files_net(tmp_path, 4).fit(x, y)
+    names = assert_no_pickle(tmp_path)
+    assert names == ["criterion.safetensors", "history.json", "optimizer.safetensors", "params.safetensors"]
+    with safe_open(tmp_path / "params.safetensors", "pt") as f:
+        assert set(f.keys()) == set(Module().state_dict())
+    again = files_net(tmp_path, 0).fit(x, y)
+    assert len(again.history) == 4
+    same_state(net.optimizer_.state_dict(), again.optimizer_.state_dict())
+    for a, b in zip(net.module_.parameters(), again.module_.parameters()):
+        assert torch.equal(a, b)
+    copied = clone(again).fit(x, y)
+    assert type(copied.callbacks[0][1]) is ours.Checkpoint and len(copied.history) == 4
+
+
+def test_train_end_checkpoint_and_open_files(tmp_path):
+    x, y = data()
+    end = ours.TrainEndCheckpoint(dirname=str(tmp_path))
+    net = Net(Module, max_epochs=2, optimizer=torch.optim.Adam, callbacks=[end], verbose=0).fit(x, y)
+    assert all(name.startswith("train_end_") for name in assert_no_pickle(tmp_path))
+    load = ours.LoadInitState(end)
+    again = Net(Module, max_epochs=0, optimizer=torch.optim.Adam, callbacks=[end, load], verbose=0).fit(x, y)
+    same_state(net.optimizer_.state_dict(), again.optimizer_.state_dict())
+    with open(tmp_path / "by-hand", "wb") as f:
+        net.save_params(f_optimizer=f)
+    other = Net(Module, optimizer=torch.optim.Adam).initialize()
+    with open(tmp_path / "by-hand", "rb") as f:
+        other.load_params(f_optimizer=f)
+    same_state(net.optimizer_.state_dict(), other.optimizer_.state_dict())
+
+
+def test_files_of_skorch_itself_are_read(tmp_path):
+    net = NeuralNetClassifier(Module).initialize()
+    net.save_params(f_params=tmp_path / "theirs", use_safetensors=True)
+    mine = Net(Module).initialize()
+    mine.load_params(f_params=tmp_path / "theirs")
+    assert all(torch.equal(a, b) for a, b in zip(net.module_.parameters(), mine.module_.parameters()))
+    mine.save_params(f_params=tmp_path / "ours")
+    net.load_params(f_params=tmp_path / "ours", use_safetensors=True)
+    net.save_params(f_params=tmp_path / "pickle")
+    with pytest.raises(SafetensorError):
+        mine.load_params(f_params=tmp_path / "pickle")
+
+
+def test_half_a_checkpoint_is_named(tmp_path):
+    x, y = data()
+    files_net(tmp_path, 3).fit(x, y)
+    older = (tmp_path / "optimizer.safetensors").read_bytes()
+    files_net(tmp_path, 2).fit(x, y)
+    (tmp_path / "optimizer.safetensors").write_bytes(older)  # as after a kill between two files
+    with pytest.raises(SafetensorError, match="not of one epoch.*optimizer.safetensors of epoch 3"):
+        files_net(tmp_path, 2).fit(x, y)
+    (tmp_path / "optimizer.safetensors").unlink()
+    with pytest.raises(SkorchException, match="half a checkpoint: .*is there.*optimizer.safetensors"):
+        files_net(tmp_path, 2).fit(x, y)
+
+
+def test_a_failed_save_of_files_is_raised(tmp_path):
+    x, y = data()
+    with no_room(), pytest.raises(SafetensorError, match="file too large"):
+        files_net(tmp_path, 1).fit(x, y)
+    with pytest.raises(ValueError, match="f_pickle"):
+        ours.Checkpoint(f_pickle="net.pkl")
 
 
 if __name__ == "__main__":

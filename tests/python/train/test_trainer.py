@@ -8,7 +8,6 @@ import warnings
 
 import pytest
 import torch
-from accelerate.utils import DistributedType
 from common import assert_no_pickle, compare, no_room, say, train, train_together
 from safetensors_c import Run, SafetensorError
 from safetensors_c.transformers import RunTrainer
@@ -135,14 +134,12 @@ def test_two_processes_are_killed_and_go_on(tmp_path):
     assert trainer.state.log_history[STEPS]["step"] == STEPS + 1
 
 
-def test_processes_that_hold_parts_are_refused(tmp_path):
+@pytest.mark.parametrize("kind", ["fsdp", "deepspeed"])
+def test_processes_that_hold_parts_are_refused(tmp_path, kind):
     trainer = trainer_of(tmp_path, steps=2)
-    trainer.accelerator.state._shared_state["distributed_type"] = DistributedType.FSDP
-    try:
-        with pytest.raises(TypeError, match="not one of FSDP: what each process holds"):
-            trainer.run  # noqa: B018
-    finally:
-        trainer.accelerator.state._shared_state["distributed_type"] = DistributedType.NO
+    setattr(trainer, f"is_{kind}_enabled", True)
+    with pytest.raises(TypeError, match="whole in each process, not FSDP or DeepSpeed"):
+        trainer.run  # noqa: B018
 
 
 def test_from_pretrained_reads_a_step(tmp_path):
