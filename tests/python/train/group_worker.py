@@ -249,7 +249,7 @@ def twice(path):
         run.close()
 
 
-def guard(path, kind, agree):
+def guard(path, kind, agree, every=0):
     """Trains until it is told to end, or another process is missing."""
     state = objects(kind)
     with opened(path, timeout=2.0) as run:
@@ -259,7 +259,7 @@ def guard(path, kind, agree):
         )
         begun, spent = time.monotonic(), 0.0
         try:
-            with run.guard(agree=int(agree), **state) as guard:
+            with run.guard(int(every), agree=int(agree), **state) as guard:
                 for step in range(found + 1, 100000):
                     values(state["model"], state["optimizer"], step)
                     begun = time.monotonic()

@@ -251,6 +251,19 @@ def test_a_signal_to_any_process_saves_one_step_of_all(tmp_path, whom, agree):
     del store
 
 
+def test_a_signal_to_one_within_a_save(tmp_path):
+    dice, last = random.Random(3), 0
+    for kill in range(5):
+        store, processes, at = guarded(tmp_path, 2, "ddp", 1, 1)  # saves every step
+        assert at == [last] * 2
+        time.sleep(dice.uniform(0, 0.3))
+        processes[kill % 2].send_signal(signal.SIGTERM)
+        facts = ended(processes, 143)
+        assert {f["last"] for f in facts} == {steps_of(tmp_path)[-1]}
+        last = facts[0]["last"]
+        del store
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_process_that_a_guard_waits_for_is_named(tmp_path, how):
     store, processes, _ = guarded(tmp_path, 3, "ddp", 1)

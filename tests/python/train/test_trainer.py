@@ -134,6 +134,27 @@ def test_two_processes_are_killed_and_go_on(tmp_path):
     assert trainer.state.log_history[STEPS]["step"] == STEPS + 1
 
 
+BEST = {
+    "steps": 10,
+    "save_total_limit": 2,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "loss",
+}
+
+
+def test_two_processes_load_the_best(tmp_path):
+    lines, status = train_together(2, __file__, tmp_path / "run", "best")
+    assert status == 0
+    best = [line.split()[1:] for line in lines if ":best" in line]
+    assert len(best) == 2 and best[0] == best[1]
+    path, weights = best[0]
+    assert set(steps_of(tmp_path / "run")) == {8, 10, int(path[-9:])}
+    kept = AutoModelForCausalLM.from_pretrained(path)
+    assert sum(p.detach().double().sum().item() for p in kept.parameters()).hex() == weights
+
+
 @pytest.mark.parametrize("kind", ["fsdp", "deepspeed"])
 def test_processes_that_hold_parts_are_refused(tmp_path, kind):
     trainer = trainer_of(tmp_path, steps=2)
@@ -165,15 +186,7 @@ def test_the_log_equals_that_of_trainer(tmp_path):
 
 
 def test_a_limit_keeps_the_newest_and_the_best(tmp_path):
-    trainer = trainer_of(
-        tmp_path,
-        steps=10,
-        save_total_limit=2,
-        eval_strategy="steps",
-        eval_steps=2,
-        load_best_model_at_end=True,
-        metric_for_best_model="loss",
-    )
+    trainer = trainer_of(tmp_path, **BEST)
     trainer.train()
     best = trainer.state.best_global_step
     assert set(steps_of(tmp_path)) == {8, 10, best}
@@ -257,4 +270,10 @@ if __name__ == "__main__":
     where = pathlib.Path(sys.argv[1])
     if "RANK" in os.environ:
         say("pid", os.getpid())
+    if sys.argv[2:] == ["best"]:
+        trainer = trainer_of(where, **BEST)
+        trainer.train()
+        weights = sum(p.detach().double().sum().item() for p in trainer.model.parameters())
+        say(f"{trainer.args.process_index}:best", trainer.state.best_model_checkpoint, weights.hex())
+        sys.exit()
     trainer_of(where).train(resume_from_checkpoint=any(where.glob("step-*")))
