@@ -9,6 +9,7 @@ import ctypes
 import datetime
 import hashlib
 import json
+import struct
 from collections.abc import Mapping
 
 from . import _run_state as _state
@@ -17,7 +18,7 @@ from ._core import SafetensorError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 ENTRY = "processes"  # of state.json: how many saved, and whose states differed
@@ -82,10 +83,13 @@ class Processes:
         self._broken = _error("SFT_E_IO" if missing == [] else "SFT_E_TIMEOUT", f"{what}: {who}")
         return self._broken
 
-    def begin(self, what: str) -> None:
-        """All processes are there, or an error names those that are not."""
+    def _still(self) -> None:
         if self._broken is not None:
             raise _error("SFT_E_STATE", f"the processes of the run were parted before: {self._broken}")
+
+    def begin(self, what: str) -> None:
+        """All processes are there, or an error names those that are not."""
+        self._still()
         self._calls += 1
         missing = self._missing(str(self._calls), self.timeout)
         if missing != []:
@@ -103,23 +107,23 @@ class Processes:
 
     def of_first(self, number: int) -> int:
         """The first process's number, for all."""
+        self._still()
         return int.from_bytes(
             self.exchange(number.to_bytes(8, "little", signed=True))[:8], "little", signed=True
         )
 
-    def signals(self, came: set[int], step: int) -> set[int]:
-        """The signals that came to any process, which all are at the end of the same step."""
-        mine = step.to_bytes(8, "little") + sum(1 << number for number in came).to_bytes(8, "little")
-        told = self.exchange(mine)
-        each = [told[at : at + 16] for at in range(0, len(told), 16)]
-        for rank, theirs in enumerate(each):
-            if theirs[:8] != each[0][:8]:
-                steps = (int.from_bytes(x[:8], "little") for x in (theirs, each[0]))
-                raise _error("SFT_E_MISMATCH", _DIFFERENT["step"].format(rank, *steps))
-        bits = 0
-        for theirs in each:
-            bits |= int.from_bytes(theirs[8:], "little")
-        return {number for number in range(64) if bits >> number & 1}
+    def signals(self, step: int, came: Iterable[int]) -> list[int]:
+        """What came to any of the processes, all of which are at this step."""
+        self._still()
+        mine = sum(1 << number for number in set(came))
+        whole = self.exchange(struct.pack("<qQ", step, mine))
+        every = 0
+        for rank, (theirs, bits) in enumerate(struct.iter_unpack("<qQ", whole)):
+            first = struct.unpack_from("<q", whole)[0]
+            if theirs != first:
+                raise _error("SFT_E_MISMATCH", _DIFFERENT["step"].format(rank, theirs, first))
+            every |= bits
+        return [number for number in range(64) if every >> number & 1]
 
     def agree(self, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
         """What every process tells; if one of them failed, or is in another call, all raise."""
@@ -291,14 +295,14 @@ def _is_position(one: Any) -> bool:
     return hasattr(one, "__iter__") and hasattr(one, "state_dict") and not _state.is_module(one)
 
 
-def left_behind(read: _state.Read, objects: Mapping[str, Any]) -> tuple[set[str], str]:
+def left_behind(read: _state.Read, objects: Mapping[str, Any], rng: bool) -> tuple[set[str], str]:
     """What is not put back, as the step was saved by another number of processes, and a sentence about it ("" if there is
-    nothing to say). objects: by their names in state.json."""
+    nothing to say). objects: by their names in state.json; rng: whether random states are wanted."""
     saved = read.nodes.get(ENTRY, {"count": 1, "differ": None})
     if saved["count"] == read.size:
         return set(), ""
     differ = saved["differ"]
-    states = [n for n in read.nodes if n.startswith("rng.") and (differ is None or n in differ)]
+    states = [n for n in read.nodes if rng and n.startswith("rng.") and (differ is None or n in differ)]
     left = [*states, *(n for n, one in objects.items() if n in read.nodes and _is_position(one))]
     first = [n for n in differ or [] if n not in left and n != ENTRY and (n in objects or n in _KEPT)]
     why = ""

@@ -119,7 +119,8 @@ def _objects(run: Run, accelerator: Any, hooks: Any) -> dict[str, Any]:
     """What Run.save and Run.resume take."""
     if accelerator.distributed_type not in _REPLICAS:
         raise TypeError(
-            f"save_state and load_state keep models that are whole in each process, not {accelerator.distributed_type}"
+            "save_state and load_state keep models that are whole in each process, not those of"
+            f" {accelerator.distributed_type.value}"
         )
     if accelerator.num_processes != run.size:
         raise TypeError(
@@ -150,15 +151,16 @@ def save_state(run: Run, accelerator: Any, step: int, **options: Any) -> Handle:
     """Saves all that the accelerator has prepared as a step. options: those of Run.save (extra, metrics, files, replace, and
     further objects by names: batches=).
 
-    Raises TypeError for models in shards (FSDP, DeepSpeed, Megatron-LM), for hooks, and with the path of a value that a step cannot hold; and the
-    error of an earlier save that failed behind.
+    Raises TypeError for models in shards (FSDP, DeepSpeed, Megatron-LM), for hooks, and with the path of a value that a step
+    cannot hold; and the error of an earlier save that failed behind.
     """
     return run.save(step, **_objects(run, accelerator, accelerator._save_model_state_pre_hook), **options)
 
 
 def load_state(run: Run, accelerator: Any, step: int | None = None, **objects: Any) -> Resumed:
     """Puts the newest complete step, or the one given, into what the accelerator has prepared, in place. objects: the further
-    ones of save_state."""
+    ones of save_state. Another number of processes than saved it takes over all but the random states and positions, which a
+    warning and run.left_behind name."""
     return run.resume(
         step=step, **_objects(run, accelerator, accelerator._load_model_state_pre_hook), **objects
     )

@@ -16,6 +16,7 @@ docs/run.md, "Python", is the guide, and says what lies on the disk.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -251,6 +252,40 @@ class Run:
         self._saved = step
         return Handle(self, step, ticket)
 
+    # -- for dcp
+
+    def _all_told(self, step: int, told: dict[str, Any], error: Exception | None) -> list[dict[str, Any]]:
+        """What all processes tell before they save; an error of one is one of all."""
+        if self._group is None:
+            if error is not None:
+                raise error
+            return [told]
+        self._group.begin(f"saving step {step}")
+        return self._group.agree({"call": "save", "step": step, "names": "", **told}, error)
+
+    def _write_pieces(
+        self, step: int, tensors: list[tuple[Any, ...]], entry: tuple[str, Any], metrics: Mapping[str, Any]
+    ) -> Handle:
+        """A step of pieces of tensors, each of which one process has, and one entry, the same for all."""
+        entries = [(entry[0], json.dumps(entry[1]))]
+        if self._group is not None:
+            entries.append((_run_group.ENTRY, json.dumps({"count": self.size, "differ": []})))
+        numbers = [(name, float(v)) for name, v in metrics.items()]
+        with self._lock:
+            ticket = self._alive().save(step, 0, tensors, entries, numbers, [], [("format", "pt")], 0)
+            self._saved = step
+        return Handle(self, step, ticket)
+
+    def _entries(self, step: int) -> dict[str, str]:
+        """state.json of a complete step."""
+        with self._lock:
+            core = self._alive()
+            core.resume(step)
+            try:
+                return dict(core.entries())
+            finally:
+                core.leave()
+
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until all that was staged is committed; raises the error of a save that no call has told."""
         return self._wait(0, timeout)
@@ -340,10 +375,12 @@ class Run:
 
     # -- guard
 
-    def guard(self, every: int = 0, *, exceptions: bool = True, **objects: Any) -> Guard:
+    def guard(self, every: int = 0, *, exceptions: bool = True, agree: int = 1, **objects: Any) -> Guard:
         """A context that saves when the job is told to end, or fails: see Guard. objects: those of save; without them
-        those of the last save or resume."""
-        return Guard(self, every, exceptions, objects)
+        those of the last save or resume. agree: of a group, after how many steps its processes ask each other for signals."""
+        if agree < 1:
+            raise ValueError("guard: agree is at least 1")
+        return Guard(self, (every, agree), exceptions, objects)
 
     # -- close
 
@@ -498,10 +535,10 @@ def _put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[A
     """extra, and what is left behind as another number of processes resumes: names, and a sentence."""
     states: list[tuple[Any, Any]] = []
     with read.together():
-        left, why = _run_group.left_behind(read, dict(_others(given)))
-        _find_memory(read, given, left, states)
         rng = given.get("rng")
         wanted = rng is not None and rng is not False
+        left, why = _run_group.left_behind(read, dict(_others(given)), wanted)
+        _find_memory(read, given, left, states)
         kept = [n for n in read.nodes if n.startswith("rng.") and n not in left] if wanted else []
         generators = {n[4:]: read.tree(n) for n in kept}
         extra = read.tree("extra") if read.has("extra") else None
@@ -563,14 +600,19 @@ class Guard:
     An exception that leaves the block: if nothing of the model and the optimizer has changed since the last step, that step
     is saved as it was, random states and loaders included; else a warning says which step is the newest.
     Signals are caught in the main thread of this process alone; the handlers before are put back at the end.
-    Of a group all processes have a guard and call step for the same steps: a signal to one of them is answered by all, at the
-    next step of each. For this every step costs an exchange of 16 bytes; one that does not come is named after the run's
-    timeout. An exception in one of many is followed by no save, and a warning says which step is the newest.
+
+    Of a group, all processes enter, step and leave together. A signal to any of them (SLURM sends to all, or to one) is one to
+    all: at the next step they save together, and after SIGTERM all raise SystemExit(143). To know of it, each step whose
+    number is a multiple of `agree`, each run.save and the end of the block cost one allgather of 16 bytes, a round trip of
+    the network; a process that does not come to it is named by an error with .status SFT_E_TIMEOUT after at most twice the
+    run's timeout. A signal that reaches some before a step and others behind it is two: SIGUSR1 then saves two steps.
+    An exception saves nothing there, as the others may be in the middle of theirs; a warning says which step is the newest.
     """
 
-    def __init__(self, run: Run, every: int, exceptions: bool, objects: dict[str, Any]) -> None:
+    def __init__(self, run: Run, periods: tuple[int, int], exceptions: bool, objects: dict[str, Any]) -> None:
         self._run = run
-        self._every = every
+        self._every, self._agree = periods
+        self._group = run._group
         self._exceptions = exceptions
         self._given = objects
         self._came: list[int] = []
@@ -578,6 +620,7 @@ class Guard:
         self._process = os.getpid()
         self._safe: tuple[int, Any, Any, dict[str, Any], Moment] | None = None
         self._watch = Watch()
+        self._ending = False  # SIGTERM came to this process
         self._leaving = False
 
     def __enter__(self) -> Guard:
@@ -596,10 +639,23 @@ class Guard:
         if os.getpid() != self._process:  # a worker that was forked
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        elif number in self._came and number == signal.SIGTERM:
+        elif self._ending and number == signal.SIGTERM:
             self._leave()
         else:
+            self._ending = self._ending or number == signal.SIGTERM
             self._came.append(number)
+
+    def _asked(self, step: int, always: bool = True) -> list[int]:
+        """The signals that have come since the last call, to any process of a group."""
+        if self._group is not None and not always and step % self._agree != 0:
+            return []
+        came, self._came = self._came, []
+        return came if self._group is None else self._group.signals(step, came)
+
+    def _follow(self, asked: list[int]) -> None:
+        if signal.SIGTERM in asked:
+            self._run.wait()
+            self._leave()
 
     def _leave(self) -> None:
         self._leaving = True
@@ -608,60 +664,45 @@ class Guard:
     def step(
         self, step: int, *, extra: Any = None, metrics: Mapping[str, Any] | None = None
     ) -> Handle | None:
-        """An update is complete. The handle of a save, or None."""
+        """An update is complete. The handle of a save, or None. Of a group: at the same step in all processes; see Guard for
+        the cost and the errors."""
         handle = None
         due = self._every and step % self._every == 0
-        told = self._told(step)
-        if (due or told) and self._run._saved != step:
-            with self._run._lock:
-                try:
-                    handle = self._run._write(step, self._objects(), extra, metrics)
-                except (OSError, SafetensorError) as e:
-                    if signal.SIGTERM not in told:
-                        raise
-                    warnings.warn(
-                        f"a save failed: {e}", stacklevel=2
-                    )  # an earlier one: there is no next time
-                    handle = self._run._write(step, self._objects(), extra, metrics)
-        elif self._exceptions and self._run._group is None:
+        asked = self._asked(step, always=False)
+        if (due or asked) and self._run._saved != step:
+            handle = self._save(step, extra, metrics, signal.SIGTERM in asked)
+            if self._group is None:
+                asked += self._asked(step)
+        elif self._exceptions and self._group is None:
             given = self._objects()
             self._safe = (step, extra, metrics, _small_states(given, deepcopy), self._look(given))
-        self._end(told)
+        self._follow(asked)
         return handle
 
-    def _told(self, step: int) -> set[int]:
-        """Which signals came, to any of the processes: all hear the same."""
-        came, group = set(self._came), self._run._group
-        return came if group is None else group.signals(came, step)
+    def _save(self, step: int, extra: Any, metrics: Any, last: bool) -> Handle:
+        """last: there is no next time, so what earlier saves failed at, of which each process tells its own, is a warning."""
+        with self._run._lock:
+            for _ in range(self._run.size if last else 0):
+                try:
+                    return self._run._write(step, self._objects(), extra, metrics)
+                except (OSError, SafetensorError) as e:
+                    warnings.warn(f"a save failed: {e}", stacklevel=3)
+            return self._run._write(step, self._objects(), extra, metrics)
 
     def _after_save(self, step: int) -> None:
-        self._end(self._told(step))
-
-    def _end(self, told: set[int]) -> None:
-        self._came = [number for number in self._came if number not in told]
-        if signal.SIGTERM in told:
-            self._run.wait()
-            self._leave()
+        self._follow(self._asked(step))
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._run._guard = None
         try:
             if error is not None and self._exceptions and not self._leaving:
-                if self._run._group is None:
-                    self._save_after(error)
-                elif isinstance(error, Exception):
-                    warnings.warn(
-                        f"{type(error).__name__} in one of many processes: nothing was saved after it; the newest step"
-                        f" of the run is {self._run._saved}",
-                        stacklevel=2,
-                    )
+                self._save_after(error)
         finally:
             self._watch.close()
             for number, old in self._old.items():
                 signal.signal(number, signal.SIG_DFL if old is None else old)
-        if error is None and signal.SIGTERM in self._came:
-            self._run.wait()
-            self._leave()
+        if error is None:
+            self._follow(self._asked(-1))
 
     def _look(self, given: Mapping[str, Any]) -> Moment:
         modules = [one for _, one in _state.models(given.get("model"))]
@@ -669,6 +710,11 @@ class Guard:
         return self._watch.look(modules, [one for _, one in _parts("optimizer", given.get("optimizer"))])
 
     def _save_after(self, error: BaseException) -> None:
+        if self._group is not None:
+            warnings.warn(
+                f"{type(error).__name__}: one of many processes saves nothing; the newest step is {self._run._saved}",
+                stacklevel=3,
+            )
         safe = self._safe
         if safe is None or (self._run._saved is not None and self._run._saved >= safe[0]):
             return

@@ -60,6 +60,7 @@ class RunMixin:
             self._run = Run(
                 args.output_dir,
                 group=torch.distributed.group.WORLD if args.world_size > 1 else None,
+                timeout=args.ddp_timeout,
                 keep_last=args.save_total_limit or 0,
                 keep_best=1 if best and args.save_total_limit else 0,
                 best=best,

@@ -7,7 +7,6 @@ import pathlib
 import random
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -33,50 +32,59 @@ def assert_no_pickle(directory):
     return [str(p.relative_to(directory)) for p in files]
 
 
-def _port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def _ranks(processes):
-    """What each process of a job of torch.distributed on this machine has in its environment; one alone has none of it."""
-    if processes == 1:
-        return [{}]
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_port()), "WORLD_SIZE": str(processes)}
-    common.update(GLOO_SOCKET_IFNAME="lo", LOCAL_WORLD_SIZE=str(processes))
-    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
-
-
-def train(script, *words, kill_after=None, timeout=300, processes=1):
-    """Runs `script words...`, whose first process prints lines; SIGKILL to all of them after that many lines and a moment.
-    (lines, exit status of the first)."""
+def train(script, *words, kill_after=None, timeout=300):
+    """Runs `script words...`, which prints lines; SIGKILL after that many lines and a moment. (lines, exit status)."""
     env = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-u", str(script), *map(str, words)]
-    started = [
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**env, **rank}, start_new_session=True
-        )
-        for rank in _ranks(processes)
-    ]
-    lines, end = [], time.monotonic() + timeout
-    try:
-        for line in started[0].stdout:
+    with subprocess.Popen(
+        [sys.executable, "-u", str(script), *map(str, words)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
+        start_new_session=True,
+    ) as process:
+        lines, end = [], time.monotonic() + timeout
+        for line in process.stdout:
             if line.startswith("= "):
                 lines.append(line[2:].strip())
             if kill_after is not None and len(lines) >= kill_after:
                 time.sleep(random.random() * 0.05)
+                os.killpg(process.pid, signal.SIGKILL)
                 break
             assert time.monotonic() < end
-        else:
-            for process in started:
-                process.wait(timeout=60)
-    finally:
-        for process in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    return lines, started[0].returncode
+        process.stdout.read()
+        return lines, process.wait()
+
+
+def train_together(size, script, *words, kill_after=None, timeout=300):
+    """As train, by `size` processes of torchrun, each of which says its number first: `= pid NUMBER`. SIGKILL to one of them.
+    Lines are sorted: they begin with the rank and the step."""
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        str(size),
+        "--rdzv-backend",
+        "c10d",
+    ]
+    command += ["--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"]
+    env = {**os.environ, "PYTHONHASHSEED": "0", "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    env["GLOO_SOCKET_IFNAME"] = "lo"
+    with subprocess.Popen(
+        [*command, str(script), *map(str, words)], stdout=subprocess.PIPE, text=True, env=env
+    ) as process:
+        lines, numbers, end = [], [], time.monotonic() + timeout
+        for line in process.stdout:
+            if line.startswith("= pid "):
+                numbers.append(int(line[6:]))
+            elif line.startswith("= "):
+                lines.append(line[2:].strip())
+            if kill_after is not None and len(lines) >= kill_after:
+                time.sleep(random.random() * 0.05)
+                os.kill(random.choice(numbers), signal.SIGKILL)  # the launcher ends the others
+                kill_after = None
+            assert time.monotonic() < end
+        return sorted(lines), process.wait()
 
 
 @contextlib.contextmanager
@@ -92,8 +100,7 @@ def no_room():
 
 def say(*words):
     """A line for train, and a moment in which it may be killed."""
-    if os.environ.get("RANK", "0") == "0":
-        print("=", *words, flush=True)
+    os.write(1, ("= " + " ".join(map(str, words)) + "\n").encode())  # whole: other processes write there, too
     time.sleep(0.04)
 
 

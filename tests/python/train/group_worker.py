@@ -195,28 +195,6 @@ def train(path, kind, last):
             tell(committed=step)
 
 
-def guarded(path, last):
-    """Steps under a guard, each a twentieth of a second; tells how it ended."""
-    state = objects("ddp")
-    with opened(path, timeout=3.0) as run:
-        found, _ = run.resume(**state)
-        step = found
-        tell(at=found)
-        try:
-            with run.guard(every=1000, **state) as guard:
-                for step in range(found + 1, int(last) + 1):
-                    values(state["model"], state["optimizer"], step)
-                    time.sleep(0.05)
-                    guard.step(step)
-        except SystemExit as e:
-            tell(left=e.code, step=step)
-            os._exit(0)
-        except SafetensorError as e:
-            tell(error=str(e), status=e.status)
-            os._exit(3)
-        tell(ended=step, steps=[s["step"] for s in run.steps()])
-
-
 def disagree(path):
     """Rank 1 saves another step than the others; then it has a state that cannot be kept."""
     linear = torch.nn.Linear(3, 3)
@@ -269,6 +247,53 @@ def twice(path):
     dist.barrier()
     if run is not None:
         run.close()
+
+
+def guard(path, kind, agree, every=0):
+    """Trains until it is told to end, or another process is missing."""
+    state = objects(kind)
+    with opened(path, timeout=2.0) as run:
+        found, _ = run.resume(**state)
+        tell(
+            at=found, pid=os.getpid(), wrong=wrong(state["model"], state["optimizer"], found) if found else []
+        )
+        begun, spent = time.monotonic(), 0.0
+        try:
+            with run.guard(int(every), agree=int(agree), **state) as guard:
+                for step in range(found + 1, 100000):
+                    values(state["model"], state["optimizer"], step)
+                    begun = time.monotonic()
+                    guard.step(step)
+                    spent += time.monotonic() - begun
+        except SafetensorError as e:
+            tell(error=str(e), status=e.status, after=time.monotonic() - begun)
+            os._exit(3)
+        finally:
+            tell(last=step, each=spent / (step - found))
+
+
+def at_odds(path):
+    """Rank 1 is a step ahead; then the block ends in one process by an exception, which the others learn of."""
+    linear = torch.nn.Linear(3, 3)
+    with opened(path, timeout=2.0) as run:
+        run.save(1, model=linear).committed.result()
+        try:
+            with run.guard(model=linear) as guard:
+                guard.step(3 if RANK == 1 else 2)
+        except SafetensorError as e:
+            tell(error=str(e), status=e.status)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                with run.guard(model=linear) as guard:
+                    guard.step(2)
+                    if RANK == 1:
+                        raise KeyError("x")
+                    guard.step(3)
+            except (KeyError, SafetensorError) as e:
+                tell(error=str(e), told=[str(w.message) for w in caught])
+        time.sleep(5)
+    os._exit(0)
 
 
 def main():

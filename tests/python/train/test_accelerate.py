@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.accelerate with accelerate itself: killed and resumed, what save_state keeps, what is refused."""
 
+import os
 import pathlib
 import sys
+import warnings
 
 import pytest
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
-from common import assert_no_pickle, compare, no_room, say, train
+from accelerate.utils import DistributedDataParallelKwargs, DistributedType
+from common import assert_no_pickle, compare, no_room, say, train, train_together
 from safetensors_c import Run, SafetensorError
 from safetensors_c.accelerate import load_state, save_state
 from safetensors_c.run import Batches
@@ -31,7 +34,10 @@ class Average:
 def prepared(stateful=False, seedable=True, hidden=16):
     torch.manual_seed(11)
     config = DataLoaderConfiguration(use_stateful_dataloader=stateful, use_seedable_sampler=seedable)
-    accelerator = Accelerator(cpu=True, dataloader_config=config, gradient_accumulation_steps=2)
+    same = DistributedDataParallelKwargs(find_unused_parameters=os.environ.get("WORLD_SIZE") == "3")
+    accelerator = Accelerator(
+        cpu=True, dataloader_config=config, gradient_accumulation_steps=2, kwargs_handlers=[same]
+    )
     model = torch.nn.Sequential(
         torch.nn.Linear(6, hidden),
         torch.nn.Dropout(0.0 if stateful else 0.2),
@@ -41,20 +47,15 @@ def prepared(stateful=False, seedable=True, hidden=16):
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (1 + 0.1 * n))
     g = torch.Generator().manual_seed(1)
-    x = torch.randn(EACH * 8, 6, generator=g)
+    x = torch.randn(EACH * 8 * accelerator.num_processes, 6, generator=g)
     loader = torch.utils.data.DataLoader(
         torch.utils.data.TensorDataset(x, (x.sum(1) > 0).long()), batch_size=8, shuffle=True
     )
     model, optimizer, loader, scheduler = accelerator.prepare(model, optimizer, loader, scheduler)
     average = Average()
     accelerator.register_for_checkpointing(average)
+    torch.manual_seed(20 + accelerator.process_index)
     return accelerator, model, optimizer, loader, scheduler, average
-
-
-def opened(path):
-    """Alone, or by all processes of the job."""
-    group = torch.distributed.group.WORLD if torch.distributed.is_initialized() else None
-    return Run(path, keep_last=2, group=group)
 
 
 def go_on(path, stateful):
@@ -62,7 +63,10 @@ def go_on(path, stateful):
     accelerator, model, optimizer, loader, scheduler, average = prepared(stateful)
     batches = loader if stateful else Batches(loader)
     more = {} if stateful else {"batches": batches}
-    with opened(path) as run:
+    told = [f"{accelerator.process_index}:"] if accelerator.num_processes > 1 else []
+    if told:
+        say("pid", os.getpid())
+    with Run(path, keep_last=2, group=torch.distributed.group.WORLD) as run:
         step, extra = load_state(run, accelerator, **more)
         for epoch in range((extra or {"epoch": 0})["epoch"], EPOCHS):
             for x, y in batches:
@@ -74,32 +78,12 @@ def go_on(path, stateful):
                     optimizer.zero_grad()
                 step += 1
                 average.value += 0.1 * (loss.item() - average.value)
-                say(step, loss.item().hex(), average.value.hex(), scheduler.get_last_lr()[0].hex())
+                weights = sum(p.detach().double().sum().item() for p in model.parameters())
+                values = (loss.item(), average.value, scheduler.get_last_lr()[0], weights)
+                say("".join([*told, f"{step:03d}"]), *(v.hex() for v in values))
                 if step % EACH and step % 2 == 0:
                     save_state(run, accelerator, step, extra={"epoch": epoch}, **more)
             save_state(run, accelerator, step, extra={"epoch": epoch + 1}, **more)
-
-
-@pytest.mark.parametrize("stateful", [False, True])
-def test_two_processes_that_are_killed_go_on(tmp_path, stateful):
-    whole, status = train(__file__, tmp_path / "whole", stateful, processes=2)
-    assert status == 0 and len(whole) == EPOCHS * EACH // 2
-    pieces = []
-    for kill in (4, 4, None):
-        lines, status = train(__file__, tmp_path / "run", stateful, kill_after=kill, processes=2)
-        assert status == (0 if kill is None else -9)
-        pieces.append(lines)
-    compare(whole, pieces)
-    assert len(pieces[-1]) < len(whole)
-    assert_no_pickle(tmp_path / "run")
-    with (
-        pytest.warns(UserWarning, match="saved by 2 processes, and 1 resume it; not put back"),
-        Run(tmp_path / "run") as run,
-    ):  # the weights and the optimizer go on alone
-        accelerator, *_, loader, _, _ = prepared(stateful)
-        more = {} if stateful else {"batches": Batches(loader)}
-        assert load_state(run, accelerator, **more).step == EPOCHS * EACH // 2
-        assert "rng.python" in run.left_behind
 
 
 @pytest.mark.parametrize("stateful", [False, True])
@@ -114,6 +98,43 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, stateful):
     compare(whole, pieces)
     assert len(pieces[-1]) < len(whole)
     assert_no_pickle(tmp_path / "run")
+
+
+@pytest.mark.parametrize(("size", "stateful"), [(2, False), (2, True), (3, False)])
+def test_two_processes_are_killed_and_go_on(tmp_path, size, stateful):
+    """Three with buckets that DDP does not make anew, so that it adds gradients in the same order."""
+    whole, status = train_together(size, __file__, tmp_path / "whole", stateful)
+    assert status == 0 and len(whole) == size * EPOCHS * EACH
+    pieces = []
+    for kill in (14, 16, None):
+        lines, status = train_together(size, __file__, tmp_path / "run", stateful, kill_after=kill)
+        assert (status == 0) == (kill is None)
+        pieces.append(lines)
+    compare(whole, pieces)
+    assert len(pieces[-1]) < len(whole)
+    if not stateful:  # each has its own random states
+        assert {x.split()[1] for x in whole if x[0] == "0"} != {x.split()[1] for x in whole if x[0] == "1"}
+    assert_no_pickle(tmp_path / "run")
+
+
+def test_another_number_of_processes(tmp_path):
+    lines, status = train_together(2, __file__, tmp_path / "run", False)
+    assert status == 0
+    accelerator, model, optimizer, loader, scheduler, average = prepared()
+    random = torch.get_rng_state()
+    with Run(tmp_path / "run") as run, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step, extra = load_state(run, accelerator, batches=Batches(loader))
+        assert step == EPOCHS * EACH and extra == {"epoch": EPOCHS}
+        assert run.left_behind == {"batches", "rng.torch", "rng.numpy", "rng.python"}
+    [told] = [str(w.message) for w in caught if "processes" in str(w.message)]
+    assert "saved by 2 processes, and 1 resume it; not put back" in told and "rng.torch" in told
+    assert "rank 0's, of several that differed" in told and "custom.0" in told
+    assert torch.equal(random, torch.get_rng_state())
+    _, value, lr, weights = lines[len(lines) // 2 - 1].split()[1:]
+    assert average.value.hex() == value and scheduler.get_last_lr()[0].hex() == lr
+    assert sum(p.detach().double().sum().item() for p in model.parameters()).hex() == weights
+    assert all(s["step"] == EPOCHS * EACH // 2 for s in optimizer.state.values())
 
 
 def test_all_that_save_state_keeps(tmp_path):
@@ -199,10 +220,17 @@ def test_what_is_refused(tmp_path):
         other = prepared()[0]
         other.state._shared_state["num_processes"] = 2
         try:
-            with pytest.raises(TypeError, match="2 processes, the run 1"):
+            with pytest.raises(TypeError, match="2 processes, the run 1.*group="):
                 save_state(run, other, 4)
         finally:
             other.state._shared_state["num_processes"] = 1
+        for kind in ("FSDP", "DEEPSPEED", "MEGATRON_LM"):
+            other.state._shared_state["distributed_type"] = DistributedType(kind)
+            try:
+                with pytest.raises(TypeError, match=f"whole in each process, not those of {kind}"):
+                    save_state(run, other, 4)
+            finally:
+                other.state._shared_state["distributed_type"] = DistributedType.NO
 
 
 def test_a_failed_save_is_raised_and_old_steps_stay(tmp_path):

@@ -8,11 +8,11 @@ import sys
 import lightning
 import pytest
 import torch
-from common import assert_no_pickle, compare, no_room, say, train
+from common import assert_no_pickle, compare, no_room, say, train, train_together
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 from safetensors_c import SafetensorError
-from safetensors_c.lightning import TreeCheckpointIO
+from safetensors_c.lightning import RandomStates, TreeCheckpointIO
 from safetensors_c.tree import load_tree
 
 EPOCHS = 5
@@ -44,7 +44,8 @@ class Tell(Callback):
         weights = sum(p.detach().double().sum().item() for p in module.parameters())
         loss = trainer.callback_metrics["train_loss"].item()
         lr = trainer.optimizers[0].param_groups[0]["lr"]
-        say(trainer.current_epoch, loss.hex(), weights.hex(), lr.hex())
+        rank = f"{trainer.global_rank}:" if trainer.world_size > 1 else ""
+        say(f"{rank}{trainer.current_epoch}", loss.hex(), weights.hex(), lr.hex())
 
 
 def loaders():
@@ -54,7 +55,18 @@ def loaders():
     return torch.utils.data.DataLoader(data, batch_size=8), torch.utils.data.DataLoader(data, batch_size=16)
 
 
-def trainer_of(path, plugin, epochs=EPOCHS, **options):
+class Dropping(Net):
+    """Each process draws its own random numbers."""
+
+    def on_train_start(self):
+        if self.trainer.global_step == 0:
+            torch.manual_seed(50 + self.global_rank)
+
+    def training_step(self, batch, at):
+        return super().training_step([torch.nn.functional.dropout(batch[0], 0.3), batch[1]], at)
+
+
+def trainer_of(path, plugin, epochs=EPOCHS, more=False, **options):
     keep = ModelCheckpoint(path, save_top_k=2, monitor="val_loss", save_last=True, **options)
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     return lightning.Trainer(
@@ -64,7 +76,7 @@ def trainer_of(path, plugin, epochs=EPOCHS, **options):
         max_epochs=epochs,
         default_root_dir=path,
         plugins=[plugin],
-        callbacks=[Tell(), keep],
+        callbacks=[Tell(), keep, RandomStates()] if more else [Tell(), keep],
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -75,19 +87,56 @@ def plugin_of(kind):
     return AsyncCheckpointIO(TreeCheckpointIO()) if kind == "async" else TreeCheckpointIO()
 
 
-@pytest.mark.parametrize(("kind", "processes"), [("plain", 1), ("async", 1), ("plain", 2)])
-def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind, processes):
-    whole, status = train(__file__, tmp_path / "whole", kind, processes=processes)
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path, kind):
+    whole, status = train(__file__, tmp_path / "whole", kind)
     assert status == 0 and len(whole) == EPOCHS
     pieces = []
     for kill in (2, 2, None):
-        lines, status = train(__file__, tmp_path / "run", kind, kill_after=kill, processes=processes)
+        lines, status = train(__file__, tmp_path / "run", kind, kill_after=kill)
         assert status == (0 if kill is None else -9)
         pieces.append(lines)
     compare(whole, pieces)
     assert len(pieces[-1]) < EPOCHS
     names = assert_no_pickle(tmp_path / "run")
     assert "last.ckpt" in names and len(names) == 3
+
+
+def test_two_processes_are_killed_and_go_on(tmp_path):
+    """The first process writes the checkpoint, all read it, random states of both are in it."""
+    whole, status = train_together(2, __file__, tmp_path / "whole", "two")
+    assert status == 0 and len(whole) == 2 * EPOCHS
+    pieces = []
+    for kill in (4, 3, None):
+        lines, status = train_together(2, __file__, tmp_path / "run", "two", kill_after=kill)
+        assert (status == 0) == (kill is None)
+        pieces.append(lines)
+    compare(whole, pieces)
+    assert len(pieces[-1]) < len(whole)
+    names = assert_no_pickle(tmp_path / "run")
+    assert "last.ckpt" in names and len(names) == 3
+    states = load_tree(tmp_path / "run" / "last.ckpt")["callbacks"]["RandomStates"]["states"]
+    assert len(states) == 2 and not torch.equal(states[0], states[1])
+    # one process goes on with all but the random states
+    trainer = trainer_of(tmp_path / "run", TreeCheckpointIO(), EPOCHS + 1, more=True)
+    with pytest.warns(
+        UserWarning, match="saved by 2 processes, and 1 resume it; not put back.*random states"
+    ):
+        trainer.fit(Dropping(), *loaders(), ckpt_path="last")
+    assert trainer.current_epoch == EPOCHS + 1
+
+
+def test_random_states_make_dropout_and_shuffling_exact(tmp_path):
+    def last(path, *pieces):
+        for epochs in pieces:
+            lightning.seed_everything(6)
+            trainer = trainer_of(path, TreeCheckpointIO(), epochs, more=True)
+            model, (data, checked) = Dropping(), loaders()
+            shuffled = torch.utils.data.DataLoader(data.dataset, batch_size=8, shuffle=True)
+            trainer.fit(model, shuffled, checked, ckpt_path="last")
+        return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+    assert torch.equal(last(tmp_path / "whole", 4), last(tmp_path / "run", 1, 2, 4))
 
 
 def test_what_a_checkpoint_holds_is_what_torch_save_would_have(tmp_path):
@@ -175,4 +224,8 @@ def test_full_disks_and_damage(tmp_path):
 if __name__ == "__main__":
     lightning.seed_everything(4)
     where = pathlib.Path(sys.argv[1])
+    if sys.argv[2] == "two":
+        say("pid", os.getpid())
+        trainer_of(where, TreeCheckpointIO(), more=True).fit(Dropping(), *loaders(), ckpt_path="last")
+        sys.exit()
     trainer_of(where, plugin_of(sys.argv[2])).fit(Net(), *loaders(), ckpt_path="last")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """safetensors_c.transformers with transformers' Trainer: killed and resumed, from_pretrained, limits, best, what is refused."""
 
+import os
 import pathlib
 import sys
+import warnings
 
 import pytest
 import torch
-from common import assert_no_pickle, compare, no_room, say, train
+from common import assert_no_pickle, compare, no_room, say, train, train_together
 from safetensors_c import Run, SafetensorError
 from safetensors_c.transformers import RunTrainer
 from transformers import (
@@ -34,9 +36,18 @@ class Data(torch.utils.data.Dataset):
 
 
 class Tell(TrainerCallback):
+    def on_train_begin(self, args, state, control, **kwargs):
+        if args.world_size > 1 and state.global_step == 0:
+            torch.manual_seed(30 + args.process_index)  # as the data of each process may draw
+
     def on_step_end(self, args, state, control, model=None, lr_scheduler=None, **kwargs):
         weights = sum(p.detach().double().sum().item() for p in model.parameters())
-        say(state.global_step, weights.hex(), lr_scheduler.get_last_lr()[0].hex())
+        values = [weights.hex(), lr_scheduler.get_last_lr()[0].hex()]
+        if args.world_size > 1:  # and the random state, each process's own
+            values.append(torch.get_rng_state().double().dot(torch.arange(5056.0).double()).item().hex())
+            say(f"{args.process_index}:{state.global_step:03d}", *values)
+        else:
+            say(state.global_step, *values)
 
 
 def model_of(hidden=16, tie=True):
@@ -96,22 +107,60 @@ def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path):
     assert {last + n for n in ("config.json", "trainer_state.json", "model.safetensors")} <= set(names)
 
 
-def test_two_processes_that_are_killed_go_on(tmp_path):
-    whole, status = train(__file__, tmp_path / "whole", processes=2)
-    assert status == 0 and len(whole) == STEPS
+def test_two_processes_are_killed_and_go_on(tmp_path):
+    whole, status = train_together(2, __file__, tmp_path / "whole")
+    assert status == 0 and len(whole) == 2 * STEPS
     pieces = []
-    for kill in (4, 3, None):
-        lines, status = train(__file__, tmp_path / "run", kill_after=kill, processes=2)
-        assert status == (0 if kill is None else -9)
+    for kill in (9, 5, None):
+        lines, status = train_together(2, __file__, tmp_path / "run", kill_after=kill)
+        assert (status == 0) == (kill is None)
         pieces.append(lines)
     compare(whole, pieces)
-    assert len(pieces[-1]) < STEPS
+    assert len(pieces[-1]) < len(whole)
+    random = {tuple(x.split()[3] for x in whole if x[0] == rank) for rank in "01"}
+    assert len(random) == 2
     assert_no_pickle(tmp_path / "run")
-    step = tmp_path / "run" / f"step-{STEPS:09d}"
-    one = AutoModelForCausalLM.from_pretrained(step)
-    trainer = trainer_of(tmp_path / "run", steps=STEPS)
-    trainer.train(resume_from_checkpoint=True)  # alone; nothing is left to train
-    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), trainer.model.parameters()))
+    # one process goes on with all but the random states
+    trainer = trainer_of(tmp_path / "run", steps=STEPS + 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer.train(resume_from_checkpoint=True)
+    [told] = [str(w.message) for w in caught if "saved by" in str(w.message)]
+    assert (
+        f"step {STEPS} was saved by 2 processes, and 1 resume it; not put back" in told
+        and "rng.torch" in told
+    )
+    assert trainer.state.global_step == STEPS + 2
+    assert trainer.state.log_history[STEPS]["step"] == STEPS + 1
+
+
+BEST = {
+    "steps": 10,
+    "save_total_limit": 2,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "loss",
+}
+
+
+def test_two_processes_load_the_best(tmp_path):
+    lines, status = train_together(2, __file__, tmp_path / "run", "best")
+    assert status == 0
+    best = [line.split()[1:] for line in lines if ":best" in line]
+    assert len(best) == 2 and best[0] == best[1]
+    path, weights = best[0]
+    assert set(steps_of(tmp_path / "run")) == {8, 10, int(path[-9:])}
+    kept = AutoModelForCausalLM.from_pretrained(path)
+    assert sum(p.detach().double().sum().item() for p in kept.parameters()).hex() == weights
+
+
+@pytest.mark.parametrize("kind", ["fsdp", "deepspeed"])
+def test_processes_that_hold_parts_are_refused(tmp_path, kind):
+    trainer = trainer_of(tmp_path, steps=2)
+    setattr(trainer, f"is_{kind}_enabled", True)
+    with pytest.raises(TypeError, match="whole in each process, not FSDP or DeepSpeed"):
+        trainer.run  # noqa: B018
 
 
 def test_from_pretrained_reads_a_step(tmp_path):
@@ -137,15 +186,7 @@ def test_the_log_equals_that_of_trainer(tmp_path):
 
 
 def test_a_limit_keeps_the_newest_and_the_best(tmp_path):
-    trainer = trainer_of(
-        tmp_path,
-        steps=10,
-        save_total_limit=2,
-        eval_strategy="steps",
-        eval_steps=2,
-        load_best_model_at_end=True,
-        metric_for_best_model="loss",
-    )
+    trainer = trainer_of(tmp_path, **BEST)
     trainer.train()
     best = trainer.state.best_global_step
     assert set(steps_of(tmp_path)) == {8, 10, best}
@@ -227,4 +268,12 @@ def test_a_failed_save_is_raised_and_old_steps_stay(tmp_path):
 if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     where = pathlib.Path(sys.argv[1])
+    if "RANK" in os.environ:
+        say("pid", os.getpid())
+    if sys.argv[2:] == ["best"]:
+        trainer = trainer_of(where, **BEST)
+        trainer.train()
+        weights = sum(p.detach().double().sum().item() for p in trainer.model.parameters())
+        say(f"{trainer.args.process_index}:best", trainer.state.best_model_checkpoint, weights.hex())
+        sys.exit()
     trainer_of(where).train(resume_from_checkpoint=any(where.glob("step-*")))
