@@ -120,8 +120,9 @@ static double copy(const state *s) {
     return (double)(now() - begun) / 1e9;
 }
 
-/* All bytes by one thread into one new file, flushed, which then takes the place of the one of the round before, as a
- * step does where one is kept: freeing the old bytes takes its time. Past the cache where that goes. */
+/* All bytes by one thread into one new file, flushed, which then takes the place of the one of the round
+ * before, as a step does where one is kept: freeing the old bytes takes its time. Past the cache where
+ * that goes. */
 static double write_floor(const state *s, const char *scratch, bool direct) {
     char path[4200];
     char old[4200];
@@ -289,7 +290,7 @@ int main(int argc, char **argv) {
     SFT_INIT(&o);
     o.rules = &rules;
     o.pool = pool;
-    o.writers = pool; /* two threads that mostly wait for the device: digests are taken meanwhile */
+    o.writers = pool; /* threads that mostly wait for the device: digests are taken meanwhile */
     o.reserve_bytes = s.count * TENSOR + (1 << 20);
     (void)snprintf(path, sizeof path, "%s/run", scratch);
     must(sft_run_open(&run, path, &o, &err), &err);

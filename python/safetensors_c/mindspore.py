@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FLOAT8 = {
-    code: getattr(ms, _io.NAMES[code]) for code in ("F8_E4M3", "F8_E5M2") if hasattr(ms, _io.NAMES[code])
+    code: getattr(ms, name)
+    for code, name in _io.NAMES.items()
+    if name.startswith("float8") and hasattr(ms, name)
 }
 _CODES = {dtype: code for code, dtype in _FLOAT8.items()}
 
@@ -55,7 +57,7 @@ def _to_ms(array: np.ndarray) -> ms.Tensor:
         tensor = ms.Tensor(np.zeros(array.shape, np.float32), dtype=_FLOAT8[code])
         ctypes.memmove(tensor.data_ptr(), np.ascontiguousarray(array).ctypes.data, array.size)
         return tensor
-    if code is not None and code != "BF16":
+    if code is not None and not hasattr(ms, numpy._ML_TYPES[code]):
         raise SafetensorError(f"MindSpore has no element type for {code}")
     return ms.Tensor.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
 
