@@ -299,9 +299,11 @@ def left_behind(read: _state.Read, objects: Mapping[str, Any], rng: bool) -> tup
     """What is not put back, as the step was saved by another number of processes, and a sentence about it ("" if there is
     nothing to say). objects: by their names in state.json; rng: whether random states are wanted."""
     saved = read.nodes.get(ENTRY, {"count": 1, "differ": None})
+    read.form(_state._has(saved, count=int), ENTRY)
+    differ = saved.get("differ")
+    read.form(differ is None or (isinstance(differ, list) and _state._texts(differ)), ENTRY)
     if saved["count"] == read.size:
         return set(), ""
-    differ = saved["differ"]
     states = [n for n in read.nodes if rng and n.startswith("rng.") and (differ is None or n in differ)]
     left = [*states, *(n for n, one in objects.items() if n in read.nodes and _is_position(one))]
     first = [n for n in differ or [] if n not in left and n != ENTRY and (n in objects or n in _KEPT)]

@@ -340,6 +340,19 @@ class Read:
         error.status = status
         return error
 
+    def form(self, right: bool, name: str) -> None:
+        """right: the entry has the form that a run writes."""
+        if not right:
+            raise self.fail("SFT_E_SCHEMA", f"the entry `{name}` of state.json is not in the form of a run")
+
+    def give(self, name: str, put: Callable[[Any], object], state: Any) -> None:
+        """Tells an object of the program its state."""
+        try:
+            put(state)
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as e:
+            sentence = f"what was saved as `{name}` is not taken back: {type(e).__name__}: {e}"
+            raise self.fail("SFT_E_SCHEMA", sentence) from e
+
     def has(self, name: str) -> bool:
         return name in self.nodes
 
@@ -414,6 +427,8 @@ class Read:
 
     def model(self, model: Any) -> None:
         saved = self.tree("model")
+        self.form(_has(saved, tied=dict, other=dict), "model")
+        self.form(all(isinstance(first, str) for first in saved["tied"].values()), "model")
         tensors, tied, others = split(model_values(model))
         for name, value in tensors.items():
             self.into(saved["tied"].get(name, name), value, f"the parameter or buffer `{name}`")
@@ -427,13 +442,17 @@ class Read:
     def module(self, name: str, module: Any) -> None:
         if name not in self.nodes:
             raise self.fail("SFT_E_NOT_FOUND", f"nothing was saved as {name}=")
+        self.form(_has(self.nodes[name], tensors=dict, other=dict), name)
         saved = self.nodes[name]["tensors"]
+        self.form(all(_has(node, v=str) for node in saved.values()), name)
         tensors, _, others = split(module_values(module))
         for key, value in tensors.items():
             if key not in saved:
                 raise self.fail("SFT_E_NOT_FOUND", f"there is no `{key}` for {name}=: it is of another model")
             self.into(saved[key]["v"], value, f"`{key}` of {name}=")
-        self._others([("", unwrap(module))], others, self.value(self.nodes[name]["other"]))
+        other = self.value(self.nodes[name]["other"])
+        self.form(isinstance(other, dict), name)
+        self._others([("", unwrap(module))], others, other)
 
     def _others(self, roots: list[tuple[str, Any]], here: dict[str, Any], saved: dict[str, Any]) -> None:
         """What modules say of themselves by get_extra_state."""
@@ -452,6 +471,8 @@ class Read:
         if key not in self.nodes:
             raise self.fail("SFT_E_NOT_FOUND", f"no state of {key} was saved")
         node = self.nodes[key]
+        self.form(_has(node, groups=list, state=dict), key)
+        self.form(all(isinstance(state, dict) for state in node["state"].values()), key)
         found = _group_names(optimizer, names, key)
         saved = self._groups(key, node["groups"], found)
         torch = torch_module()
@@ -487,6 +508,7 @@ class Read:
     def _groups(self, key: str, nodes: list[Any], found: list[list[str]]) -> list[dict[str, Any]]:
         """The saved groups in the order of the optimizer's own."""
         groups = [self.value(n) for n in nodes]
+        self.form(all(_has(g, params=list) and _texts(g["params"]) for g in groups), key)
         by_names = {frozenset(g["params"]): g for g in groups}
         for names in found:
             if frozenset(names) not in by_names:
@@ -518,12 +540,23 @@ class Read:
         index = {name: i for i, name in enumerate(n for names in found for n in names)}
         state = {index[name]: self.value(v) for name, v in node["state"].items() if name in index}
         groups = [{**hyper, "params": [index[n] for n in names]} for hyper, names in zip(saved, found)]
-        whole = {"state": state, "param_groups": groups, **self.value(node.get("more", {}))}
-        self.then.append(lambda: optimizer.load_state_dict(whole))
+        more = self.value(node.get("more", {}))
+        self.form(isinstance(more, dict), "optimizer")
+        whole = {"state": state, "param_groups": groups, **more}
+        self.then.append(lambda: self.give("optimizer", optimizer.load_state_dict, whole))
 
 
 def model_roots(model: Any) -> list[tuple[str, Any]]:
     return [(prefix, unwrap(module)) for prefix, module in models(model)]
+
+
+def _has(node: Any, **kinds: type) -> bool:
+    """Whether it is a dict with values of these types."""
+    return isinstance(node, dict) and all(isinstance(node.get(k), kind) for k, kind in kinds.items())
+
+
+def _texts(names: list[Any]) -> bool:
+    return all(isinstance(name, str) for name in names)
 
 
 def _tensors_of(node: Any) -> Iterator[str]:
@@ -534,7 +567,8 @@ def _tensors_of(node: Any) -> Iterator[str]:
             todo += x
         elif isinstance(x, dict):
             if x.get(tree.TAG) == "tensor":
-                yield x["v"]
+                if isinstance(x.get("v"), str):
+                    yield x["v"]
             else:
                 todo += x.values()
 

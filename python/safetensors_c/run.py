@@ -533,7 +533,7 @@ def _collect(written: _state.Written, given: Mapping[str, Any], small: Mapping[s
 
 def _put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[Any, set[str], str]:
     """extra, and what is left behind as another number of processes resumes: names, and a sentence."""
-    states: list[tuple[Any, Any]] = []
+    states: list[tuple[str, Any, Any]] = []
     with read.together():
         rng = given.get("rng")
         wanted = rng is not None and rng is not False
@@ -553,14 +553,14 @@ def _put_back(core: Any, read: _state.Read, given: Mapping[str, Any]) -> tuple[A
         with torch.no_grad():
             for put in read.then:
                 put()
-    for put_state, state in states:
-        put_state(state)
-    _state.set_random_states(generators, rng)
+    for name, put_state, state in states:
+        read.give(name, put_state, state)
+    read.give("rng", lambda found: _state.set_random_states(found, rng), generators)
     return extra, left, why
 
 
 def _find_memory(
-    read: _state.Read, given: Mapping[str, Any], left: set[str], states: list[tuple[Any, Any]]
+    read: _state.Read, given: Mapping[str, Any], left: set[str], states: list[tuple[str, Any, Any]]
 ) -> None:
     model = given.get("model")
     if model is not None:
@@ -574,10 +574,12 @@ def _find_memory(
         if _state.is_module(one):
             read.module(name, one)
         elif hasattr(one, "load_state_dict"):
-            states.append((one.load_state_dict, read.tree(name)))
-            states += _begun(read, name, one)
+            states.append((name, one.load_state_dict, read.tree(name)))
+            states += [(name, put, state) for put, state in _begun(read, name, one)]
         elif hasattr(one, "set_epoch"):
-            states.append((one.set_epoch, read.tree(name)["epoch"]))
+            saved = read.tree(name)
+            read.form(_state._has(saved, epoch=int), name)
+            states.append((name, one.set_epoch, saved["epoch"]))
         else:
             raise TypeError(f"a run cannot keep {type(one)} (at {name})")
 

@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -473,6 +474,117 @@ def test_a_damaged_step_is_passed_over(tmp_path, name):
             warnings.simplefilter("ignore")
             run.resume(model=model, optimizer=optimizer)
         assert caught.value.status == "SFT_E_NOT_FOUND"
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return f"{crc ^ 0xFFFFFFFF:08x}"
+
+
+def forge(step, change):
+    """Changes state.json of a step, and the digests with it, so that only its form is wrong."""
+    state = json.loads((step / "state.json").read_text())
+    change(state["state"])
+    data = json.dumps(state).encode()
+    (step / "state.json").write_bytes(data)
+    manifest = json.loads((step / "manifest.json").read_text())
+    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c(data)}
+    manifest.pop("crc32c")
+    seal(step, manifest)
+
+
+def seal(step, manifest):
+    text = json.dumps(manifest, indent=2)[:-2] + ",\n"
+    (step / "manifest.json").write_text(text + f'  "crc32c": "{crc32c(text.encode())}"\n}}\n')
+
+
+FORGED = [
+    ("model", value) for value in (None, 1, [], "x", {}, {"tied": [], "other": {}}, {"tied": {"a": 1}, "other": {}})
+]
+FORGED += [("model", {"$": "counter", "v": [["a", "b"]]}), ("model", {"$": "tensor", "v": "0.weight"})]
+FORGED += [("optimizer", value) for value in (None, [], {"groups": [1], "state": {}}, {"groups": [{}], "state": {}})]
+FORGED += [("optimizer", {"groups": [{"params": [[]]}], "state": {}}), ("optimizer", {"groups": [], "state": {"a": 1}})]
+FORGED += [("scheduler", value) for value in (None, 1, "x", {"$": "tensor"}, {"$": "numpy", "dtype": "float32", "v": "1"})]
+FORGED += [("extra", {"$": "tensor"}), ("rng.torch", {"$": "tensor"}), ("rng.python", {"$": "tuple", "v": [3, [1], None]})]
+FORGED += [("processes", value) for value in ("x", [], {"count": "a"}, {"count": 2, "differ": 5})]
+FORGED += [("ema", value) for value in (None, {"tensors": {"weight": 1}, "other": {}}, {"tensors": {}, "other": []})]
+
+
+@pytest.mark.parametrize(("name", "value"), FORGED)
+def test_a_state_in_another_form_is_an_error_with_its_name(tmp_path, name, value):
+    """What was made so on purpose, with right digests: an error of ours, whatever lies there."""
+    model, ema = torch.nn.Linear(3, 2), torch.nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    given = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "ema": ema}
+    with Run(tmp_path / "run") as run:
+        run.save(1, **given, extra=[1])
+    forge(tmp_path / "run" / "step-000000001", lambda state: state.update({name: value}))
+    with Run(tmp_path / "run", read_only=True) as run:
+        assert run.steps(verify=True)[0]["verified"]
+        with pytest.raises(SafetensorError, match=re.escape(name.partition(".")[0]) + "|sft.tree|tensor"):
+            run.resume(**given)
+
+
+def test_the_texts_of_a_step_are_compared_before_it_is_used(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    with Run(tmp_path / "run") as run:
+        for step in (1, 2, 3, 4):
+            run.save(step, model=model, extra=step, files={"config.json": "{}"}).committed.result()
+    steps = [tmp_path / "run" / f"step-{n:09d}" for n in (1, 2, 3, 4)]
+    (steps[3] / "config.json").write_text("[]")
+    text = (steps[2] / "state.json").read_text()
+    (steps[2] / "state.json").write_text(text.replace('"extra": 3', '"extra": 7'))
+    assert text != (steps[2] / "state.json").read_text()
+    with Run(tmp_path / "run") as run:
+        with pytest.warns(UserWarning, match="passed over: config.json is damaged") as told:
+            assert run.resume(model=model) == (2, 2)
+        assert any("state.json is damaged" in str(w.message) for w in told)
+
+
+def test_links_and_empty_manifests_are_no_steps(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    with Run(tmp_path / "run") as run:
+        for step in (1, 2, 3):
+            run.save(step, model=model).committed.result()
+    steps = [tmp_path / "run" / f"step-{n:09d}" for n in (1, 2, 3)]
+    (steps[2] / "manifest.json").rename(tmp_path / "elsewhere")
+    (steps[2] / "manifest.json").symlink_to(tmp_path / "elsewhere")
+    manifest = json.loads((steps[1] / "manifest.json").read_text())
+    seal(steps[1], {**{k: v for k, v in manifest.items() if k != "crc32c"}, "files": {}})
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "run" / "latest").unlink()
+    (tmp_path / "run" / "latest").symlink_to(tmp_path / "secret")
+    with Run(tmp_path / "run") as run:
+        with pytest.warns(UserWarning, match="manifest.json is a link") as told:
+            assert run.resume(model=model).step == 1
+        assert any("does not list state.json" in str(w.message) for w in told)
+        run.save(4, model=model).committed.result()
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert (tmp_path / "run" / "latest").read_text() == "step-000000004\n"
+
+
+def test_an_entry_that_is_there_twice_and_very_many(tmp_path):
+    model = torch.nn.Linear(3, 2)
+    with Run(tmp_path / "run") as run:
+        run.save(1, model=model)
+        run.save(2, model=model)
+    step = tmp_path / "run" / "step-000000002"
+    forge(step, lambda state: state.update({f"k{i}": i for i in range(20_000)}))
+    with Run(tmp_path / "run") as run:
+        assert run.resume(model=model).step == 2
+    manifest = json.loads((step / "manifest.json").read_text())
+    data = (step / "state.json").read_text().replace('"k0":', '"k1":').encode()
+    (step / "state.json").write_bytes(data)
+    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c(data)}
+    manifest.pop("crc32c")
+    seal(step, manifest)
+    with Run(tmp_path / "run") as run, pytest.warns(UserWarning, match='"k1" is there twice'):
+        assert run.resume(model=model).step == 1
 
 
 def test_a_step_of_another_model_is_named(tmp_path):

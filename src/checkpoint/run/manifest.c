@@ -7,6 +7,7 @@
 #include "base/text/json.h"
 #include "base/text/real.h"
 #include "checkpoint/run/steps.h"
+#include "fs/output/entry.h"
 #include "layout/jsontree.h"
 #include <sft/digest.h>
 #include <stdio.h>
@@ -28,6 +29,9 @@ sft_status sft__checkpoint_run_read_text(const char *directory, const char *name
     *size = 0;
     sft__base_buf_init(&path, arena->allocator);
     sft_status status = sft__checkpoint_stage_path(&path, directory, name, err);
+    if (status == SFT_OK && sft__fs_is_link(path.data)) {
+        status = sft__base_fail(err, SFT_E_FORMAT, "%s is a link, no file of its own", name);
+    }
     if (status == SFT_OK) {
         status = sft__fs_stat_path(path.data, &exists, &st, err);
     }
@@ -290,7 +294,10 @@ static sft_status take_format(const sft__layout_jnode *root, const char *what, s
 
 sft_status sft__checkpoint_run_manifest_read(sft__checkpoint_run_manifest *m, const char *directory,
                                              sft__base_arena *arena, sft_error *err) {
-    return sft__checkpoint_run_note_read(m, directory, SFT__RUN_MANIFEST, arena, err);
+    SFT_TRY(sft__checkpoint_run_note_read(m, directory, SFT__RUN_MANIFEST, arena, err));
+    return sft__checkpoint_run_manifest_find(m, SFT__RUN_STATE) != NULL
+               ? SFT_OK
+               : bad(err, "it does not list state.json, which every step has");
 }
 
 sft_status sft__checkpoint_run_note_read(sft__checkpoint_run_manifest *m, const char *directory,

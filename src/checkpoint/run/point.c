@@ -72,6 +72,19 @@ static const char *take_member(void *ctx, sft__base_json *j, const sft__base_jso
     return sft__base_json_value(j, value, 1);
 }
 
+static sft_status name_entries(sft_run_point *p, const char *name, sft_error *err) {
+    const sft__checkpoint_run_words *const w = &p->entries;
+    size_t twice = 0;
+    if (!sft__base_strmap_init(&p->names, w->list, sizeof *w->list, w->count, p->run->allocator)) {
+        return sft__base_fail_nomem(err, w->count * sizeof(uint64_t));
+    }
+    return w->count > 0 &&
+                   sft__base_strmap_add_all(&p->names, w->count, &twice) != SFT__STRMAP_NONE
+               ? sft__base_fail(err, SFT_E_DUPLICATE, "%s: the entry \"%.200s\" is there twice",
+                                name, w->list[twice].name)
+               : SFT_OK;
+}
+
 static sft_status read_state(sft_run_point *p, const char *name, sft_error *err) {
     reading r = {p, false, false, false};
     char *text;
@@ -90,7 +103,7 @@ static sft_status read_state(sft_run_point *p, const char *name, sft_error *err)
                               j.fault != NULL ? j.fault : "no JSON object");
     }
     return r.version && r.state
-               ? SFT_OK
+               ? name_entries(p, name, err)
                : sft__base_fail(err, SFT_E_SCHEMA, "%s: no \"state\", or another version than 1",
                                 name);
 }
@@ -118,6 +131,8 @@ sft_status sft__checkpoint_run_point_open(sft_run_point *p, const sft__checkpoin
 void sft__checkpoint_run_point_close(sft_run_point *p) {
     sft_catalog_close(p->catalog);
     p->catalog = NULL;
+    sft__base_strmap_reset(&p->names);
+    memset(&p->names, 0, sizeof p->names);
     sft__base_free(p->run->allocator, p->entries.list, p->entries.room * sizeof *p->entries.list);
     memset(&p->entries, 0, sizeof p->entries);
     sft__base_arena_free(&p->arena);
@@ -319,12 +334,8 @@ sft_status sft_run_point_load(const sft_run_point *point, const sft_run_tensor *
 /* ---------------------------------------------------------------- entries */
 
 static const sft__checkpoint_run_word *find(const sft_run_point *p, const char *name) {
-    for (size_t i = 0; i < p->entries.count; i++) {
-        if (strcmp(p->entries.list[i].name, name) == 0) {
-            return &p->entries.list[i];
-        }
-    }
-    return NULL;
+    const size_t at = sft__base_strmap_find(&p->names, name, strlen(name));
+    return at != SFT__STRMAP_NONE ? &p->entries.list[at] : NULL;
 }
 
 const char *sft_run_point_name(const sft_run_point *point, size_t index) {

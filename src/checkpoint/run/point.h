@@ -6,6 +6,7 @@
 #ifndef SFT_CHECKPOINT_RUN_POINT_H
 #define SFT_CHECKPOINT_RUN_POINT_H
 
+#include "base/text/strmap.h"
 #include "checkpoint/group/group.h"
 #include "checkpoint/run/run.h"
 
@@ -20,6 +21,7 @@ struct sft_run_point {
     sft_catalog *catalog;
     bool verified; /* all digests were compared */
     sft__checkpoint_run_words entries;
+    sft__base_strmap names; /* of the entries */
 };
 
 /* Catalog and entries of the step at point->path; close: the point has none any more. */

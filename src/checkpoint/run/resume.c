@@ -52,13 +52,15 @@ static sft_status verify(const sft_run_point *p, const sft__checkpoint_run_found
         .allocator = p->run->allocator,
         .pool = p->options.pool != NULL ? p->options.pool : p->run->options.pool,
         .control = p->options.control,
+        .texts = !p->verified,
         .share = g != NULL ? g->rank : 0,
         .shares = g != NULL ? g->size : 1,
     };
     return sft__checkpoint_run_verify_step(&v, p->path, &s->manifest, why);
 }
 
-/* Opens it; digests of a step whose files do not say any themselves are compared in any case. */
+/* Opens it. Digests are compared of what a load does not compare: of all files where those of tensors do not
+ * say any themselves, of the others in any case. */
 static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s, sft_error *why) {
     sft__base_buf path;
     sft__base_buf_init(&path, p->run->allocator);
@@ -72,7 +74,7 @@ static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s,
     SFT_TRY(sft__checkpoint_run_point_open(p, s, why));
     p->verified = p->options.check == SFT_RUN_CHECK_DIGESTS || s->manifest.processes > 1 ||
                   sft__checkpoint_run_group(p->run) != NULL || !verifies_itself(p->catalog);
-    return p->verified ? verify(p, s, why) : SFT_OK;
+    return verify(p, s, why);
 }
 
 /* SFT_OK: this is the one. SFT_E_NOT_FOUND: it is not, as its `why` says. */

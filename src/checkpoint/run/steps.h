@@ -122,6 +122,7 @@ typedef struct sft__checkpoint_run_verify {
     const sft_allocator *allocator;
     const sft_pool *pool;
     const sft_control *control;
+    bool texts;     /* only files of no tensors: the others' own digests are compared as they load */
     uint32_t share; /* only files number share, share + shares, ... */
     uint32_t shares;
 } sft__checkpoint_run_verify;

@@ -70,6 +70,12 @@ static sft_status block(void *ctx, size_t index, sft_error *err) {
 
 /* ---------------------------------------------------------------- what is to be read */
 
+static bool has_tensors(const sft__checkpoint_run_fact *f) {
+    static const char end[] = ".safetensors";
+    const size_t len = strlen(f->name);
+    return len >= sizeof end && strcmp(f->name + len - (sizeof end - 1), end) == 0;
+}
+
 static sft_status open_file(const checking *c, one_file *f, const char *directory, sft_error *err) {
     sft__base_buf path;
     sft__fs_stat st;
@@ -96,7 +102,7 @@ static sft_status prepare(checking *c, const char *directory, const sft__checkpo
     }
     for (size_t i = 0; i < m->count; i++) {
         one_file *const f = &c->files[c->count];
-        if (i % shares != c->options->share) {
+        if (i % shares != c->options->share || (c->options->texts && has_tensors(&m->files[i]))) {
             continue;
         }
         memset(f, 0, sizeof *f);
@@ -142,11 +148,6 @@ static sft_status compare(const checking *c, const one_file *f, sft_error *err) 
     return SFT_OK;
 }
 
-static bool ends(const char *name, const char *with) {
-    const size_t len = strlen(name);
-    return len > strlen(with) && strcmp(name + len - strlen(with), with) == 0;
-}
-
 static sft_status open_header(const checking *c, const one_file *f, const char *directory,
                               sft_error *err) {
     sft_open_options o;
@@ -178,7 +179,7 @@ static sft_status run(checking *c, const char *directory, sft_error *err) {
     status = status == SFT_OK ? ended : status;
     for (size_t i = 0; i < c->count && status == SFT_OK; i++) {
         status = compare(c, &c->files[i], err);
-        if (status == SFT_OK && ends(c->files[i].fact->name, ".safetensors")) {
+        if (status == SFT_OK && has_tensors(c->files[i].fact)) {
             status = open_header(c, &c->files[i], directory, err);
         }
     }

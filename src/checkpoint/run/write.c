@@ -361,6 +361,9 @@ static sft_status write_latest(const writing *w, sft_error *err) {
     const sft__fs_span parts[2] = {{name, strlen(name)}, {"\n", 1}};
     sft__base_buf_init(&path, w->run->allocator);
     sft_status status = sft__checkpoint_stage_path(&path, w->run->path, SFT__RUN_LATEST, err);
+    if (status == SFT_OK && sft__fs_is_link(path.data)) { /* what it points at is somebody else's */
+        status = sft__fs_remove(path.data, err);
+    }
     if (status == SFT_OK) {
         status = sft__fs_publish_open(&publish, path.data, &o, err);
     }

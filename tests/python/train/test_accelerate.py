@@ -203,7 +203,7 @@ def test_what_is_refused(tmp_path):
         handle.remove()
         with pytest.raises(SafetensorError, match=r"0\.weight.*\[16, 6\].*\[5, 6\]"):
             load_state(run, prepared(hidden=5)[0])
-        with pytest.raises(ValueError, match="stateful"):
+        with pytest.raises(SafetensorError, match="stateful"):
             load_state(run, prepared(stateful=True)[0])
 
         class Odd:
