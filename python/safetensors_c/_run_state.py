@@ -12,6 +12,7 @@ import json
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping
 
 from . import _core, tree
@@ -82,7 +83,7 @@ def _numpy_bytes(x: Any, at: object) -> tuple[str, list[int], int, int, Any]:
     if x.dtype.name not in _KNOWN:
         raise TypeError(f"{_OURS} cannot keep an array of {x.dtype} (at {at})")
     plain = np.asarray(x, dtype=x.dtype.newbyteorder("<"), order="C")
-    return x.dtype.name, list(plain.shape), plain.ctypes.data, plain.nbytes, plain
+    return x.dtype.name, list(plain.shape), plain.ctypes.data if plain.nbytes else 0, plain.nbytes, plain
 
 
 # ---------------------------------------------------------------- modules
@@ -183,6 +184,11 @@ def _group_names(optimizer: Any, names: dict[int, str], key: str) -> list[list[s
                 " model.named_parameters())"
             )
         out.append([_strip(name) for name in found])
+    twice = Counter(name for found in out for name in found).most_common(1)
+    if twice and twice[0][1] > 1:
+        raise ValueError(
+            f"{key}: two of its parameters are called `{twice[0][0]}`: a run keeps states by names"
+        )
     return out
 
 
@@ -385,10 +391,10 @@ class Read:
             if first is not target:
                 self.then.append(lambda: target.__setitem__(..., first))
         elif first is not held or held.data_ptr() != target.data_ptr():
-            self.then.append(lambda: target.detach().copy_(first))
+            self.then.append(lambda: self.give(what, target.detach().copy_, first))
 
-    def tensor(self, name: str, of: Any, like: Any = None, device: Any = None) -> Any:
-        """A tensor of its own for `name`; `like`: where its memory may be, or how it is laid out."""
+    def tensor(self, name: str, of: Any, like: Any = None, device: Any = None, mine: bool = False) -> Any:
+        """A tensor of its own for `name`; `like`: how it is laid out; mine: it may be that one."""
         known = self.fresh.get((name, of))
         if known is not None:
             return known
@@ -405,7 +411,7 @@ class Read:
             dtype = frame._TYPES[code]
             shape = (*shape[:-1], shape[-1] // 2) if code == "F4" else shape
             if is_tensor(like) and tuple(like.shape) == tuple(shape):
-                same = like.dtype is dtype and not isinstance(like, frame.torch.nn.Parameter)
+                same = mine and like.dtype is dtype and not isinstance(like, frame.torch.nn.Parameter)
                 made = (
                     like if same else frame.torch.empty_like(like, dtype=dtype, requires_grad=False).detach()
                 )
@@ -432,6 +438,11 @@ class Read:
         tensors, tied, others = split(model_values(model))
         for name, value in tensors.items():
             self.into(saved["tied"].get(name, name), value, f"the parameter or buffer `{name}`")
+        for name, first in tied.items():
+            one, other = (saved["tied"].get(n, n) for n in (name, first))
+            if one != other and one in self.there and other in self.there:
+                sentence = f"`{name}` and `{first}` are one tensor of the model, and two here: it is of another model"
+                raise self.fail("SFT_E_MISMATCH", sentence)
         wanted = {saved["tied"].get(name, name) for name in [*tensors, *tied]}
         used = {*_tensors_of(list(self.nodes.values())), *saved["tied"]}
         for name in self.there:
@@ -509,9 +520,15 @@ class Read:
         """The saved groups in the order of the optimizer's own."""
         groups = [self.value(n) for n in nodes]
         self.form(all(_has(g, params=list) and _texts(g["params"]) for g in groups), key)
-        by_names = {frozenset(g["params"]): g for g in groups}
+        by_names: dict[Any, list[Any]] = {}
+        for g in groups:
+            by_names.setdefault(frozenset(g["params"]), []).append(g)
+        chosen = []
         for names in found:
-            if frozenset(names) not in by_names:
+            left = by_names.get(frozenset(names))
+            if left:
+                chosen.append(left.pop(0))  # several of the same names are empty ones, in their order
+            else:
                 known = {name for g in groups for name in g["params"]}
                 name = next((n for n in names if n not in known), names[0] if names else "")
                 raise self.fail("SFT_E_MISMATCH", f"no group of {key} has the parameters of that of `{name}`")
@@ -519,7 +536,7 @@ class Read:
             raise self.fail(
                 "SFT_E_MISMATCH", f"{key} had {len(groups)} groups of parameters, now it has {len(found)}"
             )
-        return [by_names[frozenset(names)] for names in found]
+        return chosen
 
     def _state_of(self, p: Any, node: dict[str, Any], old: Any, placed: Any) -> dict[str, Any]:
         out = {}
@@ -529,7 +546,8 @@ class Read:
             like = None if k == "step" else p
             if is_tensor(mine) and isinstance(v, dict) and v.get(tree.TAG) == "tensor":
                 like = mine
-            get = lambda which, like=like, device=device: self.tensor(*which, like=like, device=device)  # noqa: E731
+            own = like is mine and mine is not None
+            get = lambda which, like=like, device=device, own=own: self.tensor(*which, like, device, own)  # noqa: E731
             out[k] = _Decoder(get).value(v)  # type: ignore[arg-type]
         return out
 

@@ -43,6 +43,7 @@ __all__ = ["Batches", "Guard", "Handle", "Resumed", "Run"]
 
 _READ_ONLY = 1
 _REPLACE = 1
+_STEP_MAX = (1 << 53) - 1
 _SLICE = 50  # milliseconds of waiting between looks at signals
 _open: weakref.WeakSet[Run] = weakref.WeakSet()
 
@@ -141,6 +142,7 @@ class Run:
         self._waiters = 0
         self._futures: weakref.WeakSet[_Future] = weakref.WeakSet()
         self._objects: dict[str, Any] = {}
+        self._raised: set[str] = set()  # errors behind that a call has told
         self._saved: int | None = None  # the newest step that was staged or resumed
         self._guard: Guard | None = None
         self._ordinal = None if device is None else _ordinal_of(device)
@@ -226,6 +228,8 @@ class Run:
         small: dict[str, Any] | None = None,
     ) -> Handle:
         core = self._alive()
+        if not 0 <= step <= _STEP_MAX:
+            raise ValueError(f"a step is a number up to 2^53 - 1, not {step}")
         written = (
             _state.Written(self._ordinal)
             if self._group is None
@@ -239,16 +243,9 @@ class Run:
                 (name, float(v.detach() if _state.is_tensor(v) else v)) for name, v in (metrics or {}).items()
             ]
             texts = [(n, v.encode() if isinstance(v, str) else bytes(v)) for n, v in (files or {}).items()]
-        ticket = core.save(
-            step,
-            _REPLACE if replace else 0,
-            written.tensors,
-            written.entries,
-            numbers,
-            texts,
-            written.metadata,
-            _stream_of(self._ordinal) if written.on_device else 0,
-        )
+        how = (_REPLACE if replace else 0, written.tensors, written.entries, numbers, texts, written.metadata)
+        with self._telling():
+            ticket = core.save(step, *how, _stream_of(self._ordinal) if written.on_device else 0)
         self._saved = step
         return Handle(self, step, ticket)
 
@@ -288,7 +285,17 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until all that was staged is committed; raises the error of a save that no call has told."""
-        return self._wait(0, timeout)
+        with self._telling():
+            return self._wait(0, timeout)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """An error behind that is raised here is told: close and handles that live on do not raise it again."""
+        try:
+            yield
+        except (OSError, SafetensorError) as e:
+            self._raised.add(str(e))
+            raise
 
     def _wait(self, ticket: int, timeout: float | None) -> bool:
         core = self._alive()
@@ -310,7 +317,8 @@ class Run:
     def poll(self) -> dict[str, int]:
         """How far the writing is: pending steps, bytes_done of bytes_total, bytes linked and written so far. Raises the
         error of a save that failed behind."""
-        return self._alive().poll()
+        with self._telling():
+            return self._alive().poll()
 
     # -- resume
 
@@ -325,7 +333,7 @@ class Run:
     ) -> Resumed:
         """Puts the newest step that is complete and verified into the objects, in place; (0, None) for a new run.
 
-        The objects as in save, made as for a new training. step: this one alone. Digests are compared while loading: a
+        A step that is being written is waited for. The objects as in save, made as for a new training. step: this one alone. Digests are compared while loading: a
         step that is damaged is passed over, with a warning that says why.
         Raises SafetensorError with .status: SFT_E_NOT_FOUND, SFT_E_SHAPE, SFT_E_DTYPE, SFT_E_MISMATCH name the parameter
         where the step is of another model; SFT_E_NOT_FOUND where there are steps, none of which can be used.
@@ -335,7 +343,9 @@ class Run:
         with self._lock:
             self._objects = given
             core = self._alive()
-            if self._group is not None:
+            if self._group is None:
+                self.wait()
+            else:
                 self._group.begin("resuming")
             told = core.resume(step)
             if told is None:
@@ -395,9 +405,8 @@ class Run:
             if self._core is None:
                 return
             # Handles that live on know the end of their saves; an error that one of them has just learned is raised here.
-            told = [
-                f._error for f in list(self._futures) if not f._done and f.wait() and f._error is not None
-            ]
+            told = [f._error for f in list(self._futures) if not f._done and f.wait()]
+            told = [e for e in told if e is not None and str(e) not in self._raised]
             core, self._core = self._core, None
             self._lock_fd = None
             try:
@@ -677,7 +686,7 @@ class Guard:
                 asked += self._asked(step)
         elif self._exceptions and self._group is None:
             given = self._objects()
-            self._safe = (step, extra, metrics, _small_states(given, deepcopy), self._look(given))
+            self._safe = (step, deepcopy(extra), metrics, _small_states(given, deepcopy), self._look(given))
         self._follow(asked)
         return handle
 
@@ -704,7 +713,10 @@ class Guard:
             for number, old in self._old.items():
                 signal.signal(number, signal.SIG_DFL if old is None else old)
         if error is None:
-            self._follow(self._asked(-1))
+            asked = self._asked(-1)
+            if signal.SIGTERM in asked and not self._leaving:
+                self._save_after(SystemExit(128 + signal.SIGTERM))
+            self._follow(asked)
 
     def _look(self, given: Mapping[str, Any]) -> Moment:
         modules = [one for _, one in _state.models(given.get("model"))]
@@ -754,6 +766,7 @@ class Batches:
         self._start: dict[str, Any] | None = None  # None: between two epochs
         self._taken = 0
         self._resumed = False
+        self._now: dict[str, Any] = {}  # of its generators, where the saved training was
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -768,6 +781,7 @@ class Batches:
         sampler = self._sampler()
         batches = getattr(self.loader, "batch_sampler", None)
         owners = {"loader": self.loader, "sampler": sampler, "batch_sampler": batches}
+        owners["inner"] = getattr(batches, "sampler", None)  # of a batch_sampler of the program's own
         found = {k: getattr(o, "generator", None) for k, o in owners.items()}
         return {k: g for k, g in found.items() if hasattr(g, "get_state") and hasattr(g, "set_state")}
 
@@ -805,6 +819,9 @@ class Batches:
             for _ in range(self._taken):
                 next(batches)
             self._set(now, False)
+            for k, g in self._generators().items():
+                if k in self._now:
+                    g.set_state(self._now[k])
         else:
             self._start, self._taken = self._states(), 0
             batches = iter(self.loader)
@@ -818,17 +835,15 @@ class Batches:
         self._start, self._taken = None, 0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"version": 1, "start": self._start, "taken": self._taken, "now": self._own_now()}
-
-    def _own_now(self) -> dict[str, Any]:
-        """Generators of its own, between two epochs."""
-        return {k: g.get_state() for k, g in self._generators().items()} if self._start is None else {}
+        now = {k: g.get_state() for k, g in self._generators().items()}
+        return {"version": 1, "start": self._start, "taken": self._taken, "now": now}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
+        self._now = state["now"]
         for k, g in self._generators().items():
-            if k in state["now"]:
-                g.set_state(state["now"][k])
+            if k in self._now:
+                g.set_state(self._now[k])
 
 
 # ---------------------------------------------------------------- forked children

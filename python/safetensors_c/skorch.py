@@ -28,7 +28,7 @@ from skorch.exceptions import SkorchException
 from skorch.history import History
 from skorch.utils import _check_f_arguments
 
-from . import SafetensorError, torch, tree
+from . import SafetensorError, safe_open, torch, tree
 from .run import Run
 
 TYPE_CHECKING = False
@@ -330,10 +330,11 @@ def _read(f: Any) -> tuple[Any, dict[str, str]]:
             copy.write(f.read())
             copy.flush()
             return _read(copy.name)
-    tensors, metadata = torch.load_file(f, with_metadata=True)
-    if tree.KEY not in (metadata or {}):
-        return tensors, metadata or {}
-    return tree.load_tree(f), metadata
+    with safe_open(f, "pt") as opened:
+        metadata = opened.metadata() or {}
+    verify = "sft.crc32c" in metadata
+    state = (tree.load_tree if tree.KEY in metadata else torch.load_file)(f, verify=verify)
+    return state, metadata
 
 
 class SafetensorsMixin:
@@ -361,7 +362,7 @@ class SafetensorsMixin:
         for attribute, f in self._given("save", files).items():
             state = self._part("save", attribute).state_dict()
             metadata = {"format": "pt", _EPOCH: str(len(self.history or ()))}  # type: ignore[attr-defined]
-            tree.save_tree(state, f, metadata, framework="pt")
+            tree.save_tree(state, f, metadata, framework="pt", digests="crc32c")
         if f_history is not None:
             self.history.to_file(f_history)  # type: ignore[attr-defined]
 
@@ -416,7 +417,7 @@ class SafetensorsMixin:
             self.initialize()  # type: ignore[attr-defined]
         if f_history is None and checkpoint.f_history is not None:
             self.history = History.from_file(checkpoint.f_history_)
-        return dict(checkpoint.get_formatted_files(self))
+        return {**checkpoint.get_formatted_files(self), "f_history": checkpoint.f_history_}
 
     def _of_one_epoch(self, epochs: dict[str, str | None]) -> None:
         known = {f: epoch for f, epoch in epochs.items() if epoch is not None}

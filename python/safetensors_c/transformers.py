@@ -63,7 +63,7 @@ class RunMixin:
                 timeout=args.ddp_timeout,
                 keep_last=args.save_total_limit or 0,
                 keep_best=1 if best and args.save_total_limit else 0,
-                best=best,
+                best=best if args.save_total_limit else None,
                 mode="max" if args.greater_is_better else "min",
             )
         return self._run
@@ -183,6 +183,12 @@ class RunMixin:
     def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         if resume_from_checkpoint is True:
             resume_from_checkpoint = self._newest()
+        elif resume_from_checkpoint and _number(os.fspath(resume_from_checkpoint)) is not None:
+            if self._of_run(resume_from_checkpoint) is None:
+                raise ValueError(
+                    f"{resume_from_checkpoint} is a step of another run than args.output_dir,"
+                    f" {self.args.output_dir}: make that the output_dir"  # type: ignore[attr-defined]
+                )
         try:
             result = super().train(resume_from_checkpoint, *args, **kwargs)  # type: ignore[misc]
         except BaseException:

@@ -9,6 +9,7 @@ save_tree was given, types included; a value that cannot be represented is refus
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import sys
 from collections import Counter, OrderedDict
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 KEY = "sft.tree"
+DIGEST = "sft.tree.sha256"  # of its text, where digests were asked for
 VERSION = 1
 MAX_DEPTH = 200
 TAG = "$"
@@ -356,6 +358,8 @@ def save_tree(
     if KEY in notes:
         raise ValueError(f"the metadata key {KEY} is taken by the tree")
     notes[KEY] = text
+    if options.get("digests") is not None:
+        notes[DIGEST] = hashlib.sha256(text.encode()).hexdigest()
     if module.__name__.endswith(".torch"):
         options = {"force_contiguous": True, "shared": "alias", **options}
     module.save_file(tensors, filename, notes, **options)
@@ -374,6 +378,9 @@ def load_tree(filename: Any, framework: str = "pt", *, with_metadata: bool = Fal
     tensors, metadata = _module(framework).load_file(filename, with_metadata=True, **options)
     if not metadata or KEY not in metadata:
         raise SafetensorError(f"the file holds no tree (no metadata key {KEY})")
+    if options.get("verify") and DIGEST in metadata:
+        if hashlib.sha256(metadata[KEY].encode()).hexdigest() != metadata[DIGEST]:
+            raise _bad(f"it is damaged: its SHA-256 is not that of {DIGEST}")
 
     def get(name: str) -> Any:
         if name not in tensors:

@@ -503,15 +503,30 @@ def seal(step, manifest):
 
 
 FORGED = [
-    ("model", value) for value in (None, 1, [], "x", {}, {"tied": [], "other": {}}, {"tied": {"a": 1}, "other": {}})
+    ("model", value)
+    for value in (None, 1, [], "x", {}, {"tied": [], "other": {}}, {"tied": {"a": 1}, "other": {}})
 ]
 FORGED += [("model", {"$": "counter", "v": [["a", "b"]]}), ("model", {"$": "tensor", "v": "0.weight"})]
-FORGED += [("optimizer", value) for value in (None, [], {"groups": [1], "state": {}}, {"groups": [{}], "state": {}})]
-FORGED += [("optimizer", {"groups": [{"params": [[]]}], "state": {}}), ("optimizer", {"groups": [], "state": {"a": 1}})]
-FORGED += [("scheduler", value) for value in (None, 1, "x", {"$": "tensor"}, {"$": "numpy", "dtype": "float32", "v": "1"})]
-FORGED += [("extra", {"$": "tensor"}), ("rng.torch", {"$": "tensor"}), ("rng.python", {"$": "tuple", "v": [3, [1], None]})]
+FORGED += [
+    ("optimizer", value) for value in (None, [], {"groups": [1], "state": {}}, {"groups": [{}], "state": {}})
+]
+FORGED += [
+    ("optimizer", {"groups": [{"params": [[]]}], "state": {}}),
+    ("optimizer", {"groups": [], "state": {"a": 1}}),
+]
+FORGED += [
+    ("scheduler", value)
+    for value in (None, 1, "x", {"$": "tensor"}, {"$": "numpy", "dtype": "float32", "v": "1"})
+]
+FORGED += [
+    ("extra", {"$": "tensor"}),
+    ("rng.torch", {"$": "tensor"}),
+    ("rng.python", {"$": "tuple", "v": [3, [1], None]}),
+]
 FORGED += [("processes", value) for value in ("x", [], {"count": "a"}, {"count": 2, "differ": 5})]
-FORGED += [("ema", value) for value in (None, {"tensors": {"weight": 1}, "other": {}}, {"tensors": {}, "other": []})]
+FORGED += [
+    ("ema", value) for value in (None, {"tensors": {"weight": 1}, "other": {}}, {"tensors": {}, "other": []})
+]
 
 
 @pytest.mark.parametrize(("name", "value"), FORGED)
@@ -566,6 +581,117 @@ def test_links_and_empty_manifests_are_no_steps(tmp_path):
         run.save(4, model=model).committed.result()
     assert (tmp_path / "secret").read_text() == "secret"
     assert (tmp_path / "run" / "latest").read_text() == "step-000000004\n"
+
+
+def test_a_file_of_another_step_is_no_part_of_this_one(tmp_path):
+    """Whole, of the same size, with right digests of its own, but not the one that the manifest means."""
+    model = torch.nn.Linear(3, 2)
+    with Run(tmp_path / "run") as run:
+        for step in (1, 2, 3):
+            with torch.no_grad():
+                model.weight.fill_(step)
+            run.save(step, model=model).committed.result()
+    steps = [tmp_path / "run" / f"step-{n:09d}" for n in (1, 2, 3)]
+    data = (steps[0] / "model.safetensors").read_bytes()
+    (steps[2] / "model.safetensors").unlink()
+    (steps[2] / "model.safetensors").write_bytes(data)
+    with (
+        Run(tmp_path / "run") as run,
+        pytest.warns(UserWarning, match="model.safetensors is damaged, or another"),
+    ):
+        assert run.resume(model=model).step == 2
+    assert model.weight[0, 0] == 2
+    manifest = (steps[1] / "manifest.json").read_bytes()
+    (steps[1] / "manifest.json").write_bytes(manifest + b" ")
+    with Run(tmp_path / "run") as run, pytest.warns(UserWarning, match="its own digest is wrong"):
+        assert run.resume(model=model).step == 1
+
+
+def test_states_are_nobody_elses_memory(tmp_path):
+    def made(value):
+        w = torch.full((3,), value, requires_grad=True)
+        return w, torch.optim.SGD([("w", w)], 0.1, momentum=0.9)
+
+    w, optimizer = made(0.0)
+    w.sum().backward()
+    optimizer.step()
+    with Run(tmp_path / "run") as run:
+        run.save(1, optimizer=optimizer)
+        other, again = made(7.0)
+        assert run.resume(optimizer=again).step == 1
+    assert other.tolist() == [7, 7, 7]
+    assert torch.equal(again.state[other]["momentum_buffer"], optimizer.state[w]["momentum_buffer"])
+
+
+def test_names_that_are_there_twice_and_empty_groups(tmp_path):
+    one, two = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    both = torch.optim.Adam([*one.named_parameters(), *two.named_parameters()])
+    empty = [{"params": [], "lr": 0.1}, {"params": [], "lr": 0.2}]
+    with Run(tmp_path / "run") as run:
+        with pytest.raises(ValueError, match="two of its parameters are called `weight`"):
+            run.save(1, model=one, ema=two, optimizer=both)
+        optimizer = torch.optim.SGD([{"params": one.parameters(), "lr": 0.3}, *empty], lr=1)
+        run.save(2, model=one, optimizer=optimizer)
+        for group in optimizer.param_groups:
+            group["lr"] = 9
+        run.resume(model=one, optimizer=optimizer)
+        assert [g["lr"] for g in optimizer.param_groups] == [0.3, 0.1, 0.2]
+        for step in (2**64, 2**53, -1):
+            with pytest.raises(ValueError, match="a step is a number"):
+                run.save(step, model=one)
+        assert [s["step"] for s in run.steps()] == [2]
+        run.save(3, extra={"x": np.zeros((0, 3))})
+        assert run.resume().extra["x"].shape == (0, 3)
+
+
+def test_tying_that_the_step_does_not_know(tmp_path):
+    class Two(torch.nn.Module):
+        def __init__(self, tie):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2, bias=False)
+            if tie:
+                self.b.weight = self.a.weight
+
+    class Wide(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("wide", torch.ones(1, 3).expand(4, 3))
+
+    with Run(tmp_path / "run") as run:
+        run.save(1, model=Two(False)).committed.result()
+        with pytest.raises(
+            SafetensorError, match="`b.weight` and `a.weight` are one tensor of the model, and two here"
+        ):
+            run.resume(model=Two(True))
+        run.save(2, model=Wide()).committed.result()
+        with pytest.raises(SafetensorError, match="`wide`"):
+            run.resume(model=Wide())
+
+
+def test_a_batch_sampler_of_the_programs_own(tmp_path):
+    def made():
+        g = torch.Generator().manual_seed(3)
+        data = torch.arange(24)
+        sampler = torch.utils.data.RandomSampler(data, generator=g)
+        return Batches(
+            torch.utils.data.DataLoader(data, batch_sampler=torch.utils.data.BatchSampler(sampler, 4, False))
+        )
+
+    def rest(batches, epochs):
+        return [x.tolist() for _ in range(epochs) for x in batches]
+
+    for begun in (0, 2):
+        whole = made()
+        list(whole)
+        taken = iter(whole)
+        for _ in range(begun):
+            next(taken)
+        with Run(tmp_path / f"run{begun}") as run:
+            run.save(1, loader=whole)
+            expected = [x.tolist() for x in taken] + rest(whole, 2)
+            other = made()
+            run.resume(loader=other)
+            assert rest(other, 3) == expected
 
 
 def test_an_entry_that_is_there_twice_and_very_many(tmp_path):
@@ -687,6 +813,16 @@ def test_an_error_behind_is_raised_by_the_next_save(tmp_path):
                 resource.setrlimit(resource.RLIMIT_FSIZE, limits)
             run = Run(tmp_path)
         run.close()
+    with Run(tmp_path) as run:  # told by a save: not again by close, though its handle lives
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            handle = run.save(500, extra=torch.ones(1000))
+            with pytest.raises(OSError, match="large"):
+                run.wait()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        run.save(501, extra=6)
+    assert isinstance(handle.committed.exception(), OSError)
 
 
 def test_rules(tmp_path):

@@ -32,6 +32,20 @@ with Run(sys.argv[1]) as run:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_told_to_end_after_the_last_step(tmp_path):
+    model, history = nn.Linear(2, 2), []
+    with Run(tmp_path) as run:
+        with pytest.raises(SystemExit) as left, run.guard(every=7, model=model) as guard:
+            for step in range(1, 11):
+                history.append(step)
+                guard.step(step, extra={"seen": history})
+            history.append(99)
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert left.value.code == 143
+        assert run.resume(model=model) == (10, {"seen": list(range(1, 11))})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_guard_saves_when_the_job_is_told_to_end(tmp_path):
     job = subprocess.Popen([sys.executable, "-c", LOOP, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     job.stdout.readline()

@@ -173,7 +173,8 @@ void sft__checkpoint_run_manifest_text(sft__base_buf *out, const sft__checkpoint
 
 /* ---------------------------------------------------------------- reading */
 
-/* Is the digest in the last line but one that of everything before this line? */
+/* Is the digest in the last line but one that of everything before this line, and nothing else behind it than
+ * a line with the bracket? */
 static bool is_own_digest(const char *text, size_t size) {
     static const char before[] = "  \"crc32c\": \"";
     const size_t line = sizeof before - 1 + 8 + 1; /* digits and a quote */
@@ -184,7 +185,8 @@ static bool is_own_digest(const char *text, size_t size) {
         lines += text[at - 1] == '\n';
     }
     at += at > 0 || text[0] == '\n';
-    if (at + line > size || memcmp(text + at, before, sizeof before - 1) != 0) {
+    if (at + line + 3 != size || memcmp(text + at, before, sizeof before - 1) != 0 ||
+        memcmp(text + at + line - 1, "\"\n}\n", 4) != 0) {
         return false;
     }
     digits = text + at + sizeof before - 1;

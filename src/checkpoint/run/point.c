@@ -78,8 +78,7 @@ static sft_status name_entries(sft_run_point *p, const char *name, sft_error *er
     if (!sft__base_strmap_init(&p->names, w->list, sizeof *w->list, w->count, p->run->allocator)) {
         return sft__base_fail_nomem(err, w->count * sizeof(uint64_t));
     }
-    return w->count > 0 &&
-                   sft__base_strmap_add_all(&p->names, w->count, &twice) != SFT__STRMAP_NONE
+    return w->count > 0 && sft__base_strmap_add_all(&p->names, w->count, &twice) != SFT__STRMAP_NONE
                ? sft__base_fail(err, SFT_E_DUPLICATE, "%s: the entry \"%.200s\" is there twice",
                                 name, w->list[twice].name)
                : SFT_OK;

@@ -37,8 +37,7 @@ const sft_run_step *sft_run_skipped(const sft_run *run, size_t index) {
 
 static bool verifies_itself(const sft_catalog *c) {
     for (size_t i = 0; i < sft_catalog_file_count(c); i++) {
-        if (sft_catalog_metadata_find(c, i, "sft.crc32c", 10, NULL) == NULL &&
-            sft_catalog_metadata_find(c, i, "sft.sha256", 10, NULL) == NULL) {
+        if (sft_catalog_metadata_find(c, i, "sft.crc32c", 10, NULL) == NULL) {
             return false;
         }
     }
@@ -52,7 +51,7 @@ static sft_status verify(const sft_run_point *p, const sft__checkpoint_run_found
         .allocator = p->run->allocator,
         .pool = p->options.pool != NULL ? p->options.pool : p->run->options.pool,
         .control = p->options.control,
-        .texts = !p->verified,
+        .loads = !p->verified,
         .share = g != NULL ? g->rank : 0,
         .shares = g != NULL ? g->size : 1,
     };
@@ -60,7 +59,7 @@ static sft_status verify(const sft_run_point *p, const sft__checkpoint_run_found
 }
 
 /* Opens it. Digests are compared of what a load does not compare: of all files where those of tensors do not
- * say any themselves, of the others in any case. */
+ * record any themselves; else of the others, and of the headers. */
 static sft_status try_step(sft_run_point *p, const sft__checkpoint_run_found *s, sft_error *why) {
     sft__base_buf path;
     sft__base_buf_init(&path, p->run->allocator);

@@ -116,13 +116,18 @@ const sft__checkpoint_run_found *sft__checkpoint_run_newest(const sft_run_list *
 sft_status sft__checkpoint_run_why(sft_run_list *list, sft__checkpoint_run_found *step,
                                    const sft_error *why, sft_error *err);
 
+/* told.c: the CRC32C of a file of tensors, which is alone in the catalog, by the digests that its header has:
+ * nothing but the header is read. SFT_E_MISMATCH: it has none. */
+sft_status sft__checkpoint_run_told_crc(const sft_catalog *c, uint32_t *crc, const sft_allocator *a,
+                                        sft_error *err);
+
 /* verify.c: compares every byte of the files of a complete step with its manifest, and opens them.
  * Failures of the step are SFT_E_MISMATCH and the like; of the machine: SFT_E_NOMEM, SFT_E_CANCELLED. */
 typedef struct sft__checkpoint_run_verify {
     const sft_allocator *allocator;
     const sft_pool *pool;
     const sft_control *control;
-    bool texts;     /* only files of no tensors: the others' own digests are compared as they load */
+    bool loads; /* of files of tensors only headers: a load compares the digests that they have */
     uint32_t share; /* only files number share, share + shares, ... */
     uint32_t shares;
 } sft__checkpoint_run_verify;

@@ -102,7 +102,7 @@ static sft_status prepare(checking *c, const char *directory, const sft__checkpo
     }
     for (size_t i = 0; i < m->count; i++) {
         one_file *const f = &c->files[c->count];
-        if (i % shares != c->options->share || (c->options->texts && has_tensors(&m->files[i]))) {
+        if (i % shares != c->options->share || (c->options->loads && has_tensors(&m->files[i]))) {
             continue;
         }
         memset(f, 0, sizeof *f);
@@ -167,6 +167,44 @@ static sft_status open_header(const checking *c, const one_file *f, const char *
     return status;
 }
 
+/* Are the header and the digests in it those of the file that the manifest means? */
+static sft_status compare_header(const checking *c, const sft__checkpoint_run_fact *fact,
+                                 const char *directory, sft_error *err) {
+    sft_open_options o;
+    sft_catalog *catalog = NULL;
+    sft__base_buf path;
+    uint32_t crc = 0;
+    SFT_INIT(&o);
+    o.allocator = c->options->allocator;
+    sft__base_buf_init(&path, c->options->allocator);
+    sft_status status = sft__checkpoint_stage_path(&path, directory, fact->name, err);
+    if (status == SFT_OK) {
+        status = sft_catalog_open(&catalog, path.data, &o, err);
+    }
+    if (status == SFT_OK) {
+        status = sft__checkpoint_run_told_crc(catalog, &crc, c->options->allocator, err);
+        sft_catalog_close(catalog);
+    }
+    if (status == SFT_OK && crc != fact->crc) {
+        status = sft__base_fail(err, SFT_E_MISMATCH,
+                                "%s is damaged, or another file: by the digests in its header its "
+                                "CRC32C is %08lx, its manifest says %08lx",
+                                fact->name, (unsigned long)crc, (unsigned long)fact->crc);
+    }
+    sft__base_buf_reset(&path);
+    return status;
+}
+
+static sft_status compare_headers(const checking *c, const char *directory,
+                                  const sft__checkpoint_run_manifest *m, sft_error *err) {
+    for (size_t i = 0; i < m->count; i++) {
+        if (has_tensors(&m->files[i])) {
+            SFT_TRY(compare_header(c, &m->files[i], directory, err));
+        }
+    }
+    return SFT_OK;
+}
+
 static sft_status run(checking *c, const char *directory, sft_error *err) {
     c->loop.pool = c->options->pool;
     c->loop.allocator = c->options->allocator;
@@ -196,6 +234,9 @@ sft_status sft__checkpoint_run_verify_step(const sft__checkpoint_run_verify *ver
     sft_status status = prepare(&c, directory, m, err);
     if (status == SFT_OK) {
         status = run(&c, directory, err);
+    }
+    if (status == SFT_OK && verify->loads) {
+        status = compare_headers(&c, directory, m, err);
     }
     for (size_t i = 0; i < c.count; i++) {
         sft__fs_close(c.files[i].disk);

@@ -35,69 +35,13 @@ static void count_bytes(writing *w, uint64_t done, uint64_t total) {
 
 /* ---------------------------------------------------------------- what the manifest says of a file */
 
-typedef struct digest_order {
-    const sft_tensor *tensor;
-    size_t position;
-} digest_order;
-
-static int by_name(const void *a, const void *b) {
-    const sft_tensor *const x = ((const digest_order *)a)->tensor;
-    const sft_tensor *const y = ((const digest_order *)b)->tensor;
-    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
-    const int order = memcmp(x->name, y->name, n);
-    return order != 0 ? order : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
-}
-
-static uint32_t hex32(const char *text) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < 8; i++) {
-        value = value << 4 | (uint32_t)sft__base_hex_value(text[i]);
-    }
-    return value;
-}
-
-/* The tensors' digests are in the header: eight digits for the description, then eight for each by its
- * name. They were taken of the bytes as they went out, so that those of the data need not be read again. */
-static sft_status crc_of_data(const sft_catalog *c, uint32_t *crc, const sft_allocator *a,
-                              sft_error *err) {
-    const size_t count = sft_catalog_count(c);
-    size_t len = 0;
-    const char *const hex = sft_catalog_metadata_find(c, 0, "sft.crc32c", 10, &len);
-    if (hex == NULL || len != 8 * (count + 1)) {
-        return sft__base_fail(err, SFT_E_INTERNAL, "a file of a step without digests");
-    }
-    digest_order *const order = sft__base_alloc_array(a, count + 1, sizeof *order);
-    uint32_t *const crcs = sft__base_alloc_array(a, count + 1, sizeof *crcs);
-    if (order != NULL && crcs != NULL) {
-        for (size_t i = 0; i < count; i++) {
-            order[i] = (digest_order){sft_catalog_at(c, i), i};
-        }
-        qsort(order, count, sizeof *order, by_name);
-        for (size_t i = 0; i < count; i++) {
-            crcs[order[i].position] = hex32(hex + 8 * (i + 1));
-        }
-        for (size_t i = 0; i < count; i++) { /* in the order of the file, without gaps */
-            *crc = sft_crc32c_combine(*crc, crcs[i], sft_catalog_at(c, i)->nbytes);
-        }
-    }
-    const bool done = order != NULL && crcs != NULL;
-    sft__base_free(a, order, (count + 1) * sizeof *order);
-    sft__base_free(a, crcs, (count + 1) * sizeof *crcs);
-    return done ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *order);
-}
-
-/* Of a file that was written: `whole` digests from what is read, `*crc` up to `end`. */
-static sft_status read_through(const sft_source *source, uint64_t end, uint32_t *crc,
-                               sft_sha256 *sha, sft_error *err) {
+static sft_status hash_all(const sft_source *source, uint64_t end, sft_sha256 *sha,
+                           sft_error *err) {
     uint8_t piece[16384];
     for (uint64_t at = 0; at < end; at += sizeof piece) {
         const size_t n = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
         SFT_TRY(sft_source_read(source, at, piece, n, err));
-        if (sha != NULL) {
-            sft_sha256_update(sha, piece, n);
-        } else {
-            *crc = sft_crc32c(*crc, piece, n);
-        }
+        sft_sha256_update(sha, piece, n);
     }
     return SFT_OK;
 }
@@ -112,15 +56,12 @@ static sft_status fact_of(const writing *w, const char *path, sft__checkpoint_ru
     const sft_file *const file = sft_catalog_file_at(c, 0);
     const sft_source *const source = sft_catalog_source_at(c, 0);
     fact->size = file->size;
-    sft_status status = read_through(source, file->data_offset, &fact->crc, NULL, err);
-    if (status == SFT_OK) {
-        status = crc_of_data(c, &fact->crc, w->save->allocator, err);
-    }
+    sft_status status = sft__checkpoint_run_told_crc(c, &fact->crc, w->save->allocator, err);
     if (status == SFT_OK && w->run->options.sha256 != 0) {
         sft_sha256 sha;
         sft_sha256_init(&sha);
         fact->hashed = true;
-        status = read_through(source, file->size, NULL, &sha, err);
+        status = hash_all(source, file->size, &sha, err);
         sft_sha256_final(&sha, fact->sha);
     }
     sft_catalog_close(c);
