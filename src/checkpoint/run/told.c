@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * checkpoint/run/told.c - the CRC32C of a file of tensors as its header tells it: that of the header itself, and
- * those of the tensors that are recorded in it. Read steps.h first.
+ * checkpoint/run/told.c - the CRC32C of a file of tensors as its header tells it: that of the header itself,
+ * and those of the tensors that are recorded in it. Read steps.h first.
  */
 #include "base/checked.h"
 #include "base/text/buf.h"
