@@ -128,7 +128,11 @@ sft_status sft__import_scan_next_member(sft__import_scan *s, sft__import_task *t
     sft__import_member m;
     bool more;
 
-    SFT_TRY(sft__import_members_next(t->members, &m, &more, err));
+    const sft_status read = sft__import_members_next(t->members, &m, &more, err);
+    if (read != SFT_OK) {
+        sft__import_task_reset(s, t);
+        return read;
+    }
     if (more && !pay_member(s, t->members, &m)) {
         sft__import_scan_note(s->job, &t->part, SFT_SCAN_UNKNOWN, "members",
                               "more members than are looked into");
@@ -167,10 +171,13 @@ sft_status sft__import_scan_next_member(sft__import_scan *s, sft__import_task *t
     }
     member_notes(s, t, &m, &next.part);
     sft_status status = sft__import_scan_push(s, t, err);
+    if (status != SFT_OK) {
+        sft__import_task_reset(s, t);
+    }
     const bool looked_into = !m.encrypted && (m.method == 0 || m.method == 8 || m.method == 12);
-    if (status == SFT_OK && looked_into && m.size != 0) {
-        status = sft__import_scan_push(s, &next, err);
-    } else {
+    const bool pushed = status == SFT_OK && looked_into && m.size != 0;
+    status = pushed ? sft__import_scan_push(s, &next, err) : status;
+    if (!pushed || status != SFT_OK) {
         sft__base_free(s->job->allocator, next.where, SFT__SCAN_WHERE);
     }
     return status;
@@ -367,8 +374,13 @@ sft_status sft__import_scan_unpack(sft__import_scan *s, const sft__import_task *
                                          .flags = t->part.flags,
                                          .container = t->part.container};
     sft_status status = sft__import_scan_push(s, &close, err);
-    if (status == SFT_OK) {
+    if (status != SFT_OK) {
+        sft_source_close(close.source);
+    } else {
         status = sft__import_scan_push(s, &inner, err);
+    }
+    if (status != SFT_OK) {
+        sft__base_free(s->job->allocator, inner.where, SFT__SCAN_WHERE);
     }
     return status;
 }
