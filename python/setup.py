@@ -152,6 +152,7 @@ class Wheel(bdist_wheel):
 def extension() -> Extension:
     define = [("_FILE_OFFSET_BITS", "64"), ("SFT_STATIC", "1"), ("SFT_BUILDING", "1")]
     compile_args = ["-std=gnu11", "-O2", "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra"]
+    compile_args.append("-Werror=implicit-function-declaration")  # as of what the stable ABI lacks
     compile_args.append("-ffp-contract=off")  # dequantised values are rounded twice, as ggml's are
     link_args = []
     if sys.platform.startswith("linux"):
