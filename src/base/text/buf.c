@@ -70,3 +70,29 @@ int sft__base_hex_value(char c) {
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
 }
+
+bool sft__base_hex_read(uint8_t *bytes, const char *digits, size_t count) {
+    for (size_t i = 0; i < 2 * count; i++) {
+        const int v = sft__base_hex_value(digits[i]);
+        if (v < 0 || (digits[i] >= 'A' && digits[i] <= 'F')) {
+            return false;
+        }
+        bytes[i / 2] = (uint8_t)(i % 2 == 0 ? v << 4 : bytes[i / 2] | v);
+    }
+    return true;
+}
+
+void sft__base_hex32(char *dst, uint32_t v) {
+    const uint8_t bytes[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
+                              (uint8_t)v};
+    sft__base_hex(dst, bytes, sizeof bytes);
+}
+
+bool sft__base_hex32_read(uint32_t *v, const char *digits) {
+    uint8_t b[4];
+    if (!sft__base_hex_read(b, digits, sizeof b)) {
+        return false;
+    }
+    *v = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
+    return true;
+}

@@ -29,5 +29,10 @@ extern const char sft__base_hex_digits[17];
 void sft__base_hex(char *dst, const uint8_t *bytes, size_t count);
 /* Of a hexadecimal digit, upper or lower case; -1: it is none. */
 int sft__base_hex_value(char c);
+/* The bytes of 2 * count lower-case digits. False: something else is there. */
+bool sft__base_hex_read(uint8_t *bytes, const char *digits, size_t count);
+/* The same of a number as eight digits, the most significant first. */
+void sft__base_hex32(char *dst, uint32_t v);
+bool sft__base_hex32_read(uint32_t *v, const char *digits);
 
 #endif

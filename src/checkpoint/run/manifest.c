@@ -61,37 +61,20 @@ sft_status sft__checkpoint_run_read_text(const char *directory, const char *name
 }
 
 static void put_hex32(sft__base_buf *out, uint32_t value) {
-    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
-                              (uint8_t)value};
     char text[8];
-    sft__base_hex(text, bytes, 4);
+    sft__base_hex32(text, value);
     sft__base_buf_add(out, text, sizeof text);
 }
 
 /* 2 * count lower-case digits, and nothing else. */
 static bool take_hex(const sft__layout_jnode *node, uint8_t *bytes, size_t count) {
-    if (node == NULL || node->type != SFT__J_STRING || node->len != 2 * count) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        const int high = sft__base_hex_value(node->text[2 * i]);
-        const int low = sft__base_hex_value(node->text[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (uint8_t)(high * 16 + low);
-    }
-    return true;
+    return node != NULL && node->type == SFT__J_STRING && node->len == 2 * count &&
+           sft__base_hex_read(bytes, node->text, count);
 }
 
 static bool take_hex32(const sft__layout_jnode *node, uint32_t *value) {
-    uint8_t bytes[4];
-    if (!take_hex(node, bytes, 4)) {
-        return false;
-    }
-    *value =
-        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
-    return true;
+    return node != NULL && node->type == SFT__J_STRING && node->len == 8 &&
+           sft__base_hex32_read(value, node->text);
 }
 
 static bool take_id(const sft__layout_jnode *node, char id[SFT__RUN_ID + 1]) {
@@ -179,8 +162,7 @@ static bool is_own_digest(const char *text, size_t size) {
     static const char before[] = "  \"crc32c\": \"";
     const size_t line = sizeof before - 1 + 8 + 1; /* digits and a quote */
     size_t at = size;
-    uint8_t bytes[4];
-    const char *digits;
+    uint32_t crc;
     for (unsigned lines = 0; at > 0 && lines < 3; at--) { /* to the line break before it */
         lines += text[at - 1] == '\n';
     }
@@ -189,17 +171,8 @@ static bool is_own_digest(const char *text, size_t size) {
         memcmp(text + at + line - 1, "\"\n}\n", 4) != 0) {
         return false;
     }
-    digits = text + at + sizeof before - 1;
-    for (size_t i = 0; i < 4; i++) {
-        const int high = sft__base_hex_value(digits[2 * i]);
-        const int low = sft__base_hex_value(digits[2 * i + 1]);
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (uint8_t)(high * 16 + low);
-    }
-    return sft_crc32c(0, text, at) == ((uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 |
-                                       (uint32_t)bytes[2] << 8 | bytes[3]);
+    return sft__base_hex32_read(&crc, text + at + sizeof before - 1) &&
+           sft_crc32c(0, text, at) == crc;
 }
 
 /* A plain name that leads nowhere else, on any system. */

@@ -79,7 +79,10 @@ sft_status sft__checkpoint_run_read_text(const char *directory, const char *name
 sft_status sft__checkpoint_run_id_read(char id[SFT__RUN_ID + 1], const char *path,
                                        sft__base_arena *arena, sft_error *err);
 
-/* whole.c: every file of tensors that the manifest lists, as one catalog. */
+/* whole.c: is a file of this name one of tensors? */
+bool sft__checkpoint_run_has_tensors(const char *name);
+
+/* Every file of tensors that the manifest lists, as one catalog. */
 sft_status sft__checkpoint_run_open_files(sft_catalog **out, const char *directory,
                                           const sft__checkpoint_run_manifest *m,
                                           const sft_open_options *options, sft_error *err);

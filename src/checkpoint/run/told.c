@@ -23,14 +23,6 @@ static int by_name(const void *a, const void *b) {
     return order != 0 ? order : x->name_len < y->name_len ? -1 : x->name_len > y->name_len;
 }
 
-static uint32_t hex32(const char *text) {
-    uint32_t value = 0;
-    for (size_t i = 0; i < 8; i++) {
-        value = value << 4 | (uint32_t)sft__base_hex_value(text[i]);
-    }
-    return value;
-}
-
 /* The tensors' digests are in the header: eight digits for the description, then eight for each by its
  * name. They were taken of the bytes as they went out, so that those of the data need not be read again. */
 static sft_status crc_of_data(const sft_catalog *c, uint32_t *crc, const sft_allocator *a,
@@ -38,7 +30,8 @@ static sft_status crc_of_data(const sft_catalog *c, uint32_t *crc, const sft_all
     const size_t count = sft_catalog_count(c);
     size_t len = 0;
     const char *const hex = sft_catalog_metadata_find(c, 0, "sft.crc32c", 10, &len);
-    if (hex == NULL || len != 8 * (count + 1)) {
+    bool right = hex != NULL && len == 8 * (count + 1);
+    if (!right) {
         return sft__base_fail(err, SFT_E_MISMATCH, "a file of tensors without CRC32C");
     }
     digest_order *const order = sft__base_alloc_array(a, count + 1, sizeof *order);
@@ -49,16 +42,20 @@ static sft_status crc_of_data(const sft_catalog *c, uint32_t *crc, const sft_all
         }
         qsort(order, count, sizeof *order, by_name);
         for (size_t i = 0; i < count; i++) {
-            crcs[order[i].position] = hex32(hex + 8 * (i + 1));
+            right = right && sft__base_hex32_read(&crcs[order[i].position], hex + 8 * (i + 1));
         }
-        for (size_t i = 0; i < count; i++) { /* in the order of the file, without gaps */
+        for (size_t i = 0; i < count && right; i++) { /* in the order of the file, without gaps */
             *crc = sft_crc32c_combine(*crc, crcs[i], sft_catalog_at(c, i)->nbytes);
         }
     }
     const bool done = order != NULL && crcs != NULL;
     sft__base_free(a, order, (count + 1) * sizeof *order);
     sft__base_free(a, crcs, (count + 1) * sizeof *crcs);
-    return done ? SFT_OK : sft__base_fail_nomem(err, count * sizeof *order);
+    if (!done) {
+        return sft__base_fail_nomem(err, count * sizeof *order);
+    }
+    return right ? SFT_OK
+                 : sft__base_fail(err, SFT_E_MISMATCH, "its digests are not lower-case hex");
 }
 
 sft_status sft__checkpoint_run_told_crc(const sft_catalog *c, uint32_t *crc, const sft_allocator *a,

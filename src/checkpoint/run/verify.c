@@ -70,10 +70,9 @@ static sft_status block(void *ctx, size_t index, sft_error *err) {
 
 /* ---------------------------------------------------------------- what is to be read */
 
-static bool has_tensors(const sft__checkpoint_run_fact *f) {
-    static const char end[] = ".safetensors";
-    const size_t len = strlen(f->name);
-    return len >= sizeof end && strcmp(f->name + len - (sizeof end - 1), end) == 0;
+static bool is_mine(const checking *c, size_t file) {
+    const uint32_t shares = c->options->shares > 0 ? c->options->shares : 1;
+    return file % shares == c->options->share;
 }
 
 static sft_status open_file(const checking *c, one_file *f, const char *directory, sft_error *err) {
@@ -95,14 +94,14 @@ static sft_status open_file(const checking *c, one_file *f, const char *director
 static sft_status prepare(checking *c, const char *directory, const sft__checkpoint_run_manifest *m,
                           sft_error *err) {
     const sft_allocator *const a = c->options->allocator;
-    const uint32_t shares = c->options->shares > 0 ? c->options->shares : 1;
     c->files = sft__base_alloc_array(a, m->count + 1, sizeof *c->files);
     if (c->files == NULL) {
         return sft__base_fail_nomem(err, m->count * sizeof *c->files);
     }
     for (size_t i = 0; i < m->count; i++) {
         one_file *const f = &c->files[c->count];
-        if (i % shares != c->options->share || (c->options->loads && has_tensors(&m->files[i]))) {
+        if (!is_mine(c, i) ||
+            (c->options->loads && sft__checkpoint_run_has_tensors(m->files[i].name))) {
             continue;
         }
         memset(f, 0, sizeof *f);
@@ -148,32 +147,25 @@ static sft_status compare(const checking *c, const one_file *f, sft_error *err) 
     return SFT_OK;
 }
 
-static sft_status open_header(const checking *c, const one_file *f, const char *directory,
-                              sft_error *err) {
+static sft_status compare_told(const checking *c, const sft_catalog *catalog,
+                               const sft__checkpoint_run_fact *fact, sft_error *err) {
+    uint32_t crc = 0;
+    SFT_TRY(sft__checkpoint_run_told_crc(catalog, &crc, c->options->allocator, err));
+    return crc == fact->crc
+               ? SFT_OK
+               : sft__base_fail(err, SFT_E_MISMATCH,
+                                "%s is damaged, or another file: by the digests in its header its "
+                                "CRC32C is %08lx, its manifest says %08lx",
+                                fact->name, (unsigned long)crc, (unsigned long)fact->crc);
+}
+
+/* A file of tensors has a good header; where its bytes were not read, the header and the digests in it are
+ * those of the file that the manifest means. */
+static sft_status look_at_header(const checking *c, const sft__checkpoint_run_fact *fact,
+                                 const char *directory, sft_error *err) {
     sft_open_options o;
     sft_catalog *catalog;
     sft__base_buf path;
-    SFT_INIT(&o);
-    o.allocator = c->options->allocator;
-    sft__base_buf_init(&path, c->options->allocator);
-    sft_status status = sft__checkpoint_stage_path(&path, directory, f->fact->name, err);
-    if (status == SFT_OK) {
-        status = sft_catalog_open(&catalog, path.data, &o, err);
-    }
-    if (status == SFT_OK) {
-        sft_catalog_close(catalog);
-    }
-    sft__base_buf_reset(&path);
-    return status;
-}
-
-/* Are the header and the digests in it those of the file that the manifest means? */
-static sft_status compare_header(const checking *c, const sft__checkpoint_run_fact *fact,
-                                 const char *directory, sft_error *err) {
-    sft_open_options o;
-    sft_catalog *catalog = NULL;
-    sft__base_buf path;
-    uint32_t crc = 0;
     SFT_INIT(&o);
     o.allocator = c->options->allocator;
     sft__base_buf_init(&path, c->options->allocator);
@@ -182,30 +174,24 @@ static sft_status compare_header(const checking *c, const sft__checkpoint_run_fa
         status = sft_catalog_open(&catalog, path.data, &o, err);
     }
     if (status == SFT_OK) {
-        status = sft__checkpoint_run_told_crc(catalog, &crc, c->options->allocator, err);
+        status = c->options->loads ? compare_told(c, catalog, fact, err) : SFT_OK;
         sft_catalog_close(catalog);
-    }
-    if (status == SFT_OK && crc != fact->crc) {
-        status = sft__base_fail(err, SFT_E_MISMATCH,
-                                "%s is damaged, or another file: by the digests in its header its "
-                                "CRC32C is %08lx, its manifest says %08lx",
-                                fact->name, (unsigned long)crc, (unsigned long)fact->crc);
     }
     sft__base_buf_reset(&path);
     return status;
 }
 
-static sft_status compare_headers(const checking *c, const char *directory,
+static sft_status look_at_headers(const checking *c, const char *directory,
                                   const sft__checkpoint_run_manifest *m, sft_error *err) {
     for (size_t i = 0; i < m->count; i++) {
-        if (has_tensors(&m->files[i])) {
-            SFT_TRY(compare_header(c, &m->files[i], directory, err));
+        if (is_mine(c, i) && sft__checkpoint_run_has_tensors(m->files[i].name)) {
+            SFT_TRY(look_at_header(c, &m->files[i], directory, err));
         }
     }
     return SFT_OK;
 }
 
-static sft_status run(checking *c, const char *directory, sft_error *err) {
+static sft_status run(checking *c, sft_error *err) {
     c->loop.pool = c->options->pool;
     c->loop.allocator = c->options->allocator;
     c->loop.room = PIECE;
@@ -217,9 +203,6 @@ static sft_status run(checking *c, const char *directory, sft_error *err) {
     status = status == SFT_OK ? ended : status;
     for (size_t i = 0; i < c->count && status == SFT_OK; i++) {
         status = compare(c, &c->files[i], err);
-        if (status == SFT_OK && has_tensors(c->files[i].fact)) {
-            status = open_header(c, &c->files[i], directory, err);
-        }
     }
     return status;
 }
@@ -233,10 +216,10 @@ sft_status sft__checkpoint_run_verify_step(const sft__checkpoint_run_verify *ver
     c.options = verify;
     sft_status status = prepare(&c, directory, m, err);
     if (status == SFT_OK) {
-        status = run(&c, directory, err);
+        status = run(&c, err);
     }
-    if (status == SFT_OK && verify->loads) {
-        status = compare_headers(&c, directory, m, err);
+    if (status == SFT_OK) {
+        status = look_at_headers(&c, directory, m, err);
     }
     for (size_t i = 0; i < c.count; i++) {
         sft__fs_close(c.files[i].disk);

@@ -35,7 +35,7 @@ static sft_status open_nothing(sft_catalog **out, const sft_open_options *option
     return status;
 }
 
-static bool is_weights(const char *name) {
+bool sft__checkpoint_run_has_tensors(const char *name) {
     static const char end[] = ".safetensors";
     const size_t len = strlen(name);
     return len >= sizeof end && strcmp(name + len - (sizeof end - 1), end) == 0;
@@ -57,7 +57,7 @@ sft_status sft__checkpoint_run_open_files(sft_catalog **out, const char *directo
     files.open = open_sources;
     files.ctx = &o;
     for (size_t i = 0; i < m->count; i++) {
-        if (is_weights(m->files[i].name)) {
+        if (sft__checkpoint_run_has_tensors(m->files[i].name)) {
             names[files.name_count++] = m->files[i].name;
         }
     }

@@ -22,9 +22,9 @@ void sft__checkpoint_journal_hex(sft__base_buf *out, const uint8_t *bytes, size_
 }
 
 void sft__checkpoint_journal_crc(sft__base_buf *out, uint32_t crc) {
-    const uint8_t bytes[4] = {(uint8_t)(crc >> 24), (uint8_t)(crc >> 16), (uint8_t)(crc >> 8),
-                              (uint8_t)crc};
-    sft__checkpoint_journal_hex(out, bytes, 4);
+    char digits[8];
+    sft__base_hex32(digits, crc);
+    sft__base_buf_add(out, digits, sizeof digits);
 }
 
 static void end_line(sft__base_buf *out, size_t begun) {
@@ -115,25 +115,13 @@ static bool word(line *l, const char *w) {
     return true;
 }
 
-static bool hex32(const char *text, uint32_t *value) {
-    *value = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        const int digit = sft__base_hex_value(text[i]);
-        if (digit < 0) {
-            return false;
-        }
-        *value = *value << 4 | (uint32_t)digit;
-    }
-    return true;
-}
-
 /* The next whole line with a good CRC. False: the end, or torn. */
 static bool next_line(const char *text, size_t size, size_t *at, line *l) {
     const char *const begin = text + *at;
     const char *const end = size > *at ? memchr(begin, '\n', size - *at) : NULL;
     uint32_t crc;
     if (end == NULL || end - begin < CRC_LEN || end[-CRC_LEN] != ' ' || end[1 - CRC_LEN] != '#' ||
-        !hex32(end - 8, &crc)) {
+        !sft__base_hex32_read(&crc, end - 8)) {
         return false;
     }
     l->text = begin;
@@ -163,7 +151,7 @@ typedef struct was {
 static bool source_line(const sft_job *job, line *l, was *w) {
     return number(l, &w->index) && word(l, " ") && number(l, &w->size) && word(l, " ") &&
            number(l, &w->mtime) && word(l, " ") && number(l, &w->number) && word(l, " ") &&
-           l->len == 8 && hex32(l->text, &w->name) && w->index < job->source_count;
+           l->len == 8 && sft__base_hex32_read(&w->name, l->text) && w->index < job->source_count;
 }
 
 static sft_status same_stamp(const sft__checkpoint_job_source *s, const was *w, sft_error *err) {
@@ -236,12 +224,12 @@ static sft_status take_line(const sft_job *job, line l, const char *path,
         return take_source(job, &l, path, err);
     }
     if (word(&l, "unit ") && number(&l, &unit) && unit < job->unit_count && word(&l, " ") &&
-        l.len == 8 && (memcmp(l.text, unknown, 8) == 0 || hex32(l.text, &crc))) {
+        l.len == 8 && (memcmp(l.text, unknown, 8) == 0 || sft__base_hex32_read(&crc, l.text))) {
         done->units[unit] = 1;
         done->crcs[unit] = l.text[0] == '-' ? SFT__CRC_UNKNOWN : crc;
         return SFT_OK;
     }
-    if (word(&l, "commit ") && l.len == 8 && hex32(l.text, &crc)) {
+    if (word(&l, "commit ") && l.len == 8 && sft__base_hex32_read(&crc, l.text)) {
         done->committed = true;
         done->headers = crc;
         return SFT_OK;

@@ -20,33 +20,13 @@ size_t sft__move_recorded_digits(uint32_t kind) {
     return kind == SFT_DIGEST_CRC32C ? recorded_kinds[0].digits : recorded_kinds[1].digits;
 }
 
-static bool recorded_hex(uint8_t *bytes, const char *hex, size_t digits) {
-    for (size_t i = 0; i < digits; i++) {
-        const int v = sft__base_hex_value(hex[i]);
-        if (v < 0 || (hex[i] >= 'A' && hex[i] <= 'F')) {
-            return false;
-        }
-        bytes[i / 2] = (uint8_t)(i % 2 == 0 ? v << 4 : bytes[i / 2] | v);
-    }
-    return true;
-}
-
-static bool recorded_hex32(uint32_t *v, const char *hex) {
-    uint8_t b[4];
-    if (!recorded_hex(b, hex, 8)) {
-        return false;
-    }
-    *v = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-    return true;
-}
-
 sft_status sft__move_recorded_put(const sft__move_recorded_file *f, const char *name,
                                   size_t name_len, uint32_t kind, const char *hex, sft_error *err) {
     const sft_tensor *t = sft_catalog_find(f->catalog, name, name_len);
     uint32_t crc = 0;
     uint8_t sha[32];
-    const bool good =
-        kind == SFT_DIGEST_CRC32C ? recorded_hex32(&crc, hex) : recorded_hex(sha, hex, 64);
+    const bool good = kind == SFT_DIGEST_CRC32C ? sft__base_hex32_read(&crc, hex)
+                                                : sft__base_hex_read(sha, hex, sizeof sha);
 
     if (!good) {
         return sft__base_fail_tensor(err, SFT_E_STALE, SFT_NO_OFFSET, name, name_len,
@@ -88,7 +68,7 @@ static sft_status recorded_value(const sft__move_recorded_file *f, const struct 
     for (size_t i = 0; i < f->count; i++) {
         sft__move_describe(f->sorted[i], sft__move_feed_crc, &description);
     }
-    if (!recorded_hex32(&want, value) || want != description) {
+    if (!sft__base_hex32_read(&want, value) || want != description) {
         return sft__base_fail(err, SFT_E_STALE,
                               "\"%s\" in %s was made for tensors of other names, dtypes or shapes",
                               k->key, f->info->path);

@@ -172,12 +172,6 @@ sft_status sft__move_set_layout(sft__move_set *set, sft_error *err) {
 
 /* ---------------------------------------------------------------- digests into text */
 
-static void put_hex32(char *dst, uint32_t v) {
-    const uint8_t bytes[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8),
-                              (uint8_t)v};
-    sft__base_hex(dst, bytes, 4);
-}
-
 static int by_name(const void *a, const void *b) {
     const sft__format_entry *x = *(const sft__format_entry *const *)a;
     const sft__format_entry *y = *(const sft__format_entry *const *)b;
@@ -264,15 +258,15 @@ sft_status sft__move_set_seal(sft__move_set *set, sft_error *err) {
         return sft__base_fail_nomem(err, set->count * sizeof *sorted);
     }
     if (crc_at != NULL) {
-        put_hex32(crc_at, sft__move_set_description(sorted, set->count));
+        sft__base_hex32(crc_at, sft__move_set_description(sorted, set->count));
     }
     if (sha_at != NULL) {
-        put_hex32(sha_at, sft__move_set_description(sorted, set->count));
+        sft__base_hex32(sha_at, sft__move_set_description(sorted, set->count));
     }
     for (size_t i = 0; i < set->count; i++) {
         const size_t index = (size_t)(sorted[i] - set->entries);
         if (crc_at != NULL) {
-            put_hex32(crc_at + CRC_DIGITS * (i + 1), set->crc[index]);
+            sft__base_hex32(crc_at + CRC_DIGITS * (i + 1), set->crc[index]);
         }
         if (sha_at != NULL) {
             sft__base_hex(sha_at + CRC_DIGITS + SHA_DIGITS * i, set->sha[index], 32);
@@ -296,7 +290,7 @@ sft_status sft__move_set_sidecar(const sft__move_set *set, const char *file_name
         sft__base_json_string(out, set->entries[index].name, set->entries[index].name_len);
         sft__base_buf_text(out, ":{");
         if (set->crc != NULL) {
-            put_hex32(hex, set->crc[index]);
+            sft__base_hex32(hex, set->crc[index]);
             sft__base_buf_text(out, "\"crc32c\":\"");
             sft__base_buf_add(out, hex, CRC_DIGITS);
             sft__base_buf_text(out, set->sha != NULL ? "\"," : "\"");
