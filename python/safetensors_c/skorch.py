@@ -139,12 +139,17 @@ def save_net(run: Run, net: Any, step: int | None = None, **options: Any) -> Han
 
     Raises TypeError with the path of what a step cannot hold, and the error of an earlier save that failed behind.
     """
-    history = _plain(list(net.history))
+    return _save_rows(run, net, len(net.history), step, **options)
+
+
+def _save_rows(run: Run, net: Any, rows: int, step: int | None = None, **options: Any) -> Handle:
+    """With so many rows of the history."""
+    history = _plain(list(net.history)[:rows])
     last = history[-1] if history else {}
     metrics = {k: v for k, v in last.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     extra = {"history": history, "callbacks": _remembered(net)}
     options = {"metrics": metrics, "extra": extra, **options}
-    return run.save(len(history) if step is None else step, **_objects(net), **options)
+    return run.save(rows if step is None else step, **_objects(net), **options)
 
 
 def load_net(run: Run, net: Any, step: int | None = None) -> Resumed:
@@ -223,11 +228,7 @@ class RunCheckpoint(Callback):
 
     def _save(self, net: Any, rows: int) -> None:
         self.due_ = False
-        history = _plain(list(net.history)[:rows])
-        extra = {"history": history, "callbacks": _remembered(net)}
-        last = history[-1]
-        metrics = {k: v for k, v in last.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
-        save_net(self.opened(), net, rows, extra=extra, metrics=metrics, replace=True)
+        _save_rows(self.opened(), net, rows, replace=True)
 
     def on_epoch_begin(self, net: Any, **kwargs: Any) -> None:
         if self.due_:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Batches: a torch DataLoader whose position a run keeps."""
+
+from __future__ import annotations
+
+import random
+import sys
+from copy import deepcopy
+
+from . import _run_state as _state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+class Batches:
+    """A torch DataLoader whose position can be saved: iterate over this, and give it as loader=.
+
+    Kept are the states of the random generators from which an epoch began, its own and its sampler's, and how many batches
+    were taken. A resumed epoch begins from these states and drops so many batches: loading them again is the price, and the
+    workers' own random states are right then, too. An epoch that is left early is begun anew by the next iteration.
+    Random states of worker processes that persist over epochs are not kept.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self._start: dict[str, Any] | None = None  # None: between two epochs
+        self._taken = 0
+        self._resumed = False
+        self._now: dict[str, Any] = {}  # of its generators, where the saved training was
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def _sampler(self) -> Any:
+        # accelerate's loaders: that of the program, beneath theirs
+        find = getattr(self.loader, "get_sampler", None)
+        return getattr(self.loader, "sampler", None) if find is None else find()
+
+    def _generators(self) -> dict[str, Any]:
+        sampler = self._sampler()
+        batches = getattr(self.loader, "batch_sampler", None)
+        owners = {"loader": self.loader, "sampler": sampler, "batch_sampler": batches}
+        owners["inner"] = getattr(batches, "sampler", None)  # of a batch_sampler of the program's own
+        found = {k: getattr(o, "generator", None) for k, o in owners.items()}
+        return {k: g for k, g in found.items() if hasattr(g, "get_state") and hasattr(g, "set_state")}
+
+    def _states(self) -> dict[str, Any]:
+        import torch
+
+        states: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
+        if "numpy" in sys.modules:
+            states["numpy"] = sys.modules["numpy"].random.get_state(legacy=False)
+        states.update({f"of.{k}": g.get_state() for k, g in self._generators().items()})
+        sampler = self._sampler()
+        if hasattr(sampler, "set_epoch") and hasattr(sampler, "epoch"):
+            states["epoch"] = sampler.epoch
+        elif hasattr(sampler, "state_dict") and hasattr(sampler, "load_state_dict"):
+            states["sampler"] = deepcopy(sampler.state_dict())
+        return states
+
+    def _set(self, states: dict[str, Any], all_of_it: bool) -> None:
+        _state.set_random_states({k: v for k, v in states.items() if k in ("python", "numpy", "torch")})
+        if not all_of_it:
+            return
+        for k, g in self._generators().items():
+            if f"of.{k}" in states:
+                g.set_state(states[f"of.{k}"])
+        if "epoch" in states:
+            self._sampler().set_epoch(states["epoch"])
+        elif "sampler" in states:
+            self._sampler().load_state_dict(states["sampler"])
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._resumed and self._start is not None:
+            now = self._states()
+            self._set(self._start, True)
+            batches = iter(self.loader)
+            for _ in range(self._taken):
+                next(batches)
+            self._set(now, False)
+            for k, g in self._generators().items():
+                if k in self._now:
+                    g.set_state(self._now[k])
+        else:
+            self._start, self._taken = self._states(), 0
+            batches = iter(self.loader)
+        self._resumed = False
+        return self._rest(batches)
+
+    def _rest(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            self._taken += 1
+            yield batch
+        self._start, self._taken = None, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        now = {k: g.get_state() for k, g in self._generators().items()}
+        return {"version": 1, "start": self._start, "taken": self._taken, "now": now}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._start, self._taken, self._resumed = state["start"], state["taken"], state["start"] is not None
+        self._now = state["now"]
+        for k, g in self._generators().items():
+            if k in self._now:
+                g.set_state(self._now[k])
