@@ -16,15 +16,12 @@ import tempfile
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import scene  # noqa: E402
+from crc32c import crc32c_hex  # noqa: E402
 
 FAULTS = []
 CHECKS = 0
-TABLE = []
-for n in range(256):
-    for _ in range(8):
-        n = n >> 1 ^ 0x82F63B78 * (n & 1)
-    TABLE.append(n)
 
 
 def check(good, *what):
@@ -33,13 +30,6 @@ def check(good, *what):
     if not good:
         FAULTS.append(what)
         print("FAULT", *[str(w)[:400] for w in what])
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
-    return "%08x" % (crc ^ 0xFFFFFFFF)
 
 
 def sha256(data):
@@ -66,7 +56,7 @@ def inside(tensors, digest):
         text += (
             struct.pack("<Q", len(name)) + name.encode() + b"U8\0" + struct.pack("<QQ", 1, len(tensors[name]))
         )
-    return crc32c(text) + "".join(digest(tensors[name]) for name in sorted(tensors))
+    return crc32c_hex(text) + "".join(digest(tensors[name]) for name in sorted(tensors))
 
 
 def crc_num(tensors):
@@ -77,7 +67,7 @@ def crc_num(tensors):
 
 
 def put_file(path, tensors, record):
-    keys = {"crc32c": crc32c, "sha256": sha256}
+    keys = {"crc32c": crc32c_hex, "sha256": sha256}
     if record.startswith("inside "):
         kind = record[7:]
         scene.put(path, scene.weights(tensors, {"sft." + kind: inside(tensors, keys[kind])}))

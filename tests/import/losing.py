@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import shutil
+import sys
 import threading
 import zlib
 
@@ -20,6 +21,9 @@ from runs import CHECKS, program, run
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from crc32c import crc32c  # noqa: E402
 
 
 def tensors_in(value, at=""):
@@ -313,15 +317,6 @@ def nothing(tmp):
         CHECKS["endings"] += 1
     run("convert", source, "-o", os.path.join(tmp, "upper.PT"))
     assert torch.load(os.path.join(tmp, "upper.PT"), weights_only=True)["w"].sum() == 2
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def digests(tmp):

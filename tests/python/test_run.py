@@ -26,6 +26,9 @@ from safetensors_c.run import Batches
 from torch import nn
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from crc32c import crc32c_hex  # noqa: E402
+
 SCHEDULERS = torch.optim.lr_scheduler
 
 
@@ -476,15 +479,6 @@ def test_a_damaged_step_is_passed_over(tmp_path, name):
         assert caught.value.status == "SFT_E_NOT_FOUND"
 
 
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return f"{crc ^ 0xFFFFFFFF:08x}"
-
-
 def forge(step, change):
     """Changes state.json of a step, and the digests with it, so that only its form is wrong."""
     state = json.loads((step / "state.json").read_text())
@@ -492,14 +486,14 @@ def forge(step, change):
     data = json.dumps(state).encode()
     (step / "state.json").write_bytes(data)
     manifest = json.loads((step / "manifest.json").read_text())
-    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c(data)}
+    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c_hex(data)}
     manifest.pop("crc32c")
     seal(step, manifest)
 
 
 def seal(step, manifest):
     text = json.dumps(manifest, indent=2)[:-2] + ",\n"
-    (step / "manifest.json").write_text(text + f'  "crc32c": "{crc32c(text.encode())}"\n}}\n')
+    (step / "manifest.json").write_text(text + f'  "crc32c": "{crc32c_hex(text.encode())}"\n}}\n')
 
 
 FORGED = [
@@ -706,7 +700,7 @@ def test_an_entry_that_is_there_twice_and_very_many(tmp_path):
     manifest = json.loads((step / "manifest.json").read_text())
     data = (step / "state.json").read_text().replace('"k0":', '"k1":').encode()
     (step / "state.json").write_bytes(data)
-    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c(data)}
+    manifest["files"]["state.json"] = {"size": len(data), "crc32c": crc32c_hex(data)}
     manifest.pop("crc32c")
     seal(step, manifest)
     with Run(tmp_path / "run") as run, pytest.warns(UserWarning, match='"k1" is there twice'):
