@@ -36,8 +36,7 @@ static void update(void) { /* towards weight[2] * tanh(weight[0] * a + weight[1]
 static int resume(sft_run *run, const sft_run_tensor *tensors, uint64_t *step, sft_error *err) {
     size_t size;
     sft_run_point *p;
-    if (sft_run_resume(&p, run, NULL, err) !=
-        SFT_OK) { /* with a step that is damaged it is no new run */
+    if (sft_run_resume(&p, run, NULL, err) != SFT_OK) { /* with a damaged step it is no new run */
         return err->status == SFT_E_NOT_FOUND && sft_run_skipped(run, 0) == NULL;
     }
     *step = sft_run_point_step(p);

@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-/* Write into the existing file even where a crash could tear it. */
+/* Write into the existing file even where a crash could tear it; SFT_E_UNSUPPORTED if the change does not
+ * fit, or if the file has other names (hard links), which would change with it. */
 #define SFT_EDIT_IN_PLACE 1u
 /* Never write into the existing file: always a new file and a rename. */
 #define SFT_EDIT_NEW_FILE 2u

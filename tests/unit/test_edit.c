@@ -180,6 +180,12 @@ static void other_names_keep_what_they_have(void **state) {
     assert_int_equal(link(path, in_scratch("other")), 0);
     const ino_t inode = inode_of(path);
     const sft_metadata_entry e = entry("k", "fresh");
+    sft_edit_options o;
+    sft_edit_way way;
+    SFT_INIT(&o);
+    o.flags = SFT_EDIT_IN_PLACE;
+    assert_int_equal(sft_edit_metadata(path, &e, 1, &o, &way, NULL), SFT_E_UNSUPPORTED);
+    assert_non_null(strstr(header_of(path, "1234", 4), "\"value\""));
     assert_int_equal(edit(path, &e, 1, 0), SFT_EDITED_NEW_FILE);
     assert_true(inode_of(path) != inode);
     assert_true(inode_of(in_scratch("other")) == inode);

@@ -346,7 +346,8 @@ static const cli_opt options[] = {
                  "write all metadata as one JSON object, made for editing and --import"),
     CLI_OPT_FLAG("raw", 0, "write values as they are, not escaped"),
     CLI_OPT_FLAG("in-place", 0,
-                 "change the file itself even where a crash at that moment could tear its header"),
+                 "change the file itself even where a crash at that moment could tear its header; "
+                 "refused for a file with several hard links"),
     CLI_OPT_ARG(CLI_BYTES, "reserve", 0, "SIZE",
                 "if a new file is written, leave SIZE bytes for later changes"),
     CLI_OPT_END,

@@ -303,6 +303,13 @@ static sft_status apply_text(editor *e, const sft__base_buf *text, sft_edit_way 
     bool refused = false;
     sft_status st;
 
+    if (forced && shared) {
+        return sft__base_fail(
+            err, SFT_E_UNSUPPORTED,
+            "\"%s\" has %lu names (hard links), all of which would change: in place "
+            "only what has one name",
+            e->path, (unsigned long)e->stat.names);
+    }
     if (fits) {
         spans[0] = difference(e->text, text->data, e->size);
         if (forced || (within_one_block(&spans[0]) && !shared &&
