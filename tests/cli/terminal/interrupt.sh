@@ -1,5 +1,20 @@
 # Ctrl-C: exit status 130, silence, and nothing left behind. A signal that was ignored stays ignored.
 for i in 1 2 3 4 5 6 7 8; do for k in 1 2 3 4; do cp layers.safetensors l$i$k.safetensors; done; done
+cat > begun.py <<'END'
+import glob, os, time
+
+def wait(p, path):
+    """Until the process has opened the file, where the system tells, or has ended."""
+    if not os.path.isdir("/proc/self/fd"):
+        time.sleep(0.05)
+    while os.path.isdir("/proc/self/fd") and p.poll() is None:
+        for fd in glob.glob(f"/proc/{p.pid}/fd/*"):
+            try:
+                if os.path.samefile(fd, path):
+                    return
+            except OSError:
+                pass
+END
 cat > stop.py <<'END'
 import os, signal, subprocess, sys, time
 
@@ -27,7 +42,7 @@ END
 python3 stop.py
 python3 - <<'END'
 # An edit that has to copy: the old file or the new one, and nothing beside it.
-import json, os, signal, struct, subprocess, time
+import begun, json, os, signal, struct, subprocess
 n = 2 << 30
 text = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
 os.mkdir("edit")
@@ -35,14 +50,14 @@ with open("edit/big.safetensors", "wb") as f:
     f.write(struct.pack("<Q", len(text)) + text)
     f.truncate(8 + len(text) + n)
 p = subprocess.Popen(["safetensors", "meta", "edit/big.safetensors", "--set", "a=b"], stderr=subprocess.PIPE)
-time.sleep(0.05)
+begun.wait(p, "edit/big.safetensors")
 p.send_signal(signal.SIGINT)
 print("edit:", p.wait() in (130, 0), p.stderr.read(), os.listdir("edit"))
 print(subprocess.run(["safetensors", "check", "edit/big.safetensors"], capture_output=True).stdout)
 END
 python3 - <<'END'
 # A tensor on its way into a file: all of it or nothing.
-import json, os, signal, struct, subprocess, time
+import begun, json, os, signal, struct, subprocess
 n = 1 << 30
 text = json.dumps({"w": {"dtype": "U8", "shape": [n], "data_offsets": [0, n]}}).encode()
 os.mkdir("get")
@@ -50,7 +65,7 @@ with open("get/big.safetensors", "wb") as f:
     f.write(struct.pack("<Q", len(text)) + text)
     f.truncate(8 + len(text) + n)
 p = subprocess.Popen(["safetensors", "get", "get/big.safetensors", "w", "-o", "get/w.bin"], stderr=subprocess.PIPE)
-time.sleep(0.05)
+begun.wait(p, "get/big.safetensors")
 p.send_signal(signal.SIGINT)
 code = p.wait()
 whole = os.path.exists("get/w.bin") and os.path.getsize("get/w.bin") == n
