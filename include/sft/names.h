@@ -49,7 +49,8 @@ typedef struct sft_names_options {
     uint32_t reverse; /* 1: from the names on the right to those on the left */
     uint32_t reserved;
     /* Called for what may be a mistake, with a sentence and names escaped: stacks of one rule that differ
-     * in number, tensors that are kept and that the way back would change. NULL: there is no report. */
+     * in number, tensors that are kept and that the way back would change, tensors that are left out, and
+     * tensors that no rule matches where the rules do not say what becomes of them. NULL: no report. */
     void (*warn)(void *ctx, const char *message);
     void *warn_ctx;
 } sft_names_options;

@@ -283,6 +283,50 @@ static void test_numbers_from_a_configuration(void **state) {
     drop(&m);
 }
 
+/* MindFormers 2.x; what it keeps in a network of its own is left out. */
+static void test_shipped_second_release(void **state) {
+    static const struct {
+        const char *from;
+        const char *to;
+    } names[] = {
+        {"model.embed_tokens.weight", "embedding.word_embeddings.weight"},
+        {"model.layers.0.self_attn.q_a_layernorm.weight",
+         "decoder.layers.0.self_attention.q_layernorm.weight"},
+        {"model.layers.0.self_attn.kv_b_proj.weight",
+         "decoder.layers.0.self_attention.linear_kv_up_proj.weight"},
+        {"model.layers.0.mlp.gate_proj.weight", "decoder.layers.0.mlp.gating.weight"},
+        {"model.layers.7.mlp.experts.12.up_proj.weight",
+         "decoder.layers.7.mlp.experts.12.hidden.weight"},
+        {"model.layers.7.mlp.experts.12.up_proj.weight_scale_inv",
+         "decoder.layers.7.mlp.experts.12.hidden.weight_scale_inv"},
+        {"model.layers.7.mlp.shared_experts.down_proj.weight",
+         "decoder.layers.7.mlp.shared_experts.linear_fc2.weight"},
+        {"model.layers.7.mlp.gate.weight", "decoder.layers.7.mlp.router.weight"},
+        {"model.layers.7.mlp.gate.e_score_correction_bias",
+         "decoder.layers.7.mlp.router.expert_bias"},
+        {"model.layers.61.eh_proj.weight", NULL},
+        {"lm_head.weight", "output_layer.weight"},
+    };
+    enum { COUNT = sizeof names / sizeof names[0] };
+    wanted list[COUNT];
+    sft_names_result r;
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        list[i] = (wanted){names[i].from, 2, 2};
+    }
+    model m = make(list, COUNT);
+    sft_catalog *const ms =
+        applied(m.catalog, sft_names_shipped_text("deepseek3-mindformers"), 0, &r);
+    assert_int_equal(sft_catalog_count(ms), COUNT - 1);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_true(names[i].to == NULL ||
+                    sft_catalog_find(ms, names[i].to, strlen(names[i].to)) != NULL);
+    }
+    assert_int_equal(r.dropped, 1);
+    sft_catalog_close(ms);
+    drop(&m);
+}
+
 static void test_every_shipped_text_parses(void **state) {
     const char *title;
     size_t count = 0;
@@ -291,11 +335,13 @@ static void test_every_shipped_text_parses(void **state) {
         sft_names_free(rules(sft_names_shipped_text(name)));
         assert_true(strlen(title) > 10);
     }
-    assert_int_equal(count, 4);
+    assert_int_equal(count, 13);
     assert_null(sft_names_shipped_text("none"));
 }
 
 #define RULES(text) "{\"format\":\"safetensors.names/1\",\"rules\":[" text "]}"
+#define KEEPING(text)                                                                              \
+    "{\"format\":\"safetensors.names/1\",\"otherwise\":\"keep\",\"rules\":[" text "]}"
 
 static void test_stack(void **state) {
     static const wanted list[] = {
@@ -358,11 +404,11 @@ static void warned(const char *text, const wanted *list, size_t count, uint32_t 
 
 static void test_warnings(void **state) {
     static const char stacks[] =
-        RULES("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
-    static const char shift[] = RULES("{\"from\":\"h.{i+4}.{p*}\",\"to\":\"h.{i}.{p*}\"}");
-    static const char swap[] = RULES("{\"from\":\"{p*}.{q*}\",\"to\":\"{q*}.{p*}\"}");
+        KEEPING("{\"from\":\"l.{l}.e.{e}.w\",\"to\":\"l.{l}.experts\",\"stack\":\"e\"}");
+    static const char shift[] = KEEPING("{\"from\":\"h.{i+4}.{p*}\",\"to\":\"h.{i}.{p*}\"}");
+    static const char swap[] = KEEPING("{\"from\":\"{p*}.{q*}\",\"to\":\"{q*}.{p*}\"}");
     static const char gone[] =
-        RULES("{\"drop\":\"{p*}.inv\"},{\"from\":\"a.{i}\",\"to\":\"b.{i}\"}");
+        KEEPING("{\"drop\":\"{p*}.inv\"},{\"from\":\"a.{i}\",\"to\":\"b.{i}\"}");
     static const wanted uneven[] = {{"l.0.e.0.w", 2, 3}, {"l.0.e.1.w", 2, 3}, {"l.1.e.0.w", 2, 3},
                                     {"l.2.e.0.w", 2, 3}, {"l.3.e.0.w", 2, 3}, {"l.3.e.1.w", 2, 3}};
     static const wanted even[] = {{"l.0.e.0.w", 2, 3},
@@ -373,6 +419,11 @@ static void test_warnings(void **state) {
     static const wanted low[] = {{"h.0.w", 1, 0}, {"h.1.w", 1, 0}};
     static const wanted high[] = {{"h.4.w", 1, 0}, {"h.5.w", 1, 0}, {"x", 1, 0}};
     static const wanted plain[] = {{"c", 1, 0}, {"r.inv", 1, 0}, {"a.1", 1, 0}};
+    static const char near[] =
+        RULES("{\"from\":\"l.{i}.mlp.up_proj.{p*}\",\"to\":\"u.{i}.{p*}\"},"
+              "{\"from\":\"l.{i}.mlp.gate_proj.{p*}\",\"to\":\"g.{i}.{p*}\"}");
+    static const wanted typo[] = {{"l.12.mlp.gat_proj.w", 1, 0}, {"g.1.w", 1, 0}, {"x", 1, 0}};
+    static const wanted far[] = {{"some.other.name", 1, 0}};
     (void)state;
     warned(stacks, uneven, 6, 0, "\"l.0.experts\" has 2 tensors, \"l.1.experts\" 1",
            "so do 1 more");
@@ -380,7 +431,13 @@ static void test_warnings(void **state) {
     warned(shift, low, 2, 0, "\"h.0.w\" and others", "way back");
     warned(shift, high, 3, 0, NULL, NULL);
     warned(swap, plain, 1, 0, NULL, NULL);
-    warned(gone, plain, 3, 0, NULL, NULL);
+    warned(gone, plain, 3, 0, "leave out 1 tensor, \"r.inv\"", NULL);
+    warned(near, typo, 1, 0,
+           "\"l.12.mlp.gat_proj.w\" (the nearest is for \"l.{i}.mlp.gate_proj.{p*}\")",
+           "kept as it is");
+    warned(near, typo, 3, 1, "no rule matches \"l.12.mlp.gat_proj.w\" and 1 more",
+           "kept as they are");
+    warned(near, far, 1, 0, "no rule matches \"some.other.name\": kept as it is", NULL);
     warned(gone, plain, 3, 1, "\"a.1\" is a tensor", NULL);
 }
 
@@ -532,6 +589,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shipped_rename),
         cmocka_unit_test(test_shipped_fused),
+        cmocka_unit_test(test_shipped_second_release),
         cmocka_unit_test(test_every_shipped_text_parses),
         cmocka_unit_test(test_stack),
         cmocka_unit_test(test_warnings),

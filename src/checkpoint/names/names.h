@@ -85,6 +85,7 @@ struct sft_names {
     sft__checkpoint_name_rule *rules;
     size_t rule_count;
     sft__checkpoint_name_rest rest;
+    bool rest_given;        /* "otherwise" is in the text */
     const char *formats[2]; /* metadata "format" on the left and on the right; NULL: as it is */
 };
 
@@ -113,6 +114,39 @@ sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *patte
 sft_status sft__checkpoint_name_number_value(const sft__checkpoint_name_number *number,
                                              const sft__checkpoint_name_values *values,
                                              uint64_t *value, sft_error *err);
+
+/* Appends the pattern as it is read ("a.{i}.{p*}"), whatever its placeholders are called. */
+void sft__checkpoint_name_text(const sft__checkpoint_name_pattern *pattern, sft__base_buf *out);
+
+/* ---------------------------------------------------------------- names_tell.c: what may be a mistake */
+
+enum { SFT__NAME_ROOM = 120 };
+
+/* Tensors of one kind: how many, and the first one's name, escaped. */
+typedef struct sft__checkpoint_name_note {
+    uint64_t count;
+    char name[SFT__NAME_ROOM];
+} sft__checkpoint_name_note;
+void sft__checkpoint_name_note_take(sft__checkpoint_name_note *note, const sft_tensor *t);
+
+/* Of the first stack of a rule, and of the first one that is of another number. */
+typedef struct sft__checkpoint_name_height {
+    uint64_t first;
+    uint64_t other;
+    uint64_t others; /* stacks that are not as the first */
+    char name[SFT__NAME_ROOM];
+    char other_name[SFT__NAME_ROOM];
+} sft__checkpoint_name_height;
+
+typedef struct sft__checkpoint_name_notes {
+    sft__checkpoint_name_height *heights; /* of stacks, by rule; NULL: nobody is told */
+    sft__checkpoint_name_note one_way;    /* kept, and the way back would change it */
+    sft__checkpoint_name_note dropped;
+    sft__checkpoint_name_note unknown; /* kept, and the rules do not say so */
+    const sft_tensor *first_unknown;
+} sft__checkpoint_name_notes;
+void sft__checkpoint_name_tell(const sft__checkpoint_name_notes *notes, const sft_names *names,
+                               const sft_names_options *options);
 
 /* Rules that come with the library, by name: the i-th, or NULL past the end; *title may be NULL.
  * Static. */

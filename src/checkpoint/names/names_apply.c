@@ -11,21 +11,9 @@
 #include "checkpoint/names/names.h"
 #include "checkpoint/open/assembly.h"
 #include "layout/jsontree.h"
-#include <stdio.h>
 
 #define CONFIG_BUDGET (UINT64_C(64) << 20)
 #define MOST_BOXES    (UINT64_C(1) << 20) /* of one tensor */
-
-enum { NAME_ROOM = 120 };
-
-/* Of the first stack of a rule, and of the first one that is of another number. */
-typedef struct height {
-    uint64_t first;
-    uint64_t other;
-    uint64_t others; /* stacks that are not as the first */
-    char name[NAME_ROOM];
-    char other_name[NAME_ROOM];
-} height;
 
 typedef struct applying {
     sft__checkpoint_assembly assembly;
@@ -36,9 +24,7 @@ typedef struct applying {
     sft__base_buf name;
     sft__base_arena arena; /* of the configuration */
     sft_names_result result;
-    struct height *heights;  /* of stacks, by rule; NULL: nobody is told */
-    char one_way[NAME_ROOM]; /* the first kept tensor that the way back would change */
-    uint64_t one_ways;
+    sft__checkpoint_name_notes notes;
     sft_error *err;
 } applying;
 
@@ -272,7 +258,8 @@ static sft_status split(applying *a, const sft__checkpoint_name_rule *rule,
 
 /* A stack of this name (in a->name) and number of tensors. */
 static void note_height(applying *a, const sft__checkpoint_name_rule *rule, uint64_t number) {
-    height *const h = a->heights != NULL ? &a->heights[rule - a->names->rules] : NULL;
+    sft__checkpoint_name_height *const h =
+        a->notes.heights != NULL ? &a->notes.heights[rule - a->names->rules] : NULL;
     if (h == NULL || h->first == number) {
         return;
     }
@@ -362,6 +349,7 @@ static sft_status keep(applying *a, const sft_tensor *t, const sft__checkpoint_n
 static sft_status obey(applying *a, const sft__checkpoint_name_rule *rule,
                        const sft__checkpoint_name_bound *bound, const sft_tensor *t) {
     if (rule->kind == SFT__NAME_DROP) {
+        sft__checkpoint_name_note_take(&a->notes.dropped, t);
         a->result.dropped++;
         return SFT_OK;
     }
@@ -388,22 +376,25 @@ static sft_status matches(const applying *a, const sft__checkpoint_name_rule *ru
     return SFT_OK;
 }
 
-/* A kept tensor that the rules would change on the way back. */
-static void note_one_way(applying *a, const sft_tensor *t) {
+/* A tensor that no rule matches: would one change it on the way back? */
+static void note_kept(applying *a, const sft_tensor *t) {
     applying back = *a;
     sft__checkpoint_name_bound bound;
     sft_error unused;
     bool yes = false;
     back.reverse = !a->reverse;
     back.err = &unused;
-    for (size_t i = 0; a->heights != NULL && i < a->names->rule_count && !yes; i++) {
+    for (size_t i = 0; a->notes.heights != NULL && i < a->names->rule_count && !yes; i++) {
         const sft__checkpoint_name_rule *const rule = &a->names->rules[i];
         if (rule->kind == SFT__NAME_DROP || matches(&back, rule, t, &bound, &yes) != SFT_OK) {
             yes = false; /* what is dropped has no way back */
         }
     }
-    if (yes && a->one_ways++ == 0) {
-        (void)sft_escape(a->one_way, sizeof a->one_way, t->name, t->name_len);
+    if (yes) {
+        sft__checkpoint_name_note_take(&a->notes.one_way, t);
+    } else if (!a->names->rest_given) {
+        a->notes.first_unknown = a->notes.first_unknown != NULL ? a->notes.first_unknown : t;
+        sft__checkpoint_name_note_take(&a->notes.unknown, t);
     }
 }
 
@@ -421,46 +412,19 @@ static sft_status take_tensor(applying *a, const sft_tensor *t) {
                                      "no rule matches this name");
     }
     if (a->names->rest == SFT__REST_DROP) {
+        sft__checkpoint_name_note_take(&a->notes.dropped, t);
         a->result.dropped++;
         return SFT_OK;
     }
-    note_one_way(a, t);
+    note_kept(a, t);
     return keep(a, t, NULL, NULL);
 }
 
-/* ---------------------------------------------------------------- what may be a mistake */
-
-static void tell(const applying *a, const sft_names_options *o) {
-    char text[2 * NAME_ROOM + 160];
-    for (size_t i = 0; i < a->names->rule_count; i++) {
-        const height *const h = &a->heights[i];
-        if (h->others != 0) {
-            const int n = snprintf(
-                text, sizeof text,
-                "stacks of one rule differ in number: \"%s\" has %llu tensors, \"%s\" %llu",
-                h->name, (unsigned long long)h->first, h->other_name, (unsigned long long)h->other);
-            if (h->others > 1 && n > 0 && (size_t)n < sizeof text) {
-                (void)snprintf(text + n, sizeof text - (size_t)n, "; so do %llu more",
-                               (unsigned long long)h->others - 1);
-            }
-            o->warn(o->warn_ctx, text);
-        }
-    }
-    if (a->one_ways != 0) {
-        (void)snprintf(text, sizeof text,
-                       "\"%s\"%s no rule matches and the way back would change: that way does not "
-                       "give the same names",
-                       a->one_way,
-                       a->one_ways > 1 ? " and others are tensors that" : " is a tensor that");
-        o->warn(o->warn_ctx, text);
-    }
-}
-
 static sft_status take_heights(applying *a) {
-    const size_t bytes = (a->names->rule_count + 1) * sizeof *a->heights;
-    a->heights = sft__base_arena_alloc(&a->arena, bytes, sizeof(uint64_t));
-    SFT_NEED(a->heights != NULL, bytes, a->err);
-    memset(a->heights, 0, bytes);
+    const size_t bytes = (a->names->rule_count + 1) * sizeof *a->notes.heights;
+    a->notes.heights = sft__base_arena_alloc(&a->arena, bytes, sizeof(uint64_t));
+    SFT_NEED(a->notes.heights != NULL, bytes, a->err);
+    memset(a->notes.heights, 0, bytes);
     return SFT_OK;
 }
 
@@ -539,7 +503,7 @@ sft_status sft_names_apply(sft_catalog **out, const sft_catalog *in, const sft_n
         status = take_all(&a);
     }
     if (status == SFT_OK && o.warn != NULL) {
-        tell(&a, &o);
+        sft__checkpoint_name_tell(&a.notes, names, &o);
     }
     if (status == SFT_OK) {
         status = sft_builder_finish(out, a.assembly.builder, err);

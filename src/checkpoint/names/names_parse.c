@@ -200,6 +200,7 @@ static sft_status parse_rest(const parse *p, const sft__layout_jnode *n) {
     for (uint32_t i = 0; i < 3; i++) {
         if (n->type == SFT__J_STRING && strcmp(n->text, words[i]) == 0) {
             p->names->rest = (sft__checkpoint_name_rest)i;
+            p->names->rest_given = true;
             return SFT_OK;
         }
     }

@@ -324,3 +324,14 @@ sft_status sft__checkpoint_name_expand(const sft__checkpoint_name_pattern *patte
     out->len--; /* the NUL stays behind it */
     return SFT_OK;
 }
+
+void sft__checkpoint_name_text(const sft__checkpoint_name_pattern *pattern, sft__base_buf *out) {
+    for (uint32_t i = 0; i < pattern->count; i++) {
+        const sft__checkpoint_name_part *const part = &pattern->parts[i];
+        if (part->slot == SFT__NAME_NONE) {
+            sft__base_buf_add(out, part->text, part->len);
+        } else {
+            sft__base_buf_text(out, part->any ? "{p*}" : "{i}");
+        }
+    }
+}

@@ -16,7 +16,10 @@ bool cli_names_use(cli *c, const char *operand, sft_catalog **catalog);
 #define CLI_NAMES_OPTIONS                                                                          \
     CLI_OPT_ARG(CLI_TEXT, "names", 0, "RULES",                                                     \
                 "rename, fuse and split tensors: a file of rules, or those called "                \
-                "llama-mindformers, qwen2-mindformers, with -fused behind them for fused ones"),   \
+                "MODEL-mindformers, MODEL being "                                                  \
+                "llama, qwen2, qwen3, qwen3-moe, glm4, glm4-moe, deepseek3, telechat3 or "         \
+                "telechat3-moe; with -fused behind "                                               \
+                "for fused ones (llama, qwen2, qwen3); qwen2-mindformers2 for MindFormers 2.x"),   \
         CLI_OPT_FLAG("reverse-names", 0, "--names the other way round"),                           \
         CLI_OPT_ARG(CLI_FILE, "config", 0, "FILE",                                                 \
                     "numbers that --names needs (default: config.json of SRC)")
