@@ -29,6 +29,7 @@ import scene
 
 SIZE = 200000
 COUNT = 6
+LONGEST = 120  # seconds, of a command that takes milliseconds, on a busy machine
 
 
 def snapshot(folder):
@@ -139,7 +140,12 @@ class Stage:
             action()
             if stop:
                 p.send_signal(signal.SIGCONT)
-        out, err = p.communicate()
+        try:
+            out, err = p.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            p.send_signal(signal.SIGABRT)
+            out, err = p.communicate()
+            err += b"\nit does not end"
         return p.returncode, hashlib.sha256(out).hexdigest(), snapshot(self.out), err.decode(errors="replace")
 
 
