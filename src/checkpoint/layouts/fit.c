@@ -7,11 +7,11 @@
 #include "base/memory/need.h"
 #include "base/options.h"
 #include "checkpoint/layouts/layout_set.h"
+#include "checkpoint/likeness.h"
 #include "layout/layout.h"
 
 #define LOOKED_AT 4096u /* tensors among which the nearest name is looked for */
 #define SHOWN     48u   /* bytes of a name in a message */
-#define SHARED    80u   /* bytes of a name that are compared piece by piece */
 
 typedef struct fitting {
     const sft_layout_set *set;
@@ -39,43 +39,13 @@ static void count_tensor(fitting *f, const sft_tensor *t) {
 
 /* ---------------------------------------------------------------- the nearest name */
 
-/* Bytes of the longest text that is in both. */
-static size_t shared(const char *a, size_t a_len, const char *b, size_t b_len) {
-    size_t most = 0;
-    for (size_t i = 0; i + most < a_len; i++) {
-        for (size_t k = 0; k + most < b_len; k++) {
-            size_t n = 0;
-            while (i + n < a_len && k + n < b_len && a[i + n] == b[k + n]) {
-                n++;
-            }
-            most = n > most ? n : most;
-        }
-    }
-    return most;
-}
-
-/* How much two names have in common: at their begins, at their ends, and in a piece. */
-static size_t likeness(const char *a, size_t a_len, const char *b, size_t b_len) {
-    const size_t most = a_len < b_len ? a_len : b_len;
-    size_t front = 0;
-    size_t back = 0;
-    while (front < most && a[front] == b[front]) {
-        front++;
-    }
-    while (back < most - front && a[a_len - 1 - back] == b[b_len - 1 - back]) {
-        back++;
-    }
-    return front + back +
-           shared(a, a_len < SHARED ? a_len : SHARED, b, b_len < SHARED ? b_len : SHARED);
-}
-
 static const sft_tensor *nearest(const sft_catalog *catalog, const sft__checkpoint_lset_entry *e) {
     const size_t count = sft_catalog_count(catalog);
     const sft_tensor *best = sft_catalog_at(catalog, 0);
     size_t most = 0;
     for (size_t i = 0; i < count && i < LOOKED_AT; i++) {
         const sft_tensor *const t = sft_catalog_at(catalog, i);
-        const size_t like = likeness(e->name, e->name_len, t->name, t->name_len);
+        const size_t like = sft__checkpoint_likeness(e->name, e->name_len, t->name, t->name_len);
         if (like > most) {
             most = like;
             best = t;

@@ -4,6 +4,7 @@
  * checkpoint/names/names.h first.
  */
 #include "base/error.h"
+#include "checkpoint/likeness.h"
 #include "checkpoint/names/names.h"
 #include <stdio.h>
 #include <string.h>
@@ -41,21 +42,7 @@ static void number_free(sft__base_buf *out, const char *name, size_t len) {
     }
 }
 
-/* How many bytes at the begin and at the end are the same. */
-static size_t likeness(const sft__base_buf *a, const sft__base_buf *b) {
-    const size_t most = a->len < b->len ? a->len : b->len;
-    size_t begin = 0;
-    size_t end = 0;
-    while (begin < most && a->data[begin] == b->data[begin]) {
-        begin++;
-    }
-    while (end < most - begin && a->data[a->len - 1 - end] == b->data[b->len - 1 - end]) {
-        end++;
-    }
-    return begin + end;
-}
-
-/* The text of the pattern that is most like the name, more than half of either; empty where none is. */
+/* The text of the pattern that is most like the name; empty where none is. */
 static void find_nearest(const sft_names *names, bool reverse, const sft_tensor *t,
                          sft__base_buf *out) {
     sft__base_buf name;
@@ -70,8 +57,11 @@ static void find_nearest(const sft_names *names, bool reverse, const sft_tensor 
         for (uint32_t k = 0; k < count; k++) {
             text.len = 0;
             sft__checkpoint_name_text(reverse ? &rule->to : &rule->from[k], &text);
-            const size_t same = likeness(&name, &text);
-            if (same > best && 2 * same > text.len && 2 * same > name.len) {
+            const size_t same =
+                text.failed || name.failed
+                    ? 0
+                    : sft__checkpoint_likeness(name.data, name.len, text.data, text.len);
+            if (same > best && same > name.len) {
                 best = same;
                 out->len = 0;
                 sft__base_buf_add(out, text.data, text.len);
@@ -97,9 +87,10 @@ static void tell_unknown(const sft__checkpoint_name_notes *notes, const sft_name
         (void)snprintf(more, sizeof more, " and %llu more",
                        (unsigned long long)notes->unknown.count - 1);
     }
-    (void)snprintf(text, sizeof text, "no rule matches \"%s\"%s%s%s%s: kept as %s", notes->unknown.name,
-                   more, rule[0] != '\0' ? " (the nearest is for \"" : "", rule,
-                   rule[0] != '\0' ? "\")" : "", notes->unknown.count > 1 ? "they are" : "it is");
+    (void)snprintf(text, sizeof text, "no rule matches \"%s\"%s%s%s%s: kept as %s",
+                   notes->unknown.name, more, rule[0] != '\0' ? " (the nearest is for \"" : "",
+                   rule, rule[0] != '\0' ? "\")" : "",
+                   notes->unknown.count > 1 ? "they are" : "it is");
     o->warn(o->warn_ctx, text);
     sft__base_buf_reset(&nearest);
 }
@@ -117,7 +108,8 @@ void sft__checkpoint_name_tell(const sft__checkpoint_name_notes *notes, const sf
                        "\"%s\"%s no rule matches and the way back would change: that way does not "
                        "give the same names",
                        notes->one_way.name,
-                       notes->one_way.count > 1 ? " and others are tensors that" : " is a tensor that");
+                       notes->one_way.count > 1 ? " and others are tensors that"
+                                                : " is a tensor that");
         o->warn(o->warn_ctx, text);
     }
     if (notes->dropped.count != 0) {
