@@ -8,7 +8,10 @@
  * copies nothing: the result is a catalog whose tensors have pieces in the files of the first. Every rule but
  * "drop" works both ways, and there and back gives the same bytes.
  *
- * Caveats first. The catalog given must outlive the one that comes out. Only moves: nothing is cast,
+ * sft_choose leaves tensors of a catalog out, names others anew and casts them, one by one, as a callback
+ * says.
+ *
+ * Caveats first. The catalog given must outlive the one that comes out. Rules only move: nothing is cast,
  * transposed or calculated. Aliases (other names of a tensor) are not carried over.
  *
  * Threads: rules are immutable and may be shared.
@@ -75,6 +78,47 @@ SFT_API SFT_MUST_CHECK sft_status sft_names_apply(sft_catalog **out, const sft_c
                                                   const sft_names *names,
                                                   const sft_names_options *options,
                                                   sft_names_result *result, sft_error *err);
+
+/* ---------------------------------------------------------------- which tensors, and as what types */
+
+/* What becomes of a tensor. The callback finds it filled in with what the tensor is. */
+typedef struct sft_chosen {
+    uint32_t keep; /* 0: it is left out */
+    uint32_t reserved;
+    const char *name; /* must live until sft_choose returns */
+    size_t name_len;
+    const sft_dtype *dtype; /* another one: it is cast while it is read */
+} sft_chosen;
+
+typedef struct sft_choose_options {
+    size_t struct_size;
+    const sft_open_options *open; /* allocator and limits of the result; NULL: defaults */
+    void *ctx;                    /* of both callbacks */
+    /* Called once for each tensor, in the catalog's order. What it returns but SFT_OK ends it. */
+    sft_status (*choose)(void *ctx, const sft_tensor *tensor, sft_chosen *chosen, sft_error *err);
+    /* While the result is read: n elements of a tensor of `in` were cast, both sides packed and
+     * little-endian. Any thread, several at once. Bytes that are read twice are told twice. NULL: nobody is
+     * told. */
+    void (*casted)(void *ctx, const sft_tensor *tensor, const sft_dtype *to, const void *before,
+                   const void *after, size_t n);
+} sft_choose_options;
+
+typedef struct sft_choose_result {
+    size_t struct_size;
+    uint64_t kept;
+    uint64_t left_out;
+    uint64_t renamed;
+    uint64_t cast;
+} sft_choose_result;
+
+/* result may be NULL. Tensors keep their order; metadata as sft_names_apply.
+ * Errors: those of the callback, SFT_E_DUPLICATE (two tensors get one name), SFT_E_UNSUPPORTED (a tensor
+ * that cannot be cast), SFT_E_SUBBYTE, SFT_E_OVERFLOW. Reads of cast tensors give the errors of sft_convert
+ * and of sft_tensor_read_bytes. Cost: O(tensors), from headers alone; a cast is one pass where it is
+ * read. */
+SFT_API SFT_MUST_CHECK sft_status sft_choose(sft_catalog **out, const sft_catalog *in,
+                                             const sft_choose_options *options,
+                                             sft_choose_result *result, sft_error *err);
 
 #ifdef __cplusplus
 }

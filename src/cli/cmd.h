@@ -161,9 +161,10 @@ struct cli {
     cli_progress progress;
     struct sft_remote *remote; /* of url.c; NULL until a URL is opened */
     sft_control remote_control;
-    sft_source *stdin_bytes;            /* of open.c: a pipe's, read once */
-    struct cli_secret *secrets;         /* of url.c: URLs that hold some */
-    sft_catalog *unnamed;               /* what --names was applied to */
+    sft_source *stdin_bytes;    /* of open.c: a pipe's, read once */
+    struct cli_secret *secrets; /* of url.c: URLs that hold some */
+    sft_catalog *unnamed;       /* what --names was applied to */
+    sft_catalog *unchosen;      /* what --select and its like were applied to, before that */
     struct sft_import_report **reports; /* of lost.c: about operands of other formats */
     size_t report_count;
     bool other_formats; /* an operand is of another format, with or without something to report */

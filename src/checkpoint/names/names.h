@@ -118,6 +118,42 @@ sft_status sft__checkpoint_name_number_value(const sft__checkpoint_name_number *
 /* Appends the pattern as it is read ("a.{i}.{p*}"), whatever its placeholders are called. */
 void sft__checkpoint_name_text(const sft__checkpoint_name_pattern *pattern, sft__base_buf *out);
 
+/* ---------------------------------------------------------------- names_metadata.c */
+
+typedef struct sft__checkpoint_names_metadata {
+    const char *format; /* "format" becomes this; NULL: as it is */
+    bool changed;       /* other tensors than those of the catalog */
+    bool renamed;
+} sft__checkpoint_names_metadata;
+struct sft__checkpoint_assembly;
+/* The first file's goes to the first file of the result, without what is no longer so. */
+sft_status sft__checkpoint_names_metadata_take(struct sft__checkpoint_assembly *a,
+                                               const sft_catalog *in,
+                                               const sft__checkpoint_names_metadata *what,
+                                               sft_error *err);
+
+/* ---------------------------------------------------------------- choose_cast.c */
+
+/* A tensor of another catalog as another type, at [begin, begin + nbytes) of one source. */
+typedef struct sft__checkpoint_cast {
+    const sft_tensor *tensor;
+    const sft_dtype *to;
+    uint64_t elements;
+    uint64_t begin;
+    uint64_t nbytes;
+} sft__checkpoint_cast;
+/* In the order of `begin`, without gaps. */
+typedef struct sft__checkpoint_casts {
+    sft__checkpoint_cast *list;
+    size_t count;
+    size_t room; /* that the list was made with */
+} sft__checkpoint_casts;
+/* Casts what is read of it, of one cast at least. The list is the source's if this succeeds. Of the options
+ * allocator and `casted` are used. */
+sft_status sft__checkpoint_cast_source(sft_source **out, const sft_catalog *in,
+                                       const sft__checkpoint_casts *casts,
+                                       const sft_choose_options *options, sft_error *err);
+
 /* ---------------------------------------------------------------- names_tell.c: what may be a mistake */
 
 enum { SFT__NAME_ROOM = 120 };

@@ -430,36 +430,16 @@ static sft_status take_heights(applying *a) {
 
 /* ---------------------------------------------------------------- the catalog */
 
-static sft_status take_metadata(applying *a) {
-    const char *const format = a->names->formats[a->reverse ? 0 : 1];
-    const size_t count =
-        sft_catalog_file_count(a->in) == 0 ? 0 : sft_catalog_metadata_count(a->in, 0);
-    const bool changed = a->result.kept != sft_catalog_count(a->in);
-    for (size_t i = 0; i < count; i++) {
-        sft_metadata_entry e;
-        SFT_TRY(sft_catalog_metadata_at(a->in, 0, i, &e.key, &e.key_len, &e.value, &e.value_len));
-        if ((changed && sft__checkpoint_is_crc_num(e.key, e.key_len)) ||
-            ((changed || a->result.renamed != 0) &&
-             sft__checkpoint_describes_tensors(a->in, &e, true))) {
-            continue;
-        }
-        if (format == NULL || e.key_len != 6 || memcmp(e.key, "format", 6) != 0) {
-            SFT_TRY(sft_builder_add_metadata(a->assembly.builder, 0, &e, a->err));
-        }
-    }
-    if (format != NULL) {
-        const sft_metadata_entry e = {"format", 6, format, strlen(format)};
-        return sft_builder_add_metadata(a->assembly.builder, 0, &e, a->err);
-    }
-    return SFT_OK;
-}
-
 static sft_status take_all(applying *a) {
     const size_t count = sft_catalog_count(a->in);
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(take_tensor(a, sft_catalog_at(a->in, i)));
     }
-    return a->result.dropped == count ? SFT_OK : take_metadata(a);
+    const sft__checkpoint_names_metadata m = {a->names->formats[a->reverse ? 0 : 1],
+                                              a->result.kept != count, a->result.renamed != 0};
+    return a->result.dropped == count
+               ? SFT_OK
+               : sft__checkpoint_names_metadata_take(&a->assembly, a->in, &m, a->err);
 }
 
 static sft_status take_config(applying *a, const sft_names_options *options) {

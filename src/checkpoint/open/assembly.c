@@ -34,6 +34,10 @@ static int lent_descriptor(void *self) {
     return sft_source_descriptor(self);
 }
 
+static uint64_t lent_version(void *self) {
+    return sft_source_version(self);
+}
+
 /* Reads go to the other catalog's source, which stays open as long as that catalog does. */
 static sft_status lend(sft__checkpoint_assembly *a, const sft_source *source, uint32_t *index) {
     sft_source_vtable vtable;
@@ -45,6 +49,7 @@ static sft_status lend(sft__checkpoint_assembly *a, const sft_source *source, ui
     vtable.borrow = lent_borrow;
     vtable.advise = lent_advise;
     vtable.descriptor = lent_descriptor;
+    vtable.version = lent_version;
     /* The vtable's self is not const, the functions behind it take a const source again. */
     SFT_TRY(sft_source_create(&lent, &vtable, (void *)(uintptr_t)source,
                               &(sft_source_info){sft_source_size(source), sft_source_flags(source),
@@ -78,6 +83,15 @@ static sft_status source_index(sft__checkpoint_assembly *a, size_t which, uint32
         SFT_TRY(sft_builder_add_file(a->builder, &file, &file_index, a->err));
     }
     *index = *slot;
+    return SFT_OK;
+}
+
+sft_status sft__checkpoint_assembly_sources(sft__checkpoint_assembly *a, size_t which) {
+    const size_t count = sft_catalog_source_count(a->catalogs[which]);
+    uint32_t index;
+    for (size_t i = 0; i < count; i++) {
+        SFT_TRY(source_index(a, which, (uint32_t)i, &index));
+    }
     return SFT_OK;
 }
 

@@ -46,6 +46,9 @@ sft_status sft__checkpoint_assembly_init(sft__checkpoint_assembly *a,
 /* Frees everything that is left. */
 void sft__checkpoint_assembly_reset(sft__checkpoint_assembly *a);
 
+/* All sources of catalog `which`, with their files, in their order. */
+sft_status sft__checkpoint_assembly_sources(sft__checkpoint_assembly *a, size_t which);
+
 /* Box [from, from + count) of a tensor of catalog `which` becomes the box that begins at `to` in the new
  * tensor. A part of it that the tensor's pieces do not hold is not there either. */
 sft_status sft__checkpoint_assembly_box(sft__checkpoint_assembly *a, size_t which,

@@ -161,7 +161,7 @@ static void unify(cli_batch *b, const sft_catalog *catalog, const sft_layout_set
 /* A checkpoint of ranks tells its layout, which may be one that was found: it says what is a
  * parameter. */
 static const sft_layout_set *layouts_of(const cli *c, const sft_catalog *catalog) {
-    const sft_checkpoint *checkpoint = sft_checkpoint_of(c->unnamed != NULL ? c->unnamed : catalog);
+    const sft_checkpoint *checkpoint = sft_checkpoint_of(cli_as_opened(c, catalog));
 
     return checkpoint != NULL && sft_checkpoint_kind_of(checkpoint) == SFT_CHECKPOINT_RANKS
                ? sft_checkpoint_layouts(checkpoint)

@@ -113,7 +113,12 @@ void cli_ranks_tell(cli *c, const char *operand, const sft_checkpoint *checkpoin
 
 void cli_ranks_end(cli *c) {
     sft_catalog_close(c->unnamed);
-    c->unnamed = NULL;
+    sft_catalog_close(c->unchosen);
+    c->unnamed = c->unchosen = NULL;
+}
+
+const sft_catalog *cli_as_opened(const cli *c, const sft_catalog *catalog) {
+    return c->unchosen != NULL ? c->unchosen : c->unnamed != NULL ? c->unnamed : catalog;
 }
 
 static void note_kind(cli *c, const char *operand, const sft_checkpoint *checkpoint) {

@@ -28,7 +28,9 @@ void cli_ranks_tell(cli *c, const char *operand, const sft_checkpoint *checkpoin
 bool cli_ranks_unmatched(char *text, size_t cap, const cli *c, const sft_layout_fit *fit);
 /* Options for opening a checkpoint: what --step, --partial, and of the source --layout say. */
 void cli_ranks_options(cli *c, sft_checkpoint_options *o, const sft_open_options *open);
-/* Closes what --names was applied to. */
+/* Closes what --names, --select and its like were applied to. */
 void cli_ranks_end(cli *c);
+/* The catalog as it was opened, before these; `catalog` where none is given. */
+const sft_catalog *cli_as_opened(const cli *c, const sft_catalog *catalog);
 
 #endif

@@ -67,6 +67,7 @@ void cli_batch_reset(cli_batch *b) {
     free(b->texts);
     free(b->owned_directory);
     free(b->owned_target);
+    cli_chosen_end(b->chosen);
 }
 
 bool cli_batch_to_directory(cli_batch *b) {
@@ -139,7 +140,8 @@ bool cli_batch_took(cli_batch *b, sft_catalog **catalog) {
     if (cli_flag(b->c, "partial")) {
         cli_batch_number_add(b, "tensors_left_out", left_out);
     }
-    return cli_names_use(b->c, b->source, catalog);
+    return cli_chosen_use(b->c, b->source, catalog, &b->chosen) &&
+           cli_names_use(b->c, b->source, catalog);
 }
 
 bool cli_batch_open(cli_batch *b, sft_catalog **out) {
@@ -204,9 +206,9 @@ static sft_status plan_line(void *ctx, const sft_job_cost *cost, sft_error *err)
     return SFT_OK;
 }
 
-/* Tensors that --names leaves out. */
+/* Tensors that --names, --select or --drop leaves out. */
 static uint64_t dropped(const cli_batch *b) {
-    const size_t before = b->c->unnamed != NULL ? sft_catalog_count(b->c->unnamed) : 0;
+    const size_t before = sft_catalog_count(cli_as_opened(b->c, b->named));
     const size_t now = sft_catalog_count(b->named);
 
     return before > now ? before - now : 0;
@@ -337,7 +339,7 @@ static bool fills_its_source(const cli_batch *b) {
 /* Whole tensors or parts of them: the open source whose bytes they are. */
 static sft_status look_at_source(cli_batch *b, sft_error *err) {
     cli *c = b->c;
-    const sft_catalog *source = c->unnamed != NULL ? c->unnamed : b->named;
+    const sft_catalog *source = cli_as_opened(c, b->named);
     cli_share share = {NULL, 0, 1};
 
     if (c->processes != NULL) {
@@ -392,6 +394,7 @@ static void carry_out(cli_batch *b, const sft_job *job, const char *label) {
                                   : sft_job_run(job, b->directory, &o, &result, &err);
     cli_control_end(c);
     if (status == SFT_OK) {
+        cli_chosen_tell(b->chosen, b->target);
         tell_siblings(b);
     }
     if (status != SFT_OK) {

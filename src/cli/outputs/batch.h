@@ -6,6 +6,7 @@
 #ifndef SFT_CLI_BATCH_H
 #define SFT_CLI_BATCH_H
 
+#include "cli/operands/chosen.h"
 #include "cli/operands/names.h"
 #include "cli/ui/text.h"
 
@@ -37,6 +38,7 @@ typedef struct cli_batch {
     char **records;               /* owned: sft.aliases of each file, or NULL */
     char *together[2];            /* owned: objects of all files of `named` as one */
     sft_metadata_entry *carried;  /* owned, with their values: two for each file */
+    cli_chosen *chosen;           /* owned; NULL: all of it, as it is */
     bool published;               /* by this run */
     bool records_new;             /* digests of what is written */
     bool told_metadata;           /* that some are left out */
@@ -84,7 +86,7 @@ void cli_batch_number_add(cli_batch *b, const char *key, uint64_t value);
 void cli_text_index(cli_text_buffer *t, const cli_batch *b, size_t count, uint64_t total,
                     unsigned indent);
 
-#define CLI_BATCH_OPTIONS CLI_NAMES_OPTIONS, CLI_BATCH_RUN_OPTIONS
+#define CLI_BATCH_OPTIONS CLI_CHOSEN_OPTIONS, CLI_NAMES_OPTIONS, CLI_BATCH_RUN_OPTIONS
 #define CLI_BATCH_RUN_OPTIONS                                                                      \
     CLI_OPT_ARG(CLI_FILE, "output", 'o', "OUT", "the file or folder to write"),                    \
         CLI_OPT_ARG(CLI_BYTES, "memory", 0, "SIZE", "buffers in all (default 256MiB)"),            \
