@@ -63,7 +63,7 @@ class Processes:
         """Waits until all processes have come to `what`; those that have not. None: the store does not answer."""
         keys = [f"{self._prefix}/{what}/{rank}" for rank in range(self.size)]
         try:
-            self._store.set(keys[self.rank], b"1")
+            self._store.set(keys[self.rank], "1")
             try:
                 self._store.wait(keys, datetime.timedelta(seconds=seconds))
                 return []

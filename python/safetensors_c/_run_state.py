@@ -14,6 +14,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 
 from . import _core, tree
 from ._core import SafetensorError
@@ -68,7 +69,10 @@ def _torch_bytes(x: Any, at: object, stay: bool = False) -> tuple[str, list[int]
 
     torch = frame.torch
     if type(x) is not torch.Tensor:
-        if hasattr(x, "_local_tensor") or isinstance(x, torch.nn.parameter.UninitializedTensorMixin):
+        if hasattr(x, "_local_tensor") or isinstance(
+            x,
+            torch.nn.parameter.UninitializedTensorMixin,  # type: ignore[attr-defined]
+        ):
             raise TypeError(f"{_OURS} cannot keep a {type(x).__name__} (at {at})")
     if x.layout is not torch.strided or x.device.type == "meta" or x.dtype not in frame._CODES:
         raise TypeError(f"{_OURS} cannot keep a tensor of {x.dtype}, {x.layout}, on {x.device} (at {at})")
@@ -401,6 +405,7 @@ class Read:
         if name not in self.there:
             raise self.fail("SFT_E_NOT_FOUND", f"there is no tensor `{name}`")
         code, shape = self.there[name]
+        made: Any
         if of == "np":
             import numpy as np
 
@@ -421,8 +426,11 @@ class Read:
         self.into(name, made, name)
         return made
 
+    def _tensor_of(self, which: tuple[str, Any], **how: Any) -> Any:
+        return self.tensor(*which, **how)
+
     def value(self, node: Any) -> Any:
-        return _Decoder(lambda which: self.tensor(*which)).value(node)  # type: ignore[arg-type]
+        return _Decoder(self._tensor_of).value(node)  # type: ignore[arg-type]
 
     def tree(self, name: str) -> Any:
         if name not in self.nodes:
@@ -476,7 +484,7 @@ class Read:
             for path, inner in root.named_modules():
                 key = f"{prefix}{_strip(path + '.') if path else ''}_extra_state"
                 if key in saved:
-                    self.then.append(lambda inner=inner, value=saved[key]: inner.set_extra_state(value))
+                    self.then.append(partial(inner.set_extra_state, saved[key]))
 
     def optimizer(self, key: str, optimizer: Any, names: dict[int, str]) -> None:
         if key not in self.nodes:
@@ -547,7 +555,7 @@ class Read:
             if is_tensor(mine) and isinstance(v, dict) and v.get(tree.TAG) == "tensor":
                 like = mine
             own = like is mine and mine is not None
-            get = lambda which, like=like, device=device, own=own: self.tensor(*which, like, device, own)  # noqa: E731
+            get = partial(self._tensor_of, like=like, device=device, mine=own)
             out[k] = _Decoder(get).value(v)  # type: ignore[arg-type]
         return out
 

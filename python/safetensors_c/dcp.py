@@ -236,7 +236,9 @@ class StepWriter(StorageWriter):
         return plans
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        error, objects, pieces = None, [], []
+        error: Exception | None = None
+        objects: list[Any] = []
+        pieces: list[tuple[Any, Any]] = []
         try:
             if threading.current_thread() is not threading.main_thread():
                 raise TypeError("StepWriter is for dcp.save in the main thread, not for async_save")

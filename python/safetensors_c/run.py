@@ -159,7 +159,7 @@ class Run:
             mode=mode,
             durable=durable,
             sha256=sha256,
-            device=None if device is None else _core._cuda_open(self._ordinal),
+            device=None if self._ordinal is None else _core._cuda_open(self._ordinal),
             group=None if self._group is None else self._group.talk,
             timeout_ms=max(1, int(timeout * 1000)),
         )
@@ -403,8 +403,8 @@ class Run:
             if self._core is None:
                 return
             # Handles that live on know the end of their saves; an error that one of them has just learned is raised here.
-            told = [f._error for f in list(self._futures) if not f._done and f.wait()]
-            told = [e for e in told if e is not None and str(e) not in self._raised]
+            errors = [f._error for f in list(self._futures) if not f._done and f.wait()]
+            told = [e for e in errors if e is not None and str(e) not in self._raised]
             core, self._core = self._core, None
             self._lock_fd = None
             try:

@@ -97,7 +97,7 @@ def _remembered(net: Any) -> dict[str, Any]:
             continue
         for kind, attributes in _REMEMBERED:
             if isinstance(callback, kind):
-                values = {a: getattr(callback, a, None) for a in attributes}
+                values: dict[str, Any] = {a: getattr(callback, a, None) for a in attributes}
                 out[name] = {
                     a: v.state_dict() if hasattr(v, "state_dict") else _plain(v) for a, v in values.items()
                 }
@@ -113,7 +113,7 @@ def _remind(net: Any, states: dict[str, Any]) -> None:
             callback.load_state_dict(state)
             continue
         for attribute, value in state.items():
-            mine = getattr(callback, attribute, None)
+            mine: Any = getattr(callback, attribute, None)
             if hasattr(mine, "load_state_dict"):
                 mine.load_state_dict(value)
             elif value is not None or not callable(mine):
@@ -179,7 +179,7 @@ class RunCheckpoint(Callback):
         self.monitor = monitor
         self.event_name = event_name
         self.options = options
-        vars(self).update(options)
+        self.__dict__.update(options)
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -483,6 +483,8 @@ class TrainEndCheckpoint(skorch.callbacks.TrainEndCheckpoint):
 class LoadInitState(skorch.callbacks.LoadInitState):
     """skorch's LoadInitState for the checkpoints here. Nothing there: a first training; a part of it: SkorchException."""
 
+    did_load_: bool
+
     def __init__(self, checkpoint: Any, use_safetensors: bool | None = None) -> None:
         super().__init__(
             checkpoint, checkpoint.use_safetensors if use_safetensors is None else use_safetensors
@@ -492,7 +494,7 @@ class LoadInitState(skorch.callbacks.LoadInitState):
         if self.did_load_:
             return
         self.did_load_ = True
-        checkpoint = getattr(self.checkpoint, "checkpoint_", self.checkpoint)
+        checkpoint: Any = getattr(self.checkpoint, "checkpoint_", self.checkpoint)
         try:
             net.load_params(checkpoint=checkpoint, use_safetensors=self.use_safetensors)
         except FileNotFoundError as e:

@@ -84,7 +84,7 @@ class RunMixin:
             return files
         with tempfile.TemporaryDirectory() as directory:
             model = self.accelerator.unwrap_model(self.model)  # type: ignore[attr-defined]
-            parts = (
+            parts: tuple[Any, ...] = (
                 getattr(model, "config", None),
                 getattr(model, "generation_config", None) if getattr(model, "can_generate", bool)() else None,
                 getattr(self, "processing_class", None),

@@ -14,7 +14,7 @@ typedef struct choosing {
     sft__checkpoint_assembly assembly;
     const sft_catalog *in;
     sft_choose_options options;
-    sft_chosen *chosen;         /* by tensor */
+    sft_chosen *chosen;          /* by tensor */
     sft__checkpoint_casts casts; /* `taken`: the source's */
     bool taken;
     uint32_t source; /* theirs */
@@ -36,7 +36,8 @@ static sft_status note_cast(choosing *c, const sft_tensor *t, const sft_dtype *t
     one->begin = c->casts.count == 0 ? 0 : one[-1].begin + one[-1].nbytes;
     uint64_t end;
     if (!sft__base_add64(one->begin, one->nbytes, &end) || end > (uint64_t)INT64_MAX) {
-        return sft__base_fail(c->err, SFT_E_OVERFLOW, "the tensors that are cast do not fit into any file");
+        return sft__base_fail(c->err, SFT_E_OVERFLOW,
+                              "the tensors that are cast do not fit into any file");
     }
     c->casts.count += one->nbytes > 0; /* nothing is read of an empty one */
     c->result.cast++;
@@ -99,8 +100,8 @@ static sft_status add_all(choosing *c, size_t count) {
             SFT_TRY(add(c, i, &cast));
         }
     }
-    const sft__checkpoint_names_metadata m = {
-        NULL, c->result.kept != count || c->result.cast != 0, c->result.renamed != 0};
+    const sft__checkpoint_names_metadata m = {NULL, c->result.kept != count || c->result.cast != 0,
+                                              c->result.renamed != 0};
     return c->result.kept == 0
                ? SFT_OK
                : sft__checkpoint_names_metadata_take(&c->assembly, c->in, &m, c->err);
@@ -110,8 +111,7 @@ static sft_status run(choosing *c, size_t count) {
     SFT_TRY(sft__checkpoint_assembly_init(&c->assembly, &c->in, 1, c->options.open, c->err));
     c->chosen = sft__base_alloc_array(c->assembly.allocator, count + 1, sizeof *c->chosen);
     c->casts.room = count + 1;
-    c->casts.list =
-        sft__base_alloc_array(c->assembly.allocator, count + 1, sizeof *c->casts.list);
+    c->casts.list = sft__base_alloc_array(c->assembly.allocator, count + 1, sizeof *c->casts.list);
     SFT_NEED(c->chosen != NULL && c->casts.list != NULL, count * sizeof *c->casts.list, c->err);
     for (size_t i = 0; i < count; i++) {
         SFT_TRY(ask(c, i));

@@ -151,8 +151,8 @@ sft_status sft__checkpoint_cast_source(sft_source **out, const sft_catalog *in,
     sft_source_vtable vtable;
     casting *const c = sft__base_alloc_zero(a, sizeof *c);
     SFT_NEED(c != NULL, sizeof *c, err);
-    *c = (casting){a, in, *casts, version_of(casts->list, casts->count), options->ctx,
-                   options->casted};
+    *c = (casting){
+        a, in, *casts, version_of(casts->list, casts->count), options->ctx, options->casted};
     memset(&vtable, 0, sizeof vtable);
     vtable.struct_size = sizeof vtable;
     vtable.read_at = cast_read_at;

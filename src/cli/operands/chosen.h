@@ -18,7 +18,7 @@ void cli_chosen_tell(cli_chosen *chosen, const char *target);
 void cli_chosen_end(cli_chosen *chosen); /* NULL is fine */
 
 #define CLI_CHOSEN_OPTIONS                                                                         \
-    CLI_CHOOSE_OPTIONS, CLI_OPT_ARG(CLI_LIST, "rename", 0, "OLD=NEW", "rename, as in cp"),       \
+    CLI_CHOOSE_OPTIONS, CLI_OPT_ARG(CLI_LIST, "rename", 0, "OLD=NEW", "rename, as in cp"),         \
         CLI_OPT_ARG(CLI_LIST, "cast", 'c', "[PATTERN=]DTYPE",                                      \
                     "change the element type, as in cp; all of these see the names in SRC, "       \
                     "before --names")
