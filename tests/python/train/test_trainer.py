@@ -89,19 +89,21 @@ def trainer_of(path, kind=RunTrainer, steps=STEPS, hidden=16, **options):
 
 def steps_of(path):
     with Run(path, read_only=True) as run:
-        return [s["step"] for s in run.steps()]
+        return [s["step"] for s in run.steps() if s["complete"]]
 
 
 def test_a_killed_training_goes_on_as_if_it_had_not_been(tmp_path):
     whole, status = train(__file__, tmp_path / "whole")
     assert status == 0 and len(whole) == STEPS
-    pieces = []
+    pieces, newest = [], 0
     for kill in (4, 3, None):
         lines, status = train(__file__, tmp_path / "run", kill_after=kill)
         assert status == (0 if kill is None else -9)
         pieces.append(lines)
+        if kill is not None and (tmp_path / "run").exists():  # on a busy machine nothing may be committed yet
+            newest = max(steps_of(tmp_path / "run"), default=0)
     compare(whole, pieces)
-    assert len(pieces[-1]) < STEPS
+    assert len(pieces[-1]) == STEPS - newest
     names = assert_no_pickle(tmp_path / "run")
     last = f"step-{STEPS:09d}/"
     assert {last + n for n in ("config.json", "trainer_state.json", "model.safetensors")} <= set(names)
