@@ -19,13 +19,14 @@ if scripts/venv.sh tests/checkpoint/requirements-peers.txt build/venv-checkpoint
     python=$PWD/build/venv-checkpoint/bin/python
     run "$python" tests/layout/torch_jax.py --library "$library" --count "$count" --jax
     run "$python" tests/layout/transformers_peer.py --library "$library" --count "$count"
+    run "$python" tests/checkpoint/plan_peer.py --tool "$tool"
     run "$python" tests/checkpoint/dcp_peer.py --tool "$tool"
     run "$python" tests/checkpoint/hub_peer.py --tool "$tool"
     rm -rf "$build/mindformers" && mkdir -p "$build/mindformers/models"
     run "$python" tests/checkpoint/mindformers_peer.py --make --models "$build/mindformers/models"
     run "$python" -m pip download --quiet --no-deps --dest "$build/mindformers" -r tests/checkpoint/requirements-mindformers.txt
 else
-    failed=$((failed + 6))
+    failed=$((failed + 7))
 fi
 if scripts/venv.sh tests/import/requirements-mindspore.txt build/venv-import-mindspore; then
     python=$PWD/build/venv-import-mindspore/bin/python
