@@ -11,6 +11,7 @@
  *    number of ranks beside it, {"tp_plan": {...}, "tp_size": 8}, or in the options
  *  - numbers alone, "dp=2,tp=4,pp=2", given instead of a path or as text: how many ranks hold replicas, parts
  *    of tensors and parts of the layers. sft_layout_set_bind makes the layout of a model out of them
+ *  - a configuration of MindFormers in YAML (parallel_config), for the same numbers
  *
  * Caveats first. A tensor that a set does not name is not sharded: every rank holds all of it. A set
  * knows shapes only where its file gives them; the sizes of a dimension that is sharded unevenly cannot

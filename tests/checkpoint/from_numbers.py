@@ -555,6 +555,112 @@ def bad_input(tmp):
     check("numbers are no layout to show:", r.returncode != 0 and "layout make" in r.stderr, r.stderr)
 
 
+# ---------------------------------------------------------------- configurations
+
+YAML = """# a configuration
+seed: 42
+use_parallel: True
+train_dataset: &train_dataset
+  sizes:
+    - 12 # of samples
+    - {a: 1, "b": [2, 3]}
+  data_path:
+  - '1, # 2'
+  - "/a: b"
+  strategy: [[1, 2],
+    [3,
+  4]]
+callbacks:
+- type: MFLossMonitor
+- type: CheckpointMonitor
+  prefix: "x"   # y
+other: *train_dataset
+parallel_config:
+  data_parallel: &dp 2
+  model_parallel: 2
+  pipeline_stage: 2   # stages
+  use_seq_parallel: True
+  micro_batch_num: *dp
+parallel:
+  enable_parallel_optimizer: True
+  pipeline_config:
+    pipeline_interleave: True
+  parallel_optimizer_config:
+    parallel_optimizer_threshold: 1
+    optimizer_weight_shard_size: 256
+model:
+  model_config:
+    num_layers: 4
+    pp_interleave_num: 2
+    offset: [[0, 0], [0, 0]]
+"""
+
+
+def configurations(tmp):
+    folder, file = os.path.join(tmp, "llama"), os.path.join(tmp, "train.yaml")
+
+    def made(yaml, *args):
+        with open(file, "w") as f:
+            f.write(yaml)
+        return run("layout", "make", folder, *(args or ("--parallel-config", file)))
+
+    want = run("layout", "make", folder, "--dp=2", "--tp=2", "--pp=2", "--vpp=2")
+    yaml = YAML.replace("enable_parallel_optimizer: True", "enable_parallel_optimizer: False")
+    for text in (yaml, yaml.replace("\n", "\r\n"), yaml.replace("[[0, 0], [0, 0]]", "0"), "---\n" + yaml):
+        got = made(text)
+        check("a configuration:", got.returncode == 0 and got.stdout == want.stdout, got.stderr)
+    shutil.rmtree(os.path.join(tmp, "ranks"))
+    made(YAML)
+    r = run("reshard", folder, "--target-layout", file, "-o", os.path.join(tmp, "ranks"))
+    check("a configuration as a layout:", r.returncode == 0, r.stderr)
+    if r.returncode == 0:
+        p = numbers(dp=2, tp=2, pp=2, vpp=2, optimizer=True, threshold=1024)
+        compare(
+            "a configuration as a layout:",
+            Model("llama", os.path.join(tmp, "llama2")),
+            p,
+            os.path.join(tmp, "ranks"),
+        )
+    for old, new, words in (
+        ("model_parallel: 2", "model_parallel: two", ["line 21", "number"]),
+        ("model_parallel: 2", "model_parallel: 0", ["line 21"]),
+        ("model_parallel: 2", "model_parallel: *dp", ["line 21", "value on this line"]),
+        ("model_parallel: 2", "model_parallel: 2\n  model_parallel: 4", ["line 22", "twice"]),
+        ("model_parallel: 2", "tensor_parallel: 2", ["line 21", "parallel_config"]),
+        ("model_parallel: 2", "<<: *train_dataset", ["line 21"]),
+        ("model_parallel: 2", "\tmodel_parallel: 2", ["line 21", "tab"]),
+        ("model_parallel: 2", "model_parallel:\n    2", ["line 21"]),
+        ("use_parallel: True", "use_parallel: False", ["line 3", "use_parallel"]),
+        ("use_parallel: True", "use_parallel: maybe", ["line 3"]),
+        ("seed: 42", "seed: |\n  42", ["line 2"]),
+        ("seed: 42", 'seed: "42', ["line 2", "quote"]),
+        ("seed: 42", "seed: ]", ["line 2", "bracket"]),
+        ("seed: 42", "seed: [", ["bracket"]),
+        ("seed: 42", "a line", ["line 2", "neither"]),
+        ("seed: 42", "seed: 42\n---", ["line 3"]),
+        ("num_layers: 4", "num_layers: 5", ["num_hidden_layers is 5", "4 in the model"]),
+        ("num_layers: 4", "num_heads: 4", ["num_attention_heads is 4", "8 in the model"]),
+        ("[[0, 0], [0, 0]]", "[[0, 0], [0, 1]]", ["4 layers", "offsets"]),
+        ("[[0, 0], [0, 0]]", "[0, 0, 0]", ["3 offsets"]),
+        ("[[0, 0], [0, 0]]", "[0, x]", ["line 36"]),
+        ("shard_size: 256", "shard_size: 2", ["optimizer_weight_shard_size 2", "4 ranks"]),
+    ):
+        assert old in YAML
+        got = made(YAML.replace(old, new))
+        check(
+            "%r must be refused:" % new,
+            got.returncode > 0 and all(w in got.stderr for w in words),
+            got.stderr or got.stdout[:99],
+        )
+    for n in range(len(YAML)):  # cut off anywhere: an answer, or an error
+        if n % 7 == 0:
+            check("cut off:", made(YAML[:n]).returncode in (0, 1, 2, 3), "at %d" % n)
+    deep = "use_parallel: True\n" + "".join(" " * i + "a:\n" for i in range(60))
+    check("deep:", "32 levels" in made(deep).stderr)
+    got = made(YAML, "--parallel-config", file, "--tp", "2")
+    check("numbers twice:", got.returncode > 0 and "--parallel-config" in got.stderr, got.stderr)
+
+
 def main():
     global TOOL
     p = argparse.ArgumentParser()
@@ -563,6 +669,7 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         families(tmp)
         bad_input(tmp)
+        configurations(tmp)
     for fault in FAULTS[:20]:
         print(fault)
     print("numbers: %d checks, %d wrong" % (DONE, len(FAULTS)))

@@ -72,6 +72,9 @@ static sft_status fill(sft_layout_set *set, const void *data, size_t size, const
     if (sft__checkpoint_parallel_is(data, size)) {
         return sft__checkpoint_parallel_parse(set, data, size, err);
     }
+    if (sft__checkpoint_parallel_is_yaml(data, size)) {
+        return sft__checkpoint_parallel_yaml(set, data, size, err);
+    }
     if (is_json(data, size) && !is_strategy_json(data, size)) {
         return read_json(set, data, size, name, err);
     }

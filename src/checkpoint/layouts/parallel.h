@@ -27,6 +27,9 @@ typedef struct sft__checkpoint_parallel {
     size_t offset_count;   /* 0: none */
     bool optimizer;        /* dimension 0 is cut once more, by all ranks that would be replicas */
     uint64_t threshold;    /* optimizer: of tensors of at least so many bytes */
+    uint64_t layers;       /* of a configuration, which must be the model's; 0: it does not say */
+    uint64_t heads;
+    uint64_t key_heads;
     sft__checkpoint_choice vocab; /* embeddings and output are cut */
 } sft__checkpoint_parallel;
 
@@ -34,6 +37,16 @@ typedef struct sft__checkpoint_parallel {
 bool sft__checkpoint_parallel_is(const char *text, size_t len);
 /* Fills set->parallel and set->ranks. SFT_E_SCHEMA with the offset of what is not understood. */
 sft_status sft__checkpoint_parallel_parse(sft_layout_set *set, const char *text, size_t len,
+                                          sft_error *err);
+/* Is the text a configuration of MindFormers, in YAML; and its numbers. SFT_E_SCHEMA with the line of what
+ * is not understood, SFT_E_UNSUPPORTED. */
+bool sft__checkpoint_parallel_is_yaml(const char *text, size_t len);
+sft_status sft__checkpoint_parallel_yaml(sft_layout_set *set, const char *text, size_t len,
+                                         sft_error *err);
+/* Numbers of one rank, in the set's arena; and the set's numbers, after they are checked. */
+sft_status sft__checkpoint_parallel_new(sft_layout_set *set, sft__checkpoint_parallel **out,
+                                        sft_error *err);
+sft_status sft__checkpoint_parallel_ready(sft_layout_set *set, sft__checkpoint_parallel *p,
                                           sft_error *err);
 /* Entries for all tensors of a model; or, for ranks that are there, for what they hold. */
 sft_status sft__checkpoint_parallel_bind_parts(sft_layout_set *set, const sft_rank_part *parts,

@@ -168,11 +168,10 @@ static sft_status check_heads(const maker *m, const item *it) {
                                      "needed to cut by heads");
     }
     if (heads % m->p->tp != 0) {
-        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
-                               "%llu heads%s (%s) do not divide among tp %llu",
-                               (unsigned long long)heads, key ? " of keys and values" : "",
-                               key ? "num_key_value_heads" : "num_attention_heads",
-                               (unsigned long long)m->p->tp);
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_SHAPE, it->t, "%llu heads%s (%s) do not divide among tp %llu",
+            (unsigned long long)heads, key ? " of keys and values" : "",
+            key ? "num_key_value_heads" : "num_attention_heads", (unsigned long long)m->p->tp);
     }
     return SFT_OK;
 }
@@ -278,13 +277,11 @@ static sft_status check_divides(const maker *m, const item *it, const cutting *c
     const uint64_t n = it->t->shape[c->dim];
     const uint64_t blocks = c->block_parts != 0 ? c->block_parts : 1;
     if (!m->local && (n % blocks != 0 || n / blocks % c->parts != 0)) {
-        return SFT_FAIL_TENSOR(m->err, SFT_E_SHAPE, it->t,
-                               "dimension %u of size %llu%s does not divide among %s %llu",
-                               (unsigned)c->dim, (unsigned long long)n,
-                               blocks == 2 ? ", gate and up," : "",
-                               c->axis == 1 && m->p->ep == c->parts && is_stack(it->role.cut) ? "ep"
-                                                                                             : "tp",
-                               (unsigned long long)c->parts);
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_SHAPE, it->t, "dimension %u of size %llu%s does not divide among %s %llu",
+            (unsigned)c->dim, (unsigned long long)n, blocks == 2 ? ", gate and up," : "",
+            c->axis == 1 && m->p->ep == c->parts && is_stack(it->role.cut) ? "ep" : "tp",
+            (unsigned long long)c->parts);
     }
     return SFT_OK;
 }
@@ -328,8 +325,8 @@ static sft_status shard_optimizer(maker *m, const item *it, const cutting *c,
     sft__layout_factor *factors;
     uint64_t parts = 1;
     size_t n = first->factor_count;
-    SFT_TRY(sft__checkpoint_lset_take(m->set, &factors, n + mesh->axis_count, sizeof *factors,
-                                      m->err));
+    SFT_TRY(
+        sft__checkpoint_lset_take(m->set, &factors, n + mesh->axis_count, sizeof *factors, m->err));
     if (n != 0) {
         memcpy(factors, first->factors, n * sizeof *factors);
     }
@@ -344,8 +341,9 @@ static sft_status shard_optimizer(maker *m, const item *it, const cutting *c,
         return SFT_OK;
     }
     if (first->block_count != 0 || first->block_parts != 0) {
-        return SFT_FAIL_TENSOR(m->err, SFT_E_UNSUPPORTED, it->t,
-                               "fused as several blocks, which optimizer sharding would cut across");
+        return SFT_FAIL_TENSOR(
+            m->err, SFT_E_UNSUPPORTED, it->t,
+            "fused as several blocks, which optimizer sharding would cut across");
     }
     first->factors = factors;
     first->factor_count = n;
@@ -482,8 +480,8 @@ static sft_status add_local(maker *m, const sft_rank_part *parts, size_t at, con
                                "is in a file of rank %llu, and the layout has %llu ranks, from 0",
                                (unsigned long long)rank, (unsigned long long)m->set->ranks);
     }
-    const bool whole = !sft__checkpoint_role_of(t->name, t->name_len, &it.role) ||
-                       it.role.place == SFT__PLACE_ALL;
+    const bool whole =
+        !sft__checkpoint_role_of(t->name, t->name_len, &it.role) || it.role.place == SFT__PLACE_ALL;
     if (is_known(m, parts, at, &it, whole)) {
         return SFT_OK;
     }
@@ -531,7 +529,9 @@ static sft_status survey(maker *m, const sft_rank_part *parts, size_t parts_coun
                                 (unsigned long long)count, count == 1 ? "" : "s");
     }
     sft__base_buf_reset(&unknown);
-    sft__checkpoint_facts_settle(&m->facts);
+    if (status == SFT_OK) {
+        status = sft__checkpoint_facts_settle(&m->facts, m->p, m->err);
+    }
     m->tied = !head && m->facts.tied;
     return status;
 }

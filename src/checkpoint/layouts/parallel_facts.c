@@ -64,9 +64,8 @@ static sft_status read_file(sft__checkpoint_facts *f, sft_layout_set *set, const
     }
     SFT_TRY(sft_source_open(&source, path, SFT_ACCESS_READ, set->allocator, err));
     const uint64_t size = sft_source_size(source);
-    sft_status status =
-        size > MOST ? sft__base_fail(err, SFT_E_LIMIT, "%s: more than 1 MiB", path)
-                    : sft__checkpoint_lset_take(set, &text, (size_t)size, 1, err);
+    sft_status status = size > MOST ? sft__base_fail(err, SFT_E_LIMIT, "%s: more than 1 MiB", path)
+                                    : sft__checkpoint_lset_take(set, &text, (size_t)size, 1, err);
     if (status == SFT_OK && size != 0) {
         status = sft_source_read(source, 0, text, (size_t)size, err);
     }
@@ -88,8 +87,8 @@ sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set
         sft__base_buf_add(&b, path, directory);
         sft__base_buf_text(&b, places[i]);
         sft__base_buf_add(&b, "", 1);
-        status = b.failed ? sft__base_fail_nomem(err, b.len)
-                          : read_file(f, set, b.data, &found, err);
+        status =
+            b.failed ? sft__base_fail_nomem(err, b.len) : read_file(f, set, b.data, &found, err);
         sft__base_buf_reset(&b);
     }
     return status;
@@ -105,9 +104,24 @@ void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_
     f->legacy = f->legacy || role->family == SFT__FAMILY_MINDFORMERS1;
 }
 
-void sft__checkpoint_facts_settle(sft__checkpoint_facts *f) {
+static sft_status agree(uint64_t *fact, uint64_t given, const char *what, sft_error *err) {
+    if (*fact != 0 && given != 0 && *fact != given) {
+        return sft__base_fail(err, SFT_E_MISMATCH,
+                              "%s is %llu in the parallel configuration, and %llu in the model",
+                              what, (unsigned long long)given, (unsigned long long)*fact);
+    }
+    *fact = *fact != 0 ? *fact : given;
+    return SFT_OK;
+}
+
+sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
+                                        sft_error *err) {
+    SFT_TRY(agree(&f->layers, p->layers, "num_hidden_layers", err));
+    SFT_TRY(agree(&f->heads, p->heads, "num_attention_heads", err));
+    SFT_TRY(agree(&f->key_heads, p->key_heads, "num_key_value_heads", err));
     f->layers = f->layers != 0 ? f->layers : f->seen_layers;
     f->experts = f->experts != 0 ? f->experts : f->seen_experts;
     f->key_heads = f->key_heads != 0 ? f->key_heads : f->heads;
     f->tied = !f->untied;
+    return SFT_OK;
 }

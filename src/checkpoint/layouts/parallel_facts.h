@@ -28,7 +28,9 @@ sft_status sft__checkpoint_facts_read(sft__checkpoint_facts *f, sft_layout_set *
 sft_status sft__checkpoint_facts_beside(sft__checkpoint_facts *f, sft_layout_set *set,
                                         const sft_catalog *model, sft_error *err);
 void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_role *role);
-/* After all names: what the config did not say. */
-void sft__checkpoint_facts_settle(sft__checkpoint_facts *f);
+/* After all names: what the config did not say. SFT_E_MISMATCH: the numbers are of another model's
+ * configuration. */
+sft_status sft__checkpoint_facts_settle(sft__checkpoint_facts *f, const sft__checkpoint_parallel *p,
+                                        sft_error *err);
 
 #endif

@@ -144,38 +144,46 @@ static sft_status item(reading *r) {
                     "optimizer-parallel or optimizer-threshold=");
 }
 
-static sft_status check(reading *r) {
-    sft__checkpoint_parallel *const p = r->p;
+sft_status sft__checkpoint_parallel_new(sft_layout_set *set, sft__checkpoint_parallel **out,
+                                        sft_error *err) {
+    SFT_TRY(sft__checkpoint_lset_take(set, out, 1, sizeof **out, err));
+    for (size_t i = 0; i < KEYS; i++) {
+        *place_of(*out, i) = 1;
+    }
+    (*out)->threshold = THRESHOLD;
+    return SFT_OK;
+}
+
+sft_status sft__checkpoint_parallel_ready(sft_layout_set *set, sft__checkpoint_parallel *p,
+                                          sft_error *err) {
     uint64_t devices;
     if (!sft__base_mul64(p->dp, p->cp, &devices) || !sft__base_mul64(devices, p->tp, &devices) ||
-        !sft__base_mul64(devices, p->pp, &r->set->ranks) || r->set->ranks > UINT64_C(1) << 31) {
-        return wrong(r, "more than 2^31 ranks");
+        !sft__base_mul64(devices, p->pp, &set->ranks) || set->ranks > UINT64_C(1) << 31) {
+        return sft__base_fail(err, SFT_E_SCHEMA, "layout: more than 2^31 ranks");
     }
     if (devices % p->ep != 0) {
-        return sft__base_fail(r->err, SFT_E_SCHEMA,
-                              "ep %llu does not divide the %llu ranks of a stage",
+        return sft__base_fail(err, SFT_E_SCHEMA,
+                              "layout: ep %llu does not divide the %llu ranks of a stage",
                               (unsigned long long)p->ep, (unsigned long long)devices);
     }
     if (p->offset_count != 0 && p->offset_count != p->pp &&
         (p->offset_count % p->pp != 0 || p->offset_count / p->pp != p->vpp)) {
         return sft__base_fail(
-            r->err, SFT_E_SCHEMA,
-            "%llu offsets: one for each of %llu stages, or for each of their %llu "
-            "virtual ones, is needed",
+            err, SFT_E_SCHEMA,
+            "layout: %llu offsets: one for each of %llu stages, or for each of their "
+            "%llu virtual ones, is needed",
             (unsigned long long)p->offset_count, (unsigned long long)p->pp,
             (unsigned long long)p->vpp);
     }
+    set->parallel = p;
+    set->form = SFT_LAYOUT_FORM_PARALLEL;
     return SFT_OK;
 }
 
 sft_status sft__checkpoint_parallel_parse(sft_layout_set *set, const char *text, size_t len,
                                           sft_error *err) {
     reading r = {set, NULL, text, len, 0, 0, err};
-    SFT_TRY(sft__checkpoint_lset_take(set, &r.p, 1, sizeof *r.p, err));
-    for (size_t i = 0; i < KEYS; i++) {
-        *place_of(r.p, i) = 1;
-    }
-    r.p->threshold = THRESHOLD;
+    SFT_TRY(sft__checkpoint_parallel_new(set, &r.p, err));
     while (r.len != 0 && (r.text[r.len - 1] == '\n' || r.text[r.len - 1] == '\r')) {
         r.len--;
     }
@@ -185,10 +193,7 @@ sft_status sft__checkpoint_parallel_parse(sft_layout_set *set, const char *text,
     if (r.at != r.len) {
         return wrong(&r, "expected a comma, or the end");
     }
-    SFT_TRY(check(&r));
-    set->parallel = r.p;
-    set->form = SFT_LAYOUT_FORM_PARALLEL;
-    return SFT_OK;
+    return sft__checkpoint_parallel_ready(set, r.p, err);
 }
 
 /* ---------------------------------------------------------------- stages */

@@ -280,6 +280,18 @@ static char *numbers(const cli *c) {
     return t.data;
 }
 
+static bool has_numbers(const cli *c) {
+    static const char *const keys[] = {"dp", "tp", "pp", "cp", "ep", "vpp"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (cli_number(c, keys[i], UINT64_MAX) != UINT64_MAX) {
+            return true;
+        }
+    }
+    return cli_text(c, "offset") != NULL || cli_text(c, "vocab-parallel") != NULL ||
+           cli_flag(c, "optimizer-parallel");
+}
+
 static void make(cli *c, const char *operand) {
     const char *to = cli_text(c, "to");
     sft_layout_set *set = NULL;
@@ -290,9 +302,16 @@ static void make(cli *c, const char *operand) {
         return;
     }
     if (cli_names_use(c, operand, &model)) {
+        const char *file = cli_text(c, "parallel-config");
         char *text = numbers(c);
-        if (sft_layout_set_parse(&set, text, strlen(text), "options", NULL, &err) != SFT_OK) {
-            cli_fail_plainly(c, operand, &err);
+        const sft_status status =
+            file != NULL ? cli_ranks_read_layout(file, 0, &set, &err)
+                         : sft_layout_set_parse(&set, text, strlen(text), "options", NULL, &err);
+        if (status != SFT_OK) {
+            cli_fail_plainly(c, file != NULL ? file : operand, &err);
+        } else if (sft_layout_set_form(set) != SFT_LAYOUT_FORM_PARALLEL) {
+            cli_usage(c, "--parallel-config %s: neither a configuration of MindFormers nor numbers",
+                      file);
         } else if (cli_names_bind(c, operand, set, model)) {
             write_set(c, operand, set, to != NULL ? to : "layout");
         }
@@ -313,6 +332,10 @@ static void run(cli *c) {
     }
     if (strcmp(verb, "show") != 0 && c->operand_count > 2) {
         cli_usage(c, "%s takes one operand", verb);
+        return;
+    }
+    if (makes && cli_text(c, "parallel-config") != NULL && has_numbers(c)) {
+        cli_usage(c, "--parallel-config says what the other numbers do");
         return;
     }
     if (makes) {
@@ -347,6 +370,8 @@ static const cli_opt options[] = {
     CLI_OPT_CHOICE("vocab-parallel", 0, "CHOICE", "yes|no",
                    "make: embeddings and output are cut along the vocabulary (default: yes; names "
                    "of MindFormers 1.x: where there are stages)"),
+    CLI_OPT_ARG(CLI_FILE, "parallel-config", 0, "FILE",
+                "make: these numbers out of a configuration of MindFormers (YAML)"),
     CLI_NAMES_OPTIONS,
     CLI_OPT_END,
 };
