@@ -118,9 +118,8 @@ CORE_EXPERTS = {
     "mlp.router.weight": ((EXPERTS, HIDDEN), None),
     "mlp.router.expert_bias": ((EXPERTS,), None),
     **experts("mlp.experts.%d.", "gating.weight", "hidden.weight", "linear_fc2.weight"),
-    "mlp.shared_experts.gating.weight": ((INNER, HIDDEN), 0),
-    "mlp.shared_experts.hidden.weight": ((INNER, HIDDEN), 0),
-    "mlp.shared_experts.linear_fc2.weight": ((HIDDEN, INNER), 1),
+    "mlp.shared_experts.linear_fc1.weight": ((2 * INNER, HIDDEN), None),
+    "mlp.shared_experts.linear_fc2.weight": ((HIDDEN, INNER), None),
 }
 
 # name: (config, prefix of layers, a layer, what is outside)
@@ -283,6 +282,23 @@ FAMILIES = {
         },
         CORE_ENDS,
     ),
+    "mindformers2_latent": (
+        {"num_experts": EXPERTS, "num_key_value_heads": HEADS},
+        "decoder.layers.%d.",
+        {
+            "self_attention.linear_qkv.weight": ((36, HIDDEN), None),
+            "self_attention.q_layernorm.weight": ((16,), None),
+            "self_attention.linear_qb.weight": ((Q, 16), 0),
+            "self_attention.linear_kvb.weight": ((2 * Q, 16), 0),
+            "self_attention.linear_proj.weight": ((HIDDEN, Q), 1),
+            "mlp.linear_fc1.weight": ((2 * INNER, HIDDEN), 0),
+            "mlp.linear_fc2.weight": ((HIDDEN, INNER), 1),
+            "mlp.experts.weight1": ((EXPERTS * HIDDEN, 2 * INNER), None),
+            "mlp.experts.weight2": ((EXPERTS * INNER, HIDDEN), None),
+            **CORE_NORMS,
+        },
+        CORE_ENDS,
+    ),
     "mindformers2_moe": (
         {"num_experts": EXPERTS, "num_key_value_heads": HEADS},
         "decoder.layers.%d.",
@@ -380,7 +396,7 @@ def part(model, name, p, rank):
     expert = re.search(r"experts\.(\d+)\.", name)
     if p["ep"] > 1 and expert:
         return tensor if int(expert.group(1)) // (EXPERTS // p["ep"]) == device % p["ep"] else None
-    if p["ep"] > 1 and re.search(r"experts\.(gate_up_proj|down_proj)$", name):
+    if p["ep"] > 1 and re.search(r"experts\.(gate_up_proj|down_proj|weight1|weight2)$", name):
         return take(tensor, 0, ranges(shape[0], 0, device % p["ep"], p["ep"]))
     if cut == "pipeline" and p["vocab"]:
         cut = 0 if p["pp"] > 1 else None
@@ -485,9 +501,7 @@ def families(tmp):
             numbers(tp=2, pp=4, vocab=False),
             numbers(tp=2, cp=2, pp=2, offset=[1, -1]),
             numbers(tp=2, pp=2, vpp=2),
-            numbers(dp=2, tp=2, ep=2)
-            if "moe" in family or family in ("stacked", "mixtral", "deepseek_v3")
-            else numbers(dp=3),
+            numbers(dp=2, tp=2, ep=2) if "experts" in str(FAMILIES[family][2]) else numbers(dp=3),
         ):
             there_and_back(model, p, tmp)
         if "fused" not in family and family not in ("phi3", "glm4", "stacked"):

@@ -61,6 +61,8 @@ sft_status sft__checkpoint_parallel_stage(const sft__checkpoint_parallel *p, uin
 typedef enum sft__checkpoint_cut {
     SFT__CUT_WHOLE,
     SFT__CUT_COLUMN,      /* rows of the weight, all of the bias */
+    SFT__CUT_LATENT,      /* the same; says that the model's queries and keys are compressed */
+    SFT__CUT_TURNS,       /* the same, heads in turn; whole if they are compressed */
     SFT__CUT_ROW,         /* columns of the weight; the bias is whole */
     SFT__CUT_QKV,         /* rows: queries, then keys, then values, each by heads */
     SFT__CUT_GATE_UP,     /* rows: gate, then up */

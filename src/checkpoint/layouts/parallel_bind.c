@@ -157,7 +157,8 @@ typedef struct cutting {
 static sft_status check_heads(const maker *m, const item *it) {
     const bool key = it->role.heads == SFT__HEADS_KEY;
     const uint64_t heads = key ? m->facts.key_heads : m->facts.heads;
-    if (it->role.heads == SFT__HEADS_NONE || m->p->tp == 1) {
+    if (it->role.heads == SFT__HEADS_NONE || m->p->tp == 1 ||
+        (it->role.cut == SFT__CUT_TURNS && m->facts.latent)) {
         return SFT_OK;
     }
     if (heads == 0) {
@@ -260,8 +261,12 @@ static sft_status choose_cut(maker *m, const item *it, cutting *c) {
     case SFT__CUT_GATE_UP:
         c->block_parts = 2;
         break;
+    case SFT__CUT_TURNS:
+        c->any = !m->facts.latent;
+        return SFT_OK;
     case SFT__CUT_QKV:
     case SFT__CUT_COLUMN:
+    case SFT__CUT_LATENT:
         break;
     }
     c->any = true;

@@ -101,6 +101,7 @@ void sft__checkpoint_facts_note(sft__checkpoint_facts *f, const sft__checkpoint_
     if (role->expert != UINT64_MAX && role->expert >= f->seen_experts) {
         f->seen_experts = role->expert + 1;
     }
+    f->latent = f->latent || role->cut == SFT__CUT_LATENT;
     f->legacy = f->legacy || role->family == SFT__FAMILY_MINDFORMERS1;
 }
 

@@ -17,6 +17,7 @@ typedef struct sft__checkpoint_facts {
     bool untied; /* config.json says so */
     bool tied;
     bool legacy; /* names of MindFormers 1.x */
+    bool latent; /* its attention's compressed parts are fused (2.x, mla_qkv_concat) */
     uint64_t seen_layers;
     uint64_t seen_experts;
 } sft__checkpoint_facts;

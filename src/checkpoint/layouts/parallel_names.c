@@ -94,7 +94,9 @@ static const module modules2[] = {
     {"self_attention.linear_q", SFT__CUT_COLUMN, Q},
     {"self_attention.linear_k", SFT__CUT_COLUMN, KV},
     {"self_attention.linear_v", SFT__CUT_COLUMN, KV},
-    {"self_attention.linear_qkv", SFT__CUT_COLUMN, KV}, /* heads take turns */
+    {"self_attention.linear_qkv", SFT__CUT_TURNS, KV},
+    {"self_attention.linear_qb", SFT__CUT_LATENT, Q},
+    {"self_attention.linear_kvb", SFT__CUT_LATENT, Q},
     {"self_attention.linear_proj", SFT__CUT_ROW, Q},
     {"self_attention.linear_q_proj", SFT__CUT_COLUMN, Q},
     {"self_attention.linear_q_down_proj", SFT__CUT_WHOLE, NO},
@@ -118,10 +120,7 @@ static const module modules2[] = {
     {"mlp.experts.#.linear_fc2", SFT__CUT_ROW, NO},
     {"mlp.experts.weight1", SFT__CUT_STACK_EXPERT, NO},
     {"mlp.experts.weight2", SFT__CUT_STACK_EXPERT, NO},
-    {"mlp.shared_experts.gating", SFT__CUT_COLUMN, NO},
-    {"mlp.shared_experts.hidden", SFT__CUT_COLUMN, NO},
-    {"mlp.shared_experts.linear_fc1", SFT__CUT_COLUMN, NO},
-    {"mlp.shared_experts.linear_fc2", SFT__CUT_ROW, NO},
+    {"mlp.shared_experts", SFT__CUT_WHOLE, NO}, /* as MindFormers trains: they share the sequence */
 };
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])

@@ -30,7 +30,7 @@ typedef struct reading {
     uint64_t line;
     level levels[DEPTH];
     size_t depth;
-    bool any;         /* something was said of ranks */
+    bool any; /* something was said of ranks */
     uint64_t interleave;
     bool interleaved; /* pipeline_interleave */
     uint64_t interleave_line;
