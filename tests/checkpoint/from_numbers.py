@@ -102,6 +102,17 @@ ENDS = {
     "lm_head.weight": ((VOCAB, HIDDEN), "vocabulary"),
 }
 TIED = {k: v for k, v in ENDS.items() if k != "lm_head.weight"}
+LAYER1 = {
+    "attention.wo.weight": ((HIDDEN, Q), 1),
+    "feed_forward.w2.weight": ((HIDDEN, INNER), 1),
+    "attention_norm.weight": ((HIDDEN,), None),
+    "ffn_norm.weight": ((HIDDEN,), None),
+}
+ENDS1 = {
+    "model.tok_embeddings.embedding_weight": ((VOCAB, HIDDEN), "pipeline"),
+    "model.norm_out.weight": ((HIDDEN,), None),
+    "lm_head.weight": ((VOCAB, HIDDEN), "pipeline"),
+}
 CORE_ENDS = {
     "embedding.word_embeddings.weight": ((VOCAB, HIDDEN), "vocabulary"),
     "decoder.final_layernorm.weight": ((HIDDEN,), None),
@@ -238,35 +249,21 @@ FAMILIES = {
             "attention.wk.weight": ((KV, HIDDEN), 0),
             "attention.wv.weight": ((KV, HIDDEN), 0),
             "attention.wq.bias": ((Q,), 0),
-            "attention.wo.weight": ((HIDDEN, Q), 1),
             "feed_forward.w1.weight": ((INNER, HIDDEN), 0),
             "feed_forward.w3.weight": ((INNER, HIDDEN), 0),
-            "feed_forward.w2.weight": ((HIDDEN, INNER), 1),
-            "attention_norm.weight": ((HIDDEN,), None),
-            "ffn_norm.weight": ((HIDDEN,), None),
+            **LAYER1,
         },
-        {
-            "model.tok_embeddings.embedding_weight": ((VOCAB, HIDDEN), "pipeline"),
-            "model.norm_out.weight": ((HIDDEN,), None),
-            "lm_head.weight": ((VOCAB, HIDDEN), "pipeline"),
-        },
+        ENDS1,
     ),
     "mindformers1_fused": (
         {},
         "model.layers.%d.",
         {
             "attention.w_qkv.weight": ((Q + 2 * KV, HIDDEN), 0),
-            "attention.wo.weight": ((HIDDEN, Q), 1),
             "feed_forward.w_gate_hidden.weight": ((2 * INNER, HIDDEN), 0),
-            "feed_forward.w2.weight": ((HIDDEN, INNER), 1),
-            "attention_norm.weight": ((HIDDEN,), None),
-            "ffn_norm.weight": ((HIDDEN,), None),
+            **LAYER1,
         },
-        {
-            "model.tok_embeddings.embedding_weight": ((VOCAB, HIDDEN), "pipeline"),
-            "model.norm_out.weight": ((HIDDEN,), None),
-            "lm_head.weight": ((VOCAB, HIDDEN), "pipeline"),
-        },
+        ENDS1,
     ),
     "mindformers2": (
         {},

@@ -171,8 +171,29 @@ static bool is_wanted(const sft__checkpoint_lset_entry *e) {
     return e->kind != SFT__LSET_WHOLE && !e->trimmed;
 }
 
+/* An operator that says nothing: MindSpore takes a file without any for an empty one, and the stage of a
+ * file from its first. */
+static sft_status add_operator(const writing *w) {
+    static const char name[] = "Layout-op0";
+    sft__layout_ms_node *n;
+    uint64_t *numbers;
+    size_t *begin;
+    SFT_TRY(take(w, &numbers, 1, sizeof *numbers));
+    SFT_TRY(take(w, &begin, 2, sizeof *begin));
+    numbers[0] = 1;
+    begin[1] = 1;
+    SFT_TRY(sft__layout_ms_add_node(w->s, &n, w->err));
+    n->name = name;
+    n->name_len = sizeof name - 1;
+    n->numbers = numbers;
+    n->begin = begin;
+    n->count = 1;
+    return SFT_OK;
+}
+
 static sft_status fill(writing *w) {
     uint64_t devices = 0;
+    SFT_TRY(add_operator(w));
     w->s->current_stage = 1; /* as MindSpore writes it */
     for (size_t i = 0; i < w->set->mesh_count; i++) {
         const sft__checkpoint_lset_mesh *const m = &w->set->meshes[i];
